@@ -1,0 +1,66 @@
+"""What webhooks_app raises.
+
+WebhooksError
+├── UnknownEventTypeError      (also LookupError)   a type that no catalogue entry describes
+├── InvalidEventDataError      (also ValueError)    data that does not fit its event type, or is not JSON
+├── InvalidOwnerError          (also ValueError)    an owner that is not a saved account
+├── InvalidEndpointError       (also ValueError)    a URL that webhooks may not be sent to
+├── WebhookStateError                               a verb that the webhook's state does not allow
+├── SecretUnreadableError                           a stored secret that no encryption key opens
+└── WebhookVerificationError   (also ValueError)    a received request that is not a genuine webhook
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+
+class WebhooksError(Exception):
+    """Base of every error that this package raises on purpose."""
+
+
+class UnknownEventTypeError(WebhooksError, LookupError):
+    """No event type of this name is registered."""
+
+    def __init__(self, name: str, known: Sequence[str] = ()) -> None:
+        self.name = name
+        self.known = tuple(known)
+        hint = f" Known types: {', '.join(self.known)}." if self.known else ""
+        super().__init__(f"Unknown event type {name!r}.{hint}")
+
+
+class InvalidEventDataError(WebhooksError, ValueError):
+    """The data does not fit its event type, or cannot be sent as JSON.
+
+    ``errors`` maps a dotted path into the data ("" for the whole) to what is wrong there.
+    """
+
+    def __init__(self, event_type: str, errors: Mapping[str, str]) -> None:
+        self.event_type = event_type
+        self.errors = dict(errors)
+        details = "; ".join(f"{path or 'data'}: {message}" for path, message in self.errors.items())
+        super().__init__(f"Invalid data for {event_type}: {details}")
+
+
+class InvalidOwnerError(WebhooksError, ValueError):
+    """The owner of an event is neither a saved account nor None (the platform)."""
+
+
+class InvalidEndpointError(WebhooksError, ValueError):
+    """The URL may not be used as an endpoint; ``rule`` is the short name of the rule that refused it."""
+
+    def __init__(self, rule: str, message: str) -> None:
+        self.rule = rule
+        super().__init__(message)
+
+
+class WebhookStateError(WebhooksError):
+    """The webhook's state does not allow what was asked; the message says which state and what to do."""
+
+
+class SecretUnreadableError(WebhooksError):
+    """A stored secret cannot be decrypted with any of the configured encryption keys."""
+
+
+class WebhookVerificationError(WebhooksError, ValueError):
+    """A received request is not a genuine, fresh webhook; the message says why."""

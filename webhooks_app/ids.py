@@ -1,0 +1,18 @@
+"""Public identifiers: a prefix, then a time-ordered and unguessable part."""
+
+from __future__ import annotations
+
+import secrets
+import time
+
+RANDOM_HEX_DIGITS = 20
+
+
+def new_id(prefix: str) -> str:
+    """Return ``<prefix>_`` and 32 hexadecimal digits: 48 bits of Unix milliseconds, 80 random bits."""
+    return f"{prefix}_{time_digits()}{secrets.token_hex(RANDOM_HEX_DIGITS // 2)}"
+
+
+def time_digits() -> str:
+    """Return the 12 hexadecimal digits that order identifiers made now after all made before."""
+    return f"{time.time_ns() // 1_000_000:012x}"

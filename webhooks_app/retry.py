@@ -1,0 +1,31 @@
+"""The retry schedule as a value."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+RETRY_DELAYS_SECONDS = (1, 5, 30)
+"""Interface, Limits: at most 3 retries, after 1, 5 and 30 seconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class RetrySchedule:
+    """The waits between the end of a failed attempt and the start of the next."""
+
+    delays: tuple[timedelta, ...]
+
+    @classmethod
+    def of_seconds(cls, seconds: Iterable[float] = RETRY_DELAYS_SECONDS) -> RetrySchedule:
+        return cls(tuple(timedelta(seconds=delay) for delay in seconds))
+
+    @property
+    def max_attempts(self) -> int:
+        return 1 + len(self.delays)
+
+    def next_attempt_at(self, attempt_number: int, failed_at: datetime) -> datetime | None:
+        """Return when to try again after attempt ``attempt_number`` (from 1) failed, or None to give up."""
+        if attempt_number >= self.max_attempts:
+            return None
+        return failed_at + self.delays[attempt_number - 1]

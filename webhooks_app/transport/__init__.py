@@ -1,0 +1,1 @@
+"""Sending one HTTP request safely, and many at once."""

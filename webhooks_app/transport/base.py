@@ -1,0 +1,99 @@
+"""The contract of a transport: many requests in flight in one thread, each bounded in time and size."""
+
+from __future__ import annotations
+
+import abc
+import enum
+from dataclasses import dataclass, field
+from typing import Any
+
+RESPONSE_READ_LIMIT = 64 * 1024
+"""Bytes of a response body after which reading stops; the status counts all the same."""
+
+RESPONSE_KEPT = 16 * 1024
+"""Bytes of a response body that an exchange keeps."""
+
+
+class ErrorClass(enum.StrEnum):
+    """Why an attempt got no complete response header."""
+
+    TIMEOUT = "timeout"
+    CONNECTION_ERROR = "connection_error"
+    DNS_ERROR = "dns_error"
+    TLS_ERROR = "tls_error"
+    INVALID_RESPONSE = "invalid_response"
+    ADDRESS_REFUSED = "address_refused"
+    INTERNAL_ERROR = "internal_error"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Request:
+    """One POST to send. ``timeout_seconds`` bounds the whole exchange, name resolution included."""
+
+    url: str
+    headers: tuple[tuple[str, str], ...]
+    body: bytes
+    timeout_seconds: float
+    context: Any = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Response:
+    """A complete final response header, and the first ``RESPONSE_KEPT`` bytes of what followed it."""
+
+    status: int
+    headers: tuple[tuple[str, str], ...] = ()
+    body: bytes = b""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TransportError:
+    """Why there is no response. ``message`` is for the webhook's owner: no internal address in it."""
+
+    error_class: ErrorClass
+    message: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Exchange:
+    """A finished request: exactly one of ``response`` and ``error`` is set."""
+
+    request: Request
+    duration_seconds: float
+    response: Response | None = None
+    error: TransportError | None = None
+    peer: str = ""
+    """The address that was connected, as text; empty if none was."""
+    timings: dict[str, float] = field(default_factory=dict)
+    """Seconds since the start at which a stage was over, where the transport knows:
+    dns, connect, tls, first_byte."""
+
+
+class BaseTransport(abc.ABC):
+    """Sends requests side by side. Used by one thread; only ``wake`` may be called from another."""
+
+    name: str
+
+    @abc.abstractmethod
+    def start(self, request: Request) -> None:
+        """Begin to send. Never blocks and never raises for what a URL or a receiver does."""
+
+    @abc.abstractmethod
+    def wait(self, timeout_seconds: float) -> list[Exchange]:
+        """Return the exchanges that are over, waiting for the first at most ``timeout_seconds``.
+
+        Returns early, possibly with nothing, after ``wake``.
+        """
+
+    @abc.abstractmethod
+    def wake(self) -> None:
+        """End a ``wait`` that is under way, or else the next one. Thread-safe."""
+
+    @property
+    @abc.abstractmethod
+    def in_flight(self) -> int:
+        """How many requests were started and not yet returned by ``wait``."""
+
+    @abc.abstractmethod
+    def close(self) -> None:
+        """Give up what is in flight and free sockets and threads."""
