@@ -1,0 +1,66 @@
+# `make` alone says what there is. Nothing is needed but python3 (3.11 or newer) and make: the first target that is
+# asked for makes .venv from the pins in requirements-dev.txt.
+
+PYTHON ?= python3
+PORT ?= 8000
+VENV := .venv
+BIN := $(VENV)/bin
+INSTALLED := $(VENV)/.installed
+
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+.DEFAULT_GOAL := help
+.PHONY: help demo run test lint format types imports bench build pins clean
+
+help: ## Say what there is
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+demo: $(INSTALLED) ## Show the whole service at work, from registration to retries, in two minutes
+	@$(BIN)/python -m example_project.demo
+
+run: $(INSTALLED) ## Run the example service, a worker and beat in the foreground (PORT=8000)
+	@PORT=$(PORT) $(BIN)/python -m example_project.run
+
+test: $(INSTALLED) ## Run the tests on every database and broker that this machine has
+	@$(BIN)/python -m tests
+
+lint: $(INSTALLED) ## Check style and formatting: ruff, django-upgrade
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	@git ls-files -z '*.py' | xargs -0 $(BIN)/django-upgrade --check --target-version 5.2
+
+format: $(INSTALLED) ## Repair what lint can repair
+	$(BIN)/ruff check --fix
+	$(BIN)/ruff format
+	@git ls-files -z '*.py' | xargs -0 $(BIN)/django-upgrade --exit-zero-even-if-changed --target-version 5.2
+
+types: $(INSTALLED) ## Check types: mypy, strict
+	$(BIN)/mypy
+
+imports: $(INSTALLED) ## Check that imports point downwards only
+	$(BIN)/lint-imports
+
+bench: $(INSTALLED) ## Measure throughput and latency on this machine
+	@$(BIN)/python -m benchmarks
+
+build: $(INSTALLED) ## Build the wheel and the sdist into dist/
+	rm -rf dist
+	$(BIN)/python -m build --no-isolation
+	$(BIN)/twine check --strict dist/*
+
+pins: $(INSTALLED) ## Write requirements-dev.txt anew from pyproject.toml
+	$(BIN)/python -m pip install --quiet uv
+	$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --all-extras --group dev --no-annotate \
+		--no-emit-index-url --custom-compile-command "make pins" --output-file requirements-dev.txt pyproject.toml
+
+clean: ## Remove .venv and what the tools left
+	rm -rf $(VENV) build dist var .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
+
+$(INSTALLED): requirements-dev.txt pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+		echo "$(PYTHON) is missing or older than Python 3.11; name a newer one: make PYTHON=python3.12 …" >&2; exit 1; }
+	@test -x $(BIN)/pip || $(PYTHON) -m venv --clear $(VENV) || { rm -rf $(VENV); \
+		echo "$(PYTHON) cannot make a virtual environment; on Debian and Ubuntu: apt install python3-venv" >&2; exit 1; }
+	@echo "Installing the pinned requirements into $(VENV) …"
+	@$(BIN)/pip install --quiet --requirement requirements-dev.txt
+	@$(BIN)/pip install --quiet --no-deps --no-build-isolation --editable .
+	@touch $@

@@ -1,0 +1,49 @@
+"""Fixtures for all tests: the real servers, each started when a test first asks for it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Generator, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from typing import TypeVar
+
+import pytest
+
+from .servers import nginx as nginx_server
+from .servers import rabbitmq, redis
+from .servers.process import ServerMissingError
+
+Server = TypeVar("Server")
+
+
+@pytest.fixture(scope="session")
+def redis_url() -> Iterator[str]:
+    """The URL of a Redis server that only this test run uses."""
+    with _started(redis.running) as url:
+        yield url
+
+
+@pytest.fixture(scope="session")
+def rabbitmq_url() -> Iterator[str]:
+    """The URL of a RabbitMQ node that only this test run uses."""
+    with _started(rabbitmq.running) as url:
+        yield url
+
+
+@pytest.fixture(scope="session")
+def nginx() -> Iterator[nginx_server.NginxReceiver]:
+    """A receiver that answers 200 as fast as this machine can, and remembers what it got."""
+    with _started(nginx_server.running) as receiver:
+        yield receiver
+
+
+@contextmanager
+def _started(start: Callable[[], AbstractContextManager[Server]]) -> Generator[Server]:
+    with ExitStack() as stack:
+        try:
+            server = stack.enter_context(start())
+        except ServerMissingError as error:
+            if os.environ.get("CI"):
+                pytest.fail(f"{error}; in CI nothing may be skipped")
+            pytest.skip(str(error))
+        yield server

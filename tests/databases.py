@@ -1,0 +1,76 @@
+"""A pytest plugin that runs the tests on the database named by ``--database``, on a server of their own."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable, Generator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from pathlib import Path
+
+import pytest
+
+from .servers import mariadb, postgresql
+from .servers.process import ServerMissingError
+
+URL_VARIABLE = "TEST_DATABASE_URL"
+
+
+@contextmanager
+def sqlite_file() -> Generator[str]:
+    """Yield the URL of a database file that goes away with its directory."""
+    with tempfile.TemporaryDirectory(prefix="webhooks-sqlite-") as directory:
+        yield f"sqlite:///{Path(directory, 'test.sqlite3')}"
+
+
+DATABASES: dict[str, Callable[[], AbstractContextManager[str]]] = {
+    "sqlite": sqlite_file,
+    "postgresql": postgresql.running,
+    "mariadb": mariadb.running,
+}
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--database",
+        choices=tuple(DATABASES),
+        default="sqlite",
+        help="run on this database; on any but sqlite, only the tests that use the database (default: %(default)s)",
+    )
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None, object, object]:
+    """Start the server before pytest-django loads the settings. A worker of xdist inherits its controller's URL."""
+    name = early_config.known_args_namespace.database
+    if "PYTEST_XDIST_WORKER" not in os.environ:
+        stack = ExitStack()
+        early_config.add_cleanup(stack.close)
+        try:
+            os.environ[URL_VARIABLE] = stack.enter_context(DATABASES[name]())
+        except ServerMissingError as error:
+            raise pytest.UsageError(f"--database={name}: {error}") from None
+    return (yield)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    name = config.getoption("database")
+    chosen = [item for item in items if _runs_on(name, item)]
+    if len(chosen) < len(items):
+        config.hook.pytest_deselected(items=[item for item in items if item not in set(chosen)])
+        items[:] = chosen
+
+
+def pytest_report_header(config: pytest.Config) -> str:
+    return f"database: {config.getoption('database')}"
+
+
+def _runs_on(database: str, item: pytest.Item) -> bool:
+    if marker := item.get_closest_marker("only_on"):
+        return database in marker.args
+    return database == "sqlite" or _uses_database(item)
+
+
+def _uses_database(item: pytest.Item) -> bool:
+    fixtures = {"db", "transactional_db", "live_server"}
+    return bool(item.get_closest_marker("django_db") or fixtures.intersection(getattr(item, "fixturenames", ())))

@@ -1,0 +1,1 @@
+"""Tests of the checkout itself: what is built, and what the tests stand on."""

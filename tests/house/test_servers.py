@@ -1,0 +1,43 @@
+"""The servers that other tests rely on."""
+
+from __future__ import annotations
+
+import amqp
+import pytest
+import requests
+from redis import Redis
+
+from tests.servers.nginx import NginxReceiver
+
+
+def test_redis_answers(redis_url: str) -> None:
+    with Redis.from_url(redis_url) as client:
+        assert client.ping()
+
+
+def test_rabbitmq_carries_a_message(rabbitmq_url: str) -> None:
+    host = rabbitmq_url.rpartition("@")[2].rstrip("/")
+
+    with amqp.Connection(host) as connection:
+        channel = connection.channel()
+        queue = channel.queue_declare(exclusive=True).queue
+        channel.basic_publish(amqp.Message("wake"), routing_key=queue)
+        message = channel.basic_get(queue, no_ack=True)
+
+    assert message.body == "wake"
+
+
+def test_nginx_remembers_what_it_received(nginx: NginxReceiver) -> None:
+    answer = requests.post(f"{nginx.url}/house", data='{"title": "Ünïcode \\" "}'.encode(), timeout=5)
+
+    assert answer.status_code == 200
+    assert [request.body for request in nginx.received("/house")] == ['{"title": "Ünïcode \\" "}']
+
+
+@pytest.mark.django_db
+def test_the_database_is_the_one_asked_for(pytestconfig: pytest.Config) -> None:
+    from django.db import connection
+
+    vendors = {"mariadb": "mysql"}
+    database = pytestconfig.getoption("database")
+    assert connection.vendor == vendors.get(database, database)
