@@ -2,6 +2,7 @@
 
 WebhooksError
 ├── UnknownEventTypeError      (also LookupError)   a type that no catalogue entry describes
+├── InvalidEventTypeError      (also ValueError)    an event type that cannot be made or registered
 ├── InvalidEventDataError      (also ValueError)    data that does not fit its event type, or is not JSON
 ├── InvalidOwnerError          (also ValueError)    an owner that is not a saved account
 ├── InvalidEndpointError       (also ValueError)    a URL that webhooks may not be sent to
@@ -13,6 +14,7 @@ WebhooksError
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
 
 
 class WebhooksError(Exception):
@@ -25,8 +27,15 @@ class UnknownEventTypeError(WebhooksError, LookupError):
     def __init__(self, name: str, known: Sequence[str] = ()) -> None:
         self.name = name
         self.known = tuple(known)
+        shown = name[:100]
+        near = get_close_matches(shown, self.known, n=1)
+        suggestion = f" Did you mean {near[0]}?" if near else ""
         hint = f" Known types: {', '.join(self.known)}." if self.known else ""
-        super().__init__(f"Unknown event type {name!r}.{hint}")
+        super().__init__(f"Unknown event type {shown!r}.{suggestion}{hint}")
+
+
+class InvalidEventTypeError(WebhooksError, ValueError):
+    """An event type cannot be made, or not registered; the message says why."""
 
 
 class InvalidEventDataError(WebhooksError, ValueError):

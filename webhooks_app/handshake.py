@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import secrets
+from typing import NoReturn
 
 VERIFICATION_TYPE = "webhook.verification"
 
@@ -21,7 +22,7 @@ def challenge_body(challenge: str) -> bytes:
 def refusal_of_answer(challenge: str, body: bytes) -> str:
     """Return why the body of a 200 answer does not pass the handshake; "" if it does."""
     try:
-        answer = json.loads(body.decode())
+        answer = json.loads(body.decode(), parse_constant=_refuse_constant)
     except (ValueError, RecursionError):
         return "The answer is not JSON in UTF-8; it must be a JSON object with the field challenge."
     if not isinstance(answer, dict):
@@ -31,3 +32,7 @@ def refusal_of_answer(challenge: str, body: bytes) -> str:
     if answer["challenge"] != challenge:
         return "The field challenge of the answer differs from the challenge that was sent."
     return ""
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not JSON")

@@ -9,6 +9,9 @@ SIGNATURE_HEADER = "X-Webhook-Signature"
 TIMESTAMP_HEADER = "X-Webhook-Timestamp"
 EVENT_HEADER = "X-Webhook-Event"
 
+PREVIOUS_SIGNATURE_HEADER = "X-Webhook-Signature-Previous"
+"""Carries the old secret's signature while a rotation overlaps, beside the current one."""
+
 
 def sign(secret: str, timestamp: int | str, body: bytes) -> str:
     """Return ``sha256=<hex>`` for a body sent at a Unix time in seconds (interface: Signing of deliveries)."""

@@ -1,0 +1,187 @@
+"""What one type of event is: its name, its data's model, and an example."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from pydantic import AwareDatetime, BaseModel, ConfigDict, PlainSerializer, RootModel, ValidationError, WithJsonSchema
+from pydantic.json_schema import DEFAULT_REF_TEMPLATE, GenerateJsonSchema, JsonSchemaValue
+
+from .. import json_data
+from ..exceptions import InvalidEventDataError, InvalidEventTypeError
+from ..times import format_time
+
+NAME_PATTERN = re.compile(r"[a-z0-9_]+(\.[a-z0-9_]+)+")
+MAX_NAME_LENGTH = 100
+JSON_SCHEMA_DIALECT = "https://json-schema.org/draft/2020-12/schema"
+
+UtcTime = Annotated[
+    AwareDatetime,
+    PlainSerializer(format_time, when_used="json"),
+    WithJsonSchema({"type": "string", "format": "date-time"}),
+]
+"""A point in time, written as the envelope writes ``created``."""
+
+
+class EventData(BaseModel):
+    """A base for data models: immutable, closed, and without conversions when the host makes one."""
+
+    model_config = ConfigDict(frozen=True, strict=True, extra="forbid")
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class EventType:
+    """A kind of happening that integrators can subscribe to. Raises InvalidEventTypeError if it is unusable.
+
+    ``data_model`` is any pydantic model. Values are never converted (``"3"`` is no integer), and unknown fields
+    are refused unless the model's own configuration says what to do with them. ``example`` becomes the plain
+    data that a test event of this type carries.
+    """
+
+    name: str
+    description: str
+    data_model: type[BaseModel]
+    example: Mapping[str, Any]
+    group: str = ""
+
+    def __post_init__(self) -> None:
+        if not NAME_PATTERN.fullmatch(self.name) or len(self.name) > MAX_NAME_LENGTH:
+            raise InvalidEventTypeError(
+                f"{self.name[:MAX_NAME_LENGTH]!r} cannot name an event type: use lower-case words of letters, digits "
+                f"and underscores, joined by dots, at most {MAX_NAME_LENGTH} characters, as in ppt.edit.started."
+            )
+        data_model: object = self.data_model
+        if not (isinstance(data_model, type) and issubclass(data_model, BaseModel)):
+            raise InvalidEventTypeError(f"The data model of {self.name} is not a pydantic model; pass its class.")
+        if issubclass(data_model, RootModel):
+            raise InvalidEventTypeError(f"The data of {self.name} must be an object with fields, not a root model.")
+        try:
+            object.__setattr__(self, "example", self.validate(self.example))
+        except InvalidEventDataError as error:
+            raise InvalidEventTypeError(f"The example does not fit. {error}") from None
+
+    def validate(self, data: Mapping[str, Any] | BaseModel) -> dict[str, Any]:
+        """Return the data as it will be sent, in JSON's types, without the optional fields that were not given.
+
+        Raises InvalidEventDataError, which names each field that does not fit.
+        """
+        instance = self._instance(data)
+        self._refuse(json_data.problems(self._dump(instance, warnings=False), only_json_types=False))
+        return self._dump(instance, mode="json", by_alias=True, exclude=_not_given(instance), warnings="error")
+
+    def json_schema(self, ref_template: str = DEFAULT_REF_TEMPLATE) -> dict[str, Any]:
+        """Return the JSON Schema (2020-12) of the data as receivers get it.
+
+        It is open: a receiver must bear fields that are added later. Nested models stand under ``$defs``;
+        ``ref_template`` says how they are referred to where the schema becomes part of a larger document.
+        """
+        schema = self.data_model.model_json_schema(
+            mode="serialization", schema_generator=_OpenJsonSchema, ref_template=ref_template
+        )
+        return {"$schema": JSON_SCHEMA_DIALECT, **schema}
+
+    def _instance(self, data: Mapping[str, Any] | BaseModel) -> BaseModel:
+        if type(data) is self.data_model:
+            return data
+        if not isinstance(data, Mapping):
+            model = self.data_model.__name__
+            raise InvalidEventDataError(
+                self.name, {"": f"must be a mapping or an instance of {model}, not {type(data).__name__}"}
+            )
+        try:
+            return self.data_model.model_validate(dict(data), strict=True, extra=self._extra)
+        except ValidationError as error:
+            return self._instance_from_json(data, error)
+
+    def _instance_from_json(self, data: Mapping[str, Any], error: ValidationError) -> BaseModel:
+        """Read the data once more as JSON, where a time or a UUID is a string and still no value is converted."""
+        self._refuse(json_data.problems(data, only_json_types=False))
+        try:
+            text = json.dumps(dict(data))
+        except (TypeError, ValueError, RecursionError):
+            raise InvalidEventDataError(self.name, dict(self._described(error))) from None
+        try:
+            return self.data_model.model_validate_json(text, strict=True, extra=self._extra)
+        except ValidationError as json_error:
+            raise InvalidEventDataError(self.name, dict(self._described(json_error))) from None
+
+    def _dump(self, instance: BaseModel, **options: Any) -> dict[str, Any]:
+        try:
+            return instance.model_dump(**options)
+        except (ValueError, RecursionError) as error:
+            # Without its cause: pydantic's own messages quote the values.
+            raise InvalidEventDataError(self.name, self._why_unserializable(instance, error)) from None
+
+    @property
+    def _extra(self) -> Any:
+        return None if "extra" in self.data_model.model_config else "forbid"
+
+    def _refuse(self, problems: Mapping[str, str]) -> None:
+        if problems:
+            raise InvalidEventDataError(self.name, problems)
+
+    def _described(self, error: ValidationError) -> Iterator[tuple[str, str]]:
+        for detail in error.errors(include_url=False, include_context=False)[: json_data.MAX_PROBLEMS]:
+            path = detail["loc"]
+            yield json_data.dotted(path), self._description(detail["type"], detail["msg"], path, detail["input"])
+
+    def _description(self, kind: str, message: str, path: tuple[int | str, ...], value: object) -> str:
+        if kind == "missing":
+            return "is missing"
+        if kind == "extra_forbidden":
+            known = f"; the fields are {', '.join(self._field_names())}" if len(path) == 1 else ""
+            return f"is not a field of this type{known}"
+        expected = re.sub(r"^\w+ should", "should", message)[:200]
+        return f"{expected}, not {type(value).__name__}" if kind.endswith("_type") else expected
+
+    def _field_names(self) -> list[str]:
+        return [field.alias or name for name, field in self.data_model.model_fields.items()]
+
+    def _why_unserializable(self, instance: BaseModel, error: Exception) -> dict[str, str]:
+        """Find the fields of an instance that was changed, or made without validation, after the fact."""
+        try:
+            self.data_model.model_validate(dict(instance), strict=True, by_name=True, by_alias=False)
+        except ValidationError as mismatch:
+            return dict(self._described(mismatch))
+        return {"": f"holds a value that JSON cannot carry ({type(error).__name__})"}
+
+
+def _not_given(instance: BaseModel) -> dict[Any, Any]:
+    """Return what ``model_dump`` is to leave out: fields that are None because nobody gave them a value."""
+    left_out: dict[Any, Any] = {}
+    for name, value in instance.__dict__.items():
+        if value is None:
+            if name not in instance.model_fields_set:
+                left_out[name] = True
+        elif not isinstance(value, json_data.Scalar) and (inner := _not_given_inside(value)):
+            left_out[name] = inner
+    return left_out
+
+
+def _not_given_inside(value: object) -> dict[Any, Any]:
+    if isinstance(value, BaseModel):
+        return _not_given(value)
+    if isinstance(value, dict):
+        items: Any = value.items()
+    elif isinstance(value, list | tuple):
+        items = enumerate(value)
+    else:
+        return {}
+    return {key: inner for key, item in items if (inner := _not_given_inside(item))}
+
+
+class _OpenJsonSchema(GenerateJsonSchema):
+    """Publishes what is promised: no ban on further fields, no titles that only repeat the field's name."""
+
+    def model_schema(self, schema: Any) -> JsonSchemaValue:
+        json_schema = super().model_schema(schema)
+        if json_schema.get("additionalProperties") is False:
+            del json_schema["additionalProperties"]
+        return json_schema
+
+    def field_title_should_be_set(self, schema: Any) -> bool:  # noqa: ARG002
+        return False

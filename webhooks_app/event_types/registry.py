@@ -1,0 +1,78 @@
+"""The catalogue: which event types there are, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from ..exceptions import InvalidEventTypeError, UnknownEventTypeError
+from .base import EventType
+from .internal import INTERNAL_EVENT_TYPES
+
+RESERVED_NAMES = frozenset(event_type.name for event_type in INTERNAL_EVENT_TYPES)
+
+
+class EventTypeRegistry:
+    """Event types in the order of their registration. Filled at start-up, only read afterwards."""
+
+    def __init__(self, *event_types: EventType) -> None:
+        self._by_name: dict[str, EventType] = {}
+        self.register(*event_types)
+
+    def __iter__(self) -> Iterator[EventType]:
+        return iter(tuple(self._by_name.values()))
+
+    def __len__(self) -> int:
+        return len(self._by_name)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._by_name
+
+    def register(self, *event_types: EventType) -> None:
+        """Add event types: all of them, or none with InvalidEventTypeError where a name is taken or reserved."""
+        added = dict(self._by_name)
+        for event_type in event_types:
+            if event_type.name in RESERVED_NAMES:
+                raise InvalidEventTypeError(f"{event_type.name} is one of our own messages; choose another name.")
+            if event_type.name in added:
+                raise InvalidEventTypeError(
+                    f"{event_type.name} is registered already; choose another name, or unregister the first."
+                )
+            added[event_type.name] = event_type
+        self._by_name = added
+
+    def unregister(self, name: str) -> EventType:
+        """Remove an event type and return it. Raises UnknownEventTypeError."""
+        event_type = self.get(name)
+        self._by_name = {known: kept for known, kept in self._by_name.items() if known != name}
+        return event_type
+
+    def get(self, name: str) -> EventType:
+        """Return the event type of this name. Raises UnknownEventTypeError, which lists those there are."""
+        try:
+            return self._by_name[name]
+        except KeyError:
+            raise UnknownEventTypeError(name, self.names()) from None
+
+    def names(self) -> tuple[str, ...]:
+        return tuple(self._by_name)
+
+    def groups(self) -> dict[str, tuple[EventType, ...]]:
+        """Return the event types by group, both in the order of registration."""
+        groups: dict[str, list[EventType]] = {}
+        for event_type in self:
+            groups.setdefault(event_type.group, []).append(event_type)
+        return {group: tuple(members) for group, members in groups.items()}
+
+    @contextmanager
+    def temporarily(self, *event_types: EventType) -> Iterator[None]:
+        """Register event types for the length of a ``with`` block; what the block itself changes is undone too."""
+        before = self._by_name
+        self.register(*event_types)
+        try:
+            yield
+        finally:
+            self._by_name = before
+
+
+registry = EventTypeRegistry()

@@ -1,0 +1,135 @@
+"""A Django view that receives webhooks: checks them, answers the challenge, and drops duplicates."""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import logging
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from typing import Any
+
+from django.core.cache import caches
+from django.core.exceptions import ImproperlyConfigured
+from django.db import connections
+from django.http import HttpRequest, JsonResponse, UnreadablePostError
+from django.http.response import HttpResponseBase
+from django.utils.decorators import method_decorator
+from django.views.decorators.csrf import csrf_exempt
+from django.views.generic import View
+
+from .exceptions import WebhookVerificationError
+from .receiver import DEFAULT_TOLERANCE, ReceivedEvent, challenge_answer, verify
+
+logger = logging.getLogger(__name__)
+
+IN_PROGRESS = "in progress"
+DONE = "done"
+
+
+@method_decorator(csrf_exempt, name="dispatch")
+class WebhookReceiverView(View):
+    """Receive webhooks: subclass it and write ``handle(event)``, or pass ``as_view`` a secret and a function.
+
+    ``handle`` is called once for an event, however often it arrives: what was handled is remembered by event id
+    in Django's cache, apart for each path. When ``handle`` raises, the answer is 500, what the request wrote under
+    ATOMIC_REQUESTS is rolled back, and the service's next retry is handled afresh. A cache that forgets, or that
+    the processes do not share, lets duplicates through; so ``handle`` should bear them.
+    """
+
+    http_method_names = ("post",)
+
+    secret: str | Sequence[str] = ()
+    """The webhook's secret; several while they are rotated."""
+
+    tolerance: timedelta | float | None = DEFAULT_TOLERANCE
+    max_body_bytes = 1024 * 1024
+    cache_alias = "default"
+
+    remembered_for = timedelta(days=1)
+    """How long a handled event is known, so that another copy is dropped."""
+
+    claimed_for = timedelta(seconds=30)
+    """How long a copy is turned away while the first is handled. The service waits no longer for an answer, so
+    that after a crash the last retry, 36 seconds on, still gets through."""
+
+    def handle(self, event: ReceivedEvent) -> object:  # noqa: ARG002
+        """Act on a genuine event that is no duplicate."""
+        raise ImproperlyConfigured(f"{type(self).__name__} has no handle(); write it, or pass it to as_view().")
+
+    def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:  # noqa: ARG002
+        self._check_configuration()
+        body = self._read_body(request)
+        if body is None:
+            return _error(f"The body is longer than {self.max_body_bytes} bytes.", status=413)
+        try:
+            event = verify(body, request.headers, self.secret, tolerance=self.tolerance)
+        except WebhookVerificationError as error:
+            logger.warning("Refused a request to %r: %s", request.path, error)
+            return _error(str(error), status=400)
+        if event.is_verification:
+            return JsonResponse(challenge_answer(event))
+        return self._handle_once(event)
+
+    def _handle_once(self, event: ReceivedEvent) -> HttpResponseBase:
+        cache, key = caches[self.cache_alias], self._cache_key(event)
+        if not cache.add(key, IN_PROGRESS, self.claimed_for.total_seconds()):
+            if cache.get(key) == DONE:
+                return JsonResponse({"status": "duplicate"})
+            return _error("This event is being handled already; try again later.", status=409)
+        try:
+            self.handle(event)
+        except Exception:  # Whatever the host's code raises must become a retry.
+            logger.exception("Could not handle the event %s of type %s", event.id, event.type)
+            cache.delete(key)
+            _roll_back_request()
+            return _error("The event could not be handled.", status=500)
+        _after_request_commits(lambda: cache.set(key, DONE, self.remembered_for.total_seconds()))
+        return JsonResponse({"status": "received"})
+
+    def _cache_key(self, event: ReceivedEvent) -> str:
+        identity = f"{self.request.path}\n{event.id}".encode(errors="backslashreplace")
+        return f"webhooks_app.received.{hashlib.sha256(identity).hexdigest()}"
+
+    def _read_body(self, request: HttpRequest) -> bytes | None:
+        """Return the body, or None where it is too long; nothing beyond the limit is read."""
+        try:
+            body: bytes = request.read(self.max_body_bytes + 1)
+        except UnreadablePostError:
+            return b""
+        return body if len(body) <= self.max_body_bytes else None
+
+    def _check_configuration(self) -> None:
+        if not self.secret:
+            raise ImproperlyConfigured(f"{type(self).__name__} has no secret; set it, or pass it to as_view().")
+        handle: Callable[..., Any] = self.handle
+        if inspect.iscoroutinefunction(handle):
+            raise ImproperlyConfigured(f"{type(self).__name__}.handle is asynchronous; wrap it in async_to_sync.")
+
+
+def _error(message: str, *, status: int) -> JsonResponse:
+    return JsonResponse({"error": message}, status=status)
+
+
+def _request_transactions() -> list[Any]:
+    """Return the connections whose transaction Django opened for the request (ATOMIC_REQUESTS)."""
+    return [
+        connection
+        for connection in connections.all(initialized_only=True)
+        if connection.settings_dict["ATOMIC_REQUESTS"] and connection.in_atomic_block
+    ]
+
+
+def _roll_back_request() -> None:
+    # The exception ends here, so Django sees an ordinary answer and would commit.
+    for connection in _request_transactions():
+        connection.set_rollback(True)
+
+
+def _after_request_commits(action: Callable[[], object]) -> None:
+    """Call the action when the request's transaction is committed; at once where there is none."""
+    transactions = _request_transactions()
+    if transactions:
+        transactions[0].on_commit(action)
+    else:
+        action()
