@@ -1,0 +1,62 @@
+"""Every ``WEBHOOKS_*`` setting, its type and its default."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, get_type_hints
+
+from django.conf import settings as django_settings
+
+PREFIX = "WEBHOOKS_"
+
+
+class Settings:
+    """The settings in force, read at every use, so that ``override_settings`` works.
+
+    ``settings.TIMEOUT_SECONDS`` is the host's ``WEBHOOKS_TIMEOUT_SECONDS``, or the default below.
+    """
+
+    # Where webhooks may be sent
+    ALLOW_HTTP: bool = False
+    ALLOWED_NETWORKS: Sequence[str] = ()
+    EGRESS_PROXY: str = ""
+    CA_BUNDLE: str = ""
+
+    # How they are sent
+    TRANSPORT: str = "auto"
+    TIMEOUT_SECONDS: float = 30.0
+    RETRY_DELAYS_SECONDS: Sequence[float] = (1, 5, 30)
+    RETRY_NOTICES: bool = True
+    MAX_IN_FLIGHT: int = 2000
+    MAX_IN_FLIGHT_PER_WEBHOOK: int = 16
+    BATCH_SIZE: int = 500
+    LEASE_SECONDS: float = 45.0
+    SWEEP_SECONDS: float = 5.0
+
+    # What may be emitted and registered
+    BUILTIN_EVENT_TYPES: bool = True
+    MAX_ENVELOPE_BYTES: int = 256 * 1024
+    MAX_WEBHOOKS_PER_OWNER: int = 100
+    ENCRYPTION_KEYS: Sequence[str] = ()
+
+    # The REST API: requests/period, as in Django REST framework
+    API_RATE: str = "120/min"
+    TEST_RATE: str = "10/min"
+    VERIFICATION_RATE: str = "5/min"
+
+    # Retention
+    ATTEMPT_RETENTION_DAYS: int = 30
+    EVENT_RETENTION_DAYS: int = 90
+
+    def __getattribute__(self, name: str) -> Any:
+        if name.isupper():
+            return getattr(django_settings, PREFIX + name, getattr(Settings, name))
+        return super().__getattribute__(name)
+
+
+settings = Settings()
+
+
+def setting_types() -> dict[str, Any]:
+    """Return the annotated type of each setting by its full name."""
+    return {PREFIX + name: hint for name, hint in get_type_hints(Settings).items() if name.isupper()}

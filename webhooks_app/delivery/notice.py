@@ -1,0 +1,69 @@
+"""The ``webhook.retry`` notices: an event of its own for each retry that was scheduled."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+from ..conf import settings
+from ..envelope import encode, format_time
+from ..ids import new_id
+from ..models import Delivery, Event, Webhook
+from .claim import Claim, Finished
+
+RETRY_TYPE = "webhook.retry"
+
+
+def save_notices(using: str, finished: Sequence[Finished]) -> None:
+    """Queue a notice for each retry just scheduled, where the webhook wants them.
+
+    A notice is tried once and expires at the retry that it announces, so that it can never be in that retry's way.
+    """
+    if not settings.RETRY_NOTICES:
+        return
+    announced = [
+        (item, _notice(item, item.step.next_attempt_at))
+        for item in finished
+        if item.step.next_attempt_at is not None and _is_announced(item.claim)
+    ]
+    if announced:
+        Event.objects.using(using).bulk_create([event for _, event in announced])
+        Delivery.objects.using(using).bulk_create([_delivery(item, event) for item, event in announced])
+
+
+def _is_announced(claim: Claim) -> bool:
+    """Handshakes are not events, and a webhook that is not verified yet gets nothing that it did not ask for."""
+    return (
+        claim.pick.kind in (Delivery.Kind.EVENT, Delivery.Kind.TEST)
+        and claim.lane.retry_notices
+        and claim.lane.status == Webhook.Status.ACTIVE
+    )
+
+
+def _notice(item: Finished, next_retry_at: datetime) -> Event:
+    event_id = new_id("evt")
+    created_at = datetime.now(UTC)
+    data = {
+        "original_event_id": item.claim.pick.event_id,
+        "retry_count": item.claim.number,
+        "next_retry_at": format_time(next_retry_at),
+    }
+    return Event(
+        id=event_id,
+        type=RETRY_TYPE,
+        owner_id=item.claim.lane.owner_id,
+        body=encode(id=event_id, type=RETRY_TYPE, created=created_at, data=data).decode(),
+        is_test=item.claim.pick.kind == Delivery.Kind.TEST,
+        created_at=created_at,
+    )
+
+
+def _delivery(item: Finished, event: Event) -> Delivery:
+    return Delivery(
+        event=event,
+        webhook_id=item.claim.pick.webhook_id,
+        kind=Delivery.Kind.RETRY_NOTICE,
+        max_attempts=1,
+        next_attempt_at=item.ended_at,
+        expires_at=item.step.next_attempt_at,
+    )

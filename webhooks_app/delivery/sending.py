@@ -1,0 +1,102 @@
+"""From a claim to the request on the wire, and from its exchange to what is recorded."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from .. import __version__
+from ..encryption import decrypt
+from ..exceptions import WebhooksError
+from ..handshake import challenge_body, new_challenge
+from ..models import Delivery, DeliveryAttempt
+from ..retry import RetrySchedule
+from ..signing import signed_headers
+from ..transport import Exchange, Request
+from .claim import Claim, Finished
+from .outcome import Result, Verdict, judge, next_step
+from .transcript import clean, transcript
+
+USER_AGENT = ("User-Agent", f"webhooks_app/{__version__}")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Sending:
+    """A claimed attempt on the wire."""
+
+    claim: Claim
+    started_at: datetime
+    challenge: str = ""
+
+
+def request_for(claim: Claim, *, now: datetime, timeout_seconds: float) -> Request:
+    """Return the signed request of a claim. Raises SecretUnreadableError."""
+    challenge = new_challenge() if claim.pick.kind == Delivery.Kind.VERIFICATION else ""
+    body = challenge_body(challenge) if challenge else claim.body
+    if claim.pick.expires_at is not None:
+        timeout_seconds = min(timeout_seconds, max((claim.pick.expires_at - now).total_seconds(), 0.001))
+    secret = decrypt(claim.lane.encrypted_secret)
+    return Request(
+        url=claim.lane.url,
+        headers=(*signed_headers(secret, int(now.timestamp()), claim.event_type, body), USER_AGENT),
+        body=body,
+        timeout_seconds=timeout_seconds,
+        context=Sending(claim=claim, started_at=now, challenge=challenge),
+    )
+
+
+def finish(exchange: Exchange, schedule: RetrySchedule) -> Finished:
+    """Decide what follows from an exchange, and write its transcript."""
+    sending: Sending = exchange.request.context
+    verdict = judge(exchange, sending.challenge)
+    attempt = transcript(
+        delivery_id=sending.claim.delivery_id,
+        number=sending.claim.number,
+        verdict=verdict,
+        exchange=exchange,
+        started_at=sending.started_at,
+        challenge=sending.challenge,
+    )
+    ended_at = sending.started_at + timedelta(seconds=exchange.duration_seconds)
+    return _finished(sending.claim, attempt, verdict, ended_at, schedule)
+
+
+def finish_lost(claim: Claim, schedule: RetrySchedule) -> Finished:
+    """Record that the worker which made an attempt never came back: a failed attempt, whatever the receiver saw."""
+    lost = Verdict(
+        result=Result.WORKER_LOST,
+        message="The worker that made this attempt ended before it could record the answer.",
+    )
+    return _finished_unsent(claim, lost, claim.pick.claimed_at or claim.pick.next_attempt_at, schedule)
+
+
+def finish_unsent(claim: Claim, error: Exception, now: datetime, schedule: RetrySchedule) -> Finished:
+    """Record an attempt for which no request could be made."""
+    message = str(error) if isinstance(error, WebhooksError) else "The request could not be made; the log says why."
+    return _finished_unsent(claim, Verdict(result=Result.INTERNAL_ERROR, message=message), now, schedule)
+
+
+def _finished_unsent(claim: Claim, verdict: Verdict, started_at: datetime, schedule: RetrySchedule) -> Finished:
+    attempt = DeliveryAttempt(
+        delivery_id=claim.delivery_id,
+        number=claim.number,
+        result=verdict.result,
+        message=clean(verdict.message, 500),
+        started_at=started_at,
+        url=claim.lane.url,
+    )
+    ended_at = claim.pick.next_attempt_at if claim.is_lost else started_at
+    return _finished(claim, attempt, verdict, ended_at, schedule)
+
+
+def _finished(
+    claim: Claim, attempt: DeliveryAttempt, verdict: Verdict, ended_at: datetime, schedule: RetrySchedule
+) -> Finished:
+    step = next_step(
+        verdict.result,
+        attempt_number=claim.number,
+        max_attempts=claim.pick.max_attempts,
+        ended_at=ended_at,
+        schedule=schedule,
+    )
+    return Finished(claim=claim, attempt=attempt, step=step, ended_at=ended_at)

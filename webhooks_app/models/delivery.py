@@ -1,0 +1,239 @@
+"""One event on its way to one webhook, and the requests that were made for it."""
+
+from __future__ import annotations
+
+import secrets
+from typing import Any, Self
+
+from django.conf import settings as django_settings
+from django.db import connections, models
+from django.db.models.functions import MD5, Cast, Concat, Now, Substr
+from django.utils import timezone
+from django.utils.translation import gettext_lazy as _
+
+from ..exceptions import WebhookStateError
+from ..ids import RANDOM_HEX_DIGITS, time_digits
+from .event import Event
+from .fields import IdField, PartialIndex
+from .webhook import Webhook
+
+
+class DeliveryQuerySet(models.QuerySet["Delivery"]):
+    def owned_by(self, owner: Any) -> Self:
+        return self.filter(webhook__owner=owner)
+
+    def pending(self) -> Self:
+        return self.filter(state=Delivery.State.PENDING)
+
+    def waiting(self) -> Self:
+        """Return what is to be sent and not being sent right now."""
+        return self.pending().filter(claimed_at=None)
+
+    def except_tests(self) -> Self:
+        return self.exclude(kind=Delivery.Kind.TEST)
+
+    def final(self) -> Self:
+        return self.exclude(state=Delivery.State.PENDING)
+
+    def cancel(self, reason: str) -> int:
+        return self.update(
+            state=Delivery.State.CANCELLED,
+            state_reason=reason,
+            finished_at=Now(),
+            next_attempt_at=None,
+            claimed_at=None,
+        )
+
+    def fan_out(self, event: Event, webhooks: models.QuerySet[Webhook], *, max_attempts: int) -> int:
+        """Insert a delivery of ``event`` for each of ``webhooks``, in one statement; return how many."""
+        digits = Substr(
+            MD5(Concat(models.Value(secrets.token_hex(16)), Cast("pk", models.TextField()))), 1, RANDOM_HEX_DIGITS
+        )
+        delivery_id = Cast(Concat(models.Value(time_digits()), digits), IdField(prefix="dlv"))
+        values: dict[str, Any] = {
+            "id": delivery_id,
+            "event_id": models.Value(event.pk, IdField(prefix="evt")),
+            "webhook_id": models.F("pk"),
+            "kind": models.Value(Delivery.Kind.EVENT),
+            "state": models.Value(Delivery.State.PENDING),
+            "state_reason": models.Value(""),
+            "attempt_count": models.Value(0),
+            "max_attempts": models.Value(max_attempts),
+            "next_attempt_at": Now(),
+            "created_at": Now(),
+        }
+        select = webhooks.order_by().values_list(*values.values())
+        connection = connections[self.db]
+        quote = connection.ops.quote_name
+        table, columns = quote(self.model._meta.db_table), ", ".join(quote(name) for name in values)
+        sql, params = select.query.get_compiler(self.db).as_sql()
+        with connection.cursor() as cursor:
+            cursor.execute(f"INSERT INTO {table} ({columns}) {sql}", params)
+            return int(cursor.rowcount)
+
+
+class Delivery(models.Model):
+    class Kind(models.TextChoices):
+        EVENT = "event", _("event")
+        TEST = "test", _("test")
+        RETRY_NOTICE = "retry_notice", _("retry notice")
+        VERIFICATION = "verification", _("verification")
+
+    class State(models.TextChoices):
+        PENDING = "pending", _("pending")
+        SUCCEEDED = "succeeded", _("succeeded")
+        GIVEN_UP = "given_up", _("given up")
+        CANCELLED = "cancelled", _("cancelled")
+
+    id = IdField(prefix="dlv")
+    event = models.ForeignKey(
+        Event,
+        verbose_name=_("event"),
+        null=True,
+        editable=False,
+        on_delete=models.CASCADE,
+        related_name="deliveries",
+        help_text=_("Empty for a verification, which is not an event."),
+    )
+    # No constraint in the database: checking it would lock the webhook's row in every emitting transaction, and that
+    # row is the lock under which workers claim. Rows are only inserted from existing webhooks, which are never removed
+    # while they have deliveries.
+    webhook = models.ForeignKey(
+        Webhook,
+        verbose_name=_("webhook"),
+        editable=False,
+        on_delete=models.CASCADE,
+        related_name="deliveries",
+        db_constraint=False,
+        db_index=False,
+    )
+    kind = models.CharField(_("kind"), max_length=12, choices=Kind.choices, default=Kind.EVENT, editable=False)
+    state = models.CharField(_("state"), max_length=10, choices=State.choices, default=State.PENDING, editable=False)
+    state_reason = models.CharField(_("reason"), max_length=100, blank=True, editable=False)
+    attempt_count = models.PositiveSmallIntegerField(_("attempts"), default=0, editable=False)
+    max_attempts = models.PositiveSmallIntegerField(_("attempts at most"), editable=False)
+    next_attempt_at = models.DateTimeField(
+        _("next attempt"),
+        null=True,
+        editable=False,
+        default=timezone.now,
+        help_text=_("While an attempt is being made: when its claim is taken to be lost."),
+    )
+    claimed_at = models.DateTimeField(_("claimed"), null=True, editable=False)
+    expires_at = models.DateTimeField(
+        _("expires"), null=True, editable=False, help_text=_("Nothing is sent, or waited for, after this time.")
+    )
+    created_at = models.DateTimeField(_("created"), default=timezone.now, editable=False)
+    finished_at = models.DateTimeField(_("finished"), null=True, editable=False)
+    redelivery_of = models.ForeignKey(
+        "self",
+        verbose_name=_("redelivery of"),
+        null=True,
+        editable=False,
+        on_delete=models.SET_NULL,
+        related_name="+",
+        db_index=False,
+    )
+    requested_by = models.ForeignKey(
+        django_settings.AUTH_USER_MODEL,
+        verbose_name=_("requested by"),
+        null=True,
+        editable=False,
+        on_delete=models.SET_NULL,
+        related_name="+",
+        db_index=False,
+    )
+
+    objects = DeliveryQuerySet.as_manager()
+
+    class Meta:
+        verbose_name = _("delivery")
+        verbose_name_plural = _("deliveries")
+        ordering = ("-id",)
+        indexes = (
+            PartialIndex(
+                fields=("state", "webhook", "next_attempt_at"),
+                only=models.Q(state="pending"),
+                name="webhooks_delivery_due",
+            ),
+            PartialIndex(
+                fields=("webhook", "claimed_at"),
+                only=models.Q(claimed_at__isnull=False),
+                name="webhooks_delivery_claimed",
+            ),
+            PartialIndex(
+                fields=("redelivery_of",),
+                only=models.Q(redelivery_of__isnull=False),
+                name="webhooks_delivery_again",
+            ),
+            models.Index(fields=("webhook", "-id"), name="webhooks_delivery_webhook"),
+        )
+
+    def __str__(self) -> str:
+        return f"{self.id} ({self.state})"
+
+    @property
+    def event_type(self) -> str:
+        return self.event.type if self.event else "webhook.verification"
+
+    def redeliver(self, requested_by: Any = None) -> Delivery:
+        """Start a new series of attempts of the same event. Raises WebhookStateError for a disabled webhook."""
+        if self.event is None:
+            raise WebhookStateError("A verification is not redelivered; verify the webhook again.")
+        self.webhook.require_testable() if self.kind == self.Kind.TEST else self.webhook.require_sendable()
+        return Delivery.objects.create(
+            event=self.event,
+            webhook=self.webhook,
+            kind=self.kind,
+            max_attempts=self.max_attempts,
+            redelivery_of=self,
+            requested_by=requested_by,
+        )
+
+
+class DeliveryAttempt(models.Model):
+    class Result(models.TextChoices):
+        SUCCEEDED = "succeeded", _("succeeded")
+        HTTP_STATUS = "http_status", _("status other than 200")
+        TIMEOUT = "timeout", _("timeout")
+        CONNECTION_ERROR = "connection_error", _("connection error")
+        DNS_ERROR = "dns_error", _("name not resolved")
+        TLS_ERROR = "tls_error", _("TLS error")
+        INVALID_RESPONSE = "invalid_response", _("invalid response")
+        ADDRESS_REFUSED = "address_refused", _("address refused")
+        WRONG_CHALLENGE = "wrong_challenge", _("wrong challenge answer")
+        WORKER_LOST = "worker_lost", _("worker lost")
+        INTERNAL_ERROR = "internal_error", _("internal error")
+
+    id = IdField(prefix="att")
+    delivery = models.ForeignKey(
+        Delivery,
+        verbose_name=_("delivery"),
+        editable=False,
+        on_delete=models.CASCADE,
+        related_name="attempts",
+        db_index=False,
+    )
+    number = models.PositiveSmallIntegerField(_("number"), editable=False)
+    result = models.CharField(_("result"), max_length=20, choices=Result.choices, editable=False)
+    message = models.CharField(_("message"), max_length=500, blank=True, editable=False)
+    started_at = models.DateTimeField(_("started"), editable=False)
+    duration_ms = models.PositiveIntegerField(_("duration (ms)"), null=True, editable=False)
+    url = models.CharField(_("URL"), max_length=2048, editable=False)
+    timestamp = models.BigIntegerField(_("timestamp"), null=True, editable=False)
+    signature = models.CharField(_("signature"), max_length=80, blank=True, editable=False)
+    challenge = models.CharField(_("challenge"), max_length=64, blank=True, editable=False)
+    response_status = models.PositiveSmallIntegerField(_("response status"), null=True, editable=False)
+    response_headers = models.JSONField(_("response headers"), default=list, editable=False)
+    response_body = models.TextField(_("response body"), blank=True, editable=False)
+    retry_after = models.CharField(_("Retry-After"), max_length=100, blank=True, editable=False)
+    peer = models.CharField(_("connected address"), max_length=64, blank=True, editable=False)
+
+    class Meta:
+        verbose_name = _("delivery attempt")
+        verbose_name_plural = _("delivery attempts")
+        ordering = ("delivery", "number")
+        constraints = (models.UniqueConstraint(fields=("delivery", "number"), name="webhooks_attempt_number"),)
+
+    def __str__(self) -> str:
+        return f"{self.id} ({self.result})"

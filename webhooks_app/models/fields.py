@@ -1,0 +1,96 @@
+"""Database fields and indexes that the models share."""
+
+from __future__ import annotations
+
+import re
+import uuid
+from typing import TYPE_CHECKING, Any
+
+from django.core.exceptions import ValidationError
+from django.db import models
+from django.db.backends.base.base import BaseDatabaseWrapper
+from django.utils.translation import gettext_lazy as _
+
+from ..ids import new_id
+
+if TYPE_CHECKING:
+    _TextField = models.Field[str, str]
+else:
+    _TextField = models.Field
+
+# What a text that is no identifier becomes in a query: an identifier that no row has.
+_NO_ID = "0" * 32
+
+
+class IdField(_TextField):
+    """A public identifier such as ``evt_…``, stored in 16 bytes where the database has a UUID type that sorts by bytes.
+
+    MariaDB's UUID type sorts in an order of its own, so it gets the 32 hexadecimal digits, as SQLite does.
+    """
+
+    default_error_messages = {"invalid": _("“%(value)s” is not an identifier of the form %(prefix)s_….")}
+
+    def __init__(self, *args: Any, prefix: str, **kwargs: Any) -> None:
+        self.prefix = prefix
+        self._pattern = re.compile(rf"{prefix}_([0-9a-f]{{32}})", re.ASCII)
+        kwargs.setdefault("primary_key", True)
+        kwargs.setdefault("editable", False)
+        super().__init__(*args, **kwargs)
+
+    def deconstruct(self) -> Any:
+        name, path, args, kwargs = super().deconstruct()
+        return name, path, args, {**kwargs, "prefix": self.prefix}
+
+    def get_internal_type(self) -> str:
+        return "IdField"
+
+    def db_type(self, connection: BaseDatabaseWrapper) -> str:
+        return "uuid" if connection.vendor == "postgresql" else "char(32)"
+
+    def get_default(self) -> str:
+        return new_id(self.prefix)
+
+    def has_default(self) -> bool:
+        return True
+
+    def to_python(self, value: Any) -> Any:
+        if value is None or (isinstance(value, str) and self._pattern.fullmatch(value)):
+            return value
+        raise ValidationError(
+            self.error_messages["invalid"], code="invalid", params={"value": value, "prefix": self.prefix}
+        )
+
+    def get_prep_value(self, value: Any) -> str | None:
+        if value is None:
+            return None
+        found = self._pattern.fullmatch(str(value))
+        return found[1] if found else _NO_ID
+
+    def get_db_prep_value(self, value: Any, connection: BaseDatabaseWrapper, prepared: bool = False) -> Any:
+        digits = value if prepared else self.get_prep_value(value)
+        return uuid.UUID(digits) if digits and connection.vendor == "postgresql" else digits
+
+    def from_db_value(self, value: Any, expression: Any, connection: BaseDatabaseWrapper) -> str | None:
+        if value is None:
+            return None
+        return f"{self.prefix}_{value.hex if isinstance(value, uuid.UUID) else value}"
+
+
+class PartialIndex(models.Index):
+    """An index over the rows that match ``only``; over all rows where the database has no partial indexes.
+
+    ``models.Index(condition=…)`` makes no index at all on MySQL and MariaDB.
+    """
+
+    def __init__(self, *, only: models.Q, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.only = only
+
+    def deconstruct(self) -> Any:
+        path, args, kwargs = super().deconstruct()
+        return path, args, {**kwargs, "only": self.only}
+
+    def create_sql(self, model: Any, schema_editor: Any, using: str = "", **kwargs: Any) -> Any:
+        partial = schema_editor.connection.features.supports_partial_indexes
+        plain = models.Index(fields=self.fields, name=self.name, condition=self.only if partial else None)
+        return plain.create_sql(model, schema_editor, using, **kwargs)

@@ -1,0 +1,231 @@
+"""A registration: where to send, what, and signed with which secret."""
+
+from __future__ import annotations
+
+import secrets
+import unicodedata
+from typing import Any, Self
+
+from django.conf import settings as django_settings
+from django.core.exceptions import ValidationError
+from django.db import models, transaction
+from django.db.models.functions import Cast
+from django.dispatch import Signal
+from django.utils import timezone
+from django.utils.translation import gettext_lazy as _
+
+from ..conf import settings
+from ..egress import check_endpoint
+from ..encryption import decrypt, encrypt
+from ..event_types import registry
+from ..exceptions import InvalidEndpointError, UnknownEventTypeError, WebhookStateError
+from ..signals import webhook_disabled, webhook_verified
+from .fields import IdField
+
+MAX_EVENT_TYPES = 64
+SECRET_LENGTHS = range(16, 257)
+
+
+def new_secret() -> str:
+    return f"whsec_{secrets.token_urlsafe(32)}"
+
+
+class WebhookQuerySet(models.QuerySet["Webhook"]):
+    def existing(self) -> Self:
+        return self.filter(deleted_at=None)
+
+    def owned_by(self, owner: Any) -> Self:
+        """Return the webhooks that this account may see: its own, and never the platform's."""
+        return self.filter(owner=owner)
+
+    def active(self) -> Self:
+        return self.existing().filter(status=Webhook.Status.ACTIVE)
+
+    def listening_to(self, event_type: str, owner: Any) -> Self:
+        """Return the active webhooks that get an event of this owner: the owner's own and the platform's."""
+        audience = models.Q(owner=None) if owner is None else models.Q(owner=None) | models.Q(owner=owner)
+        # A JSON list is searched as text, because SQLite has no `contains` for JSON; names need no escaping.
+        listed = Cast("event_types", models.TextField())
+        return self.active().filter(audience).alias(listed=listed).filter(listed__contains=f'"{event_type}"')
+
+
+class Webhook(models.Model):
+    class Status(models.TextChoices):
+        PENDING = "pending", _("pending")
+        ACTIVE = "active", _("active")
+        DISABLED = "disabled", _("disabled")
+        FAILED = "failed", _("failed")
+
+    id = IdField(prefix="wh")
+    owner = models.ForeignKey(
+        django_settings.AUTH_USER_MODEL,
+        verbose_name=_("owner"),
+        null=True,
+        blank=True,
+        on_delete=models.CASCADE,
+        related_name="webhooks",
+        help_text=_("Empty for the platform's own webhook, which receives the events of every owner."),
+    )
+    url = models.CharField(_("URL"), max_length=2048)
+    event_types = models.JSONField(_("event types"), default=list)
+    description = models.CharField(_("description"), max_length=200, blank=True)
+    retry_notices = models.BooleanField(
+        _("retry notices"), default=True, help_text=_("Send webhook.retry after an attempt that will be retried.")
+    )
+    encrypted_secret = models.TextField(editable=False)
+    status = models.CharField(
+        _("status"), max_length=10, choices=Status.choices, default=Status.PENDING, editable=False
+    )
+    status_reason = models.CharField(_("reason"), max_length=500, blank=True, editable=False)
+    status_changed_at = models.DateTimeField(_("status since"), default=timezone.now, editable=False)
+    created_at = models.DateTimeField(_("created"), default=timezone.now, editable=False)
+    deleted_at = models.DateTimeField(_("deleted"), null=True, editable=False)
+
+    objects = WebhookQuerySet.as_manager()
+
+    class Meta:
+        verbose_name = _("webhook")
+        verbose_name_plural = _("webhooks")
+        ordering = ("-id",)
+        indexes = (models.Index(fields=("owner", "-id"), name="webhooks_webhook_owner"),)
+
+    def __init__(self, *args: Any, secret: str | None = None, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        if secret is not None:
+            self.secret = secret
+
+    def __str__(self) -> str:
+        return f"{self.id} ({self.url})"
+
+    @property
+    def secret(self) -> str:
+        """The text that keys the signature. Raises SecretUnreadableError."""
+        return decrypt(self.encrypted_secret)
+
+    @secret.setter
+    def secret(self, secret: str) -> None:
+        self.encrypted_secret = encrypt(secret)
+
+    def clean(self) -> None:
+        errors: dict[str, list[Any]] = {}
+        checks = {"url": self._clean_url, "event_types": self._clean_event_types, "secret": self._clean_secret}
+        if self._state.adding:
+            checks["__all__"] = self._clean_count
+        for field, check in checks.items():
+            try:
+                check()
+            except ValidationError as error:
+                errors[field] = error.messages
+        if errors:
+            raise ValidationError(errors)
+
+    def _clean_url(self) -> None:
+        try:
+            check_endpoint(self.url)
+        except InvalidEndpointError as error:
+            raise ValidationError(str(error), code=error.rule) from None
+
+    def _clean_event_types(self) -> None:
+        names = self.event_types
+        if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+            raise ValidationError(_("Give a list of event types."))
+        try:
+            self.event_types = [registry.get(name).name for name in dict.fromkeys(names)]
+        except UnknownEventTypeError as error:
+            raise ValidationError(str(error), code="unknown_event_type") from None
+        if not 1 <= len(self.event_types) <= MAX_EVENT_TYPES:
+            raise ValidationError(
+                _("Give 1 to %(limit)s event types."), code="event_types_count", params={"limit": MAX_EVENT_TYPES}
+            )
+
+    def _clean_secret(self) -> None:
+        if not self.encrypted_secret:
+            self.secret = new_secret()
+        elif self._state.adding:
+            check_secret(self.secret)
+
+    def _clean_count(self) -> None:
+        if self.owner_id is None:
+            return
+        limit = settings.MAX_WEBHOOKS_PER_OWNER
+        if Webhook.objects.existing().filter(owner=self.owner_id).count() >= limit:
+            raise ValidationError(
+                _("This account already has %(limit)s webhooks, the most allowed. Delete one first."),
+                code="too_many",
+                params={"limit": limit},
+            )
+
+    def rotate_secret(self, secret: str | None = None) -> str:
+        """Sign with a new secret from the next attempt on, and return it: it is shown this once."""
+        if secret is not None:
+            check_secret(secret)
+        self.secret = secret or new_secret()
+        self.save(update_fields=["encrypted_secret"])
+        return self.secret
+
+    def activate(self) -> None:
+        """Let events flow: the handshake passed."""
+        self._change_status(self.Status.ACTIVE)
+        self._announce(webhook_verified)
+
+    def await_verification(self) -> None:
+        """Hold back everything until a handshake passes."""
+        self._change_status(self.Status.PENDING)
+
+    @transaction.atomic
+    def fail(self, reason: str) -> None:
+        """Give the handshake up and cancel what waited for it; ``reason`` is for the owner."""
+        self._change_status(self.Status.FAILED, reason)
+        self.deliveries.waiting().except_tests().cancel("webhook_failed")
+        self._announce(webhook_disabled, reason=reason)
+
+    @transaction.atomic
+    def disable(self, reason: str) -> None:
+        """Stop sending and cancel what is waiting; ``reason`` is for the owner."""
+        self._require_existing()
+        self._change_status(self.Status.DISABLED, reason)
+        self.deliveries.waiting().cancel("webhook_disabled")
+        self._announce(webhook_disabled, reason=reason)
+
+    @transaction.atomic
+    def soft_delete(self) -> None:
+        """Stop sending, cancel what is waiting and hide the webhook; its history stays until retention ends."""
+        self._require_existing()
+        self.deleted_at = timezone.now()
+        self.save(update_fields=["deleted_at"])
+        self.deliveries.waiting().cancel("webhook_deleted")
+
+    def require_testable(self) -> None:
+        """Raise WebhookStateError for a webhook that not even a test event may be sent to."""
+        self._require_existing()
+        if self.status == self.Status.DISABLED:
+            raise WebhookStateError(f"Webhook {self.id} is disabled ({self.status_reason}). Enable it first.")
+
+    def require_sendable(self) -> None:
+        """Raise WebhookStateError for a webhook that no event may be queued for."""
+        self.require_testable()
+        if self.status == self.Status.FAILED:
+            raise WebhookStateError(f"Webhook {self.id} failed its verification. Verify it again first.")
+
+    def _require_existing(self) -> None:
+        if self.deleted_at is not None:
+            raise WebhookStateError(f"Webhook {self.id} is deleted.")
+
+    def _announce(self, signal: Signal, **arguments: Any) -> None:
+        transaction.on_commit(
+            lambda: signal.send_robust(Webhook, webhook_id=self.id, **arguments), using=self._state.db
+        )
+
+    def _change_status(self, status: Status, reason: str = "") -> None:
+        self.status = status
+        self.status_reason = reason[: self._meta.get_field("status_reason").max_length]
+        self.status_changed_at = timezone.now()
+        self.save(update_fields=["status", "status_reason", "status_changed_at"])
+
+
+def check_secret(secret: str) -> None:
+    """Raise ValidationError unless the text can key signatures: 16 to 256 characters, none of them a control."""
+    if not isinstance(secret, str) or len(secret) not in SECRET_LENGTHS:
+        raise ValidationError(_("A secret has 16 to 256 characters."), code="secret_length")
+    if any(unicodedata.category(character) in ("Cc", "Cs") for character in secret):
+        raise ValidationError(_("A secret has no control characters."), code="secret_characters")

@@ -1,0 +1,48 @@
+"""Creating and changing webhooks, by whatever way they come in."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from django.db import transaction
+
+from .models import Webhook
+from .verification import start_verification
+
+CHANGEABLE_FIELDS = ("owner", "url", "event_types", "description", "retry_notices")
+
+
+def register_webhook(
+    *, owner: Any, url: str, event_types: Sequence[str], secret: str | None = None, **fields: Any
+) -> Webhook:
+    """Create a webhook and start its verification; ``webhook.secret`` is the given secret or a new one.
+
+    Raises django.core.exceptions.ValidationError with the problems by field.
+    """
+    webhook = Webhook(owner=owner, url=url, event_types=list(event_types), secret=secret, **fields)
+    return save_webhook(webhook)
+
+
+@transaction.atomic
+def save_webhook(webhook: Webhook) -> Webhook:
+    """Validate and save a new or changed webhook; a new URL is verified before anything else is sent to it.
+
+    Raises django.core.exceptions.ValidationError with the problems by field.
+    """
+    webhook.full_clean()
+    saved_url = Webhook.objects.select_for_update().filter(pk=webhook.pk).values_list("url", flat=True).first()
+    if saved_url is None:
+        webhook.save(force_insert=True)
+    else:
+        webhook.save(update_fields=CHANGEABLE_FIELDS)
+    if saved_url != webhook.url and webhook.status != Webhook.Status.DISABLED:
+        start_verification(webhook)
+    return webhook
+
+
+@transaction.atomic
+def enable_webhook(webhook: Webhook) -> None:
+    """Let a disabled webhook receive again, once its URL has passed a handshake anew."""
+    webhook.await_verification()
+    start_verification(webhook)

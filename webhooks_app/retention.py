@@ -1,0 +1,66 @@
+"""Deleting what is older than it need be kept, a little at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.db import models
+from django.utils import timezone
+
+from .conf import settings
+from .models import Delivery, DeliveryAttempt, Event, Webhook
+
+BATCH_SIZE = 500
+"""Rows to a DELETE: few enough that nobody waits for its locks."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Pruned:
+    """How many rows of each kind were deleted."""
+
+    attempts: int
+    deliveries: int
+    events: int
+    webhooks: int
+
+
+def prune(
+    *,
+    now: datetime | None = None,
+    attempt_age: timedelta | None = None,
+    event_age: timedelta | None = None,
+    progress: Callable[[int], None] = lambda deleted: None,
+) -> Pruned:
+    """Delete attempts, then deliveries and events, past their age; never what is not final.
+
+    Webhooks that were deleted go with the last of their history. ``progress`` is called with the size of each batch.
+    """
+    now = now or timezone.now()
+    attempts_before = now - (attempt_age or timedelta(days=settings.ATTEMPT_RETENTION_DAYS))
+    events_before = now - (event_age or timedelta(days=settings.EVENT_RETENTION_DAYS))
+    attempts = DeliveryAttempt.objects.filter(started_at__lt=attempts_before)
+    deliveries = Delivery.objects.final().filter(created_at__lt=events_before)
+    events = Event.objects.older_than(events_before).filter(deliveries=None)
+    webhooks = Webhook.objects.filter(deleted_at__lt=events_before, deliveries=None)
+    return Pruned(
+        attempts=_delete(attempts.exclude(delivery__state=Delivery.State.PENDING), progress),
+        deliveries=_delete(deliveries, progress),
+        events=_delete(events, progress),
+        webhooks=_delete(webhooks, progress),
+    )
+
+
+def _delete(rows: models.QuerySet[Any], progress: Callable[[int], None]) -> int:
+    """Delete in batches, each in a transaction of its own, and return how many rows of this kind went."""
+    total = 0
+    while ids := list(rows.order_by("pk").values_list("pk", flat=True)[:BATCH_SIZE]):
+        _, by_model = rows.model._default_manager.filter(pk__in=ids).delete()
+        deleted = by_model.get(rows.model._meta.label, 0)
+        if not deleted:
+            break
+        total += deleted
+        progress(deleted)
+    return total

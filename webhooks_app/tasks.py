@@ -1,0 +1,64 @@
+"""Celery's part: waking the engine, starting handshakes, pruning."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from celery import current_app, shared_task
+from celery.signals import worker_process_shutdown, worker_shutdown, worker_shutting_down
+
+from .delivery.engine import Engine
+from .delivery.worker import worker
+from .models import Webhook
+from .retention import prune as prune_rows
+from .verification import start_verification
+from .wakeup import FoldedCall
+
+
+@shared_task(name="webhooks_app.deliver_due", ignore_result=True)
+def deliver_due() -> None:
+    """Wake this process's engine. Carries no data: losing it, or having it twice, makes no difference."""
+    if current_app.conf.task_always_eager:
+        Engine().run_until_idle(await_retries=False)
+    else:
+        worker.wake()
+
+
+@shared_task(name="webhooks_app.verify_webhook", ignore_result=True)
+def verify_webhook(webhook_id: str) -> None:
+    """Start a webhook's handshake again."""
+    start_verification(Webhook.objects.existing().get(pk=webhook_id))
+
+
+@shared_task(name="webhooks_app.prune", ignore_result=True)
+def prune() -> None:
+    """Delete what retention has ended for."""
+    prune_rows()
+
+
+def _publish() -> None:
+    # Without a retry: a broker that is down is asked again by the next event, and the sweep needs none.
+    deliver_due.apply_async(retry=False, expires=60, ignore_result=True)
+
+
+_publish_folded = FoldedCall(_publish)
+
+
+def wake_workers(**kwargs: Any) -> None:
+    """Signal handler of ``deliveries_created``."""
+    if current_app.conf.task_always_eager:
+        deliver_due.delay()
+    else:
+        _publish_folded()
+
+
+@worker_shutting_down.connect
+def _stop_claiming(**kwargs: Any) -> None:
+    worker.stop()
+
+
+@worker_process_shutdown.connect
+@worker_shutdown.connect
+def _finish_in_flight(**kwargs: Any) -> None:
+    worker.stop()
+    worker.join()

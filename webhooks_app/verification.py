@@ -1,0 +1,28 @@
+"""The handshake that a URL must pass before the first event is sent to it."""
+
+from __future__ import annotations
+
+from django.db import transaction
+
+from .conf import settings
+from .models import Delivery, Webhook
+from .retry import RetrySchedule
+from .signals import deliveries_created
+
+
+@transaction.atomic
+def start_verification(webhook: Webhook) -> Delivery:
+    """Hold the webhook's events back and queue a handshake; an older one can no longer decide anything.
+
+    Raises WebhookStateError for a deleted or disabled webhook.
+    """
+    webhook.require_testable()
+    webhook.await_verification()
+    handshakes = webhook.deliveries.filter(kind=Delivery.Kind.VERIFICATION)
+    handshakes.pending().cancel("superseded")
+    delivery: Delivery = handshakes.create(
+        kind=Delivery.Kind.VERIFICATION,
+        max_attempts=RetrySchedule.of_seconds(settings.RETRY_DELAYS_SECONDS).max_attempts,
+    )
+    transaction.on_commit(lambda: deliveries_created.send_robust(Delivery))
+    return delivery

@@ -1,0 +1,77 @@
+"""Calling something that may hang, seldom enough and never for long: how the workers are woken."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import time
+from collections.abc import Callable
+
+logger = logging.getLogger("webhooks_app.wakeup")
+
+
+class FoldedCall:
+    """Calls ``function`` in a thread, at most once every ``fold_seconds``, and waits ``patience_seconds`` at most.
+
+    A call asked for while another is under way, or shortly after one, is folded into it. A failure is logged once
+    and nothing is tried again for ``rest_seconds``: the sweep finds what was missed.
+    """
+
+    def __init__(
+        self,
+        function: Callable[[], object],
+        *,
+        fold_seconds: float = 0.1,
+        patience_seconds: float = 0.5,
+        rest_seconds: float = 1.0,
+    ) -> None:
+        self._function = function
+        self._fold_seconds = fold_seconds
+        self._patience_seconds = patience_seconds
+        self._rest_seconds = rest_seconds
+        self._is_failing = False
+        self._forget()
+
+    def __call__(self) -> None:
+        if self._pid != os.getpid():
+            self._forget()  # A fork: the thread under way belongs to the parent.
+        with self._lock:
+            now = self._asked_at = time.monotonic()
+            if self._thread is not None or now < self._quiet_until:
+                return
+            thread = self._thread = threading.Thread(target=self._run, name="webhooks_app.wakeup", daemon=True)
+        thread.start()
+        thread.join(self._patience_seconds)
+
+    def _forget(self) -> None:
+        self._pid = os.getpid()
+        self._lock = threading.Lock()
+        self._thread: threading.Thread | None = None
+        self._quiet_until = 0.0
+        self._asked_at = 0.0
+
+    def _run(self) -> None:
+        again = True
+        while again:
+            called_at = time.monotonic()
+            quiet_seconds = self._fold_seconds if self._call() else self._rest_seconds
+            with self._lock:
+                self._quiet_until = called_at + quiet_seconds
+                # Asked for so late that the call may have been answered before: once more.
+                again = not self._is_failing and self._asked_at > self._quiet_until
+                if not again:
+                    self._thread = None
+
+    def _call(self) -> bool:
+        try:
+            self._function()
+        except Exception as error:  # Whatever a broker's client raises: the caller must not suffer from it.
+            if not self._is_failing:
+                logger.warning("The workers cannot be woken (%s); the sweep will find what is due.", error)
+            self._is_failing = True
+            return False
+        if self._is_failing:
+            logger.info("The workers can be woken again.")
+        self._is_failing = False
+        return True
