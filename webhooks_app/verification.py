@@ -18,9 +18,8 @@ def start_verification(webhook: Webhook) -> Delivery:
     """
     webhook.require_testable()
     webhook.await_verification()
-    handshakes = webhook.deliveries.filter(kind=Delivery.Kind.VERIFICATION)
-    handshakes.pending().cancel("superseded")
-    delivery: Delivery = handshakes.create(
+    webhook.deliveries.filter(kind=Delivery.Kind.VERIFICATION).pending().cancel("superseded")
+    delivery: Delivery = webhook.deliveries.create(
         kind=Delivery.Kind.VERIFICATION,
         max_attempts=RetrySchedule.of_seconds(settings.RETRY_DELAYS_SECONDS).max_attempts,
     )

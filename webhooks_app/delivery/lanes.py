@@ -135,7 +135,7 @@ def _to_database(connection: BaseDatabaseWrapper, name: str, value: Any) -> Any:
 
 
 def _from_database(connection: BaseDatabaseWrapper, name: str, value: Any) -> Any:
-    expression = _field(name).cached_col
+    expression = _field(name).get_col(Delivery._meta.db_table)
     for convert in (*connection.ops.get_db_converters(expression), *expression.get_db_converters(connection)):
         value = convert(value, expression, connection)
     return value

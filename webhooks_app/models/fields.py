@@ -61,14 +61,17 @@ class IdField(_TextField):
         )
 
     def get_prep_value(self, value: Any) -> str | None:
+        # Django prepares a value more than once, so the prefix stays until the value goes to the database.
         if value is None:
             return None
-        found = self._pattern.fullmatch(str(value))
-        return found[1] if found else _NO_ID
+        return str(value) if self._pattern.fullmatch(str(value)) else f"{self.prefix}_{_NO_ID}"
 
     def get_db_prep_value(self, value: Any, connection: BaseDatabaseWrapper, prepared: bool = False) -> Any:
-        digits = value if prepared else self.get_prep_value(value)
-        return uuid.UUID(digits) if digits and connection.vendor == "postgresql" else digits
+        text = self.get_prep_value(value)
+        if text is None:
+            return None
+        digits = text.removeprefix(f"{self.prefix}_")
+        return uuid.UUID(digits) if connection.vendor == "postgresql" else digits
 
     def from_db_value(self, value: Any, expression: Any, connection: BaseDatabaseWrapper) -> str | None:
         if value is None:
