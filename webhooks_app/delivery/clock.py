@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from typing import Protocol
 
 from django.db import connections
 
-Clock = Callable[[], datetime]
-"""Returns the time now as an aware UTC datetime."""
+
+class Clock(Protocol):
+    def __call__(self) -> datetime:
+        """Return the time now as an aware UTC datetime: what is due is decided by it."""
+
+    def monotonic(self) -> float:
+        """Return seconds that only ever grow: how long the engine waits is measured by them."""
+
 
 RESYNC_SECONDS = 60.0
 
@@ -34,6 +40,9 @@ class DatabaseClock:
             self._anchor = (self._ask(), time.monotonic())
         moment, since = self._anchor
         return moment + timedelta(seconds=time.monotonic() - since)
+
+    def monotonic(self) -> float:
+        return time.monotonic()
 
     def _ask(self) -> datetime:
         connection = connections[self._using]

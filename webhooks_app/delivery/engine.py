@@ -5,7 +5,6 @@ from __future__ import annotations
 import heapq
 import logging
 import threading
-import time
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 
@@ -79,7 +78,7 @@ class Engine:
 
     def stop(self) -> None:
         """Claim nothing more; ``run`` returns when what is in flight has ended and is recorded. Thread-safe."""
-        self._stop_by = time.monotonic() + self._timeout_seconds + STOP_GRACE_SECONDS
+        self._stop_by = self._clock.monotonic() + self._timeout_seconds + STOP_GRACE_SECONDS
         self._stopping.set()
         self._transport.wake()
 
@@ -99,7 +98,7 @@ class Engine:
             self._transport.close()
 
     def _is_over(self, is_done: Callable[[], bool]) -> bool:
-        if self._stopping.is_set() and time.monotonic() > self._stop_by:
+        if self._stopping.is_set() and self._clock.monotonic() > self._stop_by:
             logger.error("Stopped with %d results not recorded; their leases will end.", len(self._finished))
             return True
         if self._transport.in_flight or self._finished:
@@ -109,9 +108,9 @@ class Engine:
     def _has_retries(self) -> bool:
         """Tell whether a retry is to be made, those that an earlier process left included."""
         if not self._retries:
-            next_retry_at = self._queue.next_retry_at()
-            if next_retry_at is not None:
-                self._retries.append(next_retry_at)
+            next_due_at = self._queue.next_due_at()
+            if next_due_at is not None:
+                self._retries.append(next_due_at)
         return bool(self._retries)
 
     def _step(self) -> None:
@@ -132,7 +131,7 @@ class Engine:
 
     def _add(self, finished: Finished) -> None:
         if not self._finished:
-            self._record_at = time.monotonic() + RECORD_WITHIN_SECONDS
+            self._record_at = self._clock.monotonic() + RECORD_WITHIN_SECONDS
         self._finished.append(finished)
 
     # Looking for what is due
@@ -141,9 +140,9 @@ class Engine:
         if self._stopping.is_set() or self._transport.in_flight >= self._window:
             return False
         if self._woken.is_set() or self._take_due_retries():
-            self._linger_until = time.monotonic() + LINGER_SECONDS
+            self._linger_until = self._clock.monotonic() + LINGER_SECONDS
             return True
-        return time.monotonic() >= self._look_at
+        return self._clock.monotonic() >= self._look_at
 
     def _take_due_retries(self) -> bool:
         now, due = self._clock(), False
@@ -156,7 +155,7 @@ class Engine:
         self._woken.clear()
         claims = self._queue.claim(min(self._window - self._transport.in_flight, self._batch_size))
         self._found_nothing = not claims
-        now = time.monotonic()
+        now = self._clock.monotonic()
         if claims:
             self._linger_until = now + LINGER_SECONDS
         self._look_at = now + (LOOK_EVERY_SECONDS if now < self._linger_until else self._sweep_seconds)
@@ -185,7 +184,7 @@ class Engine:
         if not self._finished:
             return False
         enough = len(self._finished) >= self._batch_size or not self._transport.in_flight
-        return enough or time.monotonic() >= self._record_at
+        return enough or self._clock.monotonic() >= self._record_at
 
     def _record(self) -> None:
         valid = self._write(self._finished)
@@ -211,7 +210,7 @@ class Engine:
 
     def _pause_seconds(self) -> float:
         """Return how long nothing but an exchange or a wake-up can give this loop something to do."""
-        now = time.monotonic()
+        now = self._clock.monotonic()
         if self._backoff_seconds:
             return self._backoff_seconds
         until = now + self._sweep_seconds

@@ -19,6 +19,9 @@ from ..models import Delivery, Webhook
 State = Delivery.State
 Kind = Delivery.Kind
 
+UNVERIFIED_KINDS = (Kind.VERIFICATION, Kind.TEST)
+"""What may be sent to a URL that has not passed a handshake: the handshake itself, and tests made by hand."""
+
 MAX_LANES = 400
 """SQLite joins at most 500 SELECTs by UNION ALL."""
 
@@ -38,10 +41,7 @@ class Lane:
 
     @property
     def kinds(self) -> tuple[Kind, ...]:
-        """What may be sent: everything once verified; until then handshakes, and tests made by hand."""
-        if self.status == Webhook.Status.ACTIVE:
-            return tuple(Kind)
-        return (Kind.VERIFICATION, Kind.TEST)
+        return tuple(Kind) if self.status == Webhook.Status.ACTIVE else UNVERIFIED_KINDS
 
     @property
     def stop_reason(self) -> str:

@@ -13,13 +13,13 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from django.db import connections, transaction
-from django.db.models import Count, F
+from django.db.models import Count, F, Min, Q
 
 from ..handshake import VERIFICATION_TYPE
 from ..models import Delivery, Event, Webhook
 from .claim import Claim
 from .clock import Clock
-from .lanes import Lane, Pick, pick_due, ready_webhooks
+from .lanes import UNVERIFIED_KINDS, Lane, Pick, pick_due, ready_webhooks
 
 
 class Queue:
@@ -51,10 +51,11 @@ class Queue:
             attempt_count=F("attempt_count") - 1, claimed_at=None, next_attempt_at=self._clock()
         )
 
-    def next_retry_at(self) -> datetime | None:
-        """Return when the next delivery that nobody is sending comes due; None if there is none."""
-        waiting = Delivery.objects.using(self._using).waiting().filter(next_attempt_at__gt=self._clock())
-        return waiting.order_by("next_attempt_at").values_list("next_attempt_at", flat=True).first()
+    def next_due_at(self) -> datetime | None:
+        """Return when the next delivery that nobody is sending is, or was, due; None if none will be sent."""
+        sendable = Q(webhook__status=Webhook.Status.ACTIVE) | Q(kind__in=UNVERIFIED_KINDS)
+        waiting = Delivery.objects.using(self._using).waiting().filter(sendable, webhook__deleted_at=None)
+        return waiting.aggregate(Min("next_attempt_at"))["next_attempt_at__min"]
 
     def _webhooks_in_turn(self, limit: int) -> list[str]:
         """Return webhooks with something due, going on where the last call stopped."""

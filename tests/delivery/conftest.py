@@ -1,0 +1,101 @@
+"""An engine over memory, whose time moves on instead of being waited for."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from webhooks_app.delivery.engine import Engine
+from webhooks_app.egress import transport_options
+from webhooks_app.models import Webhook
+from webhooks_app.transport import Exchange, Request, Response
+from webhooks_app.transport.memory import Answer, MemoryTransport
+
+from ..making import make_webhook
+
+
+class ManualClock:
+    def __init__(self) -> None:
+        self.now = datetime.now(UTC) + timedelta(seconds=1)
+
+    def __call__(self) -> datetime:
+        return self.now
+
+    def monotonic(self) -> float:
+        return self.now.timestamp()
+
+    def advance(self, seconds: float) -> None:
+        self.now += timedelta(seconds=seconds)
+
+
+class ImpatientTransport(MemoryTransport):
+    """Moves the clock by what it is asked to wait, if there is nothing to wait for."""
+
+    def __init__(self, clock: ManualClock, answer: Any) -> None:
+        super().__init__(transport_options(), answer=answer)
+        self.manual_clock = clock
+
+    def wait(self, timeout_seconds: float) -> list[Exchange]:
+        if not self.in_flight:
+            self.manual_clock.advance(max(timeout_seconds, 0.001))
+            return []
+        return super().wait(timeout_seconds)
+
+    def sent(self, event_type: str | None = None) -> list[dict[str, Any]]:
+        """Return the envelopes that were sent, of one type if it is given."""
+        envelopes = [json.loads(request.body) for request in self.requests]
+        return [envelope for envelope in envelopes if event_type in (None, envelope["type"])]
+
+    def close(self) -> None:
+        """Stay open for the next run."""
+
+
+def echo_challenge(request: Request) -> Response:
+    challenge = json.loads(request.body)["data"]["challenge"]
+    return Response(status=200, body=json.dumps({"challenge": challenge}).encode())
+
+
+class Receiver:
+    """Answers events with the statuses it is given, in turn, and then always with the last."""
+
+    def __init__(self, *answers: Answer) -> None:
+        self.answers = list(answers) or [200]
+
+    def __call__(self, request: Request) -> Answer | None:
+        event_type = json.loads(request.body)["type"]
+        if event_type == "webhook.verification":
+            return echo_challenge(request)
+        if event_type == "webhook.retry":
+            return 200
+        return self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock()
+
+
+@pytest.fixture
+def receiver(clock: ManualClock) -> Callable[..., ImpatientTransport]:
+    """Make a transport with a receiver behind it that gives these answers."""
+    return lambda *answers: ImpatientTransport(clock, Receiver(*answers))
+
+
+@pytest.fixture
+def deliver(clock: ManualClock) -> Callable[[MemoryTransport], None]:
+    """Deliver until nothing is left to do, retries included."""
+    return lambda transport: Engine(transport=transport, clock=clock).run_until_idle()
+
+
+@pytest.fixture
+def alice(django_user_model: Any) -> Any:
+    return django_user_model.objects.create_user("alice")
+
+
+@pytest.fixture
+def webhook(alice: Any) -> Webhook:
+    return make_webhook(alice)

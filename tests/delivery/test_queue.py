@@ -1,0 +1,212 @@
+"""Claims: who gets what, how much of it, and who may record."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from webhooks_app.delivery.queue import Queue
+from webhooks_app.delivery.recording import record
+from webhooks_app.delivery.sending import finish, finish_lost, request_for
+from webhooks_app.models import Delivery, DeliveryAttempt, Webhook
+from webhooks_app.retry import RetrySchedule
+from webhooks_app.transport import Exchange, Response
+
+from ..making import deliveries, emit_one, make_webhook
+
+pytestmark = pytest.mark.django_db
+
+LEASE = timedelta(seconds=45)
+SCHEDULE = RetrySchedule.of_seconds()
+
+
+@pytest.fixture
+def queue(clock):
+    return Queue(using="default", clock=clock, lease=LEASE, max_in_flight_per_webhook=16)
+
+
+def answered(claim, clock, status=200):
+    request = request_for(claim, now=clock(), timeout_seconds=30)
+    return finish(Exchange(request=request, duration_seconds=0.1, response=Response(status=status)), SCHEDULE)
+
+
+def test_a_claim_is_not_given_twice(alice, webhook, queue):
+    emit_one(alice)
+
+    assert [claim.number for claim in queue.claim(10)] == [1]
+    assert queue.claim(10) == []
+
+
+def test_nothing_is_claimed_before_it_is_due(alice, webhook, queue, clock):
+    emit_one(alice)
+    Delivery.objects.update(next_attempt_at=clock() + timedelta(seconds=5))
+
+    assert queue.claim(10) == []
+    clock.advance(5)
+    assert len(queue.claim(10)) == 1
+
+
+def test_a_webhook_gets_no_more_than_its_cap(alice, webhook, queue, clock):
+    for _ in range(20):
+        emit_one(alice)
+
+    claims = queue.claim(100)
+
+    assert len(claims) == 16
+    assert queue.claim(100) == []
+    record("default", [answered(claim, clock) for claim in claims[:3]], clock())
+    assert len(queue.claim(100)) == 3
+
+
+def test_a_long_backlog_does_not_stand_before_a_short_one(alice, queue):
+    busy, quiet = make_webhook(alice), make_webhook(alice, "file.uploaded")
+    for _ in range(30):
+        emit_one(alice)
+    from webhooks_app import emit, event_types_registry
+
+    emit("file.uploaded", event_types_registry.get("file.uploaded").example, owner=alice)
+
+    claims = queue.claim(4)
+
+    assert [claim.pick.webhook_id for claim in claims].count(quiet.pk) == 1
+    assert [claim.pick.webhook_id for claim in claims].count(busy.pk) == 2
+
+
+def test_more_webhooks_than_a_claim_holds_take_turns(alice, queue):
+    webhooks = [make_webhook(alice) for _ in range(5)]
+    emit_one(alice)
+
+    turns = [claim.pick.webhook_id for _ in range(5) for claim in queue.claim(2)]
+
+    assert sorted(turns) == sorted(webhook.pk for webhook in webhooks)
+
+
+def test_the_longest_due_goes_first(alice, webhook, queue, clock):
+    first, second = emit_one(alice), emit_one(alice)
+    Delivery.objects.filter(event=second).update(next_attempt_at=clock() - timedelta(minutes=1))
+
+    assert [claim.pick.event_id for claim in queue.claim(1)] == [second.pk]
+    assert [claim.pick.event_id for claim in queue.claim(1)] == [first.pk]
+
+
+def test_a_released_claim_is_due_at_once_and_not_counted(alice, webhook, queue):
+    emit_one(alice)
+    queue.release(queue.claim(10))
+
+    assert [claim.number for claim in queue.claim(10)] == [1]
+
+
+def test_a_lost_claim_is_recorded_as_a_failed_attempt(alice, webhook, queue, clock):
+    emit_one(alice)
+    queue.claim(10)
+    clock.advance(46)
+
+    (lost,) = queue.claim(10)
+    record("default", [finish_lost(lost, SCHEDULE)], clock())
+
+    (attempt,) = DeliveryAttempt.objects.all()
+    assert (attempt.number, attempt.result) == (1, "worker_lost")
+    assert deliveries()[0].next_attempt_at == clock() - timedelta(seconds=1) + timedelta(seconds=1)
+    assert [claim.number for claim in queue.claim(10) if claim.pick.kind == "event"] == [2]
+
+
+def test_a_delivery_that_always_loses_its_worker_is_given_up_after_four(alice, queue, clock):
+    make_webhook(alice, retry_notices=False)
+    emit_one(alice)
+
+    for _ in range(4):
+        assert [claim.is_lost for claim in queue.claim(10)] == [False]
+        clock.advance(46)
+        record("default", [finish_lost(lost, SCHEDULE) for lost in queue.claim(10)], clock())
+        clock.advance(30)
+
+    assert queue.claim(10) == []
+    assert deliveries()[0].state == "given_up"
+    assert DeliveryAttempt.objects.filter(result="worker_lost").count() == 4
+
+
+def test_a_late_worker_cannot_overwrite_a_newer_claim(alice, webhook, queue, clock):
+    emit_one(alice)
+    (slow,) = queue.claim(10)
+    clock.advance(46)
+    record("default", [finish_lost(lost, SCHEDULE) for lost in queue.claim(10)], clock())
+    clock.advance(1)
+    (newer,) = [claim for claim in queue.claim(10) if claim.pick.kind == "event"]
+
+    assert record("default", [answered(slow, clock)], clock()) == []
+
+    assert deliveries()[0].state == "pending"
+    assert len(record("default", [answered(newer, clock)], clock())) == 1
+    assert deliveries()[0].state == "succeeded"
+
+
+def test_nothing_is_recorded_for_a_delivery_that_was_cancelled_meanwhile(alice, webhook, queue, clock):
+    emit_one(alice)
+    (claim,) = queue.claim(10)
+    Delivery.objects.all().cancel("by hand")
+
+    assert record("default", [answered(claim, clock)], clock()) == []
+    assert deliveries()[0].state == "cancelled"
+
+
+def test_a_notice_whose_retry_is_due_is_not_sent_any_more(alice, webhook, queue, clock):
+    emit_one(alice)
+    (claim,) = queue.claim(10)
+    record("default", [answered(claim, clock, 500)], clock())
+    clock.advance(2)
+
+    claims = queue.claim(10)
+
+    assert [claim.pick.kind for claim in claims] == ["event"]
+    assert [(n.state, n.state_reason) for n in deliveries("retry_notice")] == [("cancelled", "expired")]
+
+
+def test_the_statements_of_a_claim_do_not_grow_with_it(alice, queue):
+    for _ in range(6):
+        make_webhook(alice)
+
+    def statements():
+        with CaptureQueriesContext(
+            connection,
+        ) as captured:
+            queue.claim(200)
+        return len(captured)
+
+    emit_one(alice)
+    few = statements()
+    for _ in range(10):
+        emit_one(alice)
+
+    assert statements() == few
+
+
+def test_the_attempt_is_stored_even_when_what_was_said_cannot_be(alice, webhook, queue, clock):
+    emit_one(alice)
+    (claim,) = queue.claim(10)
+    finished = answered(claim, clock)
+    finished.attempt.response_body = "\ud800"
+
+    record("default", [finished], clock())
+
+    assert DeliveryAttempt.objects.get().response_body == ""
+    assert deliveries()[0].state == "succeeded"
+
+
+def test_only_a_handshake_of_the_present_url_verifies(alice, queue, clock):
+    webhook = make_webhook(alice, status="pending")
+    (claim,) = queue.claim(10)
+    Webhook.objects.update(url="http://127.0.0.1:9000/elsewhere")
+    request = request_for(claim, now=clock(), timeout_seconds=30)
+    from .conftest import echo_challenge
+
+    record(
+        "default",
+        [finish(Exchange(request=request, duration_seconds=0.1, response=echo_challenge(request)), SCHEDULE)],
+        clock(),
+    )
+
+    webhook.refresh_from_db()
+    assert webhook.status == "pending"

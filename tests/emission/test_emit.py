@@ -1,0 +1,230 @@
+"""What `emit` writes, for whom, and what it refuses."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from datetime import UTC, datetime
+
+import pytest
+from django.db import connection, transaction
+from django.test.utils import CaptureQueriesContext
+
+from webhooks_app import aemit, emit, send_test_event
+from webhooks_app.exceptions import (
+    InvalidEventDataError,
+    InvalidOwnerError,
+    UnknownEventTypeError,
+    WebhookStateError,
+)
+from webhooks_app.models import Delivery, Event, Webhook
+from webhooks_app.signals import deliveries_created, event_emitted
+
+from ..making import EVENT_TYPE, emit_one, make_webhook
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def alice(django_user_model):
+    return django_user_model.objects.create_user("alice")
+
+
+@pytest.fixture
+def bob(django_user_model):
+    return django_user_model.objects.create_user("bob")
+
+
+def reached():
+    return set(Delivery.objects.filter(kind="event").values_list("webhook_id", flat=True))
+
+
+def test_each_subscribed_webhook_of_the_owner_gets_a_delivery(alice):
+    subscribed = {make_webhook(alice).pk, make_webhook(alice, "file.deleted", EVENT_TYPE).pk}
+    make_webhook(alice, "file.deleted")
+
+    emit_one(alice)
+
+    assert reached() == subscribed
+
+
+def test_an_event_reaches_no_other_owners_webhook(alice, bob):
+    make_webhook(bob)
+
+    emit_one(alice)
+
+    assert reached() == set()
+    assert Event.objects.count() == 1
+
+
+def test_the_platforms_webhook_gets_every_owners_events(alice):
+    platform = make_webhook(None)
+
+    emit_one(alice)
+    emit_one(None)
+
+    assert Delivery.objects.filter(webhook=platform).count() == 2
+
+
+def test_an_event_of_the_platform_reaches_no_owner(alice):
+    make_webhook(alice)
+
+    emit_one(None)
+
+    assert reached() == set()
+
+
+@pytest.mark.parametrize("status", ["pending", "disabled", "failed"])
+def test_only_active_webhooks_are_queued_for(alice, status):
+    make_webhook(alice, status=status)
+
+    emit_one(alice)
+
+    assert reached() == set()
+
+
+def test_a_deleted_webhook_is_not_queued_for(alice):
+    make_webhook(alice).soft_delete()
+
+    emit_one(alice)
+
+    assert reached() == set()
+
+
+def test_a_type_whose_name_is_part_of_another_is_not_taken_for_it(alice):
+    Webhook.objects.filter(pk=make_webhook(alice).pk).update(event_types=[f"{EVENT_TYPE}.late"])
+
+    emit_one(alice)
+
+    assert reached() == set()
+
+
+def test_the_statements_do_not_grow_with_the_webhooks(alice):
+    def statements():
+        with CaptureQueriesContext(connection) as captured:
+            emit_one(alice)
+        return len(captured)
+
+    make_webhook(alice)
+    few = statements()
+    for _ in range(20):
+        make_webhook(alice)
+
+    assert statements() == few
+    assert Delivery.objects.filter(kind="event").count() == 1 + 21
+
+
+def test_delivery_ids_are_unique_and_of_the_published_form(alice):
+    for _ in range(5):
+        make_webhook(alice)
+
+    emit_one(alice)
+
+    ids = set(Delivery.objects.filter(kind="event").values_list("pk", flat=True))
+    assert len(ids) == 5
+    assert all(len(pk) == 36 and pk.startswith("dlv_") and pk[4:].isalnum() for pk in ids)
+
+
+def test_the_body_is_the_envelope_to_the_letter(alice):
+    occurred_at = datetime(2026, 1, 31, 12, 0, 0, 123456, tzinfo=UTC)
+
+    event = emit(EVENT_TYPE, {"error": "Zu groß"}, owner=alice, occurred_at=occurred_at)
+
+    expected = f'{{"id":"{event.pk}","type":"{EVENT_TYPE}","created":"2026-01-31T12:00:00.123456Z","data":{{"error":"Zu groß"}}}}'
+    assert Event.objects.get().body == expected
+
+
+def test_a_rolled_back_event_leaves_nothing(alice):
+    make_webhook(alice)
+
+    with pytest.raises(RuntimeError), transaction.atomic():
+        emit_one(alice)
+        raise RuntimeError
+
+    assert Event.objects.count() == 0
+    assert reached() == set()
+
+
+def test_workers_are_told_once_after_the_commit(alice, django_capture_on_commit_callbacks):
+    told = []
+    deliveries_created.connect(lambda **kwargs: told.append("created"), weak=False, dispatch_uid="told")
+    event_emitted.connect(lambda **kwargs: told.append(kwargs["deliveries"]), weak=False, dispatch_uid="told")
+    make_webhook(alice)
+    try:
+        with django_capture_on_commit_callbacks() as callbacks:
+            emit_one(alice)
+        assert told == []
+        for callback in callbacks:
+            callback()
+    finally:
+        deliveries_created.disconnect(dispatch_uid="told")
+        event_emitted.disconnect(dispatch_uid="told")
+
+    assert told == [1, "created"]
+
+
+def test_an_unknown_type_is_refused_with_the_near_one(alice):
+    with pytest.raises(UnknownEventTypeError, match=r"ppt\.generation\.failed"):
+        emit("ppt.generation.faild", {"error": "x"}, owner=alice)
+
+    assert Event.objects.count() == 0
+
+
+@pytest.mark.parametrize(
+    ("data", "path"),
+    [
+        pytest.param({}, "error", id="missing"),
+        pytest.param({"error": 5}, "error", id="wrong type"),
+        pytest.param({"error": "x", "extra": 1}, "extra", id="unknown field"),
+        pytest.param({"error": "a\0b"}, "error", id="NUL"),
+        pytest.param({"error": "\ud800"}, "error", id="lone surrogate"),
+        pytest.param("x", "data", id="no mapping"),
+    ],
+)
+def test_data_that_does_not_fit_is_refused_and_the_field_named(alice, data, path):
+    with pytest.raises(InvalidEventDataError, match=path):
+        emit(EVENT_TYPE, data, owner=alice)
+
+    assert Event.objects.count() == 0
+
+
+def test_an_envelope_over_the_limit_is_refused(alice, settings):
+    settings.WEBHOOKS_MAX_ENVELOPE_BYTES = 1000
+
+    with pytest.raises(InvalidEventDataError, match="at most 1,000"):
+        emit_one(alice, "x" * 1000)
+
+
+def test_a_naive_time_is_refused(alice):
+    with pytest.raises(InvalidEventDataError, match="naive"):
+        emit(EVENT_TYPE, {"error": "x"}, owner=alice, occurred_at=datetime(2026, 1, 1))  # noqa: DTZ001
+
+
+@pytest.mark.parametrize("make_owner", [lambda model: model(username="new"), lambda model: "alice", lambda model: 1])
+def test_an_owner_that_is_no_saved_account_is_refused(django_user_model, make_owner):
+    with pytest.raises(InvalidOwnerError):
+        emit(EVENT_TYPE, {"error": "x"}, owner=make_owner(django_user_model))
+
+
+def test_a_test_event_of_the_types_example_is_marked_in_our_records_only(alice):
+    delivery = send_test_event(make_webhook(alice), "user.registered")
+
+    assert (delivery.kind, delivery.event.is_test) == ("test", True)
+    assert set(json.loads(delivery.event.body)) == {"id", "type", "created", "data"}
+
+
+def test_a_disabled_webhook_gets_no_test_event(alice):
+    webhook = make_webhook(alice)
+    webhook.disable("Too slow.")
+
+    with pytest.raises(WebhookStateError, match="Too slow"):
+        send_test_event(webhook, EVENT_TYPE)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_the_async_twin_writes_the_same(alice):
+    make_webhook(alice)
+
+    event = asyncio.run(aemit(EVENT_TYPE, {"error": "x"}, owner=alice))
+
+    assert Delivery.objects.filter(event=event).count() == 1

@@ -1,0 +1,70 @@
+"""Django signals bound to event types."""
+
+from __future__ import annotations
+
+import pytest
+from django.contrib.auth import get_user_model
+from django.contrib.auth.models import Group
+from django.db.models.signals import post_save
+from django.dispatch import Signal
+
+from webhooks_app import emit_on
+from webhooks_app.exceptions import InvalidEventDataError
+from webhooks_app.models import Event
+
+from ..making import EVENT_TYPE
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def something_failed():
+    return Signal()
+
+
+def test_a_signal_of_the_host_becomes_an_event(something_failed, django_user_model):
+    alice = django_user_model.objects.create_user("alice")
+    emit_on(something_failed, EVENT_TYPE, lambda sender, user, why: (user, {"error": why}))
+
+    something_failed.send(None, user=alice, why="No outline")
+
+    event = Event.objects.get()
+    assert (event.type, event.owner, event.data) == (EVENT_TYPE, alice, {"error": "No outline"})
+
+
+def test_none_means_that_nothing_happened(something_failed):
+    emit_on(something_failed, EVENT_TYPE, lambda sender: None)
+
+    something_failed.send(None)
+
+    assert Event.objects.count() == 0
+
+
+def test_a_models_signal_can_be_bound_as_a_decorator():
+    @emit_on(post_save, EVENT_TYPE, sender=Group, dispatch_uid="groups")
+    def group_made(sender, instance, created, **kwargs):
+        return (None, {"error": instance.name}) if created else None
+
+    try:
+        group = Group.objects.create(name="editors")
+        group.save()
+        get_user_model().objects.create_user("not a group")
+    finally:
+        post_save.disconnect(sender=Group, dispatch_uid="groups")
+
+    assert [event.data for event in Event.objects.all()] == [{"error": "editors"}]
+
+
+def test_rows_that_a_fixture_loads_are_no_happenings(something_failed):
+    emit_on(something_failed, EVENT_TYPE, lambda sender, raw: (None, {"error": "x"}))
+
+    something_failed.send(None, raw=True)
+
+    assert Event.objects.count() == 0
+
+
+def test_data_that_does_not_fit_fails_where_the_signal_is_sent(something_failed):
+    emit_on(something_failed, EVENT_TYPE, lambda sender: (None, {"wrong": 1}))
+
+    with pytest.raises(InvalidEventDataError, match="wrong"):
+        something_failed.send(None)
