@@ -129,7 +129,7 @@ def _check_owner(owner: Any) -> None:
         return
     if not isinstance(owner, get_user_model()):
         raise InvalidOwnerError(f"The owner is of type {type(owner).__name__}; give an account, or None.")
-    if owner.pk is None or owner._state.adding:
+    if owner._state.adding:
         raise InvalidOwnerError("The owner is not saved yet; save the account before you emit an event of it.")
 
 

@@ -20,7 +20,9 @@ def register_webhook(
 
     Raises django.core.exceptions.ValidationError with the problems by field.
     """
-    webhook = Webhook(owner=owner, url=url, event_types=list(event_types), secret=secret, **fields)
+    webhook = Webhook(owner=owner, url=url, event_types=list(event_types), **fields)
+    if secret is not None:
+        webhook.secret = secret
     return save_webhook(webhook)
 
 

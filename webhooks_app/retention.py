@@ -38,26 +38,44 @@ def prune(
 
     Webhooks that were deleted go with the last of their history. ``progress`` is called with the size of each batch.
     """
+    prunable = _prunable(now, attempt_age, event_age)
+    return Pruned(**{kind: _delete(rows, progress) for kind, rows in prunable.items()})
+
+
+def count_prunable(
+    *, now: datetime | None = None, attempt_age: timedelta | None = None, event_age: timedelta | None = None
+) -> Pruned:
+    """Return how many rows ``prune`` would delete now."""
+    return Pruned(**{kind: rows.count() for kind, rows in _prunable(now, attempt_age, event_age).items()})
+
+
+def _prunable(
+    now: datetime | None, attempt_age: timedelta | None, event_age: timedelta | None
+) -> dict[str, models.QuerySet[Any]]:
+    """Return the rows past their age by kind, in the order in which they can go."""
     now = now or timezone.now()
     attempts_before = now - (attempt_age or timedelta(days=settings.ATTEMPT_RETENTION_DAYS))
     events_before = now - (event_age or timedelta(days=settings.EVENT_RETENTION_DAYS))
-    attempts = DeliveryAttempt.objects.filter(started_at__lt=attempts_before)
-    deliveries = Delivery.objects.final().filter(created_at__lt=events_before)
-    events = Event.objects.older_than(events_before).filter(deliveries=None)
-    webhooks = Webhook.objects.filter(deleted_at__lt=events_before, deliveries=None)
-    return Pruned(
-        attempts=_delete(attempts.exclude(delivery__state=Delivery.State.PENDING), progress),
-        deliveries=_delete(deliveries, progress),
-        events=_delete(events, progress),
-        webhooks=_delete(webhooks, progress),
-    )
+    kept = Delivery.objects.filter(models.Q(state=Delivery.State.PENDING) | models.Q(created_at__gte=events_before))
+    return {
+        "attempts": DeliveryAttempt.objects.filter(started_at__lt=attempts_before).exclude(
+            delivery__state=Delivery.State.PENDING
+        ),
+        "deliveries": Delivery.objects.final().filter(created_at__lt=events_before),
+        "events": Event.objects.older_than(events_before).exclude(
+            models.Exists(kept.filter(event=models.OuterRef("pk")))
+        ),
+        "webhooks": Webhook.objects.filter(deleted_at__lt=events_before).exclude(
+            models.Exists(kept.filter(webhook=models.OuterRef("pk")))
+        ),
+    }
 
 
 def _delete(rows: models.QuerySet[Any], progress: Callable[[int], None]) -> int:
     """Delete in batches, each in a transaction of its own, and return how many rows of this kind went."""
     total = 0
     while ids := list(rows.order_by("pk").values_list("pk", flat=True)[:BATCH_SIZE]):
-        _, by_model = rows.model._default_manager.filter(pk__in=ids).delete()
+        _, by_model = rows.model.objects.filter(pk__in=ids).delete()
         deleted = by_model.get(rows.model._meta.label, 0)
         if not deleted:
             break

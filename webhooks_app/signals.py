@@ -1,6 +1,6 @@
 """What the app tells its host, as Django signals.
 
-All are sent with ``send_robust`` and after the fact is committed: a failing signal handler is logged and changes nothing.
+All are sent with ``send_robust`` once the fact is committed: a signal handler that fails is logged and changes nothing.
 """
 
 from __future__ import annotations

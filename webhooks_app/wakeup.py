@@ -66,7 +66,7 @@ class FoldedCall:
     def _call(self) -> bool:
         try:
             self._function()
-        except Exception as error:  # Whatever a broker's client raises: the caller must not suffer from it.
+        except Exception as error:  # noqa: BLE001 - whatever a broker's client raises, the caller must not suffer.
             if not self._is_failing:
                 logger.warning("The workers cannot be woken (%s); the sweep will find what is due.", error)
             self._is_failing = True

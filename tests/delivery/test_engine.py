@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from datetime import timedelta
+from itertools import pairwise
 
 import pytest
 from django.db import OperationalError, connection
@@ -22,7 +23,7 @@ pytestmark = pytest.mark.django_db
 
 def seconds_between_attempts(delivery):
     starts = [attempt.started_at for attempt in delivery.attempts.all()]
-    return [(later - earlier).total_seconds() for earlier, later in zip(starts, starts[1:], strict=False)]
+    return [(later - earlier).total_seconds() for earlier, later in pairwise(starts)]
 
 
 def test_a_200_answer_ends_the_delivery(alice, webhook, receiver, deliver):

@@ -65,9 +65,9 @@ def test_a_long_backlog_does_not_stand_before_a_short_one(alice, queue):
     busy, quiet = make_webhook(alice), make_webhook(alice, "file.uploaded")
     for _ in range(30):
         emit_one(alice)
-    from webhooks_app import emit, event_types_registry
+    from webhooks_app import emit, registry
 
-    emit("file.uploaded", event_types_registry.get("file.uploaded").example, owner=alice)
+    emit("file.uploaded", registry.get("file.uploaded").example, owner=alice)
 
     claims = queue.claim(4)
 

@@ -130,16 +130,19 @@ def test_the_body_is_the_envelope_to_the_letter(alice):
 
     event = emit(EVENT_TYPE, {"error": "Zu groß"}, owner=alice, occurred_at=occurred_at)
 
-    expected = f'{{"id":"{event.pk}","type":"{EVENT_TYPE}","created":"2026-01-31T12:00:00.123456Z","data":{{"error":"Zu groß"}}}}'
-    assert Event.objects.get().body == expected
+    head = f'{{"id":"{event.pk}","type":"{EVENT_TYPE}","created":"2026-01-31T12:00:00.123456Z",'
+    assert Event.objects.get().body == head + '"data":{"error":"Zu groß"}}'
 
 
 def test_a_rolled_back_event_leaves_nothing(alice):
     make_webhook(alice)
 
-    with pytest.raises(RuntimeError), transaction.atomic():
+    def emit_and_fail():
         emit_one(alice)
         raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        transaction.atomic(emit_and_fail)()
 
     assert Event.objects.count() == 0
     assert reached() == set()

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from ..conf import settings
-from ..envelope import encode, format_time
+from ..envelope import encode
 from ..ids import new_id
 from ..models import Delivery, Event, Webhook
+from ..times import format_time
 from .claim import Claim, Finished
 
 RETRY_TYPE = "webhook.retry"

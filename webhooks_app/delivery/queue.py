@@ -55,7 +55,8 @@ class Queue:
         """Return when the next delivery that nobody is sending is, or was, due; None if none will be sent."""
         sendable = Q(webhook__status=Webhook.Status.ACTIVE) | Q(kind__in=UNVERIFIED_KINDS)
         waiting = Delivery.objects.using(self._using).waiting().filter(sendable, webhook__deleted_at=None)
-        return waiting.aggregate(Min("next_attempt_at"))["next_attempt_at__min"]
+        earliest: datetime | None = waiting.aggregate(at=Min("next_attempt_at"))["at"]
+        return earliest
 
     def _webhooks_in_turn(self, limit: int) -> list[str]:
         """Return webhooks with something due, going on where the last call stopped."""

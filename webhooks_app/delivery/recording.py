@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from typing import Any
 
 from django.db import DatabaseError, connections, transaction
 
@@ -68,13 +69,10 @@ def _save_steps(using: str, finished: Sequence[Finished], now: datetime) -> None
 
 def _save_retries(using: str, retries: Sequence[tuple[datetime, str]]) -> None:
     connection = connections[using]
-    field = Delivery._meta.get_field
+    fields: list[Any] = [Delivery._meta.get_field(name) for name in ("next_attempt_at", "id")]
     rows = [
-        (
-            field("next_attempt_at").get_db_prep_value(next_attempt_at, connection),
-            field("id").get_db_prep_value(delivery_id, connection),
-        )
-        for next_attempt_at, delivery_id in retries
+        [field.get_db_prep_value(value, connection) for field, value in zip(fields, retry, strict=True)]
+        for retry in retries
     ]
     table = connection.ops.quote_name(Delivery._meta.db_table)
     with connection.cursor() as cursor:
@@ -83,7 +81,7 @@ def _save_retries(using: str, retries: Sequence[tuple[datetime, str]]) -> None:
 
 def _save_attempts(using: str, attempts: Sequence[DeliveryAttempt]) -> None:
     """Insert the log of the attempts. What a receiver said may never keep an outcome from being written."""
-    manager = DeliveryAttempt._default_manager.using(using)
+    manager = DeliveryAttempt.objects.using(using)
     try:
         with transaction.atomic(using=using):
             manager.bulk_create(attempts)

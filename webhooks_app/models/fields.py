@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import uuid
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from django.core.exceptions import ValidationError
 from django.db import models
@@ -28,7 +28,9 @@ class IdField(_TextField):
     MariaDB's UUID type sorts in an order of its own, so it gets the 32 hexadecimal digits, as SQLite does.
     """
 
-    default_error_messages = {"invalid": _("“%(value)s” is not an identifier of the form %(prefix)s_….")}
+    default_error_messages: ClassVar[dict[str, Any]] = {
+        "invalid": _("“%(value)s” is not an identifier of the form %(prefix)s_….")
+    }
 
     def __init__(self, *args: Any, prefix: str, **kwargs: Any) -> None:
         self.prefix = prefix

@@ -23,6 +23,7 @@ from ..signals import webhook_disabled, webhook_verified
 from .fields import IdField
 
 MAX_EVENT_TYPES = 64
+MAX_REASON_LENGTH = 500
 SECRET_LENGTHS = range(16, 257)
 
 
@@ -76,7 +77,7 @@ class Webhook(models.Model):
     status = models.CharField(
         _("status"), max_length=10, choices=Status.choices, default=Status.PENDING, editable=False
     )
-    status_reason = models.CharField(_("reason"), max_length=500, blank=True, editable=False)
+    status_reason = models.CharField(_("reason"), max_length=MAX_REASON_LENGTH, blank=True, editable=False)
     status_changed_at = models.DateTimeField(_("status since"), default=timezone.now, editable=False)
     created_at = models.DateTimeField(_("created"), default=timezone.now, editable=False)
     deleted_at = models.DateTimeField(_("deleted"), null=True, editable=False)
@@ -88,11 +89,6 @@ class Webhook(models.Model):
         verbose_name_plural = _("webhooks")
         ordering = ("-id",)
         indexes = (models.Index(fields=("owner", "-id"), name="webhooks_webhook_owner"),)
-
-    def __init__(self, *args: Any, secret: str | None = None, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        if secret is not None:
-            self.secret = secret
 
     def __str__(self) -> str:
         return f"{self.id} ({self.url})"
@@ -218,14 +214,14 @@ class Webhook(models.Model):
 
     def _change_status(self, status: Status, reason: str = "") -> None:
         self.status = status
-        self.status_reason = reason[: self._meta.get_field("status_reason").max_length]
+        self.status_reason = reason[:MAX_REASON_LENGTH]
         self.status_changed_at = timezone.now()
         self.save(update_fields=["status", "status_reason", "status_changed_at"])
 
 
 def check_secret(secret: str) -> None:
     """Raise ValidationError unless the text can key signatures: 16 to 256 characters, none of them a control."""
-    if not isinstance(secret, str) or len(secret) not in SECRET_LENGTHS:
+    if len(secret) not in SECRET_LENGTHS:
         raise ValidationError(_("A secret has 16 to 256 characters."), code="secret_length")
     if any(unicodedata.category(character) in ("Cc", "Cs") for character in secret):
         raise ValidationError(_("A secret has no control characters."), code="secret_characters")
