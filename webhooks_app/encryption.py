@@ -15,7 +15,7 @@ from .exceptions import SecretUnreadableError
 
 
 def encrypt(text: str) -> str:
-    return _cipher(_keys()).encrypt(text.encode()).decode()
+    return _cipher(_keys()).encrypt(text.encode(errors="surrogatepass")).decode()
 
 
 def decrypt(token: str) -> str:
@@ -48,7 +48,7 @@ def _cipher(keys: tuple[str, ...]) -> MultiFernet:
 def _decrypt(token: str, keys: tuple[str, ...]) -> str:
     # Kept in memory: a worker opens the same few secrets thousands of times a second.
     try:
-        return _cipher(keys).decrypt(token.encode()).decode()
+        return _cipher(keys).decrypt(token.encode()).decode(errors="surrogatepass")
     except InvalidToken:
         raise SecretUnreadableError(
             "A webhook's secret was encrypted with a key that is not configured. "

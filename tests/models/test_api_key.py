@@ -1,0 +1,82 @@
+"""API keys: shown once, stored hashed, found by their text."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from django.core.exceptions import ValidationError
+from django.utils import timezone
+
+from webhooks_app.models import ApiKey
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def alice(django_user_model):
+    return django_user_model.objects.create_user("alice")
+
+
+def test_a_key_is_found_by_its_text(alice):
+    api_key, text = ApiKey.objects.make(owner=alice)
+
+    assert ApiKey.objects.find(text) == api_key
+
+
+def test_the_text_is_stored_nowhere(alice):
+    _, text = ApiKey.objects.make(owner=alice, name="CI")
+
+    assert text.split("_", 2)[2] not in str(ApiKey.objects.values().get())
+
+
+@pytest.mark.parametrize("change", [lambda t: t[:-1], lambda t: t + "x", lambda t: t.swapcase(), lambda t: "", lambda t: "whk_x_y", lambda t: "\ud800_\0_x", lambda t: f"whk_\0_{t}"])  # fmt: skip
+def test_another_text_finds_nothing(alice, change):
+    _, text = ApiKey.objects.make(owner=alice)
+
+    assert ApiKey.objects.find(change(text)) is None
+
+
+def test_a_revoked_key_is_refused_at_once(alice):
+    api_key, text = ApiKey.objects.make(owner=alice)
+    api_key.revoke()
+
+    assert ApiKey.objects.find(text) is None
+
+
+def test_an_expired_key_is_refused(alice):
+    _, text = ApiKey.objects.make(owner=alice, expires_at=timezone.now() - timedelta(seconds=1))
+
+    assert ApiKey.objects.find(text) is None
+
+
+def test_the_key_of_an_inactive_account_is_refused(alice):
+    _, text = ApiKey.objects.make(owner=alice)
+    alice.is_active = False
+    alice.save()
+
+    assert ApiKey.objects.find(text) is None
+
+
+def test_a_key_has_all_scopes_unless_narrowed(alice):
+    everything, _ = ApiKey.objects.make(owner=alice)
+    narrow, _ = ApiKey.objects.make(owner=alice, scopes=["events:read"])
+
+    assert all(everything.allows(scope) for scope in ApiKey.Scope.values)
+    assert [scope for scope in ApiKey.Scope.values if narrow.allows(scope)] == ["events:read"]
+
+
+@pytest.mark.parametrize("scopes", [[], ["all"], ["events:read", "x"]])
+def test_unknown_scopes_are_refused(alice, scopes):
+    with pytest.raises(ValidationError, match="webhooks:read"):
+        ApiKey.objects.make(owner=alice, scopes=scopes)
+
+
+def test_the_last_use_is_kept_to_the_minute(alice, django_assert_num_queries):
+    api_key, _ = ApiKey.objects.make(owner=alice)
+
+    with django_assert_num_queries(1):
+        api_key.touch()
+        api_key.touch()
+
+    assert timezone.now() - ApiKey.objects.get().last_used_at < timedelta(minutes=1)
