@@ -6,13 +6,14 @@ import secrets
 from typing import Any, Self
 
 from django.conf import settings as django_settings
-from django.db import connections, models
+from django.db import connections, models, transaction
 from django.db.models.functions import MD5, Cast, Concat, Now, Substr
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
 from ..exceptions import WebhookStateError
 from ..ids import RANDOM_HEX_DIGITS, time_digits
+from ..signals import deliveries_created
 from .event import Event
 from .fields import IdField, PartialIndex
 from .webhook import Webhook
@@ -181,7 +182,7 @@ class Delivery(models.Model):
         if self.event is None:
             raise WebhookStateError("A verification is not redelivered; verify the webhook again.")
         self.webhook.require_testable() if self.kind == self.Kind.TEST else self.webhook.require_sendable()
-        return Delivery.objects.create(
+        delivery = Delivery.objects.create(
             event=self.event,
             webhook=self.webhook,
             kind=self.kind,
@@ -189,6 +190,8 @@ class Delivery(models.Model):
             redelivery_of=self,
             requested_by=requested_by,
         )
+        transaction.on_commit(lambda: deliveries_created.send_robust(Delivery), using=delivery._state.db)
+        return delivery
 
 
 class DeliveryAttempt(models.Model):

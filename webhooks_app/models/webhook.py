@@ -45,9 +45,12 @@ class WebhookQuerySet(models.QuerySet["Webhook"]):
     def listening_to(self, event_type: str, owner: Any) -> Self:
         """Return the active webhooks that get an event of this owner: the owner's own and the platform's."""
         audience = models.Q(owner=None) if owner is None else models.Q(owner=None) | models.Q(owner=owner)
+        return self.active().filter(audience).subscribed_to(event_type)
+
+    def subscribed_to(self, event_type: str) -> Self:
         # A JSON list is searched as text, because SQLite has no `contains` for JSON; names need no escaping.
         listed = Cast("event_types", models.TextField())
-        return self.active().filter(audience).alias(listed=listed).filter(listed__contains=f'"{event_type}"')
+        return self.alias(listed=listed).filter(listed__contains=f'"{event_type}"')
 
 
 class Webhook(models.Model):
