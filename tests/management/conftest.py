@@ -1,0 +1,116 @@
+"""Running commands: in this process, or as processes of their own on the same database."""
+
+from __future__ import annotations
+
+import io
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+from django.contrib.auth import get_user_model
+from django.core.management import call_command
+from django.db import connection, connections
+
+from tests.databases import URL_VARIABLE
+from webhooks_app.delivery.engine import Engine
+from webhooks_app.local_receiver import LocalReceiver
+from webhooks_app.models import Webhook
+
+ROOT = Path(__file__).parents[2]
+SECRET = "a shared secret of the tests"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Output:
+    stdout: str
+    stderr: str
+
+
+@pytest.fixture
+def owner(db: None) -> Any:
+    return get_user_model().objects.create_user("amina", email="amina@example.com")
+
+
+@pytest.fixture
+def receiver() -> Iterator[LocalReceiver]:
+    with LocalReceiver(secrets=[SECRET]) as receiver:
+        yield receiver
+
+
+@pytest.fixture
+def webhook(owner: Any, receiver: LocalReceiver) -> Webhook:
+    """An active webhook that leads to the receiver."""
+    webhook = Webhook(owner=owner, url=receiver.url, event_types=["file.deleted"], secret=SECRET)
+    webhook.status = Webhook.Status.ACTIVE
+    webhook.save()
+    return webhook
+
+
+@pytest.fixture
+def worker(transactional_db: None) -> Iterator[Engine]:
+    """An engine at work in a thread, as a worker has one."""
+    engine = Engine()
+
+    def work() -> None:
+        try:
+            engine.run()
+        finally:
+            connections.close_all()
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    yield engine
+    engine.stop()
+    thread.join()
+
+
+@pytest.fixture
+def run() -> Callable[..., Output]:
+    """Run a command in this process; what it raises comes through."""
+
+    def run(name: str, *arguments: str) -> Output:
+        out, err = io.StringIO(), io.StringIO()
+        call_command(name, *arguments, stdout=out, stderr=err)
+        return Output(stdout=out.getvalue(), stderr=err.getvalue())
+
+    return run
+
+
+@pytest.fixture
+def begin() -> Iterator[Callable[..., subprocess.Popen[str]]]:
+    """Begin a command as a process of its own; it is killed if it outlives the test."""
+    processes: list[subprocess.Popen[str]] = []
+
+    def begin(name: str, *arguments: str, **environment: str) -> subprocess.Popen[str]:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "django", name, *arguments],
+            cwd=ROOT,
+            env=_environment() | environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        processes.append(process)
+        return process
+
+    yield begin
+    for process in processes:
+        process.kill()
+        process.communicate()
+
+
+def _environment() -> dict[str, str]:
+    url = urlsplit(os.environ[URL_VARIABLE])
+    return {
+        **{name: value for name, value in os.environ.items() if name not in ("NO_COLOR", "FORCE_COLOR")},
+        "DJANGO_SETTINGS_MODULE": "tests.settings",
+        URL_VARIABLE: f"{url.scheme}://{url.netloc}/{connection.settings_dict['NAME']}",
+    }

@@ -1,0 +1,87 @@
+"""``list_event_types`` and ``prune_webhooks``"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from datetime import timedelta
+
+import pytest
+from django.core.management.base import CommandError
+from django.utils import timezone
+
+from webhooks_app.emission import emit
+from webhooks_app.event_types import registry
+from webhooks_app.models import Delivery, Event, Webhook
+
+from .conftest import Output
+
+Run = Callable[..., Output]
+
+DATA = {"file_id": "file_1", "user_id": "user_1", "filename": "a.pdf"}
+
+
+def test_every_event_type_is_listed_with_its_fields(run: Run) -> None:
+    output = run("list_event_types").stdout
+
+    for event_type in registry:
+        assert f"  {event_type.name}  {event_type.description}\n" in output
+    assert "error, [ppt_id], [user_id]" in output
+
+
+def test_json_has_the_schemas_and_examples(run: Run) -> None:
+    listed = json.loads(run("list_event_types", "--json").stdout)
+
+    assert [item["name"] for item in listed] == list(registry.names())
+    assert all(item["schema"] == registry.get(item["name"]).json_schema() for item in listed)
+    assert all(item["example"] == registry.get(item["name"]).example for item in listed)
+
+
+@pytest.fixture
+def old_event(webhook: Webhook) -> Event:
+    """An event of 40 days ago, delivered then."""
+    event = emit("file.deleted", DATA, owner=webhook.owner)
+    then = timezone.now() - timedelta(days=40)
+    Event.objects.update(created_at=then)
+    Delivery.objects.update(created_at=then, state=Delivery.State.SUCCEEDED, next_attempt_at=None)
+    return event
+
+
+def test_a_dry_run_counts_and_deletes_nothing(run: Run, old_event: Event) -> None:
+    output = run("prune_webhooks", "--dry-run", "--events-days", "30")
+
+    assert output.stdout == "Would delete 0 attempts, 1 deliveries, 1 events, 0 webhooks.\n"
+    assert Event.objects.exists()
+
+
+def test_pruning_deletes_what_the_dry_run_counted(run: Run, old_event: Event) -> None:
+    output = run("prune_webhooks", "--events-days", "30")
+
+    assert output.stdout == "Deleted 0 attempts, 1 deliveries, 1 events, 0 webhooks.\n"
+    assert not Event.objects.exists()
+    assert not Delivery.objects.exists()
+
+
+def test_by_default_the_settings_say_what_is_kept(run: Run, old_event: Event, settings: object) -> None:
+    run("prune_webhooks")
+    assert Event.objects.exists()
+
+    settings.WEBHOOKS_EVENT_RETENTION_DAYS = 30  # type: ignore[attr-defined]
+    run("prune_webhooks")
+    assert not Event.objects.exists()
+
+
+def test_what_is_pending_is_neither_counted_nor_deleted(run: Run, old_event: Event) -> None:
+    Delivery.objects.update(state=Delivery.State.PENDING, next_attempt_at=timezone.now())
+
+    counted = run("prune_webhooks", "--dry-run", "--events-days", "30")
+    run("prune_webhooks", "--events-days", "30")
+
+    assert counted.stdout == "Would delete 0 attempts, 0 deliveries, 0 events, 0 webhooks.\n"
+    assert Event.objects.count() == Delivery.objects.count() == 1
+
+
+@pytest.mark.parametrize("option", ["--attempts-days", "--events-days"])
+def test_nothing_is_pruned_for_a_senseless_age(run: Run, db: None, option: str) -> None:
+    with pytest.raises(CommandError, match=f"{option} is 0"):
+        run("prune_webhooks", option, "0")

@@ -1,0 +1,119 @@
+"""``create_api_key``"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.contrib.auth import get_user_model
+from django.core.management.base import CommandError
+from django.utils import timezone
+
+from webhooks_app.models import ApiKey
+
+from .conftest import Output
+
+Run = Callable[..., Output]
+
+
+def test_the_key_stands_alone_on_stdout_and_is_valid(run: Run, owner: Any) -> None:
+    output = run("create_api_key", "amina", "--name", "ci")
+
+    api_key = ApiKey.objects.find(output.stdout.removesuffix("\n"))
+    assert api_key is not None
+    assert (api_key.owner, api_key.name, api_key.scopes) == (owner, "ci", ApiKey.Scope.values)
+
+
+def test_the_notes_do_not_repeat_the_key(run: Run, owner: Any) -> None:
+    output = run("create_api_key", "amina")
+
+    assert "not shown again" in output.stderr
+    assert output.stdout.strip() not in output.stderr
+
+
+def test_scopes_narrow_the_key(run: Run, owner: Any) -> None:
+    output = run("create_api_key", "amina", "--scopes", "events:read, webhooks:read")
+
+    api_key = ApiKey.objects.find(output.stdout.strip())
+    assert api_key is not None
+    assert api_key.scopes == ["events:read", "webhooks:read"]
+
+
+def test_the_key_expires_after_the_days_given(run: Run, owner: Any) -> None:
+    run("create_api_key", "amina", "--expires-days", "2")
+
+    api_key = ApiKey.objects.get()
+    assert api_key.is_valid(timezone.now() + timedelta(days=1, hours=23))
+    assert not api_key.is_valid(timezone.now() + timedelta(days=2, hours=1))
+
+
+def test_create_user_makes_an_account_that_cannot_log_in(run: Run, db: None) -> None:
+    run("create_api_key", "berta", "--create-user")
+
+    account = get_user_model().objects.get(username="berta")
+    assert not account.has_usable_password()
+    assert account.webhook_api_keys.count() == 1
+
+
+def test_create_user_takes_an_account_that_is_there(run: Run, owner: Any) -> None:
+    run("create_api_key", "amina", "--create-user")
+
+    assert owner.webhook_api_keys.count() == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        pytest.param(["nobody"], "Add --create-user", id="unknown account"),
+        pytest.param(
+            ["amina", "--scopes", "webhooks:fly"], "Unknown scope 'webhooks:fly'. There are: ", id="unknown scope"
+        ),
+        pytest.param(["amina", "--scopes", ","], "No scope given", id="no scope"),
+        pytest.param(["amina", "--expires-days", "0"], "give 1 to", id="expired already"),
+        pytest.param(["not a name!", "--create-user"], "cannot be made", id="impossible name"),
+        pytest.param(["amina", "--name", "x" * 101], "name: ", id="long name"),
+    ],
+)
+def test_what_cannot_be_done_is_refused_with_a_hint(run: Run, owner: Any, arguments: list[str], message: str) -> None:
+    with pytest.raises(CommandError) as caught:
+        run("create_api_key", *arguments)
+
+    assert message in str(caught.value)
+    assert not ApiKey.objects.exists()
+
+
+def test_an_inactive_account_gets_no_key(run: Run, owner: Any) -> None:
+    owner.is_active = False
+    owner.save()
+
+    with pytest.raises(CommandError, match="not active"):
+        run("create_api_key", "amina")
+
+
+@pytest.mark.django_db
+class TestWithAccountsNamedByTheirAddress:
+    @pytest.fixture(autouse=True)
+    def _username_field(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(get_user_model(), "USERNAME_FIELD", "email")
+
+    def test_the_account_is_found_by_its_address(self, run: Run, owner: Any) -> None:
+        run("create_api_key", "amina@example.com")
+
+        assert owner.webhook_api_keys.count() == 1
+
+    def test_an_account_that_needs_more_than_its_name_is_not_made(self, run: Run) -> None:
+        with pytest.raises(CommandError, match="username: This field cannot be blank"):
+            run("create_api_key", "berta@example.com", "--create-user")
+
+
+def test_a_database_without_tables_is_named_and_leaves_no_traceback(begin: Any, tmp_path: Any) -> None:
+    process = begin("create_api_key", "amina", TEST_DATABASE_URL=f"sqlite:///{tmp_path}/empty.sqlite3")
+
+    stdout, stderr = process.communicate(timeout=60)
+
+    assert process.returncode == 1
+    assert stdout == ""
+    assert "migrate" in stderr
+    assert "Traceback" not in stderr

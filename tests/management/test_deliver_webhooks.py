@@ -1,0 +1,71 @@
+"""``deliver_webhooks``, as a process of its own."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from webhooks_app.emission import emit
+from webhooks_app.local_receiver import Answers, LocalReceiver
+from webhooks_app.models import Delivery, Webhook
+
+Begin = Callable[..., "subprocess.Popen[str]"]
+
+DATA = {"file_id": "file_1", "user_id": "user_1", "filename": "a.pdf"}
+TIMEOUT = 60
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def test_until_idle_delivers_what_is_due_and_counts_it(
+    begin: Begin, owner: Any, webhook: Webhook, receiver: LocalReceiver
+) -> None:
+    for _ in range(3):
+        emit("file.deleted", DATA, owner=owner)
+
+    process = begin("deliver_webhooks", "--until-idle")
+    stdout, stderr = process.communicate(timeout=TIMEOUT)
+
+    assert process.returncode == 0
+    assert stdout == "attempts: 3, succeeded: 3, given up: 0\n"
+    assert stderr.startswith("Delivering webhooks from ")
+    assert "by the transport" in stderr
+    assert len(receiver.events("file.deleted")) == 3
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=lambda number: number.name)
+def test_a_signal_lets_what_is_in_flight_end(
+    begin: Begin, owner: Any, webhook: Webhook, receiver: LocalReceiver, number: signal.Signals
+) -> None:
+    receiver.answers = Answers(delay_seconds=1)
+    emit("file.deleted", DATA, owner=owner)
+
+    process = begin("deliver_webhooks")
+    assert receiver.wait_until(bool, TIMEOUT)
+    process.send_signal(number)
+    stdout, stderr = process.communicate(timeout=TIMEOUT)
+
+    assert (process.returncode, stdout) == (0, "attempts: 1, succeeded: 1, given up: 0\n")
+    assert "Traceback" not in stderr
+    assert Delivery.objects.get().state == Delivery.State.SUCCEEDED
+
+
+def test_a_second_signal_leaves_at_once(begin: Begin, owner: Any, webhook: Webhook, receiver: LocalReceiver) -> None:
+    receiver.answers = Answers(delay_seconds=TIMEOUT)
+    emit("file.deleted", DATA, owner=owner)
+
+    process = begin("deliver_webhooks")
+    assert receiver.wait_until(bool, TIMEOUT)
+    process.send_signal(signal.SIGINT)
+    with pytest.raises(subprocess.TimeoutExpired):
+        process.wait(0.5)
+    process.send_signal(signal.SIGINT)
+    _, stderr = process.communicate(timeout=10)
+
+    assert process.returncode == 130
+    assert "lease" in stderr
+    assert "Traceback" not in stderr

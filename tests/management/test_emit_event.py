@@ -1,0 +1,89 @@
+"""``emit_event``"""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.core.management.base import CommandError
+
+from webhooks_app.exceptions import UnknownEventTypeError
+from webhooks_app.models import Delivery, Event, Webhook
+
+from .conftest import Output
+
+Run = Callable[..., Output]
+
+DATA = {"file_id": "file_1", "user_id": "user_1", "filename": "Übersicht.pdf"}
+
+
+def test_the_event_is_there_under_the_id_on_stdout(run: Run, webhook: Webhook, owner: Any) -> None:
+    output = run("emit_event", "file.deleted", "--owner", "amina", "--data", json.dumps(DATA))
+
+    event = Event.objects.get(pk=output.stdout.removesuffix("\n"))
+    assert (event.owner, event.type, event.data) == (owner, "file.deleted", DATA)
+    assert Delivery.objects.get().webhook == webhook
+    assert "1 webhook will get it" in output.stderr
+
+
+def test_an_event_that_nobody_listens_to_is_said_to_be_one(run: Run, owner: Any) -> None:
+    output = run("emit_event", "file.deleted", "--owner", "amina", "--data", json.dumps(DATA))
+
+    assert "nobody gets it" in output.stderr
+
+
+def test_a_platform_event_has_no_owner(run: Run, webhook: Webhook) -> None:
+    run("emit_event", "file.deleted", "--platform", "--data", json.dumps(DATA))
+
+    assert Event.objects.get().owner is None
+    assert not Delivery.objects.exists()
+
+
+def test_data_comes_from_a_file(run: Run, db: None, tmp_path: Path) -> None:
+    path = tmp_path / "data.json"
+    path.write_text(json.dumps(DATA), encoding="utf-8")
+
+    run("emit_event", "file.deleted", "--platform", "--data", f"@{path}")
+
+    assert Event.objects.get().data == DATA
+
+
+def test_data_comes_from_standard_input(run: Run, db: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO(json.dumps(DATA)))
+
+    run("emit_event", "file.deleted", "--platform", "--data", "-")
+
+    assert Event.objects.get().data == DATA
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        pytest.param(["file.deletd", "--platform", "--data", "{}"], "Did you mean file.deleted?", id="unknown type"),
+        pytest.param(["file.deleted", "--owner", "nobody", "--data", "{}"], "no account", id="unknown owner"),
+        pytest.param(["file.deleted", "--platform", "--data", "{"], "not JSON", id="broken JSON"),
+        pytest.param(["file.deleted", "--platform", "--data", "[1]"], "not a JSON object", id="array"),
+        pytest.param(["file.deleted", "--platform", "--data", "@/no/such/file"], "cannot be read", id="missing file"),
+        pytest.param(["file.deleted", "--platform", "--data", "{}"], "file_id: is missing", id="missing field"),
+        pytest.param(["file.deleted", "--platform", "--data", "{}"], '"filename": ', id="example in the hint"),
+        pytest.param(["file.deleted", "--data", "{}"], "--owner --platform is required", id="whose"),
+        pytest.param(["webhook.retry", "--platform", "--data", "{}"], "Unknown event type", id="internal type"),
+    ],
+)
+def test_what_cannot_be_emitted_is_refused_with_a_hint(run: Run, db: None, arguments: list[str], message: str) -> None:
+    with pytest.raises(CommandError) as caught:
+        run("emit_event", *arguments)
+
+    assert message in str(caught.value)
+    assert not Event.objects.exists()
+
+
+def test_the_cause_of_an_error_stays_on_it(run: Run, db: None) -> None:
+    with pytest.raises(CommandError) as caught:
+        run("emit_event", "no.such_type", "--platform", "--data", "{}")
+
+    assert isinstance(caught.value.__cause__, UnknownEventTypeError)

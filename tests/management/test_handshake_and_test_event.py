@@ -1,0 +1,108 @@
+"""``verify_webhook`` and ``send_test_event``, with a worker at work."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+
+import pytest
+from django.core.management.base import CommandError
+from django.test import override_settings
+
+from webhooks_app.delivery.engine import Engine
+from webhooks_app.local_receiver import Answers, ChallengeAnswer, LocalReceiver
+from webhooks_app.models import Delivery, Webhook
+
+from .conftest import Output
+
+Run = Callable[..., Output]
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture(autouse=True)
+def _quick_retries() -> Iterator[None]:
+    with override_settings(WEBHOOKS_RETRY_DELAYS_SECONDS=(0.01, 0.01, 0.01), WEBHOOKS_SWEEP_SECONDS=0.05):
+        yield
+
+
+def test_verify_shows_the_attempt_and_prints_the_status(run: Run, webhook: Webhook, worker: Engine) -> None:
+    output = run("verify_webhook", webhook.id)
+
+    assert output.stdout == "active\n"
+    assert "attempt 1 of 4: succeeded (status 200)" in output.stderr
+
+
+def test_verify_fails_where_the_challenge_is_answered_wrongly(
+    run: Run, webhook: Webhook, receiver: LocalReceiver, worker: Engine
+) -> None:
+    receiver.answers = Answers(challenge=ChallengeAnswer.WRONG)
+
+    with pytest.raises(CommandError, match=r"handshake failed: .* differs") as caught:
+        run("verify_webhook", webhook.id)
+
+    webhook.refresh_from_db()
+    assert caught.value.returncode == 1
+    assert webhook.status == Webhook.Status.FAILED
+
+
+def test_verify_without_waiting_leaves_the_handshake_to_a_worker(run: Run, webhook: Webhook) -> None:
+    output = run("verify_webhook", webhook.id, "--no-wait")
+
+    assert output.stdout == "pending\n"
+    assert Delivery.objects.get().kind == Delivery.Kind.VERIFICATION
+
+
+def test_verify_refuses_a_disabled_webhook(run: Run, webhook: Webhook) -> None:
+    webhook.disable("by hand")
+
+    with pytest.raises(CommandError, match=r"disabled .*Enable it first"):
+        run("verify_webhook", webhook.id)
+
+
+@pytest.mark.parametrize("command", [("verify_webhook",), ("send_test_event", "file.deleted")], ids=lambda it: it[0])
+def test_a_webhook_that_is_not_there_is_refused(run: Run, webhook: Webhook, command: tuple[str, ...]) -> None:
+    webhook.soft_delete()
+
+    with pytest.raises(CommandError, match="no webhook"):
+        run(command[0], webhook.id, *command[1:])
+
+
+def test_a_test_event_carries_the_example_and_prints_its_delivery(
+    run: Run, webhook: Webhook, receiver: LocalReceiver, worker: Engine
+) -> None:
+    output = run("send_test_event", webhook.id, "ppt.edit.started", "--wait")
+
+    [received] = receiver.events()
+    assert output.stdout == f"{Delivery.objects.get().id}\n"
+    assert (received.type, received.message["data"]["title"]) == ("ppt.edit.started", "Annual report 2025")
+
+
+def test_a_test_event_may_carry_data_of_ones_own(run: Run, webhook: Webhook) -> None:
+    data = {"file_id": "file_1", "user_id": "user_1", "filename": "a.pdf"}
+
+    run("send_test_event", webhook.id, "file.deleted", "--data", json.dumps(data))
+
+    event = Delivery.objects.get().event
+    assert event is not None
+    assert (event.data, event.is_test) == (data, True)
+
+
+def test_waiting_for_a_test_event_shows_each_attempt_and_fails_with_it(
+    run: Run, webhook: Webhook, receiver: LocalReceiver, worker: Engine, capsys: pytest.CaptureFixture[str]
+) -> None:
+    receiver.answers = Answers(statuses=(500, 503, 404))
+
+    with pytest.raises(CommandError, match="given up"):
+        run("send_test_event", webhook.id, "file.deleted", "--wait")
+
+    assert [received.status for received in receiver.events("file.deleted")] == [500, 503, 404, 404]
+
+
+def test_waiting_without_a_worker_says_how_to_start_one(
+    run: Run, webhook: Webhook, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("webhooks_app.management.watching.SPARE_SECONDS", -1000.0)
+
+    with pytest.raises(CommandError, match=r"manage\.py deliver_webhooks"):
+        run("send_test_event", webhook.id, "file.deleted", "--wait")

@@ -1,0 +1,73 @@
+"""``manage.py deliver_webhooks``"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from django.core.management.base import CommandError, CommandParser
+from django.db import connections, router
+
+from ...delivery.engine import Engine
+from ...egress import configured_transport
+from ...models import Delivery
+from ...signals import attempt_made, delivery_given_up, delivery_succeeded
+from ..base import WebhooksCommand
+from ..stopping import stopped_by_signal
+
+COUNTED = {"attempts": attempt_made, "succeeded": delivery_succeeded, "given up": delivery_given_up}
+
+
+class Command(WebhooksCommand):
+    help = (
+        "Deliver what is due, in the foreground and without Celery, until SIGTERM or Ctrl-C. "
+        "Requests in flight end first; a second signal leaves at once."
+    )
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument(
+            "--until-idle",
+            action="store_true",
+            help="End by itself when nothing is due, in flight or to be retried; for scripts and cron.",
+        )
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        transport = configured_transport()
+        engine = Engine(transport=transport)
+        self.note(f"Delivering webhooks from {_database()} by the transport {transport.name}.")
+        with _counting() as counts:
+            try:
+                with stopped_by_signal(engine.stop):
+                    engine.run_until_idle() if options["until_idle"] else engine.run()
+            except KeyboardInterrupt:
+                raise CommandError(
+                    "Left at once. What was in flight is taken up again when its lease ends.", returncode=130
+                ) from None
+        self.result(", ".join(f"{name}: {counts[name]}" for name in COUNTED))
+
+
+def _database() -> str:
+    connection = connections[router.db_for_write(Delivery)]
+    return f"{connection.display_name} ({connection.alias})"
+
+
+@contextmanager
+def _counting() -> Iterator[Counter[str]]:
+    counts: Counter[str] = Counter()
+
+    def counter(name: str) -> Any:
+        def count(**kwargs: Any) -> None:
+            counts[name] += 1
+
+        return count
+
+    counters = {name: counter(name) for name in COUNTED}
+    for name, signal in COUNTED.items():
+        signal.connect(counters[name])
+    try:
+        yield counts
+    finally:
+        for name, signal in COUNTED.items():
+            signal.disconnect(counters[name])

@@ -1,0 +1,51 @@
+"""``manage.py emit_event``"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from django.core.management.base import CommandError, CommandParser
+
+from ...emission import emit
+from ...event_types import registry
+from ...exceptions import InvalidEventDataError
+from ...models import Event
+from ..accounts import get_account
+from ..base import WebhooksCommand
+from ..event_data import HELP, read_event_data
+
+
+class Command(WebhooksCommand):
+    help = (
+        "Emit an event to the webhooks that listen to its type, and print its id, alone on standard output. "
+        "`list_event_types` lists the types."
+    )
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("type", help="The event type, such as ppt.generation.completed.")
+        owner = parser.add_mutually_exclusive_group(required=True)
+        owner.add_argument("--owner", metavar="USERNAME", help="The account whose event it is.")
+        owner.add_argument(
+            "--platform", action="store_true", help="The event is nobody's; the platform's own webhooks alone get it."
+        )
+        parser.add_argument("--data", required=True, metavar="JSON|@FILE|-", help=HELP)
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        event_type = registry.get(options["type"])
+        owner = None if options["platform"] else get_account(options["owner"])
+        data = read_event_data(options["data"])
+        try:
+            event = emit(event_type.name, data, owner=owner)
+        except InvalidEventDataError as error:
+            example = json.dumps(event_type.example, ensure_ascii=False)
+            raise CommandError(f"{error}\nAn example that fits: {example}") from error
+        self._say_who_gets(event)
+        self.result(event.id)
+
+    def _say_who_gets(self, event: Event) -> None:
+        webhooks = event.deliveries.count()
+        if webhooks:
+            self.note(f"{webhooks} webhook{'s' if webhooks > 1 else ''} will get it.")
+        else:
+            self.note(f"No active webhook listens to {event.type} of this owner: nobody gets it.", role="WARNING")

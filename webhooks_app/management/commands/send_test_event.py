@@ -1,0 +1,46 @@
+"""``manage.py send_test_event``"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.core.management.base import CommandError, CommandParser
+
+from ...emission import send_test_event
+from ...models import Delivery
+from ..base import WebhooksCommand
+from ..event_data import HELP, read_event_data
+from ..watching import follow
+from ..webhooks import get_webhook
+
+
+class Command(WebhooksCommand):
+    help = (
+        "Send a test event to one webhook, whether it subscribes to the type or not, "
+        "and print the id of its delivery, alone on standard output."
+    )
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("webhook_id", help="The webhook, wh_….")
+        parser.add_argument("type", help="The event type; `list_event_types` lists them.")
+        parser.add_argument("--data", metavar="JSON|@FILE|-", help=f"{HELP} Default: the type's example.")
+        parser.add_argument(
+            "--wait",
+            action="store_true",
+            help="Show each attempt until the delivery is decided; exit with status 1 if it is given up.",
+        )
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        webhook = get_webhook(options["webhook_id"])
+        data = None if options["data"] is None else read_event_data(options["data"])
+        delivery = send_test_event(webhook, options["type"], data)
+        self.result(delivery.id)
+        if options["wait"]:
+            self._wait(delivery)
+
+    def _wait(self, delivery: Delivery) -> None:
+        follow(delivery, self.note)
+        if delivery.state != Delivery.State.SUCCEEDED:
+            reason = f" ({delivery.state_reason})" if delivery.state_reason else ""
+            raise CommandError(f"The test event was not delivered: {delivery.get_state_display()}{reason}.")
+        self.note("Delivered.", role="SUCCESS")

@@ -1,0 +1,39 @@
+"""``manage.py verify_webhook``"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.core.management.base import CommandError, CommandParser
+
+from ...models import Delivery
+from ...verification import start_verification
+from ..base import WebhooksCommand
+from ..watching import follow
+from ..webhooks import get_webhook
+
+
+class Command(WebhooksCommand):
+    help = (
+        "Start a webhook's handshake again, show each attempt that a worker makes, and print the webhook's status, "
+        "alone on standard output. Exits with status 1 if the handshake fails."
+    )
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("webhook_id", help="The webhook, wh_….")
+        parser.add_argument(
+            "--no-wait", action="store_true", help="Only queue the handshake; a worker will make it, later."
+        )
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        webhook = get_webhook(options["webhook_id"])
+        delivery = start_verification(webhook)
+        if not options["no_wait"]:
+            self.note(f"Asking {webhook.url} to answer the challenge …")
+            follow(delivery, self.note)
+            webhook.refresh_from_db()
+        self.result(webhook.status)
+        if delivery.state == Delivery.State.CANCELLED:
+            raise CommandError(f"The handshake was cancelled ({delivery.state_reason}): the webhook was changed.")
+        if delivery.state == Delivery.State.GIVEN_UP:
+            raise CommandError(f"The handshake failed: {webhook.status_reason}")

@@ -1,0 +1,56 @@
+"""Following a delivery until it is decided, one line for each attempt."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from django.core.management.base import CommandError
+
+from ..conf import settings
+from ..models import Delivery, DeliveryAttempt
+
+LOOK_EVERY_SECONDS = 0.1
+WORKER_MISSED_AFTER_SECONDS = 10.0
+SPARE_SECONDS = 30.0
+
+NO_WORKER = "No worker has taken it yet. Start one: `celery -A your_project worker`, or `manage.py deliver_webhooks`."
+
+
+def follow(delivery: Delivery, say: Callable[[str], None], *, timeout_seconds: float | None = None) -> Delivery:
+    """Say each attempt as it is logged, and return the delivery once it is decided.
+
+    Raises CommandError where that takes longer than all its attempts can.
+    """
+    ends_at = time.monotonic() + (timeout_seconds or _longest_seconds(delivery))
+    warn_at = time.monotonic() + WORKER_MISSED_AFTER_SECONDS
+    said = 0
+    while True:
+        delivery.refresh_from_db()
+        for attempt in delivery.attempts.filter(number__gt=said).order_by("number"):
+            say(_line(delivery, attempt))
+            said = attempt.number
+        if delivery.state != Delivery.State.PENDING:
+            return delivery
+        now = time.monotonic()
+        if now > ends_at:
+            raise CommandError(f"Delivery {delivery.id} is still not decided. {_whereabouts(delivery)}")
+        if now > warn_at and not delivery.attempt_count:
+            say(NO_WORKER)
+            warn_at = ends_at
+        time.sleep(LOOK_EVERY_SECONDS)
+
+
+def _longest_seconds(delivery: Delivery) -> float:
+    return float(delivery.max_attempts * settings.LEASE_SECONDS + sum(settings.RETRY_DELAYS_SECONDS) + SPARE_SECONDS)
+
+
+def _whereabouts(delivery: Delivery) -> str:
+    return f"Its attempts so far: {delivery.attempt_count}." if delivery.attempt_count else NO_WORKER
+
+
+def _line(delivery: Delivery, attempt: DeliveryAttempt) -> str:
+    took = "" if attempt.duration_ms is None else f" in {attempt.duration_ms / 1000:.3f} s"
+    status = "" if attempt.response_status is None else f" (status {attempt.response_status})"
+    reason = f": {attempt.message}" if attempt.message else ""
+    return f"attempt {attempt.number} of {delivery.max_attempts}: {attempt.get_result_display()}{status}{took}{reason}"
