@@ -1,0 +1,1 @@
+"""The REST API, as view sets that a host mounts or subclasses."""

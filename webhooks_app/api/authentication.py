@@ -1,0 +1,31 @@
+"""API keys in the Authorization header."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rest_framework.authentication import BaseAuthentication
+from rest_framework.exceptions import AuthenticationFailed
+from rest_framework.request import Request
+
+from ..models import ApiKey
+
+SCHEME = "Bearer"
+
+
+class ApiKeyAuthentication(BaseAuthentication):
+    """Authenticate ``Authorization: Bearer <API_KEY>`` as the key's owner; ``request.auth`` is the key."""
+
+    def authenticate(self, request: Request) -> tuple[Any, ApiKey] | None:
+        scheme, _, text = request.META.get("HTTP_AUTHORIZATION", "").strip().partition(" ")
+        if scheme.lower() != SCHEME.lower():
+            return None
+        # A header that was sent twice arrives joined by a comma, which no key holds.
+        api_key = ApiKey.objects.find(text.strip())
+        if api_key is None:
+            raise AuthenticationFailed("The API key is not valid.")
+        api_key.touch()
+        return api_key.owner, api_key
+
+    def authenticate_header(self, request: Request) -> str:
+        return SCHEME

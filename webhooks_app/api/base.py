@@ -1,0 +1,171 @@
+"""What every view set of the API has in common, whatever the host's own settings for Django REST framework."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+from types import SimpleNamespace
+from typing import Any, ClassVar
+
+from django.db.models import QuerySet
+from django.http import HttpRequest
+from django.shortcuts import get_object_or_404
+from rest_framework.authentication import BaseAuthentication
+from rest_framework.exceptions import UnsupportedMediaType, ValidationError
+from rest_framework.negotiation import BaseContentNegotiation, DefaultContentNegotiation
+from rest_framework.parsers import BaseParser
+from rest_framework.permissions import BasePermission
+from rest_framework.renderers import BaseRenderer, JSONRenderer
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.serializers import BaseSerializer
+from rest_framework.settings import DEFAULTS, APISettings
+from rest_framework.throttling import BaseThrottle
+from rest_framework.views import APIView
+from rest_framework.viewsets import GenericViewSet
+
+from .authentication import ApiKeyAuthentication
+from .filters import QueryFilterBackend
+from .pagination import NewestFirstPagination
+from .parsers import StrictJsonParser
+from .permissions import HasScope
+from .problems import problem_response
+from .throttling import ApiThrottle, WebhookThrottle
+
+if find_spec("drf_spectacular"):
+    from .openapi import OperationSchema
+
+    operation_schema: Any = OperationSchema()
+else:
+    operation_schema = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Operation:
+    """What one action of a view set asks for and answers. The permission, the view and its documentation read it."""
+
+    answer: type[BaseSerializer[Any]] | None = None
+    scope: str = ""
+    request: type[BaseSerializer[Any]] | None = None
+    body_required: bool = True
+    status: int = 200
+    many: bool = False
+    conflicts: bool = False
+
+
+class JsonRenderer(JSONRenderer):
+    strict = True
+    ensure_ascii = False
+    compact = True
+
+
+class AcceptNegotiation(DefaultContentNegotiation):
+    """Go by the Accept header alone: no ``?format=…``."""
+
+    settings: Any = SimpleNamespace(URL_FORMAT_OVERRIDE=None)
+
+
+_OWN_SETTINGS: Any = {"EXCEPTION_HANDLER": problem_response, "FORMAT_SUFFIX_KWARG": None}
+
+
+class ApiView(APIView):
+    """A view whose policies are all our own: a host changes them in a subclass, not by accident."""
+
+    authentication_classes: Sequence[type[BaseAuthentication]] = (ApiKeyAuthentication,)
+    permission_classes: Sequence[type[BasePermission]] = (HasScope,)
+    throttle_classes: Sequence[type[BaseThrottle]] = (ApiThrottle,)
+    renderer_classes: Sequence[type[BaseRenderer]] = (JsonRenderer,)
+    parser_classes: Sequence[type[BaseParser]] = (StrictJsonParser,)
+    content_negotiation_class: type[BaseContentNegotiation] = AcceptNegotiation
+    versioning_class = None
+    metadata_class = None
+    settings = APISettings(_OWN_SETTINGS, DEFAULTS)
+
+
+class ApiViewSet(ApiView, GenericViewSet[Any]):
+    """A view set that answers as its operations say.
+
+    Whatever it finds, it finds through ``get_queryset()`` or ``owned()``: what belongs to others does not exist here.
+    """
+
+    filter_backends = (QueryFilterBackend,)
+    pagination_class = NewestFirstPagination
+    schema = operation_schema
+    http_method_names = ("get", "post", "patch", "delete", "head")
+    lookup_value_regex = "[^/]+"
+    tag = ""
+    operations: ClassVar[Mapping[str, Operation]] = {}
+
+    @property
+    def operation(self) -> Operation | None:
+        """The operation that is called; None for a method that nothing here answers."""
+        return self.operations[self.action] if self.action else None
+
+    @property
+    def default_response_headers(self) -> dict[str, str]:
+        return {
+            **super().default_response_headers,
+            "Cache-Control": "no-store, private",
+            "Vary": "Authorization",
+        }
+
+    def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
+        _check_charset(request)
+        super().initial(request, *args, **kwargs)
+        _check_query(request)
+        if self.action and request.method in ("POST", "PATCH"):
+            # Read at once, so that a body is judged alike where the operation has no use for it.
+            _ = request.data
+
+    def get_queryset(self) -> QuerySet[Any]:
+        return self.owned(super().get_queryset())
+
+    def owned(self, queryset: Any) -> QuerySet[Any]:
+        """Narrow down to what the caller owns: the one place that decides it."""
+        owned: QuerySet[Any] = queryset.owned_by(self.request.user)
+        return owned
+
+    def find(self, pk: str, queryset: QuerySet[Any] | None = None) -> Any:
+        """Return the caller's object of this identifier. Raises Http404."""
+        return get_object_or_404(self.get_queryset() if queryset is None else queryset, pk=pk)
+
+    def get_serializer_class(self) -> type[BaseSerializer[Any]]:
+        assert self.operation is not None
+        assert self.operation.answer is not None
+        return self.operation.answer
+
+    def validated(self) -> dict[str, Any]:
+        """Return the valid fields of the body. Raises ValidationError."""
+        assert self.operation is not None
+        assert self.operation.request is not None
+        serializer = self.operation.request(data=self.request.data, context=self.get_serializer_context())
+        serializer.is_valid(raise_exception=True)
+        return dict(serializer.validated_data)
+
+    def answer(self, instance: Any, headers: Mapping[str, str] | None = None) -> Response:
+        assert self.operation is not None
+        return Response(self.get_serializer(instance).data, status=self.operation.status, headers=dict(headers or {}))
+
+    def answer_page(self, queryset: Any) -> Response:
+        page = self.paginate_queryset(self.filter_queryset(queryset))
+        return self.get_paginated_response(self.get_serializer(page, many=True).data)
+
+    def limit(self, *throttles: WebhookThrottle) -> None:
+        """Raise Throttled unless every throttle lets the request through."""
+        for throttle in throttles:
+            if not throttle.allow_request(self.request, self):
+                self.throttled(self.request, throttle.wait())
+
+
+def _check_charset(request: HttpRequest | Request) -> None:
+    # Before the query is read: Django would read it, too, in a charset that the body's header names.
+    charset = request.content_params.get("charset", "utf-8") if request.content_params else "utf-8"
+    if charset.lower() not in ("utf-8", "utf8"):
+        raise UnsupportedMediaType("", "Only UTF-8 is accepted.")
+
+
+def _check_query(request: Request) -> None:
+    for name, values in request.query_params.lists():
+        if any("\0" in text for text in (name, *values)):
+            raise ValidationError({name.replace("\0", "\\0"): ["The value contains NUL."]})

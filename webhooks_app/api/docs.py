@@ -1,0 +1,64 @@
+"""The documentation's addresses: the OpenAPI document, and Swagger UI from the host's own static files."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+from django.apps import apps
+from django.http import HttpResponse
+from django.shortcuts import render
+from django.urls import URLPattern, re_path
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from .base import ApiView
+
+if TYPE_CHECKING:
+    from .document import Patterns
+
+
+class PublicView(ApiView):
+    """A view that needs no key, because it tells nothing of anybody."""
+
+    authentication_classes = ()
+    permission_classes = ()
+    throttle_classes = ()
+    schema: Any = None
+    http_method_names = ("get", "head")
+    patterns: Patterns = ()
+
+
+class OpenApiView(PublicView):
+    """Serve the OpenAPI document of the view sets in ``patterns``."""
+
+    def get(self, request: Request) -> Response:
+        from .document import document  # noqa: PLC0415 (drf-spectacular takes its time, and few processes serve this)
+
+        return Response(document(self.patterns, _prefix(request, "openapi.json")))
+
+
+class SwaggerView(PublicView):
+    """Show the OpenAPI document in Swagger UI."""
+
+    def get(self, request: Request) -> HttpResponse:
+        address = f"/{_prefix(request, 'docs')}openapi.json"
+        return render(request._request, "webhooks_app/swagger_ui.html", {"openapi_url": address})  # noqa: SLF001
+
+    def perform_content_negotiation(self, request: Request, force: bool = False) -> Any:
+        # It answers in HTML, whatever its policies say of JSON.
+        return super().perform_content_negotiation(request, force=True)
+
+
+def documentation(patterns: Patterns) -> list[URLPattern]:
+    """Return the addresses of the documentation; those whose packages are not installed are left out."""
+    found: list[URLPattern] = []
+    if find_spec("drf_spectacular"):
+        found.append(re_path(r"^openapi\.json/?$", OpenApiView.as_view(patterns=patterns), name="openapi"))
+        if apps.is_installed("drf_spectacular_sidecar"):
+            found.append(re_path(r"^docs/?$", SwaggerView.as_view(), name="docs"))
+    return found
+
+
+def _prefix(request: Request, own: str) -> str:
+    return request.path.rstrip("/").removesuffix(own).lstrip("/")

@@ -1,0 +1,86 @@
+"""The OpenAPI 3.1 document of the whole: the operations, and what receivers get."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from threading import Lock
+from typing import Any
+
+from django.urls import URLPattern, URLResolver, include, path
+from django.utils import translation
+from drf_spectacular.generators import SchemaGenerator
+from drf_spectacular.settings import patched_settings
+
+from ..conf import settings
+from ..event_types import EventType, registry
+from . import openapi_webhooks
+
+Patterns = Sequence[URLPattern | URLResolver]
+
+DESCRIPTION = """Register webhooks, test them, and see what was sent.
+
+Errors are problem documents (RFC 9457). Lists are pages, the newest first: follow `next`. Fields may be added to
+records and to the data of events; be ready for those you do not know."""
+
+SETTINGS: dict[str, Any] = {
+    "OAS_VERSION": "3.1.0",
+    "TITLE": "Webhooks",
+    "DESCRIPTION": DESCRIPTION,
+    "VERSION": "1",
+    "SCHEMA_PATH_PREFIX": "",
+    "SCHEMA_PATH_PREFIX_TRIM": False,
+    "SCHEMA_PATH_PREFIX_INSERT": "",
+    "COMPONENT_SPLIT_PATCH": False,
+    "COMPONENT_SPLIT_REQUEST": False,
+    "COMPONENT_NO_READ_ONLY_REQUIRED": False,
+    "ENFORCE_NON_BLANK_FIELDS": False,
+    "APPEND_PATHS": {},
+    "APPEND_COMPONENTS": {},
+    "SECURITY": [],
+    "PREPROCESSING_HOOKS": [],
+    "POSTPROCESSING_HOOKS": ["drf_spectacular.hooks.postprocess_schema_enums"],
+    "SORT_OPERATIONS": False,
+    "SORT_OPERATION_PARAMETERS": False,
+    "ENUM_NAME_OVERRIDES": {},
+    "ENUM_GENERATE_CHOICE_DESCRIPTION": False,
+    "CAMELIZE_NAMES": False,
+    "AUTHENTICATION_WHITELIST": None,
+    "PARSER_WHITELIST": None,
+    "RENDERER_WHITELIST": None,
+    "CONTACT": {},
+    "LICENSE": {},
+    "TOS": None,
+    "SERVERS": [],
+    "TAGS": [],
+    "EXTERNAL_DOCS": {},
+    "EXTENSIONS_INFO": {},
+    "EXTENSIONS_ROOT": {},
+    "WEBHOOKS": [],
+}
+"""All that shapes the document, so that it is the same whatever the host has chosen for its own."""
+
+_generating = Lock()
+
+
+def document(patterns: Patterns, prefix: str) -> dict[str, Any]:
+    """Return the document of the view sets in ``patterns``, which are mounted at ``prefix`` (such as ``v1/``)."""
+    # One at a time: drf-spectacular's settings are changed for all threads while it works.
+    with _generating:
+        return _document(tuple(patterns), prefix, tuple(registry), tuple(settings.RETRY_DELAYS_SECONDS))
+
+
+@lru_cache(maxsize=8)
+def _document(
+    patterns: Patterns,
+    prefix: str,
+    event_types: tuple[EventType, ...],
+    delays: tuple[float, ...],
+) -> dict[str, Any]:
+    generator: Any = SchemaGenerator
+    with patched_settings(SETTINGS), translation.override("en"):
+        generated: dict[str, Any] = generator(patterns=[path(prefix, include(patterns))]).get_schema(public=True)
+    generated["paths"] = {address.rstrip("/"): item for address, item in generated["paths"].items()}
+    generated["components"]["schemas"].update(openapi_webhooks.schemas(event_types))
+    generated["webhooks"] = openapi_webhooks.webhooks(event_types)
+    return generated

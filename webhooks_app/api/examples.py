@@ -1,0 +1,82 @@
+"""What the documentation shows for each record and body."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from . import serializers
+
+WEBHOOK_ID = "wh_019c138f9ac012d1c9a64a2e0f3b7d55"
+EVENT_ID = "evt_019c138fa2905be1f0d27c3384a6e91b"
+DELIVERY_ID = "dlv_019c138fa291c40a7e55d3b0962f18ec"
+_SECRET = "whsec_VYJ6q0o9zD3vA4m4kQ1yPDkWwT0v1sO8n5oJfX2bE0c"  # noqa: S105 (an example)
+
+_WEBHOOK: dict[str, Any] = {
+    "id": WEBHOOK_ID,
+    "url": "https://hooks.example.com/ppt",
+    "events": ["ppt.generation.completed", "ppt.generation.failed"],
+    "status": "pending",
+    "status_reason": "",
+    "status_changed_at": "2026-01-31T12:00:00.123456Z",
+    "description": "Archive",
+    "retry_notices": True,
+    "created": "2026-01-31T12:00:00.123456Z",
+}
+_EVENT: dict[str, Any] = {
+    "id": EVENT_ID,
+    "type": "ppt.generation.failed",
+    "created": "2026-01-31T12:00:02.000512Z",
+    "test": False,
+}
+_DELIVERY: dict[str, Any] = {
+    "id": DELIVERY_ID,
+    "webhook_id": WEBHOOK_ID,
+    "event_id": EVENT_ID,
+    "event_type": "ppt.generation.failed",
+    "kind": "event",
+    "state": "succeeded",
+    "state_reason": "",
+    "attempt_count": 1,
+    "max_attempts": 4,
+    "next_attempt_at": None,
+    "created": "2026-01-31T12:00:02.001204Z",
+    "finished_at": "2026-01-31T12:00:02.060718Z",
+    "redelivery_of": None,
+}
+_ATTEMPT: dict[str, Any] = {
+    "id": "att_019c138fa2a8f1370b9c64e2d85a03b7",
+    "number": 1,
+    "result": "succeeded",
+    "message": "",
+    "started_at": "2026-01-31T12:00:02.010394Z",
+    "duration_ms": 48,
+    "url": "https://hooks.example.com/ppt",
+    "response_status": 200,
+    "response_headers": [["Content-Type", "text/plain"]],
+    "response_body": "thanks",
+    "retry_after": "",
+}
+_DATA = {"error": "The outline has no headings to make pages from."}
+
+EXAMPLES: dict[type[Any], dict[str, Any]] = {
+    serializers.NewWebhookSerializer: {key: _WEBHOOK[key] for key in ("url", "events", "description")},
+    serializers.WebhookChangesSerializer: {"events": ["ppt.generation.completed"], "retry_notices": False},
+    serializers.NewSecretSerializer: {"secret": _SECRET},
+    serializers.WebhookSerializer: _WEBHOOK,
+    serializers.WebhookWithSecretSerializer: {**_WEBHOOK, "secret": _SECRET},
+    serializers.TestRequestSerializer: {"webhook_id": WEBHOOK_ID, "event_type": "ppt.generation.failed"},
+    serializers.QueuedDeliverySerializer: {"delivery_id": DELIVERY_ID},
+    serializers.QueuedEventSerializer: {"delivery_id": DELIVERY_ID, "event_id": EVENT_ID},
+    serializers.DeliverySerializer: _DELIVERY,
+    serializers.DeliveryWithAttemptsSerializer: {**_DELIVERY, "attempts": [_ATTEMPT]},
+    serializers.EventSerializer: _EVENT,
+    serializers.EventWithDataSerializer: {**_EVENT, "data": _DATA},
+    serializers.EventTypeSerializer: {
+        "name": "ppt.generation.failed",
+        "group": "PPT generation",
+        "description": "Generation failed",
+        "schema": {"type": "object", "properties": {"error": {"type": "string"}}, "required": ["error"]},
+        "example": _DATA,
+    },
+}
+"""By serializer; a host's subclass without an entry of its own is shown without an example."""

@@ -1,0 +1,76 @@
+"""Fields of the records: strict in what they take, and independent of the host's own formats."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from rest_framework import serializers
+
+from ..event_types import registry
+from ..exceptions import UnknownEventTypeError
+from ..models.webhook import SECRET_LENGTHS, check_secret
+from ..times import format_time
+
+
+class TextField(serializers.CharField):
+    """A string, taken as it is: nothing is trimmed, no other type is turned into one."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**{"trim_whitespace": False, **kwargs})
+
+    def to_internal_value(self, data: Any) -> str:
+        if not isinstance(data, str):
+            self.fail("invalid")
+        return super().to_internal_value(data)
+
+    def schema_extras(self) -> dict[str, Any]:
+        """Return what JSON Schema can say about the text beyond its length."""
+        return {}
+
+
+class UrlField(TextField):
+    """An address to send to. Which hosts it may name, only the check of the endpoint knows."""
+
+    def schema_extras(self) -> dict[str, Any]:
+        return {"format": "uri", "pattern": r"^https?://[!-~]+$"}
+
+
+class EventTypeField(TextField):
+    """The name of an event type that is in the catalogue."""
+
+    def to_internal_value(self, data: Any) -> str:
+        try:
+            return registry.get(super().to_internal_value(data)).name
+        except UnknownEventTypeError as error:
+            raise serializers.ValidationError(str(error)) from None
+
+    def schema_extras(self) -> dict[str, Any]:
+        return {"enum": list(registry.names())}
+
+
+class SecretField(TextField):
+    """A secret that the caller chooses; where it is left out, one is made."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        limits = {"min_length": SECRET_LENGTHS.start, "max_length": SECRET_LENGTHS.stop - 1}
+        super().__init__(**{"required": False, "validators": [check_secret], **limits, **kwargs})
+
+    def schema_extras(self) -> dict[str, Any]:
+        return {"pattern": r"^[^\u0000-\u001f\u007f-\u009f]*$"}
+
+
+class FlagField(serializers.BooleanField):
+    """``true`` or ``false``, and none of the strings and numbers that could mean them."""
+
+    def to_internal_value(self, data: Any) -> bool:
+        if not isinstance(data, bool):
+            self.fail("invalid", input=data)
+        return data
+
+
+class MomentField(serializers.DateTimeField):
+    """A point in time as the envelope writes it."""
+
+    def to_representation(self, value: datetime) -> str:
+        return format_time(value)

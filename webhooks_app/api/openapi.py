@@ -1,0 +1,146 @@
+"""The API described by itself: what drf-spectacular cannot see in a view, its operations tell."""
+
+# drf-spectacular annotates less than it says.
+# mypy: allow-untyped-calls
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import Any
+
+from drf_spectacular.extensions import OpenApiAuthenticationExtension, OpenApiSerializerFieldExtension
+from drf_spectacular.openapi import AutoSchema
+from drf_spectacular.plumbing import ResolvedComponent
+from drf_spectacular.utils import OpenApiExample
+
+from . import problems
+
+PROBLEM_SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "description": "What went wrong (RFC 9457).",
+    "required": ["type", "title", "status"],
+    "properties": {
+        "type": {"type": "string", "format": "uri-reference", "description": "Always `about:blank`."},
+        "title": {"type": "string", "description": "The phrase of the status."},
+        "status": {"type": "integer", "description": "The status of the answer."},
+        "detail": {"type": "string", "description": "What was found, for people."},
+        "errors": {"type": "object", "additionalProperties": True, "description": "Messages by field."},
+    },
+}
+
+PROBLEMS = {
+    400: "The request is not valid; `errors` has messages by field.",
+    401: "There is no API key, or none that is valid.",
+    403: "The API key lacks the scope.",
+    404: "There is no such thing, or it is another account's.",
+    406: "The Accept header takes no JSON.",
+    409: "The state of the webhook does not allow it.",
+    413: "The body is larger than 64 KiB.",
+    415: "The body is not JSON in UTF-8.",
+    429: "Too many requests; try again after the seconds in Retry-After.",
+}
+
+_INTEGER_HEADER = {"required": True, "schema": {"type": "integer", "minimum": 1}}
+_STRING_HEADER = {"required": True, "schema": {"type": "string"}}
+HEADERS = {
+    201: {"Location": {**_STRING_HEADER, "description": "The address of the new record."}},
+    401: {"WWW-Authenticate": {**_STRING_HEADER, "description": "`Bearer`."}},
+    429: {"Retry-After": {**_INTEGER_HEADER, "description": "Seconds to wait."}},
+}
+
+
+class OperationSchema(AutoSchema):
+    """Describe an action of a view set by its entry in ``operations`` and its docstring."""
+
+    view: Any
+
+    def get_operation_id(self) -> str:
+        return f"{self.view.tag.lower().replace(' ', '_')}_{self.view.action}"
+
+    def get_tags(self) -> list[str]:
+        return [self.view.tag]
+
+    def get_summary(self) -> str:
+        return self._docstring[0].removesuffix(".")
+
+    def get_description(self) -> str:  # type: ignore[override]
+        scope = self.view.operation.scope
+        return "\n\n".join([*self._docstring[1:], *([f"Needs the scope `{scope}`."] if scope else [])])
+
+    def get_request_serializer(self) -> Any:
+        return self.view.operation.request
+
+    def get_response_serializers(self) -> Any:
+        operation = self.view.operation
+        return {operation.status: operation.answer(many=operation.many) if operation.answer else None}
+
+    def get_examples(self) -> list[OpenApiExample]:
+        from .examples import EXAMPLES  # noqa: PLC0415 (the examples know the serializers, which stand above)
+
+        operation = self.view.operation
+        found = []
+        if operation.request in EXAMPLES:
+            found.append(OpenApiExample("request", value=EXAMPLES[operation.request], request_only=True))
+        if operation.answer in EXAMPLES:
+            found.append(OpenApiExample("answer", value=EXAMPLES[operation.answer], response_only=True))
+        return found
+
+    def _get_request_body(self, *args: Any, **kwargs: Any) -> Any:
+        operation = self.view.operation
+        if operation.request is None:
+            return None
+        return {**super()._get_request_body(*args, **kwargs), "required": operation.body_required}
+
+    def _get_response_bodies(self, *args: Any, **kwargs: Any) -> Any:
+        answers: dict[str, Any] = super()._get_response_bodies(*args, **kwargs)
+        component = ResolvedComponent("Problem", ResolvedComponent.SCHEMA, schema=PROBLEM_SCHEMA, object="Problem")
+        self.registry.register_on_missing(component)
+        for code, answer in answers.items():
+            answer["description"] = answer["description"] or HTTPStatus(int(code)).phrase
+        for status in self._problem_statuses():
+            answers[str(status)] = self._problem(status, component.ref)
+        for status, headers in HEADERS.items():
+            if str(status) in answers:
+                answers[str(status)]["headers"] = headers
+        return answers
+
+    def _problem_statuses(self) -> list[int]:
+        operation = self.view.operation
+        return [
+            *(400, 401),
+            *([403] if operation.scope else []),
+            *([404] if "{" in self.path or self.view.action == "test" else []),
+            406,
+            *([409] if operation.conflicts else []),
+            *([413, 415] if self.method in ("POST", "PATCH") else []),
+            429,
+        ]
+
+    def _problem(self, status: int, schema: Any) -> dict[str, Any]:
+        return {"description": PROBLEMS[status], "content": {problems.MEDIA_TYPE: {"schema": schema}}}
+
+    def _resolve_path_parameters(self, variables: Any) -> Any:
+        return [{"name": name, "in": "path", "required": True, "schema": {"type": "string"}} for name in variables]
+
+    @property
+    def _docstring(self) -> list[str]:
+        text = super().get_description()
+        return [" ".join(part.split()) for part in text.split("\n\n")]
+
+
+class ApiKeyScheme(OpenApiAuthenticationExtension):
+    target_class = "webhooks_app.api.authentication.ApiKeyAuthentication"
+    name = "apiKey"
+
+    def get_security_definition(self, auto_schema: Any) -> dict[str, Any]:
+        return {"type": "http", "scheme": "bearer", "description": "An API key of your account: `Bearer whk_…`."}
+
+
+class TextFieldSchema(OpenApiSerializerFieldExtension):
+    target_class = "webhooks_app.api.fields.TextField"
+    match_subclasses = True
+
+    def map_serializer_field(self, auto_schema: Any, direction: Any) -> dict[str, Any]:
+        schema = auto_schema._map_serializer_field(self.target, direction, bypass_extensions=True)  # noqa: SLF001
+        least = {} if self.target.allow_blank or "minLength" in schema else {"minLength": 1}
+        return {**schema, **least, **self.target.schema_extras()}

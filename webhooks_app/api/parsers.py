@@ -1,0 +1,77 @@
+"""Request bodies: JSON objects in UTF-8, strictly."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import IO, Any, NoReturn
+
+from django.http import UnreadablePostError
+from rest_framework.exceptions import ParseError, UnsupportedMediaType, ValidationError
+from rest_framework.parsers import BaseParser
+
+from .. import json_data
+from .problems import WHOLE, BodyTooLarge
+
+MAX_INTEGER_DIGITS = 320
+"""Long enough for whatever ``json_data`` lets pass; beyond it, reading the digits would take its time."""
+
+
+class StrictJsonParser(BaseParser):
+    """Read a JSON object, and refuse whatever two parsers could understand in two ways."""
+
+    media_type = "application/json"
+    max_body_bytes = 64 * 1024
+
+    def parse(
+        self, stream: IO[Any], media_type: str | None = None, parser_context: Mapping[str, Any] | None = None
+    ) -> dict[str, Any]:
+        request = (parser_context or {})["request"]
+        if int(request.META.get("CONTENT_LENGTH") or 0) > self.max_body_bytes:
+            raise self._too_large()
+        try:
+            body = stream.read(self.max_body_bytes + 1)
+        except UnreadablePostError:
+            raise ParseError("The body ended too early.") from None
+        if len(body) > self.max_body_bytes:
+            raise self._too_large()
+        return json_object(body)
+
+    def _too_large(self) -> BodyTooLarge:
+        return BodyTooLarge(f"The body is too large. Send at most {self.max_body_bytes:,} bytes.")
+
+
+def json_object(body: bytes) -> dict[str, Any]:
+    """Return the JSON object that these bytes are. Raises ParseError, UnsupportedMediaType or ValidationError."""
+    if not json.detect_encoding(body).startswith("utf-8"):
+        raise UnsupportedMediaType("", "The body is not in UTF-8.")
+    try:
+        data = json.loads(body.decode(), object_pairs_hook=_object, parse_int=_integer, parse_constant=_refuse_constant)
+    except UnicodeDecodeError as error:
+        raise ParseError(f"The body is not in UTF-8, from byte {error.start} on.") from None
+    except RecursionError:
+        raise ParseError(f"The body is nested deeper than {json_data.MAX_DEPTH} levels.") from None
+    except ValueError as error:
+        raise ParseError(f"The body is not JSON: {error}.") from None
+    if not isinstance(data, dict):
+        raise ParseError("The body is JSON, but not an object.")
+    if problems := json_data.problems(data):
+        raise ValidationError({path or WHOLE: [f"The value {problem}."] for path, problem in problems.items()})
+    return data
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("an object has a key twice")
+    return found
+
+
+def _integer(digits: str) -> int:
+    if len(digits) > MAX_INTEGER_DIGITS:
+        raise ValueError(f"an integer has more than {MAX_INTEGER_DIGITS} digits")
+    return int(digits)
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not a JSON number")

@@ -1,0 +1,130 @@
+"""Every error of the API as a problem document (RFC 9457)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from http import HTTPStatus
+from http.client import responses as reason_phrases
+from typing import Any
+
+from django.contrib.auth.decorators import login_not_required
+from django.core.exceptions import NON_FIELD_ERRORS, PermissionDenied, RequestDataTooBig, SuspiciousOperation
+from django.core.exceptions import ValidationError as DjangoValidationError
+from django.core.signals import got_request_exception
+from django.http import Http404, HttpRequest, JsonResponse
+from django.utils.log import log_response
+from django.views.decorators.csrf import csrf_exempt
+from rest_framework import exceptions
+from rest_framework.response import Response
+from rest_framework.views import set_rollback
+
+from ..exceptions import WebhookStateError
+
+MEDIA_TYPE = "application/problem+json"
+WHOLE = "non_field_errors"
+API_NAMES = {NON_FIELD_ERRORS: WHOLE, "event_types": "events"}
+"""What the API calls the fields that the models name otherwise."""
+
+
+class Conflict(exceptions.APIException):
+    status_code = HTTPStatus.CONFLICT
+
+
+class BodyTooLarge(exceptions.APIException):
+    status_code = HTTPStatus.REQUEST_ENTITY_TOO_LARGE
+    default_detail = "The body is too large."
+
+
+def document(status: int, detail: str = "", errors: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """Return a problem document; ``errors`` are messages by field, in Django REST framework's shapes."""
+    problem: dict[str, Any] = {
+        "type": "about:blank",
+        "title": reason_phrases.get(status, "Error"),
+        "status": int(status),
+    }
+    if detail:
+        problem["detail"] = detail
+    if errors:
+        problem["errors"] = errors
+    return problem
+
+
+def problem_response(error: Exception, context: Mapping[str, Any]) -> Response:
+    """Answer any exception of a view; one that nobody foresaw is logged, and its answer tells nothing about it."""
+    known = _api_exception(error)
+    if known is None:
+        return _answer_unforeseen(error, context)
+    set_rollback()
+    return Response(
+        document(known.status_code, *_detail_and_errors(known)),
+        status=known.status_code,
+        headers=_headers(known),
+        content_type=MEDIA_TYPE,
+    )
+
+
+@csrf_exempt
+@login_not_required
+def not_found(request: HttpRequest, *args: Any, **kwargs: Any) -> JsonResponse:
+    """Answer an address that nothing is mounted at."""
+    return JsonResponse(
+        document(HTTPStatus.NOT_FOUND, str(exceptions.NotFound.default_detail)),
+        status=HTTPStatus.NOT_FOUND,
+        content_type=MEDIA_TYPE,
+    )
+
+
+def _api_exception(error: Exception) -> exceptions.APIException | None:
+    match error:
+        case exceptions.APIException():
+            return error
+        case Http404():
+            # Without its message, so that another owner's id reads as an unknown one.
+            return exceptions.NotFound()
+        case PermissionDenied():
+            return exceptions.PermissionDenied()
+        case DjangoValidationError():
+            return exceptions.ValidationError(_errors_by_field(error))
+        case WebhookStateError():
+            return Conflict(str(error))
+        case RequestDataTooBig():
+            return BodyTooLarge()
+        case SuspiciousOperation():
+            return exceptions.ParseError()
+    return None
+
+
+def _errors_by_field(error: DjangoValidationError) -> dict[str, Any]:
+    by_field = error.message_dict if hasattr(error, "error_dict") else {NON_FIELD_ERRORS: error.messages}
+    return {API_NAMES.get(field, field): messages for field, messages in by_field.items()}
+
+
+def _detail_and_errors(error: exceptions.APIException) -> tuple[str, dict[str, Any] | None]:
+    if not isinstance(error.detail, dict | list):
+        return str(error.detail), None
+    errors: dict[str, Any] = dict(error.detail) if isinstance(error.detail, dict) else {WHOLE: error.detail}
+    if list(errors) == [WHOLE]:
+        return " ".join(str(message) for message in errors[WHOLE]), errors
+    return f"Not valid: {', '.join(errors)}.", errors
+
+
+def _headers(error: exceptions.APIException) -> dict[str, str]:
+    headers = {}
+    if auth_header := getattr(error, "auth_header", None):
+        headers["WWW-Authenticate"] = auth_header
+    if (wait := getattr(error, "wait", None)) is not None:
+        headers["Retry-After"] = str(max(1, math.ceil(wait)))
+    return headers
+
+
+def _answer_unforeseen(error: Exception, context: Mapping[str, Any]) -> Response:
+    """Do what Django does for an exception that leaves a view, so that logs, mails and the test client see it."""
+    request = getattr(context.get("request"), "_request", None)
+    got_request_exception.send(sender=type(context.get("view")), request=request)
+    set_rollback()
+    status = HTTPStatus.INTERNAL_SERVER_ERROR
+    response = Response(document(status), status=status, content_type=MEDIA_TYPE)
+    path = getattr(request, "path", "")
+    log_response("%s: %s", status.phrase, path, response=response, request=request, exception=error)
+    return response

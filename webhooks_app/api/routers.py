@@ -1,0 +1,38 @@
+"""The addresses of the API."""
+
+from __future__ import annotations
+
+from django.urls import URLPattern, URLResolver, re_path
+from rest_framework.routers import SimpleRouter
+
+from .docs import documentation
+from .problems import not_found
+from .views import DeliveryViewSet, EventTypeViewSet, EventViewSet, WebhookViewSet
+
+
+class ApiRouter(SimpleRouter):
+    """Route the view sets of the API, or a host's subclasses of them, and whatever else is registered.
+
+    A slash at the end makes no difference: both addresses are answered, and none is redirected to the other.
+    An address that nothing answers gets a problem document; so include ``urls`` after other addresses that begin
+    with the same prefix.
+    """
+
+    def __init__(
+        self,
+        *,
+        webhooks: type[WebhookViewSet] = WebhookViewSet,
+        events: type[EventViewSet] = EventViewSet,
+        deliveries: type[DeliveryViewSet] = DeliveryViewSet,
+        event_types: type[EventTypeViewSet] = EventTypeViewSet,
+    ) -> None:
+        super().__init__(trailing_slash=False)
+        self.trailing_slash = "/?"
+        self.register("webhooks", webhooks, basename="webhook")
+        self.register("events", events, basename="event")
+        self.register("deliveries", deliveries, basename="delivery")
+        self.register("event-types", event_types, basename="event-type")
+
+    def get_urls(self) -> list[URLPattern | URLResolver]:
+        views = super().get_urls()
+        return [*views, *documentation(views), re_path(r"", not_found)]

@@ -1,0 +1,148 @@
+"""The records of the API, and the bodies that it accepts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rest_framework import serializers
+
+from ..event_types import EventType
+from ..models import Delivery, DeliveryAttempt, Event, Webhook
+from ..models.webhook import MAX_EVENT_TYPES
+from ..times import format_time
+from .fields import EventTypeField, FlagField, MomentField, SecretField, TextField, UrlField
+
+
+class SettableFields(serializers.Serializer[Webhook]):
+    """What an owner sets at creation and may change later."""
+
+    url = UrlField(max_length=2048, help_text="Where to send. It is verified before anything else is sent there.")
+    events = serializers.ListField(
+        child=EventTypeField(),
+        source="event_types",
+        allow_empty=False,
+        max_length=MAX_EVENT_TYPES,
+        help_text="The event types to send. Duplicates are folded.",
+    )
+    description = TextField(
+        required=False, allow_blank=True, max_length=200, help_text="For people; it is not sent to the receiver."
+    )
+    retry_notices = FlagField(
+        required=False, help_text="Whether `webhook.retry` is sent after an attempt that will be retried."
+    )
+
+
+class NewWebhookSerializer(SettableFields):
+    secret = SecretField(help_text="Keys the signatures, as UTF-8 text. Where it is left out, one is made.")
+
+
+class WebhookChangesSerializer(SettableFields):
+    def get_fields(self) -> dict[str, Any]:
+        fields: dict[str, Any] = super().get_fields()
+        for field in fields.values():
+            field.required = False
+        return fields
+
+    def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
+        if "secret" in self.initial_data:
+            raise serializers.ValidationError({"secret": ["A secret is changed by rotate-secret, not here."]})
+        return attrs
+
+
+class NewSecretSerializer(serializers.Serializer[Webhook]):
+    secret = SecretField(help_text="The new secret. Where it is left out, one is made.")
+
+
+class WebhookSerializer(serializers.Serializer[Webhook]):
+    id = serializers.CharField()
+    url = serializers.CharField()
+    events = serializers.ListField(child=serializers.CharField(), source="event_types")
+    status = serializers.ChoiceField(
+        choices=Webhook.Status.choices, help_text="Only `active` receives events; `pending` waits to be verified."
+    )
+    status_reason = serializers.CharField(help_text="Why it is disabled or failed, for people.")
+    status_changed_at = MomentField()
+    description = serializers.CharField()
+    retry_notices = serializers.BooleanField()
+    created = MomentField(source="created_at")
+
+
+class WebhookWithSecretSerializer(WebhookSerializer):
+    secret = serializers.CharField(help_text="Shown in this answer only.")
+
+
+class TestRequestSerializer(serializers.Serializer[Any]):
+    webhook_id = TextField(help_text="The webhook to send to. It need not subscribe to the type.")
+    event_type = EventTypeField(help_text="The type whose example is sent.")
+
+
+class QueuedDeliverySerializer(serializers.Serializer[Delivery]):
+    delivery_id = serializers.CharField(source="id", help_text="Its progress is shown at `/deliveries/{id}`.")
+
+
+class QueuedEventSerializer(QueuedDeliverySerializer):
+    event_id = serializers.CharField()
+
+
+class DeliverySerializer(serializers.Serializer[Delivery]):
+    id = serializers.CharField()
+    webhook_id = serializers.CharField()
+    event_id = serializers.CharField(allow_null=True, help_text="Null for a verification, which is not an event.")
+    event_type = serializers.CharField()
+    kind = serializers.ChoiceField(choices=Delivery.Kind.choices)
+    state = serializers.ChoiceField(choices=Delivery.State.choices)
+    state_reason = serializers.CharField()
+    attempt_count = serializers.IntegerField()
+    max_attempts = serializers.IntegerField()
+    next_attempt_at = serializers.SerializerMethodField(help_text="Null while an attempt is made, and after the last.")
+    created = MomentField(source="created_at")
+    finished_at = MomentField(allow_null=True)
+    redelivery_of = serializers.CharField(source="redelivery_of_id", allow_null=True)
+
+    def get_next_attempt_at(self, delivery: Delivery) -> str | None:
+        if delivery.claimed_at or delivery.next_attempt_at is None:
+            return None
+        return format_time(delivery.next_attempt_at)
+
+
+class AttemptSerializer(serializers.Serializer[DeliveryAttempt]):
+    id = serializers.CharField()
+    number = serializers.IntegerField()
+    result = serializers.ChoiceField(choices=DeliveryAttempt.Result.choices)
+    message = serializers.CharField(help_text="What the result means, for people.")
+    started_at = MomentField()
+    duration_ms = serializers.IntegerField(allow_null=True)
+    url = serializers.CharField()
+    response_status = serializers.IntegerField(allow_null=True)
+    response_headers = serializers.ListField(
+        child=serializers.ListField(child=serializers.CharField(), min_length=2, max_length=2),
+        help_text="Pairs of name and value, as the receiver sent them.",
+    )
+    response_body = serializers.CharField(help_text="As far as it is kept.")
+    retry_after = serializers.CharField(help_text="The receiver's Retry-After. It is recorded and changes nothing.")
+
+
+class DeliveryWithAttemptsSerializer(DeliverySerializer):
+    attempts = AttemptSerializer(many=True)
+
+
+class EventSerializer(serializers.Serializer[Event]):
+    id = serializers.CharField()
+    type = serializers.CharField()
+    created = MomentField(source="created_at")
+    test = serializers.BooleanField(source="is_test")
+
+
+class EventWithDataSerializer(EventSerializer):
+    data = serializers.DictField()  # type: ignore[assignment] # the field takes the name of a property
+
+
+class EventTypeSerializer(serializers.Serializer[EventType]):
+    name = serializers.CharField()
+    group = serializers.CharField()
+    description = serializers.CharField()
+    schema = serializers.SerializerMethodField(help_text="JSON Schema (2020-12) of the data.")
+    example = serializers.DictField(help_text="Data of this type, as a test event carries it.")
+
+    def get_schema(self, event_type: EventType) -> dict[str, Any]:
+        return event_type.json_schema()

@@ -1,0 +1,249 @@
+"""The view sets: webhooks, events, deliveries and event types."""
+
+# A view is called with the request, and those of one object with its identifier, whether it needs them or not.
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from django.db import transaction
+from django.http import Http404
+from rest_framework.decorators import action
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from ..emission import send_test_event
+from ..event_types import registry
+from ..exceptions import UnknownEventTypeError, WebhookStateError
+from ..models import ApiKey, Delivery, Event, Webhook
+from ..registration import enable_webhook, register_webhook, save_webhook
+from ..verification import start_verification
+from . import serializers
+from .base import ApiViewSet, Operation
+from .filters import DeliveryFilter, EventFilter, WebhookFilter
+from .pagination import WholeListPagination
+from .throttling import EventTestThrottle, HostThrottle, OwnerThrottle, VerificationThrottle
+
+READ = ApiKey.Scope.WEBHOOKS_READ.value
+WRITE = ApiKey.Scope.WEBHOOKS_WRITE.value
+TEST = ApiKey.Scope.WEBHOOKS_TEST.value
+READ_EVENTS = ApiKey.Scope.EVENTS_READ.value
+
+
+class WebhookViewSet(ApiViewSet):
+    tag = "Webhooks"
+    queryset = Webhook.objects.existing()
+    filterset_class = WebhookFilter
+    lookup_url_kwarg = "webhook_id"
+    operations: ClassVar = {
+        "list": Operation(scope=READ, answer=serializers.WebhookSerializer, many=True),
+        "create": Operation(
+            scope=WRITE,
+            request=serializers.NewWebhookSerializer,
+            answer=serializers.WebhookWithSecretSerializer,
+            status=201,
+        ),
+        "retrieve": Operation(scope=READ, answer=serializers.WebhookSerializer),
+        "partial_update": Operation(
+            scope=WRITE, request=serializers.WebhookChangesSerializer, answer=serializers.WebhookSerializer
+        ),
+        "destroy": Operation(scope=WRITE, status=204),
+        "test": Operation(
+            scope=TEST,
+            request=serializers.TestRequestSerializer,
+            answer=serializers.QueuedEventSerializer,
+            status=202,
+            conflicts=True,
+        ),
+        "verify": Operation(scope=TEST, answer=serializers.QueuedDeliverySerializer, status=202, conflicts=True),
+        "rotate_secret": Operation(
+            scope=WRITE,
+            request=serializers.NewSecretSerializer,
+            body_required=False,
+            answer=serializers.WebhookWithSecretSerializer,
+        ),
+        "disable": Operation(scope=WRITE, answer=serializers.WebhookSerializer),
+        "enable": Operation(scope=WRITE, answer=serializers.WebhookSerializer, conflicts=True),
+        "deliveries": Operation(scope=READ, answer=serializers.DeliverySerializer, many=True),
+    }
+
+    def list(self, request: Request) -> Response:
+        """List your webhooks, the newest first."""
+        return self.answer_page(self.get_queryset())
+
+    def create(self, request: Request) -> Response:
+        """Create a webhook.
+
+        Its URL is verified at once, and events are sent to it from then on. The secret is shown in this answer only.
+        """
+        fields = self.validated()
+        self.limit(OwnerThrottle(Webhook(owner_id=request.user.pk)))
+        webhook = register_webhook(owner=request.user, **fields)
+        location = request.build_absolute_uri(f"{request.path.rstrip('/')}/{webhook.id}")
+        return self.answer(webhook, headers={"Location": location})
+
+    def retrieve(self, request: Request, webhook_id: str) -> Response:
+        """Read a webhook."""
+        return self.answer(self.find(webhook_id))
+
+    @transaction.atomic
+    def partial_update(self, request: Request, webhook_id: str) -> Response:
+        """Change a webhook.
+
+        A new URL is verified before anything else is sent to it.
+        """
+        changes = self.validated()
+        webhook = self.locked(webhook_id)
+        if changes.get("url", webhook.url) != webhook.url:
+            webhook.url = changes["url"]
+            self.limit_verifications(webhook)
+        for name, value in changes.items():
+            setattr(webhook, name, value)
+        return self.answer(save_webhook(webhook))
+
+    @transaction.atomic
+    def destroy(self, request: Request, webhook_id: str) -> Response:
+        """Delete a webhook.
+
+        What is waiting to be sent to it is cancelled; what was sent is kept in the log for a while.
+        """
+        self.locked(webhook_id).soft_delete()
+        return Response(status=204)
+
+    @action(detail=False, methods=["post"])
+    def test(self, request: Request) -> Response:
+        """Send a test event.
+
+        It carries the type's example and goes the way of every event: signed, retried and logged. The webhook may
+        still be pending, but not disabled.
+        """
+        fields = self.validated()
+        webhook = self.find(fields["webhook_id"])
+        self.limit(EventTestThrottle(webhook), OwnerThrottle(webhook), HostThrottle(webhook))
+        return self.answer(send_test_event(webhook, fields["event_type"]))
+
+    @action(detail=True, methods=["post"])
+    @transaction.atomic
+    def verify(self, request: Request, webhook_id: str) -> Response:
+        """Verify a webhook again.
+
+        Until it has answered the challenge, no event is sent to it.
+        """
+        webhook = self.locked(webhook_id)
+        self.limit_verifications(webhook)
+        return self.answer(start_verification(webhook))
+
+    @action(detail=True, methods=["post"], url_path="rotate-secret")
+    @transaction.atomic
+    def rotate_secret(self, request: Request, webhook_id: str) -> Response:
+        """Replace a webhook's secret.
+
+        Every attempt from now on is signed with the new one, which is shown in this answer only.
+        """
+        secret = self.validated().get("secret")
+        webhook = self.locked(webhook_id)
+        webhook.rotate_secret(secret)
+        return self.answer(webhook)
+
+    @action(detail=True, methods=["post"])
+    @transaction.atomic
+    def disable(self, request: Request, webhook_id: str) -> Response:
+        """Disable a webhook.
+
+        What is waiting to be sent to it is cancelled. It changes nothing for one that is disabled already.
+        """
+        webhook = self.locked(webhook_id)
+        if webhook.status != Webhook.Status.DISABLED:
+            webhook.disable("Disabled by its owner.")
+        return self.answer(webhook)
+
+    @action(detail=True, methods=["post"])
+    @transaction.atomic
+    def enable(self, request: Request, webhook_id: str) -> Response:
+        """Enable a disabled webhook.
+
+        It is verified first. It changes nothing for one that is active or pending.
+        """
+        webhook = self.locked(webhook_id)
+        if webhook.status == Webhook.Status.FAILED:
+            raise WebhookStateError(f"Webhook {webhook.id} is not disabled: it failed its verification. Verify it.")
+        if webhook.status == Webhook.Status.DISABLED:
+            self.limit_verifications(webhook)
+            enable_webhook(webhook)
+        return self.answer(webhook)
+
+    @action(detail=True, methods=["get"], filterset_class=DeliveryFilter)
+    def deliveries(self, request: Request, webhook_id: str) -> Response:
+        """List what was sent to a webhook, the newest first."""
+        deliveries = self.owned(Delivery.objects.filter(webhook=self.find(webhook_id)))
+        return self.answer_page(deliveries.select_related("event").defer("event__body"))
+
+    def locked(self, webhook_id: str) -> Webhook:
+        """Return the webhook, and let nobody else change it until the transaction ends."""
+        webhook: Webhook = self.find(webhook_id, self.get_queryset().select_for_update())
+        return webhook
+
+    def limit_verifications(self, webhook: Webhook) -> None:
+        self.limit(VerificationThrottle(webhook), OwnerThrottle(webhook), HostThrottle(webhook))
+
+
+class EventViewSet(ApiViewSet):
+    tag = "Events"
+    queryset = Event.objects.all()
+    filterset_class = EventFilter
+    lookup_url_kwarg = "event_id"
+    operations: ClassVar = {
+        "list": Operation(scope=READ_EVENTS, answer=serializers.EventSerializer, many=True),
+        "retrieve": Operation(scope=READ_EVENTS, answer=serializers.EventWithDataSerializer),
+    }
+
+    def list(self, request: Request) -> Response:
+        """List your events, the newest first."""
+        return self.answer_page(self.get_queryset().defer("body"))
+
+    def retrieve(self, request: Request, event_id: str) -> Response:
+        """Read an event with its data."""
+        return self.answer(self.find(event_id))
+
+
+class DeliveryViewSet(ApiViewSet):
+    tag = "Deliveries"
+    queryset = Delivery.objects.select_related("event", "webhook").defer("event__body")
+    lookup_url_kwarg = "delivery_id"
+    operations: ClassVar = {
+        "retrieve": Operation(scope=READ, answer=serializers.DeliveryWithAttemptsSerializer),
+        "redeliver": Operation(scope=WRITE, answer=serializers.QueuedEventSerializer, status=202, conflicts=True),
+    }
+
+    def retrieve(self, request: Request, delivery_id: str) -> Response:
+        """Read a delivery with its attempts, and what the receiver answered to each."""
+        return self.answer(self.find(delivery_id, self.get_queryset().prefetch_related("attempts")))
+
+    @action(detail=True, methods=["post"])
+    def redeliver(self, request: Request, delivery_id: str) -> Response:
+        """Send the event of a delivery once more.
+
+        A new delivery of the same event, with the same bytes and attempts of its own.
+        """
+        return self.answer(self.find(delivery_id).redeliver(requested_by=request.user))
+
+
+class EventTypeViewSet(ApiViewSet):
+    pagination_class = WholeListPagination
+    tag = "Event types"
+    lookup_url_kwarg = "name"
+    operations: ClassVar = {
+        "list": Operation(answer=serializers.EventTypeSerializer, many=True),
+        "retrieve": Operation(answer=serializers.EventTypeSerializer),
+    }
+
+    def list(self, request: Request) -> Response:
+        """List the event types that can be subscribed to."""
+        return self.answer_page(registry)
+
+    def retrieve(self, request: Request, name: str) -> Response:
+        """Read an event type: the JSON Schema of its data, and an example."""
+        try:
+            return self.answer(registry.get(name))
+        except UnknownEventTypeError:
+            raise Http404 from None
