@@ -73,6 +73,13 @@ class Migration(migrations.Migration):
                 'verbose_name': 'webhook',
                 'verbose_name_plural': 'webhooks',
                 'ordering': ('-id',),
+                'permissions': (
+                    ('test_webhook', 'Can send test events'),
+                    ('verify_webhook', 'Can verify webhooks'),
+                    ('rotate_webhook_secret', 'Can rotate secrets of webhooks'),
+                    ('redeliver_delivery', 'Can redeliver deliveries'),
+                    ('manage_all_webhooks', 'Can manage the webhooks of every account'),
+                ),
             },
         ),
         migrations.CreateModel(

@@ -92,6 +92,13 @@ class Webhook(models.Model):
         verbose_name_plural = _("webhooks")
         ordering = ("-id",)
         indexes = (models.Index(fields=("owner", "-id"), name="webhooks_webhook_owner"),)
+        permissions = (
+            ("test_webhook", "Can send test events"),
+            ("verify_webhook", "Can verify webhooks"),
+            ("rotate_webhook_secret", "Can rotate secrets of webhooks"),
+            ("redeliver_delivery", "Can redeliver deliveries"),
+            ("manage_all_webhooks", "Can manage the webhooks of every account"),
+        )
 
     def __str__(self) -> str:
         return f"{self.id} ({self.url})"
