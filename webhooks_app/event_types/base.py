@@ -102,7 +102,7 @@ class EventType:
         self._refuse(json_data.problems(data, only_json_types=False))
         try:
             text = json.dumps(dict(data))
-        except (TypeError, ValueError, RecursionError):
+        except TypeError:  # There are objects in it; then it was not JSON in the first place.
             raise InvalidEventDataError(self.name, dict(self._described(error))) from None
         try:
             return self.data_model.model_validate_json(text, strict=True, extra=self._extra)
@@ -112,7 +112,7 @@ class EventType:
     def _dump(self, instance: BaseModel, **options: Any) -> dict[str, Any]:
         try:
             return instance.model_dump(**options)
-        except (ValueError, RecursionError) as error:
+        except ValueError as error:
             # Without its cause: pydantic's own messages quote the values.
             raise InvalidEventDataError(self.name, self._why_unserializable(instance, error)) from None
 

@@ -1,0 +1,145 @@
+"""What receivers rely on stays: the promised schemas, and how a breaking change is recognised."""
+
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+
+from webhooks_app.event_types import EventType, breaking_changes
+
+from . import schema_snapshot
+
+
+@pytest.mark.parametrize("name", schema_snapshot.promised())
+def test_the_data_keeps_what_was_promised_to_receivers(name):
+    assert name in schema_snapshot.current(), f"{name} is gone. That breaks its receivers: it needs /v2."
+
+    changes = breaking_changes(schema_snapshot.promised()[name], schema_snapshot.current()[name])
+
+    assert not changes, f"{name} breaks its receivers, which needs /v2: {' '.join(changes)}"
+
+
+def test_every_type_has_promised_something():
+    new = schema_snapshot.current().keys() - schema_snapshot.promised().keys()
+
+    assert not new, f"Promise what is new by `python -m {schema_snapshot.__name__}`: {', '.join(sorted(new))}"
+
+
+class Inner(BaseModel):
+    x: int
+    y: int | None = None
+
+
+class Before(BaseModel):
+    title: str
+    pages: int
+    note: str | None = None
+    inner: Inner
+    more: list[Inner] = []
+    maybe: Inner | None = None
+
+
+EXAMPLE = {"title": "t", "pages": 1, "inner": {"x": 1}}
+
+
+def schema_of(data_model, example=EXAMPLE):
+    return EventType(name="a.b", description="…", data_model=data_model, example=example).json_schema()
+
+
+def changed(**fields: Any):
+    """Make the model again with these annotations; None takes the field away."""
+    annotations = {name: field for name, field in (Before.__annotations__ | fields).items() if field is not None}
+    defaults = {
+        name: default for name, default in {"note": None, "more": [], "maybe": None}.items() if name in annotations
+    }
+    return type("After", (BaseModel,), {"__annotations__": annotations, "__module__": __name__} | defaults)
+
+
+class InnerRetyped(BaseModel):
+    x: str
+    y: int | None = None
+
+
+class InnerCut(BaseModel):
+    x: int
+
+
+class InnerGrown(Inner):
+    z: int = 0
+
+
+INNER_RETYPED = {**EXAMPLE, "inner": {"x": "1"}}
+
+
+@pytest.mark.parametrize(
+    "after",
+    [
+        pytest.param(changed(), id="nothing but the model's name"),
+        pytest.param(changed(colour=str | None), id="a new optional field"),
+        pytest.param(changed(inner=InnerGrown), id="a new field further in"),
+    ],
+)
+def test_additions_and_names_break_nothing(after):
+    example = EXAMPLE | ({"colour": "red"} if "colour" in after.model_fields else {})
+
+    assert breaking_changes(schema_of(Before), schema_of(after, example)) == []
+
+
+@pytest.mark.parametrize(
+    ("after", "example", "sentence"),
+    [
+        pytest.param(changed(pages=None), {"title": "t", "inner": {"x": 1}}, "data.pages is gone.", id="removed"),
+        pytest.param(changed(note=None), EXAMPLE, "data.note is gone.", id="optional one removed"),
+        pytest.param(
+            changed(pages=float),
+            EXAMPLE,
+            "data.pages was {'type': 'integer'} and is {'type': 'number'}.",
+            id="retyped",
+        ),
+        pytest.param(
+            changed(inner=InnerRetyped),
+            INNER_RETYPED,
+            "data.inner.x was {'type': 'integer'} and is {'type': 'string'}.",
+            id="retyped further in",
+        ),
+        pytest.param(changed(inner=InnerCut), EXAMPLE, "data.inner.y is gone.", id="removed further in"),
+        pytest.param(changed(more=list[InnerCut]), EXAMPLE, "data.more[].y is gone.", id="removed in a list"),
+        pytest.param(changed(maybe=InnerCut | None), EXAMPLE, "data.maybe.y is gone.", id="removed in an optional"),
+    ],
+)
+def test_removals_and_other_types_are_named(after, example, sentence):
+    assert breaking_changes(schema_of(Before), schema_of(after, example)) == [sentence]
+
+
+def test_a_field_that_may_now_be_missing_is_named():
+    class Looser(Before):
+        pages: int = 0
+
+    assert breaking_changes(schema_of(Before), schema_of(Looser)) == [
+        "data.pages was always there and may now be missing."
+    ]
+
+
+def test_a_field_that_may_now_be_null_is_named():
+    class Nullable(Before):
+        pages: int | None
+
+    [sentence] = breaking_changes(schema_of(Before), schema_of(Nullable))
+
+    assert sentence.startswith("data.pages was {'type': 'integer'}")
+
+
+def test_models_that_contain_themselves_are_compared():
+    class Tree(BaseModel):
+        name: str
+        children: list["Tree"] = []
+
+    class Bush(BaseModel):
+        name: int
+        children: list["Bush"] = []
+
+    Tree.model_rebuild(), Bush.model_rebuild()
+    tree, bush = schema_of(Tree, {"name": "a"}), schema_of(Bush, {"name": 1})
+
+    assert breaking_changes(tree, tree) == []
+    assert breaking_changes(tree, bush) != []

@@ -1,0 +1,42 @@
+"""Identifiers."""
+
+import re
+import time
+
+import pytest
+
+from webhooks_app import ids
+
+
+@pytest.mark.parametrize("prefix", ["evt", "wh", "dlv", "att"])
+def test_an_id_is_its_prefix_and_letters_and_digits(prefix):
+    assert re.fullmatch(rf"{prefix}_[0-9a-f]{{32}}", ids.new_id(prefix))
+
+
+def test_ids_of_different_milliseconds_sort_by_time(monkeypatch):
+    moments = [1_767_268_800_000, 1_767_268_800_001, 1_767_355_200_000, 2_524_608_000_000]
+    made = []
+    for milliseconds in moments:
+        monkeypatch.setattr(time, "time_ns", lambda now=milliseconds: now * 1_000_000)
+        made.append(ids.new_id("evt"))
+
+    assert made == sorted(made)
+
+
+def test_ids_of_one_millisecond_differ(monkeypatch):
+    monkeypatch.setattr(time, "time_ns", lambda: 1_767_268_800_000_000_000)
+
+    assert len({ids.new_id("evt") for _ in range(1000)}) == 1000
+
+
+def test_80_bits_of_an_id_are_random(monkeypatch):
+    monkeypatch.setattr(time, "time_ns", lambda: 0)
+    parts = [int(ids.new_id("evt").removeprefix("evt_")[12:], 16) for _ in range(500)]
+
+    seen_set = seen_clear = 0
+    for part in parts:
+        seen_set |= part
+        seen_clear |= ~part
+    every_bit = 2**80 - 1
+    assert seen_set & every_bit == every_bit
+    assert seen_clear & every_bit == every_bit

@@ -1,0 +1,16 @@
+"""The published test vector: what anybody's implementation of the signature must come to.
+
+Checked by OpenSSL alone, in a shell where the three variables hold the values below::
+
+    printf '%s.%s' "$TIMESTAMP" "$BODY" | openssl dgst -sha256 -hmac "$SECRET"
+"""
+
+SECRET = "whsec_3qmX0XrTQd0cZ9m2sU1yVbWlPg7kEo5nHaJiRf4tLhc"
+TIMESTAMP = 1767268800
+BODY = (
+    '{"id":"evt_019b796dd6001f6d6a3c9f0e5b7d2a41","type":"ppt.generation.completed",'
+    '"created":"2026-01-01T12:00:00.000000Z","data":{"ppt_id":"ppt_8f14e45f","user_id":"user_1024",'
+    '"title":"Rückblick 2025","pages":12,"download_url":"https://api.example.com/v1/ppt/ppt_8f14e45f/download",'
+    '"generation_time":14.82,"cost":10}}'
+).encode()
+SIGNATURE = "sha256=29b614fed20147fd8cb10fe4b08f314e993992a7682acc66a663d6e43b758b4e"
