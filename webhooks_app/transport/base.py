@@ -73,6 +73,8 @@ class BaseTransport(abc.ABC):
     """Sends requests side by side. Used by one thread; only ``wake`` may be called from another."""
 
     name: str
+    capacity: int
+    """How many requests it can have on the wire at once. More may be started; they wait their turn."""
 
     @abc.abstractmethod
     def start(self, request: Request) -> None:

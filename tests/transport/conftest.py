@@ -1,0 +1,40 @@
+"""Fixtures for the contract: every real transport, one after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from webhooks_app.transport import BaseTransport
+
+from .sending import transport
+
+REAL = ("curl", "requests")
+
+
+@pytest.fixture(params=REAL)
+def name(request: pytest.FixtureRequest) -> str:
+    if request.param == "curl":
+        pytest.importorskip("pycurl", reason="the curl extra is not installed")
+    return str(request.param)
+
+
+@pytest.fixture
+def make(name: str) -> Iterator[Callable[..., BaseTransport]]:
+    """Makes a transport with these options, which is closed after the test."""
+    made: list[BaseTransport] = []
+
+    def make_one(**options: Any) -> BaseTransport:
+        made.append(transport(name, **options))
+        return made[-1]
+
+    yield make_one
+    for sender in made:
+        sender.close()
+
+
+@pytest.fixture
+def sender(make: Callable[..., BaseTransport]) -> BaseTransport:
+    """A transport that may reach loopback by plain http."""
+    return make()

@@ -1,0 +1,157 @@
+"""A receiver on a raw socket that misbehaves, in the way that the request's path names."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import ssl
+import struct
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Received:
+    """One request as it came over the wire."""
+
+    target: str
+    headers: tuple[tuple[str, str], ...]
+    body: bytes
+
+    def header(self, name: str) -> str | None:
+        return next((value for key, value in self.headers if key.lower() == name.lower()), None)
+
+
+class Peer:
+    """A connection that was accepted, as a mode sees it."""
+
+    def __init__(self, sock: socket.socket, stopped: threading.Event) -> None:
+        self.sock = sock
+        self._stopped = stopped
+        self.sent = 0
+
+    def send(self, data: bytes) -> None:
+        self.sock.sendall(data)
+        self.sent += len(data)
+
+    def drip(self, data: bytes, every: float = 0.05) -> None:
+        """Send a byte at a time, and again from the start, until the other side has had enough."""
+        while not self._stopped.wait(every):
+            self.send(data[:1])
+            data = data[1:] + data[:1]
+
+    def flood(self, data: bytes) -> None:
+        """Send the same again and again until the other side has had enough."""
+        while not self._stopped.is_set():
+            self.send(data)
+
+    def hold(self) -> None:
+        """Say nothing until the other side has gone."""
+        self.sock.settimeout(20)
+        with contextlib.suppress(OSError):
+            while self.sock.recv(4096):
+                pass
+
+    def reset(self) -> None:
+        """Close without a goodbye."""
+        self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+
+
+Mode = Callable[[Peer], None]
+
+
+class Receiver:
+    """Accepts connections, remembers the requests that came, and answers each as ``modes`` says for its path."""
+
+    def __init__(
+        self, modes: dict[str, Mode | bytes], *, tls: ssl.SSLContext | None = None, host: str = "127.0.0.1"
+    ) -> None:
+        self.requests: list[Received] = []
+        self.bytes_sent: dict[str, int] = {}
+        self.connections = 0
+        self._modes = modes
+        self._tls = tls
+        self._stopped = threading.Event()
+        self._listener = socket.create_server(
+            (host, 0), family=socket.AF_INET6 if ":" in host else socket.AF_INET, backlog=256
+        )
+        self.port = self._listener.getsockname()[1]
+        self._scheme = "https" if tls else "http"
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def url(self, target: str = "/ok", host: str = "127.0.0.1") -> str:
+        return f"{self._scheme}://{host}:{self.port}{target}"
+
+    def hits(self, path: str) -> int:
+        return sum(request.target.partition("?")[0] == path for request in self.requests)
+
+    def close(self) -> None:
+        self._stopped.set()
+        with contextlib.suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                sock, _ = self._listener.accept()
+            except OSError:
+                return
+            self.connections += 1
+            threading.Thread(target=self._serve, args=(sock,), daemon=True).start()
+
+    def _serve(self, sock: socket.socket) -> None:
+        sock.settimeout(20)
+        with contextlib.suppress(OSError), contextlib.ExitStack() as stack:
+            stack.enter_context(sock)
+            if self._tls is not None:
+                sock = stack.enter_context(self._tls.wrap_socket(sock, server_side=True))
+            peer = Peer(sock, self._stopped)
+            for request in _requests_on(sock):
+                self.requests.append(request)
+                path = request.target.partition("?")[0]
+                try:
+                    if not self._answer(path, peer):
+                        return
+                finally:
+                    self.bytes_sent[path] = peer.sent
+
+    def _answer(self, path: str, peer: Peer) -> bool:
+        mode = self._modes.get(path, OK)
+        if isinstance(mode, bytes):
+            peer.send(mode)
+            return mode is OK
+        mode(peer)
+        return False
+
+
+def _requests_on(sock: socket.socket) -> Iterator[Received]:
+    with sock.makefile("rb") as stream:
+        while line := stream.readline():
+            target = line.split()[1].decode("latin-1")
+            headers = []
+            while line := stream.readline().rstrip(b"\r\n"):
+                name, _, value = line.decode("latin-1").partition(":")
+                headers.append((name, value.strip()))
+            length = next((int(value) for name, value in headers if name.lower() == "content-length"), 0)
+            yield Received(target=target, headers=tuple(headers), body=stream.read(length))
+
+
+@contextlib.contextmanager
+def receiving(
+    modes: dict[str, Mode | bytes] | None = None, *, tls: ssl.SSLContext | None = None, host: str = "127.0.0.1"
+) -> Iterator[Receiver]:
+    receiver = Receiver(modes or {}, tls=tls, host=host)
+    try:
+        yield receiver
+    finally:
+        receiver.close()
+
+
+def pause(seconds: float) -> None:
+    """Wait as a receiver does."""
+    time.sleep(seconds)

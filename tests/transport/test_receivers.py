@@ -1,0 +1,219 @@
+"""What receivers do, and what must hold: one row a misbehaviour, the same for every real transport."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pytest
+from webhooks_app.transport import ErrorClass, Exchange
+
+from .conftest import REAL
+from .receiver import OK, Mode, Peer, Receiver, receiving
+from .sending import post, send_all, transport
+
+SHORT_SECONDS = 3.0
+LONG_SECONDS = 20.0
+HEADER = b"HTTP/1.1 200 OK\r\nConnection: close\r\n"
+CLOSING_OK = HEADER + b"Content-Length: 2\r\n\r\nok"
+GZIP = b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\x03"
+
+
+def then(data: bytes, act: str, *arguments: bytes) -> Mode:
+    """Return a mode that sends something and then does what the method of ``Peer`` is named for."""
+
+    def mode(peer: Peer) -> None:
+        peer.send(data)
+        getattr(peer, act)(*arguments)
+
+    return mode
+
+
+def status(line: str, *headers: str, body: bytes = b"") -> bytes:
+    head = "\r\n".join([f"HTTP/1.1 {line}", "Connection: close", f"Content-Length: {len(body)}", *headers, "", ""])
+    return head.encode("latin-1") + body
+
+
+NEVER_ANSWER: dict[str, Mode | bytes] = {
+    "silent": lambda peer: peer.hold(),
+    "drips-the-status-line": lambda peer: peer.drip(b"HTTP/1.1 200 " + b"O" * 1000),
+    "drips-headers": then(HEADER, "drip", b"X-Header: " + b"a" * 1000),
+    "never-ends-the-header": then(HEADER + b"Content-Length: 0\r\n", "hold"),
+    "endless-100": lambda peer: peer.drip(b"HTTP/1.1 100 Continue\r\n\r\n", 0.001),
+    "flood-of-100": lambda peer: peer.flood(b"HTTP/1.1 100 Continue\r\n\r\n" * 100),
+    "flood-of-103": lambda peer: peer.flood(b"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n"),
+}
+
+NEVER_END_THE_BODY: dict[str, Mode | bytes] = {
+    "drips-the-body": then(HEADER + b"\r\n", "drip", b"body"),
+    "silent-after-the-header": then(HEADER + b"Content-Length: 10\r\n\r\n", "hold"),
+    "endless-trailer": then(HEADER + b"Transfer-Encoding: chunked\r\n\r\n0\r\n", "drip", b"X-T: a\r\n"),
+}
+
+ANSWER_200: dict[str, Mode | bytes] = {
+    **NEVER_END_THE_BODY,
+    "plain": OK,
+    "without-reason": b"HTTP/1.1 200\r\nConnection: close\r\nContent-Length: 0\r\n\r\n",
+    "http-1.0": b"HTTP/1.0 200 OK\r\n\r\nok",
+    "line-feeds-only": b"HTTP/1.1 200 OK\nConnection: close\nContent-Length: 2\n\nok",
+    "endless-body": then(HEADER + b"\r\n", "flood", b"x" * 65536),
+    "endless-chunks": then(
+        HEADER + b"Transfer-Encoding: chunked\r\n\r\n", "flood", b"1000\r\n" + b"x" * 4096 + b"\r\n"
+    ),
+    "huge-body": then(HEADER + b"Content-Length: 1000000000\r\n\r\n", "flood", b"x" * 65536),
+    "gzip-bomb": then(HEADER + b"Content-Encoding: gzip\r\n\r\n" + GZIP, "flood", b"\0" * 65536),
+    "broken-gzip": status("200 OK", "Content-Encoding: gzip", body=b"not gzip"),
+    "broken-chunks": HEADER + b"Transfer-Encoding: chunked\r\n\r\nzzz\r\n",
+    "ends-early": HEADER + b"Content-Length: 100\r\n\r\nshort",
+    "resets-in-the-body": then(HEADER + b"Content-Length: 100\r\n\r\nshort", "reset"),
+    "says-more-than-announced": HEADER + b"Content-Length: 2\r\n\r\nok and more",
+    "odd-content-length": HEADER + b"Content-Length: many\r\n\r\nok",
+    "two-content-lengths": HEADER + b"Content-Length: 2\r\nContent-Length: 3\r\n\r\nok",
+    "unknown-transfer-encoding": HEADER + b"Transfer-Encoding: gzip\r\n\r\nok",
+    "after-100": b"HTTP/1.1 100 Continue\r\n\r\n" + CLOSING_OK,
+    "after-102": b"HTTP/1.1 102 Processing\r\n\r\n" + CLOSING_OK,
+    "after-103": b"HTTP/1.1 103 Early Hints\r\nLink: </a.css>\r\n\r\n" + CLOSING_OK,
+    "after-three-interim-answers": b"HTTP/1.1 100 C\r\n\r\nHTTP/1.1 102 P\r\n\r\nHTTP/1.1 103 E\r\n\r\n" + CLOSING_OK,
+    "nul-in-a-header": status("200 OK", "X-Nul: a\0b", body=b"ok"),
+    "nul-in-the-body": status("200 OK", body=b"a\0b"),
+    "not-utf-8": status("200 OK", "X-Bytes: \xff\xfe", body=b"\xff\xfe\xc3("),
+    "unknown-charset": status("200 OK", "Content-Type: text/plain; charset=klingon", body=b"ok"),
+    "terminal-escapes": status("200 \x1b[31mOK", "X-Colour: \x1b]0;title\x07", body=b"\x1b[2J"),
+    "script": status("200 OK", "X-Script: <script>alert(1)</script>", body=b"<script>alert(1)</script>"),
+    "header-line-without-colon": HEADER + b"nonsense\r\nContent-Length: 2\r\n\r\nok",
+    "refresh-header": status("200 OK", "Refresh: 0; url=http://169.254.169.254/", body=b"ok"),
+}
+
+OTHER_STATUSES: dict[str, tuple[int, Mode | bytes]] = {
+    "101": (101, then(b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\n\r\n", "hold")),
+    **{
+        str(code): (code, status(f"{code} Status"))
+        for code in (201, 202, 206, 400, 401, 403, 404, 405, 407, 408, 409, 413, 417, 421, 425, 451, 500, 502, 504, 999)
+    },
+    "204": (204, b"HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n"),
+    "304": (304, b"HTTP/1.1 304 Not Modified\r\nConnection: close\r\n\r\n"),
+    "410": (410, status("410 Gone", "Retry-After: 120")),
+    "429": (429, status("429 Too Many Requests", "Retry-After: -1")),
+    "503": (503, status("503 Unavailable", f"Retry-After: {10**20}")),
+}
+
+LOSE_THE_CONNECTION: dict[str, Mode | bytes] = {
+    "closes-at-once": b"",
+    "resets-at-once": lambda peer: peer.reset(),
+    "closes-in-the-status-line": b"HTTP/1.1 200",
+    "closes-after-the-status-line": HEADER,
+    "closes-in-a-header": HEADER + b"Content-Length: 2\r\nX-Hea",
+    "closes-before-the-blank-line": HEADER + b"Content-Length: 0\r\n",
+    "closes-in-the-blank-line": HEADER + b"Content-Length: 0\r\n\r",
+    "resets-in-the-header": then(HEADER + b"Content-Length: 2\r\n", "reset"),
+    "closes-after-100": b"HTTP/1.1 100 Continue\r\n\r\n",
+    "closes-in-the-answer-after-100": b"HTTP/1.1 100 Continue\r\n\r\n" + HEADER,
+}
+
+ANSWER_NONSENSE: dict[str, Mode | bytes] = {
+    "ssh-banner": b"SSH-2.0-OpenSSH_9.2p1 Debian-2\r\n",
+    "smtp-banner": b"220 mail.example.com ESMTP\r\n",
+    "garbage": b"\x00\x01\x02\xff\xfe\n" * 10,
+    "http-0.9": b"<html>hello</html>\n",
+    "http-2-preface": b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+    "http-2-status-line": b"HTTP/2 200 OK\r\n\r\n",
+    "status-abc": b"HTTP/1.1 abc OK\r\n\r\n",
+    "status-000": b"HTTP/1.1 000 OK\r\n\r\n",
+    "status-099": b"HTTP/1.1 099 OK\r\n\r\n",
+    "status-20": b"HTTP/1.1 20 OK\r\n\r\n",
+    "status-2000": b"HTTP/1.1 2000 OK\r\n\r\n",
+    "status-plus-200": b"HTTP/1.1 +200 OK\r\n\r\n",
+    "status-glued": b"HTTP/1.1 200OK\r\n\r\n",
+    "no-version": b"HTTP/ 200 OK\r\n\r\n",
+    "blank-line-first": b"\r\n" + CLOSING_OK,
+    "nonsense-after-100": b"HTTP/1.1 100 Continue\r\n\r\nHELLO\r\n\r\n",
+    "thousands-of-headers": HEADER + b"X-A: b\r\n" * 4000 + b"\r\n",
+    "70-kb-header": HEADER + b"X-A: " + b"a" * 70_000 + b"\r\n\r\n",
+    "endless-header": then(HEADER + b"X-A: ", "flood", b"a" * 4096),
+    "endless-headers": then(HEADER, "flood", b"X-A: b\r\n" * 512),
+    "endless-status-line": then(b"HTTP/1.1 200 ", "flood", b"a" * 4096),
+}
+
+MODES: dict[str, Mode | bytes] = {
+    **NEVER_ANSWER,
+    **ANSWER_200,
+    **{f"status-{name}": mode for name, (_, mode) in OTHER_STATUSES.items()},
+    **LOSE_THE_CONNECTION,
+    **ANSWER_NONSENSE,
+}
+
+
+@dataclass(frozen=True)
+class Outcomes:
+    """All rows sent side by side by one transport."""
+
+    receiver: Receiver
+    exchanges: dict[str, Exchange]
+
+
+@pytest.fixture(scope="module", params=REAL)
+def outcomes(request: pytest.FixtureRequest) -> Iterator[Outcomes]:
+    if request.param == "curl":
+        pytest.importorskip("pycurl", reason="the curl extra is not installed")
+    sender = transport(request.param)
+    with receiving({f"/{name}": mode for name, mode in MODES.items()}) as receiver:
+        requests = [post(receiver.url(f"/{name}"), timeout_seconds=_timeout(name), context=name) for name in MODES]
+        exchanges = {exchange.request.context: exchange for exchange in send_all(sender, requests)}
+        yield Outcomes(receiver, exchanges)
+        sender.close()
+
+
+def _timeout(name: str) -> float:
+    return SHORT_SECONDS if name in NEVER_ANSWER or name in NEVER_END_THE_BODY else LONG_SECONDS
+
+
+@pytest.mark.parametrize("row", NEVER_ANSWER)
+def test_a_receiver_that_never_answers_fails_by_timeout_and_on_time(outcomes: Outcomes, row: str) -> None:
+    exchange = outcomes.exchanges[row]
+
+    assert exchange.response is None
+    assert exchange.error is not None
+    assert exchange.error.error_class is ErrorClass.TIMEOUT
+    assert SHORT_SECONDS - 0.1 < exchange.duration_seconds < SHORT_SECONDS + 5
+
+
+@pytest.mark.parametrize("row", ANSWER_200)
+def test_a_complete_200_header_decides_whatever_follows(outcomes: Outcomes, row: str) -> None:
+    exchange = outcomes.exchanges[row]
+
+    assert exchange.error is None
+    assert exchange.response is not None
+    assert exchange.response.status == 200
+    assert exchange.duration_seconds < SHORT_SECONDS + 5
+
+
+@pytest.mark.parametrize("row", OTHER_STATUSES)
+def test_every_other_status_is_a_response_with_that_status(outcomes: Outcomes, row: str) -> None:
+    exchange = outcomes.exchanges[f"status-{row}"]
+
+    assert exchange.response is not None
+    assert exchange.response.status == OTHER_STATUSES[row][0]
+
+
+@pytest.mark.parametrize("row", LOSE_THE_CONNECTION)
+def test_a_header_that_is_cut_off_is_a_connection_error(outcomes: Outcomes, row: str) -> None:
+    exchange = outcomes.exchanges[row]
+
+    assert exchange.response is None
+    assert exchange.error is not None
+    assert exchange.error.error_class is ErrorClass.CONNECTION_ERROR
+
+
+@pytest.mark.parametrize("row", ANSWER_NONSENSE)
+def test_what_is_not_http_is_an_invalid_response(outcomes: Outcomes, row: str) -> None:
+    exchange = outcomes.exchanges[row]
+
+    assert exchange.response is None
+    assert exchange.error is not None
+    assert exchange.error.error_class is ErrorClass.INVALID_RESPONSE
+    assert exchange.duration_seconds < LONG_SECONDS
+
+
+@pytest.mark.parametrize("row", MODES)
+def test_each_attempt_is_one_request(outcomes: Outcomes, row: str) -> None:
+    assert outcomes.receiver.hits(f"/{row}") == 1

@@ -1,0 +1,88 @@
+"""What the owner of a webhook is told about an attempt without a response, the same for every transport."""
+
+from __future__ import annotations
+
+from .base import ErrorClass, TransportError
+
+CERTIFICATE_PROBLEMS = {
+    9: "is not valid yet",
+    10: "has expired",
+    18: "is self-signed",
+    19: "comes from an issuer that is not trusted",
+    20: "comes from an issuer that is not trusted, or its intermediate certificates are missing",
+    21: "comes from an issuer that is not trusted, or its intermediate certificates are missing",
+    23: "has been revoked",
+    62: "is for another host name",
+    64: "is for another address",
+}
+"""OpenSSL's verification results that a receiver can cause, in words."""
+
+
+def address_refused(host: str, reason: str) -> TransportError:
+    message = f"The name {host} leads to an address that webhooks may not be sent to ({reason})."
+    return TransportError(error_class=ErrorClass.ADDRESS_REFUSED, message=message)
+
+
+def url_refused(reason: str) -> TransportError:
+    return TransportError(error_class=ErrorClass.ADDRESS_REFUSED, message=reason)
+
+
+def name_unknown(host: str) -> TransportError:
+    message = f"The name {host} could not be resolved. Check that it exists in the public DNS."
+    return TransportError(error_class=ErrorClass.DNS_ERROR, message=message)
+
+
+def name_timed_out(host: str, seconds: float) -> TransportError:
+    message = f"The name {host} could not be resolved within {seconds:g} seconds. Check its name servers."
+    return TransportError(error_class=ErrorClass.DNS_ERROR, message=message)
+
+
+def not_connected(authority: str) -> TransportError:
+    message = f"No connection to {authority} could be opened. Check that the receiver runs and its port is reachable."
+    return TransportError(error_class=ErrorClass.CONNECTION_ERROR, message=message)
+
+
+def connection_lost() -> TransportError:
+    message = "The receiver closed the connection before its answer's header was complete."
+    return TransportError(error_class=ErrorClass.CONNECTION_ERROR, message=message)
+
+
+def proxy_failed() -> TransportError:
+    message = "The egress proxy could not be used, or did not open a connection to the receiver."
+    return TransportError(error_class=ErrorClass.CONNECTION_ERROR, message=message)
+
+
+def certificate_refused(verify_code: int) -> TransportError:
+    problem = CERTIFICATE_PROBLEMS.get(verify_code, "could not be verified")
+    message = f"The receiver's TLS certificate {problem}."
+    return TransportError(error_class=ErrorClass.TLS_ERROR, message=message)
+
+
+def handshake_failed() -> TransportError:
+    message = "The TLS handshake failed. Check that the receiver speaks HTTPS on this port, with TLS 1.2 or newer."
+    return TransportError(error_class=ErrorClass.TLS_ERROR, message=message)
+
+
+def handshake_timed_out(seconds: float) -> TransportError:
+    message = f"The TLS handshake was not over within {seconds:g} seconds."
+    return TransportError(error_class=ErrorClass.TLS_ERROR, message=message)
+
+
+def connect_timed_out(seconds: float) -> TransportError:
+    message = f"The receiver did not accept a connection within {seconds:g} seconds."
+    return TransportError(error_class=ErrorClass.TIMEOUT, message=message)
+
+
+def timed_out(seconds: float) -> TransportError:
+    message = f"The receiver sent no complete answer within {seconds:g} seconds."
+    return TransportError(error_class=ErrorClass.TIMEOUT, message=message)
+
+
+def invalid_response(problem: str) -> TransportError:
+    message = problem or "The receiver's answer is not valid HTTP/1.1."
+    return TransportError(error_class=ErrorClass.INVALID_RESPONSE, message=message)
+
+
+def internal_error() -> TransportError:
+    message = "The request could not be sent for a reason on the sender's side. Its log has the details."
+    return TransportError(error_class=ErrorClass.INTERNAL_ERROR, message=message)

@@ -1,0 +1,48 @@
+"""The check that no attempt goes where it may not: of the URL, and of the whole answer of its name."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache, partial
+from ipaddress import ip_address
+
+from .base import TransportError
+from .endpoint import Endpoint, parse_endpoint
+from .failures import address_refused, name_unknown
+from .ip_filter import Address, refusal_of_address
+from .options import TransportOptions
+
+MAX_ADDRESSES = 8
+
+
+class AddressGuard:
+    """Decides for one transport what may be reached, by its options."""
+
+    def __init__(self, options: TransportOptions) -> None:
+        self._allowed_networks = options.allowed_networks
+        parse = partial(parse_endpoint, allow_http=options.allow_http, allowed_networks=options.allowed_networks)
+        self._parse = lru_cache(maxsize=1024)(parse)
+
+    def endpoint(self, url: str) -> Endpoint:
+        """Return the parts of the URL that the connection is built from. Raises ``InvalidEndpointError``."""
+        return self._parse(url)
+
+    def check_answer(self, host: str, answer: Sequence[str]) -> tuple[Address, ...] | TransportError:
+        """Return the addresses to try, in order, or why none of them may be: one that is refused refuses all."""
+        if not answer:
+            return name_unknown(host)
+        addresses: dict[Address, None] = {}
+        for text in answer:
+            address = _parsed(text)
+            reason = refusal_of_address(address, self._allowed_networks) if address else "unknown kind"
+            if address is None or reason:
+                return address_refused(host, reason)
+            addresses[address] = None
+        return tuple(addresses)[:MAX_ADDRESSES]
+
+
+def _parsed(text: str) -> Address | None:
+    try:
+        return ip_address(text)
+    except ValueError:
+        return None

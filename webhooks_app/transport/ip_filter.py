@@ -1,0 +1,83 @@
+"""Which addresses may be reached: a table of our own, since ``is_global`` differs between Python versions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
+from typing import TypeAlias
+
+Address: TypeAlias = IPv4Address | IPv6Address
+Network: TypeAlias = IPv4Network | IPv6Network
+
+REFUSED_IPV4: tuple[tuple[IPv4Network, str], ...] = tuple(
+    (IPv4Network(network), reason)
+    for network, reason in (
+        ("0.0.0.0/8", "this host"),
+        ("10.0.0.0/8", "a private network"),
+        ("100.64.0.0/10", "a carrier's shared network"),
+        ("127.0.0.0/8", "loopback"),
+        ("168.63.129.16/32", "a cloud platform's own service"),
+        ("169.254.0.0/16", "link-local"),
+        ("172.16.0.0/12", "a private network"),
+        ("192.0.0.0/24", "reserved for protocols"),
+        ("192.0.2.0/24", "reserved for documentation"),
+        ("192.31.196.0/24", "reserved for protocols"),
+        ("192.52.193.0/24", "reserved for protocols"),
+        ("192.88.99.0/24", "a 6to4 relay"),
+        ("192.168.0.0/16", "a private network"),
+        ("192.175.48.0/24", "reserved for protocols"),
+        ("198.18.0.0/15", "reserved for benchmarks"),
+        ("198.51.100.0/24", "reserved for documentation"),
+        ("203.0.113.0/24", "reserved for documentation"),
+        ("224.0.0.0/4", "multicast"),
+        ("240.0.0.0/4", "reserved"),
+    )
+)
+"""IANA's special-purpose registry for IPv4, multicast, and what clouds answer on inside a public range."""
+
+GLOBAL_IPV6 = IPv6Network("2000::/3")
+"""The only part of IPv6 that is given out for hosts of the public internet."""
+
+REFUSED_IPV6: tuple[tuple[IPv6Network, str], ...] = tuple(
+    (IPv6Network(network), reason)
+    for network, reason in (
+        ("::/128", "this host"),
+        ("::1/128", "loopback"),
+        ("::/96", "an IPv4 address in IPv6"),
+        ("::ffff:0:0/96", "an IPv4 address in IPv6"),
+        ("::ffff:0:0:0/96", "an IPv4 address in IPv6"),
+        ("64:ff9b::/96", "an IPv4 address in IPv6"),
+        ("64:ff9b:1::/48", "an IPv4 address in IPv6"),
+        ("2001::/23", "reserved for protocols"),
+        ("2001:db8::/32", "reserved for documentation"),
+        ("2002::/16", "an IPv4 address in IPv6"),
+        ("2620:4f:8000::/48", "reserved for protocols"),
+        ("3fff::/20", "reserved for documentation"),
+        ("fc00::/7", "a private network"),
+        ("fe80::/10", "link-local"),
+        ("fec0::/10", "a private network"),
+        ("ff00::/8", "multicast"),
+    )
+)
+"""IANA's special-purpose registry for IPv6; what is outside ``GLOBAL_IPV6`` is here for its reason only."""
+
+
+def refusal_of_address(address: Address, allowed_networks: Iterable[Network] = ()) -> str:
+    """Return why the address may not be reached, in a few words, or "" if it may.
+
+    An address inside one of ``allowed_networks`` may, whatever the table says; one with a zone never may.
+    """
+    if isinstance(address, IPv6Address) and address.scope_id is not None:
+        return "link-local"
+    if any(address in network for network in allowed_networks):
+        return ""
+    if isinstance(address, IPv4Address):
+        return next((reason for network, reason in REFUSED_IPV4 if address in network), "")
+    return _refusal_of_ipv6(address)
+
+
+def _refusal_of_ipv6(address: IPv6Address) -> str:
+    for network, reason in REFUSED_IPV6:
+        if address in network:
+            return reason
+    return "" if address in GLOBAL_IPV6 else "unallocated"

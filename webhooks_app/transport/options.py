@@ -1,0 +1,24 @@
+"""What a transport may be told about where and how it sends."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from .ip_filter import Network
+from .resolver import Resolve, resolve_by_system
+
+
+@dataclass(frozen=True, kw_only=True)
+class TransportOptions:
+    """Options of every transport; the defaults are the safe ones."""
+
+    allow_http: bool = False
+    allowed_networks: tuple[Network, ...] = ()
+    """Networks that may be reached although the table of addresses refuses them."""
+    proxy: str = field(default="", repr=False)
+    """An egress proxy as ``http://[user:password@]host:port``. It gets CONNECT with an address that was
+    resolved and checked here. The environment's proxies are never used."""
+    ca_bundle: str = ""
+    """A PEM file of certificate authorities to trust besides the system's."""
+    max_in_flight: int = 2000
+    resolve: Resolve = resolve_by_system

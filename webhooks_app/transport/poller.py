@@ -1,0 +1,100 @@
+"""Waiting for the sockets of libcurl, with as few system calls as possible."""
+
+from __future__ import annotations
+
+import select
+from contextlib import suppress
+from typing import Protocol
+
+import pycurl
+
+_INTEREST = {
+    pycurl.POLL_NONE: 0,
+    pycurl.POLL_IN: select.POLLIN,
+    pycurl.POLL_OUT: select.POLLOUT,
+    pycurl.POLL_INOUT: select.POLLIN | select.POLLOUT,
+}
+
+
+class _Poll(Protocol):
+    def register(self, fd: int, eventmask: int = ..., /) -> None: ...
+    def modify(self, fd: int, eventmask: int, /) -> None: ...
+    def unregister(self, fd: int, /) -> None: ...
+
+
+class SocketPoller:
+    """Remembers which sockets libcurl wants to hear of, and tells the operating system only what changed.
+
+    libcurl lets go of a kept connection after each request and takes it up again for the next. Both come between
+    two waits, so that nothing need be told at all.
+    """
+
+    def __init__(self) -> None:
+        self._epoll = select.epoll() if hasattr(select, "epoll") else None
+        self._poll: _Poll = self._epoll or select.poll()
+        self._wanted: dict[int, int] = {}
+        self._registered: dict[int, int] = {}
+        self._changed: set[int] = set()
+        self._doubtful = False
+
+    def watch(self, what: int, fd: int, *_: object) -> None:
+        """Take libcurl's word on a socket (``M_SOCKETFUNCTION``)."""
+        if what == pycurl.POLL_REMOVE:
+            self._wanted.pop(fd, None)
+        else:
+            self._wanted[fd] = _INTEREST[what]
+        self._changed.add(fd)
+
+    def socket_opened(self) -> None:
+        """Note that a number of a closed socket may now be another one's, of which the system was not told."""
+        self._doubtful = True
+
+    def wait(self, timeout_seconds: float) -> list[tuple[int, int]]:
+        """Return the sockets with something to do, and what, in libcurl's words."""
+        self._tell_system()
+        if self._epoll is not None:
+            events = self._epoll.poll(timeout_seconds)
+        else:
+            events = self._poll.poll(timeout_seconds * 1000)  # type: ignore[attr-defined]
+        return [(fd, _activity(event)) for fd, event in events]
+
+    def close(self) -> None:
+        if self._epoll is not None:
+            self._epoll.close()
+
+    def _tell_system(self) -> None:
+        for fd in self._changed:
+            interest = self._wanted.get(fd)
+            known = self._registered.get(fd)
+            if interest is None:
+                self._forget(fd)
+            elif interest != known or self._doubtful:
+                self._tell_of(fd, interest)
+        self._changed.clear()
+        self._doubtful = False
+
+    def _tell_of(self, fd: int, interest: int) -> None:
+        try:
+            if fd in self._registered:
+                self._poll.modify(fd, interest)
+            else:
+                self._poll.register(fd, interest)
+        except FileNotFoundError:  # the socket of this number that the system knew was closed
+            self._poll.register(fd, interest)
+        self._registered[fd] = interest
+
+    def _forget(self, fd: int) -> None:
+        if self._registered.pop(fd, None) is not None:
+            with suppress(OSError, KeyError):  # closed already
+                self._poll.unregister(fd)
+
+
+def _activity(event: int) -> int:
+    activity = 0
+    if event & select.POLLIN:
+        activity |= pycurl.CSELECT_IN
+    if event & select.POLLOUT:
+        activity |= pycurl.CSELECT_OUT
+    if event & ~(select.POLLIN | select.POLLOUT):
+        activity |= pycurl.CSELECT_ERR
+    return activity

@@ -1,0 +1,212 @@
+"""One request through libcurl: a handle that is used again and again, and what its callbacks saw."""
+
+from __future__ import annotations
+
+import logging
+import socket
+import time
+from collections.abc import Callable, Mapping
+from ipaddress import IPv6Address, ip_address
+from typing import Any
+
+import pycurl
+
+from . import failures
+from .base import RESPONSE_KEPT, RESPONSE_READ_LIMIT, Request, Response, TransportError
+from .endpoint import Endpoint
+from .header import HeaderReader
+from .ip_filter import Address
+
+logger = logging.getLogger("webhooks_app.transport")
+
+STOP = -1
+WEIRD_REPLY = 8
+TOO_LARGE = 100
+HOST_NAME_MISMATCH = 62
+MALFORMED_LINE = {WEIRD_REPLY, pycurl.E_BAD_CONTENT_ENCODING}
+MALFORMED = MALFORMED_LINE | {pycurl.E_UNSUPPORTED_PROTOCOL, pycurl.E_OUT_OF_MEMORY, TOO_LARGE}
+HANDSHAKE = {pycurl.E_SSL_CONNECT_ERROR, pycurl.E_SSL_CIPHER, pycurl.E_SSL_ISSUER_ERROR, pycurl.E_SSL_INVALIDCERTSTATUS}
+LOST = {
+    pycurl.E_OK,
+    pycurl.E_PARTIAL_FILE,
+    pycurl.E_ABORTED_BY_CALLBACK,
+    pycurl.E_GOT_NOTHING,
+    pycurl.E_SEND_ERROR,
+    pycurl.E_RECV_ERROR,
+}
+
+
+class _Socket(socket.socket):
+    """A socket that libcurl gets a duplicate of, so that this one goes without a word."""
+
+    def __del__(self) -> None:
+        self.close()
+
+
+class Transfer:
+    """A libcurl handle, and the request that it is sending."""
+
+    request: Request
+    endpoint: Endpoint
+    addresses: tuple[Address, ...]
+    started_at: float
+    seconds_before: float
+    """What was spent before libcurl began, on the name."""
+
+    def __init__(self, options: Mapping[int, Any], socket_opened: Callable[[], None], *, proxied: bool) -> None:
+        self.curl = pycurl.Curl()
+        self._socket_opened = socket_opened
+        self._proxied = proxied
+        self._header = HeaderReader()
+        for option, value in options.items():
+            self.curl.setopt(option, value)
+        self.curl.setopt(pycurl.HEADERFUNCTION, self._on_header)
+        self.curl.setopt(pycurl.WRITEFUNCTION, self._on_body)
+        self.curl.setopt(pycurl.OPENSOCKETFUNCTION, self._on_connect)
+        self.curl.setopt(pycurl.PREREQFUNCTION, self._on_request)
+
+    def prepare(self, request: Request, endpoint: Endpoint, addresses: tuple[Address, ...], started_at: float) -> None:
+        """Load the handle with a request to addresses that were checked. Raises ValueError for a bad header."""
+        self.request = request
+        self.endpoint = endpoint
+        self.addresses = addresses
+        self.started_at = started_at
+        curl = self.curl
+        curl.setopt(pycurl.URL, f"{endpoint.scheme}://{endpoint.authority}/")
+        curl.setopt(pycurl.REQUEST_TARGET, endpoint.target)  # as a part of the URL its escapes would be rewritten
+        curl.setopt(pycurl.HTTPHEADER, header_lines(request.headers))
+        curl.setopt(pycurl.POSTFIELDS, request.body)
+        curl.setopt(pycurl.RESOLVE, [] if endpoint.is_address else [_pin(endpoint, addresses)])
+        if self._proxied:
+            curl.setopt(pycurl.CONNECT_TO, [f"::{_bracketed(addresses[0])}:{endpoint.port}"])
+        self.begin(fresh=False)
+
+    def begin(self, *, fresh: bool) -> None:
+        """Forget what was seen, and take the time that is left; ``fresh`` asks for a connection of its own."""
+        self._header.reset()
+        self._body = bytearray()
+        self._body_size = 0
+        self._sent = self._no_socket = False
+        self.met_other_peer = False
+        self.peer = ""
+        self.fresh = fresh
+        self.curl.setopt(pycurl.FRESH_CONNECT, fresh)
+        self.seconds_before = time.monotonic() - self.started_at
+        seconds_left = self.request.timeout_seconds - self.seconds_before
+        self.curl.setopt(pycurl.TIMEOUT_MS, max(1, int(seconds_left * 1000)))
+
+    def release(self) -> None:
+        """Let go of the request, since the handle may be idle for long."""
+        self.curl.setopt(pycurl.POSTFIELDS, b"")
+        del self.request, self._body
+
+    def response(self, code: int) -> Response | None:
+        """Return what the receiver answered, if its answer is decided, however the transfer ended after that."""
+        # libcurl stops at a header line that it finds malformed (a NUL, no colon). What the receiver answered
+        # was said before it, and nothing after it could say otherwise.
+        decided = self._header.complete or (code in MALFORMED_LINE and self._header.status)
+        if not decided:
+            return None
+        return Response(status=self._header.status, headers=self._header.headers, body=bytes(self._body))
+
+    def failure(self, code: int, message: str) -> TransportError:
+        """Return why there is no response, from libcurl's error code and the point that was reached."""
+        if self._header.problem:
+            return failures.invalid_response(self._header.problem)
+        if code == pycurl.E_OPERATION_TIMEDOUT:
+            return self._timeout()
+        if code in MALFORMED and self._sent:
+            return failures.invalid_response("")
+        if code == pycurl.E_PEER_FAILED_VERIFICATION:
+            return failures.certificate_refused(self.curl.getinfo(pycurl.SSL_VERIFYRESULT) or HOST_NAME_MISMATCH)
+        if code in HANDSHAKE:
+            return failures.handshake_failed()
+        if code in LOST and self._sent:
+            return failures.connection_lost()
+        if self._proxied and not self._sent:
+            return failures.proxy_failed()
+        if code == pycurl.E_COULDNT_CONNECT and not self._no_socket:
+            return failures.not_connected(self.endpoint.authority)
+        logger.error("libcurl could not send to %s: %s (%d)", self.endpoint.authority, message, code)
+        return failures.internal_error()
+
+    def timings(self) -> dict[str, float]:
+        """Return when each stage was over, in seconds since the start."""
+        curl, offset = self.curl, self.seconds_before
+        stages = {} if self.endpoint.is_address else {"dns": offset}
+        for stage, info in _STAGES:
+            if seconds := curl.getinfo(info):
+                stages[stage] = offset + seconds
+        return stages
+
+    def _timeout(self) -> TransportError:
+        seconds = self.request.timeout_seconds
+        if self._sent:
+            return failures.timed_out(seconds)
+        if self._proxied:
+            return failures.proxy_failed()
+        if self.endpoint.scheme == "https" and self.curl.getinfo(pycurl.CONNECT_TIME):
+            return failures.handshake_timed_out(seconds)
+        return failures.connect_timed_out(seconds)
+
+    def _on_connect(self, _purpose: int, address: pycurl.CurlSockAddr) -> socket.socket | int:
+        if not self._proxied and ip_address(address.addr[0]) not in self.addresses:
+            self.met_other_peer = True
+            return pycurl.SOCKET_BAD
+        try:
+            opened = _Socket(address.family, address.socktype, address.protocol)
+        except OSError:
+            logger.exception("No socket could be opened")
+            self._no_socket = True
+            return pycurl.SOCKET_BAD
+        self._socket_opened()
+        return opened
+
+    def _on_request(self, peer: str, _local: str, _peer_port: int, _local_port: int) -> int:
+        if self._sent:  # a kept connection broke, and libcurl would send the request a second time
+            return pycurl.PREREQFUNC_ABORT
+        if not self._proxied:
+            if peer != self.endpoint.host and ip_address(peer) not in self.addresses:
+                self.met_other_peer = True
+                return pycurl.PREREQFUNC_ABORT
+            self.peer = peer
+        self._sent = True
+        return pycurl.PREREQFUNC_OK
+
+    def _on_header(self, line: bytes) -> int | None:
+        if not self._sent or self._header.feed(line):  # what comes before the request is the proxy's
+            return None
+        return pycurl.WRITEFUNC_PAUSE if self._header.stalled else STOP
+
+    def _on_body(self, data: bytes) -> int | None:
+        self._body_size += len(data)
+        if len(self._body) < RESPONSE_KEPT:
+            self._body += data[: RESPONSE_KEPT - len(self._body)]
+        return None if self._body_size < RESPONSE_READ_LIMIT else STOP
+
+
+_STAGES = (
+    ("connect", pycurl.CONNECT_TIME),
+    ("tls", pycurl.APPCONNECT_TIME),
+    ("first_byte", pycurl.STARTTRANSFER_TIME),
+)
+
+
+def header_lines(headers: tuple[tuple[str, str], ...]) -> list[bytes]:
+    """Return the lines of a request's header in libcurl's notation. Raises ValueError for what would not be one."""
+    lines = [b"Expect:"]
+    for name, value in headers:
+        line = (f"{name}: {value}" if value else f"{name};").encode("latin-1")
+        if b"\r" in line or b"\n" in line or b"\0" in line:
+            raise ValueError(f"The header {name!r} holds a line break or a NUL.")
+        lines.append(line)
+    return lines
+
+
+def _pin(endpoint: Endpoint, addresses: tuple[Address, ...]) -> str:
+    # The plus sign lets libcurl forget the entry later.
+    return f"+{endpoint.host}:{endpoint.port}:{','.join(map(_bracketed, addresses))}"
+
+
+def _bracketed(address: Address) -> str:
+    return f"[{address}]" if isinstance(address, IPv6Address) else str(address)

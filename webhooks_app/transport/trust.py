@@ -1,0 +1,43 @@
+"""Which certificate authorities are trusted: the system's, and those of one more bundle."""
+
+from __future__ import annotations
+
+import ssl
+import tempfile
+from pathlib import Path
+from typing import IO
+
+import certifi
+
+SYSTEM_BUNDLES = (
+    "/etc/ssl/certs/ca-certificates.crt",  # Debian, Ubuntu, Arch, Alpine
+    "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem",  # Fedora, Red Hat
+    "/etc/ssl/ca-bundle.pem",  # SUSE
+    "/etc/ssl/cert.pem",  # macOS, BSD
+)
+
+
+def system_bundle() -> str:
+    """Return the PEM file of the system's certificate authorities, or certifi's where the system has none."""
+    cafile = ssl.get_default_verify_paths().cafile
+    candidates = (cafile, *SYSTEM_BUNDLES) if cafile else SYSTEM_BUNDLES
+    return next((path for path in candidates if Path(path).is_file()), certifi.where())
+
+
+def combined_bundle(extra: str) -> IO[bytes]:
+    """Return a temporary PEM file with the system's authorities and those of ``extra``; it goes when it is closed."""
+    combined = tempfile.NamedTemporaryFile(prefix="webhooks-ca-", suffix=".pem")  # noqa: SIM115 - the caller closes it
+    for path in (system_bundle(), extra):
+        combined.write(Path(path).read_bytes() + b"\n")
+    combined.flush()
+    return combined
+
+
+def tls_context(extra: str = "") -> ssl.SSLContext:
+    """Return a client context that verifies names and certificates, from TLS 1.2 on."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.load_verify_locations(cafile=system_bundle())
+    if extra:
+        context.load_verify_locations(cafile=extra)
+    return context
