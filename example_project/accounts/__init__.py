@@ -1,0 +1,1 @@
+"""Accounts: registered, subscribed to a plan, unsubscribed."""

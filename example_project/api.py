@@ -1,0 +1,67 @@
+"""What the service's own API views share: keys, limits and errors as those of the webhooks' API."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from django.conf import settings
+from django.db.models import QuerySet
+from django.shortcuts import get_object_or_404
+from rest_framework.negotiation import BaseContentNegotiation
+from rest_framework.parsers import MultiPartParser
+from rest_framework.permissions import IsAuthenticated
+from rest_framework.throttling import AnonRateThrottle
+from rest_framework.viewsets import GenericViewSet
+
+from webhooks_app.api.base import ApiView
+from webhooks_app.api.parsers import StrictJsonParser
+from webhooks_app.api.problems import BodyTooLarge
+
+MULTIPART_OVERHEAD_BYTES = 16 * 1024
+
+
+class ServiceViewSet(ApiView, GenericViewSet[Any]):
+    """A part of the API that is only for accounts, each of which sees what it owns."""
+
+    permission_classes: Sequence[Any] = (IsAuthenticated,)
+    pagination_class = None
+    filter_backends = ()
+
+    def get_queryset(self) -> QuerySet[Any]:
+        queryset: Any = super().get_queryset()
+        owned: QuerySet[Any] = queryset.owned_by(self.request.user)
+        return owned
+
+    def find(self, pk: str) -> Any:
+        """Return the caller's row with this id. Raises Http404, for another account's too."""
+        return get_object_or_404(self.get_queryset(), pk=pk)
+
+
+class LongJsonParser(StrictJsonParser):
+    """For outlines, which are longer than a registration."""
+
+    max_body_bytes = 512 * 1024
+
+
+class UploadParser(MultiPartParser):
+    """Refuses what announces itself as too long before any of it is read."""
+
+    def parse(self, stream: Any, media_type: str | None = None, parser_context: Mapping[str, Any] | None = None) -> Any:
+        length = int((parser_context or {})["request"].META.get("CONTENT_LENGTH") or 0)
+        if length > settings.MAX_UPLOAD_BYTES + MULTIPART_OVERHEAD_BYTES:
+            raise BodyTooLarge(f"The file is too large. Send at most {settings.MAX_UPLOAD_BYTES:,} bytes.")
+        return super().parse(stream, media_type, parser_context)
+
+
+class AnythingNegotiation(BaseContentNegotiation):
+    """For answers that are files, whatever type the client says it takes; errors are JSON all the same."""
+
+    def select_renderer(self, request: Any, renderers: Any, format_suffix: Any = None) -> Any:
+        return renderers[0], renderers[0].media_type
+
+
+class RegistrationThrottle(AnonRateThrottle):
+    """Holds back who registers account after account from one address."""
+
+    rate = "30/min"

@@ -1,0 +1,54 @@
+"""A message broker that is a folder, for development on a machine without Redis or RabbitMQ."""
+
+from __future__ import annotations
+
+import json
+import time
+import uuid
+from pathlib import Path
+from queue import Empty
+from typing import Any
+
+from kombu.transport import filesystem
+from kombu.utils.json import dumps, loads
+
+
+def transport_options(folder: Path) -> dict[str, Any]:
+    """Return Celery's ``broker_transport_options``, and make the folders that they name."""
+    options = {
+        "data_folder_in": folder / "messages",
+        "data_folder_out": folder / "messages",
+        "processed_folder": folder / "taken",
+        "control_folder": folder / "control",
+    }
+    for path in options.values():
+        path.mkdir(parents=True, exist_ok=True)
+    return {**{name: str(path) for name, path in options.items()}, "polling_interval": 0.05}
+
+
+class Channel(filesystem.Channel):
+    """Passes whole messages only: kombu's own channel lets a reader in while the writer is still writing."""
+
+    def _put(self, queue: str, payload: Any, **kwargs: Any) -> None:  # type: ignore[override]
+        name = f"{time.time_ns():020d}_{uuid.uuid4().hex}.{queue}.msg"
+        draft = Path(self.processed_folder, name)
+        draft.write_text(dumps(payload))
+        draft.rename(Path(self.data_folder_out, name))
+
+    def _get(self, queue: str, timeout: float | None = None) -> Any:
+        for path in sorted(Path(self.data_folder_in).glob(f"*.{queue}.msg")):
+            taken = Path(self.processed_folder, path.name)
+            try:
+                path.rename(taken)
+                return loads(taken.read_text())
+            except FileNotFoundError:
+                continue  # Another worker was faster.
+            except json.JSONDecodeError:
+                continue  # Not ours; there is nobody to return it to.
+            finally:
+                taken.unlink(missing_ok=True)
+        raise Empty
+
+
+class Transport(filesystem.Transport):
+    Channel = Channel

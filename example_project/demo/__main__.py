@@ -1,0 +1,191 @@
+"""The demo from beginning to end."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import time
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+import requests
+
+from example_project.processes import ProcessEndedError
+from example_project.terminal import Terminal
+from webhooks_app.signing import EVENT_HEADER, SIGNATURE_HEADER, TIMESTAMP_HEADER
+
+from .cast import Player, on_stage
+from .claims import Claim, Evidence, claims
+from .client import Client, UnexpectedAnswerError
+from .happenings import Happenings, MissingEventError
+from .narrator import Narrator
+from .report import table
+from .stage import Stage, StageError
+
+OWNER = "amina"
+PLATFORM_WEBHOOK = """
+from webhooks_app import register_webhook
+webhook = register_webhook(owner=None, url={url!r}, event_types={events!r}, secret={secret!r})
+print(webhook.id, webhook.created_at.isoformat())
+"""
+SCHEDULE_SECONDS = 36.0
+GRACE_SECONDS = 2.0
+
+
+def main() -> int:
+    narrator = Narrator(Terminal())
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    stage = Stage()
+    try:
+        with narrator.progress(), on_stage(narrator.received) as players, stage:
+            found = list(claims(_play(narrator, stage, players)))
+            return _conclude(narrator, players, found)
+    except KeyboardInterrupt:
+        narrator.plain("Interrupted.", "yellow")
+    except (
+        ProcessEndedError,
+        StageError,
+        UnexpectedAnswerError,
+        MissingEventError,
+        requests.RequestException,
+    ) as error:
+        narrator.plain(f"The demo cannot go on: {error}", "red")
+        for line in stage.last_lines:
+            narrator.plain(f"  {line}")
+    return 1
+
+
+def _play(narrator: Narrator, stage: Stage, players: Mapping[str, Player]) -> Evidence:
+    """Tell the whole story, and return what was seen."""
+    narrator.chapter("The service starts, with a database, a broker and a port of its own")
+    client = _start(narrator, stage)
+    narrator.chapter("Webhooks are registered, and each must pass a handshake")
+    _register(narrator, stage, client, players)
+    narrator.chapter("Things happen, and every event arrives signed")
+    happenings = Happenings(client=client, narrator=narrator, steady=players["steady"], platform=players["platform"])
+    happenings.upload_and_subscribe()
+    happenings.register_user()
+    presentation_id = happenings.make_presentation()
+    happenings.edit_presentation(presentation_id)
+    happenings.fail_presentation()
+    cancelled_id = happenings.cancel_presentation()
+    happenings.unsubscribe()
+    narrator.chapter("A test event")
+    test_event_id = _send_test(narrator, client, players["steady"])
+    happenings.await_event_with_id(test_event_id)
+    narrator.chapter("A forgery: one byte of a genuine request is changed")
+    forgery = _forge(narrator, players["steady"])
+    narrator.chapter("The last retries come 30 s after the third attempt")
+    _wait_for_the_end(narrator, players)
+    return Evidence(
+        players=players,
+        expected=happenings.expected,
+        cancelled_id=cancelled_id,
+        announced_pages=happenings.announced_pages,
+        downloaded_pages=happenings.downloaded_pages,
+        test_event_id=test_event_id,
+        forgery_status=forgery.status_code,
+        forgery_answer=forgery.json(),
+        **_ask_service(client, players),
+    )
+
+
+def _start(narrator: Narrator, stage: Stage) -> Client:
+    stage.wait_until_ready()
+    narrator.tell(f"web, worker and beat run; the service is at {stage.base_url}")
+    key = stage.manage("create_api_key", OWNER, "--create-user")
+    narrator.tell(f"manage.py create_api_key {OWNER} --create-user: {key[:8]}…")
+    return Client(stage.base_url, key)
+
+
+def _register(narrator: Narrator, stage: Stage, client: Client, players: Mapping[str, Player]) -> None:
+    platform = players["platform"]
+    webhook_id, created = stage.manage(
+        "shell", "--no-imports", "--command", PLATFORM_WEBHOOK.format(**platform.registration)
+    ).split()
+    platform.registered(webhook_id, datetime.fromisoformat(created))
+    narrator.tell(f"by staff: {platform.name}, {platform.role.character}")
+    for player in players.values():
+        if player.role.is_platforms_own:
+            continue
+        webhook = client.post("/v1/webhooks", player.registration, expect=201)
+        player.registered(webhook["id"], datetime.fromisoformat(webhook["created"]))
+        narrator.tell(f"POST /v1/webhooks: {player.name}, {player.role.character}")
+    _await_handshakes(client, players)
+
+
+def _await_handshakes(client: Client, players: Mapping[str, Player]) -> None:
+    """Wait until those who answer the challenge are active: what happens before is not sent to them."""
+    for name in ("steady", "stumbling", "refusing"):
+        ends_at = time.monotonic() + 30
+        while client.get(f"/v1/webhooks/{players[name].webhook_id}")["status"] != "active":
+            if time.monotonic() > ends_at:
+                raise MissingEventError(f"{name} is not active after its handshake.")
+            time.sleep(0.1)
+    if not players["platform"].receiver.wait_until(lambda found: any(r.is_verification for r in found), 30):
+        raise MissingEventError("The platform's own webhook was not verified.")
+
+
+def _send_test(narrator: Narrator, client: Client, player: Player) -> str:
+    test = {"webhook_id": player.webhook_id, "event_type": "ppt.generation.completed"}
+    sent = client.post("/v1/webhooks/test", test)
+    narrator.tell(f"POST /v1/webhooks/test: {test['event_type']} to {player.name}")
+    return str(sent["event_id"])
+
+
+def _forge(narrator: Narrator, player: Player) -> requests.Response:
+    genuine = player.receiver.events("ppt.generation.completed")[0]
+    ours = {name.lower() for name in ("Content-Type", SIGNATURE_HEADER, TIMESTAMP_HEADER, EVENT_HEADER)}
+    headers = {name: value for name, value in genuine.headers if name.lower() in ours}
+    body = genuine.body.replace(b'"cost":', b'"cost":1', 1)
+    narrator.tell(f"somebody sends {player.name} an event again, with a higher cost")
+    answer = requests.post(player.receiver.url, data=body, headers=headers, timeout=10, proxies={"http": ""})
+    narrator.quote(f"{answer.status_code} {answer.text}")
+    return answer
+
+
+def _wait_for_the_end(narrator: Narrator, players: Mapping[str, Player]) -> None:
+    """Wait out the whole schedule of those who fail, and a little longer: nothing may follow."""
+    refusing, impostor = players["refusing"], players["impostor"]
+
+    def missing() -> int:
+        handshakes = impostor.receiver.received
+        return max(4 - len(refusing.receiver.events("user.subscribed")), 4 - len(handshakes))
+
+    ends_at = time.monotonic() + SCHEDULE_SECONDS + 10
+    while missing() > 0 and time.monotonic() < ends_at:
+        narrator.waiting("the last requests to refusing and impostor are due 36 s after the first")
+        time.sleep(0.25)
+    narrator.waiting("nothing more may come")
+    time.sleep(GRACE_SECONDS)
+
+
+def _ask_service(client: Client, players: Mapping[str, Player]) -> dict[str, Any]:
+    own = {name: player.webhook_id for name, player in players.items() if not player.role.is_platforms_own}
+    return {
+        "webhooks": {name: client.get(f"/v1/webhooks/{webhook_id}") for name, webhook_id in own.items()},
+        "refused_deliveries": client.get(f"/v1/webhooks/{own['refusing']}/deliveries?kind=event")["results"],
+    }
+
+
+def _conclude(narrator: Narrator, players: Mapping[str, Player], found: list[Claim]) -> int:
+    narrator.chapter("What was sent, how often, and how late")
+    narrator.plain("   (late: the first request after its happening, then each retry after it was due)")
+    for line in table(one for player in players.values() for one in player.series()):
+        narrator.plain(f"   {line}")
+    narrator.chapter("Was it as specified?")
+    for claim in found:
+        narrator.check(claim.text, holds=claim.holds, found=claim.found)
+    failed = [claim for claim in found if not claim.holds]
+    narrator.plain()
+    if failed:
+        narrator.plain(f"{len(failed)} of {len(found)} are not as specified.", "red", "bold")
+        return 1
+    narrator.plain(f"All {len(found)} as specified.", "green", "bold")
+    narrator.plain("Go on with `make run`: the console is at http://127.0.0.1:8000/admin/, and its login is printed.")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

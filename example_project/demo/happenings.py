@@ -1,0 +1,129 @@
+"""What is made to happen in the service: as its users would, over its API."""
+
+from __future__ import annotations
+
+import io
+import secrets
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from pptx import Presentation
+
+from example_project.processes import PROJECT_DIR
+from webhooks_app.local_receiver import Received
+
+from .cast import Player
+from .client import Client
+from .narrator import Narrator
+
+PATIENCE_SECONDS = 30.0
+OUTLINE = PROJECT_DIR / "README.md"
+NO_HEADINGS = "An outline without a single heading."
+LONG_OUTLINE = "\n".join(f"# Page {number}\n\n- a point\n- another" for number in range(280))
+
+
+class MissingEventError(Exception):
+    """An event did not arrive in time; the message says which."""
+
+
+@dataclass(kw_only=True)
+class Happenings:
+    """Makes things happen one after the other, and waits for the events that come of each."""
+
+    client: Client
+    narrator: Narrator
+    steady: Player
+    platform: Player
+    expected: Counter[str] = field(default_factory=Counter)
+    """How many events of each type the steady receiver must get."""
+    announced_pages: int = 0
+    """What the event said of the presentation that was downloaded,"""
+    downloaded_pages: int = -1
+    """and what was counted in it."""
+
+    def upload_and_subscribe(self) -> None:
+        """Make the two events happen that the stumbling and the refusing receiver listen to."""
+        file = self.client.upload("/v1/files", OUTLINE.name, OUTLINE.read_bytes())
+        self.narrator.tell(f"POST /v1/files: {OUTLINE.name}, {file['size_bytes']:,} bytes")
+        self.client.post("/v1/subscription", {"plan": "pro"}, expect=201)
+        self.narrator.tell("POST /v1/subscription: plan pro")
+        self._expect("file.uploaded", "file.processed", "user.subscribed")
+        self._await_event("file.processed", file["id"])
+        self.client.delete(f"/v1/files/{file['id']}")
+        self.narrator.tell(f"DELETE /v1/files/{file['id']}")
+        self._expect("file.deleted")
+
+    def register_user(self) -> None:
+        """Register an account, which only the platform's own webhook can hear of: a new one has none yet."""
+        account = {"username": f"bela_{secrets.token_hex(3)}", "password": secrets.token_urlsafe(16)}
+        user = self.client.post("/v1/users", account, expect=201)
+        self.narrator.tell(f"POST /v1/users: {user['username']} is {user['id']}")
+        self._wait(
+            self.platform, lambda requests: any(r.type == "user.registered" for r in requests), "user.registered"
+        )
+
+    def make_presentation(self) -> str:
+        """Make a presentation of a file of this repository, download it from where the event says; return its id."""
+        outline = OUTLINE.read_text(encoding="utf-8")
+        made = self.client.post("/v1/ppt", {"title": "What this is", "outline": outline})
+        self.narrator.tell(f"POST /v1/ppt: {OUTLINE.name} as the outline")
+        self._expect("ppt.generation.started", "ppt.generation.completed")
+        data = self._await_event("ppt.generation.completed", made["id"]).message["data"]
+        content = self.client.download(data["download_url"])
+        self.announced_pages = data["pages"]
+        self.downloaded_pages = len(Presentation(io.BytesIO(content)).slides)
+        self.narrator.tell(f"GET {data['download_url']}")
+        self.narrator.quote(f"a .pptx of {len(content):,} bytes; python-pptx finds {self.downloaded_pages} slides")
+        return str(made["id"])
+
+    def edit_presentation(self, presentation_id: str) -> None:
+        """Edit a presentation, once with success and once without."""
+        self.client.post(f"/v1/ppt/{presentation_id}/edit", {"title": "What this is, in short"})
+        self.narrator.tell("POST /v1/ppt/…/edit: another title")
+        self._expect("ppt.edit.started", "ppt.edit.completed")
+        self._await_event("ppt.edit.completed", presentation_id)
+        self.client.post(f"/v1/ppt/{presentation_id}/edit", {"outline": NO_HEADINGS})
+        self.narrator.tell("POST /v1/ppt/…/edit: an outline without headings")
+        self._expect("ppt.edit.started", "ppt.edit.failed")
+        self._await_event("ppt.edit.failed", presentation_id)
+
+    def fail_presentation(self) -> None:
+        made = self.client.post("/v1/ppt", {"title": "Nothing", "outline": NO_HEADINGS})
+        self.narrator.tell("POST /v1/ppt: an outline without headings")
+        self._expect("ppt.generation.started", "ppt.generation.failed")
+        self._await_event("ppt.generation.failed", made["id"])
+
+    def cancel_presentation(self) -> str:
+        """Cancel a long generation before it is done; return its id."""
+        made = self.client.post("/v1/ppt", {"title": "Too long", "outline": LONG_OUTLINE})
+        self.client.post(f"/v1/ppt/{made['id']}/cancel", expect=200)
+        self.narrator.tell("POST /v1/ppt: 280 headings, and at once POST /v1/ppt/…/cancel")
+        self._expect("ppt.generation.cancelled")
+        self._await_event("ppt.generation.cancelled", made["id"])
+        return str(made["id"])
+
+    def unsubscribe(self) -> None:
+        self.client.delete("/v1/subscription")
+        self.narrator.tell("DELETE /v1/subscription")
+        self._expect("user.unsubscribed")
+        self._await_event("user.unsubscribed")
+
+    def await_event_with_id(self, event_id: str) -> None:
+        self._wait(self.steady, lambda requests: any(r.event_id == event_id for r in requests), event_id)
+
+    def _expect(self, *event_types: str) -> None:
+        self.expected.update(event_types)
+
+    def _await_event(self, event_type: str, subject: str = "") -> Received:
+        """Return the event of this type that names the subject, as soon as it is there."""
+
+        def found(requests: Sequence[Received]) -> list[Received]:
+            return [r for r in requests if r.type == event_type and subject in str(r.message.get("data"))]
+
+        self._wait(self.steady, lambda requests: bool(found(requests)), event_type)
+        return found(self.steady.receiver.received)[0]
+
+    def _wait(self, player: Player, condition: Callable[[Sequence[Received]], bool], what: str) -> None:
+        if not player.receiver.wait_until(condition, PATIENCE_SECONDS):
+            raise MissingEventError(f"{what} did not reach {player.name} within {PATIENCE_SECONDS:.0f} s.")

@@ -1,0 +1,90 @@
+"""What the demo tells a person while it goes on."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from example_project.terminal import Terminal
+from webhooks_app.event_types import RETRY_NOTICE
+from webhooks_app.local_receiver import Received
+
+from .cast import Player
+
+NAME_WIDTH = 9
+TYPE_WIDTH = 24
+MAX_DATA_CHARACTERS = 76
+
+
+class Narrator:
+    """Prints one line for each thing that happens, with the seconds since the start."""
+
+    def __init__(self, terminal: Terminal) -> None:
+        self._terminal = terminal
+        self._started = time.monotonic()
+        self._chapter = 0
+
+    def chapter(self, title: str) -> None:
+        self._chapter += 1
+        self._terminal.say()
+        self._terminal.say(self._terminal.paint(f"{self._chapter}. {title}", "bold"))
+
+    def tell(self, text: str) -> None:
+        """Say what was done."""
+        self._line("→", text)
+
+    def quote(self, text: str) -> None:
+        """Say what came of it."""
+        self._terminal.say(f"{'':9}{self._terminal.paint(text, 'dim')}")
+
+    def received(self, player: Player, received: Received) -> None:
+        """Say what a receiver got and how it answers; called in the receivers' threads."""
+        paint = self._terminal.paint
+        if received.problem:
+            verdict = paint(f"refused: {received.problem}", "yellow")
+        else:
+            verdict = paint("signature right", "green") + self._ordinal(received)
+        status = paint(str(received.status), "green" if received.status == 200 else "yellow")
+        self._line(
+            paint("←", "cyan"),
+            f"{player.name:<{NAME_WIDTH}} {received.type:<{TYPE_WIDTH}} {verdict}, answered {status}",
+        )
+        if not received.problem:
+            self.quote(f"{'':12}{_shortened(received)}")
+
+    def plain(self, text: str = "", *styles: str) -> None:
+        self._terminal.say(self._terminal.paint(text, *styles))
+
+    def check(self, claim: str, *, holds: bool, found: str = "") -> None:
+        mark = self._terminal.paint("✓", "green") if holds else self._terminal.paint("✗", "red", "bold")
+        self._terminal.say(f"  {mark} {claim}{'' if holds else f': {found}'}")
+
+    @contextmanager
+    def progress(self) -> Iterator[None]:
+        """Clear the progress line at the end of the block."""
+        try:
+            yield
+        finally:
+            self._terminal.clear_progress()
+
+    def waiting(self, for_what: str) -> None:
+        """Show what is waited for, where a line can be written over."""
+        self._terminal.show_progress(f"{self._elapsed()}  … {for_what}")
+
+    def _ordinal(self, received: Received) -> str:
+        if received.type == RETRY_NOTICE.name:
+            return f", retry {received.message['data']['retry_count']} announced"
+        return f", retry {received.copy - 1}" if received.copy > 1 else ""
+
+    def _line(self, mark: str, text: str) -> None:
+        self._terminal.say(f"{self._elapsed()}  {mark} {text}")
+
+    def _elapsed(self) -> str:
+        return f"{time.monotonic() - self._started:5.1f} s"
+
+
+def _shortened(received: Received) -> str:
+    text = json.dumps(received.message["data"], ensure_ascii=False)
+    return text if len(text) <= MAX_DATA_CHARACTERS else f"{text[: MAX_DATA_CHARACTERS - 1]}…"

@@ -1,0 +1,32 @@
+"""``WEBHOOKS_*`` settings from environment variables of the same names."""
+
+from __future__ import annotations
+
+import collections.abc
+from collections.abc import Mapping
+from typing import Any, get_origin
+
+from django.core.exceptions import ImproperlyConfigured
+from pydantic import TypeAdapter, ValidationError
+
+from webhooks_app.conf import setting_types
+
+
+def webhooks_settings(environment: Mapping[str, str]) -> dict[str, Any]:
+    """Return the settings that the environment names, each in its type.
+
+    A list is written with commas; an empty value is an empty list. Raises ImproperlyConfigured for a value that
+    does not fit.
+    """
+    return {name: _read(name, hint, environment[name]) for name, hint in setting_types().items() if name in environment}
+
+
+def _read(name: str, hint: Any, text: str) -> Any:
+    value: Any = text
+    if get_origin(hint) in (collections.abc.Sequence, list, tuple):
+        value = [item.strip() for item in text.split(",") if item.strip()]
+    try:
+        return TypeAdapter(hint).validate_python(value)
+    except ValidationError as error:
+        reason = error.errors(include_url=False, include_input=False)[0]["msg"]
+        raise ImproperlyConfigured(f"The environment variable {name} cannot be read: {reason}.") from None

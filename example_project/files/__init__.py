@@ -1,0 +1,1 @@
+"""Files: uploaded, looked into, deleted."""

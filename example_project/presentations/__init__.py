@@ -1,0 +1,1 @@
+"""Presentations: made from an outline, edited, downloaded."""

@@ -1,0 +1,5 @@
+from django.apps import AppConfig
+
+
+class PresentationsConfig(AppConfig):
+    name = "example_project.presentations"

@@ -1,0 +1,75 @@
+"""Making presentations in the background."""
+
+from __future__ import annotations
+
+import logging
+import time
+from contextlib import suppress
+from datetime import timedelta
+from functools import partial
+
+from celery import shared_task
+from django.db import transaction
+from django.utils import timezone
+
+from .deck import Deck, make_deck
+from .layout import paginate
+from .models import Presentation, WorkEndedError
+from .outline import OutlineError, parse_outline
+
+logger = logging.getLogger("example_project")
+
+LONG_WAIT = timedelta(seconds=20)
+LONG_WORK = timedelta(minutes=5)
+
+
+def make_soon(presentation: Presentation) -> None:
+    """Have a worker make the presentation once the transaction commits."""
+    send = partial(make_presentation.apply_async, (presentation.pk,), retry=False)
+    # Robust: where the broker is away, the row stays queued and is found by resume_presentations.
+    transaction.on_commit(send, robust=True)
+
+
+@shared_task(name="example_project.make_presentation")
+def make_presentation(presentation_id: str) -> None:
+    presentation = Presentation.objects.filter(pk=presentation_id).first()
+    if presentation is None or not presentation.begin():
+        return
+    started = time.monotonic()
+    try:
+        deck = _make(presentation)
+        presentation.complete(deck, seconds=time.monotonic() - started)
+    except WorkEndedError:
+        logger.info("%s is no longer wanted.", presentation.id)
+    except OutlineError as error:
+        _give_up(presentation, str(error))
+    except Exception:  # The owner hears of it now, and the log says what it was.
+        _give_up(presentation, "An error of ours; the outline is not to blame. Please try again later.")
+        raise
+
+
+@shared_task(name="example_project.resume_presentations")
+def resume_presentations() -> None:
+    """Make what no worker was told of, and give up what a worker took and never finished."""
+    now = timezone.now()
+    for presentation in Presentation.objects.in_work_since(now - LONG_WORK):
+        _give_up(presentation, "The work on it was interrupted. Please try again.")
+    for presentation in Presentation.objects.waiting_since(now - LONG_WAIT):
+        make_presentation.apply_async((presentation.pk,), retry=False)
+
+
+def _give_up(presentation: Presentation, error: str) -> None:
+    with suppress(WorkEndedError):  # Cancelled, or finished after all.
+        presentation.fail(error)
+
+
+def _make(presentation: Presentation) -> Deck:
+    title, outline = presentation.title, presentation.outline
+    if presentation.is_edit:
+        title, outline = presentation.edited_title, presentation.edited_outline
+    return make_deck(
+        title,
+        paginate(title, parse_outline(outline)),
+        subtitle=presentation.owner.get_full_name() or presentation.owner.get_username(),
+        checkpoint=presentation.require_work,
+    )

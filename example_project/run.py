@@ -1,0 +1,122 @@
+"""``python -m example_project.run``: the service in the foreground, with its worker and beat."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import sys
+from typing import Any
+
+import django
+from django.core.exceptions import ImproperlyConfigured
+
+from . import service
+from .processes import ProcessEndedError, Processes
+from .terminal import Terminal
+
+COLOURS = {"web": "cyan", "worker": "green", "beat": "magenta"}
+START_SECONDS = 30.0
+LEVELS = {"WARNING": "yellow", "ERROR": "red", "CRITICAL": "red"}
+
+
+def main() -> int:
+    terminal = Terminal()
+    try:
+        port = _port()
+        os.environ.update({"PORT": str(port), "DJANGO_RUNSERVER_HIDE_WARNING": "true"})
+        login = _prepare(terminal)
+        return _run(terminal, port, login)
+    except (ImproperlyConfigured, CannotRunError) as error:
+        terminal.say(terminal.paint(f"{error}", "red"))
+        return 1
+
+
+class CannotRunError(Exception):
+    """The service cannot be started; the message says why and what to do."""
+
+
+def _port() -> int:
+    text = os.environ.get("PORT") or "8000"
+    if not (text.isdecimal() and 1 <= int(text) <= 65535):
+        raise CannotRunError(f"PORT is {text!r}; give a number from 1 to 65535.")
+    if not service.is_free(int(text)):
+        raise CannotRunError(f"Port {text} is in use. Stop what listens there, or choose another: PORT=8001 make run")
+    return int(text)
+
+
+def _prepare(terminal: Terminal) -> list[str]:
+    """Migrate, and return lines about how to log in to the console."""
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "example_project.settings")
+    django.setup()
+    # Not before setup: they need the settings.
+    from django.conf import settings  # noqa: PLC0415
+    from django.core.management import call_command  # noqa: PLC0415
+    from django.db import connections  # noqa: PLC0415
+
+    from .console_login import USERNAME, ensure_login  # noqa: PLC0415
+
+    terminal.say("Migrating the database …")
+    call_command("migrate", verbosity=0, interactive=False)
+    password, path = ensure_login(settings.VAR_DIR, os.environ.get("ADMIN_PASSWORD", ""))
+    connections.close_all()
+    known = f"{password}   (kept in {os.path.relpath(path)})" if path else "as ADMIN_PASSWORD says"
+    return [f"  user      {USERNAME}", f"  password  {known}"]
+
+
+def _run(terminal: Terminal, port: int, login: list[str]) -> int:
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _interrupt)
+
+    def show(name: str, line: str) -> None:
+        if line:
+            terminal.say(f"{terminal.paint(f'{name:<6} │', COLOURS[name])} {_coloured(terminal, line)}")
+
+    with Processes(os.environ, show) as processes:
+        try:
+            for name, command in service.commands(port).items():
+                processes.start(name, command)
+            _await_web(processes, port)
+            for line in ("", f"  console   http://{service.HOST}:{port}/admin/", *login, "  Ctrl-C ends it.", ""):
+                terminal.say(terminal.paint(line, "bold"))
+            processes.wait()
+        except ProcessEndedError as error:
+            terminal.say(terminal.paint(f"{error}; stopping the others.", "red"))
+            return 1
+        except KeyboardInterrupt:
+            terminal.say("Stopping; requests that are on the wire may end. Ctrl-C again ends them too.")
+            return _stop(terminal, processes)
+    return 0
+
+
+def _await_web(processes: Processes, port: int) -> None:
+    for _ in range(int(START_SECONDS / 0.1)):
+        if service.answers(port):
+            return
+        processes.wait(0.1)
+    raise CannotRunError(f"Nothing listens on port {port} after {START_SECONDS:.0f} s; see the lines above.")
+
+
+def _stop(terminal: Terminal, processes: Processes) -> int:
+    try:
+        processes.stop()
+    except KeyboardInterrupt:
+        processes.kill()
+        terminal.say("Ended at once. What was on the wire is sent again at the next start.")
+        return 1
+    terminal.say("Stopped.")
+    return 0
+
+
+def _interrupt(number: int, frame: Any) -> None:
+    raise KeyboardInterrupt
+
+
+def _coloured(terminal: Terminal, line: str) -> str:
+    found = re.match(r"\d\d:\d\d:\d\d (\w+)", line)
+    colour = LEVELS.get(found[1]) if found else None
+    return terminal.paint(line, colour) if colour else line
+
+
+if __name__ == "__main__":
+    sys.exit(main())

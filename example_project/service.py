@@ -1,0 +1,49 @@
+"""The programs that the service is made of, and how they are started."""
+
+from __future__ import annotations
+
+import socket
+import sys
+from collections.abc import Sequence
+
+HOST = "127.0.0.1"
+
+
+def commands(port: int) -> dict[str, Sequence[str]]:
+    """Return the command of each program by name."""
+    manage = (sys.executable, "manage.py")
+    celery = (sys.executable, "-m", "celery", "--app", "example_project", "--quiet")
+    return {
+        "web": (*manage, "runserver", "--noreload", f"{HOST}:{port}"),
+        # Threads: one process is enough here, and the delivery engine has a thread of its own in any case.
+        "worker": (
+            *celery,
+            "worker",
+            "--pool",
+            "threads",
+            "--concurrency",
+            "4",
+            "--without-gossip",
+            "--without-mingle",
+            "--without-heartbeat",
+        ),
+        "beat": (*celery, "beat", "--pidfile="),
+    }
+
+
+def is_free(port: int) -> bool:
+    """Tell whether the service can listen on this port."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((HOST, port))
+        except OSError:
+            return False
+    return True
+
+
+def answers(port: int) -> bool:
+    """Tell whether something accepts connections on this port."""
+    with socket.socket() as probe:
+        probe.settimeout(1)
+        return probe.connect_ex((HOST, port)) == 0

@@ -1,0 +1,28 @@
+"""Addresses of the example project."""
+
+from django.contrib import admin
+from django.urls import include, path, re_path
+from rest_framework.routers import SimpleRouter
+
+from .accounts.views import SubscriptionViewSet, UserViewSet
+from .files.views import FileViewSet
+from .presentations.views import PresentationViewSet
+from .views import index, readme
+
+router = SimpleRouter()
+router.trailing_slash = "/?"
+router.register("ppt", PresentationViewSet, basename="presentation")
+router.register("files", FileViewSet, basename="file")
+router.register("users", UserViewSet, basename="user")
+
+subscription = SubscriptionViewSet.as_view({"post": "create", "get": "retrieve", "delete": "destroy"})
+
+urlpatterns = [
+    path("", index, name="index"),
+    path("readme", readme, name="readme"),
+    path("admin/", admin.site.urls),
+    # Before the webhooks' own, which answer everything else below v1/.
+    path("v1/", include(router.urls)),
+    re_path("^v1/subscription/?$", subscription, name="subscription"),
+    path("v1/", include("webhooks_app.api.urls")),
+]

@@ -1,0 +1,26 @@
+"""The front page, and what it links to."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+from django.conf import settings
+from django.http import FileResponse, HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.urls import NoReverseMatch, reverse
+from django.views.decorators.http import require_safe
+
+
+@require_safe
+def index(request: HttpRequest) -> HttpResponse:
+    """Say what is here."""
+    docs_url = ""
+    with suppress(NoReverseMatch):  # The documentation of the API is an extra.
+        docs_url = reverse("webhooks_api:docs")
+    return render(request, "example_project/index.html", {"docs_url": docs_url, "base_url": settings.BASE_URL})
+
+
+@require_safe
+def readme(request: HttpRequest) -> FileResponse:
+    """Show the README as the text that it is."""
+    return FileResponse((settings.BASE_DIR / "README.md").open("rb"), content_type="text/plain; charset=utf-8")
