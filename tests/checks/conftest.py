@@ -1,0 +1,21 @@
+"""Running the checks of the app alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from django.core.checks import CheckMessage, run_checks
+
+Found = dict[str, CheckMessage]
+
+
+@pytest.fixture
+def found() -> Callable[..., Found]:
+    """Return what our checks find now, by id."""
+
+    def found(*, deploy: bool = False) -> Found:
+        messages = run_checks(tags=["webhooks"], include_deployment_checks=deploy)
+        return {str(message.id): message for message in messages}
+
+    return found

@@ -1,0 +1,178 @@
+"""Every setting has its check."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, get_origin
+
+import pytest
+from cryptography.fernet import Fernet
+from django.core.management import call_command
+from django.core.management.base import SystemCheckError
+from django.test import override_settings
+
+from webhooks_app.checks.settings import CONTENT_CHECKS, RANGES
+from webhooks_app.conf import Settings, setting_types
+
+from .conftest import Found
+
+Check = Callable[..., Found]
+
+NUMBERS = [name for name, expected in setting_types().items() if expected in (int, float)]
+TEXTS = [name for name, expected in setting_types().items() if expected is str or get_origin(expected)]
+
+
+def test_the_settings_of_the_tests_are_fine(found: Check) -> None:
+    assert found() == {}
+
+
+def test_the_defaults_are_fine(found: Check) -> None:
+    defaults = {name: getattr(Settings, name.removeprefix("WEBHOOKS_")) for name in setting_types()}
+
+    with override_settings(**defaults):
+        assert found() == {}
+
+
+@pytest.mark.parametrize("name", setting_types())
+@pytest.mark.parametrize("value", [None, object(), {"a": 1}, [None], b"bytes"], ids=lambda value: type(value).__name__)
+def test_a_value_of_a_wrong_type_is_an_error(found: Check, name: str, value: Any) -> None:
+    with override_settings(**{name: value}):
+        message = found()["webhooks_app.E001"]
+
+    assert name in message.msg
+    assert message.hint
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+@pytest.mark.parametrize("value", [-1, 0, 10**12], ids=str)
+def test_a_number_out_of_range_is_an_error(found: Check, name: str, value: int) -> None:
+    with override_settings(**{name: value}):
+        message = found()["webhooks_app.E002"]
+
+    assert name in message.msg
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")], ids=str)
+def test_what_is_no_number_is_out_of_range(found: Check, value: float) -> None:
+    with override_settings(WEBHOOKS_TIMEOUT_SECONDS=value):
+        assert "webhooks_app.E002" in found()
+
+
+def test_every_number_has_a_range_and_every_text_a_check_of_what_it_says() -> None:
+    assert {f"WEBHOOKS_{name}" for name in RANGES} == set(NUMBERS)
+    assert {f"WEBHOOKS_{name}" for name in CONTENT_CHECKS} == set(TEXTS)
+
+
+@pytest.mark.parametrize("value", [True, "yes", 1.5], ids=repr)
+def test_a_truth_value_is_no_number(found: Check, value: Any) -> None:
+    with override_settings(WEBHOOKS_BATCH_SIZE=value):
+        assert "webhooks_app.E001" in found()
+
+
+WRONG = [
+    pytest.param("ALLOWED_NETWORKS", ["10.0.0.0/40"], "E003", id="network with an impossible prefix"),
+    pytest.param("ALLOWED_NETWORKS", ["10.0.0.1/8"], "E003", id="network with host bits"),
+    pytest.param("ALLOWED_NETWORKS", ["example.com"], "E003", id="name for a network"),
+    pytest.param("ALLOWED_NETWORKS", "10.0.0.0/8", "E001", id="string for a list"),
+    pytest.param("ENCRYPTION_KEYS", ["too short"], "E004", id="no Fernet key"),
+    pytest.param("ENCRYPTION_KEYS", [Fernet.generate_key().decode(), "ü" * 44], "E004", id="second key broken"),
+    pytest.param("EGRESS_PROXY", "proxy.example.com:3128", "E005", id="proxy without a scheme"),
+    pytest.param("EGRESS_PROXY", "socks5://proxy.example.com:1080", "E005", id="proxy of another kind"),
+    pytest.param("EGRESS_PROXY", "http://proxy.example.com:99999", "E005", id="proxy with an impossible port"),
+    pytest.param("CA_BUNDLE", "/no/such/file.pem", "E006", id="missing bundle"),
+    pytest.param("CA_BUNDLE", str(Path(__file__)), "E006", id="bundle without certificates"),
+    pytest.param("TRANSPORT", "pigeon", "E007", id="unknown transport"),
+    pytest.param("TRANSPORT", "pathlib.Path", "E007", id="a class that is no transport"),
+    pytest.param("RETRY_DELAYS_SECONDS", [1, -5], "E008", id="negative delay"),
+    pytest.param("RETRY_DELAYS_SECONDS", [float("nan")], "E008", id="delay that is no number"),
+    pytest.param("RETRY_DELAYS_SECONDS", [1] * 21, "E008", id="too many delays"),
+    pytest.param("API_RATE", "120", "E009", id="rate without a period"),
+    pytest.param("TEST_RATE", "10/fortnight", "E009", id="unknown period"),
+    pytest.param("VERIFICATION_RATE", "0/min", "E009", id="nothing allowed"),
+    pytest.param("LEASE_SECONDS", 30, "E010", id="lease as short as the timeout"),
+    pytest.param("TIMEOUT_SECONDS", 44, "E010", id="timeout nearly as long as the lease"),
+    pytest.param("TIMEOUTS", 10, "W001", id="unknown name"),
+]
+
+
+@pytest.mark.parametrize(("name", "value", "expected"), WRONG)
+def test_a_value_that_cannot_be_used_is_found(found: Check, name: str, value: Any, expected: str) -> None:
+    with override_settings(**{f"WEBHOOKS_{name}": value}):
+        messages = found()
+
+    assert list(messages) == [f"webhooks_app.{expected}"]
+    assert name in messages[f"webhooks_app.{expected}"].msg
+    assert messages[f"webhooks_app.{expected}"].hint
+
+
+RIGHT = [
+    pytest.param("ALLOWED_NETWORKS", ["10.0.0.0/8", "::1", "192.0.2.1"], id="networks and addresses"),
+    pytest.param("ENCRYPTION_KEYS", [Fernet.generate_key().decode()], id="key"),
+    pytest.param("EGRESS_PROXY", "http://user:p%40ss@proxy.example.com:3128", id="proxy"),
+    pytest.param("TRANSPORT", "requests", id="transport by name"),
+    pytest.param("TRANSPORT", "webhooks_app.transport.memory.MemoryTransport", id="transport by path"),
+    pytest.param("RETRY_DELAYS_SECONDS", [], id="no retries"),
+    pytest.param("RETRY_DELAYS_SECONDS", (0, 0.5), id="tuple"),
+    pytest.param("API_RATE", "1/day", id="rate"),
+    pytest.param("API_RATE", "", id="no limit"),
+    pytest.param("TIMEOUT_SECONDS", 40, id="timeout within the lease"),
+]
+
+
+@pytest.mark.parametrize(("name", "value"), RIGHT)
+def test_a_value_that_can_be_used_is_not(found: Check, name: str, value: Any) -> None:
+    with override_settings(**{f"WEBHOOKS_{name}": value}):
+        assert found() == {}
+
+
+@pytest.mark.parametrize(
+    ("name", "near"),
+    [
+        ("WEBHOOKS_TIMEOUT", "WEBHOOKS_TIMEOUT_SECONDS"),
+        ("WEBHOOKS_ALOW_HTTP", "WEBHOOKS_ALLOW_HTTP"),
+        ("WEBHOOK_BATCH_SIZE", "WEBHOOKS_BATCH_SIZE"),
+        ("WEBHOOKS_ENCRYPTION_KEY", "WEBHOOKS_ENCRYPTION_KEYS"),
+    ],
+)
+def test_a_misspelt_name_is_found_and_the_near_one_suggested(found: Check, name: str, near: str) -> None:
+    with override_settings(**{name: 1}):
+        message = found()["webhooks_app.W001"]
+
+    assert name in message.msg
+    assert near in str(message.hint)
+
+
+@pytest.mark.parametrize("name", ["BATCH_SIZE", "WEBHOOK_OF_MINE", "MY_WEBHOOKS_TIMEOUT"])
+def test_other_settings_are_no_concern_of_ours(found: Check, name: str) -> None:
+    with override_settings(**{name: object()}):
+        assert found() == {}
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        pytest.param("WEBHOOKS_ENCRYPTION_KEYS", ["a-secret-key"], id="broken key"),
+        pytest.param("WEBHOOKS_ENCRYPTION_KEYS", "a-secret-key", id="key for a list"),
+        pytest.param("WEBHOOKS_ENCRYPTION_KEYS", [b"a-secret-key"], id="bytes"),
+        pytest.param("WEBHOOKS_EGRESS_PROXY", "ftp://user:a-secret-key@proxy:1", id="password of a proxy"),
+    ],
+)
+def test_a_secret_is_not_repeated(found: Check, name: str, value: Any) -> None:
+    with override_settings(**{name: value}):
+        messages = found()
+
+    assert messages
+    assert "a-secret-key" not in "".join(f"{message.msg}{message.hint}" for message in messages.values())
+
+
+@pytest.mark.parametrize("name", setting_types())
+@pytest.mark.parametrize("value", [None, 7, [object()]], ids=repr)
+def test_no_value_whatever_breaks_the_checks_themselves(found: Check, name: str, value: Any) -> None:
+    with override_settings(**{name: value}):
+        found(deploy=True)
+
+
+def test_an_error_stops_manage_py() -> None:
+    with override_settings(WEBHOOKS_BATCH_SIZE=0), pytest.raises(SystemCheckError, match="WEBHOOKS_BATCH_SIZE"):
+        call_command("check")

@@ -1,1 +1,0 @@
-"""System checks with stable ids."""

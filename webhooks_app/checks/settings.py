@@ -1,0 +1,205 @@
+"""Checks of our own settings: their names, their types, their ranges, and what they say."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from difflib import get_close_matches
+from ipaddress import ip_network
+from typing import Any, get_args, get_origin
+
+from cryptography.fernet import Fernet
+from django.conf import settings as django_settings
+from django.core import checks
+from django.utils.module_loading import import_string
+
+from ..conf import PREFIX, setting_types, settings
+from ..transport import BaseTransport
+from ..transport.proxy import parse_proxy
+from ..transport.registry import TRANSPORTS
+
+TAG = "webhooks"
+
+DAY_SECONDS = 86_400
+MAX_RETRIES = 20
+RECORD_SECONDS = 5
+"""What a lease must be longer than the timeout by, so that the result can be recorded under it."""
+
+RANGES: Mapping[str, tuple[float, float]] = {
+    "TIMEOUT_SECONDS": (0.1, 3600),
+    "MAX_IN_FLIGHT": (1, 100_000),
+    "MAX_IN_FLIGHT_PER_WEBHOOK": (1, 100_000),
+    "BATCH_SIZE": (1, 5000),
+    "LEASE_SECONDS": (1, DAY_SECONDS),
+    "SWEEP_SECONDS": (0.01, 3600),
+    "MAX_ENVELOPE_BYTES": (1024, 16 * 1024 * 1024),
+    "MAX_WEBHOOKS_PER_OWNER": (1, 1_000_000),
+    "ATTEMPT_RETENTION_DAYS": (1, 36_500),
+    "EVENT_RETENTION_DAYS": (1, 36_500),
+}
+
+RATE_PERIODS = ("s", "sec", "second", "m", "min", "minute", "h", "hour", "d", "day")
+
+TYPE_HINTS: Mapping[Any, str] = {
+    bool: "Give True or False.",
+    int: "Give a whole number.",
+    float: "Give a number.",
+    str: "Give a string.",
+    (Sequence, str): "Give a list of strings.",
+    (Sequence, float): "Give a list of numbers.",
+}
+
+
+@checks.register(TAG)
+def check_names(**kwargs: Any) -> list[checks.CheckMessage]:
+    """Find settings that look like ours and are none."""
+    known = setting_types()
+    messages: list[checks.CheckMessage] = []
+    for name in filter(_looks_like_ours, dir(django_settings)):
+        near = get_close_matches(name, known, n=1, cutoff=0.7)
+        hint = f"Did you mean {near[0]}?" if near else "Remove it, or rename it if it is one of your own."
+        messages.append(
+            checks.Warning(f"There is no setting {name}: it has no effect.", hint=hint, id="webhooks_app.W001")
+        )
+    return messages
+
+
+@checks.register(TAG)
+def check_values(**kwargs: Any) -> list[checks.CheckMessage]:
+    """Find settings of ours with a value that cannot be used."""
+    messages: list[checks.CheckMessage] = []
+    for full_name, expected in setting_types().items():
+        name = full_name.removeprefix(PREFIX)
+        value = getattr(settings, name)
+        if not _is_of_type(value, expected):
+            messages.append(_wrong_type(full_name, value, expected))
+        elif name in RANGES:
+            messages.extend(_out_of_range(full_name, value, *RANGES[name]))
+        elif name in CONTENT_CHECKS:
+            messages.extend(CONTENT_CHECKS[name](full_name, value))
+    return messages
+
+
+@checks.register(TAG)
+def check_lease(**kwargs: Any) -> list[checks.CheckMessage]:
+    lease, timeout = settings.LEASE_SECONDS, settings.TIMEOUT_SECONDS
+    if not (_is_of_type(lease, float) and _is_of_type(timeout, float)) or lease >= timeout + RECORD_SECONDS:
+        return []
+    return [
+        checks.Error(
+            f"WEBHOOKS_LEASE_SECONDS is {lease:g}, too short for WEBHOOKS_TIMEOUT_SECONDS ({timeout:g}): "
+            "an attempt would be taken for lost while it is still being made.",
+            hint=f"Give {timeout + RECORD_SECONDS:g} seconds or more.",
+            id="webhooks_app.E010",
+        )
+    ]
+
+
+def _looks_like_ours(name: str) -> bool:
+    known = setting_types()
+    is_without_s = name.startswith("WEBHOOK_") and name.replace("WEBHOOK_", PREFIX, 1) in known
+    return is_without_s or (name.startswith(PREFIX) and name not in known)
+
+
+def _is_of_type(value: Any, expected: Any) -> bool:
+    if get_origin(expected) is Sequence:
+        (item_type,) = get_args(expected)
+        return isinstance(value, list | tuple) and all(_is_of_type(item, item_type) for item in value)
+    if expected is bool:
+        return isinstance(value, bool)
+    allowed = (int, float) if expected is float else expected
+    return isinstance(value, allowed) and not isinstance(value, bool)
+
+
+def _wrong_type(name: str, value: Any, expected: Any) -> checks.CheckMessage:
+    # Without the value: it may be a key or a proxy's password.
+    found = type(value).__name__
+    if isinstance(value, list | tuple):
+        found += f" with items of type {', '.join(sorted({type(item).__name__ for item in value}))}"
+    key = (Sequence, *get_args(expected)) if get_origin(expected) is Sequence else expected
+    return checks.Error(f"{name} is of type {found}.", hint=TYPE_HINTS[key], id="webhooks_app.E001")
+
+
+def _out_of_range(name: str, value: float, least: float, most: float) -> Iterator[checks.CheckMessage]:
+    if not least <= value <= most:
+        yield checks.Error(f"{name} is {value:,}.", hint=f"Give {least:,} to {most:,}.", id="webhooks_app.E002")
+
+
+def _networks(name: str, networks: Sequence[str]) -> Iterator[checks.CheckMessage]:
+    for network in networks:
+        try:
+            ip_network(network)
+        except ValueError as error:
+            hint = 'Write networks as in "10.0.0.0/8" or "fd00::/8", and single addresses as they are.'
+            yield checks.Error(f"{name} holds what is no network: {error}.", hint=hint, id="webhooks_app.E003")
+
+
+def _encryption_keys(name: str, keys: Sequence[str]) -> Iterator[checks.CheckMessage]:
+    for number, key in enumerate(keys, start=1):
+        try:
+            Fernet(key)
+        except ValueError:
+            hint = "Make one: python -c 'from cryptography.fernet import Fernet; print(Fernet.generate_key().decode())'"
+            yield checks.Error(f"Key {number} of {name} is not a Fernet key.", hint=hint, id="webhooks_app.E004")
+
+
+def _egress_proxy(name: str, url: str) -> Iterator[checks.CheckMessage]:
+    try:
+        parse_proxy(url or "http://none:1")
+    except ValueError:
+        hint = "Write it as http://[user:password@]host:port, or leave it empty for none."
+        yield checks.Error(f"{name} is not the URL of a proxy.", hint=hint, id="webhooks_app.E005")
+
+
+def _ca_bundle(name: str, path: str) -> Iterator[checks.CheckMessage]:
+    try:
+        if path:
+            ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(cafile=path)
+    except OSError as error:
+        hint = "Name a readable PEM file with the certificates of the authorities to trust besides the system's."
+        yield checks.Error(f"{name} ({path!r}) cannot be used: {error}.", hint=hint, id="webhooks_app.E006")
+
+
+def _transport(name: str, transport: str) -> Iterator[checks.CheckMessage]:
+    if transport == "auto":
+        return
+    try:
+        found = import_string(TRANSPORTS.get(transport, transport))
+    except ImportError as error:
+        problem = f"cannot be imported: {error}"
+    else:
+        problem = "" if isinstance(found, type) and issubclass(found, BaseTransport) else "is no BaseTransport"
+    if problem:
+        names = ", ".join(["auto", *TRANSPORTS])
+        hint = f"Name one of {names}, or the dotted path of a transport of yours; curl needs the extra of that name."
+        yield checks.Error(f"The {name} {transport!r} {problem}.", hint=hint, id="webhooks_app.E007")
+
+
+def _retry_delays(name: str, delays: Sequence[float]) -> Iterator[checks.CheckMessage]:
+    wrong = [delay for delay in delays if not 0 <= delay <= 30 * DAY_SECONDS]
+    hint = f"Give at most {MAX_RETRIES} delays of 0 to {30 * DAY_SECONDS} seconds; the specification's are (1, 5, 30)."
+    if wrong:
+        yield checks.Error(f"{name} holds the delay {wrong[0]:g}.", hint=hint, id="webhooks_app.E008")
+    elif len(delays) > MAX_RETRIES:
+        yield checks.Error(f"{name} holds {len(delays)} delays.", hint=hint, id="webhooks_app.E008")
+
+
+def _rate(name: str, rate: str) -> Iterator[checks.CheckMessage]:
+    number, _, period = rate.partition("/")
+    is_rate = number.isascii() and number.isdigit() and int(number) > 0 and period in RATE_PERIODS
+    if rate and not is_rate:
+        hint = f'Write it as "120/min", with one of {", ".join(RATE_PERIODS)}; an empty string sets no limit.'
+        yield checks.Error(f"{name} is {rate!r}, which is no rate.", hint=hint, id="webhooks_app.E009")
+
+
+CONTENT_CHECKS: Mapping[str, Callable[[str, Any], Iterator[checks.CheckMessage]]] = {
+    "ALLOWED_NETWORKS": _networks,
+    "ENCRYPTION_KEYS": _encryption_keys,
+    "EGRESS_PROXY": _egress_proxy,
+    "CA_BUNDLE": _ca_bundle,
+    "TRANSPORT": _transport,
+    "RETRY_DELAYS_SECONDS": _retry_delays,
+    "API_RATE": _rate,
+    "TEST_RATE": _rate,
+    "VERIFICATION_RATE": _rate,
+}
