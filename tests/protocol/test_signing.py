@@ -3,8 +3,6 @@
 import hashlib
 import hmac
 import re
-import shutil
-import subprocess
 
 import pytest
 
@@ -15,18 +13,6 @@ from . import vector
 
 def test_the_published_vector_is_what_sign_returns():
     assert sign(vector.SECRET, vector.TIMESTAMP, vector.BODY) == vector.SIGNATURE
-
-
-def test_openssl_comes_to_the_published_vector():
-    openssl = shutil.which("openssl")
-    if openssl is None:
-        pytest.skip("there is no openssl on this machine to compare with")
-
-    signed_text = b"%d.%s" % (vector.TIMESTAMP, vector.BODY)
-    command = [openssl, "dgst", "-sha256", "-hmac", vector.SECRET]
-    answer = subprocess.run(command, input=signed_text, capture_output=True, check=True).stdout.decode()
-
-    assert answer.split()[-1] == vector.SIGNATURE.removeprefix("sha256=")
 
 
 @pytest.mark.parametrize(

@@ -183,5 +183,5 @@ class _OpenJsonSchema(GenerateJsonSchema):
             del json_schema["additionalProperties"]
         return json_schema
 
-    def field_title_should_be_set(self, schema: Any) -> bool:  # noqa: ARG002
+    def field_title_should_be_set(self, schema: Any) -> bool:
         return False

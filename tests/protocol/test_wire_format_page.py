@@ -1,0 +1,203 @@
+"""Every example on the page about the wire format does what the page says."""
+
+import json
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import time
+import types
+from pathlib import Path
+
+import pytest
+import requests
+
+from webhooks_app.event_types import PRESENTATION_EVENT_TYPES, RETRY_NOTICE, VERIFICATION
+from webhooks_app.handshake import challenge_body, refusal_of_answer
+from webhooks_app.retry import RetrySchedule
+from webhooks_app.signing import sign, signed_headers
+
+from . import vector
+
+PAGE = (Path(__file__).parents[2] / "docs" / "wire-format.md").read_text()
+SECRET = "the secret of the examples"
+
+RUNNERS = {
+    "Python, without this package": ("receiver.py", [sys.executable, "{file}"]),
+    "Node": ("receiver.mjs", ["node", "{file}"]),
+    "PHP": ("receiver.php", ["php", "-S", "127.0.0.1:{port}", "{file}"]),
+}
+"""How the example under a heading is run. Languages that this machine has not are left out, and so is Go everywhere:
+compiling its example takes a minute."""
+
+
+def code_under(heading):
+    section = PAGE.partition(f"# {heading}\n")[2]
+    return re.search(r"```\w+\n(.*?)```", section, re.DOTALL)[1]
+
+
+def free_port():
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return listener.getsockname()[1]
+
+
+def wait_until_it_listens(process, port):
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline:
+        assert process.poll() is None, "the example ended by itself"
+        try:
+            socket.create_connection(("127.0.0.1", port), timeout=1).close()
+        except OSError:
+            time.sleep(0.05)
+        else:
+            return
+    pytest.fail("the example does not listen")
+
+
+@pytest.fixture(scope="module", params=[heading for heading, (_, how) in RUNNERS.items() if shutil.which(how[0])])
+def address(request, tmp_path_factory):
+    """Where the example receiver of a language listens."""
+    name, command = RUNNERS[request.param]
+    file, port = tmp_path_factory.mktemp("example") / name, free_port()
+    file.write_text(code_under(request.param))
+    process = subprocess.Popen(
+        [part.format(file=file, port=port) for part in command],
+        env={**os.environ, "WEBHOOK_SECRET": SECRET, "PORT": str(port)},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        wait_until_it_listens(process, port)
+        yield f"http://127.0.0.1:{port}/"
+    finally:
+        process.kill()
+        process.wait()
+
+
+def event_body(**changes):
+    event = json.loads(vector.BODY)
+    return json.dumps(event | changes, ensure_ascii=False).encode()
+
+
+def headers_for(body, *, secret=SECRET, age=0):
+    return dict(signed_headers(secret, int(time.time()) - age, json.loads(body)["type"], body))
+
+
+def test_an_example_confirms_a_genuine_event_and_its_duplicate(address):
+    body = event_body(id=f"evt_{time.time_ns()}")
+
+    answers = [requests.post(address, body, headers=headers_for(body), timeout=10) for _ in range(2)]
+
+    assert [answer.status_code for answer in answers] == [200, 200]
+
+
+def test_an_example_answers_the_challenge(address):
+    body = challenge_body("abc")
+
+    answer = requests.post(address, body, headers=headers_for(body), timeout=10)
+
+    assert answer.status_code == 200
+    assert refusal_of_answer("abc", answer.content) == ""
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        pytest.param(headers_for(event_body(), secret="another secret"), id="another secret"),
+        pytest.param(headers_for(event_body(id="evt_2")), id="another body"),
+        pytest.param(headers_for(event_body(), age=400), id="old"),
+        pytest.param(headers_for(event_body(), age=-400), id="from the future"),
+        pytest.param(headers_for(event_body()) | {"X-Webhook-Signature": "sha256=ü".encode("latin-1")}, id="not ASCII"),
+        pytest.param(
+            {"X-Webhook-Timestamp": "soon", "X-Webhook-Signature": sign(SECRET, "soon", event_body())}, id="soon"
+        ),
+        pytest.param({"Content-Type": "application/json"}, id="no headers"),
+    ],
+)
+def test_an_example_rejects_what_is_not_genuine(address, headers):
+    answer = requests.post(address, event_body(), headers=headers, timeout=10)
+
+    assert answer.status_code == 400
+    assert answer.json()["error"]
+
+
+def test_the_example_with_our_package_does_the_same():
+    example = {}
+    exec(code_under("Python, with this package"), example)
+    seen, processed = set(), []
+
+    def receive(body, headers):
+        return example["receive"](body, headers, SECRET, seen, lambda *event: processed.append(event[0]))
+
+    body, challenge = event_body(), challenge_body("abc")
+    assert receive(challenge, headers_for(challenge)) == (200, {"challenge": "abc"})
+    assert [receive(body, headers_for(body)) for _ in range(2)] == [(200, {})] * 2
+    assert receive(body, headers_for(body, secret="another secret"))[0] == 400
+    assert processed == ["ppt.generation.completed"]
+
+
+def test_the_django_example_does_the_same(settings, monkeypatch, client, capsys):
+    settings.PRESENTATION_WEBHOOK_SECRET = SECRET
+    settings.ROOT_URLCONF = "wire_format_example"
+    urls = types.ModuleType("wire_format_example")
+    exec(code_under("Django"), vars(urls))
+    monkeypatch.setitem(sys.modules, "wire_format_example", urls)
+
+    body = event_body(id=f"evt_{time.time_ns()}")
+    headers = headers_for(body)
+    answer = client.post("/hooks/presentations", body, content_type=headers.pop("Content-Type"), headers=headers)
+
+    assert answer.status_code == 200
+    assert "ppt.generation.completed" in capsys.readouterr().out
+
+
+def test_the_page_shows_the_published_vector():
+    block = code_under("A delivery")
+
+    for name, value in signed_headers(vector.SECRET, vector.TIMESTAMP, "ppt.generation.completed", vector.BODY):
+        assert f"{name}: {value}\n" in block
+    for line in (f"SECRET='{vector.SECRET}'", f"TIMESTAMP='{vector.TIMESTAMP}'", f"BODY='{vector.BODY.decode()}'"):
+        assert f"{line}\n" in code_under("Test vector")
+    assert f"It prints `{vector.SIGNATURE.removeprefix('sha256=')}`." in PAGE
+
+
+if shutil.which("openssl"):
+
+    def test_the_shell_commands_print_the_vectors_digest():
+        answer = subprocess.run(["sh", "-c", code_under("Test vector")], capture_output=True, check=True)
+
+        assert answer.stdout.decode().split()[-1] == vector.SIGNATURE.removeprefix("sha256=")
+
+
+def test_the_page_shows_the_handshake_that_is_sent():
+    challenge = VERIFICATION.example["challenge"]
+
+    assert f"```json\n{challenge_body(challenge).decode()}\n```" in PAGE
+    assert f'```json\n{{"challenge":"{challenge}"}}\n```' in PAGE
+
+
+def test_the_page_shows_a_notice_as_it_is_sent():
+    notice = json.loads(code_under("Notices"))
+
+    assert list(notice) == ["id", "type", "created", "data"]
+    assert notice["type"] == RETRY_NOTICE.name
+    assert RETRY_NOTICE.validate(notice["data"]) == notice["data"]
+
+
+def test_the_page_gives_the_schedule_that_is_kept():
+    first, second, third = (int(delay.total_seconds()) for delay in RetrySchedule.of_seconds().delays)
+
+    words = " ".join(PAGE.split())
+    assert (
+        f"{first} second after the failure, then {second} seconds after the next, then {third}: at most four" in words
+    )
+
+
+def test_the_vector_is_data_of_the_catalogue():
+    [completed] = [each for each in PRESENTATION_EVENT_TYPES if each.name == "ppt.generation.completed"]
+    data = json.loads(vector.BODY)["data"]
+
+    assert completed.validate(data) == data
