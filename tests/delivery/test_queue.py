@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -187,9 +188,9 @@ def test_the_attempt_is_stored_even_when_what_was_said_cannot_be(alice, webhook,
     emit_one(alice)
     (claim,) = queue.claim(10)
     finished = answered(claim, clock)
-    finished.attempt.response_body = "\ud800"
+    unstorable = replace(finished, attempt=replace(finished.attempt, response_body="\ud800"))
 
-    record("default", [finished], clock())
+    record("default", [unstorable], clock())
 
     assert DeliveryAttempt.objects.get().response_body == ""
     assert deliveries()[0].state == "succeeded"

@@ -7,7 +7,8 @@ import json
 from datetime import UTC, datetime
 
 import pytest
-from django.db import connection, transaction
+from asgiref.sync import sync_to_async
+from django.db import connection, connections, transaction
 from django.test.utils import CaptureQueriesContext
 
 from webhooks_app import aemit, emit, send_test_event
@@ -228,6 +229,11 @@ def test_a_disabled_webhook_gets_no_test_event(alice):
 def test_the_async_twin_writes_the_same(alice):
     make_webhook(alice)
 
-    event = asyncio.run(aemit(EVENT_TYPE, {"error": "x"}, owner=alice))
+    async def emit_and_hang_up():
+        event = await aemit(EVENT_TYPE, {"error": "x"}, owner=alice)
+        await sync_to_async(connections.close_all)()
+        return event
+
+    event = asyncio.run(emit_and_hang_up())
 
     assert Delivery.objects.filter(event=event).count() == 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from ..models import DeliveryAttempt
+from .attempt_log import AttemptLog
 from .lanes import Lane, Pick
 from .outcome import NextStep
 
@@ -41,6 +41,6 @@ class Finished:
     """An attempt that is over, and what was decided about its delivery."""
 
     claim: Claim
-    attempt: DeliveryAttempt
+    attempt: AttemptLog
     step: NextStep
     ended_at: datetime

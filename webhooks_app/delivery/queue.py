@@ -7,24 +7,25 @@ protected by its lease, and ``attempt_count``, which every claim moves on, keeps
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from django.db import connections, transaction
+from django.db import connections
 from django.db.models import Count, F, Min, Q
 
 from ..handshake import VERIFICATION_TYPE
 from ..models import Delivery, Event, Webhook
 from .claim import Claim
 from .clock import Clock
-from .lanes import UNVERIFIED_KINDS, Lane, Pick, pick_due, ready_webhooks
+from .lanes import UNVERIFIED_KINDS, Lane, Pick
+from .statements import statements_for
 
 
 class Queue:
     def __init__(self, *, using: str, clock: Clock, lease: timedelta, max_in_flight_per_webhook: int) -> None:
         self._using = using
+        self._statements = statements_for(using)
         self._clock = clock
         self._lease = lease
         self._cap = max_in_flight_per_webhook
@@ -39,9 +40,9 @@ class Queue:
         webhook_ids = self._webhooks_in_turn(limit)
         if not webhook_ids:
             return []
-        with writing(self._using):
+        with self._statements.writing():
             lanes = self._open_lanes(webhook_ids, limit)
-            picks = self._drop_expired(pick_due(self._using, list(lanes.values()), self._clock()))
+            picks = self._drop_expired(self._statements.pick_due(list(lanes.values()), self._clock()))
             self._take([pick for pick in picks if pick.claimed_at is None])
             return self._claims(picks, lanes)
 
@@ -61,9 +62,9 @@ class Queue:
     def _webhooks_in_turn(self, limit: int) -> list[str]:
         """Return webhooks with something due, going on where the last call stopped."""
         now = self._clock()
-        found = ready_webhooks(self._using, now, after=self._last_webhook_id, limit=limit)
+        found = self._statements.ready_webhooks(now, after=self._last_webhook_id, limit=limit)
         if not found and self._last_webhook_id is not None:
-            found = ready_webhooks(self._using, now, after=None, limit=limit)
+            found = self._statements.ready_webhooks(now, after=None, limit=limit)
         self._last_webhook_id = found[-1] if len(found) == limit else None
         return found
 
@@ -116,9 +117,7 @@ class Queue:
 
     def _take(self, picks: Sequence[Pick]) -> None:
         now = self._clock()
-        self._deliveries(pick.delivery_id for pick in picks).update(
-            attempt_count=F("attempt_count") + 1, claimed_at=now, next_attempt_at=now + self._lease
-        )
+        self._statements.take([pick.delivery_id for pick in picks], now, now + self._lease)
 
     def _claims(self, picks: Sequence[Pick], lanes: Mapping[str, Lane]) -> list[Claim]:
         event_ids = {pick.event_id for pick in picks if pick.event_id is not None}
@@ -143,19 +142,3 @@ class Queue:
 
     def _deliveries(self, ids: Any) -> Any:
         return Delivery.objects.using(self._using).filter(pk__in=list(ids))
-
-
-@contextmanager
-def writing(using: str) -> Iterator[None]:
-    """Open a transaction that will write.
-
-    SQLite refuses a transaction that reads first and writes later if another one wrote in between, so it takes the
-    write lock at the start.
-    """
-    connection = connections[using]
-    with transaction.atomic(using=using):
-        if connection.vendor == "sqlite":
-            table = connection.ops.quote_name(Delivery._meta.db_table)
-            with connection.cursor() as cursor:
-                cursor.execute(f"UPDATE {table} SET id = id WHERE 0 = 1")
-        yield

@@ -9,13 +9,13 @@ from .. import __version__
 from ..encryption import decrypt
 from ..exceptions import WebhooksError
 from ..handshake import challenge_body, new_challenge
-from ..models import Delivery, DeliveryAttempt
+from ..models import Delivery
 from ..retry import RetrySchedule
 from ..signing import signed_headers
 from ..transport import Exchange, Request
+from .attempt_log import AttemptLog, log_exchange, log_unsent
 from .claim import Claim, Finished
 from .outcome import Result, Verdict, judge, next_step
-from .transcript import clean, transcript
 
 USER_AGENT = ("User-Agent", f"webhooks_app/{__version__}")
 
@@ -46,10 +46,10 @@ def request_for(claim: Claim, *, now: datetime, timeout_seconds: float) -> Reque
 
 
 def finish(exchange: Exchange, schedule: RetrySchedule) -> Finished:
-    """Decide what follows from an exchange, and write its transcript."""
+    """Decide what follows from an exchange, and write its log."""
     sending: Sending = exchange.request.context
     verdict = judge(exchange, sending.challenge)
-    attempt = transcript(
+    attempt = log_exchange(
         delivery_id=sending.claim.delivery_id,
         number=sending.claim.number,
         verdict=verdict,
@@ -77,20 +77,19 @@ def finish_unsent(claim: Claim, error: Exception, now: datetime, schedule: Retry
 
 
 def _finished_unsent(claim: Claim, verdict: Verdict, started_at: datetime, schedule: RetrySchedule) -> Finished:
-    attempt = DeliveryAttempt(
+    attempt = log_unsent(
         delivery_id=claim.delivery_id,
         number=claim.number,
-        result=verdict.result,
-        message=clean(verdict.message, 500),
-        started_at=started_at,
+        verdict=verdict,
         url=claim.lane.url,
+        started_at=started_at,
     )
     ended_at = claim.pick.next_attempt_at if claim.is_lost else started_at
     return _finished(claim, attempt, verdict, ended_at, schedule)
 
 
 def _finished(
-    claim: Claim, attempt: DeliveryAttempt, verdict: Verdict, ended_at: datetime, schedule: RetrySchedule
+    claim: Claim, attempt: AttemptLog, verdict: Verdict, ended_at: datetime, schedule: RetrySchedule
 ) -> Finished:
     step = next_step(
         verdict.result,
