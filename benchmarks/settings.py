@@ -1,0 +1,39 @@
+"""Settings of the benchmarks' project; the world that they run in comes from the environment."""
+
+from __future__ import annotations
+
+import environ
+import pymysql
+
+pymysql.install_as_MySQLdb()
+
+env = environ.Env()
+
+SECRET_KEY = "benchmarks only"
+USE_TZ = True
+DEBUG = False
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+INSTALLED_APPS = ["django.contrib.auth", "django.contrib.contenttypes", "webhooks_app"]
+DATABASES = {"default": {**env.db("BENCHMARK_DATABASE_URL", default="sqlite:///:memory:"), "CONN_MAX_AGE": 60}}
+if DATABASES["default"]["ENGINE"].endswith("sqlite3"):
+    DATABASES["default"]["OPTIONS"] = {
+        "transaction_mode": "IMMEDIATE",
+        "timeout": 30,
+        "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;",
+    }
+
+CELERY_BROKER_URL = env("BENCHMARK_BROKER_URL", default="memory://")
+CELERY_TASK_IGNORE_RESULT = True
+CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
+
+WEBHOOKS_TRANSPORT = env("BENCHMARK_TRANSPORT", default="auto")
+WEBHOOKS_ALLOW_HTTP = True
+WEBHOOKS_ALLOWED_NETWORKS = ["127.0.0.0/8"]
+WEBHOOKS_RETRY_NOTICES = False
+
+LOGGING = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "handlers": {"console": {"class": "logging.StreamHandler"}},
+    "loggers": {"webhooks_app": {"handlers": ["console"], "level": "INFO"}},
+}
