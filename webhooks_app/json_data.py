@@ -5,11 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 Path: TypeAlias = tuple[str | int, ...]
 Scalar: TypeAlias = str | int | float | None
-Container: TypeAlias = Mapping[object, object] | list[object] | tuple[object, ...]
 
 MAX_DEPTH = 32
 MAX_PROBLEMS = 20
@@ -41,7 +40,7 @@ def dotted(path: Iterable[str | int]) -> str:
     return text
 
 
-def _problems(container: Container, path: Path, only_json_types: bool) -> Iterator[tuple[Path, str]]:
+def _problems(container: Any, path: Path, only_json_types: bool) -> Iterator[tuple[Path, str]]:
     if len(path) >= MAX_DEPTH:
         yield path, f"is nested deeper than {MAX_DEPTH} levels"
         return

@@ -9,7 +9,7 @@ import pytest
 from django.contrib.auth import get_user_model
 from django.core.cache import cache
 from django.core.exceptions import ImproperlyConfigured
-from django.db import connection
+from django.db import OperationalError, connection
 from django.test import Client
 from django.urls import path
 
@@ -278,11 +278,11 @@ def test_an_event_whose_transaction_could_not_commit_is_not_remembered(monkeypat
 
     with monkeypatch.context() as failing:
         failing.setattr(connection, "_commit", fail)
-        with pytest.raises(RuntimeError):
+        with pytest.raises(OperationalError):
             post({"fails": False}, address="/writing/")
 
     assert post({"fails": False}, address="/writing/").status_code == 409
 
 
 def fail():
-    raise RuntimeError("the database is gone")
+    raise OperationalError("could not serialize access")
