@@ -6,6 +6,7 @@ import os
 import tempfile
 from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -23,10 +24,18 @@ def sqlite_file() -> Generator[str]:
         yield f"sqlite:///{Path(directory, 'test.sqlite3')}"
 
 
-DATABASES: dict[str, Callable[[], AbstractContextManager[str]]] = {
-    "sqlite": sqlite_file,
-    "postgresql": postgresql.running,
-    "mariadb": mariadb.running,
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Database:
+    """How to find out whether this machine has a database, and how to start a new one, which yields its URL."""
+
+    check: Callable[[], object]
+    running: Callable[[], AbstractContextManager[str]]
+
+
+DATABASES = {
+    "sqlite": Database(check=lambda: None, running=sqlite_file),
+    "postgresql": Database(check=postgresql.programs, running=postgresql.running),
+    "mariadb": Database(check=mariadb.programs, running=mariadb.running),
 }
 
 
@@ -47,7 +56,7 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None
         stack = ExitStack()
         early_config.add_cleanup(stack.close)
         try:
-            os.environ[URL_VARIABLE] = stack.enter_context(DATABASES[name]())
+            os.environ[URL_VARIABLE] = stack.enter_context(DATABASES[name].running())
         except ServerMissingError as error:
             raise pytest.UsageError(f"--database={name}: {error}") from None
     return (yield)

@@ -6,6 +6,7 @@ import getpass
 import subprocess
 from collections.abc import Generator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pymysql
 
@@ -13,18 +14,29 @@ from .process import free_port, program, server_directory
 from .process import running as running_process
 
 
+def programs() -> tuple[Path, Path]:
+    """Return the programs that make a data directory and serve it."""
+    installer = program("mariadb-install-db", package="mariadb-server")
+    return installer, program("mariadbd", "/usr/sbin", package="mariadb-server")
+
+
 @contextmanager
 def running() -> Generator[str]:
     """Yield the URL of a new MariaDB server, as an account that may create databases."""
-    installer = program("mariadb-install-db", package="mariadb-server")
-    server = program("mariadbd", "/usr/sbin", package="mariadb-server")
+    installer, server = programs()
     with server_directory("maria") as directory:
         # Not a change of account: it is how both programs are told that running as root is meant.
         common = ["--no-defaults", f"--datadir={directory / 'data'}", f"--user={getpass.getuser()}"]
         install = [installer, *common, "--auth-root-authentication-method=normal", "--skip-test-db"]
         subprocess.run(install, check=True, capture_output=True, cwd=directory)
         port = free_port()
-        command = [server, *common, *_options(port), f"--socket={directory / 's.sock'}", f"--pid-file={directory / 'pid'}"]
+        command = [
+            server,
+            *common,
+            *_options(port),
+            f"--socket={directory / 's.sock'}",
+            f"--pid-file={directory / 'pid'}",
+        ]
         with running_process(command, directory=directory, ready=lambda: _answers(port)):
             yield f"mysql://root@127.0.0.1:{port}/webhooks"
 

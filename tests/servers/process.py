@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 START_TIMEOUT_SECONDS = 60
 STOP_TIMEOUT_SECONDS = 15
@@ -59,6 +59,11 @@ def unprivileged_user() -> str | None:
     return "nobody" if os.geteuid() == 0 else None
 
 
+def account(user: str | None) -> dict[str, Any]:
+    """Return the arguments with which a subprocess runs as another account, groups included."""
+    return {} if user is None else {"user": user, "group": pwd.getpwnam(user).pw_gid, "extra_groups": []}
+
+
 @contextmanager
 def running(
     command: Sequence[str | Path],
@@ -99,9 +104,7 @@ def _started(
         [*prefix, *command],
         cwd=directory,
         env={**os.environ, **(env or {})},
-        user=user,
-        group=pwd.getpwnam(user).pw_gid if user else None,
-        extra_groups=[] if user else None,
+        **account(user),
         stdin=subprocess.DEVNULL,
         stdout=output,
         stderr=subprocess.STDOUT,

@@ -1,0 +1,105 @@
+"""Run the tests on every database that this machine has, side by side, and add up the results.
+
+``python -m tests`` takes pytest's arguments; the last line it prints is the sum. With ``CI`` in the environment a
+skipped test or a missing server is a failure.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from xml.etree.ElementTree import Element, parse
+
+from .databases import DATABASES
+from .servers.process import ServerMissingError
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Result:
+    """What one run of pytest came to. ``failed`` and ``skipped`` hold a line for each test, with the reason."""
+
+    database: str
+    passed: int
+    failed: tuple[str, ...]
+    skipped: tuple[str, ...]
+    seconds: float
+
+    def __str__(self) -> str:
+        return f"{self.passed} passed, {len(self.failed)} failed, {len(self.skipped)} skipped"
+
+
+def main(arguments: Sequence[str]) -> int:
+    available, missing = _look_for_servers()
+    workers = min(len(available), os.cpu_count() or 1)
+    with tempfile.TemporaryDirectory() as reports, ThreadPoolExecutor(workers) as pool:
+        results = list(pool.map(lambda name: _run(name, arguments, Path(reports, f"{name}.xml")), available))
+    total = Result(
+        database="all",
+        passed=sum(result.passed for result in results),
+        failed=tuple(f"[{result.database}] {line}" for result in results for line in result.failed),
+        skipped=tuple(line for result in results for line in result.skipped),
+        seconds=0,
+    )
+    print("", *_summary(results, missing, total), total, sep="\n")
+    may_skip = not os.environ.get("CI")
+    return 0 if not total.failed and (may_skip or not (total.skipped or missing)) else 1
+
+
+def _look_for_servers() -> tuple[list[str], dict[str, str]]:
+    missing = {}
+    for name, database in DATABASES.items():
+        try:
+            database.check()
+        except ServerMissingError as error:
+            missing[name] = str(error)
+    return [name for name in DATABASES if name not in missing], missing
+
+
+def _run(database: str, arguments: Sequence[str], report: Path) -> Result:
+    colour = "yes" if sys.stdout.isatty() else "no"
+    options = [f"--database={database}", f"--junitxml={report}", f"--color={colour}"]
+    command = [sys.executable, "-m", "pytest", *options, *arguments]
+    started = time.monotonic()
+    with subprocess.Popen(
+        [*command, *arguments], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    ) as pytest:
+        assert pytest.stdout
+        for line in pytest.stdout:
+            print(f"{database:>10} │ {line}", end="", flush=True)
+    return _result(database, report, pytest.returncode, time.monotonic() - started)
+
+
+def _result(database: str, report: Path, status: int, seconds: float) -> Result:
+    cases = list(parse(report).iter("testcase")) if report.exists() else []
+    failed = [_name(case) for case in cases if case.find("failure") is not None or case.find("error") is not None]
+    skips = [skip.get("message", "") for case in cases for skip in case.iterfind("skipped[@type='pytest.skip']")]
+    if status and not failed:
+        failed = [f"pytest ended with status {status}"]
+    passed = max(0, len(cases) - len(failed) - len(skips))
+    return Result(database=database, passed=passed, failed=tuple(failed), skipped=tuple(skips), seconds=seconds)
+
+
+def _name(case: Element) -> str:
+    return f"{case.get('classname')}::{case.get('name')}"
+
+
+def _summary(results: Sequence[Result], missing: dict[str, str], total: Result) -> Iterator[str]:
+    for result in results:
+        yield f"{result.database:>10} │ {result}, {result.seconds:.0f} s"
+    for database, reason in missing.items():
+        yield f"{database:>10} │ not run: {reason}"
+    yield from (f"   failed │ {line}" for line in total.failed)
+    yield from (f"  skipped │ {count} × {reason}" for reason, count in Counter(total.skipped).items())
+    if os.environ.get("CI") and (missing or total.skipped):
+        yield "In CI nothing may be skipped."
+
+
+sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,87 @@
+"""What somebody gets who installs the distribution."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from email.message import Message
+from email.parser import Parser
+from pathlib import Path
+from zipfile import ZipFile
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PACKAGE = ROOT / "webhooks_app"
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> ZipFile:
+    """The wheel, built by way of the sdist, as a release is."""
+    directory = tmp_path_factory.mktemp("dist")
+    command = [sys.executable, "-m", "build", "--no-isolation", "--outdir", directory, ROOT]
+    subprocess.run(command, check=True, capture_output=True)
+    return ZipFile(next(directory.glob("*.whl")))
+
+
+@pytest.fixture(scope="module")
+def metadata(wheel: ZipFile) -> Message:
+    name = next(name for name in wheel.namelist() if name.endswith(".dist-info/METADATA"))
+    return Parser().parsestr(wheel.read(name).decode())
+
+
+def test_the_wheel_holds_every_file_of_the_package(wheel: ZipFile) -> None:
+    files = {
+        path.relative_to(ROOT).as_posix()
+        for path in PACKAGE.rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts
+    }
+
+    packed = {name for name in wheel.namelist() if name.startswith("webhooks_app/")}
+
+    assert packed == files
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        pytest.param("webhooks_app/py.typed", id="the mark that it is typed"),
+        pytest.param("webhooks_app/migrations/0*.py", id="migrations"),
+        pytest.param("webhooks_app/templates/webhooks_app/**/*.html", id="templates"),
+        pytest.param("webhooks_app/locale/*/LC_MESSAGES/django.mo", id="compiled translations"),
+        pytest.param("webhooks_app/locale/*/LC_MESSAGES/django.po", id="translations"),
+    ],
+)
+def test_the_wheel_holds(wheel: ZipFile, pattern: str) -> None:
+    expected = {path.relative_to(ROOT).as_posix() for path in ROOT.glob(pattern)}
+
+    assert expected
+    assert expected <= set(wheel.namelist())
+
+
+def test_the_tests_are_not_installed(wheel: ZipFile) -> None:
+    assert {Path(name).parts[0] for name in wheel.namelist()} == {"webhooks_app", _dist_info(wheel)}
+
+
+@pytest.mark.parametrize("extra", ["curl", "beat", "redis", "api-docs", "all"])
+def test_the_extra_is_offered(metadata: Message, extra: str) -> None:
+    assert extra in metadata.get_all("Provides-Extra", [])
+
+
+def test_it_says_what_it_is(metadata: Message) -> None:
+    from webhooks_app import __version__
+
+    assert metadata["Name"] == "django-webhooks-app"
+    assert metadata["Version"] == __version__
+    assert metadata["Requires-Python"] == ">=3.11"
+    assert metadata["License-Expression"] == "MIT"
+
+
+def test_pytest_finds_the_plugin(wheel: ZipFile) -> None:
+    entry_points = wheel.read(f"{_dist_info(wheel)}/entry_points.txt").decode()
+
+    assert "[pytest11]\nwebhooks_app=webhooks_app.pytest_plugin" in entry_points.replace(" ", "")
+
+
+def _dist_info(wheel: ZipFile) -> str:
+    return next(name for name in wheel.namelist() if ".dist-info/" in name).partition("/")[0]
