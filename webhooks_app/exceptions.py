@@ -35,7 +35,7 @@ class UnknownEventTypeError(WebhooksError, LookupError):
 
 
 class InvalidEventTypeError(WebhooksError, ValueError):
-    """An event type cannot be made, or not registered; the message says why."""
+    """An event type cannot be made or cannot be registered; the message says why."""
 
 
 class InvalidEventDataError(WebhooksError, ValueError):
