@@ -8,6 +8,7 @@ from importlib.util import find_spec
 from types import SimpleNamespace
 from typing import Any, ClassVar
 
+from django.core.exceptions import ImproperlyConfigured
 from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.shortcuts import get_object_or_404
@@ -100,7 +101,14 @@ class ApiViewSet(ApiView, GenericViewSet[Any]):
     @property
     def operation(self) -> Operation | None:
         """The operation that is called; None for a method that nothing here answers."""
-        return self.operations[self.action] if self.action else None
+        if self.action in (None, "metadata"):
+            return None
+        try:
+            return self.operations[self.action]
+        except KeyError:
+            # Closed, rather than open to every key, until somebody says which scope it needs.
+            name = type(self).__name__
+            raise ImproperlyConfigured(f"{name}.operations has no {self.action!r}; describe that action.") from None
 
     @property
     def default_response_headers(self) -> dict[str, str]:
@@ -114,7 +122,7 @@ class ApiViewSet(ApiView, GenericViewSet[Any]):
         _check_charset(request)
         super().initial(request, *args, **kwargs)
         _check_query(request)
-        if self.action and request.method in ("POST", "PATCH"):
+        if self.operation and request.method in ("POST", "PATCH"):
             # Read at once, so that a body is judged alike where the operation has no use for it.
             _ = request.data
 

@@ -35,14 +35,14 @@ class OpenApiView(PublicView):
     def get(self, request: Request) -> Response:
         from .document import document  # noqa: PLC0415 (drf-spectacular takes its time, and few processes serve this)
 
-        return Response(document(self.patterns, _prefix(request, "openapi.json")))
+        return Response(document(self.patterns, _mounted_at(request, "/openapi.json")))
 
 
 class SwaggerView(PublicView):
     """Show the OpenAPI document in Swagger UI."""
 
     def get(self, request: Request) -> HttpResponse:
-        address = f"/{_prefix(request, 'docs')}openapi.json"
+        address = f"{_mounted_at(request, '/docs')}/openapi.json"
         return render(request._request, "webhooks_app/swagger_ui.html", {"openapi_url": address})  # noqa: SLF001
 
     def perform_content_negotiation(self, request: Request, force: bool = False) -> Any:
@@ -60,5 +60,5 @@ def documentation(patterns: Patterns) -> list[URLPattern]:
     return found
 
 
-def _prefix(request: Request, own: str) -> str:
-    return request.path.rstrip("/").removesuffix(own).lstrip("/")
+def _mounted_at(request: Request, own: str) -> str:
+    return request.path.rstrip("/").removesuffix(own)

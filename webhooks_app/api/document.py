@@ -7,7 +7,7 @@ from functools import lru_cache
 from threading import Lock
 from typing import Any
 
-from django.urls import URLPattern, URLResolver, include, path
+from django.urls import URLPattern, URLResolver
 from django.utils import translation
 from drf_spectacular.generators import SchemaGenerator
 from drf_spectacular.settings import patched_settings
@@ -64,23 +64,23 @@ _generating = Lock()
 
 
 def document(patterns: Patterns, prefix: str) -> dict[str, Any]:
-    """Return the document of the view sets in ``patterns``, which are mounted at ``prefix`` (such as ``v1/``)."""
+    """Return the document of the view sets in ``patterns``, which are mounted at ``prefix`` (such as ``/v1``)."""
     # One at a time: drf-spectacular's settings are changed for all threads while it works.
     with _generating:
-        return _document(tuple(patterns), prefix, tuple(registry), tuple(settings.RETRY_DELAYS_SECONDS))
+        unmounted = _document(tuple(patterns), tuple(registry), tuple(settings.RETRY_DELAYS_SECONDS))
+    return {**unmounted, "paths": {f"{prefix}{path}": item for path, item in unmounted["paths"].items()}}
 
 
 @lru_cache(maxsize=8)
 def _document(
     patterns: Patterns,
-    prefix: str,
     event_types: tuple[EventType, ...],
-    delays: tuple[float, ...],
+    delays: tuple[float, ...],  # A part of the key: the descriptions tell them.
 ) -> dict[str, Any]:
     generator: Any = SchemaGenerator
     with patched_settings(SETTINGS), translation.override("en"):
-        generated: dict[str, Any] = generator(patterns=[path(prefix, include(patterns))]).get_schema(public=True)
-    generated["paths"] = {address.rstrip("/"): item for address, item in generated["paths"].items()}
+        generated: dict[str, Any] = generator(patterns=list(patterns)).get_schema(public=True)
+    generated["paths"] = {path.rstrip("/"): item for path, item in generated["paths"].items()}
     generated["components"]["schemas"].update(openapi_webhooks.schemas(event_types))
     generated["webhooks"] = openapi_webhooks.webhooks(event_types)
     return generated

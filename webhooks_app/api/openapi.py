@@ -11,7 +11,6 @@ from typing import Any
 from drf_spectacular.extensions import OpenApiAuthenticationExtension, OpenApiSerializerFieldExtension
 from drf_spectacular.openapi import AutoSchema
 from drf_spectacular.plumbing import ResolvedComponent
-from drf_spectacular.utils import OpenApiExample
 
 from . import problems
 
@@ -74,16 +73,16 @@ class OperationSchema(AutoSchema):
         operation = self.view.operation
         return {operation.status: operation.answer(many=operation.many) if operation.answer else None}
 
-    def get_examples(self) -> list[OpenApiExample]:
-        from .examples import EXAMPLES  # noqa: PLC0415 (the examples know the serializers, which stand above)
+    def _get_examples(self, serializer: Any, direction: str, *args: Any, **kwargs: Any) -> dict[str, Any]:
+        from .examples import EXAMPLES  # noqa: PLC0415 (the examples know the serializers, which know this module)
 
         operation = self.view.operation
-        found = []
-        if operation.request in EXAMPLES:
-            found.append(OpenApiExample("request", value=EXAMPLES[operation.request], request_only=True))
-        if operation.answer in EXAMPLES:
-            found.append(OpenApiExample("answer", value=EXAMPLES[operation.answer], response_only=True))
-        return found
+        example = EXAMPLES.get(operation.request if direction == "request" else operation.answer)
+        if example is None:
+            return {}
+        if direction == "response" and operation.many:
+            example = {"next": None, "previous": None, "results": [example]}
+        return {"example": {"value": example}}
 
     def _get_request_body(self, *args: Any, **kwargs: Any) -> Any:
         operation = self.view.operation
@@ -139,6 +138,10 @@ class ApiKeyScheme(OpenApiAuthenticationExtension):
 class TextFieldSchema(OpenApiSerializerFieldExtension):
     target_class = "webhooks_app.api.fields.TextField"
     match_subclasses = True
+
+    def get_name(self) -> str | None:
+        name: str | None = self.target.component
+        return name
 
     def map_serializer_field(self, auto_schema: Any, direction: Any) -> dict[str, Any]:
         schema = auto_schema._map_serializer_field(self.target, direction, bypass_extensions=True)  # noqa: SLF001

@@ -72,6 +72,7 @@ def not_found(request: HttpRequest, *args: Any, **kwargs: Any) -> JsonResponse:
         document(HTTPStatus.NOT_FOUND, str(exceptions.NotFound.default_detail)),
         status=HTTPStatus.NOT_FOUND,
         content_type=MEDIA_TYPE,
+        json_dumps_params={"separators": (",", ":")},
     )
 
 

@@ -6,7 +6,8 @@ from typing import Any
 
 from rest_framework import serializers
 
-from ..event_types import EventType
+from ..event_types import EventType, registry
+from ..exceptions import UnknownEventTypeError
 from ..models import Delivery, DeliveryAttempt, Event, Webhook
 from ..models.webhook import MAX_EVENT_TYPES
 from ..times import format_time
@@ -20,7 +21,7 @@ class SettableFields(serializers.Serializer[Webhook]):
     events = serializers.ListField(
         child=EventTypeField(),
         source="event_types",
-        allow_empty=False,
+        min_length=1,
         max_length=MAX_EVENT_TYPES,
         help_text="The event types to send. Duplicates are folded.",
     )
@@ -74,6 +75,12 @@ class WebhookWithSecretSerializer(WebhookSerializer):
 class TestRequestSerializer(serializers.Serializer[Any]):
     webhook_id = TextField(help_text="The webhook to send to. It need not subscribe to the type.")
     event_type = EventTypeField(help_text="The type whose example is sent.")
+
+    def validate_event_type(self, value: str) -> str:
+        try:
+            return registry.get(value).name
+        except UnknownEventTypeError as error:
+            raise serializers.ValidationError(str(error)) from None
 
 
 class QueuedDeliverySerializer(serializers.Serializer[Delivery]):

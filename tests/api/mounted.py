@@ -1,0 +1,54 @@
+"""A host that mounts the API elsewhere, changes a view set, and adds one of its own."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from django.http import HttpResponse
+from django.urls import include, path
+from rest_framework.decorators import action
+from rest_framework.pagination import PageNumberPagination
+from rest_framework.response import Response
+
+from webhooks_app.api.base import Operation
+from webhooks_app.api.routers import ApiRouter
+from webhooks_app.api.serializers import WebhookSerializer
+from webhooks_app.api.views import WebhookViewSet
+
+
+class SmallPages(PageNumberPagination):
+    page_size = 1
+
+
+class ShopWebhooks(WebhookViewSet):
+    """Pages by number, one more field, and one more operation."""
+
+    class Record(WebhookSerializer):
+        def to_representation(self, instance: Any) -> Any:
+            return {**super().to_representation(instance), "shop": "corner"}
+
+    pagination_class = SmallPages
+    operations: ClassVar = {
+        **WebhookViewSet.operations,
+        "list": Operation(scope="webhooks:read", answer=Record, many=True),
+        "greet": Operation(scope="webhooks:test", answer=WebhookSerializer),
+    }
+
+    @action(detail=True, methods=["post"])
+    def greet(self, request, webhook_id):
+        """Greet a webhook."""
+        return Response({"hello": self.find(webhook_id).id})
+
+
+class HalfDone(WebhookViewSet):
+    @action(detail=True, methods=["post"])
+    def forgotten(self, request, webhook_id):
+        """Do what nobody gave a scope."""
+        return Response()
+
+
+urlpatterns = [
+    path("hooks/api/own", lambda request: HttpResponse("own")),
+    path("hooks/api/", include(ApiRouter(webhooks=ShopWebhooks).urls)),
+    path("half/", include(ApiRouter(webhooks=HalfDone).urls)),
+]

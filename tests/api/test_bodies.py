@@ -1,0 +1,177 @@
+"""Hostile request bodies."""
+
+from __future__ import annotations
+
+import json
+import time
+
+import pytest
+
+from tests.making import EVENT_TYPE, URL, make_webhook
+from webhooks_app.models import Webhook
+
+from .conftest import PROBLEM
+
+pytestmark = pytest.mark.django_db
+
+NEW = {"url": URL, "events": [EVENT_TYPE]}
+
+
+def text(**fields):
+    return json.dumps({**NEW, **fields})
+
+
+def nested(levels):
+    return '{"a":' * levels + "1" + "}" * levels
+
+
+@pytest.fixture(autouse=True)
+def _within_a_second():
+    started = time.perf_counter()
+    yield
+    assert time.perf_counter() - started < 1
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        pytest.param(text(description="a\0b"), "description", id="NUL"),
+        pytest.param(text(extra="a\0b"), "extra", id="NUL in a field that nothing reads"),
+        pytest.param('{"a": {"b": [1, "\\u0000"]}}', "a.b[1]", id="NUL deep inside"),
+        pytest.param('{"a\\u0000b": 1}', "non_field_errors", id="NUL in a name"),
+        pytest.param('{"a": {"\\ud800": 1}}', "a", id="lone surrogate in a name"),
+        pytest.param(text(description="\ud800"), "description", id="lone high surrogate"),
+        pytest.param(text(url="http://\udc00"), "url", id="lone low surrogate"),
+        pytest.param(text(events=["\ud800"]), "events[0]", id="lone surrogate in a list"),
+        pytest.param('{"a": 1e999}', "a", id="infinite number"),
+        pytest.param('{"a": ' + "9" * 310 + "}", "a", id="integer beyond a double"),
+    ],
+)
+def test_a_value_that_cannot_be_kept_is_named(api, body, field):
+    answer = api.call("POST", "/v1/webhooks", body.encode())
+
+    assert (answer.status_code, answer["Content-Type"]) == (400, PROBLEM)
+    assert list(answer.json()["errors"]) == [field]
+
+
+def test_a_pair_of_surrogates_is_a_character(api):
+    assert api.call("POST", "/v1/webhooks", text(description="🔑").encode()).json()["description"] == "🔑"
+
+
+@pytest.mark.parametrize(
+    ("body", "told"),
+    [
+        pytest.param(b"{", "not JSON", id="cut off"),
+        pytest.param(b" ", "not JSON", id="blank"),
+        pytest.param(b"{'url': 1}", "not JSON", id="single quotes"),
+        pytest.param(b'{"a": 1,}', "not JSON", id="comma at the end"),
+        pytest.param(b'{"a": 1} {"a": 1}', "not JSON", id="two objects"),
+        pytest.param(b'{"a": "\n"}', "not JSON", id="raw control character"),
+        pytest.param(b"\xef\xbb\xbf{}", "not JSON", id="byte order mark"),
+        pytest.param(b'{"a": NaN}', "NaN is not a JSON number", id="NaN"),
+        pytest.param(b'{"a": -Infinity}', "-Infinity is not a JSON number", id="Infinity"),
+        pytest.param(b'{"a": ' + b"9" * 5000 + b"}", "more than 320 digits", id="5,000 digits"),
+        pytest.param(b'{"a": -' + b"9" * 60000 + b"}", "more than 320 digits", id="60,000 digits"),
+        pytest.param(b'{"url": "x", "url": "y"}', "a key twice", id="a key twice"),
+        pytest.param(b"[]", "not an object", id="array"),
+        pytest.param(b'"x"', "not an object", id="string"),
+        pytest.param(b"null", "not an object", id="null"),
+        pytest.param(nested(5000).encode(), "nested deeper than 32 levels", id="5,000 objects"),
+        pytest.param(b"[" * 60000 + b"]" * 5000, "", id="60,000 brackets"),
+        pytest.param(nested(33).encode(), "nested deeper than 32 levels", id="33 levels"),
+        pytest.param(b'{"a": "\xff"}', "not in UTF-8, from byte 7 on", id="not UTF-8"),
+        pytest.param(b'{"a": "\xc0\x80"}', "not in UTF-8", id="overlong NUL"),
+        pytest.param(b'{"a": "\xed\xa0\x80"}', "not in UTF-8", id="encoded surrogate"),
+    ],
+)
+def test_what_is_no_json_object_is_refused(api, body, told):
+    answer = api.call("POST", "/v1/webhooks", body)
+
+    assert (answer.status_code, answer["Content-Type"]) == (400, PROBLEM)
+    assert told in answer.text
+
+
+def test_32_levels_are_read(api):
+    inner = json.loads(nested(31))
+
+    assert api.call("POST", "/v1/webhooks", {**NEW, "extra": inner}).status_code == 201
+
+
+@pytest.mark.parametrize(
+    "content_type",
+    [
+        "application/x-www-form-urlencoded",
+        "multipart/form-data; boundary=x",
+        "text/plain",
+        "text/json",
+        "application/xml",
+        "application/vnd.api+json",
+        "application/octet-stream",
+        "json",
+        "",
+        "*/*;" + "x" * 300,
+        "application/json; charset=utf-16",
+        "application/json; charset=latin-1",
+        "application/json; charset=base64",
+        "application/json; charset=no-such",
+    ],
+)
+@pytest.mark.parametrize("path", ["/v1/webhooks", "/v1/webhooks/{webhook}/verify"])
+def test_only_json_in_utf_8_is_taken(api, alice, path, content_type):
+    webhook = make_webhook(alice)
+    body = text().encode("utf-16" if "utf-16" in content_type else "utf-8")
+
+    answer = api.call("POST", path.format(webhook=webhook.id), body, **{"content-type": content_type})
+
+    assert (answer.status_code, answer["Content-Type"]) == (415, PROBLEM)
+    assert Webhook.objects.count() == 1
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-32-le", "utf-32-be"])
+def test_another_encoding_is_seen_where_it_is_not_declared(api, encoding):
+    assert api.call("POST", "/v1/webhooks", text().encode(encoding)).status_code == 415
+
+
+@pytest.mark.parametrize("charset", ["utf-8", "UTF-8", '"utf-8"', "utf8"])
+def test_utf_8_may_be_declared(api, charset):
+    answer = api.call("POST", "/v1/webhooks", NEW, **{"content-type": f"application/json; charset={charset}"})
+
+    assert answer.status_code == 201
+
+
+def padded(size):
+    body = text(extra="").encode()
+    return body.replace(b'"extra": ""', b'"extra": "' + b"x" * (size - len(body)) + b'"')
+
+
+def test_64_kib_are_read(api):
+    assert api.call("POST", "/v1/webhooks", padded(64 * 1024)).status_code == 201
+
+
+@pytest.mark.parametrize("size", [64 * 1024 + 1, 3_000_000])
+def test_more_than_64_kib_are_too_much(api, size):
+    answer = api.call("POST", "/v1/webhooks", padded(size))
+
+    assert (answer.status_code, answer["Content-Type"]) == (413, PROBLEM)
+    assert "65,536 bytes" in answer.json()["detail"]
+
+
+def test_every_operation_limits_its_body(api, alice):
+    path = f"/v1/webhooks/{make_webhook(alice).id}"
+
+    assert api.call("PATCH", path, padded(70_000)).status_code == 413
+    assert api.call("POST", f"{path}/disable", padded(70_000)).status_code == 413
+
+
+def test_an_operation_without_a_body_needs_no_content_type(api, alice):
+    webhook = make_webhook(alice)
+
+    answer = api.call("POST", f"/v1/webhooks/{webhook.id}/disable", **{"content-type": ""})
+
+    assert answer.status_code == 200
+
+
+def test_an_empty_body_lacks_every_field(api):
+    answer = api.call("POST", "/v1/webhooks")
+
+    assert (answer.status_code, set(answer.json()["errors"])) == (400, {"url", "events"})

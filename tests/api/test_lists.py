@@ -1,0 +1,241 @@
+"""Pages, filters, and the number of queries that they cost."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from django.utils import timezone
+
+from tests.making import EVENT_TYPE, emit_one, make_webhook
+from webhooks_app import emit, send_test_event
+from webhooks_app.models import Delivery, DeliveryAttempt, Event
+from webhooks_app.verification import start_verification
+
+pytestmark = pytest.mark.django_db
+
+
+def ids(answer):
+    assert answer.status_code == 200, answer.text
+    return [record["id"] for record in answer.json()["results"]]
+
+
+@pytest.fixture
+def events(alice):
+    """Five events, the newest first."""
+    return [emit_one(alice).id for _ in range(5)][::-1]
+
+
+def walk(api, path, link):
+    pages = []
+    while path:
+        answer = api.call("GET", path)
+        pages.append(ids(answer))
+        path = answer.json()[link]
+    return pages
+
+
+def test_pages_lead_from_the_newest_to_the_oldest(api, events):
+    events = sorted(events, reverse=True)
+
+    assert walk(api, "/v1/events?limit=2", "next") == [events[:2], events[2:4], events[4:]]
+
+
+def test_pages_lead_back(api, events):
+    events = sorted(events, reverse=True)
+    last = api.call("GET", f"/v1/events?limit=2&cursor=after.{events[3]}")
+
+    assert walk(api, last.json()["previous"], "previous") == [events[2:4], events[:2]]
+
+
+def test_a_full_last_page_leads_nowhere(api, events):
+    assert [len(page) for page in walk(api, "/v1/events?limit=5", "next")] == [5]
+
+
+def test_a_row_added_meanwhile_moves_nothing(api, alice, events):
+    first = api.call("GET", "/v1/events?limit=2")
+    emit_one(alice)
+
+    assert ids(api.call("GET", first.json()["next"])) == sorted(events, reverse=True)[2:4]
+
+
+def test_a_row_deleted_meanwhile_moves_nothing(api, events):
+    events = sorted(events, reverse=True)
+    first = api.call("GET", "/v1/events?limit=2")
+    Event.objects.filter(pk=events[1]).delete()
+
+    assert ids(api.call("GET", first.json()["next"])) == events[2:4]
+
+
+def test_links_keep_the_filters(api, alice, events):
+    emit("file.deleted", {"file_id": "file_1", "user_id": "user_1", "filename": "x"}, owner=alice)
+
+    pages = walk(api, f"/v1/events?limit=2&type={EVENT_TYPE}", "next")
+
+    assert [event_id for page in pages for event_id in page] == sorted(events, reverse=True)
+
+
+@pytest.mark.parametrize("limit", ["3", "03", "4"])
+def test_a_page_holds_what_was_asked_for(api, events, limit):
+    assert len(ids(api.call("GET", f"/v1/events?limit={limit}"))) == int(limit)
+
+
+@pytest.mark.parametrize(
+    ("limit", "held"),
+    [(None, 50), ("200", 200), ("201", 200), ("100000000", 200), ("9" * 5000, 200), ("0" * 5000 + "7", 7)],
+    ids=["default", "most", "more", "10^8", "5,000 digits", "5,000 zeros"],
+)
+def test_a_page_holds_50_by_default_and_200_at_most(api, alice, limit, held):
+    now = timezone.now()
+    Event.objects.bulk_create(Event(type="x.y", owner=alice, body="{}", created_at=now) for _ in range(205))
+
+    assert len(ids(api.call("GET", "/v1/events" + (f"?limit={limit}" if limit else "")))) == held
+
+
+BAD_QUERIES = [
+    pytest.param("events", "limit=0", "limit", id="no rows"),
+    pytest.param("events", "limit=-1", "limit", id="negative"),
+    pytest.param("events", "limit=1e3", "limit", id="exponent"),
+    pytest.param("events", "limit=", "limit", id="empty limit"),
+    pytest.param("events", "limit=%D9%A5", "limit", id="arabic digit"),
+    pytest.param("events", "limit=5%0A", "limit", id="newline"),
+    pytest.param("events", "cursor=x", "cursor", id="forged cursor"),
+    pytest.param("events", "cursor=after.", "cursor", id="cursor without position"),
+    pytest.param("events", "cursor=after.wh_" + "0" * 32, "cursor", id="cursor of another kind"),
+    pytest.param("events", "cursor=up.evt_" + "0" * 32, "cursor", id="cursor of no direction"),
+    pytest.param("events", "cursor=evt_" + "0" * 32, "cursor", id="identifier alone"),
+    pytest.param("events", "cursor=after.evt_" + "0" * 32 + "%0A", "cursor", id="cursor and newline"),
+    pytest.param("events", "cursor=cD0yMDI2LTAxLTMx", "cursor", id="base64"),
+    pytest.param("events", "cursor=%00", "cursor", id="NUL in the cursor"),
+    pytest.param("events", "cursor=%FF", "cursor", id="not UTF-8"),
+    pytest.param("events", "name=%00", "name", id="NUL in a parameter that nothing reads"),
+    pytest.param("events", "%00=1", "\\0", id="NUL in a name"),
+    pytest.param("events", "type=%00", "type", id="NUL in a filter"),
+    pytest.param("events", "test=maybe", "test", id="neither true nor false"),
+    pytest.param("events", "created_after=yesterday", "created_after", id="no time"),
+    pytest.param("events", "created_after=2026-01-31T12:00:00", "created_after", id="time without offset"),
+    pytest.param("events", "created_before=0001-01-01T00:00:00%2B14:00", "created_before", id="before year 1"),
+    pytest.param("events", "created_before=9999-12-31T23:59:59-14:00", "created_before", id="after year 9999"),
+    pytest.param("events", "created_before=2026-02-30T00:00:00Z", "created_before", id="no such day"),
+    pytest.param("webhooks", "status=sleeping", "status", id="unknown status"),
+]
+
+
+@pytest.mark.parametrize(("name", "query", "field"), BAD_QUERIES)
+def test_a_query_that_makes_no_sense_is_refused(api, name, query, field):
+    answer = api.call("GET", f"/v1/{name}?{query}")
+
+    assert answer.status_code == 400
+    assert list(answer.json()["errors"]) == [field]
+
+
+def test_a_query_is_checked_on_every_route(api, alice):
+    webhook = make_webhook(alice)
+
+    answers = [
+        api.call("GET", f"/v1/webhooks/{webhook.id}?x=%00"),
+        api.call("POST", f"/v1/webhooks/{webhook.id}/disable?x=%00"),
+        api.call("GET", "/v1/event-types?x=%00"),
+    ]
+
+    assert [answer.status_code for answer in answers] == [400, 400, 400]
+
+
+def test_what_is_no_filter_is_ignored(api, events):
+    assert len(ids(api.call("GET", "/v1/events?format=xml&page=7&state=none"))) == 5
+
+
+def test_webhooks_are_filtered_by_status(api, alice):
+    active, failed = make_webhook(alice), make_webhook(alice, status="failed")
+
+    assert ids(api.call("GET", "/v1/webhooks?status=failed")) == [failed.id]
+    assert ids(api.call("GET", "/v1/webhooks?status=active")) == [active.id]
+
+
+def test_webhooks_are_filtered_by_event_type(api, alice):
+    both = make_webhook(alice, "file.uploaded", "file.deleted")
+    make_webhook(alice, "file.deleted")
+
+    assert ids(api.call("GET", "/v1/webhooks?event_type=file.uploaded")) == [both.id]
+    assert ids(api.call("GET", "/v1/webhooks?event_type=file.upload")) == []
+    assert ids(api.call("GET", "/v1/webhooks?event_type=%25")) == []
+
+
+def test_events_are_filtered_by_type_and_test(api, alice):
+    real = emit_one(alice)
+    test = send_test_event(make_webhook(alice), "file.deleted").event
+
+    assert ids(api.call("GET", f"/v1/events?type={EVENT_TYPE}")) == [real.id]
+    assert ids(api.call("GET", "/v1/events?test=true")) == [test.id]
+    assert ids(api.call("GET", "/v1/events?test=false")) == [real.id]
+
+
+def test_events_are_filtered_by_when_they_occurred(api, alice):
+    noon = datetime(2026, 1, 31, 12, tzinfo=UTC)
+    old, new = [
+        emit(EVENT_TYPE, {"error": "x"}, owner=alice, occurred_at=noon + timedelta(hours=hours)) for hours in (0, 1)
+    ]
+
+    assert ids(api.call("GET", "/v1/events?created_after=2026-01-31T13:00:00Z")) == [new.id]
+    assert ids(api.call("GET", "/v1/events?created_before=2026-01-31T14:00:00%2B01:00")) == [old.id]
+    assert len(ids(api.call("GET", "/v1/events?created_after=2026-01-31T12:00:00Z"))) == 2
+
+
+def test_deliveries_are_filtered(api, alice):
+    webhook = make_webhook(alice)
+    event = emit_one(alice)
+    test = send_test_event(webhook, "file.deleted")
+    verification = start_verification(webhook)
+    Delivery.objects.filter(event=event).update(state="succeeded", created_at=datetime(2026, 1, 1, tzinfo=UTC))
+    real = Delivery.objects.get(event=event)
+
+    def found(query):
+        return ids(api.call("GET", f"/v1/webhooks/{webhook.id}/deliveries?{query}"))
+
+    assert found("state=succeeded") == [real.id]
+    assert found("kind=test") == [test.id]
+    assert found("event_type=file.deleted") == [test.id]
+    assert found("event_type=webhook.verification") == [verification.id]
+    assert found(f"event_id={event.id}") == [real.id]
+    assert found("event_id=nonsense") == []
+    assert found("created_before=2026-01-02T00:00:00Z") == [real.id]
+    assert found("kind=event&state=pending") == []
+
+
+@pytest.mark.parametrize("rows", [1, 7])
+def test_the_queries_of_a_list_do_not_grow_with_it(api, alice, rows, django_assert_num_queries):
+    webhook = make_webhook(alice)
+    for _ in range(rows):
+        make_webhook(alice, "file.deleted")
+        emit_one(alice)
+    api.call("GET", "/v1/webhooks")  # The first use of a key in a minute is recorded.
+
+    for path, queries in {"webhooks": 2, "events": 2, f"webhooks/{webhook.id}/deliveries": 3}.items():
+        with django_assert_num_queries(queries):
+            assert len(ids(api.call("GET", f"/v1/{path}"))) >= rows
+
+
+@pytest.mark.parametrize("attempts", [1, 4])
+def test_the_queries_of_a_delivery_do_not_grow_with_its_attempts(api, alice, attempts, django_assert_num_queries):
+    make_webhook(alice)
+    emit_one(alice)
+    delivery = Delivery.objects.get()
+    DeliveryAttempt.objects.bulk_create(
+        DeliveryAttempt(delivery=delivery, number=number, result="timeout", started_at=timezone.now(), url="x")
+        for number in range(attempts)
+    )
+    api.call("GET", "/v1/webhooks")
+
+    with django_assert_num_queries(3):
+        assert len(api.call("GET", f"/v1/deliveries/{delivery.id}").json()["attempts"]) == attempts
+
+
+def test_a_list_does_not_read_what_it_does_not_show(api, alice, django_assert_num_queries):
+    webhook = make_webhook(alice)
+    emit_one(alice)
+    api.call("GET", "/v1/webhooks")
+
+    for path in ("events", f"webhooks/{webhook.id}/deliveries"):
+        with django_assert_num_queries(2 if path == "events" else 3) as queries:
+            api.call("GET", f"/v1/{path}")
+        assert '"body"' not in queries[-1]["sql"].replace("`", '"')

@@ -1,0 +1,191 @@
+"""Events, deliveries and their attempts, as their owner sees them."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from django.utils import timezone
+
+from tests.making import EVENT_TYPE, emit_one, make_webhook
+from webhooks_app import send_test_event
+from webhooks_app.models import Delivery, DeliveryAttempt, Event
+from webhooks_app.signals import deliveries_created
+from webhooks_app.verification import start_verification
+
+pytestmark = pytest.mark.django_db
+
+BODY = "the receiver's body"
+PEER = "10.9.8.7"
+
+
+@pytest.fixture
+def webhook(alice):
+    return make_webhook(alice)
+
+
+@pytest.fixture
+def delivery(alice, webhook):
+    """A delivery that was answered with a 500, and is being tried again."""
+    emit_one(alice)
+    delivery = Delivery.objects.get()
+    Delivery.objects.update(attempt_count=2, claimed_at=timezone.now())
+    DeliveryAttempt.objects.create(
+        delivery=delivery,
+        number=1,
+        result="http_status",
+        message="Answered with status 500.",
+        started_at=timezone.now(),
+        duration_ms=12,
+        url=webhook.url,
+        timestamp=1769860800,
+        signature="sha256=" + "0" * 64,
+        response_status=500,
+        response_headers=[["Content-Type", "text/plain"]],
+        response_body=BODY,
+        retry_after="120",
+        peer=PEER,
+    )
+    return delivery
+
+
+def test_an_event_is_listed_without_its_data(api, alice):
+    event = emit_one(alice)
+
+    (record,) = api.call("GET", "/v1/events").json()["results"]
+
+    created = json.loads(event.body)["created"]
+    assert record == {"id": event.id, "type": EVENT_TYPE, "created": created, "test": False}
+
+
+def test_an_event_is_read_with_its_data(api, alice):
+    event = emit_one(alice, error="Kein Entwurf")
+
+    record = api.call("GET", f"/v1/events/{event.id}").json()
+
+    assert record["data"] == {"error": "Kein Entwurf"}
+    assert record["created"] == json.loads(event.body)["created"]
+
+
+def test_a_test_event_is_marked(api, webhook):
+    event = send_test_event(webhook, EVENT_TYPE).event
+
+    assert api.call("GET", f"/v1/events/{event.id}").json()["test"] is True
+
+
+def test_the_deliveries_of_a_webhook_are_listed_without_attempts(api, webhook, delivery):
+    (record,) = api.call("GET", f"/v1/webhooks/{webhook.id}/deliveries").json()["results"]
+
+    assert record["id"] == delivery.id
+    assert (record["webhook_id"], record["event_id"]) == (webhook.id, delivery.event_id)
+    assert (record["kind"], record["state"], record["event_type"]) == ("event", "pending", EVENT_TYPE)
+    assert (record["attempt_count"], record["max_attempts"]) == (2, 4)
+    assert "attempts" not in record
+
+
+def test_only_the_webhooks_own_deliveries_are_listed(api, alice, webhook):
+    other = make_webhook(alice, "file.deleted")
+
+    emit_one(alice)
+
+    assert len(api.call("GET", f"/v1/webhooks/{webhook.id}/deliveries").json()["results"]) == 1
+    assert api.call("GET", f"/v1/webhooks/{other.id}/deliveries").json()["results"] == []
+
+
+def test_a_delivery_shows_its_attempts_and_what_the_receiver_answered(api, delivery):
+    (attempt,) = api.call("GET", f"/v1/deliveries/{delivery.id}").json()["attempts"]
+
+    assert (attempt["number"], attempt["result"], attempt["duration_ms"]) == (1, "http_status", 12)
+    assert (attempt["response_status"], attempt["response_body"]) == (500, BODY)
+    assert attempt["response_headers"] == [["Content-Type", "text/plain"]]
+    assert attempt["retry_after"] == "120"
+
+
+def test_attempts_are_in_the_order_of_their_numbers(api, delivery):
+    for number in (3, 2):
+        DeliveryAttempt.objects.create(
+            delivery=delivery, number=number, result="timeout", started_at=timezone.now(), url="https://example.com/"
+        )
+
+    attempts = api.call("GET", f"/v1/deliveries/{delivery.id}").json()["attempts"]
+
+    assert [attempt["number"] for attempt in attempts] == [1, 2, 3]
+    assert attempts[2]["response_status"] is None
+
+
+def test_the_receivers_answer_is_shown_nowhere_else(api, webhook, delivery):
+    paths = ["/v1/webhooks", f"/v1/webhooks/{webhook.id}", f"/v1/webhooks/{webhook.id}/deliveries", "/v1/events"]
+
+    texts = [api.call("GET", path).text for path in paths]
+    texts.append(api.call("POST", f"/v1/deliveries/{delivery.id}/redeliver").text)
+
+    assert not any(BODY in text for text in texts)
+
+
+def test_the_connected_address_is_not_shown(api, delivery):
+    assert PEER not in api.call("GET", f"/v1/deliveries/{delivery.id}").text
+
+
+def test_while_an_attempt_is_made_no_next_one_is_foretold(api, delivery):
+    assert api.call("GET", f"/v1/deliveries/{delivery.id}").json()["next_attempt_at"] is None
+
+
+def test_a_waiting_delivery_foretells_its_next_attempt(api, alice, webhook):
+    emit_one(alice)
+
+    assert api.call("GET", f"/v1/deliveries/{Delivery.objects.get().id}").json()["next_attempt_at"].endswith("Z")
+
+
+def test_a_verification_has_no_event(api, webhook):
+    delivery = start_verification(webhook)
+
+    record = api.call("GET", f"/v1/deliveries/{delivery.id}").json()
+
+    assert (record["kind"], record["event_id"], record["event_type"]) == ("verification", None, "webhook.verification")
+
+
+def test_redelivery_sends_the_same_event_anew(api, alice, delivery):
+    answer = api.call("POST", f"/v1/deliveries/{delivery.id}/redeliver")
+
+    again = Delivery.objects.get(redelivery_of=delivery)
+    assert answer.status_code == 202
+    assert answer.json() == {"delivery_id": again.id, "event_id": delivery.event_id}
+    assert (again.state, again.attempt_count, again.requested_by) == ("pending", 0, alice)
+    assert api.call("GET", f"/v1/deliveries/{again.id}").json()["redelivery_of"] == delivery.id
+
+
+def test_redelivery_wakes_the_workers(api, delivery, django_capture_on_commit_callbacks):
+    woken = []
+    deliveries_created.connect(lambda **_: woken.append(1), weak=False, dispatch_uid="test")
+
+    with django_capture_on_commit_callbacks(execute=True):
+        api.call("POST", f"/v1/deliveries/{delivery.id}/redeliver")
+
+    deliveries_created.disconnect(dispatch_uid="test")
+    assert woken == [1]
+
+
+@pytest.mark.parametrize("status", ["disabled", "failed"])
+def test_nothing_is_redelivered_to_a_webhook_that_receives_nothing(api, webhook, delivery, status):
+    type(webhook).objects.update(status=status)
+
+    answer = api.call("POST", f"/v1/deliveries/{delivery.id}/redeliver")
+
+    assert answer.status_code == 409
+    assert Delivery.objects.count() == 1
+
+
+def test_a_verification_is_not_redelivered(api, webhook):
+    delivery = start_verification(webhook)
+
+    answer = api.call("POST", f"/v1/deliveries/{delivery.id}/redeliver")
+
+    assert (answer.status_code, Delivery.objects.count()) == (409, 1)
+
+
+def test_the_log_survives_the_subscription(api, alice, webhook):
+    emit_one(alice)
+    api.call("PATCH", f"/v1/webhooks/{webhook.id}", {"events": ["file.deleted"]})
+
+    assert len(api.call("GET", f"/v1/webhooks/{webhook.id}/deliveries").json()["results"]) == 1
+    assert Event.objects.count() == 1

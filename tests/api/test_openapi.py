@@ -1,0 +1,210 @@
+"""The OpenAPI document, and the page that shows it."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from django.contrib.staticfiles import finders
+from django.test import Client
+from jsonschema import Draft202012Validator
+from openapi_spec_validator import OpenAPIV31SpecValidator
+from pydantic import BaseModel
+
+from webhooks_app.api.routers import ApiRouter
+from webhooks_app.event_types import INTERNAL_EVENT_TYPES, EventType, registry
+
+DELIVERED = [*registry.names(), *(event_type.name for event_type in INTERNAL_EVENT_TYPES)]
+
+
+class Item(BaseModel):
+    name: str
+
+
+class Order(BaseModel):
+    items: list[Item]
+
+
+ORDERED = EventType(name="shop.ordered", description="Ordered", data_model=Order, example={"items": [{"name": "x"}]})
+
+
+def load():
+    answer = Client().get("/v1/openapi.json")
+    assert answer.status_code == 200
+    return answer.json()
+
+
+@pytest.fixture
+def document():
+    return load()
+
+
+def operations(document):
+    for path, item in document["paths"].items():
+        for method, operation in item.items():
+            yield method, path, operation
+
+
+def validator(document, schema):
+    """Validate against a schema that refers to the document's components."""
+    return Draft202012Validator({**schema, "components": document["components"]})
+
+
+def test_it_is_valid_openapi_3_1(document):
+    OpenAPIV31SpecValidator(document).validate()
+
+    assert document["openapi"].startswith("3.1.")
+
+
+def test_it_stays_valid_with_a_hosts_own_types():
+    with registry.temporarily(ORDERED):
+        document = load()
+
+    OpenAPIV31SpecValidator(document).validate()
+    assert "shop.ordered" in document["webhooks"]
+    assert "shop.ordered" not in load()["webhooks"]
+
+
+def test_every_route_is_documented(document):
+    documented = {(method, path.partition("{")[0]) for method, path, _ in operations(document)}
+    routed = {
+        (method, f"/v1/{str(pattern.pattern).removeprefix('^').removesuffix('/?$').partition('(')[0]}")
+        for pattern in ApiRouter().urls
+        for method in getattr(pattern.callback, "actions", ())
+        if method != "head"
+    }
+
+    assert documented == routed
+
+
+def test_nothing_is_left_to_guess(document, capfd):
+    from webhooks_app.api import document as module
+
+    module._document.cache_clear()
+    load()
+
+    assert capfd.readouterr() == ("", "")
+
+
+def test_every_operation_has_a_name_and_a_sentence_of_its_own(document):
+    found = list(operations(document))
+
+    assert len({operation["operationId"] for *_, operation in found}) == len(found)
+    assert len({operation["summary"] for *_, operation in found}) == len(found)
+
+
+def test_every_operation_asks_for_a_bearer_key_and_tells_its_problems(document):
+    assert document["components"]["securitySchemes"]["apiKey"]["scheme"] == "bearer"
+    for *_, operation in operations(document):
+        assert operation["security"] == [{"apiKey": []}]
+        assert {"400", "401", "406", "429"} <= set(operation["responses"])
+        for status, response in operation["responses"].items():
+            if status >= "400":
+                assert list(response["content"]) == ["application/problem+json"]
+
+
+def test_the_examples_fit_their_schemas(document):
+    checked = 0
+    for *_, operation in operations(document):
+        for part in (operation.get("requestBody"), *operation["responses"].values()):
+            for content in (part or {}).get("content", {}).values():
+                for example in content.get("examples", {}).values():
+                    validator(document, content["schema"]).validate(example["value"])
+                    checked += 1
+
+    assert checked >= 16
+
+
+@pytest.mark.parametrize("name", DELIVERED)
+def test_every_delivery_is_described(document, name):
+    operation = document["webhooks"][name]["post"]
+    content = operation["requestBody"]["content"]["application/json"]
+
+    example = content["examples"]["body"]["value"]
+    headers = [parameter["name"] for parameter in operation["parameters"]]
+
+    assert example["type"] == name
+    validator(document, content["schema"]).validate(example)
+    assert headers == ["X-Webhook-Signature", "X-Webhook-Timestamp", "X-Webhook-Event"]
+    assert set(operation["responses"]) == {"200", "default"}
+
+
+def test_a_delivery_of_another_type_does_not_fit(document):
+    content = document["webhooks"]["file.deleted"]["post"]["requestBody"]["content"]["application/json"]
+    example = content["examples"]["body"]["value"]
+
+    for forged in ({**example, "type": "file.uploaded"}, {**example, "data": {}}, {**example, "id": "wh_1"}):
+        assert not validator(document, content["schema"]).is_valid(forged)
+
+
+def test_the_verification_is_described_to_the_letter(document):
+    operation = document["webhooks"]["webhook.verification"]["post"]
+
+    assert set(operation["requestBody"]["content"]["application/json"]["examples"]["body"]["value"]) == {"type", "data"}
+    answer = operation["responses"]["200"]["content"]["application/json"]
+    assert answer["schema"]["required"] == ["challenge"]
+
+
+def test_models_nested_in_the_data_are_found():
+    with registry.temporarily(ORDERED):
+        document = load()
+
+    content = document["webhooks"]["shop.ordered"]["post"]["requestBody"]["content"]["application/json"]
+    example = content["examples"]["body"]["value"]
+    validator(document, content["schema"]).validate(example)
+    assert not validator(document, content["schema"]).is_valid({**example, "data": {"items": [{}]}})
+
+
+def test_the_retries_are_told_as_they_are_set(settings):
+    settings.WEBHOOKS_RETRY_DELAYS_SECONDS = (2, 7.5)
+
+    responses = load()["webhooks"]["file.deleted"]["post"]["responses"]
+
+    assert "after 2, 7.5 seconds" in responses["default"]["description"]
+
+
+def test_it_is_the_same_in_every_language(document):
+    german = Client(headers={"accept-language": "de"}).get("/v1/openapi.json").json()
+
+    assert german == document
+
+
+def test_it_is_served_under_the_prefix_that_the_host_chose(settings):
+    settings.ROOT_URLCONF = "tests.api.mounted"
+
+    document = Client().get("/hooks/api/openapi.json/").json()
+
+    assert "/hooks/api/webhooks/test" in document["paths"]
+    assert all(path.startswith("/hooks/api/") for path in document["paths"])
+
+
+def test_the_page_loads_nothing_from_elsewhere(document):
+    page = Client().get("/v1/docs", headers={"accept": "text/html"})
+
+    assert page.status_code == 200
+    assert page["Content-Type"].startswith("text/html")
+    assert 'data-openapi-url="/v1/openapi.json"' in page.text
+    assert "//" not in page.text.replace("/static/", "")
+    assert "<script>" not in page.text
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "webhooks_app/swagger_ui.js",
+        "drf_spectacular_sidecar/swagger-ui-dist/swagger-ui-bundle.js",
+        "drf_spectacular_sidecar/swagger-ui-dist/swagger-ui.css",
+        "drf_spectacular_sidecar/swagger-ui-dist/favicon-32x32.png",
+    ],
+)
+def test_the_files_of_the_page_are_there(name):
+    page = Client().get("/v1/docs/").text
+
+    assert f"/static/{name}" in page
+    assert finders.find(name)
+
+
+def test_no_secret_but_the_made_up_ones_is_in_the_document(document):
+    text = json.dumps(document)
+
+    assert text.count("whsec_") == text.count("whsec_VYJ6q0o9zD3vA4m4kQ1yPDkWwT0v1sO8n5oJfX2bE0c")

@@ -1,0 +1,185 @@
+"""Errors, whatever their cause, as problem documents."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+from django.core.exceptions import PermissionDenied, RequestDataTooBig, SuspiciousOperation, ValidationError
+from django.http import Http404
+from django.test import Client
+
+from tests.making import make_webhook
+from webhooks_app.api.views import WebhookViewSet
+
+from .conftest import PROBLEM
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.mark.parametrize("method", ["GET", "POST", "PATCH", "DELETE", "PUT", "OPTIONS"])
+@pytest.mark.parametrize("path", ["/v1/", "/v1/nothing", "/v1/webhooks/x/y/z", "/v1/webhooks/x/y", "/v1//webhooks"])
+def test_an_unknown_address_is_not_found(api, method, path):
+    answer = api.call(method, path)
+
+    assert (answer.status_code, answer["Content-Type"]) == (404, PROBLEM)
+    assert answer.json() == {"type": "about:blank", "title": "Not Found", "status": 404, "detail": "Not found."}
+
+
+def test_an_unknown_address_needs_neither_key_nor_csrf_token():
+    client = Client(enforce_csrf_checks=True)
+
+    assert client.post("/v1/nothing").status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "allowed"),
+    [
+        ("PUT", "/v1/webhooks", "GET, POST, HEAD"),
+        ("DELETE", "/v1/webhooks", "GET, POST, HEAD"),
+        ("OPTIONS", "/v1/webhooks", "GET, POST, HEAD"),
+        ("TRACE", "/v1/webhooks", "GET, POST, HEAD"),
+        ("CONJURE", "/v1/webhooks", "GET, POST, HEAD"),
+        ("PUT", "/v1/webhooks/wh_1", "GET, PATCH, DELETE, HEAD"),
+        ("POST", "/v1/webhooks/wh_1", "GET, PATCH, DELETE, HEAD"),
+        ("GET", "/v1/webhooks/wh_1/verify", "POST"),
+        ("POST", "/v1/webhooks/wh_1/deliveries", "GET, HEAD"),
+        ("POST", "/v1/events", "GET, HEAD"),
+        ("DELETE", "/v1/events/evt_1", "GET, HEAD"),
+        ("GET", "/v1/deliveries/dlv_1/redeliver", "POST"),
+        ("POST", "/v1/event-types", "GET, HEAD"),
+        ("POST", "/v1/openapi.json", "GET, HEAD"),
+        ("POST", "/v1/docs", "GET, HEAD"),
+    ],
+)
+def test_a_wrong_method_is_answered_with_the_right_ones(api, method, path, allowed):
+    answer = api.call(method, path)
+
+    assert (answer.status_code, answer["Content-Type"]) == (405, PROBLEM)
+    assert answer["Allow"] == allowed
+
+
+@pytest.mark.parametrize("accept", ["text/html", "application/xml", "nonsense", "x/" + "y" * 9000])
+def test_a_caller_that_takes_no_json_is_told_so(api, accept):
+    answer = api.call("GET", "/v1/webhooks", accept=accept)
+
+    assert (answer.status_code, answer["Content-Type"]) == (406, PROBLEM)
+
+
+@pytest.mark.parametrize(
+    "accept", ["", "*/*", "application/*", "text/html, application/json;q=0.5", "application/json; indent=4"]
+)
+def test_a_caller_that_takes_json_gets_it(api, accept):
+    answer = api.call("GET", "/v1/webhooks", accept=accept)
+
+    assert (answer.status_code, answer["Content-Type"].partition(";")[0]) == (200, "application/json")
+
+
+def test_a_validation_problem_has_messages_by_field(api):
+    answer = api.call("POST", "/v1/webhooks", {"url": 5})
+
+    assert answer.json() == {
+        "type": "about:blank",
+        "title": "Bad Request",
+        "status": 400,
+        "detail": "Not valid: url, events.",
+        "errors": {"url": ["Not a valid string."], "events": ["This field is required."]},
+    }
+
+
+class Broken:
+    """Makes one operation raise."""
+
+    def __init__(self, monkeypatch):
+        self.monkeypatch = monkeypatch
+
+    def __call__(self, error):
+        def list_(self, request):
+            raise error
+
+        self.monkeypatch.setattr(WebhookViewSet, "list", list_)
+
+
+@pytest.fixture
+def broken(monkeypatch):
+    return Broken(monkeypatch)
+
+
+def test_an_unforeseen_error_tells_nothing(api, broken):
+    broken(RuntimeError("the password is swordfish"))
+
+    answer = api.call("GET", "/v1/webhooks")
+
+    assert (answer.status_code, answer["Content-Type"]) == (500, PROBLEM)
+    assert answer.json() == {"type": "about:blank", "title": "Internal Server Error", "status": 500}
+
+
+@pytest.mark.parametrize("debug", [True, False])
+def test_an_unforeseen_error_is_a_problem_even_in_development(api, broken, settings, debug):
+    settings.DEBUG = debug
+    broken(RuntimeError("swordfish"))
+
+    answer = api.call("GET", "/v1/webhooks")
+
+    assert (answer.status_code, "swordfish" in answer.text) == (500, False)
+
+
+def test_an_unforeseen_error_is_logged_once_with_its_traceback(api, broken, caplog):
+    broken(RuntimeError("swordfish"))
+
+    with caplog.at_level(logging.ERROR):
+        api.call("GET", "/v1/webhooks")
+
+    (record,) = caplog.records
+    assert (record.name, record.levelname) == ("django.request", "ERROR")
+    assert record.exc_info[1].args == ("swordfish",)
+
+
+def test_a_hosts_test_client_sees_the_exception_itself(api, broken):
+    broken(RuntimeError("swordfish"))
+    api.raise_request_exception = True
+
+    with pytest.raises(RuntimeError, match="swordfish"):
+        api.call("GET", "/v1/webhooks")
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [
+        pytest.param(Http404("No such row in table x"), 404, id="404"),
+        pytest.param(PermissionDenied("Table x"), 403, id="403"),
+        pytest.param(SuspiciousOperation("Table x"), 400, id="suspicious"),
+        pytest.param(RequestDataTooBig("Table x"), 413, id="too big"),
+    ],
+)
+def test_djangos_own_exceptions_are_problems_without_their_text(api, broken, error, status):
+    broken(error)
+
+    answer = api.call("GET", "/v1/webhooks")
+
+    assert (answer.status_code, answer["Content-Type"]) == (status, PROBLEM)
+    assert "able x" not in answer.text
+
+
+def test_a_models_errors_are_told_by_the_names_of_the_api(api, broken):
+    broken(ValidationError({"event_types": ["too few"], "__all__": ["too many"]}))
+
+    answer = api.call("GET", "/v1/webhooks")
+
+    assert answer.status_code == 400
+    assert answer.json()["errors"] == {"events": ["too few"], "non_field_errors": ["too many"]}
+
+
+def test_too_many_query_parameters_are_refused(api):
+    answer = api.call("GET", "/v1/webhooks?" + "&".join(f"a{number}=1" for number in range(1001)))
+
+    assert (answer.status_code, answer["Content-Type"]) == (400, PROBLEM)
+
+
+def test_an_error_undoes_the_requests_transaction(api, alice, broken, settings):
+    webhook = make_webhook(alice)
+
+    answer = api.call("PATCH", f"/v1/webhooks/{webhook.id}", {"description": "new", "events": ["no.such"]})
+
+    webhook.refresh_from_db()
+    assert (answer.status_code, webhook.description) == (400, "")

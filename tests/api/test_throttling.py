@@ -1,0 +1,172 @@
+"""How often the API may be called."""
+
+from __future__ import annotations
+
+import pytest
+from rest_framework.throttling import SimpleRateThrottle
+
+from tests.making import EVENT_TYPE, URL, make_webhook
+
+from .conftest import PROBLEM, client_of
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """A time that passes when it is told to: ``clock.now``."""
+
+    class Clock:
+        now = 1_000_000.0
+
+    monkeypatch.setattr(SimpleRateThrottle, "timer", lambda self: Clock.now)
+    return Clock
+
+
+def send_test(api, webhook):
+    return api.call("POST", "/v1/webhooks/test", {"webhook_id": webhook.id, "event_type": EVENT_TYPE})
+
+
+def verify(api, webhook):
+    return api.call("POST", f"/v1/webhooks/{webhook.id}/verify")
+
+
+def test_a_key_has_its_number_of_requests(api, settings, clock):
+    settings.WEBHOOKS_API_RATE = "2/min"
+
+    answers = [api.call("GET", "/v1/webhooks") for _ in range(3)]
+
+    assert [answer.status_code for answer in answers] == [200, 200, 429]
+    assert answers[2]["Content-Type"] == PROBLEM
+    assert answers[2]["Retry-After"] == "60"
+
+
+def test_after_the_time_told_the_next_request_is_let_through(api, settings, clock):
+    settings.WEBHOOKS_API_RATE = "2/min"
+    api.call("GET", "/v1/webhooks")
+    clock.now += 20.5
+    api.call("GET", "/v1/webhooks")
+
+    refused = api.call("GET", "/v1/webhooks")
+    clock.now += int(refused["Retry-After"])
+
+    assert (refused.status_code, refused["Retry-After"]) == (429, "40")
+    assert api.call("GET", "/v1/webhooks").status_code == 200
+
+
+def test_a_rate_that_was_lowered_holds_at_once_and_says_when(api, settings, clock):
+    for _ in range(5):
+        api.call("GET", "/v1/webhooks")
+    settings.WEBHOOKS_API_RATE = "2/min"
+
+    answer = api.call("GET", "/v1/webhooks")
+
+    assert (answer.status_code, answer["Retry-After"]) == (429, "60")
+
+
+def test_a_rate_of_zero_lets_nothing_through(api, settings, clock):
+    settings.WEBHOOKS_API_RATE = "0/min"
+
+    answer = api.call("GET", "/v1/webhooks")
+
+    assert (answer.status_code, answer["Retry-After"]) == (429, "60")
+
+
+def test_no_rate_is_no_limit(api, settings):
+    settings.WEBHOOKS_API_RATE = ""
+
+    assert [api.call("GET", "/v1/webhooks").status_code for _ in range(130)] == [200] * 130
+
+
+def test_each_key_is_counted_by_itself(alice, settings):
+    settings.WEBHOOKS_API_RATE = "1/min"
+
+    assert [client_of(alice).call("GET", "/v1/webhooks").status_code for _ in range(3)] == [200] * 3
+
+
+def test_the_default_is_120_a_minute(api, clock):
+    statuses = [api.call("GET", "/v1/event-types/file.deleted").status_code for _ in range(121)]
+
+    assert statuses == [200] * 120 + [429]
+
+
+@pytest.mark.parametrize(("send", "setting"), [(send_test, "TEST"), (verify, "VERIFICATION")], ids=["test", "verify"])
+def test_tests_and_verifications_are_counted_by_webhook(alice, settings, send, setting):
+    setattr(settings, f"WEBHOOKS_{setting}_RATE", "2/min")
+    first, second = make_webhook(alice), make_webhook(alice)
+
+    statuses = [send(client_of(alice), first).status_code for _ in range(3)]
+
+    assert statuses == [202, 202, 429]
+    assert send(client_of(alice), second).status_code == 202
+
+
+@pytest.mark.parametrize(("send", "rate"), [(send_test, 10), (verify, 5)], ids=["test", "verify"])
+def test_the_default_rates_are_those_of_the_decisions(api, alice, clock, send, rate):
+    webhook = make_webhook(alice)
+
+    assert [send(api, webhook).status_code for _ in range(rate + 1)] == [202] * rate + [429]
+
+
+def test_a_new_url_counts_as_a_verification(api, alice, settings):
+    settings.WEBHOOKS_VERIFICATION_RATE = "1/min"
+    webhook = make_webhook(alice)
+    path = f"/v1/webhooks/{webhook.id}"
+
+    statuses = [api.call("PATCH", path, {"url": f"{URL}/{number}"}).status_code for number in range(2)]
+
+    assert statuses == [200, 429]
+    assert api.call("GET", path).json()["url"] == f"{URL}/0"
+    assert api.call("PATCH", path, {"description": "x"}).status_code == 200
+
+
+def test_enabling_counts_as_a_verification(api, alice, settings):
+    settings.WEBHOOKS_VERIFICATION_RATE = "1/min"
+    webhook = make_webhook(alice)
+
+    def disable_and_enable():
+        api.call("POST", f"/v1/webhooks/{webhook.id}/disable")
+        return api.call("POST", f"/v1/webhooks/{webhook.id}/enable").status_code
+
+    assert [disable_and_enable() for _ in range(2)] == [200, 429]
+
+
+def test_an_owner_with_many_keys_has_no_more_tests(alice, settings):
+    settings.WEBHOOKS_API_RATE = "2/min"
+    webhooks = [make_webhook(alice, url=f"http://127.0.0.{number}:9000/") for number in (1, 2, 3)]
+
+    assert [send_test(client_of(alice), webhook).status_code for webhook in webhooks] == [202, 202, 429]
+
+
+def test_an_owner_with_many_keys_has_no_more_registrations(alice, settings):
+    settings.WEBHOOKS_API_RATE = "2/min"
+    new = {"url": URL, "events": [EVENT_TYPE]}
+
+    assert [client_of(alice).call("POST", "/v1/webhooks", new).status_code for _ in range(3)] == [201, 201, 429]
+
+
+def test_a_host_gets_no_more_from_many_owners(alice, bob, settings):
+    settings.WEBHOOKS_API_RATE = "2/min"
+    elsewhere = make_webhook(bob, url="http://127.0.0.9:9000/")
+
+    statuses = [send_test(client_of(owner), make_webhook(owner)).status_code for owner in (alice, alice, bob)]
+
+    assert statuses == [202, 202, 429]
+    assert send_test(client_of(bob), elsewhere).status_code == 202
+
+
+def test_a_webhook_whose_host_is_no_longer_allowed_can_be_disabled_and_verified(api, alice, settings):
+    webhook = make_webhook(alice)
+    settings.WEBHOOKS_ALLOWED_NETWORKS = []
+
+    assert verify(api, webhook).status_code == 202
+
+
+def test_a_refused_request_is_not_counted(api, settings, clock):
+    settings.WEBHOOKS_API_RATE = "1/min"
+    for _ in range(3):
+        api.call("GET", "/v1/webhooks")
+
+    clock.now += 61
+
+    assert api.call("GET", "/v1/webhooks").status_code == 200

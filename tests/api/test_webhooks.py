@@ -1,0 +1,378 @@
+"""Registering webhooks and changing them."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+
+from tests.making import EVENT_TYPE, URL, emit_one, make_webhook
+from webhooks_app.models import Delivery, Webhook
+
+pytestmark = pytest.mark.django_db
+
+NEW = {"url": URL, "events": [EVENT_TYPE]}
+RECORD = [
+    "id",
+    "url",
+    "events",
+    "status",
+    "status_reason",
+    "status_changed_at",
+    "description",
+    "retry_notices",
+    "created",
+]
+SECRET = "a secret of my own choice"
+
+
+def test_creation_answers_with_the_record_and_its_secret(api):
+    answer = api.call("POST", "/v1/webhooks", NEW)
+
+    assert answer.status_code == 201
+    assert list(answer.json()) == [*RECORD, "secret"]
+    assert re.fullmatch("wh_[0-9a-f]{32}", answer.json()["id"])
+    assert re.fullmatch(r"whsec_[\w-]{43}", answer.json()["secret"])
+
+
+def test_creation_says_where_the_record_is(api):
+    answer = api.call("POST", "/v1/webhooks", NEW)
+
+    found = api.call("GET", answer["Location"])
+
+    assert answer["Location"] == f"http://testserver/v1/webhooks/{answer.json()['id']}"
+    assert found.json() == {name: value for name, value in answer.json().items() if name != "secret"}
+
+
+def test_a_webhook_belongs_to_the_owner_of_the_key(api, alice):
+    api.call("POST", "/v1/webhooks", NEW)
+
+    assert Webhook.objects.get().owner == alice
+
+
+def test_creation_starts_a_verification(api):
+    webhook_id = api.call("POST", "/v1/webhooks", NEW).json()["id"]
+
+    assert Webhook.objects.get().status == "pending"
+    assert [(d.webhook_id, d.kind) for d in Delivery.objects.all()] == [(webhook_id, "verification")]
+
+
+def test_all_fields_can_be_given(api):
+    given = {**NEW, "events": ["file.uploaded", "file.deleted"], "description": " für mich ", "retry_notices": False}
+
+    answer = api.call("POST", "/v1/webhooks", {**given, "secret": SECRET})
+
+    assert {name: answer.json()[name] for name in (*given, "secret")} == {**given, "secret": SECRET}
+
+
+def test_a_given_secret_is_kept_to_the_letter(api):
+    secret = "  schlüssel mit rändern  "
+
+    assert api.call("POST", "/v1/webhooks", {**NEW, "secret": secret}).json()["secret"] == secret
+    assert Webhook.objects.get().secret == secret
+
+
+def test_repeated_event_types_are_folded_in_their_order(api):
+    events = ["file.uploaded", "file.deleted", "file.uploaded"]
+
+    assert api.call("POST", "/v1/webhooks", {**NEW, "events": events}).json()["events"] == events[:2]
+
+
+def test_the_same_url_can_be_registered_twice(api):
+    assert [api.call("POST", "/v1/webhooks", NEW).status_code for _ in range(2)] == [201, 201]
+
+
+def test_times_are_written_as_in_the_envelope(api):
+    created = api.call("POST", "/v1/webhooks", NEW).json()["created"]
+
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", created)
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        pytest.param({"events": [EVENT_TYPE]}, "url", id="no url"),
+        pytest.param({**NEW, "url": ""}, "url", id="empty url"),
+        pytest.param({**NEW, "url": None}, "url", id="null url"),
+        pytest.param({**NEW, "url": 5}, "url", id="url is a number"),
+        pytest.param({**NEW, "url": "ftp://example.com/"}, "url", id="scheme"),
+        pytest.param({**NEW, "url": " https://example.com/"}, "url", id="space before the url"),
+        pytest.param({**NEW, "url": "https://10.0.0.1/"}, "url", id="private address"),
+        pytest.param({**NEW, "url": "https://example.com/" + "x" * 2048}, "url", id="long url"),
+        pytest.param({"url": URL}, "events", id="no events"),
+        pytest.param({**NEW, "events": []}, "events", id="empty events"),
+        pytest.param({**NEW, "events": EVENT_TYPE}, "events", id="events is a string"),
+        pytest.param({**NEW, "events": [1]}, "events", id="events holds a number"),
+        pytest.param({**NEW, "events": {EVENT_TYPE: 1}}, "events", id="events is an object"),
+        pytest.param({**NEW, "events": ["webhook.retry"]}, "events", id="internal type"),
+        pytest.param({**NEW, "events": [EVENT_TYPE] * 65}, "events", id="65 events"),
+        pytest.param({**NEW, "secret": "x" * 15}, "secret", id="short secret"),
+        pytest.param({**NEW, "secret": "x" * 257}, "secret", id="long secret"),
+        pytest.param({**NEW, "secret": "x" * 16 + "\n"}, "secret", id="control character in the secret"),
+        pytest.param({**NEW, "secret": None}, "secret", id="null secret"),
+        pytest.param({**NEW, "secret": ["x" * 16]}, "secret", id="secret is a list"),
+        pytest.param({**NEW, "description": "x" * 201}, "description", id="long description"),
+        pytest.param({**NEW, "retry_notices": "yes"}, "retry_notices", id="retry_notices is a string"),
+        pytest.param({**NEW, "retry_notices": 1}, "retry_notices", id="retry_notices is a number"),
+    ],
+)
+def test_an_invalid_field_is_named(api, body, field):
+    answer = api.call("POST", "/v1/webhooks", body)
+
+    assert answer.status_code == 400
+    assert list(answer.json()["errors"]) == [field]
+    assert not Webhook.objects.exists()
+
+
+def test_an_unknown_event_type_is_named_and_the_known_are_listed(api):
+    answer = api.call("POST", "/v1/webhooks", {**NEW, "events": ["file.uploaded", "file.eaten"]})
+
+    assert answer.status_code == 400
+    (message,) = answer.json()["errors"]["events"]
+    assert "'file.eaten'" in message
+    assert "ppt.generation.started" in message
+
+
+def test_what_the_caller_may_not_set_is_ignored(api, bob):
+    forged = {"id": "wh_" + "0" * 32, "owner": bob.pk, "owner_id": bob.pk, "status": "active", "created": "2001-01-01"}
+
+    answer = api.call("POST", "/v1/webhooks", {**NEW, **forged})
+
+    assert answer.status_code == 201
+    webhook = Webhook.objects.get()
+    assert (webhook.owner.username, webhook.status, webhook.created_at.year > 2001) == ("alice", "pending", True)
+    assert webhook.id != forged["id"]
+
+
+def test_an_owner_has_only_so_many_webhooks(api, settings):
+    settings.WEBHOOKS_MAX_WEBHOOKS_PER_OWNER = 1
+    api.call("POST", "/v1/webhooks", NEW)
+
+    answer = api.call("POST", "/v1/webhooks", NEW)
+
+    assert answer.status_code == 400
+    assert "already has 1 webhooks" in answer.json()["detail"]
+    assert list(answer.json()["errors"]) == ["non_field_errors"]
+
+
+def test_the_secret_is_shown_by_no_other_answer(api):
+    created = api.call("POST", "/v1/webhooks", {**NEW, "secret": SECRET}).json()
+    address = f"/v1/webhooks/{created['id']}"
+
+    answers = [
+        api.call("GET", "/v1/webhooks"),
+        api.call("GET", address),
+        api.call("PATCH", address, {"description": "x"}),
+        api.call("POST", f"{address}/verify"),
+        api.call("POST", f"{address}/disable"),
+        api.call("POST", f"{address}/enable"),
+        api.call("GET", f"{address}/deliveries"),
+    ]
+
+    assert all(answer.status_code < 300 and SECRET not in answer.text for answer in answers)
+
+
+def test_a_change_touches_what_it_names_alone(api, alice):
+    webhook = make_webhook(alice, "file.uploaded", description="old")
+
+    answer = api.call("PATCH", f"/v1/webhooks/{webhook.id}", {"description": "new"})
+
+    assert answer.status_code == 200
+    assert list(answer.json()) == RECORD
+    webhook.refresh_from_db()
+    assert (webhook.description, webhook.event_types, webhook.status) == ("new", ["file.uploaded"], "active")
+
+
+def test_events_can_be_changed(api, alice):
+    webhook = make_webhook(alice, "file.uploaded")
+
+    answer = api.call("PATCH", f"/v1/webhooks/{webhook.id}", {"events": ["file.deleted"]})
+
+    assert answer.json()["events"] == ["file.deleted"]
+
+
+def test_a_new_url_is_verified_first(api, alice):
+    webhook = make_webhook(alice)
+
+    answer = api.call("PATCH", f"/v1/webhooks/{webhook.id}", {"url": "http://127.0.0.1:9001/new"})
+
+    assert (answer.json()["url"], answer.json()["status"]) == ("http://127.0.0.1:9001/new", "pending")
+    assert [delivery.kind for delivery in webhook.deliveries.all()] == ["verification"]
+
+
+def test_the_same_url_is_not_verified_again(api, alice):
+    webhook = make_webhook(alice)
+
+    assert api.call("PATCH", f"/v1/webhooks/{webhook.id}", {"url": webhook.url}).json()["status"] == "active"
+
+
+@pytest.mark.parametrize(
+    ("changes", "field"),
+    [
+        ({"url": "https://localhost/"}, "url"),
+        ({"events": []}, "events"),
+        ({"events": ["no.such"]}, "events"),
+        ({"description": 7}, "description"),
+        ({"secret": SECRET}, "secret"),
+    ],
+    ids=str,
+)
+def test_an_invalid_change_is_refused_whole(api, alice, changes, field):
+    webhook = make_webhook(alice, description="old")
+
+    answer = api.call("PATCH", f"/v1/webhooks/{webhook.id}", {"description": "new", **changes})
+
+    assert answer.status_code == 400
+    assert list(answer.json()["errors"]) == [field]
+    webhook.refresh_from_db()
+    assert webhook.description == "old"
+
+
+def test_a_change_cannot_forge_what_is_not_settable(api, alice, bob):
+    webhook = make_webhook(alice, status="pending")
+    forged = {"id": "wh_" + "0" * 32, "owner": bob.pk, "status": "active", "created": "2001-01-01T00:00:00Z"}
+
+    before = api.call("GET", f"/v1/webhooks/{webhook.id}").json()
+    answer = api.call("PATCH", f"/v1/webhooks/{webhook.id}", forged)
+
+    assert answer.status_code == 200
+    assert answer.json() == before
+
+
+def test_deletion_hides_the_webhook_and_cancels_what_waits(api, alice):
+    webhook = make_webhook(alice)
+    emit_one(alice)
+
+    answer = api.call("DELETE", f"/v1/webhooks/{webhook.id}")
+
+    assert (answer.status_code, answer.content) == (204, b"")
+    assert api.call("GET", f"/v1/webhooks/{webhook.id}").status_code == 404
+    assert api.call("GET", "/v1/webhooks").json()["results"] == []
+    assert Delivery.objects.get().state == "cancelled"
+
+
+def test_the_log_of_a_deleted_webhook_can_still_be_read(api, alice):
+    webhook = make_webhook(alice)
+    emit_one(alice)
+    api.call("DELETE", f"/v1/webhooks/{webhook.id}")
+
+    answer = api.call("GET", f"/v1/deliveries/{Delivery.objects.get().id}")
+
+    assert (answer.status_code, answer.json()["state_reason"]) == (200, "webhook_deleted")
+
+
+def test_rotation_shows_the_new_secret_once(api, alice):
+    webhook = make_webhook(alice)
+    old = webhook.secret
+
+    answer = api.call("POST", f"/v1/webhooks/{webhook.id}/rotate-secret")
+
+    assert answer.status_code == 200
+    assert list(answer.json()) == [*RECORD, "secret"]
+    assert Webhook.objects.get().secret == answer.json()["secret"] != old
+
+
+def test_rotation_takes_a_secret_of_the_callers_own(api, alice):
+    webhook = make_webhook(alice)
+
+    answer = api.call("POST", f"/v1/webhooks/{webhook.id}/rotate-secret", {"secret": SECRET})
+
+    assert Webhook.objects.get().secret == answer.json()["secret"] == SECRET
+
+
+@pytest.mark.parametrize("secret", ["", "short", "x" * 16 + "\x7f", None, 5], ids=repr)
+def test_rotation_refuses_an_unusable_secret(api, alice, secret):
+    webhook = make_webhook(alice, secret=SECRET)
+
+    answer = api.call("POST", f"/v1/webhooks/{webhook.id}/rotate-secret", {"secret": secret})
+
+    assert (answer.status_code, list(answer.json()["errors"])) == (400, ["secret"])
+    assert Webhook.objects.get().secret == SECRET
+
+
+def test_a_disabled_webhook_tells_why_and_since_when(api, alice):
+    webhook = make_webhook(alice)
+
+    answer = api.call("POST", f"/v1/webhooks/{webhook.id}/disable")
+
+    assert answer.status_code == 200
+    assert (answer.json()["status"], answer.json()["status_reason"]) == ("disabled", "Disabled by its owner.")
+    assert answer.json()["status_changed_at"] > answer.json()["created"]
+
+
+def test_disabling_twice_changes_nothing(api, alice):
+    webhook = make_webhook(alice)
+
+    answers = [api.call("POST", f"/v1/webhooks/{webhook.id}/disable").json() for _ in range(2)]
+
+    assert answers[0] == answers[1]
+
+
+def test_enabling_verifies_first(api, alice):
+    webhook = make_webhook(alice)
+    webhook.disable("maintenance")
+
+    answer = api.call("POST", f"/v1/webhooks/{webhook.id}/enable")
+
+    assert (answer.status_code, answer.json()["status"], answer.json()["status_reason"]) == (200, "pending", "")
+    assert [delivery.kind for delivery in webhook.deliveries.pending()] == ["verification"]
+
+
+def test_enabling_an_active_webhook_changes_nothing(api, alice):
+    webhook = make_webhook(alice)
+
+    assert api.call("POST", f"/v1/webhooks/{webhook.id}/enable").json()["status"] == "active"
+    assert not webhook.deliveries.exists()
+
+
+def test_a_failed_webhook_is_verified_rather_than_enabled(api, alice):
+    webhook = make_webhook(alice, status="failed")
+
+    answer = api.call("POST", f"/v1/webhooks/{webhook.id}/enable")
+
+    assert answer.status_code == 409
+    assert "failed its verification" in answer.json()["detail"]
+
+
+@pytest.mark.parametrize("status", ["pending", "active", "failed"])
+def test_a_verification_can_be_started_again(api, alice, status):
+    webhook = make_webhook(alice, status=status)
+
+    answer = api.call("POST", f"/v1/webhooks/{webhook.id}/verify")
+
+    assert answer.status_code == 202
+    assert answer.json() == {"delivery_id": webhook.deliveries.pending().get().id}
+    assert api.call("GET", f"/v1/webhooks/{webhook.id}").json()["status"] == "pending"
+
+
+def test_a_disabled_webhook_is_not_verified(api, alice):
+    webhook = make_webhook(alice, status="disabled")
+
+    answer = api.call("POST", f"/v1/webhooks/{webhook.id}/verify")
+
+    assert answer.status_code == 409
+    assert "Enable it first" in answer.json()["detail"]
+
+
+def test_a_slash_at_the_end_makes_no_difference(api):
+    created = api.call("POST", "/v1/webhooks/", NEW)
+
+    with_slash = api.call("GET", f"/v1/webhooks/{created.json()['id']}/")
+
+    assert (created.status_code, with_slash.status_code) == (201, 200)
+    assert created["Location"] == f"http://testserver/v1/webhooks/{created.json()['id']}"
+
+
+def test_answers_are_not_for_caches(api):
+    answer = api.call("GET", "/v1/webhooks")
+
+    assert answer["Cache-Control"] == "no-store, private"
+    assert "Authorization" in answer["Vary"]
+
+
+def test_non_ascii_text_is_sent_as_it_is(api):
+    answer = api.call("POST", "/v1/webhooks", {**NEW, "description": "Schlüssel 🔑"})
+
+    assert "Schlüssel 🔑" in answer.text
+    assert json.loads(answer.content)["description"] == "Schlüssel 🔑"
