@@ -53,11 +53,11 @@ class WebhookReceiverView(View):
     """How long a copy is turned away while the first is handled. The service waits no longer for an answer, so
     that after a crash the last retry, 36 seconds on, still gets through."""
 
-    def handle(self, event: ReceivedEvent) -> object:  # noqa: ARG002
+    def handle(self, event: ReceivedEvent) -> object:
         """Act on a genuine event that is no duplicate."""
         raise ImproperlyConfigured(f"{type(self).__name__} has no handle(); write it, or pass it to as_view().")
 
-    def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:  # noqa: ARG002
+    def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
         self._check_configuration()
         body = self._read_body(request)
         if body is None:
