@@ -2,9 +2,12 @@
 
 import os
 from importlib.util import find_spec
+from pathlib import Path
 
 import environ
 import pymysql
+
+from webhooks_app.beat import BEAT_SCHEDULE
 
 SECRET_KEY = "tests only"
 DEBUG = False
@@ -77,6 +80,17 @@ EMAIL_BACKEND = "django.core.mail.backends.locmem.EmailBackend"
 
 CELERY_BROKER_URL = os.environ.get("CELERY_BROKER_URL", "memory://")
 CELERY_TASK_IGNORE_RESULT = True
+CELERY_BEAT_SCHEDULE = BEAT_SCHEDULE
+if CELERY_BROKER_URL.startswith("filesystem:"):
+    _folders = Path(os.environ["TEST_BROKER_DIRECTORY"])
+    CELERY_BROKER_TRANSPORT_OPTIONS = {
+        "data_folder_in": str(_folders / "queue"),
+        "data_folder_out": str(_folders / "queue"),
+        "control_folder": str(_folders / "control"),
+        "polling_interval": 0.05,
+    }
+    for _folder in ("queue", "control"):
+        (_folders / _folder).mkdir(parents=True, exist_ok=True)
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
 
 WEBHOOKS_ALLOW_HTTP = True

@@ -1,0 +1,134 @@
+"""Celery workers started as a user starts them, on the database of the test and a broker of its own."""
+
+from __future__ import annotations
+
+import http.server
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.db import connection
+
+from webhooks_app.models import Delivery
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def alice(django_user_model):
+    return django_user_model.objects.create_user("alice")
+
+
+@pytest.fixture(params=["embedded", "redis", "rabbitmq"])
+def broker_url(request: pytest.FixtureRequest) -> str:
+    """The URL of each kind of broker in turn."""
+    if request.param == "embedded":
+        return "filesystem://"
+    url: str = request.getfixturevalue(f"{request.param}_url")
+    return url
+
+
+@dataclass
+class SlowReceiver:
+    """Answers 200 after a while, and counts."""
+
+    delay_seconds: float
+    hits: list[float] = field(default_factory=list)
+    url: str = ""
+
+    @contextmanager
+    def running(self) -> Iterator[SlowReceiver]:
+        receiver = self
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                self.rfile.read(int(self.headers["Content-Length"]))
+                receiver.hits.append(time.time())
+                time.sleep(receiver.delay_seconds)
+                self.send_response(200)
+                self.send_header("Content-Length", "0")
+                self.end_headers()
+
+            def log_message(self, *arguments: Any) -> None:
+                """Say nothing."""
+
+        server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        self.url = f"http://127.0.0.1:{server.server_port}/slow"
+        try:
+            yield self
+        finally:
+            server.shutdown()
+            thread.join()
+            server.server_close()
+
+
+def environment(broker_url: str, directory: Path) -> dict[str, str]:
+    """Return the environment of a process that shares the test's database."""
+    database = connection.settings_dict
+    if connection.vendor == "sqlite":
+        database_url = f"sqlite:///{database['NAME']}"
+    else:
+        user = f"{database['USER']}:{database['PASSWORD']}".rstrip(":")
+        database_url = f"{connection.vendor}://{user}@{database['HOST']}:{database['PORT']}/{database['NAME']}"
+    return {
+        **os.environ,
+        "DJANGO_SETTINGS_MODULE": "tests.settings",
+        "TEST_DATABASE_URL": database_url,
+        "CELERY_BROKER_URL": broker_url,
+        "TEST_BROKER_DIRECTORY": str(directory / "broker"),
+    }
+
+
+@pytest.fixture
+def start_worker(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
+    """Start ``celery worker``; all that still run are stopped at the end."""
+    started: list[subprocess.Popen[bytes]] = []
+
+    def start(broker_url: str, *options: str) -> subprocess.Popen[bytes]:
+        log = tmp_path / f"worker-{len(started)}.log"
+        schedule = str(tmp_path / f"beat-{len(started)}")
+        command = [sys.executable, "-m", "celery", "-A", "tests.celery", "worker", "--beat", "--schedule", schedule]
+        with log.open("wb") as output:
+            process = subprocess.Popen(
+                [*command, "--loglevel", "INFO", "--concurrency", "2", "-n", f"w{len(started)}@%h", *options],
+                cwd=ROOT,
+                env=environment(broker_url, tmp_path),
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
+            )
+        started.append(process)
+        wait_until(lambda: " ready." in log.read_text(), lambda: log.read_text()[-3000:])
+        return process
+
+    yield start
+    for process in started:
+        if process.poll() is None:
+            process.send_signal(signal.SIGTERM)
+    for process in started:
+        process.wait(60)
+
+
+def wait_until(
+    is_so: Callable[[], bool], explain: Callable[[], object] = lambda: "", *, timeout_seconds: float = 60
+) -> None:
+    deadline = time.monotonic() + timeout_seconds
+    while not is_so():
+        if time.monotonic() > deadline:
+            pytest.fail(f"Still not so after {timeout_seconds:.0f} s. {explain()}")
+        time.sleep(0.05)
+
+
+def all_final() -> bool:
+    return not Delivery.objects.pending().exists()
