@@ -1,0 +1,92 @@
+"""API keys: made, shown once, revoked."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from webhooks_app.models import ApiKey
+
+from .conftest import Page, said, shows, text
+
+FORM = {"name": "ci", "scopes": ["webhooks:read"]}
+
+
+def key_in(page: str) -> str:
+    found = re.search(r"whk_[0-9a-f]{12}_[\w-]{43}", page)
+    assert found
+    return found[0]
+
+
+def test_a_new_key_is_shown_once_and_valid(superuser: Page, owner: Any) -> None:
+    answer = superuser.post("apikey", "add", **FORM, owner=owner.pk)
+
+    api_key = ApiKey.objects.find(key_in(text(answer)))
+    assert api_key is not None
+    assert (api_key.owner, api_key.name, api_key.scopes) == (owner, "ci", ["webhooks:read"])
+    assert not re.search(r"whk_[0-9a-f]{12}_[\w-]{43}", text(superuser.get("apikey")))
+
+
+def test_staff_make_keys_of_their_own_account(staff: Callable[..., Page], owner: Any) -> None:
+    page = staff("berta", "view_apikey", "add_apikey")
+
+    page.post("apikey", "add", **FORM, owner=owner.pk)
+
+    assert ApiKey.objects.get().owner == page.user
+
+
+@pytest.mark.parametrize("form", [{"scopes": []}, {"scopes": ["webhooks:fly"]}, {"name": "x" * 101}], ids=str)
+def test_an_impossible_key_is_not_made(superuser: Page, owner: Any, form: dict[str, Any]) -> None:
+    superuser.post("apikey", "add", **FORM | form, owner=owner.pk)
+
+    assert not ApiKey.objects.exists()
+
+
+def test_no_page_shows_the_digest(superuser: Page, owner: Any) -> None:
+    api_key, _ = ApiKey.objects.make(owner=owner)
+
+    for page in (superuser.get("apikey"), superuser.get("apikey", "change", api_key.pk)):
+        assert api_key.digest not in text(page)
+        assert api_key.prefix in text(page)
+
+
+def test_scopes_can_be_changed_but_not_the_owner(superuser: Page, owner: Any) -> None:
+    api_key, key = ApiKey.objects.make(owner=owner)
+
+    superuser.post("apikey", "change", api_key.pk, **FORM, owner=superuser.user.pk)
+
+    changed = ApiKey.objects.find(key)
+    assert changed is not None
+    assert (changed.scopes, changed.owner) == (["webhooks:read"], owner)
+
+
+def test_revoking_asks_and_then_refuses_the_key_for_good(superuser: Page, owner: Any) -> None:
+    api_key, key = ApiKey.objects.make(owner=owner)
+
+    assert shows(superuser.act("revoke", api_key), "cannot be undone")
+    assert ApiKey.objects.find(key) is not None
+
+    assert said(superuser.act("revoke", api_key, confirmed=True)) == ["Revoked the key. (1)"]
+    assert ApiKey.objects.find(key) is None
+
+
+def test_revoking_twice_keeps_the_first_time(superuser: Page, owner: Any) -> None:
+    api_key, _ = ApiKey.objects.make(owner=owner)
+    api_key.revoke()
+
+    superuser.act("revoke", api_key, confirmed=True)
+
+    assert ApiKey.objects.get().revoked_at == api_key.revoked_at
+
+
+@pytest.mark.parametrize("term", ["{id}", "whk_{prefix}", "amina"])
+def test_a_key_is_found_by(superuser: Page, owner: Any, term: str) -> None:
+    api_key, _ = ApiKey.objects.make(owner=owner)
+    ApiKey.objects.make(owner=superuser.user)
+
+    found = superuser.get("apikey", q=term.format(id=api_key.pk, prefix=api_key.prefix)).context["cl"].result_list
+
+    assert [row.pk for row in found] == [api_key.pk]

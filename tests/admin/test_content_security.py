@@ -1,0 +1,51 @@
+"""The pages work under a Content-Security-Policy that allows nothing inline."""
+
+from __future__ import annotations
+
+from html.parser import HTMLParser
+
+import pytest
+
+from webhooks_app.models import ApiKey, Delivery
+
+from .conftest import Page, text
+
+DATA_TYPES = {"application/json", "text/html"}
+
+
+class InlineParts(HTMLParser):
+    """Collects scripts, styles and event handlers that stand in the page itself."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        names = dict(attrs)
+        if tag == "style" or (tag == "script" and "src" not in names and names.get("type") not in DATA_TYPES):
+            self.found.append(tag)
+        self.found += [name for name in names if name == "style" or name.startswith("on")]
+
+
+@pytest.mark.parametrize(
+    "page",
+    ["webhook list", "webhook add", "webhook", "confirm", "event", "delivery", "delivery list", "key", "key add"],
+)
+def test_nothing_is_inline(superuser: Page, delivery: Delivery, page: str) -> None:
+    api_key, _ = ApiKey.objects.make(owner=superuser.user)
+    answers = {
+        "webhook list": lambda: superuser.get("webhook"),
+        "webhook add": lambda: superuser.get("webhook", "add"),
+        "webhook": lambda: superuser.get("webhook", "change", delivery.webhook_id),
+        "confirm": lambda: superuser.act("send_test", delivery.webhook),
+        "event": lambda: superuser.get("event", "change", str(delivery.event_id)),
+        "delivery": lambda: superuser.get("delivery", "change", delivery.pk),
+        "delivery list": lambda: superuser.get("delivery"),
+        "key": lambda: superuser.get("apikey", "change", api_key.pk),
+        "key add": lambda: superuser.get("apikey", "add"),
+    }
+
+    parts = InlineParts()
+    parts.feed(text(answers[page]()))
+
+    assert parts.found == []

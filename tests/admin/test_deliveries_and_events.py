@@ -1,0 +1,141 @@
+"""What happened, and what was sent."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.contrib.admin.models import LogEntry
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
+
+from webhooks_app.emission import emit
+from webhooks_app.models import Delivery, DeliveryAttempt, Event, Webhook
+
+from .conftest import DATA, Page, said, shows, text
+
+HOSTILE = "<script>alert(1)</script>\x1b[2J"
+
+
+@pytest.fixture
+def attempt(delivery: Delivery) -> DeliveryAttempt:
+    return DeliveryAttempt.objects.create(
+        delivery=delivery,
+        number=1,
+        result=DeliveryAttempt.Result.HTTP_STATUS,
+        message="Answered with status 500.",
+        started_at=timezone.now(),
+        duration_ms=12,
+        url=delivery.webhook.url,
+        response_status=500,
+        response_headers=[["X-Evil", HOSTILE]],
+        response_body=HOSTILE,
+        retry_after=HOSTILE,
+    )
+
+
+def test_the_body_of_an_event_is_laid_out_and_escaped(superuser: Page, event: Event) -> None:
+    page = text(superuser.get("event", "change", event.pk))
+
+    assert "&quot;id&quot;: &quot;" + event.pk in page
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;.pdf" in page
+    assert "<script>alert" not in page
+
+
+def test_a_delivery_shows_its_attempts(superuser: Page, attempt: DeliveryAttempt) -> None:
+    page = superuser.get("delivery", "change", attempt.delivery.pk)
+
+    for shown in ("Answered with status 500.", "status other than 200", "X-Evil", HOSTILE):
+        assert shows(page, shown)
+    assert "<script>alert" not in text(page)
+
+
+def test_a_redelivery_is_the_same_event_again_and_says_who_asked(superuser: Page, delivery: Delivery) -> None:
+    Delivery.objects.update(state=Delivery.State.GIVEN_UP, next_attempt_at=None)
+
+    answer = superuser.act("redeliver", delivery)
+
+    again = Delivery.objects.get(redelivery_of=delivery)
+    assert (again.event, again.requested_by, again.state) == (delivery.event, superuser.user, Delivery.State.PENDING)
+    assert said(answer) == ["Redelivered the event. (1)"]
+    assert LogEntry.objects.get().object_id == delivery.pk
+
+
+def test_a_redelivery_to_a_disabled_webhook_is_refused_with_the_reason(superuser: Page, delivery: Delivery) -> None:
+    delivery.webhook.disable("no longer wanted")
+
+    answer = superuser.act("redeliver", delivery)
+
+    assert any("no longer wanted" in message for message in said(answer))
+    assert Delivery.objects.count() == 1
+
+
+def test_to_redeliver_needs_a_permission(staff: Any, new_webhook: Any) -> None:
+    page = staff("berta", "view_delivery", "change_delivery", "change_webhook", "test_webhook")
+    new_webhook(page.user)
+    delivery = emit("file.deleted", DATA, owner=page.user).deliveries.get()
+
+    page.act("redeliver", delivery)
+
+    assert Delivery.objects.count() == 1
+
+
+def test_a_permission_to_view_deliveries_shows_their_attempts(staff: Any, attempt: DeliveryAttempt, owner: Any) -> None:
+    page = staff("berta", "view_delivery", "manage_all_webhooks")
+
+    assert shows(page.get("delivery", "change", attempt.delivery.pk), "Answered with status 500.")
+
+
+@pytest.mark.parametrize("identifier", ["delivery", "event", "webhook"])
+def test_deliveries_are_found_by_the_id_of(superuser: Page, delivery: Delivery, identifier: str) -> None:
+    ids = {"delivery": delivery.pk, "event": delivery.event_id, "webhook": delivery.webhook_id}
+
+    found = superuser.get("delivery", q=ids[identifier]).context["cl"].result_list
+    assert [row.pk for row in found] == [delivery.pk]
+
+
+@pytest.mark.parametrize(
+    "query", [{"event_type": "file.deleted"}, {"state__exact": "pending"}, {"kind__exact": "event"}]
+)
+def test_deliveries_are_narrowed_by(superuser: Page, delivery: Delivery, query: dict[str, str]) -> None:
+    other = {name: "ppt.edit.failed" if name == "event_type" else "test" for name in query}
+
+    assert superuser.get("delivery", **query).context["cl"].result_count == 1
+    if "state__exact" not in query:
+        assert superuser.get("delivery", **other).context["cl"].result_count == 0
+
+
+@pytest.mark.parametrize("model", ["event", "delivery", "webhook"])
+def test_a_list_neither_counts_all_rows_nor_asks_for_each(superuser: Page, webhook: Webhook, model: str) -> None:
+    def statements() -> list[str]:
+        with CaptureQueriesContext(
+            connection,
+        ) as queries:
+            superuser.get(model)
+        return [query["sql"] for query in queries]
+
+    emit("file.deleted", DATA, owner=webhook.owner)
+    few = statements()
+    for _ in range(5):
+        emit("file.deleted", DATA, owner=webhook.owner)
+    many = statements()
+
+    assert len(many) == len(few)
+    assert all("LIMIT 10000" in sql for sql in many if "COUNT(*)" in sql and "webhooks_app_" in sql)
+    assert not any("DISTINCT" in sql for sql in many)
+
+
+def test_a_long_list_is_counted_to_the_cap(superuser: Page, webhook: Webhook, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("webhooks_app.admin.paginator.MAX_COUNT", 2)
+    for _ in range(3):
+        emit("file.deleted", DATA, owner=webhook.owner)
+
+    assert superuser.get("event").context["cl"].result_count == 2
+
+
+def test_the_list_of_deliveries_does_not_read_the_bodies(superuser: Page, delivery: Delivery) -> None:
+    with CaptureQueriesContext(connection) as queries:
+        superuser.get("delivery")
+
+    assert not any("body" in query["sql"] for query in queries)

@@ -1,0 +1,168 @@
+"""Who sees what."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from webhooks_app.emission import emit
+from webhooks_app.models import ApiKey, Delivery, Event, Webhook
+
+from .conftest import DATA, Page, shows, text
+
+MODELS = ("webhook", "event", "delivery", "apikey")
+VIEW = tuple(f"view_{model}" for model in MODELS)
+ALL = (*VIEW, "add_webhook", "change_webhook", "delete_webhook", "add_apikey", "change_apikey")
+
+
+def rows_of(account: Any, new_webhook: Callable[..., Webhook]) -> dict[str, Any]:
+    """Give an account one row of each model."""
+    webhook = new_webhook(account)
+    event = emit("file.deleted", DATA, owner=account)
+    api_key, _ = ApiKey.objects.make(owner=account or webhook.owner) if account else (None, "")
+    return {"webhook": webhook, "event": event, "delivery": event.deliveries.get(webhook=webhook), "apikey": api_key}
+
+
+def listed(page: Page, model: str) -> set[str]:
+    return {row.pk for row in page.get(model).context["cl"].result_list}
+
+
+@pytest.fixture
+def theirs(owner: Any, new_webhook: Callable[..., Webhook]) -> dict[str, Any]:
+    return rows_of(owner, new_webhook)
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_staff_see_their_own_rows_alone(
+    staff: Callable[..., Page], new_webhook: Callable[..., Webhook], theirs: dict[str, Any], model: str
+) -> None:
+    page = staff("berta", *ALL)
+    own = rows_of(page.user, new_webhook)
+
+    assert listed(page, model) == {own[model].pk}
+    assert page.get(model, "change", own[model].pk).context["original"] == own[model]
+    assert page.get(model, q=theirs[model].pk).context["cl"].result_count == 0
+
+
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("view", ["change", "history", "delete"])
+def test_a_row_of_another_account_is_as_good_as_none(
+    staff: Callable[..., Page], theirs: dict[str, Any], model: str, view: str
+) -> None:
+    page = staff("berta", *ALL, "delete_apikey")
+
+    answer = page.get(model, view, theirs[model].pk)
+    nothing = page.get(model, view, theirs[model].pk[:-4] + "0000")
+
+    assert (answer.status_code, answer.redirect_chain) == (nothing.status_code, nothing.redirect_chain)
+    assert not answer.context or "object" not in answer.context or answer.context["object"] is None
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_the_permission_to_manage_all_shows_every_row(
+    staff: Callable[..., Page], new_webhook: Callable[..., Webhook], theirs: dict[str, Any], model: str
+) -> None:
+    page = staff("berta", *ALL, "manage_all_webhooks")
+
+    assert theirs[model].pk in listed(page, model)
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_a_superuser_sees_every_row(superuser: Page, theirs: dict[str, Any], model: str) -> None:
+    assert theirs[model].pk in listed(superuser, model)
+
+
+def test_the_platforms_own_webhooks_are_for_who_manages_all(
+    staff: Callable[..., Page], superuser: Page, new_webhook: Callable[..., Webhook]
+) -> None:
+    webhook = new_webhook(None)
+
+    assert listed(staff("berta", *ALL), "webhook") == set()
+    assert listed(superuser, "webhook") == {webhook.pk}
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_without_the_permission_to_view_there_is_no_page(staff: Callable[..., Page], model: str) -> None:
+    assert staff("berta").get(model).status_code == 403
+
+
+def test_the_owner_of_a_new_webhook_is_set_for_staff(staff: Callable[..., Page], owner: Any) -> None:
+    page = staff("berta", *ALL)
+    form = {"url": "https://receiver.example.com/", "event_types": ["file.deleted"], "owner": owner.pk}
+
+    assert 'name="owner"' not in text(page.get("webhook", "add"))
+    page.post("webhook", "add", **form)
+
+    assert Webhook.objects.get().owner == page.user
+
+
+def test_the_owner_of_a_webhook_cannot_be_changed_by_staff(
+    staff: Callable[..., Page], new_webhook: Callable[..., Webhook], owner: Any
+) -> None:
+    page = staff("berta", *ALL)
+    webhook = new_webhook(page.user)
+    form = {"url": webhook.url, "event_types": webhook.event_types, "owner": owner.pk, "description": "changed"}
+
+    page.post("webhook", "change", webhook.pk, **form)
+
+    webhook.refresh_from_db()
+    assert (webhook.owner, webhook.description) == (page.user, "changed")
+
+
+def test_the_limit_of_webhooks_holds_for_staff(
+    staff: Callable[..., Page], new_webhook: Callable[..., Webhook], settings: Any
+) -> None:
+    settings.WEBHOOKS_MAX_WEBHOOKS_PER_OWNER = 1
+    page = staff("berta", *ALL)
+    new_webhook(page.user)
+
+    answer = page.post("webhook", "add", url="https://receiver.example.com/", event_types=["file.deleted"])
+
+    assert shows(answer, "already has 1 webhooks")
+
+
+def test_who_may_only_view_is_offered_no_change(
+    staff: Callable[..., Page], new_webhook: Callable[..., Webhook]
+) -> None:
+    page = staff("berta", *VIEW)
+    webhook = new_webhook(page.user)
+
+    answer = page.get("webhook", "change", webhook.pk)
+    page.post("webhook", "change", webhook.pk, url="https://other.example.com/", event_types=["file.deleted"])
+
+    assert 'name="_save"' not in text(answer)
+    assert Webhook.objects.get().url == webhook.url
+    assert page.get("webhook").context["action_form"] is None
+
+
+def test_staff_do_not_see_the_column_of_owners(
+    staff: Callable[..., Page], superuser: Page, new_webhook: Callable[..., Webhook]
+) -> None:
+    page = staff("berta", *ALL)
+    new_webhook(page.user)
+
+    assert "column-owner" not in text(page.get("webhook"))
+    assert "column-owner" in text(superuser.get("webhook"))
+
+
+@pytest.mark.parametrize("model", ["event", "delivery"])
+@pytest.mark.parametrize("view", ["add", "delete"])
+def test_what_the_app_writes_is_neither_added_nor_deleted_by_hand(
+    superuser: Page, theirs: dict[str, Any], model: str, view: str
+) -> None:
+    args = (theirs[model].pk,) if view == "delete" else ()
+
+    assert superuser.post(model, view, *args, post="yes").status_code == 403
+    assert Event.objects.count() == Delivery.objects.count() == 1
+
+
+def test_an_account_can_be_deleted_with_all_that_is_its_own(
+    superuser: Page, theirs: dict[str, Any], owner: Any
+) -> None:
+    answer = superuser.client.post(f"/admin/auth/user/{owner.pk}/delete/", {"post": "yes"}, follow=True)
+
+    assert answer.status_code == 200
+    assert not Webhook.objects.exists()
+    assert not Event.objects.exists()

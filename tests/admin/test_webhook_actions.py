@@ -1,0 +1,187 @@
+"""Verify, test, disable, enable and rotate."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.contrib.admin.models import LogEntry
+
+from webhooks_app.models import Delivery, Webhook
+
+from .conftest import SECRET, Page, said, shows, text
+
+PERMISSIONS = {
+    "verify": "verify_webhook",
+    "send_test": "test_webhook",
+    "disable": "change_webhook",
+    "enable": "change_webhook",
+    "rotate_secret": "rotate_webhook_secret",
+    "delete_selected": "delete_webhook",
+}
+
+
+def test_verify_starts_a_handshake(superuser: Page, webhook: Webhook) -> None:
+    answer = superuser.act("verify", webhook)
+
+    assert said(answer) == ["Started the verification. (1)"]
+    assert webhook.deliveries.get().kind == Delivery.Kind.VERIFICATION
+
+
+def test_a_test_event_asks_for_its_type_first(superuser: Page, webhook: Webhook) -> None:
+    page = superuser.act("send_test", webhook)
+    assert 'name="event_type"' in text(page)
+    assert not webhook.deliveries.exists()
+
+    superuser.act("send_test", webhook, confirmed=True, event_type="ppt.edit.failed")
+    delivery = webhook.deliveries.get()
+    assert (delivery.kind, delivery.event_type) == (Delivery.Kind.TEST, "ppt.edit.failed")
+
+
+def test_a_test_event_of_an_unknown_type_asks_again(superuser: Page, webhook: Webhook) -> None:
+    page = superuser.act("send_test", webhook, confirmed=True, event_type="no.such_type")
+
+    assert shows(page, "Select a valid choice")
+    assert not webhook.deliveries.exists()
+
+
+def test_disable_asks_and_then_cancels_what_waits(superuser: Page, delivery: Delivery) -> None:
+    page = superuser.act("disable", delivery.webhook)
+    assert shows(page, "is cancelled")
+    assert Webhook.objects.get().status == Webhook.Status.ACTIVE
+
+    superuser.act("disable", delivery.webhook, confirmed=True)
+    webhook = Webhook.objects.get()
+    assert (webhook.status, webhook.status_reason) == (Webhook.Status.DISABLED, "Disabled by root.")
+    assert Delivery.objects.get().state == Delivery.State.CANCELLED
+
+
+def test_enable_verifies_again(superuser: Page, webhook: Webhook) -> None:
+    webhook.disable("by hand")
+
+    superuser.act("enable", webhook)
+
+    webhook.refresh_from_db()
+    assert webhook.status == Webhook.Status.PENDING
+    assert webhook.deliveries.get().kind == Delivery.Kind.VERIFICATION
+
+
+def test_enabling_what_is_not_disabled_says_so(superuser: Page, webhook: Webhook) -> None:
+    answer = superuser.act("enable", webhook)
+
+    assert said(answer) == [f"Webhook {webhook.pk} is not disabled; there is nothing to enable."]
+    assert not webhook.deliveries.exists()
+
+
+def test_a_rotated_secret_is_shown_once(superuser: Page, webhook: Webhook) -> None:
+    assert shows(superuser.act("rotate_secret", webhook), "Make a new secret?")
+
+    answer = superuser.act("rotate_secret", webhook, confirmed=True)
+
+    webhook.refresh_from_db()
+    assert webhook.secret != SECRET
+    assert shows(answer, webhook.secret)
+    assert not shows(superuser.get("webhook"), webhook.secret)
+
+
+def test_secrets_are_rotated_one_at_a_time(superuser: Page, new_webhook: Callable[..., Webhook]) -> None:
+    webhooks = [new_webhook(None), new_webhook(None)]
+
+    answer = superuser.act("rotate_secret", *webhooks, confirmed=True)
+
+    assert said(answer) == ["Select one webhook: its new secret is shown once."]
+    assert {webhook.secret for webhook in Webhook.objects.all()} == {SECRET}
+
+
+def test_an_action_that_the_state_forbids_says_why_and_does_the_others(
+    superuser: Page, new_webhook: Callable[..., Webhook]
+) -> None:
+    disabled, active = new_webhook(None), new_webhook(None)
+    disabled.disable("by hand")
+
+    answer = superuser.act("verify", disabled, active)
+
+    assert any("is disabled (by hand)" in message for message in said(answer))
+    assert Delivery.objects.get().webhook == active
+
+
+def test_too_many_at_once_are_refused(
+    superuser: Page, new_webhook: Callable[..., Webhook], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("webhooks_app.admin.actions.MAX_SELECTED", 1)
+
+    answer = superuser.act("verify", new_webhook(None), new_webhook(None))
+
+    assert said(answer) == ["Select at most 1 at once."]
+    assert not Delivery.objects.exists()
+
+
+def test_an_action_is_written_into_the_history(superuser: Page, webhook: Webhook) -> None:
+    superuser.act("verify", webhook)
+
+    entry = LogEntry.objects.get()
+    assert (entry.user, entry.object_id, str(entry.change_message)) == (
+        superuser.user,
+        webhook.pk,
+        "Started the verification.",
+    )
+
+
+@pytest.mark.parametrize("action", PERMISSIONS)
+def test_an_action_needs_its_own_permission(
+    staff: Callable[..., Page], new_webhook: Callable[..., Webhook], action: str
+) -> None:
+    others = {codename for codename in PERMISSIONS.values() if codename != PERMISSIONS[action]}
+    page = staff("amina", "view_webhook", *others)
+    webhook = new_webhook(page.user)
+    if action == "enable":
+        webhook.disable("by hand")
+
+    offered = dict(page.get("webhook").context["action_form"].fields["action"].choices)
+    page.act(action, webhook, confirmed=True, event_type="file.deleted", post="yes")
+
+    assert action not in offered
+    saved = Webhook.objects.get()
+    assert (saved.status, saved.secret, saved.deleted_at) == (webhook.status, SECRET, None)
+    assert not Delivery.objects.exists()
+
+
+@pytest.mark.parametrize("action", PERMISSIONS)
+def test_its_permission_is_enough_for_an_action(
+    staff: Callable[..., Page], new_webhook: Callable[..., Webhook], action: str
+) -> None:
+    page = staff("amina", "view_webhook", PERMISSIONS[action])
+    webhook = new_webhook(page.user)
+    if action == "enable":
+        webhook.disable("by hand")
+
+    page.act(action, webhook, confirmed=True, event_type="file.deleted", post="yes")
+
+    assert LogEntry.objects.get().object_id == webhook.pk
+
+
+@pytest.mark.parametrize("action", PERMISSIONS)
+def test_no_action_reaches_the_webhook_of_another_account(
+    staff: Callable[..., Page], new_webhook: Callable[..., Webhook], webhook: Webhook, action: str
+) -> None:
+    page = staff("berta", "view_webhook", *set(PERMISSIONS.values()))
+    new_webhook(page.user)
+
+    page.act(action, webhook, confirmed=True, event_type="file.deleted", post="yes")
+
+    saved: Any = Webhook.objects.get(pk=webhook.pk)
+    assert (saved.status, saved.secret, saved.deleted_at) == (webhook.status, SECRET, None)
+    assert not LogEntry.objects.exists()
+
+
+def test_an_action_is_no_get(superuser: Page, webhook: Webhook) -> None:
+    superuser.get("webhook", action="verify", _selected_action=webhook.pk, index="0")
+
+    assert not Delivery.objects.exists()
+
+
+def test_an_action_needs_the_csrf_token(superuser: Page, webhook: Webhook) -> None:
+    superuser.client.handler.enforce_csrf_checks = True
+
+    assert superuser.act("verify", webhook).status_code == 403

@@ -1,0 +1,171 @@
+"""Making, changing and deleting webhooks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.contrib.admin.models import LogEntry
+
+from webhooks_app.event_types import registry
+from webhooks_app.models import Delivery, Webhook
+
+from .conftest import SECRET, Page, said, shows, text
+
+FORM = {"url": "https://receiver.example.com/new", "event_types": ["file.deleted", "ppt.edit.failed"]}
+
+
+def test_a_new_webhook_waits_for_its_handshake(superuser: Page, owner: Any) -> None:
+    superuser.post("webhook", "add", **FORM, owner=owner.pk)
+
+    webhook = Webhook.objects.get()
+    assert (webhook.owner, webhook.url, webhook.event_types) == (owner, FORM["url"], FORM["event_types"])
+    assert webhook.status == Webhook.Status.PENDING
+    assert webhook.deliveries.get().kind == Delivery.Kind.VERIFICATION
+
+
+def test_the_secret_that_was_made_is_shown_once(superuser: Page, owner: Any) -> None:
+    answer = superuser.post("webhook", "add", **FORM, owner=owner.pk)
+
+    secret = Webhook.objects.get().secret
+    assert shows(answer, secret)
+    assert not shows(superuser.get("webhook"), secret)
+    assert not shows(superuser.get("webhook", "change", Webhook.objects.get().pk), secret)
+
+
+def test_a_given_secret_is_taken_as_it_is(superuser: Page) -> None:
+    superuser.post("webhook", "add", **FORM, secret=f" {SECRET} ")
+
+    assert Webhook.objects.get().secret == f" {SECRET} "
+
+
+def test_the_history_holds_no_secret(superuser: Page) -> None:
+    superuser.post("webhook", "add", **FORM, secret=SECRET)
+    superuser.act("rotate_secret", Webhook.objects.get(), confirmed=True)
+
+    entries = "".join(f"{entry} {entry.change_message}" for entry in LogEntry.objects.all())
+    assert LogEntry.objects.count() == 2
+    assert SECRET not in entries
+    assert Webhook.objects.get().secret not in entries
+
+
+@pytest.mark.parametrize(
+    ("changes", "problem"),
+    [
+        pytest.param({"url": "ftp://receiver.example.com/"}, "Use https://", id="scheme"),
+        pytest.param({"url": "https://10.0.0.1/"}, "10.0.0.1", id="private address"),
+        pytest.param({"url": ""}, "This field is required", id="no URL"),
+        pytest.param({"event_types": []}, "This field is required", id="no event type"),
+        pytest.param({"event_types": ["no.such_type"]}, "Select a valid choice", id="unknown event type"),
+        pytest.param({"secret": "short"}, "16 to 256 characters", id="short secret"),
+        pytest.param({"owner": "no number"}, "Select a valid choice", id="no account"),
+    ],
+)
+def test_what_cannot_be_registered_is_shown_at_its_field(superuser: Page, changes: Any, problem: str) -> None:
+    answer = superuser.post("webhook", "add", **FORM | changes)
+
+    [field] = changes
+    assert any(problem in error for error in answer.context["adminform"].form.errors[field])
+    assert not Webhook.objects.exists()
+
+
+def test_an_owner_with_too_many_webhooks_gets_no_more(superuser: Page, webhook: Webhook, settings: Any) -> None:
+    settings.WEBHOOKS_MAX_WEBHOOKS_PER_OWNER = 1
+
+    answer = superuser.post("webhook", "add", **FORM, owner=webhook.owner.pk)
+
+    assert shows(answer, "already has 1 webhooks")
+
+
+def test_the_event_types_are_check_boxes_by_group(superuser: Page) -> None:
+    page = text(superuser.get("webhook", "add"))
+
+    for name in registry.names():
+        assert f'type="checkbox" name="event_types" value="{name}"' in page
+    for group in registry.groups():
+        assert group in page
+
+
+def test_a_changed_url_is_verified_again(superuser: Page, webhook: Webhook) -> None:
+    superuser.post("webhook", "change", webhook.pk, **FORM, owner=webhook.owner.pk)
+
+    webhook.refresh_from_db()
+    assert (webhook.url, webhook.status) == (FORM["url"], Webhook.Status.PENDING)
+    assert webhook.deliveries.get().kind == Delivery.Kind.VERIFICATION
+
+
+def test_a_changed_description_is_not_verified(superuser: Page, webhook: Webhook) -> None:
+    form = {"url": webhook.url, "event_types": webhook.event_types, "description": "ours", "owner": webhook.owner.pk}
+
+    superuser.post("webhook", "change", webhook.pk, **form)
+
+    webhook.refresh_from_db()
+    assert (webhook.description, webhook.status, webhook.secret) == ("ours", Webhook.Status.ACTIVE, SECRET)
+    assert not webhook.deliveries.exists()
+
+
+def test_a_type_that_left_the_catalogue_is_shown_and_asks_to_be_dropped(
+    superuser: Page, new_webhook: Callable[..., Webhook]
+) -> None:
+    webhook = new_webhook(None, event_types=["gone.type", "file.deleted"])
+    form = {"url": webhook.url, "event_types": webhook.event_types}
+
+    assert shows(superuser.get("webhook", "change", webhook.pk), "No longer in the catalogue")
+    assert shows(superuser.post("webhook", "change", webhook.pk, **form), "Unknown event type 'gone.type'")
+
+
+def test_a_deleted_webhook_is_gone_but_its_history_stays(superuser: Page, delivery: Delivery) -> None:
+    webhook = delivery.webhook
+
+    page = superuser.get("webhook", "delete", webhook.pk)
+    superuser.post("webhook", "delete", webhook.pk, post="yes")
+
+    assert shows(page, webhook.url)
+    assert Webhook.objects.get().deleted_at is not None
+    assert Delivery.objects.get().state == Delivery.State.CANCELLED
+    assert webhook.pk not in text(superuser.get("webhook"))
+    assert webhook.url in text(superuser.get("delivery", "change", delivery.pk))
+
+
+def test_several_are_deleted_at_once(superuser: Page, new_webhook: Callable[..., Webhook]) -> None:
+    webhooks = [new_webhook(None), new_webhook(None)]
+
+    superuser.act("delete_selected", *webhooks, post="yes")
+
+    assert not Webhook.objects.existing().exists()
+
+
+@pytest.mark.parametrize(
+    ("term", "is_found"),
+    [
+        pytest.param("{id}", True, id="its id"),
+        pytest.param("receiver.example", True, id="a part of its URL"),
+        pytest.param("amina", True, id="its owner"),
+        pytest.param("wh_00000000000000000000000000000000", False, id="another id"),
+        pytest.param("wh_", False, id="no id"),
+        pytest.param("berta", False, id="another account"),
+    ],
+)
+def test_a_search_finds_it_by(superuser: Page, webhook: Webhook, term: str, is_found: bool) -> None:
+    page = text(superuser.get("webhook", q=term.format(id=webhook.pk)))
+
+    assert (f"{webhook.pk}</a>" in page) is is_found
+
+
+def test_what_somebody_typed_is_escaped(superuser: Page, new_webhook: Callable[..., Webhook]) -> None:
+    hostile = "<script>alert(1)</script>"
+    webhook = new_webhook(None, description=hostile, url=f"https://x.example.com/{hostile}")
+    webhook.disable(hostile)
+
+    pages = [
+        superuser.get("webhook"),
+        superuser.get("webhook", "change", webhook.pk),
+        superuser.get("webhook", "delete", webhook.pk),
+        superuser.act("rotate_secret", webhook),
+        superuser.act("send_test", webhook, confirmed=True, event_type="file.deleted"),
+    ]
+
+    assert [hostile in text(page) for page in pages] == [False] * len(pages)
+    assert shows(pages[0], hostile)
+    assert any(hostile in message for message in said(pages[-1]))

@@ -1,0 +1,10 @@
+"""The models in Django's admin."""
+
+from __future__ import annotations
+
+from .api_keys import ApiKeyAdmin
+from .deliveries import DeliveryAdmin
+from .events import EventAdmin
+from .webhooks import WebhookAdmin
+
+__all__ = ["ApiKeyAdmin", "DeliveryAdmin", "EventAdmin", "WebhookAdmin"]

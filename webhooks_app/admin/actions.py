@@ -1,0 +1,73 @@
+"""Actions on selected rows: asked about where they destroy, counted, capped and written into the history."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from django.contrib import messages
+from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
+from django.db.models import QuerySet
+from django.forms import Form
+from django.http import HttpRequest
+from django.template.response import TemplateResponse
+from django.utils.translation import gettext
+
+from ..exceptions import WebhooksError
+from .owned import OwnedAdmin
+
+MAX_SELECTED = 100
+CONFIRMED = "confirmed"
+
+
+class ActingAdmin(OwnedAdmin):
+    """Carries out actions row by row, and asks before it does where that is wanted."""
+
+    def is_confirmed(self, request: HttpRequest) -> bool:
+        return CONFIRMED in request.POST
+
+    def ask(
+        self, request: HttpRequest, queryset: QuerySet[Any], *, action: str, question: str, form: Form | None = None
+    ) -> TemplateResponse | None:
+        """Return a page that names the selected rows and, once confirmed, calls the same action again."""
+        selected = self._selected(request, queryset)
+        if not selected:
+            return None
+        context = {
+            **self.admin_site.each_context(request),
+            "title": getattr(self, action).short_description,
+            "question": question,
+            "form": form,
+            "objects": selected,
+            "action": action,
+            "confirmed": CONFIRMED,
+            "action_checkbox_name": ACTION_CHECKBOX_NAME,
+            "opts": self.opts,
+        }
+        request.current_app = self.admin_site.name
+        return TemplateResponse(request, "admin/webhooks_app/confirm_action.html", context)
+
+    def carry_out(
+        self, request: HttpRequest, queryset: QuerySet[Any], verb: Callable[[Any], object], *, history: str
+    ) -> None:
+        """Call ``verb`` with each selected row, and say for how many it was done and why not for the others."""
+        done = 0
+        for item in self._selected(request, queryset):
+            try:
+                verb(item)
+            except WebhooksError as error:
+                self.message_user(request, str(error), messages.ERROR)
+            else:
+                self.log_change(request, item, history)
+                done += 1
+        if done:
+            self.message_user(request, f"{history} ({done})", messages.SUCCESS)
+
+    def _selected(self, request: HttpRequest, queryset: QuerySet[Any]) -> list[Any]:
+        """Return the selected rows; none of them, with a message, where there are more than anybody looks through."""
+        selected = list(queryset[: MAX_SELECTED + 1])
+        if len(selected) <= MAX_SELECTED:
+            return selected
+        refusal = gettext("Select at most %(limit)d at once.") % {"limit": MAX_SELECTED}
+        self.message_user(request, refusal, messages.ERROR)
+        return []

@@ -1,0 +1,79 @@
+"""Lists in which each member of staff sees what is their own."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from django.contrib import admin
+from django.contrib.auth import get_user_model
+from django.db.models import Q, QuerySet
+from django.http import HttpRequest
+
+from .paginator import CappedPaginator
+
+MANAGE_ALL = "webhooks_app.manage_all_webhooks"
+
+if TYPE_CHECKING:
+    BaseAdmin = admin.ModelAdmin[Any]
+else:
+    BaseAdmin = admin.ModelAdmin
+
+
+def manages_all(request: HttpRequest) -> bool:
+    """Tell whether this member of staff may see and change what belongs to other accounts and to the platform."""
+    return request.user.has_perm(MANAGE_ALL)
+
+
+class OwnedAdmin(BaseAdmin):
+    """Shows staff the rows of their own account; superusers, and who may manage all webhooks, see every row.
+
+    A search finds exact ids, by index; ``id_lookups`` says which prefix an id has, and which field.
+    """
+
+    owner_lookup = "owner"
+    id_lookups: tuple[tuple[str, str], ...] = ()
+
+    paginator = CappedPaginator
+    show_full_result_count = False
+    list_per_page = 50
+    sortable_by = ()
+    search_fields = ("id",)
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
+        rows = super().get_queryset(request)
+        return rows if manages_all(request) else rows.filter(**{self.owner_lookup: request.user})
+
+    def get_list_display(self, request: HttpRequest) -> list[Any]:
+        columns = super().get_list_display(request)
+        return [column for column in columns if column != "owner" or manages_all(request)]
+
+    def get_search_results(
+        self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
+    ) -> tuple[QuerySet[Any], bool]:
+        for term in search_term.split():
+            queryset = queryset.filter(self._matches(term))
+        return queryset, False
+
+    def matches_text(self, term: str) -> Q:
+        """Return what a search for something that is no id finds: an account's name."""
+        return Q(**{f"{self.owner_lookup}__{get_user_model().USERNAME_FIELD}": term})
+
+    def _matches(self, term: str) -> Q:
+        lookup = dict(self.id_lookups).get(term.partition("_")[0]) if "_" in term else None
+        return Q(**{lookup: term}) if lookup else self.matches_text(term)
+
+
+class ReadOnlyAdmin(OwnedAdmin):
+    """Shows what only the app itself writes."""
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        return False
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        """Refuse on the pages of this model; the page that deletes an account asks here as well, and may."""
+        page = request.resolver_match.url_name if request.resolver_match else None
+        is_own_page = (page or "").startswith(f"{self.opts.app_label}_{self.opts.model_name}_")
+        return not is_own_page and super().has_delete_permission(request, obj)

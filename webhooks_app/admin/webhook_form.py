@@ -1,0 +1,71 @@
+"""Forms about webhooks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django import forms
+from django.utils.translation import gettext_lazy as _
+
+from ..event_types import registry
+from ..models import Webhook
+
+Choices = list[tuple[str, list[tuple[str, str]]]]
+
+
+def event_type_choices() -> Choices:
+    """Return the catalogue, grouped, as a form field wants it."""
+    return [
+        (group or str(_("Other")), [(member.name, f"{member.name}: {member.description}") for member in members])
+        for group, members in registry.groups().items()
+    ]
+
+
+class WebhookForm(forms.ModelForm):  # type: ignore[type-arg]
+    """A webhook with its event types as check boxes, and its secret while it is made."""
+
+    new_owner: Any = None
+    """Whose a new webhook is where the form does not ask for the owner."""
+
+    event_types = forms.MultipleChoiceField(
+        label=_("Event types"), choices=event_type_choices, widget=forms.CheckboxSelectMultiple
+    )
+    secret = forms.CharField(
+        label=_("Secret"),
+        required=False,
+        strip=False,
+        widget=forms.TextInput(attrs={"autocomplete": "off"}),
+        help_text=_("16 to 256 characters. Leave it empty to have one made. It is shown once."),
+    )
+
+    class Meta:
+        model = Webhook
+        fields = ("owner", "url", "event_types", "description", "retry_notices")
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        if not self.instance._state.adding:
+            self.fields.pop("secret", None)
+        elif "owner" not in self.fields:
+            self.instance.owner = self.new_owner
+        self._offer_retired_types()
+
+    def clean(self) -> dict[str, Any] | None:
+        cleaned = super().clean()
+        if secret := self.cleaned_data.get("secret"):
+            self.instance.secret = secret
+        return cleaned
+
+    def _offer_retired_types(self) -> None:
+        """Show types that left the catalogue, so that they are not dropped without a word."""
+        retired = [name for name in self.instance.event_types if name not in registry]
+        field = self.fields.get("event_types")
+        if retired and isinstance(field, forms.MultipleChoiceField):
+            group = (str(_("No longer in the catalogue")), [(name, name) for name in retired])
+            field.choices = [*event_type_choices(), group]
+
+
+class EventTypeForm(forms.Form):
+    """Which test event to send."""
+
+    event_type = forms.ChoiceField(label=_("Event type"), choices=event_type_choices)
