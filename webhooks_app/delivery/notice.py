@@ -7,12 +7,10 @@ from datetime import UTC, datetime
 
 from ..conf import settings
 from ..envelope import encode
+from ..event_types import RETRY_NOTICE, retry_notice_data
 from ..ids import new_id
 from ..models import Delivery, Event, Webhook
-from ..times import format_time
 from .claim import Claim, Finished
-
-RETRY_TYPE = "webhook.retry"
 
 
 def save_notices(using: str, finished: Sequence[Finished]) -> None:
@@ -44,16 +42,16 @@ def _is_announced(claim: Claim) -> bool:
 def _notice(item: Finished, next_retry_at: datetime) -> Event:
     event_id = new_id("evt")
     created_at = datetime.now(UTC)
-    data = {
-        "original_event_id": item.claim.pick.event_id,
-        "retry_count": item.claim.number,
-        "next_retry_at": format_time(next_retry_at),
-    }
+    data = retry_notice_data(
+        original_event_id=str(item.claim.pick.event_id),
+        retry_count=item.claim.number,
+        next_retry_at=next_retry_at,
+    )
     return Event(
         id=event_id,
-        type=RETRY_TYPE,
+        type=RETRY_NOTICE.name,
         owner_id=item.claim.lane.owner_id,
-        body=encode(id=event_id, type=RETRY_TYPE, created=created_at, data=data).decode(),
+        body=encode(id=event_id, type=RETRY_NOTICE.name, created=created_at, data=data).decode(),
         is_test=item.claim.pick.kind == Delivery.Kind.TEST,
         created_at=created_at,
     )
