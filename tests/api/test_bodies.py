@@ -156,6 +156,14 @@ def test_more_than_64_kib_are_too_much(api, size):
     assert "65,536 bytes" in answer.json()["detail"]
 
 
+def test_a_body_of_unknown_length_is_refused_rather_than_taken_for_an_empty_one(api):
+    api.defaults["CONTENT_LENGTH"] = ""
+
+    answer = api.call("POST", "/v1/webhooks", **{"transfer-encoding": "chunked"})
+
+    assert (answer.status_code, answer["Content-Type"]) == (411, PROBLEM)
+
+
 def test_every_operation_limits_its_body(api, alice):
     path = f"/v1/webhooks/{make_webhook(alice).id}"
 

@@ -31,7 +31,7 @@ from .filters import QueryFilterBackend
 from .pagination import NewestFirstPagination
 from .parsers import StrictJsonParser
 from .permissions import HasScope
-from .problems import problem_response
+from .problems import LengthRequired, problem_response
 from .throttling import ApiThrottle, WebhookThrottle
 
 if find_spec("drf_spectacular"):
@@ -123,6 +123,7 @@ class ApiViewSet(ApiView, GenericViewSet[Any]):
         super().initial(request, *args, **kwargs)
         _check_query(request)
         if self.operation and request.method in ("POST", "PATCH"):
+            _check_length(request)
             # Read at once, so that a body is judged alike where the operation has no use for it.
             _ = request.data
 
@@ -171,6 +172,12 @@ def _check_charset(request: HttpRequest | Request) -> None:
     charset = request.content_params.get("charset", "utf-8") if request.content_params else "utf-8"
     if charset.lower() not in ("utf-8", "utf8"):
         raise UnsupportedMediaType("", "Only UTF-8 is accepted.")
+
+
+def _check_length(request: Request) -> None:
+    # Django takes a body of unknown length for an empty one.
+    if "HTTP_TRANSFER_ENCODING" in request.META and not request.META.get("CONTENT_LENGTH"):
+        raise LengthRequired
 
 
 def _check_query(request: Request) -> None:

@@ -28,14 +28,14 @@ class TextField(serializers.CharField):
 
     def schema_extras(self) -> dict[str, Any]:
         """Return what JSON Schema can say about the text beyond its length."""
-        return {}
+        return {"pattern": r"^[^\u0000]*$"}
 
 
 class UrlField(TextField):
     """An address to send to. Which hosts it may name, only the check of the endpoint knows."""
 
     def schema_extras(self) -> dict[str, Any]:
-        return {"format": "uri", "pattern": r"^https?://[!-~]+$"}
+        return {"format": "uri"}
 
 
 class EventTypeField(TextField):

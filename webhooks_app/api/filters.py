@@ -24,6 +24,8 @@ class QueryFilterBackend(BaseFilterBackend):
         filterset_class = getattr(view, "filterset_class", None)
         if filterset_class is None:
             return queryset
+        if blank := [name for name in filterset_class.base_filters if request.query_params.get(name) == ""]:
+            raise ValidationError({name: ["Give a value, or leave the parameter out."] for name in blank})
         filterset = filterset_class(request.query_params, queryset=queryset, request=request)
         if not filterset.is_valid():
             raise ValidationError({name: list(messages) for name, messages in filterset.errors.items()})
@@ -99,4 +101,4 @@ def _schema(field: Any) -> dict[str, Any]:
     if isinstance(field, forms.ChoiceField):
         choices: Any = field.choices
         return {"type": "string", "enum": [value for value, _ in choices if value]}
-    return {"type": "string"}
+    return {"type": "string", "minLength": 1}

@@ -34,6 +34,7 @@ PROBLEMS = {
     404: "There is no such thing, or it is another account's.",
     406: "The Accept header takes no JSON.",
     409: "The state of the webhook does not allow it.",
+    411: "The body came in chunks, without a Content-Length.",
     413: "The body is larger than 64 KiB.",
     415: "The body is not JSON in UTF-8.",
     429: "Too many requests; try again after the seconds in Retry-After.",
@@ -111,7 +112,7 @@ class OperationSchema(AutoSchema):
             *([404] if "{" in self.path or self.view.action == "test" else []),
             406,
             *([409] if operation.conflicts else []),
-            *([413, 415] if self.method in ("POST", "PATCH") else []),
+            *([411, 413, 415] if self.method in ("POST", "PATCH") else []),
             429,
         ]
 

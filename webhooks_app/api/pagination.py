@@ -6,7 +6,6 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from django.core.exceptions import ValidationError as DjangoValidationError
 from django.db.models import QuerySet
 from rest_framework.exceptions import ValidationError
 from rest_framework.pagination import BasePagination
@@ -15,6 +14,7 @@ from rest_framework.response import Response
 from rest_framework.utils.urls import remove_query_param, replace_query_param
 
 AFTER, BEFORE = "after", "before"
+CURSOR_PATTERN = r"(after|before)\.[0-9a-f]{32}"
 
 
 class NewestFirstPagination(BasePagination):
@@ -74,7 +74,7 @@ class NewestFirstPagination(BasePagination):
                 "name": "cursor",
                 "in": "query",
                 "description": "Where the page begins: follow `next` and `previous` rather than making one.",
-                "schema": {"type": "string"},
+                "schema": {"type": "string", "pattern": f"^{CURSOR_PATTERN}$"},
             },
             {"name": "limit", "in": "query", "description": limit, "schema": {"type": "integer", "minimum": 1}},
         ]
@@ -88,22 +88,19 @@ class NewestFirstPagination(BasePagination):
         return min(int(digits[:9]), self.max_page_size)
 
     def _cursor(self, request: Request, queryset: QuerySet[Any]) -> tuple[str, str]:
-        text = request.query_params.get("cursor", "")
-        if not text:
+        text = request.query_params.get("cursor")
+        if text is None:
             return AFTER, ""
-        direction, _, position = text.partition(".")
-        try:
-            queryset.model._meta.pk.to_python(position)
-        except DjangoValidationError:
-            direction = ""
-        if direction not in (AFTER, BEFORE):
+        if not re.fullmatch(CURSOR_PATTERN, text):
             raise ValidationError({"cursor": ["This is not a cursor; follow next and previous."]})
-        return direction, position
+        direction, _, digits = text.partition(".")
+        return direction, f"{queryset.model._meta.pk.prefix}_{digits}"
 
     def _url(self, direction: str, edge: list[Any]) -> str | None:
         if not edge:
             return remove_query_param(self.url, "cursor")
-        return replace_query_param(self.url, "cursor", f"{direction}.{edge[0].pk}")
+        digits = edge[0].pk.partition("_")[2]
+        return replace_query_param(self.url, "cursor", f"{direction}.{digits}")
 
 
 class WholeListPagination(NewestFirstPagination):

@@ -31,6 +31,11 @@ class Conflict(exceptions.APIException):
     status_code = HTTPStatus.CONFLICT
 
 
+class LengthRequired(exceptions.APIException):
+    status_code = HTTPStatus.LENGTH_REQUIRED
+    default_detail = "Send the body with a Content-Length, not in chunks."
+
+
 class BodyTooLarge(exceptions.APIException):
     status_code = HTTPStatus.REQUEST_ENTITY_TOO_LARGE
     default_detail = "The body is too large."

@@ -45,7 +45,10 @@ class WebhookViewSet(ApiViewSet):
         ),
         "retrieve": Operation(scope=READ, answer=serializers.WebhookSerializer),
         "partial_update": Operation(
-            scope=WRITE, request=serializers.WebhookChangesSerializer, answer=serializers.WebhookSerializer
+            scope=WRITE,
+            request=serializers.WebhookChangesSerializer,
+            body_required=False,
+            answer=serializers.WebhookSerializer,
         ),
         "destroy": Operation(scope=WRITE, status=204),
         "test": Operation(
