@@ -167,7 +167,7 @@ def test_a_secret_is_not_repeated(found: Check, name: str, value: Any) -> None:
 
 
 @pytest.mark.parametrize("name", setting_types())
-@pytest.mark.parametrize("value", [None, 7, [object()]], ids=repr)
+@pytest.mark.parametrize("value", [None, 7, [object()]], ids=["None", "7", "list of objects"])
 def test_no_value_whatever_breaks_the_checks_themselves(found: Check, name: str, value: Any) -> None:
     with override_settings(**{name: value}):
         found(deploy=True)
