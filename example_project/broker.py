@@ -40,13 +40,14 @@ class Channel(filesystem.Channel):
             taken = Path(self.processed_folder, path.name)
             try:
                 path.rename(taken)
-                return loads(taken.read_text())
             except FileNotFoundError:
                 continue  # Another worker was faster.
+            text = taken.read_text()
+            taken.unlink()
+            try:
+                return loads(text)
             except json.JSONDecodeError:
-                continue  # Not ours; there is nobody to return it to.
-            finally:
-                taken.unlink(missing_ok=True)
+                continue  # Nobody's message; there is nobody to return it to.
         raise Empty
 
 

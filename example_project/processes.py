@@ -94,8 +94,9 @@ class Processes:
 
     def _read(self, name: str, process: subprocess.Popen[str]) -> None:
         assert process.stdout is not None
-        for line in process.stdout:
-            self._on_line(name, line.rstrip())
+        with process.stdout as output:
+            for line in output:
+                self._on_line(name, line.rstrip())
         self._ended.put(name)
 
 

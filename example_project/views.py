@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 
 from django.conf import settings
-from django.http import FileResponse, HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.urls import NoReverseMatch, reverse
 from django.views.decorators.http import require_safe
@@ -21,6 +21,6 @@ def index(request: HttpRequest) -> HttpResponse:
 
 
 @require_safe
-def readme(request: HttpRequest) -> FileResponse:
+def readme(request: HttpRequest) -> HttpResponse:
     """Show the README as the text that it is."""
-    return FileResponse((settings.BASE_DIR / "README.md").open("rb"), content_type="text/plain; charset=utf-8")
+    return HttpResponse((settings.BASE_DIR / "README.md").read_bytes(), content_type="text/plain; charset=utf-8")

@@ -108,7 +108,7 @@ def _forgeries(evidence: Evidence) -> Iterator[Claim]:
 
 def _punctuality(players: Any) -> Claim:
     late = [seconds for player in players for one in player.series() for seconds in one.late_seconds]
-    earliest, latest = min(late), max(late)
+    earliest, latest = min(late, default=0.0), max(late, default=0.0)
     return Claim(
         text=f"nothing came early, and nothing more than {MOST_LATE_SECONDS:g} s late",
         holds=earliest >= 0 and latest <= MOST_LATE_SECONDS,

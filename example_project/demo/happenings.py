@@ -44,21 +44,21 @@ class Happenings:
 
     def upload_and_subscribe(self) -> None:
         """Make the two events happen that the stumbling and the refusing receiver listen to."""
+        self.narrator.tell(f"POST /v1/files: {OUTLINE.name}")
         file = self.client.upload("/v1/files", OUTLINE.name, OUTLINE.read_bytes())
-        self.narrator.tell(f"POST /v1/files: {OUTLINE.name}, {file['size_bytes']:,} bytes")
-        self.client.post("/v1/subscription", {"plan": "pro"}, expect=201)
         self.narrator.tell("POST /v1/subscription: plan pro")
+        self.client.post("/v1/subscription", {"plan": "pro"}, expect=201)
         self._expect("file.uploaded", "file.processed", "user.subscribed")
         self._await_event("file.processed", file["id"])
+        self.narrator.tell("DELETE /v1/files/…")
         self.client.delete(f"/v1/files/{file['id']}")
-        self.narrator.tell(f"DELETE /v1/files/{file['id']}")
         self._expect("file.deleted")
 
     def register_user(self) -> None:
         """Register an account, which only the platform's own webhook can hear of: a new one has none yet."""
         account = {"username": f"bela_{secrets.token_hex(3)}", "password": secrets.token_urlsafe(16)}
-        user = self.client.post("/v1/users", account, expect=201)
-        self.narrator.tell(f"POST /v1/users: {user['username']} is {user['id']}")
+        self.narrator.tell(f"POST /v1/users: {account['username']}")
+        self.client.post("/v1/users", account, expect=201)
         self._wait(
             self.platform, lambda requests: any(r.type == "user.registered" for r in requests), "user.registered"
         )
@@ -66,46 +66,46 @@ class Happenings:
     def make_presentation(self) -> str:
         """Make a presentation of a file of this repository, download it from where the event says; return its id."""
         outline = OUTLINE.read_text(encoding="utf-8")
+        self.narrator.tell(f"POST /v1/ppt: {OUTLINE.name} is the outline")
         made = self.client.post("/v1/ppt", {"title": "What this is", "outline": outline})
-        self.narrator.tell(f"POST /v1/ppt: {OUTLINE.name} as the outline")
         self._expect("ppt.generation.started", "ppt.generation.completed")
         data = self._await_event("ppt.generation.completed", made["id"]).message["data"]
+        self.narrator.tell(f"GET {data['download_url']}")
         content = self.client.download(data["download_url"])
         self.announced_pages = data["pages"]
         self.downloaded_pages = len(Presentation(io.BytesIO(content)).slides)
-        self.narrator.tell(f"GET {data['download_url']}")
         self.narrator.quote(f"a .pptx of {len(content):,} bytes; python-pptx finds {self.downloaded_pages} slides")
         return str(made["id"])
 
     def edit_presentation(self, presentation_id: str) -> None:
         """Edit a presentation, once with success and once without."""
-        self.client.post(f"/v1/ppt/{presentation_id}/edit", {"title": "What this is, in short"})
         self.narrator.tell("POST /v1/ppt/…/edit: another title")
+        self.client.post(f"/v1/ppt/{presentation_id}/edit", {"title": "What this is, in short"})
         self._expect("ppt.edit.started", "ppt.edit.completed")
         self._await_event("ppt.edit.completed", presentation_id)
-        self.client.post(f"/v1/ppt/{presentation_id}/edit", {"outline": NO_HEADINGS})
         self.narrator.tell("POST /v1/ppt/…/edit: an outline without headings")
+        self.client.post(f"/v1/ppt/{presentation_id}/edit", {"outline": NO_HEADINGS})
         self._expect("ppt.edit.started", "ppt.edit.failed")
         self._await_event("ppt.edit.failed", presentation_id)
 
     def fail_presentation(self) -> None:
-        made = self.client.post("/v1/ppt", {"title": "Nothing", "outline": NO_HEADINGS})
         self.narrator.tell("POST /v1/ppt: an outline without headings")
+        made = self.client.post("/v1/ppt", {"title": "Nothing", "outline": NO_HEADINGS})
         self._expect("ppt.generation.started", "ppt.generation.failed")
         self._await_event("ppt.generation.failed", made["id"])
 
     def cancel_presentation(self) -> str:
         """Cancel a long generation before it is done; return its id."""
+        self.narrator.tell("POST /v1/ppt: an outline with 280 headings, and at once POST /v1/ppt/…/cancel")
         made = self.client.post("/v1/ppt", {"title": "Too long", "outline": LONG_OUTLINE})
         self.client.post(f"/v1/ppt/{made['id']}/cancel", expect=200)
-        self.narrator.tell("POST /v1/ppt: 280 headings, and at once POST /v1/ppt/…/cancel")
         self._expect("ppt.generation.cancelled")
         self._await_event("ppt.generation.cancelled", made["id"])
         return str(made["id"])
 
     def unsubscribe(self) -> None:
-        self.client.delete("/v1/subscription")
         self.narrator.tell("DELETE /v1/subscription")
+        self.client.delete("/v1/subscription")
         self._expect("user.unsubscribed")
         self._await_event("user.unsubscribed")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,7 +16,7 @@ from .cast import Player
 
 NAME_WIDTH = 9
 TYPE_WIDTH = 24
-MAX_DATA_CHARACTERS = 76
+MAX_DATA_CHARACTERS = 84
 
 
 class Narrator:
@@ -43,16 +44,13 @@ class Narrator:
         """Say what a receiver got and how it answers; called in the receivers' threads."""
         paint = self._terminal.paint
         if received.problem:
-            verdict = paint(f"refused: {received.problem}", "yellow")
+            verdict = paint(f"refused: {received.problem.partition(';')[0]}", "yellow")
         else:
             verdict = paint("signature right", "green") + self._ordinal(received)
         status = paint(str(received.status), "green" if received.status == 200 else "yellow")
-        self._line(
-            paint("←", "cyan"),
-            f"{player.name:<{NAME_WIDTH}} {received.type:<{TYPE_WIDTH}} {verdict}, answered {status}",
-        )
-        if not received.problem:
-            self.quote(f"{'':12}{_shortened(received)}")
+        headline = f"{player.name:<{NAME_WIDTH}} {received.type:<{TYPE_WIDTH}} {verdict}, answered {status}"
+        # In one piece, because receivers speak at the same time.
+        self._line(paint("←", "cyan"), f"{headline}\n{'':21}{paint(_shortened(received), 'dim')}")
 
     def plain(self, text: str = "", *styles: str) -> None:
         self._terminal.say(self._terminal.paint(text, *styles))
@@ -86,5 +84,5 @@ class Narrator:
 
 
 def _shortened(received: Received) -> str:
-    text = json.dumps(received.message["data"], ensure_ascii=False)
+    text = re.sub(r"(_[0-9a-f]{8})[0-9a-f]{24}", r"\1…", json.dumps(received.message["data"], ensure_ascii=False))
     return text if len(text) <= MAX_DATA_CHARACTERS else f"{text[: MAX_DATA_CHARACTERS - 1]}…"

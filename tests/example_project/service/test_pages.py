@@ -1,0 +1,61 @@
+"""What a person finds in a browser, and how they get in."""
+
+from __future__ import annotations
+
+import re
+import stat
+
+import pytest
+from django.contrib.auth import get_user_model
+
+from example_project.console_login import ensure_login
+from webhooks_app.event_types import PRESENTATION_EVENT_TYPES
+
+ROWS = ("presentations/presentation", "files/file", "accounts/subscription")
+
+
+def test_every_link_of_the_front_page_leads_somewhere(client):
+    links = re.findall('href="([^"]+)"', client.get("/").content.decode())
+
+    assert links == ["/admin/", "/v1/docs", "/readme"]
+    assert [client.get(link, follow=True).status_code for link in links] == [200, 200, 200]
+
+
+def test_addresses_of_the_service_and_of_the_webhooks_stand_side_by_side(amina):
+    assert amina.get("/v1/webhooks").status_code == 200
+    assert amina.get("/v1/subscription/").status_code == 404
+    assert amina.get("/v1/nothing").json()["status"] == 404
+
+
+def test_every_event_type_is_bound_to_a_happening():
+    from example_project import webhook_events
+
+    source = webhook_events.__loader__.get_source(webhook_events.__name__)
+
+    bound = re.findall(r'@emit_on\([\w.]+, "([a-z.]+)"', source)
+    assert sorted(bound) == sorted(event_type.name for event_type in PRESENTATION_EVENT_TYPES)
+
+
+@pytest.mark.parametrize("path", ROWS)
+def test_the_console_shows_the_services_rows_but_changes_none(client, tmp_path, path):
+    password, _ = ensure_login(tmp_path)
+    client.login(username="admin", password=password)
+
+    assert client.get(f"/admin/{path}/").status_code == 200
+    assert client.get(f"/admin/{path}/add/").status_code == 403
+
+
+def test_the_password_is_kept_for_its_owner_alone_and_stays_the_same(tmp_path):
+    first, path = ensure_login(tmp_path)
+    second, _ = ensure_login(tmp_path)
+
+    assert first == second == path.read_text().strip()
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def test_a_given_password_wins_and_is_kept_nowhere(tmp_path):
+    ensure_login(tmp_path)
+    password, path = ensure_login(tmp_path, "given by hand")
+
+    assert (password, path) == ("given by hand", None)
+    assert get_user_model().objects.get(username="admin").check_password("given by hand")

@@ -1,0 +1,80 @@
+"""``make run`` as a developer runs it."""
+
+from __future__ import annotations
+
+import re
+import signal
+import socket
+
+import pytest
+import requests
+
+from tests.servers.process import free_port
+
+from .commands import running
+
+
+@pytest.fixture
+def port():
+    return free_port()
+
+
+@pytest.fixture
+def variables(tmp_path, port):
+    return {"VAR_DIR": str(tmp_path), "PORT": str(port)}
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["Ctrl-C", "SIGTERM"])
+def test_it_runs_until_it_is_told_to_stop(variables, port, number):
+    with running("example_project.run", **variables) as program:
+        password = program.wait_for_line(lambda line: "password" in line).split()[1]
+        program.wait_for_line(lambda line: line.startswith("worker") and line.endswith("ready."))
+
+        assert _log_in(port, "admin", password)
+        program.process.send_signal(number)
+
+        assert program.wait() == 0, program.output
+    assert program.lines[-1] == "Stopped."
+    assert not [line for line in program.lines if " ERROR " in line or "Traceback" in line]
+    with socket.socket() as probe:
+        assert probe.connect_ex(("127.0.0.1", port)) != 0
+
+
+def test_a_port_in_use_is_said_and_nothing_is_started(variables, port):
+    with socket.create_server(("127.0.0.1", port)), running("example_project.run", **variables) as program:
+        assert program.wait() == 1
+
+    assert program.lines == [f"Port {port} is in use. Stop what listens there, or choose another: PORT=8001 make run"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        pytest.param({"PORT": "http"}, "PORT is 'http'", id="port"),
+        pytest.param({"WEBHOOKS_ALLOW_HTTP": "perhaps"}, "WEBHOOKS_ALLOW_HTTP", id="setting"),
+        pytest.param({"DEBUG": "false"}, "SECRET_KEY", id="no secret key"),
+    ],
+)
+def test_a_variable_that_is_wrong_is_named(variables, changes, said):
+    with running("example_project.run", **{**variables, **changes}) as program:
+        assert program.wait() == 1
+
+    assert len(program.lines) == 1
+    assert said in program.lines[0]
+
+
+def test_one_that_dies_ends_the_others(variables):
+    # The worker cannot reach this broker's transport, because there is none of the name.
+    with running("example_project.run", **variables, CELERY_BROKER_URL="carrier-pigeon://") as program:
+        assert program.wait() == 1
+
+    assert re.search("^(worker|beat) ended with status [1-9].*stopping the others", program.lines[-1])
+
+
+def _log_in(port, username, password):
+    session = requests.Session()
+    session.trust_env = False
+    page = session.get(f"http://127.0.0.1:{port}/admin/login/", timeout=20)
+    token = re.search('name="csrfmiddlewaretoken" value="(.+?)"', page.text)[1]
+    form = {"username": username, "password": password, "csrfmiddlewaretoken": token, "next": "/admin/"}
+    return session.post(page.url, form, timeout=20).url == f"http://127.0.0.1:{port}/admin/"
