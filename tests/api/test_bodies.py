@@ -109,6 +109,8 @@ def test_32_levels_are_read(api):
         "application/octet-stream",
         "json",
         "",
+        "*/*",
+        "application/*",
         "*/*;" + "x" * 300,
         "application/json; charset=utf-16",
         "application/json; charset=latin-1",
@@ -130,6 +132,10 @@ def test_only_json_in_utf_8_is_taken(api, alice, path, content_type):
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-32-le", "utf-32-be"])
 def test_another_encoding_is_seen_where_it_is_not_declared(api, encoding):
     assert api.call("POST", "/v1/webhooks", text().encode(encoding)).status_code == 415
+
+
+def test_the_content_type_is_read_whatever_its_case(api):
+    assert api.call("POST", "/v1/webhooks", NEW, **{"content-type": "Application/JSON"}).status_code == 201
 
 
 @pytest.mark.parametrize("charset", ["utf-8", "UTF-8", '"utf-8"', "utf8"])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from types import SimpleNamespace
@@ -61,10 +61,14 @@ class JsonRenderer(JSONRenderer):
     compact = True
 
 
-class AcceptNegotiation(DefaultContentNegotiation):
-    """Go by the Accept header alone: no ``?format=…``."""
+class HeaderNegotiation(DefaultContentNegotiation):
+    """Go by the headers alone, without ``?format=…``; a body's type is one that a parser names, not a pattern."""
 
     settings: Any = SimpleNamespace(URL_FORMAT_OVERRIDE=None)
+
+    def select_parser(self, request: Request, parsers: Iterable[BaseParser]) -> BaseParser | None:
+        media_type = request.content_type.partition(";")[0].strip().lower()
+        return next((parser for parser in parsers if parser.media_type == media_type), None)
 
 
 _OWN_SETTINGS: Any = {"EXCEPTION_HANDLER": problem_response, "FORMAT_SUFFIX_KWARG": None}
@@ -78,7 +82,7 @@ class ApiView(APIView):
     throttle_classes: Sequence[type[BaseThrottle]] = (ApiThrottle,)
     renderer_classes: Sequence[type[BaseRenderer]] = (JsonRenderer,)
     parser_classes: Sequence[type[BaseParser]] = (StrictJsonParser,)
-    content_negotiation_class: type[BaseContentNegotiation] = AcceptNegotiation
+    content_negotiation_class: type[BaseContentNegotiation] = HeaderNegotiation
     versioning_class = None
     metadata_class = None
     settings = APISettings(_OWN_SETTINGS, DEFAULTS)
