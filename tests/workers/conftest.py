@@ -20,6 +20,8 @@ from django.db import connection
 
 from webhooks_app.models import Delivery
 
+from ..waiting import wait_until
+
 ROOT = Path(__file__).parents[2]
 
 
@@ -118,16 +120,6 @@ def start_worker(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[byte
             process.send_signal(signal.SIGTERM)
     for process in started:
         process.wait(60)
-
-
-def wait_until(
-    is_so: Callable[[], bool], explain: Callable[[], object] = lambda: "", *, timeout_seconds: float = 60
-) -> None:
-    deadline = time.monotonic() + timeout_seconds
-    while not is_so():
-        if time.monotonic() > deadline:
-            pytest.fail(f"Still not so after {timeout_seconds:.0f} s. {explain()}")
-        time.sleep(0.05)
 
 
 def all_final() -> bool:

@@ -14,7 +14,8 @@ from webhooks_app.models import Delivery, DeliveryAttempt
 
 from ..making import emit_one, make_webhook
 from ..servers.process import free_port
-from .conftest import ROOT, SlowReceiver, all_final, environment, wait_until
+from ..waiting import wait_until
+from .conftest import ROOT, SlowReceiver, all_final, environment
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.timeout(180)]
 
