@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+
 from webhooks_app.transport import BaseTransport
 
 from .sending import transport

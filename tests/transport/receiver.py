@@ -7,11 +7,12 @@ import socket
 import ssl
 import struct
 import threading
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
-OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
+TLS_HANDSHAKE = b"\x16"
+OK = b"HTTP/1.1 200 OK\r\nConnection: keep-alive\r\nContent-Length: 2\r\n\r\nok"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,6 +22,7 @@ class Received:
     target: str
     headers: tuple[tuple[str, str], ...]
     body: bytes
+    connection: int
 
     def header(self, name: str) -> str | None:
         return next((value for key, value in self.headers if key.lower() == name.lower()), None)
@@ -65,19 +67,29 @@ Mode = Callable[[Peer], None]
 
 
 class Receiver:
-    """Accepts connections, remembers the requests that came, and answers each as ``modes`` says for its path."""
+    """Accepts connections, remembers the requests that came, and answers each as ``modes`` says for its path.
+
+    With ``act`` it does that with every connection instead, and reads no requests.
+    """
 
     def __init__(
-        self, modes: dict[str, Mode | bytes], *, tls: ssl.SSLContext | None = None, host: str = "127.0.0.1"
+        self,
+        modes: dict[str, Mode | bytes],
+        *,
+        tls: ssl.SSLContext | None = None,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        act: Mode | None = None,
     ) -> None:
         self.requests: list[Received] = []
         self.bytes_sent: dict[str, int] = {}
         self.connections = 0
         self._modes = modes
         self._tls = tls
+        self._act = act
         self._stopped = threading.Event()
         self._listener = socket.create_server(
-            (host, 0), family=socket.AF_INET6 if ":" in host else socket.AF_INET, backlog=256
+            (host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET, backlog=256
         )
         self.port = self._listener.getsockname()[1]
         self._scheme = "https" if tls else "http"
@@ -102,16 +114,22 @@ class Receiver:
             except OSError:
                 return
             self.connections += 1
-            threading.Thread(target=self._serve, args=(sock,), daemon=True).start()
+            threading.Thread(target=self._serve, args=(sock, self.connections), daemon=True).start()
 
-    def _serve(self, sock: socket.socket) -> None:
+    def _serve(self, sock: socket.socket, connection: int) -> None:
         sock.settimeout(20)
         with contextlib.suppress(OSError), contextlib.ExitStack() as stack:
             stack.enter_context(sock)
             if self._tls is not None:
                 sock = stack.enter_context(self._tls.wrap_socket(sock, server_side=True))
             peer = Peer(sock, self._stopped)
-            for request in _requests_on(sock):
+            if self._act is not None:
+                self._act(peer)
+                return
+            if self._tls is None and sock.recv(1, socket.MSG_PEEK) == TLS_HANDSHAKE:
+                peer.send(b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n")
+                return
+            for request in _requests_on(sock, connection):
                 self.requests.append(request)
                 path = request.target.partition("?")[0]
                 try:
@@ -129,7 +147,7 @@ class Receiver:
         return False
 
 
-def _requests_on(sock: socket.socket) -> Iterator[Received]:
+def _requests_on(sock: socket.socket, connection: int) -> Iterator[Received]:
     with sock.makefile("rb") as stream:
         while line := stream.readline():
             target = line.split()[1].decode("latin-1")
@@ -138,20 +156,14 @@ def _requests_on(sock: socket.socket) -> Iterator[Received]:
                 name, _, value = line.decode("latin-1").partition(":")
                 headers.append((name, value.strip()))
             length = next((int(value) for name, value in headers if name.lower() == "content-length"), 0)
-            yield Received(target=target, headers=tuple(headers), body=stream.read(length))
+            yield Received(target=target, headers=tuple(headers), body=stream.read(length), connection=connection)
 
 
 @contextlib.contextmanager
-def receiving(
-    modes: dict[str, Mode | bytes] | None = None, *, tls: ssl.SSLContext | None = None, host: str = "127.0.0.1"
-) -> Iterator[Receiver]:
-    receiver = Receiver(modes or {}, tls=tls, host=host)
+def receiving(modes: dict[str, Mode | bytes] | None = None, **options: Any) -> Iterator[Receiver]:
+    """A receiver for the time of the block; the options are those of ``Receiver``."""
+    receiver = Receiver(modes or {}, **options)
     try:
         yield receiver
     finally:
         receiver.close()
-
-
-def pause(seconds: float) -> None:
-    """Wait as a receiver does."""
-    time.sleep(seconds)

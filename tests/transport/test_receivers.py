@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import pytest
+
 from webhooks_app.transport import ErrorClass, Exchange
 
 from .conftest import REAL

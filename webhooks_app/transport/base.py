@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import abc
 import enum
+import itertools
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -35,6 +36,14 @@ class Request:
     body: bytes
     timeout_seconds: float
     context: Any = None
+
+    def encoded_headers(self) -> list[tuple[bytes, bytes]]:
+        """Return the headers as bytes. Raises ValueError for one that would not stay a single header line."""
+        pairs = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in self.headers]
+        together = b"".join(itertools.chain.from_iterable(pairs))
+        if b"\r" in together or b"\n" in together or b"\0" in together:
+            raise ValueError("A header of the request holds a line break or a NUL.")
+        return pairs
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -29,6 +29,9 @@ IDLE_CONNECTION_SECONDS = 2
 """Shorter than the keep-alive of common servers, so that a request seldom meets a connection that is being closed."""
 
 
+MAX_KEEPING = 10_000
+
+
 class CurlTransport(BaseTransport):
     """Sends with libcurl's multi interface, which is made in the process that first uses it."""
 
@@ -45,6 +48,7 @@ class CurlTransport(BaseTransport):
         self._multi: Multi | None = None
         self._idle: list[Transfer] = []
         self._active: dict[pycurl.Curl, Transfer] = {}
+        self._keeping: set[str] = set()
         self._finished: list[Exchange] = []
         self._in_flight = 0
         self._woken = False
@@ -127,7 +131,8 @@ class CurlTransport(BaseTransport):
     def _send(self, request: Request, endpoint: Endpoint, addresses: tuple[Address, ...], started_at: float) -> None:
         transfer = self._idle.pop() if self._idle else self._new_transfer()
         try:
-            transfer.prepare(request, endpoint, addresses, started_at)
+            fresh = endpoint.origin not in self._keeping
+            transfer.prepare(request, endpoint, addresses, started_at=started_at, fresh=fresh)
         except ValueError:
             logger.exception("A request to %s could not be built", endpoint.authority)
             self._fail(request, started_at, failures.internal_error())
@@ -156,8 +161,16 @@ class CurlTransport(BaseTransport):
             timings=transfer.timings(),
         )
         self._finished.append(exchange)
+        self._note_keeping(transfer)
         transfer.release()
         self._idle.append(transfer)
+
+    def _note_keeping(self, transfer: Transfer) -> None:
+        """Remember which receivers keep connections: libcurl looks at one used a second ago and takes it for alive."""
+        if not transfer.keeps_connection:
+            self._keeping.discard(transfer.endpoint.origin)
+        elif len(self._keeping) < MAX_KEEPING:
+            self._keeping.add(transfer.endpoint.origin)
 
     def _fail(self, request: Request, started_at: float, error: TransportError) -> None:
         duration = time.monotonic() - started_at

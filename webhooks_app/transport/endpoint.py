@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from ipaddress import AddressValueError, IPv4Address, IPv6Address
 
 import idna
@@ -35,8 +36,8 @@ LOCAL_SUFFIXES = (
 RFC 6761, 6762 (appendix G), 7686, 8375 and 9476, ICANN's ``internal``, and Kubernetes' ``svc``."""
 
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://([^/?]*)(.*)", re.DOTALL)
-_NAME_AND_PORT = re.compile(r"([^:\[\]]*)(?::(.*))?", re.DOTALL)
-_IPV6_AND_PORT = re.compile(r"\[([0-9A-Fa-f:.]+)\](?::(.*))?", re.DOTALL)
+_NAME_AND_PORT = re.compile(r"([^:\[\]]*)(?::([^:]*))?")
+_IPV6_AND_PORT = re.compile(r"\[([0-9A-Fa-f:.]+)\](?::([^:]*))?")
 _PORT = re.compile(r"[1-9][0-9]{0,4}")
 _LABEL = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")
 _NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")
@@ -44,7 +45,7 @@ _CANONICAL_IPV4 = re.compile(r"(?:(?:0|[1-9][0-9]{0,2})\.){3}(?:0|[1-9][0-9]{0,2
 _TARGET = re.compile(r"(?:[A-Za-z0-9\-._~!$&'()*+,;=:@/?]|%[0-9A-Fa-f]{2})*")
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, kw_only=True)
 class Endpoint:
     """The parts of an accepted URL. ``target`` is the path and query exactly as they were given."""
 
@@ -60,7 +61,12 @@ class Endpoint:
     def is_address(self) -> bool:
         return self.address is not None
 
-    @property
+    @cached_property
+    def origin(self) -> str:
+        """The scheme, host and port."""
+        return f"{self.scheme}://{self.authority}"
+
+    @cached_property
     def authority(self) -> str:
         """What the Host header says: the host, and the port where it is not the scheme's own."""
         host = f"[{self.host}]" if isinstance(self.address, IPv6Address) else self.host

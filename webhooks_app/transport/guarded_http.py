@@ -8,7 +8,6 @@ import ssl
 import time
 from collections import deque
 from functools import partial
-from http import HTTPStatus
 from http.client import HTTPResponse
 from http.cookiejar import DefaultCookiePolicy
 from typing import TYPE_CHECKING, Any
@@ -32,7 +31,7 @@ IDLE_CONNECTION_SECONDS = 2
 """Shorter than the keep-alive of common servers, so that a request seldom meets a connection that is being closed."""
 
 PIECE_BYTES = 16 * 1024
-FRAMING_HEADERS = (b"connection:", b"content-length:", b"transfer-encoding:")
+FRAMING_HEADERS = (b"content-length:", b"transfer-encoding:")
 
 
 class GuardedSession(requests.Session):
@@ -60,16 +59,17 @@ class GuardedAdapter(HTTPAdapter):
         self, guard: AddressGuard, resolver: NameResolver, context: ssl.SSLContext, proxy: Proxy | None
     ) -> None:
         super().__init__(pool_maxsize=1)
-        self.resolver = resolver
         self.context = context
         self.proxy = proxy
+        self.proxy_names = NameResolver()
         self._guard = guard
+        self._resolver = resolver
         self._connections: dict[str, Any] = {"http": partial(_Connection, self), "https": partial(_TLSConnection, self)}
 
     def get_connection_with_tls_context(self, *_args: Any, **_kwargs: Any) -> HTTPConnectionPool:
         """Return the pool of the attempt's endpoint, as the guard read it, once its addresses are checked."""
         endpoint = self.attempt.endpoint
-        self.attempt.resolve(self.resolver, self._guard)
+        self.attempt.resolve(self._resolver, self._guard)
         pool: HTTPConnectionPool = self.poolmanager.connection_from_host(endpoint.host, endpoint.port, endpoint.scheme)
         pool.ConnectionCls = self._connections[endpoint.scheme]
         return pool
@@ -98,12 +98,18 @@ class _Connection(HTTPConnection):
 
     def connect(self) -> None:
         adapter, attempt = self.adapter, self.adapter.attempt
-        opened = attempt.connect_through(adapter.proxy, adapter.resolver) if adapter.proxy else attempt.connect()
+        opened = attempt.connect_through(adapter.proxy, adapter.proxy_names) if adapter.proxy else attempt.connect()
         self.sock = self._secured(opened)
         self._peer = attempt.peer
         attempt.use(self.sock, self._peer)
 
-    def putrequest(self, method: str, _url: str, skip_host: bool = False, **_options: bool) -> None:
+    def putrequest(
+        self,
+        method: str,
+        url: str,
+        skip_host: bool = False,
+        skip_accept_encoding: bool = False,
+    ) -> None:
         """Begin the request with the endpoint's target, whose escapes urllib3 would rewrite."""
         target = self.adapter.attempt.endpoint.target
         super().putrequest(method, target, skip_host=skip_host, skip_accept_encoding=True)
@@ -156,8 +162,7 @@ class _Incoming(io.BufferedReader):
                 self._give_up()
         self._shown.append(b"HTTP/1.1 %d\r\n" % header.status)
         self._shown.extend(line for line in header.lines if line.lower().startswith(FRAMING_HEADERS))
-        if header.status == HTTPStatus.SWITCHING_PROTOCOLS:
-            self._shown.append(b"Connection: close\r\n")  # what follows is no HTTP, so that no request may either
+        self._shown.append(b"Connection: keep-alive\r\n" if header.keeps_connection else b"Connection: close\r\n")
         self._shown.append(b"\r\n")
 
     def readline(self, size: int | None = -1, /) -> bytes:

@@ -48,6 +48,14 @@ class HeaderReader:
         return True
 
     @property
+    def keeps_connection(self) -> bool:
+        """Whether the receiver says that its connection stays open. Not all that say nothing keep it open."""
+        for line in self._lines:
+            if line[:11].lower() == b"connection:":
+                return b"keep-alive" in line.lower() and self.status != 101
+        return False
+
+    @property
     def lines(self) -> tuple[bytes, ...]:
         """The final block's header lines, as they came."""
         return tuple(self._lines[1:])

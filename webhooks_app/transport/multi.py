@@ -28,15 +28,15 @@ class Multi:
         self._multi.setopt(pycurl.M_TIMERFUNCTION, self._set_timer)
         self._multi.setopt(pycurl.M_MAXCONNECTS, kept_connections)
         self._multi.setopt(pycurl.M_PIPELINING, pycurl.PIPE_NOTHING)
-        self.add = self._multi.add_handle
-        self.remove = self._multi.remove_handle
+        self._unfinished = 0
+
+    def add(self, curl: pycurl.Curl) -> None:
+        self._multi.add_handle(curl)
+        self._unfinished += 1
 
     def run(self, until: float) -> None:
         """Do what can be done now; if there is nothing, wait for something until the given time."""
-        self._run_timer()
-        if self._timer_at is not None:
-            until = min(until, self._timer_at)
-        for fd, activity in self._poller.wait(max(0.0, until - time.monotonic())):
+        for fd, activity in self._poller.wait(self._pause_until(until)):
             if fd == self._interrupted.fileno():
                 self._interrupted.recv(4096)
             else:
@@ -48,11 +48,9 @@ class Multi:
         queued = 1
         while queued:
             queued, succeeded, failed = self._multi.info_read()
-            for curl in succeeded:
-                self.remove(curl)
-                yield curl, pycurl.E_OK, ""
-            for curl, code, message in failed:
-                self.remove(curl)
+            for curl, code, message in [*((curl, pycurl.E_OK, "") for curl in succeeded), *failed]:
+                self._multi.remove_handle(curl)
+                self._unfinished -= 1
                 yield curl, code, message
 
     def interrupt(self) -> None:
@@ -70,7 +68,17 @@ class Multi:
     def _set_timer(self, milliseconds: int) -> None:
         self._timer_at = None if milliseconds < 0 else time.monotonic() + milliseconds / 1000
 
-    def _run_timer(self) -> None:
-        if self._timer_at is not None and time.monotonic() >= self._timer_at:
-            self._timer_at = None
-            self._multi.socket_action(pycurl.SOCKET_TIMEOUT, 0)
+    def _pause_until(self, until: float) -> float:
+        if self._run_timer() < self._unfinished:  # a receiver can be so quick that nothing is left to wait for
+            return 0.0
+        if self._timer_at is not None:
+            until = min(until, self._timer_at)
+        return max(0.0, until - time.monotonic())
+
+    def _run_timer(self) -> int:
+        """Tell libcurl that its time has come, if it has; return how many transfers still run."""
+        if self._timer_at is None or time.monotonic() < self._timer_at:
+            return self._unfinished
+        self._timer_at = None
+        _, running = self._multi.socket_action(pycurl.SOCKET_TIMEOUT, 0)
+        return running

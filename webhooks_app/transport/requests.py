@@ -149,6 +149,8 @@ def _result(session: GuardedSession, attempt: Attempt) -> Response | TransportEr
         _read_body(answer, body)
     except BROKEN as error:
         timed_out = isinstance(error, (requests.Timeout, TimeoutError))
+        if isinstance(error, requests.exceptions.SSLError) and not attempt.ready:
+            attempt.fail(attempt.error or failures.handshake_failed())
     finally:
         if answer is not None:
             answer.close()
@@ -162,7 +164,8 @@ def _result(session: GuardedSession, attempt: Attempt) -> Response | TransportEr
 def _prepared(attempt: Attempt) -> requests.PreparedRequest:
     prepared = requests.PreparedRequest()
     endpoint = attempt.endpoint
-    url = f"{endpoint.scheme}://{endpoint.authority}{endpoint.target}"
+    url = endpoint.origin + endpoint.target
+    attempt.request.encoded_headers()  # requests and http.client would refuse less, and later
     prepared.prepare(method="POST", url=url, headers={"Accept": "*/*", **dict(attempt.request.headers)})
     prepared.prepare_body(attempt.request.body, None)
     return prepared

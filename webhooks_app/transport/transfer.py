@@ -20,6 +20,7 @@ from .ip_filter import Address
 logger = logging.getLogger("webhooks_app.transport")
 
 STOP = -1
+SMALL_BODY = 4096
 WEIRD_REPLY = 8
 TOO_LARGE = 100
 HOST_NAME_MISMATCH = 62
@@ -58,6 +59,7 @@ class Transfer:
         self._socket_opened = socket_opened
         self._proxied = proxied
         self._header = HeaderReader()
+        self._told: dict[int, str | int] = {pycurl.RESOLVE: ""}
         for option, value in options.items():
             self.curl.setopt(option, value)
         self.curl.setopt(pycurl.HEADERFUNCTION, self._on_header)
@@ -65,24 +67,34 @@ class Transfer:
         self.curl.setopt(pycurl.OPENSOCKETFUNCTION, self._on_connect)
         self.curl.setopt(pycurl.PREREQFUNCTION, self._on_request)
 
-    def prepare(self, request: Request, endpoint: Endpoint, addresses: tuple[Address, ...], started_at: float) -> None:
+    def prepare(
+        self,
+        request: Request,
+        endpoint: Endpoint,
+        addresses: tuple[Address, ...],
+        *,
+        started_at: float,
+        fresh: bool,
+    ) -> None:
         """Load the handle with a request to addresses that were checked. Raises ValueError for a bad header."""
         self.request = request
         self.endpoint = endpoint
         self.addresses = addresses
         self.started_at = started_at
-        curl = self.curl
-        curl.setopt(pycurl.URL, f"{endpoint.scheme}://{endpoint.authority}/")
-        curl.setopt(pycurl.REQUEST_TARGET, endpoint.target)  # as a part of the URL its escapes would be rewritten
-        curl.setopt(pycurl.HTTPHEADER, header_lines(request.headers))
-        curl.setopt(pycurl.POSTFIELDS, request.body)
-        curl.setopt(pycurl.RESOLVE, [] if endpoint.is_address else [_pin(endpoint, addresses)])
+        self.curl.setopt(pycurl.HTTPHEADER, _header_lines(request))
+        self.curl.setopt(pycurl.POSTFIELDS, request.body)
+        self._tell(pycurl.URL, endpoint.origin)
+        self._tell(pycurl.REQUEST_TARGET, endpoint.target)  # as a part of the URL its escapes would be rewritten
+        self._tell(pycurl.RESOLVE, "" if endpoint.is_address else _pin(endpoint, addresses))
         if self._proxied:
-            curl.setopt(pycurl.CONNECT_TO, [f"::{_bracketed(addresses[0])}:{endpoint.port}"])
-        self.begin(fresh=False)
+            self._tell(pycurl.CONNECT_TO, f"::{_bracketed(addresses[0])}:{endpoint.port}")
+        self.begin(fresh=fresh)
 
     def begin(self, *, fresh: bool) -> None:
-        """Forget what was seen, and take the time that is left; ``fresh`` asks for a connection of its own."""
+        """Forget what was seen, and take the time that is left.
+
+        ``fresh`` asks for a connection that serves this request alone.
+        """
         self._header.reset()
         self._body = bytearray()
         self._body_size = 0
@@ -90,15 +102,21 @@ class Transfer:
         self.met_other_peer = False
         self.peer = ""
         self.fresh = fresh
-        self.curl.setopt(pycurl.FRESH_CONNECT, fresh)
+        self._tell(pycurl.FRESH_CONNECT, fresh)
+        self._tell(pycurl.FORBID_REUSE, fresh)
         self.seconds_before = time.monotonic() - self.started_at
         seconds_left = self.request.timeout_seconds - self.seconds_before
-        self.curl.setopt(pycurl.TIMEOUT_MS, max(1, int(seconds_left * 1000)))
+        self._tell(pycurl.TIMEOUT_MS, max(1, int(seconds_left * 1000)))
 
     def release(self) -> None:
         """Let go of the request, since the handle may be idle for long."""
-        self.curl.setopt(pycurl.POSTFIELDS, b"")
+        if len(self.request.body) > SMALL_BODY:
+            self.curl.setopt(pycurl.POSTFIELDS, b"")
         del self.request, self._body
+
+    @property
+    def keeps_connection(self) -> bool:
+        return self._header.keeps_connection
 
     def response(self, code: int) -> Response | None:
         """Return what the receiver answered, if its answer is decided, however the transfer ended after that."""
@@ -118,7 +136,7 @@ class Transfer:
         if code in MALFORMED and self._sent:
             return failures.invalid_response("")
         if code == pycurl.E_PEER_FAILED_VERIFICATION:
-            return failures.certificate_refused(self.curl.getinfo(pycurl.SSL_VERIFYRESULT) or HOST_NAME_MISMATCH)
+            return failures.certificate_refused(self._verify_code())
         if code in HANDSHAKE:
             return failures.handshake_failed()
         if code in LOST and self._sent:
@@ -138,6 +156,19 @@ class Transfer:
             if seconds := curl.getinfo(info):
                 stages[stage] = offset + seconds
         return stages
+
+    def _verify_code(self) -> int:
+        # libcurl compares the host name itself, and then OpenSSL has no opinion (0) or none of its own (1).
+        code = int(self.curl.getinfo(pycurl.SSL_VERIFYRESULT))
+        return code if code > 1 else HOST_NAME_MISMATCH
+
+    def _tell(self, option: int, value: str | int) -> None:
+        """Set an option that is often what it was for the handle's last request."""
+        if self._told.get(option) == value:
+            return
+        self._told[option] = value
+        is_list = option in (pycurl.RESOLVE, pycurl.CONNECT_TO)
+        self.curl.setopt(option, ([value] if value else []) if is_list else value)
 
     def _timeout(self) -> TransportError:
         seconds = self.request.timeout_seconds
@@ -192,14 +223,10 @@ _STAGES = (
 )
 
 
-def header_lines(headers: tuple[tuple[str, str], ...]) -> list[bytes]:
-    """Return the lines of a request's header in libcurl's notation. Raises ValueError for what would not be one."""
-    lines = [b"Expect:"]
-    for name, value in headers:
-        line = (f"{name}: {value}" if value else f"{name};").encode("latin-1")
-        if b"\r" in line or b"\n" in line or b"\0" in line:
-            raise ValueError(f"The header {name!r} holds a line break or a NUL.")
-        lines.append(line)
+def _header_lines(request: Request) -> list[bytes]:
+    # In libcurl's notation a colon without a value removes a header, and a semicolon stands for an empty value.
+    lines = [name + b": " + value if value else name + b";" for name, value in request.encoded_headers()]
+    lines.append(b"Expect:")
     return lines
 
 

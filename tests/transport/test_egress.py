@@ -1,0 +1,182 @@
+"""The way out: never by the environment's proxy, always by the one that is named."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import ssl
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import trustme
+
+from webhooks_app.transport import BaseTransport, ErrorClass
+
+from .receiver import Peer, Receiver, receiving
+from .sending import answers, post, send
+
+HOST = "hooks.example.com"
+RESOLVE = answers(hooks_example_com=["127.0.0.1"], private_example_com=["10.0.0.1"])
+
+
+class ConnectProxy:
+    """A proxy that knows CONNECT and nothing else, and remembers what it was asked."""
+
+    def __init__(self, *, refuses: bool = False) -> None:
+        self.asked: list[bytes] = []
+        self._refuses = refuses
+
+    def serve(self, peer: Peer) -> None:
+        header = b""
+        while b"\r\n\r\n" not in header:
+            header += peer.sock.recv(1)
+        self.asked.append(header)
+        if self._refuses:
+            peer.send(b"HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n")
+            return
+        host, _, port = header.split()[1].decode().rpartition(":")
+        with socket.create_connection((host, int(port))) as receiver:
+            peer.send(b"HTTP/1.1 200 Connection established\r\nX-Proxy: yes\r\n\r\n")
+            back = threading.Thread(target=_copy, args=(receiver, peer.sock), daemon=True)
+            back.start()
+            _copy(peer.sock, receiver)
+            back.join(10)
+
+
+def _copy(source: socket.socket, target: socket.socket) -> None:
+    with contextlib.suppress(OSError):
+        while data := source.recv(65536):
+            target.sendall(data)
+        target.shutdown(socket.SHUT_WR)
+
+
+@pytest.fixture
+def receiver() -> Iterator[Receiver]:
+    with receiving() as started:
+        yield started
+
+
+@pytest.mark.parametrize(
+    "variable", ["http_proxy", "HTTP_PROXY", "https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"]
+)
+def test_a_proxy_of_the_environment_is_not_used(
+    make: Callable[..., BaseTransport], receiver: Receiver, monkeypatch: pytest.MonkeyPatch, variable: str
+) -> None:
+    with receiving() as proxy:
+        monkeypatch.setenv(variable, proxy.url("", "127.0.0.1"))
+        exchange = send(make(), post(receiver.url()))
+
+    assert exchange.response is not None
+    assert receiver.hits("/ok") == 1
+    assert proxy.connections == 0
+
+
+def test_a_netrc_is_not_read(
+    make: Callable[..., BaseTransport], receiver: Receiver, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for name in (".netrc", "_netrc"):
+        (tmp_path / name).write_text("machine 127.0.0.1 login me password secret\ndefault login me password secret\n")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("NETRC", str(tmp_path / ".netrc"))
+
+    send(make(), post(receiver.url()))
+
+    assert receiver.requests[0].header("Authorization") is None
+
+
+def test_the_named_proxy_is_asked_for_the_checked_address(
+    make: Callable[..., BaseTransport], receiver: Receiver
+) -> None:
+    proxy = ConnectProxy()
+
+    with receiving(act=proxy.serve) as listening:
+        exchange = send(make(proxy=listening.url(""), resolve=RESOLVE), post(receiver.url("/ok?a=%2f", HOST)))
+
+    assert exchange.response is not None
+    assert exchange.response.status == 200
+    assert "X-Proxy" not in dict(exchange.response.headers)
+    assert proxy.asked[0].startswith(b"CONNECT 127.0.0.1:%d HTTP/1.1\r\n" % receiver.port)
+    assert receiver.requests[0].target == "/ok?a=%2f"
+    assert receiver.requests[0].header("Host") == f"{HOST}:{receiver.port}"
+
+
+def test_the_named_proxy_is_used_although_the_environment_excepts_the_host(
+    make: Callable[..., BaseTransport], receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    proxy = ConnectProxy()
+    monkeypatch.setenv("no_proxy", "*")
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+
+    with receiving(act=proxy.serve) as listening:
+        send(make(proxy=listening.url("")), post(receiver.url()))
+
+    assert len(proxy.asked) == 1
+
+
+def test_tls_goes_through_the_proxy_to_the_receiver(make: Callable[..., BaseTransport], tmp_path: Path) -> None:
+    authority, proxy = trustme.CA(), ConnectProxy()
+    authority.cert_pem.write_to_path(str(tmp_path / "ca.pem"))
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert(HOST).configure_cert(context)
+
+    with receiving(tls=context) as receiver, receiving(act=proxy.serve) as listening:
+        sender = make(proxy=listening.url(""), ca_bundle=str(tmp_path / "ca.pem"), resolve=RESOLVE)
+        exchange = send(sender, post(receiver.url("/ok", HOST)))
+
+    assert exchange.response is not None
+    assert len(proxy.asked) == 1
+
+
+def test_the_proxy_gets_its_credentials_and_the_receiver_does_not(
+    make: Callable[..., BaseTransport], receiver: Receiver
+) -> None:
+    proxy = ConnectProxy()
+
+    with receiving(act=proxy.serve) as listening:
+        send(make(proxy=f"http://me:p%40ss@127.0.0.1:{listening.port}"), post(receiver.url()))
+
+    assert b"Proxy-Authorization: Basic bWU6cEBzcw==\r\n" in proxy.asked[0]
+    assert receiver.requests[0].header("Proxy-Authorization") is None
+
+
+def test_the_proxy_is_not_asked_for_a_forbidden_address(make: Callable[..., BaseTransport]) -> None:
+    proxy = ConnectProxy()
+
+    with receiving(act=proxy.serve) as listening:
+        sender = make(proxy=listening.url(""), resolve=RESOLVE)
+        exchange = send(sender, post("https://private.example.com/hook"))
+
+    assert exchange.error is not None
+    assert exchange.error.error_class is ErrorClass.ADDRESS_REFUSED
+    assert proxy.asked == []
+
+
+def test_a_proxy_that_refuses_is_a_connection_error(make: Callable[..., BaseTransport], receiver: Receiver) -> None:
+    proxy = ConnectProxy(refuses=True)
+
+    with receiving(act=proxy.serve) as listening:
+        exchange = send(make(proxy=listening.url("")), post(receiver.url()))
+
+    assert exchange.error is not None
+    assert exchange.error.error_class is ErrorClass.CONNECTION_ERROR
+    assert "proxy" in exchange.error.message
+    assert receiver.connections == 0
+
+
+def test_a_proxy_that_never_answers_is_a_connection_error_on_time(
+    make: Callable[..., BaseTransport], receiver: Receiver
+) -> None:
+    with receiving(act=Peer.hold) as listening:
+        exchange = send(make(proxy=listening.url("")), post(receiver.url(), timeout_seconds=1.0))
+
+    assert exchange.error is not None
+    assert exchange.error.error_class is ErrorClass.CONNECTION_ERROR
+    assert 0.9 < exchange.duration_seconds < 5
+
+
+@pytest.mark.parametrize("url", ["https://proxy:3128", "socks5://proxy:1080", "proxy:3128", "http://proxy", "http://"])
+def test_a_proxy_of_another_kind_is_refused_at_the_start(make: Callable[..., BaseTransport], url: str) -> None:
+    with pytest.raises(ValueError, match="http://\\[user:password@\\]host:port"):
+        make(proxy=url)

@@ -1,0 +1,61 @@
+"""Choosing a transport by name."""
+
+from __future__ import annotations
+
+import logging
+import sys
+
+import pytest
+
+from webhooks_app.transport import BaseTransport, make_transport
+from webhooks_app.transport.memory import MemoryTransport
+
+
+class ToyTransport(MemoryTransport):
+    """What a host may bring of its own."""
+
+    name = "toy"
+
+
+def test_auto_takes_curl_where_it_is_installed(caplog: pytest.LogCaptureFixture) -> None:
+    pytest.importorskip("pycurl", reason="the curl extra is not installed")
+
+    with caplog.at_level(logging.INFO, "webhooks_app.transport"):
+        made = make_transport("auto")
+    made.close()
+
+    assert made.name == "curl"
+    assert caplog.messages == ["Webhooks are sent with the transport 'curl'."]
+
+
+def test_auto_takes_requests_where_curl_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pycurl", None)
+
+    made = make_transport("auto")
+    made.close()
+
+    assert made.name == "requests"
+
+
+def test_curl_without_its_extra_is_refused_with_a_hint(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pycurl", None)
+    for module in ("curl", "multi", "poller", "transfer"):
+        monkeypatch.delitem(sys.modules, f"webhooks_app.transport.{module}", raising=False)
+
+    with pytest.raises(ValueError, match="curl needs the extra of that name"):
+        make_transport("curl")
+
+
+@pytest.mark.parametrize("name", ["memory", "requests", f"{__name__}.ToyTransport"])
+def test_a_transport_is_made_by_name_or_path(name: str) -> None:
+    made = make_transport(name)
+    made.close()
+
+    assert isinstance(made, BaseTransport)
+    assert made.name in {"memory", "requests", "toy"}
+
+
+@pytest.mark.parametrize("name", ["", "carrier-pigeon", "no.such.Module", "json.JSONDecoder", "json.no_such_name"])
+def test_a_name_that_leads_nowhere_is_refused(name: str) -> None:
+    with pytest.raises(ValueError, match="dotted path of a transport"):
+        make_transport(name)

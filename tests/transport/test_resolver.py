@@ -1,0 +1,101 @@
+"""Resolving names beside the caller."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import pytest
+
+from webhooks_app.transport import resolver
+from webhooks_app.transport.resolver import MAX_THREADS, NameResolver, resolve_by_system
+from webhooks_app.transport.threads import DaemonThreads
+
+
+def test_the_system_is_asked_by_default() -> None:
+    assert resolve_by_system("127.0.0.1", 80) == ["127.0.0.1"]
+
+
+def test_lookups_of_one_name_at_the_same_time_share_one_answer() -> None:
+    asked: list[str] = []
+    go = threading.Event()
+
+    def resolve(host: str, _port: int) -> list[str]:
+        asked.append(host)
+        go.wait(10)
+        return ["192.0.2.1"]
+
+    names = NameResolver(resolve)
+    waiting = [names.lookup("a.example", 443) for _ in range(50)]
+    go.set()
+
+    assert {answer.result(10) for answer in waiting} == {("192.0.2.1",)}
+    assert asked == ["a.example"]
+
+
+def test_a_later_lookup_asks_again() -> None:
+    looked = iter([["192.0.2.1"], ["192.0.2.2"]])
+    names = NameResolver(lambda _host, _port: next(looked))
+
+    assert names.lookup("a.example", 443).result(10) == ("192.0.2.1",)
+    assert names.lookup("a.example", 443).result(10) == ("192.0.2.2",)
+
+
+def test_names_that_hang_take_a_bounded_number_of_threads() -> None:
+    asked: list[str] = []
+    go, all_busy = threading.Event(), threading.Barrier(MAX_THREADS + 1)
+
+    def resolve(host: str, _port: int) -> list[str]:
+        asked.append(host)
+        if len(asked) <= MAX_THREADS:
+            all_busy.wait(10)
+        go.wait(10)
+        return []
+
+    names = NameResolver(resolve)
+    waiting = [names.lookup(f"{number}.example", 443) for number in range(MAX_THREADS * 3)]
+    all_busy.wait(10)
+    asked_meanwhile = len(asked)
+    go.set()
+
+    assert asked_meanwhile == MAX_THREADS
+    assert all(answer.result(10) == () for answer in waiting)
+
+
+def test_a_name_that_nobody_waits_for_any_more_is_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(resolver, "LOOKUP_SECONDS", -1.0)
+    names = NameResolver(lambda _host, _port: pytest.fail("asked"))
+
+    assert names.lookup("a.example", 443).result(10) == ()
+
+
+def test_an_error_reaches_all_who_wait_and_the_next_is_served() -> None:
+    looked = iter([[], ["192.0.2.1"]])
+
+    def resolve(_host: str, _port: int) -> list[str]:
+        answer = next(looked)
+        if not answer:
+            raise OSError("no such name")
+        return answer
+
+    names = NameResolver(resolve)
+
+    with pytest.raises(OSError, match="no such name"):
+        names.lookup("a.example", 443).result(10)
+    assert names.lookup("a.example", 443).result(10) == ("192.0.2.1",)
+
+
+def test_a_pool_runs_everything_in_no_more_threads_than_its_limit() -> None:
+    pool, done, together = DaemonThreads("pool", 3), threading.Semaphore(0), []
+
+    def work() -> None:
+        together.append(sum(thread.name == "pool" for thread in threading.enumerate()))
+        time.sleep(0.01)
+        done.release()
+
+    for _ in range(20):
+        pool.submit(work)
+
+    assert all(done.acquire(timeout=10) for _ in range(20))
+    assert max(together) <= 3
+    pool.close()

@@ -1,0 +1,303 @@
+"""The contract of a transport, against receivers that behave."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from webhooks_app.transport import RESPONSE_KEPT, BaseTransport, ErrorClass, Request
+
+from .receiver import OK, Mode, Peer, Receiver, receiving
+from .sending import HEADERS, post, send, send_all
+
+HEADER = b"HTTP/1.1 200 OK\r\nConnection: close\r\n"
+
+
+def big(peer: Peer) -> None:
+    peer.send(HEADER + b"\r\n")
+    peer.flood(b"x" * 65536)
+
+
+def then_silence(peer: Peer) -> None:
+    peer.send(HEADER + b"Content-Length: 99\r\n\r\nfirst")
+    peer.hold()
+
+
+@pytest.fixture
+def receiver() -> Iterator[Receiver]:
+    modes: dict[str, Mode | bytes] = {
+        "/big": big,
+        "/silent": Peer.hold,
+        "/bytes": HEADER + b"X-One: a\r\nX-Two:  \xe9 b \r\nX-One: c\r\n folded\r\n\r\nbody \xff\0 end",
+        "/drip": then_silence,
+        "/interim": b"HTTP/1.1 103 Early\r\nX-Early: yes\r\n\r\n" + HEADER + b"X-Late: yes\r\n\r\n",
+        "/chunked": HEADER + b"Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n2\r\nde\r\n0\r\nX-Trailer: t\r\n\r\n",
+        "/gzip": HEADER + b"Content-Encoding: gzip\r\n\r\nnot gzip",
+    }
+    with receiving(modes) as started:
+        yield started
+
+
+def test_the_request_arrives_as_it_was_given(sender: BaseTransport, receiver: Receiver) -> None:
+    send(sender, post(receiver.url("/ok?a=1"), body=b'{"a": "\xc3\xa9\\u0000"}'))
+
+    received = receiver.requests[0]
+    assert received.target == "/ok?a=1"
+    assert received.body == b'{"a": "\xc3\xa9\\u0000"}'
+    assert set(HEADERS) <= set(received.headers)
+    assert received.header("Host") == f"127.0.0.1:{receiver.port}"
+    assert received.header("Content-Length") == "17"
+
+
+def test_nothing_is_added_to_the_header_but_what_http_needs(sender: BaseTransport, receiver: Receiver) -> None:
+    send(sender, post(receiver.url()))
+
+    added = {name.lower() for name, _ in receiver.requests[0].headers} - {name.lower() for name, _ in HEADERS}
+    assert added == {"host", "content-length", "accept"}
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        "/a%2fb/%7e",
+        "/../../etc/passwd",
+        "//x//y",
+        "/a;b=c,d:e@f?g='h'(i)*!",
+        "/?",
+        "/%0d%0aX-Injected:%201",
+        "/%E2%98%83",
+    ],
+)
+def test_the_target_is_sent_exactly_as_stored(sender: BaseTransport, receiver: Receiver, target: str) -> None:
+    send(sender, post(receiver.url(target)))
+
+    assert receiver.requests[0].target == target
+
+
+def test_a_query_right_after_the_host_gets_a_path(sender: BaseTransport, receiver: Receiver) -> None:
+    send(sender, post(receiver.url("?q=1")))
+
+    assert receiver.requests[0].target == "/?q=1"
+
+
+@pytest.mark.parametrize("size", [0, 1, 65_536, 262_144])
+def test_a_body_of_any_size_arrives_whole(sender: BaseTransport, receiver: Receiver, size: int) -> None:
+    body = bytes(range(256)) * (size // 256) + b"x" * (size % 256)
+
+    send(sender, post(receiver.url(), body=body))
+
+    assert receiver.requests[0].body == body
+
+
+def test_the_header_and_body_of_a_response_are_kept_byte_by_byte(sender: BaseTransport, receiver: Receiver) -> None:
+    response = send(sender, post(receiver.url("/bytes"))).response
+
+    assert response is not None
+    assert response.headers == (("Connection", "close"), ("X-One", "a"), ("X-Two", "\xe9 b"), ("X-One", "c folded"))
+    assert response.body == b"body \xff\0 end"
+
+
+def test_only_the_final_header_is_kept(sender: BaseTransport, receiver: Receiver) -> None:
+    response = send(sender, post(receiver.url("/interim"))).response
+
+    assert response is not None
+    assert response.headers == (("Connection", "close"), ("X-Late", "yes"))
+
+
+def test_a_chunked_body_is_put_together(sender: BaseTransport, receiver: Receiver) -> None:
+    response = send(sender, post(receiver.url("/chunked"))).response
+
+    assert response is not None
+    assert response.body == b"abcde"
+
+
+def test_a_compressed_body_is_not_unpacked(sender: BaseTransport, receiver: Receiver) -> None:
+    response = send(sender, post(receiver.url("/gzip"))).response
+
+    assert response is not None
+    assert response.body == b"not gzip"
+
+
+def test_what_came_of_a_body_that_never_ends_is_kept(sender: BaseTransport, receiver: Receiver) -> None:
+    response = send(sender, post(receiver.url("/drip"), timeout_seconds=1.0)).response
+
+    assert response is not None
+    assert response.body == b"first"
+
+
+def test_reading_stops_long_before_an_endless_body_costs_memory(sender: BaseTransport, receiver: Receiver) -> None:
+    exchange = send(sender, post(receiver.url("/big"), timeout_seconds=20.0))
+
+    assert exchange.response is not None
+    assert exchange.response.body == b"x" * RESPONSE_KEPT
+    assert exchange.duration_seconds < 15
+    wait_until(lambda: "/big" in receiver.bytes_sent)
+    assert receiver.bytes_sent["/big"] < 20_000_000  # what fits into the buffers of the two systems
+
+
+def test_an_exchange_says_who_was_reached_and_how_long_it_took(sender: BaseTransport, receiver: Receiver) -> None:
+    exchange = send(sender, post(receiver.url()))
+
+    assert exchange.peer == "127.0.0.1"
+    assert 0 < exchange.timings["connect"] <= exchange.timings["first_byte"] <= exchange.duration_seconds < 5
+
+
+def test_exchanges_come_as_they_finish(sender: BaseTransport, receiver: Receiver) -> None:
+    slow, quick = post(receiver.url("/silent"), timeout_seconds=2.0), post(receiver.url())
+    sender.start(slow)
+    sender.start(quick)
+
+    first = sender.wait(10.0)
+
+    assert [exchange.request for exchange in first] == [quick]
+    assert sender.in_flight == 1
+
+
+def test_many_requests_are_in_flight_at_once(sender: BaseTransport) -> None:
+    together = threading.Barrier(40)
+
+    def meet(peer: Peer) -> None:
+        together.wait(20)
+        peer.send(OK)
+
+    with receiving({"/meet": meet}) as receiver:
+        exchanges = send_all(sender, [post(receiver.url("/meet"), timeout_seconds=20.0) for _ in range(40)])
+
+    assert all(exchange.response for exchange in exchanges)
+
+
+def test_more_requests_than_fit_wait_their_turn(make: Callable[..., BaseTransport], receiver: Receiver) -> None:
+    exchanges = send_all(make(max_in_flight=3), [post(receiver.url()) for _ in range(50)])
+
+    assert all(exchange.response for exchange in exchanges)
+    assert receiver.hits("/ok") == 50
+
+
+def test_wait_returns_nothing_when_nothing_happens(sender: BaseTransport, receiver: Receiver) -> None:
+    sender.start(post(receiver.url("/silent"), timeout_seconds=5.0))
+    started_at = time.monotonic()
+
+    assert sender.wait(0.2) == []
+    assert 0.15 < time.monotonic() - started_at < 3
+
+
+def test_wake_ends_the_wait_that_is_under_way(sender: BaseTransport) -> None:
+    started_at = time.monotonic()
+    threading.Timer(0.2, sender.wake).start()
+
+    assert sender.wait(30.0) == []
+    assert time.monotonic() - started_at < 10
+
+
+def test_wake_before_a_wait_ends_that_one_alone(sender: BaseTransport) -> None:
+    started_at = time.monotonic()
+    sender.wake()
+
+    assert sender.wait(30.0) == []
+    assert sender.wait(0.2) == []
+    assert 0.15 < time.monotonic() - started_at < 10
+
+
+def test_close_gives_up_what_is_in_flight(sender: BaseTransport) -> None:
+    hung_up = threading.Event()
+
+    def hold(peer: Peer) -> None:
+        peer.hold()
+        hung_up.set()
+
+    with receiving({"/hold": hold}) as receiver:
+        sender.start(post(receiver.url("/hold"), timeout_seconds=30.0))
+        while not receiver.requests:
+            sender.wait(0.05)
+        sender.close()
+
+        assert sender.in_flight == 0
+        assert hung_up.wait(10)
+
+
+def test_a_kept_connection_serves_the_next_request(sender: BaseTransport, receiver: Receiver) -> None:
+    for _ in range(5):
+        send(sender, post(receiver.url()))
+
+    assert receiver.hits("/ok") == 5
+    assert len({received.connection for received in receiver.requests[1:]}) == 1
+
+
+def test_a_receiver_that_closes_without_saying_so_costs_no_attempt(sender: BaseTransport) -> None:
+    silent_about_it = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
+
+    with receiving({"/close": silent_about_it}) as receiver:
+        exchanges = [send(sender, post(receiver.url("/close"))) for _ in range(20)]
+
+    assert all(exchange.response for exchange in exchanges)
+    assert receiver.hits("/close") == 20
+
+
+def test_a_kept_connection_that_breaks_does_not_send_the_request_again(sender: BaseTransport) -> None:
+    with receiving({"/break": lambda peer: peer.reset()}) as receiver:
+        for _ in range(2):
+            send(sender, post(receiver.url("/ok")))
+        exchange = send(sender, post(receiver.url("/break")))
+
+    assert receiver.requests[2].connection == receiver.requests[1].connection
+    assert receiver.hits("/break") == 1
+    assert exchange.error is not None
+    assert exchange.error.error_class is ErrorClass.CONNECTION_ERROR
+
+
+def test_a_refused_connection_is_a_connection_error(sender: BaseTransport, receiver: Receiver) -> None:
+    receiver.close()
+
+    exchange = send(sender, post(receiver.url()))
+
+    assert exchange.error is not None
+    assert exchange.error.error_class is ErrorClass.CONNECTION_ERROR
+    assert f"127.0.0.1:{receiver.port}" in exchange.error.message
+
+
+def test_ipv6_is_spoken(sender: BaseTransport) -> None:
+    with receiving(host="::1") as receiver:
+        exchange = send(sender, post(receiver.url(host="[::1]")))
+
+        assert exchange.response is not None
+        assert exchange.peer == "::1"
+        assert receiver.requests[0].header("Host") == f"[::1]:{receiver.port}"
+
+
+@pytest.mark.parametrize("value", ["a\r\nX-Injected: 1", "a\nb", "a\0b", "\u2603"])
+def test_a_header_that_cannot_be_sent_fails_its_request_alone(
+    sender: BaseTransport, receiver: Receiver, value: str
+) -> None:
+    bad = Request(url=receiver.url(), headers=(("X-Bad", value),), body=b"{}", timeout_seconds=5.0)
+
+    refused, sent = send_all(sender, [bad, post(receiver.url())])
+
+    assert refused.error is not None
+    assert refused.error.error_class is ErrorClass.INTERNAL_ERROR
+    assert sent.response is not None
+    assert len(receiver.requests) == 1
+
+
+def test_an_empty_header_value_is_sent(sender: BaseTransport, receiver: Receiver) -> None:
+    send(sender, Request(url=receiver.url(), headers=(("X-Empty", ""),), body=b"{}", timeout_seconds=5.0))
+
+    assert receiver.requests[0].header("X-Empty") == ""
+
+
+def test_cookies_are_not_sent_back(sender: BaseTransport) -> None:
+    cookie = b"HTTP/1.1 200 OK\r\nSet-Cookie: a=b; Path=/\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
+
+    with receiving({"/cookie": cookie}) as receiver:
+        send(sender, post(receiver.url("/cookie")))
+        send(sender, post(receiver.url("/ok")))
+
+        assert receiver.requests[1].header("Cookie") is None
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 10
+    while not condition() and time.monotonic() < deadline:
+        time.sleep(0.01)
