@@ -4,25 +4,17 @@ from __future__ import annotations
 
 import logging
 from datetime import timedelta
-from functools import partial
 
 from celery import shared_task
-from django.db import transaction
 from django.utils import timezone
 
+from ..background import send
 from .inspection import inspect
 from .models import File
 
 logger = logging.getLogger("example_project")
 
 LONG_WAIT = timedelta(seconds=20)
-
-
-def process_soon(file: File) -> None:
-    """Have a worker look into the file once the transaction commits."""
-    send = partial(process_file.apply_async, (file.pk,), retry=False)
-    # Robust: where the broker is away, the row keeps its state and is found by resume_files.
-    transaction.on_commit(send, robust=True)
 
 
 @shared_task(name="example_project.process_file")
@@ -43,4 +35,4 @@ def process_file(file_id: str) -> None:
 def resume_files() -> None:
     """Process what no worker was told of."""
     for file in File.objects.waiting_since(timezone.now() - LONG_WAIT):
-        process_file.apply_async((file.pk,), retry=False)
+        send(process_file, file)

@@ -14,8 +14,9 @@ from rest_framework.response import Response
 from webhooks_app.api.problems import BodyTooLarge
 
 from ..api import ServiceViewSet, UploadParser
+from ..background import work_soon
 from .models import File
-from .tasks import process_soon
+from .tasks import process_file
 
 
 class FileSerializer(serializers.ModelSerializer[File]):
@@ -45,7 +46,7 @@ class FileViewSet(ServiceViewSet):
         if upload.size > settings.MAX_UPLOAD_BYTES:
             raise BodyTooLarge(f"The file is too large. Send at most {settings.MAX_UPLOAD_BYTES:,} bytes.")
         file = File.objects.take(request.user, upload)
-        process_soon(file)
+        work_soon(process_file, file)
         headers = {"Location": f"/v1/files/{file.id}"}
         return Response(FileSerializer(file).data, status=status.HTTP_201_CREATED, headers=headers)
 

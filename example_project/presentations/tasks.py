@@ -6,12 +6,11 @@ import logging
 import time
 from contextlib import suppress
 from datetime import timedelta
-from functools import partial
 
 from celery import shared_task
-from django.db import transaction
 from django.utils import timezone
 
+from ..background import send
 from .deck import Deck, make_deck
 from .layout import paginate
 from .models import Presentation, WorkEndedError
@@ -21,13 +20,6 @@ logger = logging.getLogger("example_project")
 
 LONG_WAIT = timedelta(seconds=20)
 LONG_WORK = timedelta(minutes=5)
-
-
-def make_soon(presentation: Presentation) -> None:
-    """Have a worker make the presentation once the transaction commits."""
-    send = partial(make_presentation.apply_async, (presentation.pk,), retry=False)
-    # Robust: where the broker is away, the row stays queued and is found by resume_presentations.
-    transaction.on_commit(send, robust=True)
 
 
 @shared_task(name="example_project.make_presentation")
@@ -55,7 +47,7 @@ def resume_presentations() -> None:
     for presentation in Presentation.objects.in_work_since(now - LONG_WORK):
         _give_up(presentation, "The work on it was interrupted. Please try again.")
     for presentation in Presentation.objects.waiting_since(now - LONG_WAIT):
-        make_presentation.apply_async((presentation.pk,), retry=False)
+        send(make_presentation, presentation)
 
 
 def _give_up(presentation: Presentation, error: str) -> None:

@@ -17,9 +17,10 @@ from rest_framework.serializers import BaseSerializer
 from webhooks_app.api.problems import Conflict
 
 from ..api import AnythingNegotiation, LongJsonParser, ServiceViewSet
+from ..background import work_soon
 from .models import Presentation, PresentationStateError
 from .serializers import EditSerializer, OutlineSerializer, PresentationSerializer
-from .tasks import make_soon
+from .tasks import make_presentation
 
 PPTX = "application/vnd.openxmlformats-officedocument.presentationml.presentation"
 
@@ -35,7 +36,7 @@ class PresentationViewSet(ServiceViewSet):
         given = self._validated(OutlineSerializer(data=request.data))
         owner: Any = request.user
         presentation = Presentation.objects.create(owner=owner, **given)
-        make_soon(presentation)
+        work_soon(make_presentation, presentation)
         return self._accepted(presentation)
 
     def retrieve(self, request: Request, pk: str) -> Response:
@@ -63,7 +64,7 @@ class PresentationViewSet(ServiceViewSet):
         edit = {"title": presentation.title, "outline": presentation.outline, **given}
         with transaction.atomic(), _conflicts():
             presentation.request_edit(**edit)
-            make_soon(presentation)
+            work_soon(make_presentation, presentation)
         return self._accepted(presentation)
 
     @action(detail=True, methods=["post"])

@@ -7,6 +7,7 @@ from datetime import timedelta
 
 import pytest
 from django.utils import timezone
+from kombu.exceptions import OperationalError
 from pptx import Presentation as PowerPoint
 
 from example_project.presentations import tasks
@@ -223,6 +224,15 @@ def test_without_a_key_nothing_is_made(client):
 
     assert answer.status_code == 401
     assert answer["WWW-Authenticate"] == "Bearer"
+
+
+def test_a_broker_that_is_away_refuses_no_request(amina, monkeypatch):
+    def refuse(*args, **kwargs):
+        raise OperationalError("connection refused")
+
+    monkeypatch.setattr(tasks.make_presentation, "apply_async", refuse)
+
+    assert amina.post("/v1/ppt", {"title": "Annual report", "outline": OUTLINE}).status_code == 202
 
 
 def test_a_presentation_that_no_worker_heard_of_is_made_all_the_same(amina, work):
