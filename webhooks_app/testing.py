@@ -113,8 +113,7 @@ class Webhooks:
     """
 
     def __init__(self) -> None:
-        self._database_clock = DatabaseClock(router.db_for_write(Delivery))
-        self.clock = ManualClock(self._database_clock())
+        self.clock = ManualClock(_database_now())
         self.receiver = ScriptedReceiver(self.clock)
 
     def __enter__(self) -> Self:
@@ -168,7 +167,7 @@ class Webhooks:
         With ``retries`` off, only what is due by ``clock``.
         """
         before = len(self.receiver.received)
-        self.clock.move_to(self._database_clock())
+        self.clock.move_to(_database_now())
         self._run_engine()
         while retries and (next_attempt_at := self._next_attempt_at()):
             self.clock.move_to(next_attempt_at)
@@ -186,6 +185,11 @@ class Webhooks:
     def _listing(self) -> str:
         lines = [f"\n  {event.type} of {event.owner}: {json.dumps(event.data)}" for event in self.emitted()]
         return f" There are:{''.join(lines)}" if lines else " There are none at all."
+
+
+def _database_now() -> datetime:
+    """Return a time that is not before what the database has called now so far; SQLite rounds to milliseconds."""
+    return DatabaseClock(router.db_for_write(Delivery))() + timedelta(milliseconds=1)
 
 
 def _holds(data: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:

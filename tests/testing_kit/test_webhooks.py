@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from datetime import timedelta
-from itertools import pairwise
+from itertools import count, pairwise
 from typing import Any
 
 import pytest
@@ -132,6 +132,20 @@ def test_notices_are_received_but_are_no_events(webhooks: Webhooks, owner: Any) 
     assert webhooks.emitted() == [event]
 
 
+def test_a_notice_is_sent_however_slow_the_machine_is(
+    webhooks: Webhooks, owner: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seconds = count()
+    monkeypatch.setattr(webhooks.clock, "monotonic", lambda: float(next(seconds)))
+    webhooks.register(owner, EVENT_TYPE)
+    webhooks.receiver.answers = (500, 200)
+    emit_one(owner)
+
+    types = [request.event.type for request in webhooks.deliver()]
+
+    assert types == [EVENT_TYPE, "webhook.retry", EVENT_TYPE]
+
+
 def test_a_receiver_that_never_answers_200_is_given_up(webhooks: Webhooks, owner: Any) -> None:
     webhooks.register(owner, EVENT_TYPE)
     webhooks.receiver.answers = (TransportError(error_class=ErrorClass.TIMEOUT, message="No answer in time."),)
@@ -144,7 +158,8 @@ def test_a_receiver_that_never_answers_200_is_given_up(webhooks: Webhooks, owner
     assert [attempt.result for attempt in attempts] == ["timeout"] * 4
 
 
-def test_without_retries_only_what_is_due_is_sent(webhooks: Webhooks, owner: Any) -> None:
+def test_without_retries_only_what_is_due_is_sent(webhooks: Webhooks, owner: Any, settings: Any) -> None:
+    settings.WEBHOOKS_RETRY_DELAYS_SECONDS = (60,)
     webhooks.register(owner, EVENT_TYPE, retry_notices=False)
     webhooks.receiver.answers = (500, 200)
     emit_one(owner)
@@ -152,7 +167,7 @@ def test_without_retries_only_what_is_due_is_sent(webhooks: Webhooks, owner: Any
     assert len(webhooks.deliver(retries=False)) == 1
     assert webhooks.deliver(retries=False) == []
 
-    webhooks.clock.advance(1)
+    webhooks.clock.advance(60)
     assert len(webhooks.deliver(retries=False)) == 1
 
 

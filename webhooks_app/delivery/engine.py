@@ -190,6 +190,7 @@ class Engine:
         valid = self._write(self._finished)
         self._finished = []
         self._look_at = 0.0  # Slots are free again, and notices may be due.
+        self._found_nothing = False
         for item in valid:
             if item.step.next_attempt_at is not None:
                 heapq.heappush(self._retries, item.step.next_attempt_at)
