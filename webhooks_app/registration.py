@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from django.contrib.auth import get_user_model
 from django.db import transaction
 
 from .models import Webhook
@@ -32,19 +33,32 @@ def save_webhook(webhook: Webhook) -> Webhook:
 
     Raises django.core.exceptions.ValidationError with the problems by field.
     """
+    _lock_account(webhook)
     webhook.full_clean()
-    saved_url = Webhook.objects.select_for_update().filter(pk=webhook.pk).values_list("url", flat=True).first()
-    if saved_url is None:
+    saved = Webhook.objects.select_for_update().filter(pk=webhook.pk).first()
+    if saved is None:
         webhook.save(force_insert=True)
-    else:
-        webhook.save(update_fields=CHANGEABLE_FIELDS)
-    if saved_url != webhook.url and webhook.status != Webhook.Status.DISABLED:
+        start_verification(webhook)
+        return webhook
+    webhook.save(update_fields=CHANGEABLE_FIELDS)
+    if saved.url != webhook.url and saved.status != Webhook.Status.DISABLED:
         start_verification(webhook)
     return webhook
 
 
 @transaction.atomic
 def enable_webhook(webhook: Webhook) -> None:
-    """Let a disabled webhook receive again, once its URL has passed a handshake anew."""
+    """Let a disabled webhook receive again, once its URL has passed a handshake anew.
+
+    Raises WebhookStateError for one that is deleted, or not disabled.
+    """
+    webhook.require_disabled()
     webhook.await_verification()
     start_verification(webhook)
+
+
+def _lock_account(webhook: Webhook) -> None:
+    """Let an account's webhooks be counted and added by one at a time."""
+    if webhook._state.adding and webhook.owner_id is not None:
+        accounts = get_user_model()._default_manager.select_for_update().filter(pk=webhook.owner_id)
+        accounts.values_list("pk", flat=True).first()

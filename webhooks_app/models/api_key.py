@@ -109,4 +109,4 @@ class ApiKey(models.Model):
         now = timezone.now()
         if self.last_used_at is None or now - self.last_used_at >= LAST_USED_PRECISION:
             self.last_used_at = now
-            self.save(update_fields=["last_used_at"])
+            ApiKey.objects.filter(pk=self.pk).update(last_used_at=now)

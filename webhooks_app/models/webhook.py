@@ -207,6 +207,12 @@ class Webhook(models.Model):
         if self.status == self.Status.DISABLED:
             raise WebhookStateError(f"Webhook {self.id} is disabled ({self.status_reason}). Enable it first.")
 
+    def require_disabled(self) -> None:
+        """Raise WebhookStateError for a webhook that there is no need to enable."""
+        self._require_existing()
+        if self.status != self.Status.DISABLED:
+            raise WebhookStateError(f"Webhook {self.id} is not disabled, but {self.status}.")
+
     def require_sendable(self) -> None:
         """Raise WebhookStateError for a webhook that no event may be queued for."""
         self.require_testable()
