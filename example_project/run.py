@@ -6,7 +6,6 @@ import os
 import re
 import signal
 import sys
-from typing import Any
 
 import django
 from django.core.exceptions import ImproperlyConfigured
@@ -22,6 +21,8 @@ LEVELS = {"WARNING": "yellow", "ERROR": "red", "CRITICAL": "red"}
 
 def main() -> int:
     terminal = Terminal()
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.default_int_handler)
     try:
         port = _port()
         os.environ.update({"PORT": str(port), "DJANGO_RUNSERVER_HIDE_WARNING": "true"})
@@ -30,6 +31,9 @@ def main() -> int:
     except (ImproperlyConfigured, CannotRunError) as error:
         terminal.say(terminal.paint(f"{error}", "red"))
         return 1
+    except KeyboardInterrupt:  # Before there was anything to stop.
+        terminal.say("Stopped.")
+        return 0
 
 
 class CannotRunError(Exception):
@@ -52,22 +56,23 @@ def _prepare(terminal: Terminal) -> list[str]:
     # Not before setup: they need the settings.
     from django.conf import settings  # noqa: PLC0415
     from django.core.management import call_command  # noqa: PLC0415
-    from django.db import connections  # noqa: PLC0415
+    from django.db import DatabaseError, connections  # noqa: PLC0415
 
     from .console_login import USERNAME, ensure_login  # noqa: PLC0415
 
     terminal.say("Migrating the database …")
-    call_command("migrate", verbosity=0, interactive=False)
-    password, path = ensure_login(settings.VAR_DIR, os.environ.get("ADMIN_PASSWORD", ""))
-    connections.close_all()
+    try:
+        call_command("migrate", verbosity=0, interactive=False)
+        password, path = ensure_login(settings.VAR_DIR, os.environ.get("ADMIN_PASSWORD", ""))
+    except DatabaseError as error:
+        raise CannotRunError(f"The database cannot be used: {error}".rstrip()) from error
+    finally:
+        connections.close_all()
     known = f"{password}   (kept in {os.path.relpath(path)})" if path else "as ADMIN_PASSWORD says"
     return [f"  user      {USERNAME}", f"  password  {known}"]
 
 
 def _run(terminal: Terminal, port: int, login: list[str]) -> int:
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, _interrupt)
-
     def show(name: str, line: str) -> None:
         if line:
             terminal.say(f"{terminal.paint(f'{name:<6} │', COLOURS[name])} {_coloured(terminal, line)}")
@@ -106,10 +111,6 @@ def _stop(terminal: Terminal, processes: Processes) -> int:
         return 1
     terminal.say("Stopped.")
     return 0
-
-
-def _interrupt(number: int, frame: Any) -> None:
-    raise KeyboardInterrupt
 
 
 def _coloured(terminal: Terminal, line: str) -> str:
