@@ -85,6 +85,17 @@ def test_a_kept_connection_is_not_used_for_another_address(make: Callable[..., B
     assert receiver.hits("/ok") == 3
 
 
+def test_a_name_is_pinned_again_for_every_attempt(make: Callable[..., BaseTransport], receiver: Receiver) -> None:
+    sender = make(resolve=answers(hooks_example_com=["127.0.0.1"]))
+
+    send(sender, post(receiver.url("/ok", HOST)))
+    time.sleep(2.2)  # longer than libcurl remembers a pin or keeps an idle connection
+    exchange = send(sender, post(receiver.url("/ok", HOST)))
+
+    assert exchange.response is not None
+    assert receiver.connections == 2
+
+
 def test_a_url_that_may_not_be_used_is_refused_at_the_attempt_too(make: Callable[..., BaseTransport]) -> None:
     exchange = send(make(allowed_networks=()), post("http://127.0.0.1:8000/hook"))
 

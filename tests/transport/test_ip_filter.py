@@ -60,7 +60,7 @@ def test_a_zone_is_refused_even_in_an_allowed_network() -> None:
 
 
 def test_both_ends_of_every_range_in_the_table_are_refused() -> None:
-    networks: list[Network] = [network for network, _ in [*REFUSED_IPV4, *REFUSED_IPV6]]
+    networks: list[Network] = [*(network for network, _ in REFUSED_IPV4), *(network for network, _ in REFUSED_IPV6)]
 
     assert [network for network in networks if not refusal_of_address(network[0])] == []
     assert [network for network in networks if not refusal_of_address(network[-1])] == []

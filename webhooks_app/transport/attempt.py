@@ -68,7 +68,7 @@ class Attempt:
             answer = resolver.lookup(host, self.endpoint.port).result(bound)
         except TimeoutError:
             raise self.fail(failures.name_timed_out(host, bound)) from None
-        except Exception:
+        except Exception:  # noqa: BLE001 - whatever a resolver raises, the name has no address
             raise self.fail(failures.name_unknown(host)) from None
         checked = guard.check_answer(host, answer)
         if isinstance(checked, TransportError):

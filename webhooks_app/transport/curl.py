@@ -28,8 +28,8 @@ logger = logging.getLogger("webhooks_app.transport")
 IDLE_CONNECTION_SECONDS = 2
 """Shorter than the keep-alive of common servers, so that a request seldom meets a connection that is being closed."""
 
-
 MAX_KEEPING = 10_000
+UPLOAD_BUFFER_BYTES = 16 * 1024  # libcurl keeps 64 KiB for each connection by default
 
 
 class CurlTransport(BaseTransport):
@@ -197,7 +197,9 @@ class CurlTransport(BaseTransport):
             pycurl.SSL_VERIFYPEER: True,
             pycurl.SSL_VERIFYHOST: 2,
             pycurl.CAINFO: self._bundle.name if self._bundle else system_bundle(),
+            pycurl.DNS_CACHE_TIMEOUT: 1,
             pycurl.MAXAGE_CONN: IDLE_CONNECTION_SECONDS,
+            pycurl.UPLOAD_BUFFERSIZE: UPLOAD_BUFFER_BYTES,
         }
         if self._options.proxy:
             parse_proxy(self._options.proxy)  # libcurl would only complain of a bad one at each request

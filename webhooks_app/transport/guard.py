@@ -22,6 +22,7 @@ class AddressGuard:
         self._allowed_networks = options.allowed_networks
         parse = partial(parse_endpoint, allow_http=options.allow_http, allowed_networks=options.allowed_networks)
         self._parse = lru_cache(maxsize=1024)(parse)
+        self._checked = lru_cache(maxsize=1024)(self._check)
 
     def endpoint(self, url: str) -> Endpoint:
         """Return the parts of the URL that the connection is built from. Raises ``InvalidEndpointError``."""
@@ -29,6 +30,10 @@ class AddressGuard:
 
     def check_answer(self, host: str, answer: Sequence[str]) -> tuple[Address, ...] | TransportError:
         """Return the addresses to try, in order, or why none of them may be: one that is refused refuses all."""
+        check = self._checked if len(answer) <= MAX_ADDRESSES else self._check
+        return check(host, tuple(answer))
+
+    def _check(self, host: str, answer: tuple[str, ...]) -> tuple[Address, ...] | TransportError:
         if not answer:
             return name_unknown(host)
         addresses: dict[Address, None] = {}

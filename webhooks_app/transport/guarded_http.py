@@ -138,9 +138,9 @@ class _Response(HTTPResponse):
         super().__init__(sock, *args, **kwargs)
         self.fp = self._incoming = _Incoming(_BoundedSocketIO(self.fp.detach(), sock, connection), connection)
 
-    def begin(self) -> None:
+    def begin(self, **options: Any) -> None:
         self._incoming.read_header()
-        super().begin()
+        super().begin(**options)
 
 
 class _Incoming(io.BufferedReader):

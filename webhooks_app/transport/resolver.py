@@ -54,7 +54,7 @@ class NameResolver:
         try:
             if time.monotonic() - asked_at < LOOKUP_SECONDS:  # otherwise nobody waits for the answer any more
                 addresses = tuple(self._resolve(host, port))
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - it belongs to those who wait, and the thread must live on
             problem = error
         with self._lock:
             del self._under_way[host]

@@ -59,7 +59,7 @@ class Transfer:
         self._socket_opened = socket_opened
         self._proxied = proxied
         self._header = HeaderReader()
-        self._told: dict[int, str | int] = {pycurl.RESOLVE: ""}
+        self._told: dict[int, str | int] = {}
         for option, value in options.items():
             self.curl.setopt(option, value)
         self.curl.setopt(pycurl.HEADERFUNCTION, self._on_header)
@@ -85,9 +85,8 @@ class Transfer:
         self.curl.setopt(pycurl.POSTFIELDS, request.body)
         self._tell(pycurl.URL, endpoint.origin)
         self._tell(pycurl.REQUEST_TARGET, endpoint.target)  # as a part of the URL its escapes would be rewritten
-        self._tell(pycurl.RESOLVE, "" if endpoint.is_address else _pin(endpoint, addresses))
         if self._proxied:
-            self._tell(pycurl.CONNECT_TO, f"::{_bracketed(addresses[0])}:{endpoint.port}")
+            self.curl.setopt(pycurl.CONNECT_TO, [f"::{_bracketed(addresses[0])}:{endpoint.port}"])
         self.begin(fresh=fresh)
 
     def begin(self, *, fresh: bool) -> None:
@@ -102,6 +101,8 @@ class Transfer:
         self.met_other_peer = False
         self.peer = ""
         self.fresh = fresh
+        if not self.endpoint.is_address:
+            self.curl.setopt(pycurl.RESOLVE, [_pin(self.endpoint, self.addresses)])  # holds for one transfer
         self._tell(pycurl.FRESH_CONNECT, fresh)
         self._tell(pycurl.FORBID_REUSE, fresh)
         self.seconds_before = time.monotonic() - self.started_at
@@ -167,8 +168,7 @@ class Transfer:
         if self._told.get(option) == value:
             return
         self._told[option] = value
-        is_list = option in (pycurl.RESOLVE, pycurl.CONNECT_TO)
-        self.curl.setopt(option, ([value] if value else []) if is_list else value)
+        self.curl.setopt(option, value)
 
     def _timeout(self) -> TransportError:
         seconds = self.request.timeout_seconds
@@ -231,7 +231,7 @@ def _header_lines(request: Request) -> list[bytes]:
 
 
 def _pin(endpoint: Endpoint, addresses: tuple[Address, ...]) -> str:
-    # The plus sign lets libcurl forget the entry later.
+    # The plus sign lets libcurl forget the entry after DNS_CACHE_TIMEOUT.
     return f"+{endpoint.host}:{endpoint.port}:{','.join(map(_bracketed, addresses))}"
 
 
