@@ -143,4 +143,4 @@ def _clear() -> None:
     from webhooks_app.models import Delivery, DeliveryAttempt, Event, Webhook  # noqa: PLC0415
 
     for model in (DeliveryAttempt, Delivery, Event, Webhook):
-        model.objects.all()._raw_delete(using="default")
+        model.objects.all().delete()

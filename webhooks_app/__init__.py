@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from .emission import emit_on as emit_on
     from .emission import send_test_event as send_test_event
     from .event_types import EventType as EventType
-    from .event_types import registry as registry
+    from .event_types import registry
     from .registration import register_webhook as register_webhook
 
 __version__ = "0.1.0"

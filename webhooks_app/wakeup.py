@@ -31,11 +31,15 @@ class FoldedCall:
         self._patience_seconds = patience_seconds
         self._rest_seconds = rest_seconds
         self._is_failing = False
-        self._forget()
+        self._lock = threading.Lock()
+        self._thread: threading.Thread | None = None
+        self._quiet_until = 0.0
+        self._asked_at = 0.0
+        self._pid = os.getpid()
 
     def __call__(self) -> None:
         if self._pid != os.getpid():
-            self._forget()  # A fork: the thread under way belongs to the parent.
+            self._start_anew()
         with self._lock:
             now = self._asked_at = time.monotonic()
             if self._thread is not None or now < self._quiet_until:
@@ -44,12 +48,12 @@ class FoldedCall:
         thread.start()
         thread.join(self._patience_seconds)
 
-    def _forget(self) -> None:
+    def _start_anew(self) -> None:
+        """Forget a call that was under way when this process was forked: its thread is the parent's."""
         self._pid = os.getpid()
         self._lock = threading.Lock()
-        self._thread: threading.Thread | None = None
+        self._thread = None
         self._quiet_until = 0.0
-        self._asked_at = 0.0
 
     def _run(self) -> None:
         again = True

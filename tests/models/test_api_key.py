@@ -30,7 +30,18 @@ def test_the_text_is_stored_nowhere(alice):
     assert text.split("_", 2)[2] not in str(ApiKey.objects.values().get())
 
 
-@pytest.mark.parametrize("change", [lambda t: t[:-1], lambda t: t + "x", lambda t: t.swapcase(), lambda t: "", lambda t: "whk_x_y", lambda t: "\ud800_\0_x", lambda t: f"whk_\0_{t}"])  # fmt: skip
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param(lambda text: text[:-1], id="shorter"),
+        pytest.param(lambda text: f"{text}x", id="longer"),
+        pytest.param(str.swapcase, id="other case"),
+        pytest.param(lambda text: "", id="empty"),
+        pytest.param(lambda text: "whk_x_y", id="short"),
+        pytest.param(lambda text: "\ud800_\0_x", id="no text"),
+        pytest.param(lambda text: f"whk_\0_{text}", id="NUL"),
+    ],
+)
 def test_another_text_finds_nothing(alice, change):
     _, text = ApiKey.objects.make(owner=alice)
 

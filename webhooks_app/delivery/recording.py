@@ -12,7 +12,8 @@ from .attempt_log import AttemptLog
 from .claim import Finished
 from .notice import save_notices
 from .outcome import State
-from .statements import PortableStatements, statements_for
+from .statements import statements_for
+from .statements.portable import PortableStatements
 
 
 def record(using: str, finished: Sequence[Finished], now: datetime) -> list[Finished]:

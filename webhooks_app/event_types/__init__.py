@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from .base import EventData, EventType, UtcTime
+from .catalogue import EventTypeRegistry, registry
 from .compatibility import breaking_changes
 from .internal import INTERNAL_EVENT_TYPES, RETRY_NOTICE, VERIFICATION, retry_notice_data
 from .presentation import PRESENTATION_EVENT_TYPES
-from .registry import EventTypeRegistry, registry
 
 __all__ = [
     "INTERNAL_EVENT_TYPES",

@@ -12,7 +12,7 @@ def find_account(username: str) -> Any | None:
     """Return the account with this name, in whatever field the project's accounts are named by."""
     accounts = get_user_model()
     try:
-        return accounts._default_manager.get_by_natural_key(username)  # noqa: SLF001 - as in Django itself
+        return accounts._default_manager.get_by_natural_key(username)
     except accounts.DoesNotExist:
         return None
 

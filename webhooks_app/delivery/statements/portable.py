@@ -133,7 +133,8 @@ class PortableStatements:
     def fetch(self, sql: str, params: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         with self.connection.cursor() as cursor:
             cursor.execute(sql, params)
-            return cursor.fetchall()
+            rows: list[tuple[Any, ...]] = cursor.fetchall()
+            return rows
 
     def picks(self, rows: Iterable[Sequence[Any]]) -> list[Pick]:
         names, readers = Pick.__slots__, self._pick_readers
