@@ -38,6 +38,10 @@ def test_staff_make_keys_of_their_own_account(staff: Callable[..., Page], owner:
     assert ApiKey.objects.get().owner == page.user
 
 
+def test_a_new_key_has_all_scopes_unless_they_are_taken_away(superuser: Page) -> None:
+    assert text(superuser.get("apikey", "add")).count(" checked") == len(ApiKey.Scope.values)
+
+
 @pytest.mark.parametrize("form", [{"scopes": []}, {"scopes": ["webhooks:fly"]}, {"name": "x" * 101}], ids=str)
 def test_an_impossible_key_is_not_made(superuser: Page, owner: Any, form: dict[str, Any]) -> None:
     superuser.post("apikey", "add", **FORM | form, owner=owner.pk)

@@ -13,8 +13,9 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from ..models import ApiKey
+from ..models.api_key import all_scopes
 from .actions import ActingAdmin
-from .display import shown_once
+from .display import WideCheckboxes, shown_once
 from .owned import manages_all
 
 GENERATED_FIELDS = ("id", "prefix", "created_at", "last_used_at", "revoked_at")
@@ -22,7 +23,7 @@ GENERATED_FIELDS = ("id", "prefix", "created_at", "last_used_at", "revoked_at")
 
 class ApiKeyForm(forms.ModelForm):  # type: ignore[type-arg]
     scopes = forms.MultipleChoiceField(
-        label=_("Scopes"), choices=ApiKey.Scope.choices, widget=forms.CheckboxSelectMultiple
+        label=_("Scopes"), choices=ApiKey.Scope.choices, initial=all_scopes, widget=WideCheckboxes
     )
 
     class Meta:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from django.contrib import admin
-from django.db.models import QuerySet
+from django.db.models import Model, QuerySet
 from django.http import HttpRequest
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext
@@ -105,18 +105,21 @@ class DeliveryAdmin(ReadOnlyAdmin, ActingAdmin):
     def type(self, delivery: Delivery) -> str:
         return delivery.event_type
 
-    @admin.display(description=_("event"), empty_value="-")
-    def event_link(self, delivery: Delivery) -> SafeString | None:
-        return link_to(delivery.event, site=self.admin_site.name) if delivery.event else None
+    @admin.display(description=_("event"))
+    def event_link(self, delivery: Delivery) -> SafeString | str:
+        return self._link(delivery.event)
 
     @admin.display(description=_("webhook"))
     def webhook_link(self, delivery: Delivery) -> SafeString | str:
         webhook = delivery.webhook
-        return str(webhook) if webhook.deleted_at else link_to(webhook, site=self.admin_site.name)
+        return str(webhook) if webhook.deleted_at else self._link(webhook)
 
-    @admin.display(description=_("redelivery of"), empty_value="-")
-    def redelivery_link(self, delivery: Delivery) -> SafeString | None:
-        return link_to(delivery.redelivery_of, site=self.admin_site.name) if delivery.redelivery_of else None
+    @admin.display(description=_("redelivery of"))
+    def redelivery_link(self, delivery: Delivery) -> SafeString | str:
+        return self._link(delivery.redelivery_of)
+
+    def _link(self, item: Model | None) -> SafeString | str:
+        return link_to(item, site=self.admin_site.name) if item else self.get_empty_value_display()
 
     def has_redeliver_permission(self, request: HttpRequest) -> bool:
         return request.user.has_perm("webhooks_app.redeliver_delivery")

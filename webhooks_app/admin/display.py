@@ -5,11 +5,19 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from django import forms
 from django.db.models import Model
 from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext
+
+
+class WideCheckboxes(forms.CheckboxSelectMultiple):
+    """Check boxes whose labels are not broken after a few letters: the admin's own class for that is this one."""
+
+    def __init__(self, attrs: dict[str, Any] | None = None, **kwargs: Any) -> None:
+        super().__init__({"class": "radiolist", **(attrs or {})}, **kwargs)
 
 
 def pretty_json(text: str) -> SafeString:

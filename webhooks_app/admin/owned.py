@@ -35,6 +35,7 @@ class OwnedAdmin(BaseAdmin):
 
     paginator = CappedPaginator
     show_full_result_count = False
+    show_facets = admin.ShowFacets.NEVER
     list_per_page = 50
     sortable_by = ()
     search_fields = ("id",)

@@ -9,6 +9,7 @@ from django.utils.translation import gettext_lazy as _
 
 from ..event_types import registry
 from ..models import Webhook
+from .display import WideCheckboxes
 
 Choices = list[tuple[str, list[tuple[str, str]]]]
 
@@ -27,14 +28,12 @@ class WebhookForm(forms.ModelForm):  # type: ignore[type-arg]
     new_owner: Any = None
     """Whose a new webhook is where the form does not ask for the owner."""
 
-    event_types = forms.MultipleChoiceField(
-        label=_("Event types"), choices=event_type_choices, widget=forms.CheckboxSelectMultiple
-    )
+    event_types = forms.MultipleChoiceField(label=_("Event types"), choices=event_type_choices, widget=WideCheckboxes)
     secret = forms.CharField(
         label=_("Secret"),
         required=False,
         strip=False,
-        widget=forms.TextInput(attrs={"autocomplete": "off"}),
+        widget=forms.TextInput(attrs={"autocomplete": "off", "class": "vTextField"}),
         help_text=_("16 to 256 characters. Leave it empty to have one made. It is shown once."),
     )
 
