@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -174,6 +175,12 @@ def test_more_requests_than_fit_wait_their_turn(make: Callable[..., BaseTranspor
 
     assert all(exchange.response for exchange in exchanges)
     assert receiver.hits("/ok") == 50
+
+
+def test_the_capacity_stays_below_the_limit_of_open_files(make: Callable[..., BaseTransport]) -> None:
+    limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+
+    assert 0 < make(max_in_flight=10**9).capacity < limit
 
 
 def test_wait_returns_nothing_when_nothing_happens(sender: BaseTransport, receiver: Receiver) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import resource
+import sys
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -17,7 +19,7 @@ from .guard import AddressGuard
 from .ip_filter import Address
 from .lookups import Lookup, PendingLookups
 from .multi import Multi
-from .options import TransportOptions
+from .options import IDLE_CONNECTION_SECONDS, TransportOptions
 from .proxy import parse_proxy
 from .resolver import NameResolver
 from .transfer import Transfer
@@ -25,10 +27,8 @@ from .trust import combined_bundle, system_bundle
 
 logger = logging.getLogger("webhooks_app.transport")
 
-IDLE_CONNECTION_SECONDS = 2
-"""Shorter than the keep-alive of common servers, so that a request seldom meets a connection that is being closed."""
-
 MAX_KEEPING = 10_000
+RESERVED_DESCRIPTORS = 64
 UPLOAD_BUFFER_BYTES = 16 * 1024  # libcurl keeps 64 KiB for each connection by default
 
 
@@ -39,7 +39,7 @@ class CurlTransport(BaseTransport):
 
     def __init__(self, options: TransportOptions | None = None) -> None:
         self._options = options or TransportOptions()
-        self.capacity = self._options.max_in_flight
+        self.capacity = min(self._options.max_in_flight, _sockets_allowed())
         self._guard = AddressGuard(self._options)
         self._bundle = combined_bundle(self._options.ca_bundle) if self._options.ca_bundle else None
         self._handle_options = self._constant_options()
@@ -136,6 +136,7 @@ class CurlTransport(BaseTransport):
         except ValueError:
             logger.exception("A request to %s could not be built", endpoint.authority)
             self._fail(request, started_at, failures.internal_error())
+            self._idle.append(transfer)
             return
         self._active[transfer.curl] = transfer
         self._opened().add(transfer.curl)
@@ -205,3 +206,9 @@ class CurlTransport(BaseTransport):
             parse_proxy(self._options.proxy)  # libcurl would only complain of a bad one at each request
             options[pycurl.HTTPPROXYTUNNEL] = True
         return options
+
+
+def _sockets_allowed() -> int:
+    """Return how many connections the process may hold beside what else it has open (``ulimit -n``)."""
+    limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return sys.maxsize if limit == resource.RLIM_INFINITY else max(1, limit - RESERVED_DESCRIPTORS)

@@ -21,14 +21,12 @@ from . import failures
 from .attempt import Attempt
 from .guard import AddressGuard
 from .header import MAX_HEADER_BYTES
+from .options import IDLE_CONNECTION_SECONDS
 from .proxy import Proxy
 from .resolver import NameResolver
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
-
-IDLE_CONNECTION_SECONDS = 2
-"""Shorter than the keep-alive of common servers, so that a request seldom meets a connection that is being closed."""
 
 PIECE_BYTES = 16 * 1024
 FRAMING_HEADERS = (b"content-length:", b"transfer-encoding:")

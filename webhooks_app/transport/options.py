@@ -7,6 +7,9 @@ from dataclasses import dataclass, field
 from .ip_filter import Network
 from .resolver import Resolve, resolve_by_system
 
+IDLE_CONNECTION_SECONDS = 2
+"""Shorter than the keep-alive of common servers, so that a request seldom meets a connection that is being closed."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class TransportOptions:

@@ -164,9 +164,10 @@ def _result(session: GuardedSession, attempt: Attempt) -> Response | TransportEr
 def _prepared(attempt: Attempt) -> requests.PreparedRequest:
     prepared = requests.PreparedRequest()
     endpoint = attempt.endpoint
-    url = endpoint.origin + endpoint.target
     attempt.request.encoded_headers()  # requests and http.client would refuse less, and later
-    prepared.prepare(method="POST", url=url, headers={"Accept": "*/*", **dict(attempt.request.headers)})
+    prepared.prepare_method("POST")
+    prepared.url = endpoint.origin + endpoint.target  # requests' own parser has no say
+    prepared.prepare_headers({"Accept": "*/*", **dict(attempt.request.headers)})
     prepared.prepare_body(attempt.request.body, None)
     return prepared
 
