@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import threading
@@ -16,6 +17,10 @@ PROJECT_DIR = Path(__file__).resolve().parent.parent
 
 PATIENCE_SECONDS = 45.0
 """How long a program may take to stop: a worker lets requests that are on the wire end, 30 s at most."""
+
+# If this process is killed it cannot stop the others; where the system can do so in its stead, it does.
+_SETPRIV = shutil.which("setpriv")
+_ENDING_WITH_US = (_SETPRIV, "--pdeathsig", "TERM") if _SETPRIV else ()
 
 
 class ProcessEndedError(Exception):
@@ -50,7 +55,7 @@ class Processes:
 
     def start(self, name: str, command: Sequence[str]) -> None:
         process = subprocess.Popen(  # noqa: S603 - our own commands
-            command,
+            [*_ENDING_WITH_US, *command],
             cwd=PROJECT_DIR,
             env=self._environment,
             stdin=subprocess.DEVNULL,

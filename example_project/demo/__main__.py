@@ -36,7 +36,8 @@ GRACE_SECONDS = 3.0
 
 def main() -> int:
     narrator = Narrator(Terminal())
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.default_int_handler)
     stage = Stage()
     try:
         with on_stage(narrator.received) as players, stage:

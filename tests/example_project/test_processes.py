@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
+import subprocess
 import sys
 import threading
+import time
+from pathlib import Path
 
 import pytest
 
@@ -35,6 +39,19 @@ def listener():
 def processes(listener):
     with Processes({**os.environ, "GREETING": "hello"}, listener) as processes:
         yield processes
+
+
+def _ends(pid):
+    """Tell whether a process that is not our child ends soon; what init has not reaped yet has ended, too."""
+    for _ in range(200):
+        try:
+            state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+        except FileNotFoundError:
+            return True
+        if state == "Z":
+            return True
+        time.sleep(0.05)
+    return False
 
 
 def _start(processes, name, code):
@@ -80,6 +97,22 @@ def test_leaving_stops_all(listener):
     for pid in pids:
         with pytest.raises(ProcessLookupError):
             os.kill(pid, signal.SIG_DFL)
+
+
+@pytest.mark.skipif(not shutil.which("setpriv"), reason="only Linux, with util-linux, ends orphans by itself")
+def test_when_the_starter_is_killed_the_others_end_too():
+    code = (
+        "import os, sys, time; from example_project.processes import Processes; "
+        "processes = Processes(os.environ, print); "
+        f"processes.start('web', [sys.executable, '-c', {SLEEP!r}]); "
+        "print(processes._running['web'].pid, flush=True); time.sleep(60)"
+    )
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as starter:
+        pid = int(starter.stdout.readline())
+        starter.stdout.readline()  # What the program says as soon as it runs.
+        starter.kill()
+
+    assert _ends(pid)
 
 
 def test_one_that_will_not_stop_is_killed(processes, listener, monkeypatch):
