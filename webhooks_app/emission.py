@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import wraps
 from typing import TYPE_CHECKING, Any
 
 from asgiref.sync import sync_to_async
@@ -93,7 +92,6 @@ def emit_on(
     if happening is None:
         return lambda function: emit_on(signal, event_type, function, sender=sender, dispatch_uid=dispatch_uid)
 
-    @wraps(happening)
     def emit_happening(sender: Any, **kwargs: Any) -> None:
         kwargs.pop("signal", None)
         if kwargs.get("raw"):

@@ -32,6 +32,15 @@ def test_a_signal_of_the_host_becomes_an_event(something_failed, django_user_mod
     assert (event.type, event.owner, event.data) == (EVENT_TYPE, alice, {"error": "No outline"})
 
 
+def test_the_function_takes_just_the_arguments_that_it_needs(something_failed, settings):
+    settings.DEBUG = True  # Django then looks at the arguments of signal handlers.
+
+    emit_on(something_failed, EVENT_TYPE, lambda sender, why: (None, {"error": why}))
+    something_failed.send(None, why="No outline")
+
+    assert Event.objects.get().data == {"error": "No outline"}
+
+
 def test_none_means_that_nothing_happened(something_failed):
     emit_on(something_failed, EVENT_TYPE, lambda sender: None)
 
