@@ -27,7 +27,7 @@ def celery_says() -> Iterator[Callable[..., None]]:
 
     def celery_says(**values: Any) -> None:
         host = Celery("host", set_as_current=False)
-        host.conf.update(values)
+        host.conf.update({"beat_schedule": BEAT_SCHEDULE, **values})
         host.set_current()
 
     yield celery_says
