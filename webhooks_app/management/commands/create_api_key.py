@@ -80,7 +80,7 @@ class Command(WebhooksCommand):
 def _scopes(argument: str | None) -> list[str]:
     if argument is None:
         return all_scopes()
-    scopes = list(dict.fromkeys(scope for scope in argument.replace(",", " ").split()))
+    scopes = list(dict.fromkeys(argument.replace(",", " ").split()))
     unknown = [scope for scope in scopes if scope not in ApiKey.Scope.values]
     if unknown or not scopes:
         found = f"Unknown scope {unknown[0]!r}" if unknown else "No scope given"
