@@ -6,13 +6,16 @@ PORT ?= 8000
 VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
+NEWER := .venv-newer
+# Not among the pins, because the pinned django-celery-beat does not declare that it works with it.
+DJANGO_6_1 := django==6.1.3
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 .DEFAULT_GOAL := help
-.PHONY: help demo run test lint format types imports bench build pins clean
+.PHONY: help demo run test test-newer lint format types imports bench build pins clean
 
 help: ## Say what there is
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: $(INSTALLED) ## Show the whole service at work, from registration to retries, in two minutes
 	@$(BIN)/python -m example_project.demo
@@ -22,6 +25,12 @@ run: $(INSTALLED) ## Run the example service, a worker and beat in the foregroun
 
 test: $(INSTALLED) ## Run the tests on every database and broker that this machine has
 	@$(BIN)/python -m tests
+
+test-newer: ## Run the tests on SQLite with Django 6.0 and 6.1, in .venv-newer (PYTHON=python3.12 or newer)
+	@$(MAKE) --no-print-directory VENV=$(NEWER) $(NEWER)/.installed
+	$(NEWER)/bin/python -m pytest --quiet --numprocesses=auto
+	$(NEWER)/bin/pip install --quiet --target $(NEWER)/django-6.1 --no-deps --upgrade $(DJANGO_6_1)
+	PYTHONPATH=$(NEWER)/django-6.1 $(NEWER)/bin/python -m pytest --quiet --numprocesses=auto
 
 lint: $(INSTALLED) ## Check style and formatting: ruff, django-upgrade
 	$(BIN)/ruff check

@@ -16,6 +16,12 @@ from .servers.process import ServerMissingError
 Server = TypeVar("Server")
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the tests that may take longer than usual, so that the others fill the time beside them."""
+    items.sort(key=lambda item: item.get_closest_marker("timeout") is None)
+
+
 @pytest.fixture(scope="session")
 def redis_url() -> Iterator[str]:
     """The URL of a Redis server that only this test run uses."""

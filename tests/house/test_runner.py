@@ -1,0 +1,68 @@
+"""The sum at the end of ``make test``."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.__main__ import Result, exit_status, read_report
+
+TOY = """
+import pytest
+
+def test_passes(): pass
+def test_passes_too(): pass
+def test_fails(): assert False
+def test_is_skipped(): pytest.skip("no server")
+@pytest.fixture
+def broken(): raise OSError
+def test_has_no_fixture(broken): pass
+@pytest.mark.xfail(strict=True)
+def test_is_known_to_fail(): assert False
+"""
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What pytest writes about a test file of every outcome."""
+    directory = tmp_path_factory.mktemp("toy")
+    (directory / "test_toy.py").write_text(TOY)
+    (directory / "pytest.ini").write_text("[pytest]\n")
+    options = ["--junitxml=report.xml", "-p", "no:randomly", "-p", "no:django"]
+    subprocess.run([sys.executable, "-m", "pytest", *options], check=False, capture_output=True, cwd=directory)
+    return directory / "report.xml"
+
+
+def test_every_outcome_is_counted(report: Path) -> None:
+    result = read_report("sqlite", report, 1)
+
+    assert str(result) == "3 passed, 2 failed, 1 skipped"
+    assert result.failed == ("test_toy::test_fails", "test_toy::test_has_no_fixture")
+    assert result.skipped == ("no server",)
+
+
+def test_a_run_that_breaks_off_counts_as_failed(tmp_path: Path) -> None:
+    result = read_report("mariadb", tmp_path / "never written", 4)
+
+    assert str(result) == "0 passed, 1 failed, 0 skipped"
+
+
+@pytest.mark.parametrize(
+    ("failed", "skipped", "missing", "is_ci", "status"),
+    [
+        pytest.param([], [], {}, True, 0, id="everything passed"),
+        pytest.param(["test"], [], {}, False, 1, id="one failed"),
+        pytest.param([], ["no server"], {"mariadb": "not found"}, False, 0, id="a developer's machine lacks servers"),
+        pytest.param([], ["no server"], {}, True, 1, id="CI skips a test"),
+        pytest.param([], [], {"mariadb": "not found"}, True, 1, id="CI lacks a database"),
+    ],
+)
+def test_in_ci_nothing_may_be_skipped(
+    failed: list[str], skipped: list[str], missing: dict[str, str], is_ci: bool, status: int
+) -> None:
+    total = Result(database="all", passed=1, failed=tuple(failed), skipped=tuple(skipped), seconds=1)
+
+    assert exit_status(total, missing, is_ci=is_ci) == status
