@@ -17,7 +17,7 @@ class ApiKeyAuthentication(BaseAuthentication):
     """Authenticate ``Authorization: Bearer <API_KEY>`` as the key's owner; ``request.auth`` is the key."""
 
     def authenticate(self, request: Request) -> tuple[Any, ApiKey] | None:
-        scheme, _, text = request.META.get("HTTP_AUTHORIZATION", "").strip().partition(" ")
+        scheme, _, text = request.headers.get("authorization", "").strip().partition(" ")
         if scheme.lower() != SCHEME.lower():
             return None
         # A header that was sent twice arrives joined by a comma, which no key holds.

@@ -180,7 +180,7 @@ def _check_charset(request: HttpRequest | Request) -> None:
 
 def _check_length(request: Request) -> None:
     # Django takes a body of unknown length for an empty one.
-    if "HTTP_TRANSFER_ENCODING" in request.META and not request.META.get("CONTENT_LENGTH"):
+    if "transfer-encoding" in request.headers and not request.headers.get("content-length"):
         raise LengthRequired
 
 

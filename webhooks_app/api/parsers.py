@@ -27,7 +27,7 @@ class StrictJsonParser(BaseParser):
         self, stream: IO[Any], media_type: str | None = None, parser_context: Mapping[str, Any] | None = None
     ) -> dict[str, Any]:
         request = (parser_context or {})["request"]
-        if int(request.META.get("CONTENT_LENGTH") or 0) > self.max_body_bytes:
+        if int(request.headers.get("content-length") or 0) > self.max_body_bytes:
             raise self._too_large()
         try:
             body = stream.read(self.max_body_bytes + 1)
