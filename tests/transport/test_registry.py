@@ -28,22 +28,37 @@ def test_auto_takes_curl_where_it_is_installed(caplog: pytest.LogCaptureFixture)
     assert caplog.messages == ["Webhooks are sent with the transport 'curl'."]
 
 
-def test_auto_takes_requests_where_curl_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def without_pycurl(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pycurl", None)
+    for module in ("curl", "multi", "poller", "transfer"):
+        monkeypatch.delitem(sys.modules, f"webhooks_app.transport.{module}", raising=False)
 
+
+@pytest.mark.usefixtures("without_pycurl")
+def test_auto_takes_requests_where_curl_is_missing() -> None:
     made = make_transport("auto")
     made.close()
 
     assert made.name == "requests"
 
 
-def test_curl_without_its_extra_is_refused_with_a_hint(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "pycurl", None)
-    for module in ("curl", "multi", "poller", "transfer"):
-        monkeypatch.delitem(sys.modules, f"webhooks_app.transport.{module}", raising=False)
-
+@pytest.mark.usefixtures("without_pycurl")
+def test_curl_without_its_extra_is_refused_with_a_hint() -> None:
     with pytest.raises(ValueError, match="curl needs the extra of that name"):
         make_transport("curl")
+
+
+def test_a_pycurl_that_is_too_old_is_as_good_as_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    pycurl = pytest.importorskip("pycurl", reason="the curl extra is not installed")
+    monkeypatch.delattr(pycurl, "PREREQFUNCTION")
+    for module in ("curl", "transfer"):
+        monkeypatch.delitem(sys.modules, f"webhooks_app.transport.{module}", raising=False)
+
+    made = make_transport("auto")
+    made.close()
+
+    assert made.name == "requests"
 
 
 @pytest.mark.parametrize("name", ["memory", "requests", f"{__name__}.ToyTransport"])

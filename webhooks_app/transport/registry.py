@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from importlib import import_module
-from importlib.util import find_spec
 from inspect import isclass
 
 from .base import BaseTransport
@@ -25,11 +24,19 @@ def make_transport(name: str = "auto", options: TransportOptions | None = None) 
 
     Raises ValueError for a name that leads nowhere.
     """
-    chosen = ("curl" if find_spec("pycurl") else "requests") if name == "auto" else name
+    chosen = _fastest() if name == "auto" else name
     make = _factory(TRANSPORTS.get(chosen, chosen))
     transport = make(options or TransportOptions())
     logger.info("Webhooks are sent with the transport %r.", transport.name)
     return transport
+
+
+def _fastest() -> str:
+    try:
+        import_module(f"{__package__}.curl")
+    except ImportError:  # pycurl is an extra
+        return "requests"
+    return "curl"
 
 
 def _factory(path: str) -> Callable[[TransportOptions], BaseTransport]:

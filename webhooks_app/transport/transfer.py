@@ -17,6 +17,9 @@ from .endpoint import Endpoint
 from .header import HeaderReader
 from .ip_filter import Address
 
+if not hasattr(pycurl, "PREREQFUNCTION"):
+    raise ImportError(f"pycurl 7.45.7 with libcurl 7.80 or newer is needed; this is {pycurl.version}.")
+
 logger = logging.getLogger("webhooks_app.transport")
 
 STOP = -1
@@ -24,6 +27,7 @@ SMALL_BODY = 4096
 WEIRD_REPLY = 8
 TOO_LARGE = 100
 HOST_NAME_MISMATCH = 62
+# What libcurl calls a line without end has changed from "out of memory" to "too large".
 MALFORMED_LINE = {WEIRD_REPLY, pycurl.E_BAD_CONTENT_ENCODING}
 MALFORMED = MALFORMED_LINE | {pycurl.E_UNSUPPORTED_PROTOCOL, pycurl.E_OUT_OF_MEMORY, TOO_LARGE}
 HANDSHAKE = {pycurl.E_SSL_CONNECT_ERROR, pycurl.E_SSL_CIPHER, pycurl.E_SSL_ISSUER_ERROR, pycurl.E_SSL_INVALIDCERTSTATUS}
@@ -178,7 +182,7 @@ class Transfer:
             return failures.timed_out(seconds)
         if self._proxied:
             return failures.proxy_failed()
-        if self.endpoint.scheme == "https" and self.curl.getinfo(pycurl.CONNECT_TIME):
+        if self.endpoint.scheme == "https" and self.curl.getinfo(pycurl.NUM_CONNECTS):
             return failures.handshake_timed_out(seconds)
         return failures.connect_timed_out(seconds)
 
