@@ -132,6 +132,15 @@ def test_an_address_that_never_answers_leaves_time_for_the_next(make: Callable[.
     assert exchange.duration_seconds < 6
 
 
+def test_a_receiver_that_accepts_no_connection_fails_by_timeout(sender: BaseTransport) -> None:
+    with full_backlog("127.0.0.9") as port:
+        exchange = send(sender, post(f"http://127.0.0.9:{port}/", timeout_seconds=1.0))
+
+    assert exchange.error is not None
+    assert exchange.error.error_class is ErrorClass.TIMEOUT
+    assert 0.9 < exchange.duration_seconds < 5
+
+
 @pytest.mark.parametrize("answer", [[], OSError("no such name"), UnicodeError("label too long")], ids=repr)
 def test_a_name_without_an_address_is_a_dns_error(make: Callable[..., BaseTransport], answer: Any) -> None:
     def resolve(_host: str, _port: int) -> list[str]:
