@@ -41,21 +41,32 @@ def broker_url(request: pytest.FixtureRequest) -> str:
 
 @dataclass
 class SlowReceiver:
-    """Answers 200 after a while, and counts."""
+    """Answers 200 after a while, and counts requests: all of them, and the most that there were at a time."""
 
     delay_seconds: float
     hits: list[float] = field(default_factory=list)
+    at_a_time: int = 0
+    most_at_a_time: int = 0
+    lock: threading.Lock = field(default_factory=threading.Lock)
     url: str = ""
 
     @contextmanager
     def running(self) -> Iterator[SlowReceiver]:
         receiver = self
 
+        class Server(http.server.ThreadingHTTPServer):
+            request_queue_size = 128
+
         class Handler(http.server.BaseHTTPRequestHandler):
             def do_POST(self) -> None:
                 self.rfile.read(int(self.headers["Content-Length"]))
                 receiver.hits.append(time.time())
+                with receiver.lock:
+                    receiver.at_a_time += 1
+                    receiver.most_at_a_time = max(receiver.most_at_a_time, receiver.at_a_time)
                 time.sleep(receiver.delay_seconds)
+                with receiver.lock:
+                    receiver.at_a_time -= 1
                 self.send_response(200)
                 self.send_header("Content-Length", "0")
                 self.end_headers()
@@ -63,7 +74,7 @@ class SlowReceiver:
             def log_message(self, *arguments: Any) -> None:
                 """Say nothing."""
 
-        server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        server = Server(("127.0.0.1", 0), Handler)
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
         self.url = f"http://127.0.0.1:{server.server_port}/slow"

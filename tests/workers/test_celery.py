@@ -124,3 +124,17 @@ def test_two_workers_and_two_beats_send_nothing_twice(alice, redis_url, start_wo
 
     wait_until(all_final)
     assert len(received_ids(nginx, path)) == len(set(received_ids(nginx, path))) == 300
+
+
+def test_no_number_of_workers_exceeds_a_webhooks_cap(alice, redis_url, start_worker, tmp_path):
+    with SlowReceiver(delay_seconds=0.3).running() as receiver:
+        make_webhook(alice, url=receiver.url)
+        start_worker(redis_url)
+        start_worker(redis_url)
+        for _ in range(10):
+            emit_elsewhere(redis_url, tmp_path, 20)
+
+        wait_until(all_final)
+
+    assert len(receiver.hits) == 200
+    assert 8 < receiver.most_at_a_time <= 16
