@@ -17,7 +17,6 @@ from .event_types import registry
 from .exceptions import InvalidEventDataError, InvalidOwnerError
 from .ids import new_id
 from .models import Delivery, Event, Webhook
-from .retry import RetrySchedule
 from .signals import deliveries_created, event_emitted
 
 if TYPE_CHECKING:
@@ -44,9 +43,7 @@ def emit(event_type: str, data: EventData, *, owner: Any, occurred_at: datetime 
     with transaction.atomic(using=using, savepoint=False):
         event.save(using=using, force_insert=True)
         deliveries = Delivery.objects.using(using).fan_out(
-            event,
-            Webhook.objects.using(using).listening_to(event.type, owner),
-            max_attempts=RetrySchedule.of_seconds(settings.RETRY_DELAYS_SECONDS).max_attempts,
+            event, Webhook.objects.using(using).listening_to(event.type, owner)
         )
         _announce(event, deliveries, using)
     return event
@@ -70,7 +67,6 @@ def send_test_event(webhook: Webhook, event_type: str, data: EventData | None = 
             event=event,
             webhook=webhook,
             kind=Delivery.Kind.TEST,
-            max_attempts=RetrySchedule.of_seconds(settings.RETRY_DELAYS_SECONDS).max_attempts,
         )
         _announce(event, 1, using)
     return delivery

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from django.contrib.auth import get_user_model
-from django.db import transaction
+from django.db import router, transaction
 
 from .models import Webhook
+from .models.sql import writing
 from .verification import start_verification
 
 CHANGEABLE_FIELDS = ("owner", "url", "event_types", "description", "retry_notices")
@@ -27,22 +28,24 @@ def register_webhook(
     return save_webhook(webhook)
 
 
-@transaction.atomic
 def save_webhook(webhook: Webhook) -> Webhook:
     """Validate and save a new or changed webhook; a new URL is verified before anything else is sent to it.
 
     Raises django.core.exceptions.ValidationError with the problems by field.
     """
-    _lock_account(webhook)
-    webhook.full_clean()
-    saved = Webhook.objects.select_for_update().filter(pk=webhook.pk).first()
-    if saved is None:
-        webhook.save(force_insert=True)
-        start_verification(webhook)
-        return webhook
-    webhook.save(update_fields=CHANGEABLE_FIELDS)
-    if saved.url != webhook.url and saved.status != Webhook.Status.DISABLED:
-        start_verification(webhook)
+    with writing(router.db_for_write(Webhook), Webhook):
+        is_new = webhook._state.adding
+        if is_new:
+            _lock_account(webhook)
+        webhook.full_clean()
+        if is_new:
+            webhook.save(force_insert=True)
+            start_verification(webhook)
+            return webhook
+        saved_url = webhook.lock().url
+        webhook.save(update_fields=CHANGEABLE_FIELDS)
+        if saved_url != webhook.url and webhook.status != Webhook.Status.DISABLED:
+            start_verification(webhook)
     return webhook
 
 
@@ -52,6 +55,7 @@ def enable_webhook(webhook: Webhook) -> None:
 
     Raises WebhookStateError for one that is deleted, or not disabled.
     """
+    webhook.lock()
     webhook.require_disabled()
     webhook.await_verification()
     start_verification(webhook)
@@ -59,6 +63,6 @@ def enable_webhook(webhook: Webhook) -> None:
 
 def _lock_account(webhook: Webhook) -> None:
     """Let an account's webhooks be counted and added by one at a time."""
-    if webhook._state.adding and webhook.owner_id is not None:
+    if webhook.owner_id is not None:
         accounts = get_user_model()._default_manager.select_for_update().filter(pk=webhook.owner_id)
         accounts.values_list("pk", flat=True).first()

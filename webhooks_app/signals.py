@@ -14,7 +14,7 @@ deliveries_created = Signal()
 """Deliveries are due and committed; the worker may be woken. No arguments."""
 
 attempt_made = Signal()
-"""An attempt ended. ``attempt``: an unsaved-or-saved DeliveryAttempt, ``delivery_id``, ``webhook_id``, ``event_id``."""
+"""An attempt ended. ``attempt`` (with a DeliveryAttempt's values), ``delivery_id``, ``webhook_id``, ``event_id``."""
 
 delivery_succeeded = Signal()
 """A receiver answered 200. ``delivery_id``, ``webhook_id``, ``event_id``."""

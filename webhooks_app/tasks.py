@@ -1,23 +1,30 @@
-"""Celery's part: waking the engine, starting handshakes, pruning."""
+"""Celery's part: waking the engine, starting a handshake again, pruning."""
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 from celery import current_app, shared_task
-from celery.signals import worker_process_shutdown, worker_shutdown, worker_shutting_down
+from celery.signals import worker_init, worker_process_shutdown, worker_shutdown, worker_shutting_down
 
 from .delivery.engine import Engine
 from .delivery.worker import worker
+from .exceptions import WebhookStateError
 from .models import Webhook
 from .retention import prune as prune_rows
 from .verification import start_verification
 from .wakeup import FoldedCall
 
+logger = logging.getLogger("webhooks_app.delivery")
+
 
 @shared_task(name="webhooks_app.deliver_due", ignore_result=True)
-def deliver_due() -> None:
-    """Wake this process's engine. Carries no data: losing it, or having it twice, makes no difference."""
+def deliver_due(*_: Any, **__: Any) -> None:
+    """Wake this process's engine. Carries no data: losing it, or having it twice, makes no difference.
+
+    What another version may have sent along is not looked at.
+    """
     if current_app.conf.task_always_eager:
         Engine().run_until_idle(await_retries=False)
     else:
@@ -27,7 +34,10 @@ def deliver_due() -> None:
 @shared_task(name="webhooks_app.verify_webhook", ignore_result=True)
 def verify_webhook(webhook_id: str) -> None:
     """Start a webhook's handshake again."""
-    start_verification(Webhook.objects.existing().get(pk=webhook_id))
+    try:
+        start_verification(Webhook.objects.existing().get(pk=webhook_id))
+    except (Webhook.DoesNotExist, WebhookStateError) as error:
+        logger.warning("Webhook %s is not verified: %s", webhook_id, error)
 
 
 @shared_task(name="webhooks_app.prune", ignore_result=True)
@@ -50,6 +60,11 @@ def wake_workers(**kwargs: Any) -> None:
         deliver_due.delay()
     else:
         _publish_folded()
+
+
+@worker_init.connect
+def _begin_anew(**kwargs: Any) -> None:
+    worker.reset()
 
 
 @worker_shutting_down.connect

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from django.db import transaction
 
-from .conf import settings
 from .models import Delivery, Webhook
-from .retry import RetrySchedule
 from .signals import deliveries_created
 
 
@@ -16,12 +14,10 @@ def start_verification(webhook: Webhook) -> Delivery:
 
     Raises WebhookStateError for a deleted or disabled webhook.
     """
+    webhook.lock()
     webhook.require_testable()
     webhook.await_verification()
     webhook.deliveries.filter(kind=Delivery.Kind.VERIFICATION).pending().cancel("superseded")
-    delivery: Delivery = webhook.deliveries.create(
-        kind=Delivery.Kind.VERIFICATION,
-        max_attempts=RetrySchedule.of_seconds(settings.RETRY_DELAYS_SECONDS).max_attempts,
-    )
+    delivery: Delivery = webhook.deliveries.create(kind=Delivery.Kind.VERIFICATION)
     transaction.on_commit(lambda: deliveries_created.send_robust(Delivery))
     return delivery

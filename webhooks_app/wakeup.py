@@ -45,7 +45,12 @@ class FoldedCall:
             if self._thread is not None or now < self._quiet_until:
                 return
             thread = self._thread = threading.Thread(target=self._run, name="webhooks_app.wakeup", daemon=True)
-        thread.start()
+        try:
+            thread.start()
+        except RuntimeError as error:  # The system has no thread to give.
+            self._thread = None
+            logger.warning("The workers cannot be woken (%s); the sweep will find what is due.", error)
+            return
         thread.join(self._patience_seconds)
 
     def _start_anew(self) -> None:

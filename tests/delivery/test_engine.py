@@ -8,7 +8,7 @@ from datetime import timedelta
 from itertools import pairwise
 
 import pytest
-from django.db import OperationalError, connection
+from django.db import InternalError, OperationalError, connection
 
 from webhooks_app import send_test_event
 from webhooks_app.delivery import engine as engine_module
@@ -308,6 +308,33 @@ def test_no_transaction_is_open_while_a_request_is_in_flight(alice, webhook, rec
     deliver(transport)
 
     assert depths == [0]
+
+
+def test_results_are_kept_while_the_database_may_only_be_read(alice, webhook, clock, receiver, monkeypatch):
+    emit_one(alice)
+    fail = iter([InternalError("read-only"), InternalError("read-only")])
+    record = engine_module.record
+
+    def record_when_writable(*args):
+        error = next(fail, None)
+        if error:
+            raise error
+        return record(*args)
+
+    monkeypatch.setattr(engine_module, "record", record_when_writable)
+    monkeypatch.setattr(connection, "close", lambda: None)
+
+    Engine(transport=receiver(200), clock=clock).run_until_idle()
+
+    assert deliveries()[0].state == "succeeded"
+
+
+def test_an_engine_with_nothing_to_do_ends_at_once(clock, receiver):
+    began_at = clock()
+
+    Engine(transport=receiver(200), clock=clock).run_until_idle()
+
+    assert clock() - began_at < timedelta(seconds=1)
 
 
 def test_retries_left_by_an_earlier_process_are_made(alice, webhook, clock, receiver):

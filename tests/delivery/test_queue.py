@@ -211,3 +211,55 @@ def test_only_a_handshake_of_the_present_url_verifies(alice, queue, clock):
 
     webhook.refresh_from_db()
     assert webhook.status == "pending"
+
+
+def end_of(how, webhook):
+    {"disabled": webhook.disable, "failed": webhook.fail}[how]("Over.")
+
+
+@pytest.mark.parametrize("how", ["disabled", "failed"])
+def test_a_claim_lost_for_a_stopped_webhook_is_recorded_and_its_delivery_cancelled(alice, webhook, queue, clock, how):
+    emit_one(alice)
+    queue.claim(10)
+    end_of(how, webhook)
+    clock.advance(46)
+
+    (lost,) = queue.claim(10)
+    record("default", [finish_lost(lost, SCHEDULE)], clock())
+    clock.advance(2)
+    assert queue.claim(10) == []
+
+    assert [(d.state, d.state_reason) for d in deliveries()] == [("cancelled", f"webhook_{how}")]
+
+
+def test_lost_claims_are_given_out_once(alice, webhook, queue, clock):
+    emit_one(alice)
+    queue.claim(10)
+    clock.advance(46)
+
+    assert [claim.is_lost for claim in queue.claim(10)] == [True]
+    assert queue.claim(10) == []
+    clock.advance(6)  # It was not recorded after all.
+    assert [claim.is_lost for claim in queue.claim(10)] == [True]
+
+
+@pytest.mark.parametrize("page", [2, 3])
+def test_webhooks_that_can_be_given_nothing_do_not_hide_those_behind_them(alice, queue, monkeypatch, page):
+    monkeypatch.setattr("webhooks_app.delivery.statements.portable.MAX_LANES", page)
+    monkeypatch.setattr("webhooks_app.delivery.queue.MAX_LANES", page)
+    held = [make_webhook(alice) for _ in range(7)]
+    served = make_webhook(alice)
+    emit_one(alice)
+    for webhook in held:
+        webhook.await_verification()
+
+    assert [claim.pick.webhook_id for claim in queue.claim(100)] == [served.pk]
+    assert queue.claim(100) == []
+
+
+def test_a_claim_is_never_larger_than_asked_for(alice, queue):
+    for _ in range(5):
+        make_webhook(alice)
+    emit_one(alice)
+
+    assert [len(queue.claim(2)) for _ in range(4)] == [2, 2, 1, 0]

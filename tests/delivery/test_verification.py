@@ -185,3 +185,29 @@ def test_changing_anything_but_the_url_needs_no_handshake(webhook):
     save_webhook(webhook)
 
     assert (webhook.status, deliveries("verification")) == ("active", [])
+
+
+def test_what_an_older_copy_of_a_webhook_says_does_not_enable_it(alice, webhook):
+    older = Webhook.objects.get()
+    webhook.disable("By hand.")
+
+    with pytest.raises(WebhookStateError, match="By hand"):
+        start_verification(older)
+
+    assert Webhook.objects.get().status == "disabled"
+
+
+def test_an_older_copy_that_says_disabled_can_still_be_saved(webhook):
+    webhook.disable("By hand.")
+    older = Webhook.objects.get()
+    enable_webhook(webhook)
+    older.url = "http://127.0.0.1:9000/new"
+
+    save_webhook(older)
+
+    assert (older.status, older.url) == ("pending", "http://127.0.0.1:9000/new")
+
+
+def test_a_webhook_that_is_not_disabled_need_not_be_enabled(webhook):
+    with pytest.raises(WebhookStateError, match="not disabled"):
+        enable_webhook(webhook)

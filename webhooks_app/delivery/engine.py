@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import heapq
 import logging
 import threading
 from collections.abc import Callable, Sequence
-from datetime import datetime, timedelta
+from datetime import timedelta
 
-from django.db import DatabaseError, InterfaceError, OperationalError, connections, router
+from django.db import DatabaseError, DataError, IntegrityError, InterfaceError, connections, router
 
 from ..conf import settings
 from ..egress import configured_transport
 from ..models import Delivery
-from ..retry import RetrySchedule
+from ..models.delivery import configured_schedule
 from ..transport import BaseTransport
+from .agenda import LINGER_SECONDS, Agenda
 from .announcing import announce
 from .claim import Claim, Finished
 from .clock import Clock, DatabaseClock
@@ -27,12 +27,6 @@ logger = logging.getLogger("webhooks_app.delivery")
 RECORD_WITHIN_SECONDS = 0.02
 """How long a result may wait for others to be written with it; the promise is 50 ms."""
 
-LINGER_SECONDS = 0.25
-"""How long an engine that finds nothing more keeps looking, so that new work need not wake it."""
-
-LOOK_EVERY_SECONDS = 0.005
-FIRST_BACKOFF_SECONDS = 0.1
-MAX_BACKOFF_SECONDS = 5.0
 STOP_GRACE_SECONDS = 10.0
 
 
@@ -53,7 +47,8 @@ class Engine:
         self._batch_size = settings.BATCH_SIZE
         self._timeout_seconds = settings.TIMEOUT_SECONDS
         self._sweep_seconds = settings.SWEEP_SECONDS
-        self._schedule = RetrySchedule.of_seconds(settings.RETRY_DELAYS_SECONDS)
+        self._schedule = configured_schedule()
+        self._agenda = Agenda(self._clock, sweep_seconds=self._sweep_seconds)
         self._queue = Queue(
             using=self._using,
             clock=self._clock,
@@ -62,18 +57,13 @@ class Engine:
         )
         self._finished: list[Finished] = []
         self._record_at = 0.0
-        self._retries: list[datetime] = []
-        self._look_at = 0.0
-        self._linger_until = 0.0
         self._found_nothing = False
-        self._backoff_seconds = 0.0
-        self._woken = threading.Event()
         self._stopping = threading.Event()
         self._stop_by = 0.0
 
     def wake(self) -> None:
         """Look for due deliveries now. Thread-safe."""
-        self._woken.set()
+        self._agenda.wake()
         self._transport.wake()
 
     def stop(self) -> None:
@@ -92,73 +82,64 @@ class Engine:
 
     def _run(self, is_done: Callable[[], bool]) -> None:
         try:
-            while not self._is_over(is_done):
-                self._step()
+            while not self._step(is_done):
+                for exchange in self._transport.wait(self._pause_seconds()):
+                    self._add(finish(exchange, self._schedule))
         finally:
             self._transport.close()
 
-    def _is_over(self, is_done: Callable[[], bool]) -> bool:
-        if self._stopping.is_set() and self._clock.monotonic() > self._stop_by:
-            logger.error("Stopped with %d results not recorded; their leases will end.", len(self._finished))
-            return True
+    def _step(self, is_done: Callable[[], bool]) -> bool:
+        """Do what is to be done now; return whether it was the last."""
+        if self._agenda.may_ask_database:
+            try:
+                self._ask_database()
+                if self._has_ended(is_done):
+                    return True
+            except (DatabaseError, InterfaceError) as error:
+                self._wait_for_database(error)
+        return self._stopping.is_set() and self._is_out_of_time()
+
+    def _ask_database(self) -> None:
+        looked = self._should_look()
+        if looked:
+            self._claim_and_start()
+        recorded = self._should_record()
+        if recorded:
+            self._record()
+        if self._agenda.is_backing_off and (looked or recorded):
+            logger.info("The database is back.")
+            self._agenda.database_answered()
+
+    def _has_ended(self, is_done: Callable[[], bool]) -> bool:
         if self._transport.in_flight or self._finished:
             return False
         return self._stopping.is_set() or is_done()
 
+    def _is_out_of_time(self) -> bool:
+        if self._clock.monotonic() <= self._stop_by:
+            return False
+        logger.error("Stopped with %d results not recorded; their leases will end.", len(self._finished))
+        return True
+
     def _has_retries(self) -> bool:
         """Tell whether a retry is to be made, those that an earlier process left included."""
-        if not self._retries:
+        if not self._agenda.expects_retries:
             next_due_at = self._queue.next_due_at()
             if next_due_at is not None:
-                self._retries.append(next_due_at)
-        return bool(self._retries)
-
-    def _step(self) -> None:
-        try:
-            if self._should_look():
-                self._claim_and_start()
-            if self._should_record():
-                self._record()
-            self._note_recovery()
-        except (OperationalError, InterfaceError) as error:
-            self._back_off(error)
-        self._collect(self._pause_seconds())
-
-    def _collect(self, timeout_seconds: float) -> None:
-        """Wait for exchanges that are over and decide what follows from each."""
-        for exchange in self._transport.wait(timeout_seconds):
-            self._add(finish(exchange, self._schedule))
-
-    def _add(self, finished: Finished) -> None:
-        if not self._finished:
-            self._record_at = self._clock.monotonic() + RECORD_WITHIN_SECONDS
-        self._finished.append(finished)
-
-    # Looking for what is due
+                # What is overdue is waiting for another worker: for a webhook that it holds, or whose cap it fills.
+                soon = self._clock() + timedelta(seconds=LINGER_SECONDS)
+                self._agenda.expect_retry(next_due_at if next_due_at > self._clock() else soon)
+        return self._agenda.expects_retries
 
     def _should_look(self) -> bool:
-        if self._stopping.is_set() or self._transport.in_flight >= self._window:
-            return False
-        if self._woken.is_set() or self._take_due_retries():
-            self._linger_until = self._clock.monotonic() + LINGER_SECONDS
-            return True
-        return self._clock.monotonic() >= self._look_at
-
-    def _take_due_retries(self) -> bool:
-        now, due = self._clock(), False
-        while self._retries and self._retries[0] <= now:
-            heapq.heappop(self._retries)
-            due = True
-        return due
+        has_room = not self._stopping.is_set() and self._transport.in_flight < self._window
+        return has_room and self._agenda.is_look_due()
 
     def _claim_and_start(self) -> None:
-        self._woken.clear()
+        began_at = self._clock.monotonic()
         claims = self._queue.claim(min(self._window - self._transport.in_flight, self._batch_size))
         self._found_nothing = not claims
-        now = self._clock.monotonic()
-        if claims:
-            self._linger_until = now + LINGER_SECONDS
-        self._look_at = now + (LOOK_EVERY_SECONDS if now < self._linger_until else self._sweep_seconds)
+        self._agenda.looked(found=bool(claims), took_seconds=self._clock.monotonic() - began_at)
         for index, claim in enumerate(claims):
             if self._stopping.is_set():
                 self._queue.release(claims[index:])
@@ -178,7 +159,10 @@ class Engine:
             return
         self._transport.start(request)
 
-    # Recording
+    def _add(self, finished: Finished) -> None:
+        if not self._finished:
+            self._record_at = self._clock.monotonic() + RECORD_WITHIN_SECONDS
+        self._finished.append(finished)
 
     def _should_record(self) -> bool:
         if not self._finished:
@@ -189,47 +173,35 @@ class Engine:
     def _record(self) -> None:
         valid = self._write(self._finished)
         self._finished = []
-        self._look_at = 0.0  # Slots are free again, and notices may be due.
         self._found_nothing = False
+        self._agenda.look_soon()
         for item in valid:
             if item.step.next_attempt_at is not None:
-                heapq.heappush(self._retries, item.step.next_attempt_at)
+                self._agenda.expect_retry(item.step.next_attempt_at)
         announce(valid)
 
     def _write(self, finished: Sequence[Finished]) -> list[Finished]:
         try:
             return record(self._using, finished, self._clock())
-        except (OperationalError, InterfaceError):
-            raise
-        except DatabaseError:
+        except (DataError, IntegrityError):
             if len(finished) == 1:
                 logger.exception("Delivery %s could not be recorded.", finished[0].claim.delivery_id)
                 return []
             return [valid for item in finished for valid in self._write([item])]
 
-    # Waiting
-
-    def _pause_seconds(self) -> float:
-        """Return how long nothing but an exchange or a wake-up can give this loop something to do."""
-        now = self._clock.monotonic()
-        if self._backoff_seconds:
-            return self._backoff_seconds
-        until = now + self._sweep_seconds
-        if self._finished:
-            until = min(until, self._record_at)
-        if not self._stopping.is_set() and self._transport.in_flight < self._window:
-            until = min(until, self._look_at)
-            if self._retries:
-                until = min(until, now + (self._retries[0] - self._clock()).total_seconds())
-        return max(0.0, until - now)
-
-    def _back_off(self, error: Exception) -> None:
-        if not self._backoff_seconds:
+    def _wait_for_database(self, error: Exception) -> None:
+        if not self._agenda.is_backing_off:
             logger.warning("Waiting for the database: %s", error)
-        self._backoff_seconds = min(max(self._backoff_seconds * 2, FIRST_BACKOFF_SECONDS), MAX_BACKOFF_SECONDS)
+        self._agenda.database_failed()
         connections[self._using].close()
 
-    def _note_recovery(self) -> None:
-        if self._backoff_seconds:
-            logger.info("The database is back.")
-            self._backoff_seconds = 0.0
+    def _pause_seconds(self) -> float:
+        """Return for how long nothing but an exchange or a wake-up can give this loop something to do."""
+        if self._agenda.is_backing_off:
+            return self._agenda.seconds_to_ask()
+        seconds = self._sweep_seconds
+        if self._finished:
+            seconds = min(seconds, self._record_at - self._clock.monotonic())
+        if not self._stopping.is_set() and self._transport.in_flight < self._window:
+            seconds = min(seconds, self._agenda.seconds_to_look())
+        return max(0.0, seconds)

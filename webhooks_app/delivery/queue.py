@@ -18,8 +18,10 @@ from ..handshake import VERIFICATION_TYPE
 from ..models import Delivery, Event, Webhook
 from .claim import Claim
 from .clock import Clock
-from .lanes import UNVERIFIED_KINDS, Lane, Pick
+from .lanes import MAX_LANES, UNVERIFIED_KINDS, Lane, Pick
 from .statements import statements_for
+
+LOST_AGAIN_AFTER = timedelta(seconds=5)
 
 
 class Queue:
@@ -34,21 +36,23 @@ class Queue:
     def claim(self, limit: int) -> list[Claim]:
         """Claim at most ``limit`` due deliveries, evenly from the webhooks that have some.
 
-        A webhook is given no more than its cap leaves free, counting what every worker has in flight for it.
-        Claims that are lost are for recording only.
+        A webhook is given no more than its cap leaves free, counting what every worker has in flight for it. Nothing
+        is returned only if no webhook has anything to give. Claims that are lost are for recording only.
         """
-        webhook_ids = self._webhooks_in_turn(limit)
-        if not webhook_ids:
-            return []
-        with self._statements.writing():
-            lanes = self._open_lanes(webhook_ids, limit)
-            picks = self._drop_expired(self._statements.pick_due(list(lanes.values()), self._clock()))
-            self._take([pick for pick in picks if pick.claimed_at is None])
-            return self._claims(picks, lanes)
+        began_after = self._last_webhook_id
+        while True:
+            webhook_ids = self._webhooks_in_turn(limit)
+            claims = self._claim_from(webhook_ids, limit) if webhook_ids else []
+            has_gone_round = self._last_webhook_id is None
+            if claims or (has_gone_round and began_after is None):
+                return claims
+            if has_gone_round:
+                began_after = None
 
     def release(self, claims: Sequence[Claim]) -> None:
         """Give back claims whose request was not started: due at once, the attempt not counted."""
-        self._deliveries(claim.delivery_id for claim in claims if not claim.is_lost).update(
+        mine = self._deliveries(claim.delivery_id for claim in claims if not claim.is_lost)
+        mine.filter(claimed_at__isnull=False).update(
             attempt_count=F("attempt_count") - 1, claimed_at=None, next_attempt_at=self._clock()
         )
 
@@ -62,11 +66,22 @@ class Queue:
     def _webhooks_in_turn(self, limit: int) -> list[str]:
         """Return webhooks with something due, going on where the last call stopped."""
         now = self._clock()
-        found = self._statements.ready_webhooks(now, after=self._last_webhook_id, limit=limit)
-        if not found and self._last_webhook_id is not None:
-            found = self._statements.ready_webhooks(now, after=None, limit=limit)
-        self._last_webhook_id = found[-1] if len(found) == limit else None
-        return found
+        page = self._statements.pending_webhooks(after=self._last_webhook_id)
+        due = [webhook_id for webhook_id, due_at in page if due_at and due_at <= now]
+        if len(due) > limit:
+            due = due[:limit]
+            self._last_webhook_id = due[-1]
+        else:
+            self._last_webhook_id = page[-1][0] if len(page) == MAX_LANES else None
+        return due
+
+    def _claim_from(self, webhook_ids: Sequence[str], limit: int) -> list[Claim]:
+        with self._statements.writing():
+            lanes = self._open_lanes(webhook_ids, limit)
+            picks = self._drop_expired(self._statements.pick_due(list(lanes.values()), self._clock()))
+            self._take([pick for pick in picks if pick.claimed_at is None])
+            self._put_off([pick for pick in picks if pick.claimed_at is not None])
+            return self._claims(picks, lanes)
 
     def _open_lanes(self, webhook_ids: Sequence[str], limit: int) -> dict[str, Lane]:
         """Lock the webhooks that no other worker is claiming from; return those with room by webhook id."""
@@ -119,12 +134,20 @@ class Queue:
         now = self._clock()
         self._statements.take([pick.delivery_id for pick in picks], now, now + self._lease)
 
+    def _put_off(self, lost: Sequence[Pick]) -> None:
+        """Keep lost claims out of the next looks until they are recorded; if that fails, they come back."""
+        if lost:
+            later = self._clock() + LOST_AGAIN_AFTER
+            self._deliveries(pick.delivery_id for pick in lost).update(next_attempt_at=later)
+
     def _claims(self, picks: Sequence[Pick], lanes: Mapping[str, Lane]) -> list[Claim]:
         event_ids = {pick.event_id for pick in picks if pick.event_id is not None}
         events = Event.objects.using(self._using).filter(pk__in=event_ids).order_by()
         found = {pk: (type_, body.encode()) for pk, type_, body in events.values_list("pk", "type", "body")}
         claims = []
         for pick in picks:
+            if pick.event_id is not None and pick.event_id not in found:
+                continue  # Deleted since it was picked, and the delivery with it.
             event_type, body = found[pick.event_id] if pick.event_id else (VERIFICATION_TYPE, b"")
             is_lost = pick.claimed_at is not None
             number = pick.attempt_count if is_lost else pick.attempt_count + 1

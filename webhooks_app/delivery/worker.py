@@ -12,7 +12,8 @@ import threading
 
 from django.db import connections
 
-from .engine import Engine
+from ..conf import settings
+from .engine import STOP_GRACE_SECONDS, Engine
 
 logger = logging.getLogger("webhooks_app.delivery")
 
@@ -32,7 +33,7 @@ class Worker:
         with self._lock:
             if self._stopping.is_set():
                 return
-            if self._thread is None or self._pid != os.getpid():
+            if self._thread is None or not self._thread.is_alive() or self._pid != os.getpid():
                 self._start()
             engine = self._engine
         if engine is not None:
@@ -50,7 +51,13 @@ class Worker:
         """Wait until what is in flight has ended and is recorded: the timeout of an attempt at most, and a little."""
         thread = self._thread
         if thread is not None and self._pid == os.getpid():
-            thread.join()
+            thread.join(settings.TIMEOUT_SECONDS + 2 * STOP_GRACE_SECONDS)
+
+    def reset(self) -> None:
+        """Be ready for work again after a stop."""
+        with self._lock:
+            self._thread = self._engine = None
+            self._stopping.clear()
 
     def _start(self) -> None:
         self._pid = os.getpid()

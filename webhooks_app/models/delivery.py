@@ -7,16 +7,27 @@ from typing import Any, Self
 
 from django.conf import settings as django_settings
 from django.db import connections, models, transaction
-from django.db.models.functions import MD5, Cast, Concat, Now, Substr
+from django.db.models.functions import MD5, Cast, Concat, Substr
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
+from ..conf import settings
 from ..exceptions import WebhookStateError
 from ..ids import RANDOM_HEX_DIGITS, time_digits
+from ..retry import RetrySchedule
 from ..signals import deliveries_created
 from .event import Event
 from .fields import IdField, PartialIndex
+from .sql import UtcNow
 from .webhook import Webhook
+
+
+def configured_schedule() -> RetrySchedule:
+    return RetrySchedule.of_seconds(settings.RETRY_DELAYS_SECONDS)
+
+
+def configured_max_attempts() -> int:
+    return configured_schedule().max_attempts
 
 
 class DeliveryQuerySet(models.QuerySet["Delivery"]):
@@ -40,12 +51,12 @@ class DeliveryQuerySet(models.QuerySet["Delivery"]):
         return self.update(
             state=Delivery.State.CANCELLED,
             state_reason=reason,
-            finished_at=Now(),
+            finished_at=UtcNow(),
             next_attempt_at=None,
             claimed_at=None,
         )
 
-    def fan_out(self, event: Event, webhooks: models.QuerySet[Webhook], *, max_attempts: int) -> int:
+    def fan_out(self, event: Event, webhooks: models.QuerySet[Webhook]) -> int:
         """Insert a delivery of ``event`` for each of ``webhooks``, in one statement; return how many."""
         digits = Substr(
             MD5(Concat(models.Value(secrets.token_hex(16)), Cast("pk", models.TextField()))), 1, RANDOM_HEX_DIGITS
@@ -59,9 +70,9 @@ class DeliveryQuerySet(models.QuerySet["Delivery"]):
             "state": models.Value(Delivery.State.PENDING),
             "state_reason": models.Value(""),
             "attempt_count": models.Value(0),
-            "max_attempts": models.Value(max_attempts),
-            "next_attempt_at": Now(),
-            "created_at": Now(),
+            "max_attempts": models.Value(configured_max_attempts()),
+            "next_attempt_at": UtcNow(),
+            "created_at": UtcNow(),
         }
         select = webhooks.order_by().values_list(*values.values())
         connection = connections[self.db]
@@ -112,7 +123,9 @@ class Delivery(models.Model):
     state = models.CharField(_("state"), max_length=10, choices=State.choices, default=State.PENDING, editable=False)
     state_reason = models.CharField(_("reason"), max_length=100, blank=True, editable=False)
     attempt_count = models.PositiveSmallIntegerField(_("attempts"), default=0, editable=False)
-    max_attempts = models.PositiveSmallIntegerField(_("attempts at most"), editable=False)
+    max_attempts = models.PositiveSmallIntegerField(
+        _("attempts at most"), default=configured_max_attempts, editable=False
+    )
     next_attempt_at = models.DateTimeField(
         _("next attempt"),
         null=True,
@@ -153,8 +166,9 @@ class Delivery(models.Model):
         ordering = ("-id",)
         indexes = (
             PartialIndex(
-                fields=("state", "webhook", "next_attempt_at"),
+                fields=("webhook", "next_attempt_at"),
                 only=models.Q(state="pending"),
+                otherwise=("state", "webhook", "next_attempt_at"),
                 name="webhooks_delivery_due",
             ),
             PartialIndex(

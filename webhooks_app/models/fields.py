@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import uuid
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from django.core.exceptions import ValidationError
@@ -82,20 +83,23 @@ class IdField(_TextField):
 
 
 class PartialIndex(models.Index):
-    """An index over the rows that match ``only``; over all rows where the database has no partial indexes.
+    """An index over the rows that match ``only``; over all rows, and the fields ``otherwise``, where the
+    database has no partial indexes.
 
     ``models.Index(condition=…)`` makes no index at all on MySQL and MariaDB.
     """
 
-    def __init__(self, *, only: models.Q, **kwargs: Any) -> None:
+    def __init__(self, *, only: models.Q, otherwise: Sequence[str] = (), **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.only = only
+        self.otherwise = tuple(otherwise)
 
     def deconstruct(self) -> Any:
         path, args, kwargs = super().deconstruct()
-        return path, args, {**kwargs, "only": self.only}
+        return path, args, {**kwargs, "only": self.only, "otherwise": self.otherwise}
 
     def create_sql(self, model: Any, schema_editor: Any, using: str = "", **kwargs: Any) -> Any:
         partial = schema_editor.connection.features.supports_partial_indexes
-        plain = models.Index(fields=self.fields, name=self.name, condition=self.only if partial else None)
+        fields = self.fields if partial else self.otherwise or self.fields
+        plain = models.Index(fields=fields, name=self.name, condition=self.only if partial else None)
         return plain.create_sql(model, schema_editor, using, **kwargs)

@@ -169,6 +169,16 @@ class Webhook(models.Model):
         self.save(update_fields=["encrypted_secret"])
         return self.secret
 
+    def lock(self) -> Webhook:
+        """Keep everyone else from this webhook until the transaction ends, and take its state from the database.
+
+        Returns the row as it is saved, which this instance may be about to change.
+        """
+        saved = Webhook.objects.using(self._state.db).select_for_update().get(pk=self.pk)
+        for name in ("status", "status_reason", "status_changed_at", "deleted_at"):
+            setattr(self, name, getattr(saved, name))
+        return saved
+
     def activate(self) -> None:
         """Let events flow: the handshake passed."""
         self._change_status(self.Status.ACTIVE)
@@ -188,6 +198,7 @@ class Webhook(models.Model):
     @transaction.atomic
     def disable(self, reason: str) -> None:
         """Stop sending and cancel what is waiting; ``reason`` is for the owner."""
+        self.lock()
         self._require_existing()
         self._change_status(self.Status.DISABLED, reason)
         self.deliveries.waiting().cancel("webhook_disabled")
@@ -196,6 +207,7 @@ class Webhook(models.Model):
     @transaction.atomic
     def soft_delete(self) -> None:
         """Stop sending, cancel what is waiting and hide the webhook; its history stays until retention ends."""
+        self.lock()
         self._require_existing()
         self.deleted_at = timezone.now()
         self.save(update_fields=["deleted_at"])

@@ -28,7 +28,7 @@ class AttemptError(OSError):
 class Attempt:
     """A request on its way. All that it does shares one deadline."""
 
-    def __init__(self, request: Request, endpoint: Endpoint) -> None:
+    def __init__(self, request: Request, endpoint: Endpoint, started_at: float) -> None:
         self.request = request
         self.endpoint = endpoint
         self.header = HeaderReader()
@@ -39,7 +39,7 @@ class Attempt:
         self.peer = ""
         self.timings: dict[str, float] = {}
         self.error: TransportError | None = None
-        self.started_at = time.monotonic()
+        self.started_at = started_at
 
     @property
     def duration_seconds(self) -> float:

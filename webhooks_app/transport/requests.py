@@ -59,7 +59,7 @@ class RequestsTransport(BaseTransport):
 
     def start(self, request: Request) -> None:
         self._in_flight += 1
-        self._threads.submit(partial(self._run, request))
+        self._threads.submit(partial(self._run, request, time.monotonic()))
 
     def wait(self, timeout_seconds: float) -> list[Exchange]:
         with self._changed:
@@ -88,10 +88,9 @@ class RequestsTransport(BaseTransport):
         for attempt in attempts:
             attempt.abandon()
 
-    def _run(self, request: Request) -> None:
-        started_at = time.monotonic()
+    def _run(self, request: Request, started_at: float) -> None:
         try:
-            exchange = self._exchange(request)
+            exchange = self._exchange(request, started_at)
         except Exception:
             logger.exception("A request could not be sent")
             duration = time.monotonic() - started_at
@@ -101,9 +100,9 @@ class RequestsTransport(BaseTransport):
                 self._finished.append(exchange)
                 self._changed.notify_all()
 
-    def _exchange(self, request: Request) -> Exchange:
+    def _exchange(self, request: Request, started_at: float) -> Exchange:
         try:
-            attempt = Attempt(request, self._guard.endpoint(request.url))
+            attempt = Attempt(request, self._guard.endpoint(request.url), started_at)
         except InvalidEndpointError as error:
             return Exchange(request=request, duration_seconds=0.0, error=failures.url_refused(str(error)))
         session = self._take_session(attempt)

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager
 from datetime import datetime
 from typing import Any
 
-from django.db import connections, transaction
+from django.db import connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models import F, Model
 
 from ...models import Delivery, DeliveryAttempt
+from ...models.sql import writing
 from ..attempt_log import AttemptLog
 from ..claim import Finished
 from ..lanes import MAX_LANES, Lane, Pick
@@ -34,6 +35,8 @@ class PortableStatements:
         self.columns_of_attempts = self._columns(DeliveryAttempt, ATTEMPT_FIELDS)
         self._pick_readers = [self._reader(Delivery, name) for name in PICK_FIELDS]
         self._read_webhook_id = self._reader(Delivery, "webhook")
+        self._read_delivery_id = self._reader(Delivery, "id")
+        self._read_time = self._reader(Delivery, "next_attempt_at")
         self._attempt_writers = [self._writer(DeliveryAttempt, name) for name in ATTEMPT_FIELDS]
 
     @property
@@ -43,46 +46,37 @@ class PortableStatements:
     def quote(self, name: str) -> str:
         return self.connection.ops.quote_name(name)
 
-    @contextmanager
-    def writing(self) -> Iterator[None]:
-        """Open a transaction that will write.
+    def writing(self) -> AbstractContextManager[None]:
+        return writing(self.using, Delivery)
 
-        SQLite refuses a transaction that reads first and writes later if another one wrote in between, so it takes
-        the write lock at the start.
+    def pending_webhooks(self, *, after: str | None) -> list[tuple[str, datetime | None]]:
+        """Return a page of the webhooks with something pending, behind ``after``, each with when its first is due.
+
+        A page of fewer than ``MAX_LANES`` is the last. Two index entries are read for each webhook: a loose index
+        scan, spelt as a recursion, because no database makes one of ``SELECT DISTINCT``.
         """
-        with transaction.atomic(using=self.using):
-            if self.connection.vendor == "sqlite":
-                self.execute(f"UPDATE {self.deliveries} SET id = id WHERE 0 = 1")
-            yield
-
-    def ready_webhooks(self, now: datetime, *, after: str | None, limit: int) -> list[str]:
-        """Return the ids of at most ``limit`` webhooks with something due, in order, beginning behind ``after``.
-
-        Reads one index entry for each webhook that has something pending: a loose index scan, spelt as a recursion,
-        because no database makes one of ``SELECT DISTINCT``.
-        """
-        following = (
-            f"SELECT webhook_id FROM {self.deliveries} WHERE {self.pending} AND webhook_id > %s"
-            " ORDER BY webhook_id LIMIT 1"
-        )
+        pending = f"FROM {self.deliveries} WHERE {self.pending}"
+        following = f"SELECT webhook_id {pending} AND webhook_id > %s ORDER BY webhook_id LIMIT 1"
         sql = f"""
-            WITH RECURSIVE lane (webhook_id) AS (
-                SELECT ({following})
+            WITH RECURSIVE lane (webhook_id, number) AS (
+                SELECT ({following}), 1
                 UNION ALL
-                SELECT ({following.replace("%s", "lane.webhook_id")}) FROM lane WHERE lane.webhook_id IS NOT NULL
+                SELECT ({following.replace("%s", "lane.webhook_id")}), number + 1
+                FROM lane WHERE lane.webhook_id IS NOT NULL AND number < {MAX_LANES}
             )
-            SELECT webhook_id FROM lane
-            WHERE webhook_id IS NOT NULL AND EXISTS (
-                SELECT 1 FROM {self.deliveries} due
-                WHERE due.{self.pending} AND due.webhook_id = lane.webhook_id AND due.next_attempt_at <= %s
+            SELECT webhook_id, (
+                SELECT next_attempt_at {pending} AND webhook_id = lane.webhook_id ORDER BY next_attempt_at LIMIT 1
             )
-            LIMIT %s"""
+            FROM lane WHERE webhook_id IS NOT NULL"""
         start = self._writer(Delivery, "webhook")(after or NO_WEBHOOK_ID)
-        rows = self.fetch(sql, [start, self._time(now), min(limit, MAX_LANES)])
-        return [self._read_webhook_id(webhook_id) for (webhook_id,) in rows]
+        rows = self.fetch(sql, [start])
+        return [(self._read_webhook_id(webhook_id), self._read_time(due_at)) for webhook_id, due_at in rows]
 
     def pick_due(self, lanes: Sequence[Lane], now: datetime) -> list[Pick]:
-        """Return the deliveries that are due longest in each lane, up to its quota."""
+        """Return the deliveries that are due longest in each lane, up to its quota.
+
+        Claims that were lost are among them, of whatever kind.
+        """
         if not lanes:
             return []
         columns = ", ".join(self.columns_of_picks)
@@ -91,7 +85,7 @@ class PortableStatements:
             kinds = ", ".join("%s" for _ in lane.kinds)
             branches.append(
                 f"SELECT * FROM (SELECT {columns} FROM {self.deliveries} WHERE {self.pending} AND webhook_id = %s"
-                f" AND next_attempt_at <= %s AND kind IN ({kinds})"
+                f" AND next_attempt_at <= %s AND (kind IN ({kinds}) OR claimed_at IS NOT NULL)"
                 f" ORDER BY next_attempt_at LIMIT {int(lane.quota)}) lane_{number}"
             )
             webhook_id = self._writer(Delivery, "webhook")(lane.webhook_id)
@@ -122,7 +116,10 @@ class PortableStatements:
         """Insert the log of attempts."""
         columns = self.columns_of_attempts
         marks = ", ".join("%s" for _ in columns)
-        rows = [[write(value) for write, value in zip(self._attempt_writers, values(log), strict=True)] for log in logs]
+        rows = [
+            [write(value) for write, value in zip(self._attempt_writers, attempt_values(log), strict=True)]
+            for log in logs
+        ]
         with self.connection.cursor() as cursor:
             cursor.executemany(f"INSERT INTO {self.attempts} ({', '.join(columns)}) VALUES ({marks})", rows)
 
@@ -186,7 +183,7 @@ class PortableStatements:
         return read
 
 
-def values(log: AttemptLog) -> list[Any]:
+def attempt_values(log: AttemptLog) -> list[Any]:
     """Return the values of a log in the order of ``ATTEMPT_FIELDS``."""
     return [getattr(log, name) for name in AttemptLog.__slots__]
 

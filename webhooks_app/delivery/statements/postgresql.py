@@ -10,7 +10,7 @@ from typing import Any
 from ..attempt_log import AttemptLog
 from ..claim import Finished
 from ..lanes import Lane, Pick
-from .portable import ATTEMPT_FIELDS, PortableStatements, values
+from .portable import ATTEMPT_FIELDS, PortableStatements, attempt_values
 
 ATTEMPT_TYPES = {
     "id": "uuid",
@@ -36,7 +36,7 @@ class PostgresqlStatements(PortableStatements):
             CROSS JOIN LATERAL (
                 SELECT * FROM {self.deliveries}
                 WHERE {self.pending} AND webhook_id = lane.webhook_id AND next_attempt_at <= %s
-                    AND kind = ANY (lane.kinds)
+                    AND (kind = ANY (lane.kinds) OR claimed_at IS NOT NULL)
                 ORDER BY next_attempt_at
                 LIMIT lane.quota
                 FOR UPDATE SKIP LOCKED
@@ -73,10 +73,11 @@ class PostgresqlStatements(PortableStatements):
             }
             for item in finished
         ]
-        return {f"dlv_{delivery_id.hex}" for (delivery_id,) in self.fetch(sql, [now, json.dumps(rows, default=str)])}
+        saved = self.fetch(sql, [now, json.dumps(rows, default=str)])
+        return {self._read_delivery_id(delivery_id) for (delivery_id,) in saved}
 
     def save_attempts(self, logs: Sequence[AttemptLog]) -> None:
-        rows = [dict(zip(ATTEMPT_FIELDS, values(log), strict=True)) for log in logs]
+        rows = [dict(zip(ATTEMPT_FIELDS, attempt_values(log), strict=True)) for log in logs]
         for row in rows:
             row["id"], row["delivery"] = _uuid(row["id"]), _uuid(row["delivery"])
         types = ", ".join(f"{self.quote(name)} {ATTEMPT_TYPES.get(name, 'text')}" for name in ATTEMPT_FIELDS)
