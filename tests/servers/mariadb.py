@@ -46,6 +46,7 @@ def _options(port: int) -> list[str]:
         f"--port={port}",
         "--bind-address=127.0.0.1",
         "--character-set-server=utf8mb4",
+        "--default-time-zone=+02:00",  # a server need not be on UTC
         "--skip-log-bin",
         "--innodb-flush-log-at-trx-commit=0",
         "--innodb-doublewrite=0",
