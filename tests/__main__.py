@@ -21,8 +21,8 @@ from xml.etree.ElementTree import Element, parse
 from .databases import DATABASES
 from .servers.process import ServerMissingError
 
-# Half of the time passes in waiting for receivers, so that the machine can bear more processes than it has cores.
-PARALLEL = {"sqlite": [f"--numprocesses={os.cpu_count()}", "--maxschedchunk=1"]}
+# Most of the time passes in waiting for receivers, so that a machine can bear more processes than it has cores.
+PROCESSES = {"sqlite": 3, "postgresql": 2, "mariadb": 2}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -71,7 +71,13 @@ def _look_for_servers() -> tuple[list[str], dict[str, str]]:
 
 def _run(database: str, arguments: Sequence[str], report: Path) -> Result:
     colour = "yes" if sys.stdout.isatty() else "no"
-    options = [f"--database={database}", f"--junitxml={report}", f"--color={colour}", *PARALLEL.get(database, ())]
+    options = [
+        f"--database={database}",
+        f"--numprocesses={PROCESSES[database]}",
+        f"--junitxml={report}",
+        f"--color={colour}",
+        "--maxschedchunk=1",
+    ]
     command = [sys.executable, "-m", "pytest", *options, *arguments]
     started = time.monotonic()
     with subprocess.Popen(

@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import TypeVar
 
 import pytest
+from django.utils import translation
 
 from .servers import nginx as nginx_server
 from .servers import rabbitmq, redis
@@ -20,6 +21,13 @@ Server = TypeVar("Server")
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Begin with the tests that may take longer than usual, so that the others fill the time beside them."""
     items.sort(key=lambda item: item.get_closest_marker("timeout") is None)
+
+
+@pytest.fixture(autouse=True)
+def _language_of_the_settings() -> Iterator[None]:
+    """Forget the language that a request asked for: Django's test client leaves it active."""
+    yield
+    translation.deactivate()
 
 
 @pytest.fixture(scope="session")
