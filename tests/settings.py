@@ -9,6 +9,8 @@ import pymysql
 
 from webhooks_app.beat import BEAT_SCHEDULE
 
+from .folder_broker import transport_options
+
 SECRET_KEY = "tests only"
 DEBUG = False
 ALLOWED_HOSTS = ["testserver", "localhost", "127.0.0.1", "[::1]"]
@@ -81,15 +83,8 @@ CELERY_BROKER_URL = os.environ.get("CELERY_BROKER_URL", "memory://")
 CELERY_TASK_IGNORE_RESULT = True
 CELERY_BEAT_SCHEDULE = BEAT_SCHEDULE
 if CELERY_BROKER_URL.startswith("filesystem:"):
-    _folders = Path(os.environ["TEST_BROKER_DIRECTORY"])
-    CELERY_BROKER_TRANSPORT_OPTIONS = {
-        "data_folder_in": str(_folders / "queue"),
-        "data_folder_out": str(_folders / "queue"),
-        "control_folder": str(_folders / "control"),
-        "polling_interval": 0.05,
-    }
-    for _folder in ("queue", "control"):
-        (_folders / _folder).mkdir(parents=True, exist_ok=True)
+    CELERY_BROKER_TRANSPORT = "tests.folder_broker:Transport"
+    CELERY_BROKER_TRANSPORT_OPTIONS = transport_options(Path(os.environ["TEST_BROKER_DIRECTORY"]))
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
 
 WEBHOOKS_ALLOW_HTTP = True

@@ -34,7 +34,7 @@ def alice(django_user_model):
 def broker_url(request: pytest.FixtureRequest) -> str:
     """The URL of each kind of broker in turn."""
     if request.param == "embedded":
-        return "filesystem://"
+        return "filesystem://localhost"
     url: str = request.getfixturevalue(f"{request.param}_url")
     return url
 
