@@ -10,6 +10,7 @@ import pytest
 from celery import Celery
 from cryptography.fernet import Fernet
 from django.db import connection
+from django.db.models import Model
 from django.test import override_settings
 
 from tests.celery import app
@@ -42,6 +43,16 @@ def without_beat_in_the_database(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_without_time_zones_nothing_can_be_due(found: Check) -> None:
     with override_settings(USE_TZ=False):
         assert "webhooks_app.E012" in found()
+
+
+class Elsewhere:
+    def db_for_write(self, model: type[Model], **hints: object) -> str:
+        return "elsewhere"
+
+
+def test_tables_in_another_database_are_refused(found: Check) -> None:
+    with override_settings(DATABASE_ROUTERS=["tests.checks.test_surroundings.Elsewhere"]):
+        assert "elsewhere" in found()["webhooks_app.E013"].msg
 
 
 def test_eager_tasks_are_warned_of(found: Check, celery_says: Callable[..., None]) -> None:

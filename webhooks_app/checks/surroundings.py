@@ -10,7 +10,7 @@ from celery import current_app
 from django.apps import apps
 from django.conf import settings as django_settings
 from django.core import checks
-from django.db import connections, router
+from django.db import DEFAULT_DB_ALIAS, connections, router
 
 from ..models import Delivery
 from .settings import TAG
@@ -28,6 +28,21 @@ def check_time_zones(**kwargs: Any) -> list[checks.CheckMessage]:
             "USE_TZ is False: without time zones nobody knows when an event occurred or a retry is due.",
             hint="Set USE_TZ = True, which is Django's default.",
             id="webhooks_app.E012",
+        )
+    ]
+
+
+@checks.register(TAG)
+def check_router(**kwargs: Any) -> list[checks.CheckMessage]:
+    using = router.db_for_write(Delivery)
+    if using == DEFAULT_DB_ALIAS:
+        return []
+    return [
+        checks.Error(
+            f"A database router sends this app's tables to {using!r}: events could not be written in the transaction "
+            "of what they tell of.",
+            hint=f"Let webhooks_app and the accounts live in the database {DEFAULT_DB_ALIAS!r}.",
+            id="webhooks_app.E013",
         )
     ]
 
