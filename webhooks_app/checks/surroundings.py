@@ -97,16 +97,15 @@ def check_redis(**kwargs: Any) -> list[checks.CheckMessage]:
 
 @checks.register(TAG)
 def check_sqlite(**kwargs: Any) -> list[checks.CheckMessage]:
-    alias = router.db_for_write(Delivery)
-    connection = connections[alias]
+    connection = connections[DEFAULT_DB_ALIAS]
     mode = str(connection.settings_dict.get("OPTIONS", {}).get("transaction_mode", ""))
     if connection.vendor != "sqlite" or mode.upper() in ("IMMEDIATE", "EXCLUSIVE"):
         return []
     return [
         checks.Warning(
-            f"The SQLite database {alias!r} begins transactions for reading: one that goes on to write while a worker "
+            "The SQLite database begins transactions for reading: one that goes on to write while a worker "
             'does fails at once with "database is locked".',
-            hint=f'Set DATABASES["{alias}"]["OPTIONS"] = {{"transaction_mode": "IMMEDIATE", "timeout": 20}}.',
+            hint='Set DATABASES["default"]["OPTIONS"] = {"transaction_mode": "IMMEDIATE", "timeout": 20}.',
             id="webhooks_app.W004",
         )
     ]
