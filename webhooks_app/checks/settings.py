@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ssl
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from ipaddress import ip_network
 from typing import Any, get_args, get_origin
@@ -55,7 +55,9 @@ def check_names(**kwargs: Any) -> list[checks.CheckMessage]:
     """Find settings that look like ours and are none."""
     known = setting_types()
     messages: list[checks.CheckMessage] = []
-    for name in filter(_looks_like_ours, dir(django_settings)):
+    for name in dir(django_settings):
+        if not _looks_like_ours(name, known):
+            continue
         near = get_close_matches(name, known, n=1, cutoff=0.7)
         hint = f"Did you mean {near[0]}?" if near else "Remove it, or rename it if it is one of your own."
         messages.append(
@@ -95,8 +97,7 @@ def check_lease(**kwargs: Any) -> list[checks.CheckMessage]:
     ]
 
 
-def _looks_like_ours(name: str) -> bool:
-    known = setting_types()
+def _looks_like_ours(name: str, known: Collection[str]) -> bool:
     is_without_s = name.startswith("WEBHOOK_") and name.replace("WEBHOOK_", PREFIX, 1) in known
     return is_without_s or (name.startswith(PREFIX) and name not in known)
 
