@@ -20,7 +20,7 @@ from ..making import make_webhook
 
 class ManualClock:
     def __init__(self) -> None:
-        self.now = datetime.now(UTC) + timedelta(seconds=1)
+        self.now = datetime.now(UTC) + timedelta(minutes=1)
 
     def __call__(self) -> datetime:
         return self.now
