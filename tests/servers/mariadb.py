@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import getpass
+import os
+import pwd
 import subprocess
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -26,7 +27,7 @@ def running() -> Generator[str]:
     installer, server = programs()
     with server_directory("maria") as directory:
         # Not a change of account: it is how both programs are told that running as root is meant.
-        common = ["--no-defaults", f"--datadir={directory / 'data'}", f"--user={getpass.getuser()}"]
+        common = ["--no-defaults", f"--datadir={directory / 'data'}", f"--user={pwd.getpwuid(os.geteuid()).pw_name}"]
         install = [installer, *common, "--auth-root-authentication-method=normal", "--skip-test-db"]
         subprocess.run(install, check=True, capture_output=True, cwd=directory)
         port = free_port()
