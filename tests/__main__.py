@@ -80,9 +80,7 @@ def _run(database: str, arguments: Sequence[str], report: Path) -> Result:
     ]
     command = [sys.executable, "-m", "pytest", *options, *arguments]
     started = time.monotonic()
-    with subprocess.Popen(
-        [*command, *arguments], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-    ) as pytest:
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as pytest:
         assert pytest.stdout
         for line in pytest.stdout:
             print(f"{database:>10} │ {line}", end="", flush=True)

@@ -6,7 +6,7 @@ import logging
 from typing import Any
 
 from celery import current_app, shared_task
-from celery.signals import worker_init, worker_process_shutdown, worker_shutdown, worker_shutting_down
+from celery.signals import worker_init, worker_process_shutdown, worker_ready, worker_shutdown, worker_shutting_down
 
 from .delivery.engine import Engine
 from .delivery.worker import worker
@@ -65,6 +65,12 @@ def wake_workers(**kwargs: Any) -> None:
 @worker_init.connect
 def _begin_anew(**kwargs: Any) -> None:
     worker.reset()
+
+
+@worker_ready.connect
+def _find_what_is_due(**kwargs: Any) -> None:
+    """Start the engine of this worker's queue, which from then on sweeps by itself, beat or no beat."""
+    _publish_folded()
 
 
 @worker_shutting_down.connect

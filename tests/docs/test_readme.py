@@ -114,7 +114,7 @@ def test_a_new_project_gets_its_first_delivery_by_the_readme_alone(newcomer):
 
     newcomer.stop_all()
     newcomer.start("python manage.py listen_webhooks --port 8001 --secret 'a secret that we share'")
-    newcomer.start("celery -A mysite worker --beat --loglevel INFO --concurrency 1")
+    newcomer.start("celery -A mysite worker --loglevel INFO --concurrency 1")
     newcomer.run(
         """python manage.py emit_event invoice.paid --owner alice --data '{"invoice_id": "inv_2", "amount": 1}'"""
     )

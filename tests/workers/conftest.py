@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -112,23 +113,44 @@ def environment(broker_url: str, directory: Path) -> dict[str, str]:
 @pytest.fixture
 def start_worker(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
     """Start ``celery worker``; all that still run are stopped at the end."""
+    with _celery_processes(tmp_path) as start:
+
+        def start_worker(broker_url: str, *options: str) -> subprocess.Popen[bytes]:
+            name = f"w{uuid.uuid4().hex[:8]}@%h"
+            return start(broker_url, "worker", "--concurrency", "2", "-n", name, *options, until=" ready.")
+
+        yield start_worker
+
+
+@pytest.fixture
+def start_beat(tmp_path: Path) -> Iterator[Callable[[str], subprocess.Popen[bytes]]]:
+    """Start ``celery beat``; all that still run are stopped at the end."""
+    with _celery_processes(tmp_path) as start:
+
+        def start_beat(broker_url: str) -> subprocess.Popen[bytes]:
+            schedule = str(tmp_path / f"schedule-{uuid.uuid4().hex}")
+            return start(broker_url, "beat", "--pidfile=", "--schedule", schedule, until="beat: Starting")
+
+        yield start_beat
+
+
+@contextmanager
+def _celery_processes(directory: Path) -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
     started: list[subprocess.Popen[bytes]] = []
 
-    def start(broker_url: str, *options: str) -> subprocess.Popen[bytes]:
-        log = tmp_path / f"worker-{len(started)}.log"
-        schedule = str(tmp_path / f"beat-{len(started)}")
-        command = [sys.executable, "-m", "celery", "-A", "tests.celery", "worker", "--beat", "--schedule", schedule]
+    def start(broker_url: str, *arguments: str, until: str) -> subprocess.Popen[bytes]:
+        log = directory / f"{arguments[0]}-{len(started)}.log"
         with log.open("wb") as output:
             process = subprocess.Popen(
-                [*command, "--loglevel", "INFO", "--concurrency", "2", "-n", f"w{len(started)}@%h", *options],
+                [sys.executable, "-m", "celery", "-A", "tests.celery", *arguments, "--loglevel", "INFO"],
                 cwd=ROOT,
-                env=environment(broker_url, tmp_path),
+                env=environment(broker_url, directory),
                 stdout=output,
                 stderr=output,
                 start_new_session=True,
             )
         started.append(process)
-        wait_until(lambda: " ready." in log.read_text(), lambda: log.read_text()[-3000:])
+        wait_until(lambda: until in log.read_text(), lambda: log.read_text()[-3000:])
         return process
 
     yield start

@@ -100,6 +100,17 @@ def test_a_broker_that_refuses_neither_fails_nor_delays_the_caller(alice, redis_
     assert len(received_ids(nginx, path)) == 5
 
 
+def test_a_worker_needs_no_beat_to_find_what_no_message_announced(alice, redis_url, start_worker, nginx, tmp_path):
+    path = f"/no-beat-{time.time_ns()}"
+    make_webhook(alice, url=nginx.url + path)
+    start_worker(redis_url)
+
+    emit_elsewhere("redis://127.0.0.1:9/0", tmp_path, 5)
+
+    wait_until(all_final)
+    assert len(received_ids(nginx, path)) == 5
+
+
 def test_retries_are_made_by_the_worker_that_scheduled_them(alice, redis_url, start_worker):
     webhook = make_webhook(alice, url=f"http://127.0.0.1:{free_port()}/nobody", retry_notices=False)
     start_worker(redis_url)
@@ -114,11 +125,11 @@ def test_retries_are_made_by_the_worker_that_scheduled_them(alice, redis_url, st
     webhook.disable("Over.")
 
 
-def test_two_workers_and_two_beats_send_nothing_twice(alice, redis_url, start_worker, nginx, tmp_path):
+def test_two_workers_and_two_beats_send_nothing_twice(alice, redis_url, start_worker, start_beat, nginx, tmp_path):
     path = f"/pairs-{time.time_ns()}"
     make_webhook(alice, url=nginx.url + path)
-    start_worker(redis_url)
-    start_worker(redis_url)
+    for start in (start_worker, start_worker, start_beat, start_beat):
+        start(redis_url)
 
     emit_elsewhere(redis_url, tmp_path, 300)
 
