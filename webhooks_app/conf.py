@@ -38,6 +38,7 @@ class Settings:
     MAX_ENVELOPE_BYTES: int = 256 * 1024
     MAX_WEBHOOKS_PER_OWNER: int = 100
     ENCRYPTION_KEYS: Sequence[str] = ()
+    SECRET_OVERLAP_SECONDS: int = 86_400
 
     # The REST API: requests/period, as in Django REST framework
     API_RATE: str = "120/min"

@@ -19,11 +19,19 @@ def sign(secret: str, timestamp: int | str, body: bytes) -> str:
     return f"sha256={digest.hex()}"
 
 
-def signed_headers(secret: str, timestamp: int, event_type: str, body: bytes) -> tuple[tuple[str, str], ...]:
-    """Return the headers that every delivery carries, in the order of the specification's table."""
-    return (
+def signed_headers(
+    secret: str, timestamp: int, event_type: str, body: bytes, *, previous_secret: str = ""
+) -> tuple[tuple[str, str], ...]:
+    """Return the headers that every delivery carries, in the order of the specification's table.
+
+    With a previous secret, its signature follows in a header of its own.
+    """
+    headers = (
         ("Content-Type", "application/json"),
         (SIGNATURE_HEADER, sign(secret, timestamp, body)),
         (TIMESTAMP_HEADER, str(timestamp)),
         (EVENT_HEADER, event_type),
     )
+    if not previous_secret:
+        return headers
+    return (*headers, (PREVIOUS_SIGNATURE_HEADER, sign(previous_secret, timestamp, body)))

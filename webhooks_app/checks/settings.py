@@ -34,6 +34,7 @@ RANGES: Mapping[str, tuple[float, float]] = {
     "SWEEP_SECONDS": (0.01, 3600),
     "MAX_ENVELOPE_BYTES": (1024, 16 * 1024 * 1024),
     "MAX_WEBHOOKS_PER_OWNER": (1, 1_000_000),
+    "SECRET_OVERLAP_SECONDS": (0, 7 * DAY_SECONDS),
     "ATTEMPT_RETENTION_DAYS": (1, 36_500),
     "EVENT_RETENTION_DAYS": (1, 36_500),
 }

@@ -29,6 +29,8 @@ class Lane:
     owner_id: Any
     url: str
     encrypted_secret: str
+    encrypted_previous_secret: str
+    previous_secret_until: datetime | None
     retry_notices: bool
     status: str
     deleted: bool

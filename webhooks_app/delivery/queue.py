@@ -104,7 +104,17 @@ class Queue:
             webhooks = webhooks.select_for_update(
                 skip_locked=features.has_select_for_update_skip_locked, no_key=features.has_select_for_no_key_update
             )
-        columns = ("pk", "owner_id", "url", "encrypted_secret", "retry_notices", "status", "deleted_at")
+        columns = (
+            "pk",
+            "owner_id",
+            "url",
+            "encrypted_secret",
+            "encrypted_previous_secret",
+            "previous_secret_until",
+            "retry_notices",
+            "status",
+            "deleted_at",
+        )
         return [
             {"webhook_id": pk, "deleted": deleted_at is not None, **dict(zip(columns[1:-1], row, strict=True))}
             for pk, *row, deleted_at in webhooks.values_list(*columns)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from .. import __version__
 from ..encryption import decrypt
-from ..exceptions import WebhooksError
+from ..exceptions import SecretUnreadableError, WebhooksError
 from ..handshake import challenge_body, new_challenge
 from ..models import Delivery
 from ..retry import RetrySchedule
@@ -15,7 +16,10 @@ from ..signing import signed_headers
 from ..transport import Exchange, Request
 from .attempt_log import AttemptLog, log_exchange, log_unsent
 from .claim import Claim, Finished
+from .lanes import Lane
 from .outcome import Result, Verdict, judge, next_step
+
+logger = logging.getLogger("webhooks_app.delivery")
 
 USER_AGENT = ("User-Agent", f"webhooks_app/{__version__}")
 
@@ -35,14 +39,32 @@ def request_for(claim: Claim, *, now: datetime, timeout_seconds: float) -> Reque
     body = challenge_body(challenge) if challenge else claim.body
     if claim.pick.expires_at is not None:
         timeout_seconds = min(timeout_seconds, max((claim.pick.expires_at - now).total_seconds(), 0.001))
-    secret = decrypt(claim.lane.encrypted_secret)
+    headers = signed_headers(
+        decrypt(claim.lane.encrypted_secret),
+        int(now.timestamp()),
+        claim.event_type,
+        body,
+        previous_secret=_previous_secret(claim.lane, now),
+    )
     return Request(
         url=claim.lane.url,
-        headers=(*signed_headers(secret, int(now.timestamp()), claim.event_type, body), USER_AGENT),
+        headers=(*headers, USER_AGENT),
         body=body,
         timeout_seconds=timeout_seconds,
         context=Sending(claim=claim, started_at=now, challenge=challenge),
     )
+
+
+def _previous_secret(lane: Lane, now: datetime) -> str:
+    """Return the secret that signs beside the current one while a rotation overlaps; "" if none does."""
+    if lane.previous_secret_until is None or lane.previous_secret_until <= now:
+        return ""
+    try:
+        return decrypt(lane.encrypted_previous_secret)
+    except SecretUnreadableError as error:
+        # What the current secret signs is still right for every receiver that has switched.
+        logger.error("Webhook %s is signed without its previous secret: %s", lane.webhook_id, error)
+        return ""
 
 
 def finish(exchange: Exchange, schedule: RetrySchedule) -> Finished:

@@ -102,6 +102,11 @@ class Migration(migrations.Migration):
                     ),
                 ),
                 ("encrypted_secret", models.TextField(editable=False)),
+                ("encrypted_previous_secret", models.TextField(default="", editable=False)),
+                (
+                    "previous_secret_until",
+                    models.DateTimeField(editable=False, null=True, verbose_name="previous secret signs until"),
+                ),
                 (
                     "status",
                     models.CharField(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 import unicodedata
+from datetime import timedelta
 from typing import Any, Self
 
 from django.conf import settings as django_settings
@@ -18,13 +19,15 @@ from ..conf import settings
 from ..egress import check_endpoint
 from ..encryption import decrypt, encrypt
 from ..event_types import registry
-from ..exceptions import InvalidEndpointError, UnknownEventTypeError, WebhookStateError
+from ..exceptions import InvalidEndpointError, SecretUnreadableError, UnknownEventTypeError, WebhookStateError
 from ..signals import webhook_disabled, webhook_verified
 from .fields import IdField
+from .sql import UtcNow
 
 MAX_EVENT_TYPES = 64
 MAX_REASON_LENGTH = 500
 SECRET_LENGTHS = range(16, 257)
+MAX_SECRET_OVERLAP = timedelta(days=7)
 
 
 def new_secret() -> str:
@@ -77,6 +80,8 @@ class Webhook(models.Model):
         _("retry notices"), default=True, help_text=_("Send webhook.retry after an attempt that will be retried.")
     )
     encrypted_secret = models.TextField(editable=False)
+    encrypted_previous_secret = models.TextField(default="", editable=False)
+    previous_secret_until = models.DateTimeField(_("previous secret signs until"), null=True, editable=False)
     status = models.CharField(
         _("status"), max_length=10, choices=Status.choices, default=Status.PENDING, editable=False
     )
@@ -161,13 +166,40 @@ class Webhook(models.Model):
                 params={"limit": limit},
             )
 
-    def rotate_secret(self, secret: str | None = None) -> str:
-        """Sign with a new secret from the next attempt on, and return it: it is shown this once."""
+    @transaction.atomic
+    def rotate_secret(self, secret: str | None = None, *, overlap: timedelta | None = None) -> str:
+        """Sign with a new secret from the next attempt on, and return it: it is shown this once.
+
+        For the time of ``overlap``, by default a setting, the secret that it replaces signs too, in a header of its
+        own. One that was replaced before signs nothing any more. The current secret once more replaces nothing, so that
+        a repeated request does no harm. A secret that no encryption key opens is replaced without an overlap.
+
+        Raises django.core.exceptions.ValidationError for a secret or an overlap that is not allowed.
+        """
+        overlap = timedelta(seconds=settings.SECRET_OVERLAP_SECONDS) if overlap is None else overlap
+        check_overlap(overlap)
         if secret is not None:
             check_secret(secret)
-        self.secret = secret or new_secret()
-        self.save(update_fields=["encrypted_secret"])
+        replaced = _readable_secret(self.lock())
+        if secret is None or secret != replaced:
+            self.secret = secret or new_secret()
+            self._keep_previous(replaced, overlap)
+        elif not overlap:
+            self._keep_previous("", overlap)
         return self.secret
+
+    def revoke_previous_secret(self) -> None:
+        """End the overlap of a rotation: from the next attempt on, the current secret signs alone."""
+        self.encrypted_previous_secret, self.previous_secret_until = "", None
+        self.save(update_fields=["encrypted_previous_secret", "previous_secret_until"])
+
+    def _keep_previous(self, previous: str, overlap: timedelta) -> None:
+        keeps = bool(previous and overlap)
+        self.encrypted_previous_secret = encrypt(previous) if keeps else ""
+        # The database's clock, by which the engine decides whether the overlap has ended.
+        self.previous_secret_until = UtcNow() + overlap if keeps else None
+        self.save(update_fields=["encrypted_secret", "encrypted_previous_secret", "previous_secret_until"])
+        self.refresh_from_db(fields=["previous_secret_until"])
 
     def lock(self) -> Webhook:
         """Keep everyone else from this webhook until the transaction ends, and take its state from the database.
@@ -245,6 +277,20 @@ class Webhook(models.Model):
         self.status_reason = reason[:MAX_REASON_LENGTH]
         self.status_changed_at = timezone.now()
         self.save(update_fields=["status", "status_reason", "status_changed_at"])
+
+
+def _readable_secret(webhook: Webhook) -> str:
+    """Return the webhook's secret, or "" where no encryption key opens it."""
+    try:
+        return webhook.secret
+    except SecretUnreadableError:
+        return ""
+
+
+def check_overlap(overlap: timedelta) -> None:
+    """Raise ValidationError unless two secrets may sign for this long."""
+    if not timedelta(0) <= overlap <= MAX_SECRET_OVERLAP:
+        raise ValidationError(_("The old secret can sign for 0 to 7 days."), code="overlap")
 
 
 def check_secret(secret: str) -> None:
