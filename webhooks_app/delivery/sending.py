@@ -61,9 +61,9 @@ def _previous_secret(lane: Lane, now: datetime) -> str:
         return ""
     try:
         return decrypt(lane.encrypted_previous_secret)
-    except SecretUnreadableError as error:
+    except SecretUnreadableError:
         # What the current secret signs is still right for every receiver that has switched.
-        logger.error("Webhook %s is signed without its previous secret: %s", lane.webhook_id, error)
+        logger.exception("Webhook %s is signed without its previous secret.", lane.webhook_id)
         return ""
 
 
