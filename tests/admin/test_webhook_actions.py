@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from django.contrib.admin.models import LogEntry
+from django.utils import timezone
 
 from webhooks_app.models import Delivery, Webhook
 
@@ -18,6 +20,7 @@ PERMISSIONS = {
     "disable": "change_webhook",
     "enable": "change_webhook",
     "rotate_secret": "rotate_webhook_secret",
+    "revoke_previous_secret": "rotate_webhook_secret",
     "delete_selected": "delete_webhook",
 }
 
@@ -83,6 +86,38 @@ def test_a_rotated_secret_is_shown_once(superuser: Page, webhook: Webhook) -> No
     assert webhook.secret != SECRET
     assert shows(answer, webhook.secret)
     assert not shows(superuser.get("webhook"), webhook.secret)
+
+
+@pytest.mark.parametrize(("hours", "expected"), [("", 24), ("0.5", 0.5), ("0", None)])
+def test_the_old_secret_signs_for_as_long_as_was_asked(
+    superuser: Page, webhook: Webhook, hours: str, expected: float | None
+) -> None:
+    superuser.act("rotate_secret", webhook, confirmed=True, overlap_hours=hours)
+
+    until = Webhook.objects.get().previous_secret_until
+    found = until and (until - timezone.now()) / timedelta(hours=1)
+    assert found == (expected and pytest.approx(expected, abs=0.1))
+
+
+@pytest.mark.parametrize("hours", ["-1", "169", "nan", "soon"])
+def test_an_overlap_that_is_not_allowed_asks_again(superuser: Page, webhook: Webhook, hours: str) -> None:
+    page = superuser.act("rotate_secret", webhook, confirmed=True, overlap_hours=hours)
+
+    assert page.context["form"].errors["overlap_hours"]
+    assert Webhook.objects.get().secret == SECRET
+
+
+def test_the_page_of_rotation_offers_the_usual_overlap(superuser: Page, webhook: Webhook) -> None:
+    assert 'name="overlap_hours" value="24"' in text(superuser.act("rotate_secret", webhook))
+
+
+def test_an_old_secret_is_cut_off(superuser: Page, webhook: Webhook) -> None:
+    webhook.rotate_secret()
+
+    answer = superuser.act("revoke_previous_secret", webhook)
+
+    assert said(answer) == ["Cut the old secret off. (1)"]
+    assert Webhook.objects.get().previous_secret_until is None
 
 
 def test_secrets_are_rotated_one_at_a_time(superuser: Page, new_webhook: Callable[..., Webhook]) -> None:

@@ -25,6 +25,7 @@ ADDRESSES = {
     "webhook-disable": "/v1/webhooks/{webhook}/disable",
     "webhook-enable": "/v1/webhooks/{webhook}/enable",
     "webhook-rotate-secret": "/v1/webhooks/{webhook}/rotate-secret",
+    "webhook-revoke-previous-secret": "/v1/webhooks/{webhook}/revoke-previous-secret",
     "webhook-verify": "/v1/webhooks/{webhook}/verify",
     "event-detail": "/v1/events/{event}",
     "delivery-detail": "/v1/deliveries/{delivery}",

@@ -22,6 +22,7 @@ RECORD = [
     "status_changed_at",
     "description",
     "retry_notices",
+    "previous_secret_until",
     "created",
 ]
 SECRET = "a secret of my own choice"

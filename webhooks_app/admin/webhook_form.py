@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 from django import forms
 from django.utils.translation import gettext_lazy as _
 
+from ..conf import settings
 from ..event_types import registry
 from ..models import Webhook
+from ..models.webhook import MAX_SECRET_OVERLAP
 from .display import WideCheckboxes
 
 Choices = list[tuple[str, list[tuple[str, str]]]]
@@ -62,6 +65,25 @@ class WebhookForm(forms.ModelForm):  # type: ignore[type-arg]
         if retired and isinstance(field, forms.MultipleChoiceField):
             group = (str(_("No longer in the catalogue")), [(name, name) for name in retired])
             field.choices = [*event_type_choices(), group]
+
+
+class OverlapForm(forms.Form):
+    """For how long a replaced secret goes on signing."""
+
+    overlap_hours = forms.FloatField(
+        label=_("Hours for which the old secret signs too"),
+        required=False,
+        min_value=0,
+        max_value=MAX_SECRET_OVERLAP / timedelta(hours=1),
+        initial=lambda: f"{settings.SECRET_OVERLAP_SECONDS / 3600:g}",
+        help_text=_("Receivers have this long to switch. 0 cuts the old secret off at once, as after a leak."),
+    )
+
+    @property
+    def overlap(self) -> timedelta | None:
+        """The time that was asked for; None for the setting's."""
+        hours = self.cleaned_data["overlap_hours"]
+        return None if hours is None else timedelta(hours=hours)
 
 
 class EventTypeForm(forms.Form):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 from django.contrib import admin, messages
@@ -20,7 +21,17 @@ from ..verification import start_verification
 from .actions import ActingAdmin
 from .display import link_to_search, shown_once
 from .owned import manages_all
-from .webhook_form import EventTypeForm, WebhookForm
+from .webhook_form import EventTypeForm, OverlapForm, WebhookForm
+
+SHOWN = (
+    "status",
+    "status_reason",
+    "status_changed_at",
+    "previous_secret_until",
+    "created_at",
+    "deliveries_link",
+)
+"""What the page of a webhook tells beside what can be changed."""
 
 
 @admin.register(Webhook)
@@ -32,7 +43,7 @@ class WebhookAdmin(ActingAdmin):
     list_filter = ("status", "created_at")
     list_select_related = ("owner",)
     raw_id_fields = ("owner",)
-    actions = ("verify", "send_test", "disable", "enable", "rotate_secret")
+    actions = ("verify", "send_test", "disable", "enable", "rotate_secret", "revoke_previous_secret")
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         return super().get_queryset(request).filter(deleted_at=None)
@@ -47,10 +58,10 @@ class WebhookAdmin(ActingAdmin):
         fields += ["url", "event_types", "description", "retry_notices"]
         if obj is None:
             return [*fields, "secret"]
-        return [*fields, "status", "status_reason", "status_changed_at", "created_at", "deliveries_link"]
+        return [*fields, *SHOWN]
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:
-        return () if obj is None else ("status", "status_reason", "status_changed_at", "created_at", "deliveries_link")
+        return () if obj is None else SHOWN
 
     def get_form(self, request: HttpRequest, obj: Any = None, change: bool = False, **kwargs: Any) -> Any:
         form: Any = super().get_form(request, obj, change, **kwargs)
@@ -123,15 +134,21 @@ class WebhookAdmin(ActingAdmin):
         if queryset.count() > 1:
             self.message_user(request, gettext("Select one webhook: its new secret is shown once."), messages.ERROR)
             return None
-        if not self.is_confirmed(request):
-            question = gettext("Make a new secret? From the next request on, the old one signs nothing any more.")
-            return self.ask(request, queryset, action="rotate_secret", question=question)
+        form = OverlapForm(request.POST if self.is_confirmed(request) else None)
+        if not form.is_valid():
+            question = gettext("Make a new secret? It is shown once, and signs from the next request on.")
+            return self.ask(request, queryset, action="rotate_secret", question=question, form=form)
         history = gettext("Rotated the secret.")
-        self.carry_out(request, queryset, lambda webhook: self._rotate(request, webhook), history=history)
+        self.carry_out(request, queryset, lambda webhook: self._rotate(request, webhook, form.overlap), history=history)
         return None
 
-    def _rotate(self, request: HttpRequest, webhook: Webhook) -> None:
-        webhook.rotate_secret()
+    @admin.action(description=_("Cut the old secret off"), permissions=["rotate"])
+    def revoke_previous_secret(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
+        history = gettext("Cut the old secret off.")
+        self.carry_out(request, queryset, Webhook.revoke_previous_secret, history=history)
+
+    def _rotate(self, request: HttpRequest, webhook: Webhook, overlap: timedelta | None) -> None:
+        webhook.rotate_secret(overlap=overlap)
         self._show_secret(request, webhook)
 
     def _show_secret(self, request: HttpRequest, webhook: Webhook) -> None:

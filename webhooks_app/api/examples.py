@@ -20,6 +20,7 @@ _WEBHOOK: dict[str, Any] = {
     "status_changed_at": "2026-01-31T12:00:00.123456Z",
     "description": "Archive",
     "retry_notices": True,
+    "previous_secret_until": None,
     "created": "2026-01-31T12:00:00.123456Z",
 }
 _EVENT: dict[str, Any] = {
@@ -61,7 +62,7 @@ _DATA = {"error": "The outline has no headings to make pages from."}
 EXAMPLES: dict[type[Any], dict[str, Any]] = {
     serializers.NewWebhookSerializer: {key: _WEBHOOK[key] for key in ("url", "events", "description")},
     serializers.WebhookChangesSerializer: {"events": ["ppt.generation.completed"], "retry_notices": False},
-    serializers.NewSecretSerializer: {"secret": _SECRET},
+    serializers.NewSecretSerializer: {"secret": _SECRET, "overlap_seconds": 3600},
     serializers.WebhookSerializer: _WEBHOOK,
     serializers.WebhookWithSecretSerializer: {**_WEBHOOK, "secret": _SECRET},
     serializers.TestRequestSerializer: {"webhook_id": WEBHOOK_ID, "event_type": "ppt.generation.failed"},

@@ -67,6 +67,15 @@ class FlagField(serializers.BooleanField):
         return data
 
 
+class CountField(serializers.IntegerField):
+    """A whole number, and none of the strings and fractions that could mean one."""
+
+    def to_internal_value(self, data: Any) -> int:
+        if not isinstance(data, int) or isinstance(data, bool):
+            self.fail("invalid")
+        return super().to_internal_value(data)
+
+
 class MomentField(serializers.DateTimeField):
     """A point in time as the envelope writes it."""
 

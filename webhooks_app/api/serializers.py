@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+from django.utils import timezone
 from rest_framework import serializers
 
 from ..event_types import EventType, registry
 from ..exceptions import UnknownEventTypeError
 from ..models import Delivery, DeliveryAttempt, Event, Webhook
-from ..models.webhook import MAX_EVENT_TYPES
+from ..models.webhook import MAX_EVENT_TYPES, MAX_SECRET_OVERLAP
 from ..times import format_time
-from .fields import EventTypeField, FlagField, MomentField, SecretField, TextField, UrlField
+from .fields import CountField, EventTypeField, FlagField, MomentField, SecretField, TextField, UrlField
 
 
 class SettableFields(serializers.Serializer[Webhook]):
@@ -52,6 +53,13 @@ class WebhookChangesSerializer(SettableFields):
 
 class NewSecretSerializer(serializers.Serializer[Webhook]):
     secret = SecretField(help_text="The new secret. Where it is left out, one is made.")
+    overlap_seconds = CountField(
+        required=False,
+        min_value=0,
+        max_value=int(MAX_SECRET_OVERLAP.total_seconds()),
+        help_text="For how long the replaced secret signs too, in `X-Webhook-Signature-Previous`; 0 cuts it off at "
+        "once. Where it is left out, a day, unless the service says otherwise.",
+    )
 
 
 class WebhookSerializer(serializers.Serializer[Webhook]):
@@ -65,7 +73,14 @@ class WebhookSerializer(serializers.Serializer[Webhook]):
     status_changed_at = MomentField()
     description = serializers.CharField()
     retry_notices = serializers.BooleanField()
+    previous_secret_until = serializers.SerializerMethodField(
+        help_text="Until when the secret before the current one signs too; null when it does not."
+    )
     created = MomentField(source="created_at")
+
+    def get_previous_secret_until(self, webhook: Webhook) -> str | None:
+        until = webhook.previous_secret_until
+        return format_time(until) if until is not None and until > timezone.now() else None
 
 
 class WebhookWithSecretSerializer(WebhookSerializer):

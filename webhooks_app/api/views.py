@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import ClassVar
 
 from django.db import transaction
@@ -65,6 +66,7 @@ class WebhookViewSet(ApiViewSet):
             body_required=False,
             answer=serializers.WebhookWithSecretSerializer,
         ),
+        "revoke_previous_secret": Operation(scope=WRITE, answer=serializers.WebhookSerializer),
         "disable": Operation(scope=WRITE, answer=serializers.WebhookSerializer),
         "enable": Operation(scope=WRITE, answer=serializers.WebhookSerializer, conflicts=True),
         "deliveries": Operation(scope=READ, answer=serializers.DeliverySerializer, many=True),
@@ -141,11 +143,25 @@ class WebhookViewSet(ApiViewSet):
     def rotate_secret(self, request: Request, webhook_id: str) -> Response:
         """Replace a webhook's secret.
 
-        Every attempt from now on is signed with the new one, which is shown in this answer only.
+        Every attempt from now on is signed with the new one, which is shown in this answer only. Until the overlap
+        ends, the replaced one signs too, in a header of its own; an older one signs nothing any more. Naming the
+        current secret replaces nothing, so that a request whose answer was lost can be repeated.
         """
-        secret = self.validated().get("secret")
+        fields = self.validated()
+        seconds = fields.get("overlap_seconds")
         webhook = self.locked(webhook_id)
-        webhook.rotate_secret(secret)
+        webhook.rotate_secret(fields.get("secret"), overlap=None if seconds is None else timedelta(seconds=seconds))
+        return self.answer(webhook)
+
+    @action(detail=True, methods=["post"], url_path="revoke-previous-secret")
+    @transaction.atomic
+    def revoke_previous_secret(self, request: Request, webhook_id: str) -> Response:
+        """End the overlap of a rotation at once.
+
+        Every attempt from now on is signed with the current secret alone. It changes nothing where no overlap is left.
+        """
+        webhook = self.locked(webhook_id)
+        webhook.revoke_previous_secret()
         return self.answer(webhook)
 
     @action(detail=True, methods=["post"])
