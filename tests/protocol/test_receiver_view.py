@@ -91,9 +91,19 @@ def envelope(data, event_id="evt_1"):
     return json.dumps(event).encode()
 
 
-def post(data=None, *, body=None, event_id="evt_1", address=ADDRESS, event_type="file.deleted", secret=SECRET, age=0):
+def post(
+    data=None,
+    *,
+    body=None,
+    event_id="evt_1",
+    address=ADDRESS,
+    event_type="file.deleted",
+    secret=SECRET,
+    previous_secret="",
+    age=0,
+):
     body = envelope(data or {}, event_id) if body is None else body
-    headers = dict(signed_headers(secret, int(time.time()) - age, event_type, body))
+    headers = dict(signed_headers(secret, int(time.time()) - age, event_type, body, previous_secret=previous_secret))
     client = Client(enforce_csrf_checks=True)
     return client.post(address, body, content_type=headers.pop("Content-Type"), headers=headers)
 
@@ -111,6 +121,15 @@ def test_the_challenge_is_answered_and_not_handled():
     assert (answer.status_code, answer.json()) == (200, {"challenge": "abc"})
     assert answer["Content-Type"] == "application/json"
     assert handled == []
+
+
+@pytest.mark.parametrize("body", [envelope({}), challenge_body("abc")], ids=["event", "challenge"])
+def test_a_receiver_with_the_old_secret_misses_nothing_while_a_rotation_overlaps(body):
+    event_type = json.loads(body)["type"]
+
+    answer = post(body=body, event_type=event_type, secret="the secret that replaced it", previous_secret=SECRET)
+
+    assert answer.status_code == 200
 
 
 @pytest.mark.parametrize("body", [envelope({}), challenge_body("abc")], ids=["event", "challenge"])

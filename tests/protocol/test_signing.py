@@ -56,3 +56,12 @@ def test_every_delivery_carries_the_four_headers_of_the_specification():
         ("X-Webhook-Timestamp", "1767268800"),
         ("X-Webhook-Event", "ppt.generation.completed"),
     )
+
+
+def test_a_previous_secret_signs_the_same_in_a_header_of_its_own():
+    alone = signed_headers(vector.SECRET, vector.TIMESTAMP, "file.deleted", vector.BODY)
+    both = signed_headers(
+        vector.SECRET, vector.TIMESTAMP, "file.deleted", vector.BODY, previous_secret=vector.PREVIOUS_SECRET
+    )
+
+    assert both == (*alone, ("X-Webhook-Signature-Previous", vector.PREVIOUS_SIGNATURE))

@@ -16,6 +16,7 @@ import requests
 
 from webhooks_app.event_types import PRESENTATION_EVENT_TYPES, RETRY_NOTICE, VERIFICATION
 from webhooks_app.handshake import challenge_body, refusal_of_answer
+from webhooks_app.receiver import verify
 from webhooks_app.retry import RetrySchedule
 from webhooks_app.signing import sign, signed_headers
 
@@ -162,6 +163,28 @@ def test_the_page_shows_the_published_vector():
     for line in (f"SECRET='{vector.SECRET}'", f"TIMESTAMP='{vector.TIMESTAMP}'", f"BODY='{vector.BODY.decode()}'"):
         assert f"{line}\n" in code_under("Test vector")
     assert f"It prints `{vector.SIGNATURE.removeprefix('sha256=')}`." in PAGE
+
+
+def test_the_page_shows_both_signatures_of_a_rotation():
+    headers = signed_headers(
+        vector.SECRET, vector.TIMESTAMP, "ppt.generation.completed", vector.BODY, previous_secret=vector.PREVIOUS_SECRET
+    )
+
+    shown = dict(line.split(": ") for line in code_under("Rotation").splitlines())
+    assert shown == {name: value for name, value in headers if name.startswith("X-Webhook-Signature")}
+    assert f"has replaced `{vector.PREVIOUS_SECRET}`" in PAGE
+
+
+@pytest.mark.parametrize("secret", [vector.SECRET, vector.PREVIOUS_SECRET], ids=["current", "previous"])
+def test_either_secret_of_the_page_verifies_the_vector(secret):
+    signatures = dict(line.split(": ") for line in code_under("Rotation").splitlines())
+    headers = {
+        **signatures,
+        "X-Webhook-Timestamp": str(vector.TIMESTAMP),
+        "X-Webhook-Event": "ppt.generation.completed",
+    }
+
+    assert verify(vector.BODY, headers, secret, tolerance=None).id
 
 
 if shutil.which("openssl"):

@@ -14,3 +14,7 @@ BODY = (
     '"generation_time":14.82,"cost":10}}'
 ).encode()
 SIGNATURE = "sha256=29b614fed20147fd8cb10fe4b08f314e993992a7682acc66a663d6e43b758b4e"
+
+PREVIOUS_SECRET = "whsec_N7e2vKq0bT9xLrC4uYd8sWgZ1oPfJmHiA5tRnXkVbQw"
+PREVIOUS_SIGNATURE = "sha256=0600b476c0018e9d7245b3d7a108136ef2e2596f0f10119c73fe3ed4523f67fb"
+"""What the second header says where SECRET has just replaced PREVIOUS_SECRET."""
