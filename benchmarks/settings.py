@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import environ
-import pymysql
+import environ  # type: ignore[import-untyped]
+import pymysql  # type: ignore[import-untyped]
 
 pymysql.install_as_MySQLdb()
 
@@ -18,18 +18,25 @@ DATABASES = {"default": {**env.db("BENCHMARK_DATABASE_URL", default="sqlite:///:
 if DATABASES["default"]["ENGINE"].endswith("sqlite3"):
     DATABASES["default"]["OPTIONS"] = {
         "transaction_mode": "IMMEDIATE",
-        "timeout": 30,
+        "timeout": 60,
         "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;",
     }
 
-CELERY_BROKER_URL = env("BENCHMARK_BROKER_URL", default="memory://")
+CELERY_BROKER_URL = env.str("BENCHMARK_BROKER_URL", default="memory://")
+if CELERY_BROKER_URL.startswith("filesystem:"):
+    from example_project import broker
+
+    CELERY_BROKER_TRANSPORT = "example_project.broker:Transport"
+    CELERY_BROKER_TRANSPORT_OPTIONS = broker.transport_options(env.path("BENCHMARK_BROKER_FOLDER"))
+    CELERY_WORKER_ENABLE_REMOTE_CONTROL = False
 CELERY_TASK_IGNORE_RESULT = True
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
 
-WEBHOOKS_TRANSPORT = env("BENCHMARK_TRANSPORT", default="auto")
+WEBHOOKS_TRANSPORT = env.str("BENCHMARK_TRANSPORT", default="auto")
 WEBHOOKS_ALLOW_HTTP = True
 WEBHOOKS_ALLOWED_NETWORKS = ["127.0.0.0/8"]
 WEBHOOKS_RETRY_NOTICES = False
+globals().update(env.json("BENCHMARK_SETTINGS", default={}))
 
 LOGGING = {
     "version": 1,
