@@ -9,6 +9,8 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 
+from tests.servers.process import ServerMissingError
+
 from . import machine, report, servers
 from .scenario import BaseScenario, Figures, Variant, scenarios
 
@@ -42,7 +44,7 @@ def _parser(known: Mapping[str, BaseScenario]) -> argparse.ArgumentParser:
     parser.add_argument("--quick", action="store_true", help="a short look, once: it works, but the figures say little")
     parser.add_argument("--json", action="store_true", help="print one JSON line after the table")
     for name, (type_, text) in _options(known).items():
-        parser.add_argument(f"--{name}", type=type_, help=text)
+        parser.add_argument(f"--{name.replace('_', '-')}", type=type_, help=text)
     return parser
 
 
@@ -67,12 +69,16 @@ def _complete(arguments: argparse.Namespace, scenario: BaseScenario) -> argparse
 def _run(scenario: BaseScenario, arguments: argparse.Namespace) -> int:
     variants = scenario.chosen_variants(arguments)
     runs: dict[str, list[Figures]] = {}
+    failures = 0
     for number, variant in enumerate(variants, start=1):
         print(f"{scenario.name}, {number} of {len(variants)}: {variant.label}", file=sys.stderr, flush=True)
         try:
-            runs[variant.label] = _measured(scenario, variant, arguments)
-        except (subprocess.CalledProcessError, RuntimeError) as error:
-            print(f"{scenario.name}, {variant.label}: failed. {error}", file=sys.stderr, flush=True)
+            if measured := _measured(scenario, variant, arguments):
+                runs[variant.label] = measured
+        except (subprocess.CalledProcessError, ServerMissingError) as error:
+            failures += 1
+            reason = error if isinstance(error, ServerMissingError) else "see above"
+            print(f"{scenario.name}, {variant.label}: not measured ({reason})", file=sys.stderr, flush=True)
     if runs:
         results = {label: report.medians(figures) for label, figures in runs.items()}
         scenario.compare(results)
@@ -80,7 +86,7 @@ def _run(scenario: BaseScenario, arguments: argparse.Namespace) -> int:
         report.print_table(scenario, variants, runs, results, note=note)
         if arguments.json:
             print(report.json_line(scenario, variants, results), flush=True)
-    return len(variants) - len(runs)
+    return failures
 
 
 def _measured(scenario: BaseScenario, variant: Variant, arguments: argparse.Namespace) -> list[Figures]:

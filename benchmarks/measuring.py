@@ -12,19 +12,26 @@ django.setup()  # before the scenarios import models
 
 from . import rows  # noqa: E402
 from .progress import Progress  # noqa: E402
+from .rivals.packages import NotInstallableError  # noqa: E402
 from .scenario import scenarios  # noqa: E402
 
 
 def main(name: str, label: str, arguments: argparse.Namespace) -> int:
-    """Run a variant as often as asked; print the figures of each run as a list, in one line of JSON."""
+    """Run a variant as often as asked; print the figures of each run as a list, in one line of JSON.
+
+    The list is empty for a rival that cannot be installed.
+    """
     scenario = scenarios()[name]
     variant = next(variant for variant in scenario.chosen_variants(arguments) if variant.label == label)
     rows.make_tables()
     runs = []
-    with Progress(name) as progress:
-        for number in range(1, arguments.runs + 1):
-            progress.retitle(f"{name}, {label}, run {number} of {arguments.runs}")
-            runs.append(scenario.measure(arguments, variant, progress))
+    try:
+        with Progress(name) as progress:
+            for number in range(1, arguments.runs + 1):
+                progress.retitle(f"{name}, {label}, run {number} of {arguments.runs}")
+                runs.append(scenario.measure(arguments, variant, progress))
+    except NotInstallableError as error:
+        print(f"{label} is left out, because it cannot be installed here: {error}", file=sys.stderr)
     print(json.dumps(runs))
     return 0
 

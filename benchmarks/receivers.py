@@ -24,7 +24,8 @@ http {
     fastcgi_temp_path $directory/fastcgi;
     scgi_temp_path $directory/scgi;
     uwsgi_temp_path $directory/uwsgi;
-    log_format line '$$msec $$request_time $$server_addr$$request_uri $$http_x_webhook_signature';
+    log_format line '$$msec $$request_time $$server_addr$$request_uri '
+        '$$http_x_webhook_signature$$http_webhook_signature$$http_django_webhook_signature_v1';
     keepalive_requests 100000000;
     server {
         listen $address:$port backlog=16384;

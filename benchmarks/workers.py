@@ -56,6 +56,7 @@ def celery_worker(
     app: str = "benchmarks",
     python: str | Path = sys.executable,
     name: str = "first",
+    cwd: Path | None = None,
     env: dict[str, str] | None = None,
     options: Sequence[str] = (),
 ) -> Generator[Worker]:
@@ -66,14 +67,12 @@ def celery_worker(
         log = Path(directory, "worker.log")
         with log.open("wb") as output:
             process = subprocess.Popen(
-                command, stdout=output, stderr=output, env={**os.environ, **(env or {})}, start_new_session=True
+                command, stdout=output, stderr=output, cwd=cwd, env=env or os.environ, start_new_session=True
             )
         worker = Worker(process, log)
-        try:
+        with stopped(process):
             _wait_until_ready(worker)
             yield worker
-        finally:
-            _stop(process)
 
 
 def _wait_until_ready(worker: Worker) -> None:
@@ -84,12 +83,16 @@ def _wait_until_ready(worker: Worker) -> None:
         time.sleep(0.05)
 
 
-def _stop(process: subprocess.Popen[bytes]) -> None:
-    """Stop it warmly, as the init system of a user does, and whatever it left behind at last."""
-    process.send_signal(signal.SIGTERM)
+@contextmanager
+def stopped(process: subprocess.Popen[bytes]) -> Generator[None]:
+    """At the end of the block, stop a command as an init system does, and whatever of its session is left."""
     try:
-        process.wait(STOP_SECONDS)
+        yield
     finally:
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
+        process.send_signal(signal.SIGTERM)
+        try:
+            process.wait(STOP_SECONDS)
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()

@@ -14,7 +14,7 @@ from webhooks_app.models import Delivery
 
 from .. import bare, receivers, rows, statements, workers
 from ..progress import Progress
-from ..rivals import one_task_each
+from ..rivals import one_task_each, packages
 from ..scenario import BaseScenario, Figures, Variant, at_least, at_most
 
 WEBHOOKS = 20
@@ -47,17 +47,21 @@ class Throughput(BaseScenario):
         ),
         Variant(label="SQLite, curl, 1 process", database="sqlite", targets={"deliveries_per_s": at_least(12_000)}),
         Variant(label="one task each", contestant="one-task-each"),
+        Variant(label="django-outbound-webhooks", contestant="django-outbound-webhooks"),
+        Variant(label="django-webhook", contestant="django-webhook"),
     )
     options: ClassVar = {
         "events": (3000, "events that fall due at once"),
-        "rival-events": (100, "events for each rival, which is slower"),
+        "rival_events": (50, "events for each rival, which is slower"),
     }
-    quick: ClassVar = {"events": 200, "rival-events": 20}
+    quick: ClassVar = {"events": 200, "rival_events": 20}
 
     def measure(self, arguments: argparse.Namespace, variant: Variant, progress: Progress) -> Figures:
+        if variant.contestant == "ours":
+            return _ours(arguments.events, variant, progress)
         if variant.contestant == "one-task-each":
-            return _one_task_each(vars(arguments)["rival-events"], progress)
-        return _ours(vars(arguments)["events"], variant, progress)
+            return _one_task_each(arguments.rival_events, progress)
+        return _package(variant.contestant, arguments.rival_events, progress)
 
     def compare(self, results: Mapping[str, Figures]) -> None:
         rivals = {
@@ -128,6 +132,14 @@ def _one_task_each(events: int, progress: Progress) -> Figures:
         rows.check(receiver, expected)
         per_second = expected / _seconds(receiver)
     rows.clear()
+    return {"deliveries_per_s": per_second}
+
+
+def _package(name: str, events: int, progress: Progress) -> Figures:
+    expected = events * SUBSCRIBERS
+    with receivers.nginx() as receiver:
+        packages.deliver(name, receiver, events, expected, progress)
+        per_second = expected / _seconds(receiver)
     return {"deliveries_per_s": per_second}
 
 
