@@ -132,15 +132,35 @@ def test_the_checks_make_no_query(found: Check) -> None:
     found(deploy=True)
 
 
+class CacheOfAHost(LocMemCache):
+    pass
+
+
 DEPLOYMENT = [
     pytest.param({"WEBHOOKS_ALLOW_HTTP": True}, "W005", id="http allowed"),
     pytest.param({"WEBHOOKS_ALLOWED_NETWORKS": ["10.0.0.0/8"]}, "W006", id="networks allowed"),
     pytest.param({"WEBHOOKS_ENCRYPTION_KEYS": []}, "W007", id="no key of its own"),
+    pytest.param({"WEBHOOKS_ENCRYPTION_KEYS": ["SECRET_KEY"]}, "W007", id="derived key first"),
     pytest.param(
         {"CACHES": {"default": {"BACKEND": "django.core.cache.backends.locmem.LocMemCache"}}}, "W008", id="own cache"
     ),
     pytest.param(
         {"CACHES": {"default": {"BACKEND": "django.core.cache.backends.dummy.DummyCache"}}}, "W008", id="no cache"
+    ),
+    pytest.param(
+        {"CACHES": {"default": {"BACKEND": f"{__name__}.CacheOfAHost"}}}, "W008", id="own cache under another name"
+    ),
+    pytest.param(
+        {
+            "CACHES": {
+                "default": {
+                    "BACKEND": "django.core.cache.backends.filebased.FileBasedCache",
+                    "LOCATION": str(Path(tempfile.gettempdir(), "webhooks-no-such-cache")),
+                }
+            }
+        },
+        "W008",
+        id="files",
     ),
 ]
 

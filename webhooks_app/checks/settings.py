@@ -14,6 +14,7 @@ from django.core import checks
 from django.utils.module_loading import import_string
 
 from ..conf import PREFIX, setting_types, settings
+from ..encryption import DERIVED
 from ..transport import BaseTransport
 from ..transport.proxy import parse_proxy
 from ..transport.registry import TRANSPORTS
@@ -40,6 +41,8 @@ RANGES: Mapping[str, tuple[float, float]] = {
 }
 
 RATE_PERIODS = ("s", "sec", "second", "m", "min", "minute", "h", "hour", "d", "day")
+
+MAKE_A_KEY = "Make one: python -c 'from cryptography.fernet import Fernet; print(Fernet.generate_key().decode())'."
 
 TYPE_HINTS: Mapping[Any, str] = {
     bool: "Give True or False.",
@@ -138,10 +141,12 @@ def _networks(name: str, networks: Sequence[str]) -> Iterator[checks.CheckMessag
 
 def _encryption_keys(name: str, keys: Sequence[str]) -> Iterator[checks.CheckMessage]:
     for number, key in enumerate(keys, start=1):
+        if key == DERIVED:
+            continue
         try:
             Fernet(key)
         except ValueError:
-            hint = "Make one: python -c 'from cryptography.fernet import Fernet; print(Fernet.generate_key().decode())'"
+            hint = f'{MAKE_A_KEY} "{DERIVED}" stands for the one made from SECRET_KEY.'
             yield checks.Error(f"Key {number} of {name} is not a Fernet key.", hint=hint, id="webhooks_app.E004")
 
 
