@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from importlib.metadata import PackageNotFoundError
+from pathlib import Path
 from typing import Any
 
 import pytest
 from celery import Celery
 from cryptography.fernet import Fernet
+from django.core.cache.backends.locmem import LocMemCache
 from django.db import connection
 from django.db.models import Model
 from django.test import override_settings
@@ -150,18 +152,6 @@ DEPLOYMENT = [
     pytest.param(
         {"CACHES": {"default": {"BACKEND": f"{__name__}.CacheOfAHost"}}}, "W008", id="own cache under another name"
     ),
-    pytest.param(
-        {
-            "CACHES": {
-                "default": {
-                    "BACKEND": "django.core.cache.backends.filebased.FileBasedCache",
-                    "LOCATION": str(Path(tempfile.gettempdir(), "webhooks-no-such-cache")),
-                }
-            }
-        },
-        "W008",
-        id="files",
-    ),
 ]
 
 DEPLOYED = {
@@ -190,3 +180,12 @@ def test_a_developer_may_reach_the_own_machine(found: Check) -> None:
 
     with override_settings(**DEPLOYED | own_machine):
         assert found(deploy=True) == {}
+
+
+def test_a_cache_in_files_is_warned_of(found: Check, tmp_path: Path) -> None:
+    in_files = {"BACKEND": "django.core.cache.backends.filebased.FileBasedCache", "LOCATION": str(tmp_path)}
+
+    with override_settings(**DEPLOYED | {"CACHES": {"default": in_files}}):
+        messages = found(deploy=True)
+
+    assert "many requests at once" in messages["webhooks_app.W008"].msg

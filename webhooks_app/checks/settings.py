@@ -15,6 +15,7 @@ from django.utils.module_loading import import_string
 
 from ..conf import PREFIX, setting_types, settings
 from ..encryption import DERIVED
+from ..rate_limits import PERIODS
 from ..transport import BaseTransport
 from ..transport.proxy import parse_proxy
 from ..transport.registry import TRANSPORTS
@@ -39,8 +40,6 @@ RANGES: Mapping[str, tuple[float, float]] = {
     "ATTEMPT_RETENTION_DAYS": (1, 36_500),
     "EVENT_RETENTION_DAYS": (1, 36_500),
 }
-
-RATE_PERIODS = ("s", "sec", "second", "m", "min", "minute", "h", "hour", "d", "day")
 
 MAKE_A_KEY = "Make one: python -c 'from cryptography.fernet import Fernet; print(Fernet.generate_key().decode())'."
 
@@ -193,9 +192,9 @@ def _retry_delays(name: str, delays: Sequence[float]) -> Iterator[checks.CheckMe
 
 def _rate(name: str, rate: str) -> Iterator[checks.CheckMessage]:
     number, _, period = rate.partition("/")
-    is_rate = number.isascii() and number.isdigit() and int(number) > 0 and period in RATE_PERIODS
+    is_rate = number.isascii() and number.isdigit() and int(number) > 0 and period in PERIODS
     if rate and not is_rate:
-        hint = f'Write it as "120/min", with one of {", ".join(RATE_PERIODS)}; an empty string sets no limit.'
+        hint = f'Write it as "120/min", with one of {", ".join(PERIODS)}; an empty string sets no limit.'
         yield checks.Error(f"{name} is {rate!r}, which is no rate.", hint=hint, id="webhooks_app.E009")
 
 
@@ -209,4 +208,5 @@ CONTENT_CHECKS: Mapping[str, Callable[[str, Any], Iterator[checks.CheckMessage]]
     "API_RATE": _rate,
     "TEST_RATE": _rate,
     "VERIFICATION_RATE": _rate,
+    "PROBE_RATE": _rate,
 }
