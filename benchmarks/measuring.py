@@ -10,7 +10,7 @@ import django
 
 django.setup()  # before the scenarios import models
 
-from . import rows  # noqa: E402
+from . import celery_app, rows  # noqa: E402
 from .progress import Progress  # noqa: E402
 from .rivals.packages import NotInstallableError  # noqa: E402
 from .scenario import scenarios  # noqa: E402
@@ -21,6 +21,7 @@ def main(name: str, label: str, arguments: argparse.Namespace) -> int:
 
     The list is empty for a rival that cannot be installed.
     """
+    celery_app.set_current()  # in place of the tests' own, which came with their servers
     scenario = scenarios()[name]
     variant = next(variant for variant in scenario.chosen_variants(arguments) if variant.label == label)
     rows.make_tables()

@@ -1,15 +1,17 @@
-"""The fast receiver: nginx that answers 200 to everything, and a log with a line for each request."""
+"""The receivers, nginx and a slow one, each with a log that has a line for each request that it answered."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Generator
+import sys
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from string import Template
 
 from tests.servers.process import free_port, listens, program, running, server_directory
+
+SLOW_RECEIVER = Path(__file__).with_name("slow_receiver.py")
 
 NGINX = Template("""
 daemon off;
@@ -28,10 +30,10 @@ http {
         '$$http_x_webhook_signature$$http_webhook_signature$$http_django_webhook_signature_v1';
     keepalive_requests 100000000;
     server {
-        listen $address:$port backlog=16384;
+$listening
         $tls
         access_log $directory/access.log line buffer=32k flush=50ms;
-        location / { return 200 "ok"; }
+        location / { return $status "ok"; }
     }
 }
 """)
@@ -47,47 +49,53 @@ class LoggedRequest:
     signature: str
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
 class Receiver:
     """A receiver that is running, and the log that it writes."""
 
-    port: int
-    log: Path
-    scheme: str = "http"
+    def __init__(self, port: int, log: Path, *, scheme: str = "http") -> None:
+        self.port = port
+        self._log = log
+        self._scheme = scheme
+        self._counted = self._read_to = 0
 
     @property
     def url(self) -> str:
-        return f"{self.scheme}://127.0.0.1:{self.port}"
+        return self.url_at("127.0.0.1")
+
+    def url_at(self, host: str) -> str:
+        return f"{self._scheme}://{host}:{self.port}"
 
     def requests(self) -> list[LoggedRequest]:
         """Return what was received so far, in the order of the answers."""
-        return [_parsed(line) for line in self.log.read_text().splitlines()]
+        with self._log.open() as lines:
+            return [_parsed(line) for line in lines]
 
     def count(self) -> int:
         """Return how many requests were answered so far."""
-        return self.log.read_bytes().count(b"\n")
-
-    def forget(self) -> None:
-        """Empty the log. Only while nothing is being sent."""
-        time.sleep(0.1)
-        with self.log.open("r+b") as log:
-            log.truncate(0)
+        with self._log.open("rb") as log:
+            log.seek(self._read_to)
+            new = log.read()
+        self._counted += new.count(b"\n")
+        self._read_to += len(new)
+        return self._counted
 
 
 def _parsed(line: str) -> LoggedRequest:
-    answered_at, seconds, target, *signature = line.split(" ")
-    return LoggedRequest(float(answered_at) - float(seconds), float(answered_at), target, "".join(signature))
+    answered_at, seconds, target, signature = line.split()
+    # nginx writes a hyphen for each header that is not there.
+    return LoggedRequest(float(answered_at) - float(seconds), float(answered_at), target, signature.strip("-"))
 
 
 @contextmanager
-def nginx(*, address: str = "127.0.0.1", tls: str = "") -> Generator[Receiver]:
-    """Run an nginx that answers 200 as fast as it can; ``tls`` holds its directives for TLS."""
+def nginx(*, addresses: Sequence[str] = ("127.0.0.1",), status: int = 200, tls: str = "") -> Generator[Receiver]:
+    """Run an nginx that answers as fast as it can; ``tls`` holds its directives for TLS."""
     with server_directory("nginx") as directory:
         directory.chmod(0o711)
         port = free_port()
+        kind = " ssl" if tls else ""
+        listening = "\n".join(f"        listen {address}:{port}{kind} backlog=16384;" for address in addresses)
         configuration = directory / "nginx.conf"
-        values = {"directory": str(directory), "address": address, "tls": tls}
-        configuration.write_text(NGINX.substitute(values, port=f"{port} ssl" if tls else f"{port}"))
+        configuration.write_text(NGINX.substitute(directory=directory, listening=listening, status=status, tls=tls))
         command: list[str | Path] = [
             program("nginx", "/usr/sbin", package="nginx-light"),
             "-c",
@@ -96,4 +104,15 @@ def nginx(*, address: str = "127.0.0.1", tls: str = "") -> Generator[Receiver]:
             "stderr",
         ]
         with running(command, directory=directory, ready=lambda: listens(port)):
-            yield Receiver(port=port, log=directory / "access.log", scheme="https" if tls else "http")
+            yield Receiver(port, directory / "access.log", scheme="https" if tls else "http")
+
+
+@contextmanager
+def slow(delay_seconds: float) -> Generator[Receiver]:
+    """Run a receiver that takes so long for each request, however many it has at once."""
+    with server_directory("slow") as directory:
+        port, log = free_port(), directory / "access.log"
+        log.touch()
+        command: list[str | Path] = [sys.executable, SLOW_RECEIVER, str(port), str(delay_seconds), log]
+        with running(command, directory=directory, ready=lambda: listens(port)):
+            yield Receiver(port, log)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import environ  # type: ignore[import-untyped]
 import pymysql  # type: ignore[import-untyped]
 
@@ -24,10 +26,10 @@ if DATABASES["default"]["ENGINE"].endswith("sqlite3"):
 
 CELERY_BROKER_URL = env.str("BENCHMARK_BROKER_URL", default="memory://")
 if CELERY_BROKER_URL.startswith("filesystem:"):
-    from example_project import broker
+    from tests import folder_broker
 
-    CELERY_BROKER_TRANSPORT = "example_project.broker:Transport"
-    CELERY_BROKER_TRANSPORT_OPTIONS = broker.transport_options(env.path("BENCHMARK_BROKER_FOLDER"))
+    CELERY_BROKER_TRANSPORT = "tests.folder_broker:Transport"
+    CELERY_BROKER_TRANSPORT_OPTIONS = folder_broker.transport_options(Path(env.str("BENCHMARK_BROKER_FOLDER")))
     CELERY_WORKER_ENABLE_REMOTE_CONTROL = False
 CELERY_TASK_IGNORE_RESULT = True
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True

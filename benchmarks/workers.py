@@ -59,6 +59,7 @@ def celery_worker(
     cwd: Path | None = None,
     env: dict[str, str] | None = None,
     options: Sequence[str] = (),
+    patience_seconds: float = STOP_SECONDS,
 ) -> Generator[Worker]:
     """Run ``celery worker`` with so many processes, from ready until the block is left."""
     command = [python, "-m", "celery", "-A", app, "worker", "--concurrency", str(processes), "--loglevel", "INFO"]
@@ -70,7 +71,7 @@ def celery_worker(
                 command, stdout=output, stderr=output, cwd=cwd, env=env or os.environ, start_new_session=True
             )
         worker = Worker(process, log)
-        with stopped(process):
+        with stopped(process, patience_seconds):
             _wait_until_ready(worker)
             yield worker
 
@@ -84,15 +85,14 @@ def _wait_until_ready(worker: Worker) -> None:
 
 
 @contextmanager
-def stopped(process: subprocess.Popen[bytes]) -> Generator[None]:
+def stopped(process: subprocess.Popen[bytes], patience_seconds: float = STOP_SECONDS) -> Generator[None]:
     """At the end of the block, stop a command as an init system does, and whatever of its session is left."""
     try:
         yield
     finally:
         process.send_signal(signal.SIGTERM)
-        try:
-            process.wait(STOP_SECONDS)
-        finally:
-            with suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(patience_seconds)
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
