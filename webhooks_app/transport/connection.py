@@ -101,6 +101,7 @@ class Answer:
                 raise self._attempt.fail(failures.connection_lost())
             if not header.feed(line) and not header.complete:
                 self._give_up(header)
+        self._body_bytes = len(self._buffer)
 
     def stream(self, *_args: object, **_options: object) -> Iterator[bytes]:
         """Yield the body as it comes, put together and not decoded. Raises OSError where it breaks off."""
