@@ -27,14 +27,15 @@ class WebhooksError(Exception):
 class UnknownEventTypeError(WebhooksError, LookupError):
     """No event type of this name is registered."""
 
-    def __init__(self, name: str, known: Sequence[str] = ()) -> None:
-        self.name = name
+    def __init__(self, name: object, known: Sequence[str] = ()) -> None:
+        self.name = str(name)
         self.known = tuple(known)
-        shown = name[:100]
+        shown = self.name[:100]
+        found = repr(shown) if isinstance(name, str) else f"of Python's type {type(name).__name__}; give its name"
         near = get_close_matches(shown, self.known, n=1)
         suggestion = f" Did you mean {near[0]}?" if near else ""
         hint = f" Known types: {', '.join(self.known)}." if self.known else ""
-        super().__init__(f"Unknown event type {shown!r}.{suggestion}{hint}")
+        super().__init__(f"Unknown event type {found}.{suggestion}{hint}")
 
 
 class InvalidEventTypeError(WebhooksError, ValueError):
