@@ -12,6 +12,8 @@ from typing import Any
 
 import django
 
+MIXED = ("commit", "commit", "rollback", "commit", "savepoint")
+
 
 def emit_once(ending: str, owner: Any) -> tuple[list[str], list[str]]:
     """Emit in a transaction that ends so; return the ids of what was committed and of what was rolled back."""
@@ -54,7 +56,7 @@ def emit_many(count: int, ending: str, pause_seconds: float, *, until_committed:
     while count:
         started = time.monotonic()
         try:
-            committed, rolled_back = emit_once(ending, owner)
+            committed, rolled_back = emit_once(MIXED[count % len(MIXED)] if ending == "mixed" else ending, owner)
         except Error as error:
             report["errors"].append(f"{type(error).__name__}: {error}")
             connection.close()

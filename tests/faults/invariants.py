@@ -58,8 +58,9 @@ class DeliveryRow:
         return self.event_id, self.path
 
     @property
-    def lost_attempts(self) -> int:
-        return sum(attempt.result == "worker_lost" for attempt in self.attempts)
+    def unread_answers(self) -> int:
+        """How many attempts may have been answered without the worker's knowing: it was killed, or frozen."""
+        return sum(attempt.result in ("worker_lost", "timeout") for attempt in self.attempts)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -170,14 +171,14 @@ def _too_many(evidence: Evidence) -> Iterator[str]:
 
 
 def _excess_duplicates(evidence: Evidence) -> Iterator[str]:
-    """A request after a 200 is excused by an attempt that our rows call lost, if there were as many kills."""
-    lost: Counter[Pair] = Counter()
+    """A request after a 200 is excused by an attempt whose answer nobody read, if there were as many kills."""
+    unread: Counter[Pair] = Counter()
     for delivery in evidence.deliveries:
-        lost[delivery.pair] += delivery.lost_attempts
+        unread[delivery.pair] += delivery.unread_answers
     for pair, duplicates in _hits_after_200(_hits_by_pair(evidence)).items():
-        excused = min(lost[pair], evidence.kills)
+        excused = min(unread[pair], evidence.kills)
         if duplicates > excused:
-            yield f"{duplicates} requests after a 200 for {pair}: {lost[pair]} lost attempts, {evidence.kills} kills"
+            yield f"{duplicates} requests after a 200 for {pair}: {unread[pair]} unread answers, {evidence.kills} kills"
 
 
 def _early_rows(evidence: Evidence) -> Iterator[str]:

@@ -92,6 +92,12 @@ class Lab:
         wait_until(lambda: listens(self._port), lambda: self.receiver and self.receiver.output)
         return self.receiver
 
+    def stop_receiver(self) -> None:
+        """End the receiver between two requests, so that its log has what it sent and nothing more."""
+        assert self.receiver
+        self.receiver.tell_to_stop()
+        self.receiver.popen.wait(30)
+
     def start_host(self, *, broker_url: str = "") -> Host:
         host = self._started(Host(log=self._new_log("host"), env=self.environment(broker_url)))
         host.wait_until_ready()

@@ -10,6 +10,7 @@ import argparse
 import asyncio
 import json
 import os
+import signal
 import socket
 import struct
 import time
@@ -175,6 +176,7 @@ class Receiver:
         self._log = Log(log)
 
     async def serve(self, port: int) -> None:
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, os._exit, 0)
         server = await asyncio.start_server(self._connected, "127.0.0.1", port, backlog=1024)
         await server.serve_forever()
 
