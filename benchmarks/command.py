@@ -60,6 +60,8 @@ def _options(known: Mapping[str, BaseScenario]) -> dict[str, tuple[type, str]]:
 def _complete(arguments: argparse.Namespace, scenario: BaseScenario) -> argparse.Namespace:
     """Return the arguments with the scenario's own defaults, those of a quick look if that is asked for."""
     defaults = {"runs": scenario.runs} | {name: default for name, (default, _) in scenario.options.items()}
+    if arguments.scenario is None:
+        defaults |= scenario.in_all
     if arguments.quick:
         defaults |= {"runs": 1, **scenario.quick}
     given = {name: value for name, value in vars(arguments).items() if value is not None}

@@ -22,6 +22,13 @@ def description() -> str:
     )
 
 
+def busy_seconds() -> float:
+    """Return the CPU time that all processes of the machine have used since it started."""
+    fields = [int(field) for field in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]]
+    idle, waiting = fields[3], fields[4]
+    return (sum(fields) - idle - waiting) / os.sysconf("SC_CLK_TCK")
+
+
 def _processor() -> str:
     for line in Path("/proc/cpuinfo").read_text().splitlines():
         if line.startswith("model name"):

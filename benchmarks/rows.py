@@ -25,7 +25,7 @@ DATA = {"error": "x" * 850}
 ENGINE_STARTED = "Webhooks are sent with the transport"
 """What an engine logs when it begins."""
 
-WARM_UP_SECONDS = 30
+WARM_UP_SECONDS = 10
 
 
 def make_tables() -> None:
@@ -56,13 +56,15 @@ def emit_one(owner: Any) -> Event:
     return emit(EVENT_TYPE, DATA, owner=owner)
 
 
-def warm_up(owners: Sequence[Any], worker: Worker, receiver: Receiver, progress: Progress, *, processes: int) -> int:
-    """Emit until each of the worker's processes delivers; return how many requests that made."""
+def warm_up(
+    owners: Sequence[Any], workers: Sequence[Worker], receiver: Receiver, progress: Progress, *, processes: int = 1
+) -> int:
+    """Emit until so many of the workers' processes deliver, or none follows; return how many requests that made."""
     progress.step("warming up")
     deadline = time.monotonic() + WARM_UP_SECONDS
-    while worker.count(ENGINE_STARTED) < processes:
-        if time.monotonic() > deadline:
-            raise RuntimeError(f"{worker.count(ENGINE_STARTED)} of {processes} processes began to deliver.")
+    while (begun := engines(workers)) < processes and not (begun and time.monotonic() > deadline):
+        if time.monotonic() > deadline + WARM_UP_SECONDS:
+            raise RuntimeError("No worker began to deliver.")
         for owner in owners:
             emit_one(owner)
         time.sleep(0.15)  # longer than wake-ups are folded
@@ -73,6 +75,11 @@ def warm_up(owners: Sequence[Any], worker: Worker, receiver: Receiver, progress:
     return expected
 
 
+def engines(workers: Sequence[Worker]) -> int:
+    """Return how many processes of the workers have begun to deliver."""
+    return sum(worker.count(ENGINE_STARTED) for worker in workers)
+
+
 def wait_until_delivered(receiver: Receiver, expected: int, progress: Progress, *, seconds: float = 600) -> None:
     """Return when so many requests were answered, and no delivery is left to be recorded."""
     deadline = time.monotonic() + seconds
@@ -80,6 +87,16 @@ def wait_until_delivered(receiver: Receiver, expected: int, progress: Progress, 
         progress.done(answered)
         if time.monotonic() > deadline:
             raise RuntimeError(f"{answered} of {expected} were delivered in {seconds:.0f} s.")
+        time.sleep(0.05)
+
+
+def wait_until_received(receiver: Receiver, owner: Any, progress: Progress, *, seconds: float = 60) -> None:
+    """Return when nothing is left to be sent or recorded for one account, whatever others have."""
+    deadline = time.monotonic() + seconds
+    while Delivery.objects.filter(webhook__owner=owner).pending().exists():
+        progress.done(receiver.count())
+        if time.monotonic() > deadline:
+            raise RuntimeError(f"One account's deliveries are not through after {seconds:.0f} s.")
         time.sleep(0.05)
 
 

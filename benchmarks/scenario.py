@@ -62,6 +62,9 @@ class BaseScenario(abc.ABC):
     quick: ClassVar[Mapping[str, Any]] = {}
     """The options of a quick look, which proves that the scenario works rather than what it measures."""
 
+    in_all: ClassVar[Mapping[str, Any]] = {}
+    """The options where all scenarios are run, of one that would take very long."""
+
     @abc.abstractmethod
     def measure(self, arguments: argparse.Namespace, variant: Variant, progress: Progress) -> Figures:
         """Measure once, in a world that is up, and leave the database as empty as it was."""

@@ -32,6 +32,13 @@ def counted_foreign_key_checks() -> int:
     return _sum_of_calls(_FOREIGN_KEY_CHECK)
 
 
+def total_ms() -> float:
+    """Return for how long the server has executed them."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT coalesce(sum(total_exec_time), 0) FROM pg_stat_statements")
+        return float(cursor.fetchone()[0])
+
+
 def most_called(limit: int = 12) -> list[tuple[int, str]]:
     """Return the statements that were executed most often, each with its count."""
     with connection.cursor() as cursor:

@@ -35,9 +35,10 @@ class Worker:
         """Return the memory of all its processes; pages that they share are counted for each."""
         return sum(int(stat[21]) for stat in self._stats()) * PAGE_BYTES
 
-    def count(self, text: str) -> int:
-        """Return how many lines of its log hold the text."""
-        return sum(text in line for line in self.log.read_text(errors="replace").splitlines())
+    def count(self, *texts: str) -> int:
+        """Return how many lines of its log hold all these texts."""
+        lines = self.log.read_text(errors="replace").splitlines()
+        return sum(all(text in line for text in texts) for line in lines)
 
     def _stats(self) -> Iterator[Sequence[str]]:
         for path in Path("/proc").glob("[0-9]*/stat"):

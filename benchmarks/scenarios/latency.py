@@ -38,7 +38,7 @@ class Latency(BaseScenario):
     def measure(self, arguments: argparse.Namespace, variant: Variant, progress: Progress) -> Figures:
         with receivers.nginx() as receiver, workers.celery_worker(variant.workers) as worker:
             owners = rows.make_webhooks([f"{receiver.url}/{index}" for index in range(10)], subscribers=1)
-            warmed_up = rows.warm_up(owners, worker, receiver, progress, processes=variant.workers)
+            warmed_up = rows.warm_up(owners, [worker], receiver, progress, processes=variant.workers)
             progress.step("idle", arguments.idle_events)
             idle = emit_steadily(owners, count=arguments.idle_events, per_second=IDLE_PER_SECOND, progress=progress)
             progress.step("busy", arguments.busy_events)

@@ -12,13 +12,12 @@ from django.utils import timezone
 
 from webhooks_app.models import Delivery
 
-from .. import bare, receivers, rows, statements, workers
+from .. import bare, burst, receivers, rows, workers
+from ..burst import SUBSCRIBERS, WEBHOOKS
 from ..progress import Progress
 from ..rivals import one_task_each, packages
 from ..scenario import BaseScenario, Figures, Variant, at_least, at_most
 
-WEBHOOKS = 20
-SUBSCRIBERS = 10
 LEAST_FOR_CEILING = 40_000
 """Requests of the bare loop: about a second, whatever the scenario delivers."""
 
@@ -77,42 +76,21 @@ class Throughput(BaseScenario):
 
 
 def _ours(events: int, variant: Variant, progress: Progress) -> Figures:
-    expected = events * SUBSCRIBERS
-    counts_statements = statements.is_counting()
-    with receivers.nginx() as receiver, workers.celery_worker(variant.workers) as worker:
-        owners = rows.make_webhooks([f"{receiver.url}/{index}" for index in range(WEBHOOKS)], subscribers=SUBSCRIBERS)
-        warmed_up = rows.warm_up(owners, worker, receiver, progress, processes=variant.workers)
-        progress.step("emitting", events)
-        with transaction.atomic():  # what is committed at once falls due at once
-            for index in range(events):
-                rows.emit_one(owners[index % len(owners)])
-                progress.done(index)
-            cpu_before = worker.cpu_seconds()
-            if counts_statements:
-                statements.start_counting()
-        progress.step("delivering", expected)
-        rows.wait_until_delivered(receiver, warmed_up + expected, progress)
-        cpu = worker.cpu_seconds() - cpu_before
-        sql = _statements(expected) if counts_statements else {}
-        rows.check(receiver, warmed_up + expected)
-        per_second = expected / _seconds(receiver, skip=warmed_up)
+    with receivers.nginx() as receiver:
+        found = burst.deliver(events, receiver, progress, processes=(variant.workers,))
         progress.step("the bare loop")
-        ceiling = bare.deliveries_per_second(receiver.url, max(expected, LEAST_FOR_CEILING))
+        ceiling = bare.deliveries_per_second(receiver.url, max(found.deliveries, LEAST_FOR_CEILING))
     rows.clear()
-    return {
-        "deliveries_per_s": per_second,
+    figures = {
+        "deliveries_per_s": found.per_second,
         "ceiling_per_s": ceiling,
-        "ratio_to_ceiling": per_second / ceiling,
-        "cpu_s_per_1000": 1000 * cpu / expected,
-        **sql,
+        "ratio_to_ceiling": found.per_second / ceiling,
+        "cpu_s_per_1000": 1000 * found.cpu_seconds / found.deliveries,
     }
-
-
-def _statements(deliveries: int) -> Figures:
-    return {
-        "sql_per_delivery": statements.counted() / deliveries,
-        "key_checks_per_delivery": statements.counted_foreign_key_checks() / deliveries,
-    }
+    if found.statements is not None and found.key_checks is not None:
+        figures["sql_per_delivery"] = found.statements / found.deliveries
+        figures["key_checks_per_delivery"] = found.key_checks / found.deliveries
+    return figures
 
 
 def _one_task_each(events: int, progress: Progress) -> Figures:
@@ -143,7 +121,7 @@ def _package(name: str, events: int, progress: Progress) -> Figures:
     return {"deliveries_per_s": per_second}
 
 
-def _seconds(receiver: receivers.Receiver, *, skip: int = 0) -> float:
-    """Return the time from the first request that is not skipped to the last."""
-    moments = sorted(request.at for request in receiver.requests())[skip:]
-    return max(moments[-1] - moments[0], 0.001)
+def _seconds(receiver: receivers.Receiver) -> float:
+    """Return the time from the first request to the last."""
+    moments = [request.at for request in receiver.requests()]
+    return max(max(moments) - min(moments), 0.001)
