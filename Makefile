@@ -54,8 +54,8 @@ types: $(INSTALLED) ## Check types: mypy, strict
 imports: $(INSTALLED) ## Check that imports point downwards only
 	$(BIN)/lint-imports
 
-bench: $(INSTALLED) ## Measure throughput and latency on this machine
-	@$(BIN)/python -m benchmarks
+bench: $(INSTALLED) ## Measure everything on this machine, about 50 minutes (QUICK=1: 8)
+	@$(BIN)/python -m benchmarks $(if $(QUICK),--quick)
 
 build: $(INSTALLED) ## Build the wheel and the sdist into dist/
 	rm -rf dist

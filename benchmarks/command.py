@@ -11,41 +11,45 @@ from collections.abc import Mapping, Sequence
 
 from tests.servers.process import ServerMissingError
 
-from . import machine, report, servers
+from . import machine, record, report, servers
 from .scenario import BaseScenario, Figures, Variant, scenarios
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one scenario, or all; return 1 if a variant failed."""
     known = scenarios()
-    arguments = _parser(known).parse_args(argv)
+    arguments = parser(known).parse_args(argv)
     chosen = [known[arguments.scenario]] if arguments.scenario else list(known.values())
     print(machine.description())
     failures = 0
     for scenario in chosen:
-        failures += _run(scenario, _complete(arguments, scenario))
+        failures += _run(scenario, completed(arguments, scenario))
     return 1 if failures else 0
 
 
-def _parser(known: Mapping[str, BaseScenario]) -> argparse.ArgumentParser:
+def parser(known: Mapping[str, BaseScenario]) -> argparse.ArgumentParser:
+    """Return the parser of the command line for these scenarios and their options."""
     listing = "\n".join(f"  {scenario.name:<12} {scenario.summary}" for scenario in known.values())
-    parser = argparse.ArgumentParser(
+    arguments = argparse.ArgumentParser(
         prog="python -m benchmarks",
         description=f"Measure one scenario, or all:\n{listing}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("scenario", nargs="?", choices=known, metavar="SCENARIO", help="all, if none is given")
-    parser.add_argument("--database", choices=servers.DATABASES, help="only on this one")
-    parser.add_argument("--broker", choices=servers.BROKERS, help="only with this one")
-    parser.add_argument("--transport", help="only with this one: curl, requests or auto")
-    parser.add_argument("--workers", type=int, help="only with so many worker processes")
-    parser.add_argument("--only", action="append", metavar="CONTESTANT", help="ours, or a rival's name; repeatable")
-    parser.add_argument("--runs", type=int, help="runs, of which the median is shown")
-    parser.add_argument("--quick", action="store_true", help="a short look, once: it works, but the figures say little")
-    parser.add_argument("--json", action="store_true", help="print one JSON line after the table")
+    arguments.add_argument("scenario", nargs="?", choices=known, metavar="SCENARIO", help="all, if none is given")
+    arguments.add_argument("--database", choices=servers.DATABASES, help="only on this one")
+    arguments.add_argument("--broker", choices=servers.BROKERS, help="only with this one")
+    arguments.add_argument("--transport", help="only with this one: curl, requests or auto")
+    arguments.add_argument("--workers", type=int, help="only with so many worker processes")
+    arguments.add_argument("--only", action="append", metavar="CONTESTANT", help="ours, or a rival's name; repeatable")
+    arguments.add_argument("--runs", type=int, help="runs, of which the median is shown")
+    arguments.add_argument(
+        "--quick", action="store_true", help="a short look, once: it works, but the figures say little"
+    )
+    arguments.add_argument("--record", action="store_true", help="keep the tables in benchmarks/README.md")
+    arguments.add_argument("--json", action="store_true", help="print one JSON line after the table")
     for name, (type_, text) in _options(known).items():
-        parser.add_argument(f"--{name.replace('_', '-')}", type=type_, help=text)
-    return parser
+        arguments.add_argument(f"--{name.replace('_', '-')}", type=type_, help=text)
+    return arguments
 
 
 def _options(known: Mapping[str, BaseScenario]) -> dict[str, tuple[type, str]]:
@@ -57,7 +61,7 @@ def _options(known: Mapping[str, BaseScenario]) -> dict[str, tuple[type, str]]:
     return {name: (type_, "; ".join(texts)) for name, (type_, texts) in found.items()}
 
 
-def _complete(arguments: argparse.Namespace, scenario: BaseScenario) -> argparse.Namespace:
+def completed(arguments: argparse.Namespace, scenario: BaseScenario) -> argparse.Namespace:
     """Return the arguments with the scenario's own defaults, those of a quick look if that is asked for."""
     defaults = {"runs": scenario.runs} | {name: default for name, (default, _) in scenario.options.items()}
     if arguments.scenario is None:
@@ -86,6 +90,8 @@ def _run(scenario: BaseScenario, arguments: argparse.Namespace) -> int:
         scenario.compare(results)
         note = f"median of {arguments.runs}" + (", quick" if arguments.quick else "")
         report.print_table(scenario, variants, runs, results, note=note)
+        if arguments.record:
+            record.keep(scenario, variants, results, note=note)
         if arguments.json:
             print(report.json_line(scenario, variants, results), flush=True)
     return failures

@@ -11,7 +11,7 @@ from rich.table import Table
 
 from .scenario import BaseScenario, Figures, Variant
 
-RATIOS_FIRST = ("ratio_to_", "times_")
+RATIOS = ("ratio_to_", "times_")
 
 
 def medians(runs: Sequence[Figures]) -> Figures:
@@ -40,15 +40,20 @@ def print_table(
 
 def _add(table: Table, variant: Variant, runs: Sequence[Figures], figures: Figures) -> None:
     label = variant.label
-    for name in sorted(figures, key=lambda name: not name.startswith(RATIOS_FIRST)):
+    for name in ratios_first(figures):
         measured = [run[name] for run in runs if name in run]
-        ends = (_text(min(measured)), _text(max(measured))) if len(measured) > 1 else ("", "")
-        table.add_row(label, name, _text(figures[name]), str(variant.targets.get(name, "")), *ends)
+        ends = (text_of(min(measured)), text_of(max(measured))) if len(measured) > 1 else ("", "")
+        table.add_row(label, name, text_of(figures[name]), str(variant.targets.get(name, "")), *ends)
         label = ""
     table.add_section()
 
 
-def _text(value: float) -> str:
+def ratios_first(figures: Figures) -> list[str]:
+    """Return the names in the order in which they are shown: ratios travel between machines, figures do not."""
+    return sorted(figures, key=lambda name: not name.startswith(RATIOS))
+
+
+def text_of(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:,.3g}"
 
 

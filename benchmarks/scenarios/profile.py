@@ -1,0 +1,74 @@
+"""Where the sender's time goes. The only scenario that looks from inside, so it says shares and no speed."""
+
+from __future__ import annotations
+
+import argparse
+import cProfile
+import pstats
+from collections import defaultdict
+from typing import ClassVar
+
+from django.db import transaction
+
+from webhooks_app.delivery.engine import Engine
+
+from .. import receivers, rows
+from ..burst import SUBSCRIBERS, WEBHOOKS
+from ..progress import Progress
+from ..scenario import BaseScenario, Figures, Variant
+
+PARTS = {
+    "libcurl": ("pycurl.",),
+    "poll": ("select.",),
+    "database": ("psycopg", "sqlite3", "pymysql"),
+    "django": ("/django/",),
+    "signing": ("/webhooks_app/signing", "_hashlib", "/hmac"),
+    "transport": ("/webhooks_app/transport/",),
+    "delivery": ("/webhooks_app/delivery/",),
+    "json": ("/json/", "_json."),
+}
+"""Part → what the file or the name of its functions holds; the first that fits counts, the rest is ``python``.
+
+Waiting counts as well, so what PostgreSQL does is in ``database``.
+"""
+
+
+class Profile(BaseScenario):
+    name = "profile"
+    summary = "shares of the sender's time in one burst, by Python's profiler, which makes Python's own look larger"
+    variants = (
+        Variant(label="PostgreSQL, curl"),
+        Variant(label="SQLite, curl", database="sqlite"),
+    )
+    options: ClassVar = {"profiled_events": (1000, f"events, {SUBSCRIBERS} deliveries each")}
+    quick: ClassVar = {"profiled_events": 50}
+
+    def measure(self, arguments: argparse.Namespace, variant: Variant, progress: Progress) -> Figures:
+        expected = arguments.profiled_events * SUBSCRIBERS
+        with receivers.nginx() as receiver:
+            owners = rows.make_webhooks(
+                [f"{receiver.url}/{index}" for index in range(WEBHOOKS)], subscribers=SUBSCRIBERS
+            )
+            with transaction.atomic():
+                for index in range(arguments.profiled_events):
+                    rows.emit_one(owners[index % len(owners)])
+            progress.step("delivering", expected)
+            profiler = cProfile.Profile()
+            profiler.runcall(Engine().run_until_idle)
+            rows.wait_until_delivered(receiver, expected, progress)
+            rows.check(receiver, expected)
+        rows.clear()
+        return _shares(pstats.Stats(profiler))
+
+
+def _shares(stats: pstats.Stats) -> Figures:
+    """Return the share of each part in the time that was spent in functions themselves."""
+    seconds: dict[str, float] = defaultdict(float)
+    for (file, _, function), (_, _, own, _, _) in stats.stats.items():  # type: ignore[attr-defined]
+        seconds[_part(f"{file} {function}")] += own
+    total = sum(seconds.values())
+    return {f"share_{part}": own / total for part, own in sorted(seconds.items(), key=lambda item: -item[1])}
+
+
+def _part(function: str) -> str:
+    return next((part for part, texts in PARTS.items() if any(text in function for text in texts)), "python")
