@@ -38,7 +38,7 @@ def test_the_old_secret_signs_for_a_day_unless_the_caller_says_otherwise(api, we
     assert old not in str(Webhook.objects.values().get())
 
 
-@pytest.mark.parametrize(("seconds", "minutes"), [(0, None), (60, 1), (604_800, 7 * 24 * 60)])
+@pytest.mark.parametrize(("seconds", "minutes"), [(0, None), (60, 1), (60.0, 1), (604_800, 7 * 24 * 60)])
 def test_the_caller_says_for_how_long(api, webhook, seconds, minutes):
     answer = rotate(api, webhook, {"overlap_seconds": seconds})
 

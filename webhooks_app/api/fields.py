@@ -68,12 +68,13 @@ class FlagField(serializers.BooleanField):
 
 
 class CountField(serializers.IntegerField):
-    """A whole number, and none of the strings and fractions that could mean one."""
+    """A whole number, which JSON may write as ``3600.0``, and none of the strings and fractions that could mean one."""
 
     def to_internal_value(self, data: Any) -> int:
-        if not isinstance(data, int) or isinstance(data, bool):
+        is_whole = isinstance(data, int) or (isinstance(data, float) and data.is_integer())
+        if not is_whole or isinstance(data, bool):
             self.fail("invalid")
-        return super().to_internal_value(data)
+        return super().to_internal_value(int(data))
 
 
 class MomentField(serializers.DateTimeField):
