@@ -1,0 +1,17 @@
+"""What schemathesis must be told beside the OpenAPI document; named in SCHEMATHESIS_HOOKS."""
+
+from __future__ import annotations
+
+import schemathesis
+from hypothesis import strategies
+
+# A schema cannot say which hosts are public, nor that a label of a host has at most 63 characters.
+schemathesis.openapi.format(
+    "uri",
+    strategies.builds(
+        "https://{}.example.com{}/{}".format,
+        strategies.text("abcdefghijklmnopqrstuvwxyz0123456789", min_size=1, max_size=63),
+        strategies.sampled_from(["", ":443", ":1024", ":65535"]),
+        strategies.text("azAZ09-._~!$&'()*+,;=:@/?", max_size=60),
+    ),
+)

@@ -1,0 +1,65 @@
+"""What the OpenAPI document promises, held against many requests that follow it and many that do not."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.making import emit_one, make_webhook
+from webhooks_app.models import ApiKey, Delivery
+
+OPTIONS = [
+    *("--checks", "all"),
+    *("--max-examples", "8"),
+    "--generation-deterministic",
+    "--continue-on-failure",
+    "--no-color",
+    # NUL is refused wherever it stands, also in fields that nothing reads, which a schema cannot say; test_bodies does.
+    *("--generation-allow-x00", "false"),
+]
+# So that what takes an identifier gets further than to a 404.
+CONFIG = """
+[parameters]
+"path.event_id" = "{event}"
+"path.delivery_id" = "{delivery}"
+"""
+
+
+@pytest.fixture
+def unlimited(settings):
+    settings.WEBHOOKS_API_RATE = settings.WEBHOOKS_PROBE_RATE = ""
+    settings.WEBHOOKS_TEST_RATE = settings.WEBHOOKS_VERIFICATION_RATE = ""
+    settings.WEBHOOKS_MAX_WEBHOOKS_PER_OWNER = 1_000_000
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.only_on("sqlite", "postgresql")
+def test_the_api_does_what_its_document_says(unlimited, live_server, alice, tmp_path):
+    make_webhook(alice)
+    event = emit_one(alice)
+    config = CONFIG.format(event=event.id, delivery=Delivery.objects.get().id)
+    Path(tmp_path, "schemathesis.toml").write_text(config)
+    _, key = ApiKey.objects.make(owner=alice)
+    # An address that webhooks may be sent to here: links of answers are tried as URLs.
+    document = f"{live_server.url.replace('localhost', '127.0.0.1')}/v1/openapi.json"
+
+    ended = subprocess.run(
+        [
+            *(sys.executable, "-m", "schemathesis.cli", "run", document),
+            *("--header", f"Authorization: Bearer {key}"),
+            *OPTIONS,
+        ],
+        cwd=tmp_path,
+        env={**os.environ, "SCHEMATHESIS_HOOKS": str(Path(__file__).with_name("contract_hooks.py"))},
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert "18 selected / 18 total" in ended.stdout
