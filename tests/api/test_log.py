@@ -122,6 +122,16 @@ def test_the_receivers_answer_is_shown_nowhere_else(api, webhook, delivery):
     assert not any(BODY in text for text in texts)
 
 
+@pytest.mark.parametrize("kind", ["test", "verification"])
+def test_of_a_test_and_a_verification_only_the_result_and_the_status_are_told(api, delivery, kind):
+    Delivery.objects.update(kind=kind)
+
+    (attempt,) = api.call("GET", f"/v1/deliveries/{delivery.id}").json()["attempts"]
+
+    assert (attempt["result"], attempt["response_status"]) == ("http_status", 500)
+    assert (attempt["response_headers"], attempt["response_body"], attempt["retry_after"]) == ([], "", "")
+
+
 def test_the_connected_address_is_not_shown(api, delivery):
     assert PEER not in api.call("GET", f"/v1/deliveries/{delivery.id}").text
 

@@ -127,6 +127,12 @@ class DeliverySerializer(serializers.Serializer[Delivery]):
         return format_time(delivery.next_attempt_at)
 
 
+PROBES = (Delivery.Kind.TEST, Delivery.Kind.VERIFICATION)
+"""Sent wherever a caller likes, who therefore learns their result and a status, and not what is to be read there."""
+
+_UNLESS_PROBED = "Empty for tests and verifications."
+
+
 class AttemptSerializer(serializers.Serializer[DeliveryAttempt]):
     id = serializers.CharField()
     number = serializers.IntegerField()
@@ -138,10 +144,16 @@ class AttemptSerializer(serializers.Serializer[DeliveryAttempt]):
     response_status = serializers.IntegerField(allow_null=True)
     response_headers = serializers.ListField(
         child=serializers.ListField(child=serializers.CharField(), min_length=2, max_length=2),
-        help_text="Pairs of name and value, as the receiver sent them.",
+        help_text=f"Pairs of name and value, as the receiver sent them. {_UNLESS_PROBED}",
     )
-    response_body = serializers.CharField(help_text="As far as it is kept.")
+    response_body = serializers.CharField(help_text=f"As far as it is kept. {_UNLESS_PROBED}")
     retry_after = serializers.CharField(help_text="The receiver's Retry-After. It is recorded and changes nothing.")
+
+    def to_representation(self, instance: DeliveryAttempt) -> dict[str, Any]:
+        shown = super().to_representation(instance)
+        if instance.delivery.kind in PROBES:
+            shown.update(response_headers=[], response_body="", retry_after="")
+        return shown
 
 
 class DeliveryWithAttemptsSerializer(DeliverySerializer):
