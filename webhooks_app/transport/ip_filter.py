@@ -33,7 +33,10 @@ REFUSED_IPV4: tuple[tuple[IPv4Network, str], ...] = tuple(
         ("240.0.0.0/4", "reserved"),
     )
 )
-"""IANA's special-purpose registry for IPv4, multicast, and what clouds answer on inside a public range."""
+"""IANA's special-purpose registry for IPv4, multicast, and what clouds answer on inside a public range.
+
+``docs/addresses.md`` has the source of each line.
+"""
 
 GLOBAL_IPV6 = IPv6Network("2000::/3")
 """The only part of IPv6 that is given out for hosts of the public internet."""
@@ -48,11 +51,14 @@ REFUSED_IPV6: tuple[tuple[IPv6Network, str], ...] = tuple(
         ("::ffff:0:0:0/96", "an IPv4 address in IPv6"),
         ("64:ff9b::/96", "an IPv4 address in IPv6"),
         ("64:ff9b:1::/48", "an IPv4 address in IPv6"),
+        ("100::/64", "discarded"),
+        ("100:0:0:1::/64", "discarded"),
         ("2001::/23", "reserved for protocols"),
         ("2001:db8::/32", "reserved for documentation"),
         ("2002::/16", "an IPv4 address in IPv6"),
         ("2620:4f:8000::/48", "reserved for protocols"),
         ("3fff::/20", "reserved for documentation"),
+        ("5f00::/16", "reserved for protocols"),
         ("fc00::/7", "a private network"),
         ("fe80::/10", "link-local"),
         ("fec0::/10", "a private network"),
