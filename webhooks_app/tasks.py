@@ -32,8 +32,8 @@ def deliver_due(*_: Any, **__: Any) -> None:
 
 
 @shared_task(name="webhooks_app.verify_webhook", ignore_result=True)
-def verify_webhook(webhook_id: str) -> None:
-    """Start a webhook's handshake again."""
+def verify_webhook(webhook_id: str, *_: Any, **__: Any) -> None:
+    """Start a webhook's handshake again. What another version may have sent along is not looked at."""
     try:
         start_verification(Webhook.objects.existing().get(pk=webhook_id))
     except (Webhook.DoesNotExist, WebhookStateError) as error:
@@ -41,8 +41,8 @@ def verify_webhook(webhook_id: str) -> None:
 
 
 @shared_task(name="webhooks_app.prune", ignore_result=True)
-def prune() -> None:
-    """Delete what retention has ended for."""
+def prune(*_: Any, **__: Any) -> None:
+    """Delete what retention has ended for. What another version may have sent along is not looked at."""
     prune_rows()
 
 

@@ -38,6 +38,11 @@ class AttemptRow:
     started_at: float
     duration_seconds: float | None
 
+    @property
+    def is_unread(self) -> bool:
+        """Whether it may have been answered without the worker's knowing, which was killed or frozen."""
+        return self.result in ("worker_lost", "timeout")
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DeliveryRow:
@@ -56,11 +61,6 @@ class DeliveryRow:
     @property
     def pair(self) -> Pair:
         return self.event_id, self.path
-
-    @property
-    def unread_answers(self) -> int:
-        """How many attempts may have been answered without the worker's knowing: it was killed, or frozen."""
-        return sum(attempt.result in ("worker_lost", "timeout") for attempt in self.attempts)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -86,8 +86,8 @@ class Evidence:
 class Counts:
     """How often each invariant was broken; ``tried`` is the number of deliveries it was looked for in.
 
-    ``duplicates`` are all requests after a 200; a killed worker may cause one of each that it had in flight.
-    ``excess_duplicates`` are those that no kill explains.
+    ``duplicates`` are all requests after a 200; a killed worker may cause one of each that it had in flight, and more
+    if the receiver then answers otherwise. ``excess_duplicates`` are those that no kill explains.
     """
 
     tried: int
@@ -171,14 +171,18 @@ def _too_many(evidence: Evidence) -> Iterator[str]:
 
 
 def _excess_duplicates(evidence: Evidence) -> Iterator[str]:
-    """A request after a 200 is excused by an attempt whose answer nobody read, if there were as many kills."""
-    unread: Counter[Pair] = Counter()
+    """A 200 that was followed by another request is excused if nobody read it, and there were as many kills."""
+    attempts: dict[Pair, list[AttemptRow]] = defaultdict(list)
     for delivery in evidence.deliveries:
-        unread[delivery.pair] += delivery.unread_answers
-    for pair, duplicates in _hits_after_200(_hits_by_pair(evidence)).items():
-        excused = min(unread[pair], evidence.kills)
-        if duplicates > excused:
-            yield f"{duplicates} requests after a 200 for {pair}: {unread[pair]} unread answers, {evidence.kills} kills"
+        attempts[delivery.pair] += delivery.attempts
+    for pair, hits in _hits_by_pair(evidence).items():
+        last_at = hits[-1].at
+        repeated = sum(hit.status == 200 and (hit.answered_at or last_at) < last_at for hit in hits)
+        unread = sum(attempt.is_unread for attempt in attempts[pair])
+        if repeated > min(unread, evidence.kills):
+            results = ", ".join(attempt.result for attempt in attempts[pair])
+            answers = ", ".join(str(hit.status) for hit in hits)
+            yield f"{pair} was answered {answers}; the attempts: {results}; {evidence.kills} kills"
 
 
 def _early_rows(evidence: Evidence) -> Iterator[str]:

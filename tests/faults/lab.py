@@ -9,18 +9,25 @@ import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from datetime import datetime, timedelta
+from math import inf
 from pathlib import Path
 from typing import Any, Self
 
 from django.contrib.auth import get_user_model
 from django.core.management import call_command
-from django.db import Error, connection, connections
+from django.db import Error, connection, connections, transaction
+from django.db.models import DateTimeField, F
 from django.test import override_settings
+from django.utils import timezone
 from environ import Env
 
+from webhooks_app.envelope import encode
+from webhooks_app.ids import new_id
 from webhooks_app.models import Delivery, DeliveryAttempt, Event, Webhook
 
-from ..making import make_webhook
+from ..making import EVENT_TYPE, make_webhook
 from ..servers.process import free_port, listens
 from ..waiting import wait_until
 from .invariants import STUCK_AFTER_SECONDS, AttemptRow, Counts, DeliveryRow, Evidence, count
@@ -50,6 +57,7 @@ class Lab:
         self.kills = 0
         self.committed: set[str] = set()
         self.rolled_back: set[str] = set()
+        self.queued: set[str] = set()
         self.webhooks: list[Webhook] = []
         self.workers: list[Process] = []
         self.beats: list[Process] = []
@@ -57,6 +65,7 @@ class Lab:
         self._port = free_port()
         self._stack = ExitStack()
         self._number = 0
+        self._jumps: list[tuple[float, float]] = []
         self.receiver: Process | None = None
         self.log = LogReader(directory / "receiver.jsonl")
 
@@ -140,11 +149,18 @@ class Lab:
 
     # What happens
 
-    def webhook(self, temper: str, **fields: Any) -> Webhook:
+    def webhook(self, temper: str, *event_types: str, tail: str = "", **fields: Any) -> Webhook:
         """Return an active webhook whose receiver has this temper."""
-        webhook = make_webhook(self.owner, url=self.receiver_url(temper), **fields)
+        webhook = make_webhook(self.owner, *event_types, url=self.receiver_url(temper) + tail, **fields)
         self.webhooks.append(webhook)
         return webhook
+
+    def queue(self, webhook: Webhook, number: int) -> None:
+        """Have many events due for one webhook alone, without emitting them."""
+        now = timezone.now()
+        events = [_event(new_id("evt"), self.owner, now) for _ in range(number)]
+        self.queued.update(event.pk for event in Event.objects.bulk_create(events))
+        Delivery.objects.bulk_create([Delivery(event=event, webhook=webhook) for event in events])
 
     def receiver_url(self, temper: str) -> str:
         return f"http://127.0.0.1:{self._port}/{temper}/{uuid.uuid4().hex[:8]}"
@@ -159,6 +175,18 @@ class Lab:
         self.committed.update(report["committed"])
         self.rolled_back.update(report["rolled_back"])
         return report
+
+    def move_clock(self, span: timedelta) -> None:
+        """Make the clock jump, by moving everything that happened or was planned before the other way."""
+        with transaction.atomic():
+            for model in (Delivery, DeliveryAttempt, Event):
+                fields = [field.name for field in model._meta.fields if isinstance(field, DateTimeField)]
+                model.objects.update(**{name: F(name) - span for name in fields})
+        self._jumps.append((time.time(), span.total_seconds()))
+
+    def _shifted(self, moment: float | None) -> float | None:
+        """Return a time in the receiver's log by the clock of today."""
+        return moment and moment - sum(seconds for jumped_at, seconds in self._jumps if moment < jumped_at)
 
     def kill_worker(self) -> None:
         """End a worker by SIGKILL, with whatever it was doing."""
@@ -178,8 +206,10 @@ class Lab:
     def most_at_once(self, webhook: Webhook) -> int:
         """Return how many requests to one webhook were on the wire at a time, at most, notices included."""
         requests = [request for request in self.log.requests() if webhook.url.endswith(request["path"])]
+        timeout_seconds = self.settings["WEBHOOKS_TIMEOUT_SECONDS"]
         steps = [(request["at"], 1) for request in requests]
-        steps += [(request["answered_at"], -1) for request in requests if "answered_at" in request]
+        # The receiver may hear of a timeout late.
+        steps += [(min(request.get("ended_at", inf), request["at"] + timeout_seconds), -1) for request in requests]
         most = now = 0
         for _, step in sorted(steps):
             now += step
@@ -207,10 +237,13 @@ class Lab:
             now=time.time(),
             committed=frozenset(self.committed),
             rolled_back=frozenset(self.rolled_back),
-            events=frozenset(emitted),
+            events=frozenset(emitted) - self.queued,
             subscribers=frozenset(webhook.pk for webhook in self.webhooks),
             deliveries=_deliveries(),
-            hits=self.log.hits(),
+            hits=[
+                replace(hit, at=self._shifted(hit.at), answered_at=self._shifted(hit.answered_at))
+                for hit in self.log.hits()
+            ],
             delays_seconds=self.settings["WEBHOOKS_RETRY_DELAYS_SECONDS"],
             kills=self.kills,
         )
@@ -224,6 +257,11 @@ class Lab:
     def _is_over(self) -> bool:
         due = list(Delivery.objects.pending().values_list("next_attempt_at", flat=True))
         return not due or any(time.time() - at.timestamp() > STUCK_AFTER_SECONDS for at in due if at)
+
+
+def _event(event_id: str, owner: Any, now: datetime) -> Event:
+    body = encode(id=event_id, type=EVENT_TYPE, created=now, data={"error": "No outline"}).decode()
+    return Event(id=event_id, type=EVENT_TYPE, owner=owner, body=body, created_at=now)
 
 
 def asked(question: Callable[[], bool]) -> bool:

@@ -27,11 +27,20 @@ Answer = Callable[["Exchange", str], Awaitable[None]]
 class Exchange:
     """One request, and the ways to answer it."""
 
-    def __init__(self, number: int, times: int, body: bytes, writer: asyncio.StreamWriter, log: Log) -> None:
+    def __init__(
+        self,
+        number: int,
+        times: int,
+        body: bytes,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        log: Log,
+    ) -> None:
         self.number = number
         self.times = times
         """How often this event came here, this request included."""
         self.body = body
+        self._reader = reader
         self._writer = writer
         self._log = log
 
@@ -46,6 +55,13 @@ class Exchange:
 
     async def close(self) -> None:
         self._writer.close()
+
+    async def wait_until_abandoned(self) -> None:
+        """Return when the other side has hung up."""
+        try:
+            await self._reader.read(1)
+        finally:
+            self._log.write(what="abandoned", number=self.number, at=time.time())
 
     async def reset(self) -> None:
         """End the connection with RST: what a receiver that crashes looks like."""
@@ -78,7 +94,7 @@ async def _never(exchange: Exchange, argument: str) -> None:
 
 
 async def _hangs(exchange: Exchange, argument: str) -> None:
-    await asyncio.sleep(3600)
+    await exchange.wait_until_abandoned()
 
 
 async def _resets(exchange: Exchange, argument: str) -> None:
@@ -150,10 +166,13 @@ class LogReader:
         *lines, self._rest = (self._rest + self._file.read()).split("\n")
         for text in lines:
             line = json.loads(text)
-            if line.pop("what") == "hit":
-                self._requests[line["number"]] = line
+            what, number = line.pop("what"), line["number"]
+            if what == "hit":
+                self._requests[number] = line
+            elif what == "answer":
+                self._requests[number].update(answered_at=line["at"], ended_at=line["at"], status=line["status"])
             else:
-                self._requests[line["number"]].update(answered_at=line["at"], status=line["status"])
+                self._requests[number].update(ended_at=line["at"])
         return list(self._requests.values())
 
     def hits(self) -> list[Hit]:
@@ -208,7 +227,7 @@ class Receiver:
             body=body.decode(),
         )
         temper, _, argument = path.split("/")[1].partition("-")
-        exchange = Exchange(self._number, self._times[event_id, path], body, writer, self._log)
+        exchange = Exchange(self._number, self._times[event_id, path], body, reader, writer, self._log)
         await TEMPERS[temper](exchange, argument)
 
 

@@ -106,6 +106,16 @@ def test_a_duplicate_is_excused_by_a_kill_that_lost_its_attempt():
     assert counts.duplicates == 1
 
 
+def test_a_receiver_that_changes_its_mind_makes_no_excess():
+    deliveries = [replace(DELIVERY, attempts=(LOST, attempt(2, NOW + 2, status=500), attempt(3, NOW + 8)))]
+    hits = [hit(), hit(NOW + 2, status=500), hit(NOW + 8)]
+
+    counts = count(replace(GOOD, hits=hits, deliveries=deliveries, kills=1))
+
+    assert counts.broken == {}
+    assert counts.duplicates == 2
+
+
 def test_a_notice_after_a_200_is_no_duplicate():
     notice = hit(NOW + 2, event_type="webhook.retry")
 

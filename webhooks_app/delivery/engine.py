@@ -56,6 +56,7 @@ class Engine:
             max_in_flight_per_webhook=settings.MAX_IN_FLIGHT_PER_WEBHOOK,
         )
         self._finished: list[Finished] = []
+        self._unrecorded: dict[str, int] = {}
         self._record_at = 0.0
         self._found_nothing = False
         self._stopping = threading.Event()
@@ -148,7 +149,9 @@ class Engine:
 
     def _start(self, claim: Claim) -> None:
         if claim.is_lost:
-            self._add(finish_lost(claim, self._schedule))
+            # Not what this engine is still at: the clock jumped, or the database was away for longer than the lease.
+            if self._unrecorded.get(claim.delivery_id) != claim.number:
+                self._add(finish_lost(claim, self._schedule))
             return
         now = self._clock()
         try:
@@ -157,6 +160,7 @@ class Engine:
             logger.exception("Delivery %s could not be prepared.", claim.delivery_id)
             self._add(finish_unsent(claim, error, now, self._schedule))
             return
+        self._unrecorded[claim.delivery_id] = claim.number
         self._transport.start(request)
 
     def _add(self, finished: Finished) -> None:
@@ -172,6 +176,9 @@ class Engine:
 
     def _record(self) -> None:
         valid = self._write(self._finished)
+        for item in self._finished:
+            if self._unrecorded.get(item.claim.delivery_id) == item.claim.number:
+                del self._unrecorded[item.claim.delivery_id]
         self._finished = []
         self._found_nothing = False
         self._agenda.look_soon()

@@ -1,0 +1,19 @@
+"""A delivery that kills the worker which sends it, as a fault in a native library does."""
+
+from __future__ import annotations
+
+import os
+import signal
+from typing import TYPE_CHECKING
+
+from webhooks_app.transport.curl import CurlTransport
+
+if TYPE_CHECKING:
+    from webhooks_app.transport import Request
+
+
+class PoisonedTransport(CurlTransport):
+    def start(self, request: Request) -> None:
+        if "/poison" in request.url:
+            os.kill(os.getpid(), signal.SIGKILL)
+        super().start(request)

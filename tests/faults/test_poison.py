@@ -1,0 +1,38 @@
+"""A delivery that kills whoever sends it."""
+
+from __future__ import annotations
+
+import pytest
+
+from webhooks_app.models import Delivery, DeliveryAttempt
+
+pytestmark = [pytest.mark.timeout(300), pytest.mark.places("postgresql-redis")]
+
+SETTINGS = {
+    "WEBHOOKS_TRANSPORT": "tests.faults.poison.PoisonedTransport",
+    "WEBHOOKS_TIMEOUT_SECONDS": 2,
+    "WEBHOOKS_LEASE_SECONDS": 4,
+    "WEBHOOKS_RETRY_DELAYS_SECONDS": [1, 2, 3],
+}
+
+
+def test_a_poisonous_delivery_is_given_up_and_the_others_arrive(make_lab, report):
+    """Each kill takes along what was claimed with it, so the others may come later and twice, but they do come."""
+    lab = make_lab(**SETTINGS)
+    poisoned = lab.webhook("ok", tail="/poison")
+    for _ in range(3):
+        lab.webhook("ok")
+    host = lab.start_host()
+    lab.emit(host, 20)
+    Delivery.objects.filter(webhook=poisoned).exclude(pk=Delivery.objects.filter(webhook=poisoned).last().pk).delete()
+    lab.start_beat()
+    lab.start_worker()
+    lab.kills = 4
+
+    lab.settle()
+    attempts = DeliveryAttempt.objects.filter(delivery__webhook=poisoned, delivery__kind="event")
+    assert list(attempts.values_list("result", flat=True)) == ["worker_lost"] * 4
+    assert lab.requests(poisoned) == []
+    lab.webhooks.remove(poisoned)
+    report(lab.count())
+    assert lab.results() == {"given_up": 1, "succeeded": 60}

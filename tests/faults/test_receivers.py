@@ -1,0 +1,63 @@
+"""Receivers that hang or go away with thousands of deliveries pending."""
+
+from __future__ import annotations
+
+import pytest
+
+from webhooks_app.models import Delivery, DeliveryAttempt, Event
+
+from ..waiting import wait_until
+
+pytestmark = pytest.mark.timeout(300)
+
+PENDING = 2000
+LATENCY_SECONDS = 1
+"""Without isolation a healthy webhook waits for the others' timeouts: minutes."""
+
+
+def p95_seconds(lab, host, webhook):
+    """Return how long an event takes to a webhook's receiver, of all but the slowest twentieth."""
+    emitted = lab.emit(host, 60, pause_seconds=0.03)["committed"]
+    wait_until(lambda: set(emitted) <= {request["event_id"] for request in lab.requests(webhook)}, lab.explain)
+    created = dict(Event.objects.filter(pk__in=emitted).values_list("pk", "created_at"))
+    taken = [
+        request["at"] - created[request["event_id"]].timestamp()
+        for request in lab.requests(webhook)
+        if request["event_id"] in created
+    ]
+    return sorted(taken)[int(len(taken) * 0.95)]
+
+
+@pytest.mark.places("postgresql-redis", "sqlite-embedded")
+def test_one_receiver_hangs_and_another_is_healthy(lab, report):
+    healthy = lab.webhook("ok")
+    host = lab.start_host()
+    lab.start_workers(2)
+    alone = p95_seconds(lab, host, healthy)
+    hanging = lab.webhook("hangs", "file.deleted")
+    lab.webhooks.remove(hanging)
+    lab.queue(hanging, PENDING)
+    lab.wait_for_requests(16, hanging)
+
+    beside = p95_seconds(lab, host, healthy)
+
+    assert Delivery.objects.pending().filter(webhook=hanging).count() > PENDING / 2
+    assert lab.most_at_once(hanging) <= 16
+    hanging.disable("Hangs.")
+    report(lab.settle(), name=f"one receiver hangs: p95 of another {beside * 1000:.0f} ms, alone {alone * 1000:.0f} ms")
+    assert beside < LATENCY_SECONDS
+
+
+@pytest.mark.places("postgresql-redis", "sqlite-embedded")
+def test_a_receiver_comes_back_with_thousands_overdue(lab, report):
+    webhook = lab.webhook("slow-0.02", retry_notices=False)
+    lab.stop_receiver()
+    lab.start_workers(2)
+    lab.queue(webhook, PENDING)
+    wait_until(lambda: DeliveryAttempt.objects.count() >= PENDING, lab.explain, timeout_seconds=120)
+
+    lab.start_receiver()
+
+    report(lab.settle())
+    assert 8 < lab.most_at_once(webhook) <= 16
+    assert len(lab.requests(webhook)) == PENDING
