@@ -1,10 +1,11 @@
-"""Where the sender's time goes. The only scenario that looks from inside, so it says shares and no speed."""
+"""Where the sender's CPU time goes. The only scenario that looks from inside, so it says shares and no speed."""
 
 from __future__ import annotations
 
 import argparse
 import cProfile
 import pstats
+import time
 from collections import defaultdict
 from typing import ClassVar
 
@@ -27,15 +28,12 @@ PARTS = {
     "delivery": ("/webhooks_app/delivery/",),
     "json": ("/json/", "_json."),
 }
-"""Part → what the file or the name of its functions holds; the first that fits counts, the rest is ``python``.
-
-Waiting counts as well, so what PostgreSQL does is in ``database``.
-"""
+"""Part → what the file or the name of its functions holds; the first that fits counts, the rest is ``python``."""
 
 
 class Profile(BaseScenario):
     name = "profile"
-    summary = "shares of the sender's time in one burst, by Python's profiler, which makes Python's own look larger"
+    summary = "shares of the sender's CPU time in one burst, by Python's profiler, which makes Python's own look larger"
     variants = (
         Variant(label="PostgreSQL, curl"),
         Variant(label="SQLite, curl", database="sqlite"),
@@ -53,7 +51,7 @@ class Profile(BaseScenario):
                 for index in range(arguments.profiled_events):
                     rows.emit_one(owners[index % len(owners)])
             progress.step("delivering", expected)
-            profiler = cProfile.Profile()
+            profiler = cProfile.Profile(time.thread_time)
             profiler.runcall(Engine().run_until_idle)
             rows.wait_until_delivered(receiver, expected, progress)
             rows.check(receiver, expected)
