@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+import io
 import json
 import time
 
 import pytest
+from asgiref.sync import async_to_sync
+from django.core.asgi import get_asgi_application
+from django.core.signals import request_finished, request_started
+from django.db import close_old_connections
 from django.urls import resolve
 
 from tests.making import EVENT_TYPE, URL, make_webhook
@@ -165,12 +171,89 @@ def test_more_than_64_kib_are_too_much(api, size):
     assert "65,536 bytes" in answer.json()["detail"]
 
 
-def test_a_body_of_unknown_length_is_refused_rather_than_taken_for_an_empty_one(api):
-    api.defaults["CONTENT_LENGTH"] = ""
+class Unending:
+    """A body that goes on for as long as it is read."""
 
-    answer = api.call("POST", "/v1/webhooks", **{"transfer-encoding": "chunked"})
+    given = 0
 
-    assert (answer.status_code, answer["Content-Type"]) == (411, PROBLEM)
+    def read(self, size=-1):
+        assert size > 0, "read to an end that never comes"
+        self.given += size
+        return b"x" * size
+
+    def readline(self, size=-1):
+        raise AssertionError("A body has no lines.")
+
+
+def chunked(api, path, stream, *, is_decoded=True):
+    """Post a body without a length, as a WSGI server does that decodes chunks, or as one that leaves them alone."""
+    environ = {"wsgi.input": stream, "CONTENT_TYPE": "application/json", "CONTENT_LENGTH": ""}
+    api.defaults.update(environ, **({"wsgi.input_terminated": True} if is_decoded else {}))
+    return api.call("POST", path, **{"transfer-encoding": "chunked"})
+
+
+def test_a_chunked_body_is_read_where_the_server_tells_its_end(api):
+    assert chunked(api, "/v1/webhooks", io.BytesIO(text().encode())).status_code == 201
+
+
+@pytest.mark.parametrize("path", ["/v1/webhooks", "/v1/webhooks/test"])
+def test_a_chunked_body_is_read_no_further_than_the_limit(api, path):
+    body = Unending()
+
+    answer = chunked(api, path, body)
+
+    assert (answer.status_code, answer["Content-Type"]) == (413, PROBLEM)
+    assert body.given == 64 * 1024 + 1
+
+
+def test_a_chunked_body_whose_end_nobody_tells_is_refused_unread(api):
+    body = Unending()
+
+    answer = chunked(api, "/v1/webhooks", body, is_decoded=False)
+
+    assert (answer.status_code, answer["Content-Type"], body.given) == (411, PROBLEM, 0)
+
+
+def over_asgi(key, body):
+    """Post a body in two parts, without a length, to the ASGI application; return status and content type."""
+    parts = [
+        {"type": "http.request", "body": body[:100], "more_body": True},
+        {"type": "http.request", "body": body[100:], "more_body": False},
+    ]
+    sent = []
+
+    async def receive():
+        return parts.pop(0) if parts else await asyncio.Event().wait()
+
+    async def send(message):
+        sent.append(message)
+
+    headers = {"host": "testserver", "content-type": "application/json", "authorization": f"Bearer {key}"}
+    scope = {
+        "type": "http",
+        "method": "POST",
+        "path": "/v1/webhooks",
+        "query_string": b"",
+        "headers": [(name.encode(), value.encode()) for name, value in headers.items()],
+    }
+    async_to_sync(get_asgi_application())(scope, receive, send)
+    return sent[0]["status"], dict(sent[0]["headers"])[b"Content-Type"].decode()
+
+
+@pytest.fixture
+def kept_connection():
+    """Let requests leave the test's connection open, as Django's own test client does."""
+    for signal in (request_started, request_finished):
+        signal.disconnect(close_old_connections)
+    yield
+    for signal in (request_started, request_finished):
+        signal.connect(close_old_connections)
+
+
+def test_a_body_without_a_length_is_read_from_an_asgi_server(api, kept_connection):
+    assert over_asgi(api.key, text().encode()) == (201, "application/json")
+    assert over_asgi(api.key, padded(64 * 1024 + 1)) == (413, PROBLEM)
+    assert over_asgi(api.key, b"") == (400, PROBLEM)
 
 
 def test_every_operation_limits_its_body(api, alice):

@@ -29,9 +29,9 @@ from rest_framework.viewsets import GenericViewSet
 from .authentication import ApiKeyAuthentication
 from .filters import QueryFilterBackend
 from .pagination import NewestFirstPagination
-from .parsers import StrictJsonParser
+from .parsers import StrictJsonParser, measure_body
 from .permissions import HasScope
-from .problems import LengthRequired, problem_response
+from .problems import problem_response
 from .throttling import ApiThrottle
 
 if find_spec("drf_spectacular"):
@@ -128,7 +128,8 @@ class ApiViewSet(ApiView, GenericViewSet[Any]):
         super().initial(request, *args, **kwargs)
         _check_query(request)
         if self.operation and request.method in ("POST", "PATCH"):
-            _check_length(request)
+            limits = [getattr(parser, "max_body_bytes", 0) for parser in self.parser_classes]
+            measure_body(request._request, max(limits))  # noqa: SLF001
             # Read at once, so that a body is judged alike where the operation has no use for it.
             _ = request.data
 
@@ -171,12 +172,6 @@ def _check_charset(request: HttpRequest | Request) -> None:
     charset = request.content_params.get("charset", "utf-8") if request.content_params else "utf-8"
     if charset.lower() not in ("utf-8", "utf8"):
         raise UnsupportedMediaType("", "Only UTF-8 is accepted.")
-
-
-def _check_length(request: Request) -> None:
-    # Django takes a body of unknown length for an empty one.
-    if "transfer-encoding" in request.headers and not request.headers.get("content-length"):
-        raise LengthRequired
 
 
 def _check_query(request: Request) -> None:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from io import BytesIO
 from typing import IO, Any, NoReturn
 
-from django.http import UnreadablePostError
+from django.http import HttpRequest, UnreadablePostError
 from rest_framework.exceptions import ParseError, UnsupportedMediaType, ValidationError
 from rest_framework.parsers import BaseParser
 
 from .. import json_data
-from .problems import WHOLE, BodyTooLarge
+from .problems import WHOLE, BodyTooLarge, LengthRequired
 
 MAX_INTEGER_DIGITS = 320
 """Long enough for whatever ``json_data`` lets pass; beyond it, reading the digits would take its time."""
@@ -28,17 +29,40 @@ class StrictJsonParser(BaseParser):
     ) -> dict[str, Any]:
         request = (parser_context or {})["request"]
         if int(request.headers.get("content-length") or 0) > self.max_body_bytes:
-            raise self._too_large()
-        try:
-            body = stream.read(self.max_body_bytes + 1)
-        except UnreadablePostError:
-            raise ParseError("The body ended too early.") from None
-        if len(body) > self.max_body_bytes:
-            raise self._too_large()
-        return json_object(body)
+            raise _too_large(self.max_body_bytes)
+        return json_object(_read(stream, self.max_body_bytes))
 
-    def _too_large(self) -> BodyTooLarge:
-        return BodyTooLarge(f"The body is too large. Send at most {self.max_body_bytes:,} bytes.")
+
+def measure_body(request: HttpRequest, max_bytes: int) -> None:
+    """Find out the length of a body that came without: Django takes such a one for empty, whatever it holds.
+
+    Raises BodyTooLarge, or LengthRequired where the server does not tell the end of a body that came in chunks.
+    """
+    if request.META.get("CONTENT_LENGTH"):
+        return
+    stream = request.META.get("wsgi.input")
+    if stream is not None and not request.META.get("wsgi.input_terminated"):
+        if "transfer-encoding" in request.headers:
+            raise LengthRequired
+        return
+    # Without `wsgi.input` it is an ASGI server, of which Django has the whole body already.
+    body = _read(request if stream is None else stream, max_bytes)
+    request.META["CONTENT_LENGTH"] = str(len(body))
+    request._stream, request._read_started = BytesIO(body), False  # type: ignore[attr-defined]  # noqa: SLF001
+
+
+def _read(stream: Any, max_bytes: int) -> bytes:
+    try:
+        body: bytes = stream.read(max_bytes + 1)
+    except UnreadablePostError:
+        raise ParseError("The body ended too early.") from None
+    if len(body) > max_bytes:
+        raise _too_large(max_bytes)
+    return body
+
+
+def _too_large(max_bytes: int) -> BodyTooLarge:
+    return BodyTooLarge(f"The body is too large. Send at most {max_bytes:,} bytes.")
 
 
 def json_object(body: bytes) -> dict[str, Any]:
