@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Iterator
+from concurrent.futures import Future
 
 import pytest
 
 from webhooks_app.transport import resolver
-from webhooks_app.transport.resolver import MAX_THREADS, NameResolver, resolve_by_system
+from webhooks_app.transport.resolver import MAX_SLOW_THREADS, MAX_THREADS, NameResolver, resolve_by_system
 from webhooks_app.transport.threads import DaemonThreads
 
 
@@ -60,6 +62,61 @@ def test_names_that_hang_take_a_bounded_number_of_threads() -> None:
 
     assert asked_meanwhile == MAX_THREADS
     assert all(answer.result(10) == () for answer in waiting)
+
+
+class HangingNames:
+    """A resolver for which names hang as long as they are told to."""
+
+    def __init__(self) -> None:
+        self.hanging = threading.Event()
+        self.asked = threading.Semaphore(0)
+
+    def __call__(self, host: str, _port: int) -> list[str]:
+        if host.startswith("hang"):
+            self.asked.release()
+            self.hanging.wait(20)
+        return ["192.0.2.1"]
+
+    def ask_for(self, names: NameResolver, count: int) -> list[Future[tuple[str, ...]]]:
+        return [names.lookup(f"hang{number}.example", 443) for number in range(count)]
+
+
+@pytest.fixture
+def hanging(monkeypatch: pytest.MonkeyPatch) -> Iterator[HangingNames]:
+    """Names that hung once, for longer than anybody waits."""
+    monkeypatch.setattr(resolver, "LOOKUP_SECONDS", 1.0)
+    made = HangingNames()
+    yield made
+    made.hanging.set()
+
+
+def test_names_that_hung_leave_the_others_their_threads(hanging: HangingNames) -> None:
+    names = NameResolver(hanging)
+    first = hanging.ask_for(names, MAX_THREADS)
+    assert all(hanging.asked.acquire(timeout=10) for _ in first)
+    time.sleep(1.1)  # what makes them slow is time alone
+    hanging.hanging.set()
+    assert all(answer.result(10) for answer in first)
+    hanging.hanging.clear()
+
+    hanging.ask_for(names, MAX_THREADS)
+    assert all(hanging.asked.acquire(timeout=10) for _ in range(MAX_SLOW_THREADS))
+
+    assert names.lookup("healthy.example", 443).result(10) == ("192.0.2.1",)
+    assert not hanging.asked.acquire(blocking=False)
+
+
+def test_a_name_that_recovers_is_looked_up_as_any_other(hanging: HangingNames) -> None:
+    names = NameResolver(hanging)
+    (answer,) = hanging.ask_for(names, 1)
+    time.sleep(1.1)
+    hanging.hanging.set()
+    answer.result(10)
+    assert list(names._slow_names) == ["hang0.example"]
+
+    names.lookup("hang0.example", 443).result(10)
+
+    assert names._slow_names == {}
 
 
 def test_a_name_that_nobody_waits_for_any_more_is_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:

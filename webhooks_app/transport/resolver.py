@@ -14,6 +14,8 @@ from .threads import DaemonThreads
 
 LOOKUP_SECONDS = 5.0
 MAX_THREADS = 64
+MAX_SLOW_THREADS = 8
+MAX_SLOW_NAMES = 10_000
 
 Resolve: TypeAlias = Callable[[str, int], Sequence[str]]
 """Takes a host name and a port, and returns addresses in the order of preference; raises OSError if there are none."""
@@ -26,11 +28,17 @@ def resolve_by_system(host: str, port: int) -> list[str]:
 
 
 class NameResolver:
-    """Resolves names in a bounded number of threads; lookups of one name at the same time share one answer."""
+    """Resolves names in a bounded number of threads; lookups of one name at the same time share one answer.
+
+    A name that took too long has fewer threads from then on, until it does not, so that name servers that hang
+    leave the others theirs.
+    """
 
     def __init__(self, resolve: Resolve = resolve_by_system) -> None:
         self._resolve = resolve
         self._threads = DaemonThreads("webhooks-resolver", MAX_THREADS)
+        self._slow_threads = DaemonThreads("webhooks-slow-resolver", MAX_SLOW_THREADS)
+        self._slow_names: dict[str, None] = {}
         self._lock = threading.Lock()
         self._under_way: dict[str, Future[tuple[str, ...]]] = {}
 
@@ -41,24 +49,37 @@ class NameResolver:
             if answer is not None:
                 return answer
             answer = self._under_way[host] = Future()
-        self._threads.submit(partial(self._run, host, port, answer, time.monotonic()))
+            threads = self._slow_threads if host in self._slow_names else self._threads
+        threads.submit(partial(self._run, host, port, answer, time.monotonic()))
         return answer
 
     def close(self) -> None:
         """Begin no more lookups. Those that hang end with the operating system's own limit."""
         self._threads.close()
+        self._slow_threads.close()
 
     def _run(self, host: str, port: int, answer: Future[tuple[str, ...]], asked_at: float) -> None:
         addresses: tuple[str, ...] = ()
         problem: Exception | None = None
+        began_at = time.monotonic()
+        is_awaited = began_at - asked_at < LOOKUP_SECONDS
         try:
-            if time.monotonic() - asked_at < LOOKUP_SECONDS:  # otherwise nobody waits for the answer any more
+            if is_awaited:
                 addresses = tuple(self._resolve(host, port))
         except Exception as error:  # noqa: BLE001 - it belongs to those who wait, and the thread must live on
             problem = error
         with self._lock:
             del self._under_way[host]
+            if is_awaited:
+                self._note_pace(host, time.monotonic() - began_at)
         if problem is None:
             answer.set_result(addresses)
         else:
             answer.set_exception(problem)
+
+    def _note_pace(self, host: str, seconds: float) -> None:
+        self._slow_names.pop(host, None)
+        if seconds >= LOOKUP_SECONDS:
+            if len(self._slow_names) >= MAX_SLOW_NAMES:
+                del self._slow_names[next(iter(self._slow_names))]
+            self._slow_names[host] = None
