@@ -3,6 +3,9 @@
 
 PYTHON ?= python3
 PORT ?= 8000
+MINUTES ?= 10
+DATABASE ?= postgresql
+BROKER ?= redis
 VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
@@ -12,7 +15,7 @@ DJANGO_6_1 := django==6.1.3
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 .DEFAULT_GOAL := help
-.PHONY: help demo run test test-newer lint format types imports bench build pins clean
+.PHONY: help demo run test test-newer soak lint format types imports bench build pins clean
 
 help: ## Say what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -31,6 +34,9 @@ test-newer: ## Run the tests on SQLite with Django 6.0 and 6.1, in .venv-newer (
 	$(NEWER)/bin/python -m pytest --quiet --numprocesses=auto
 	$(NEWER)/bin/pip install --quiet --target $(NEWER)/django-6.1 --no-deps --upgrade $(DJANGO_6_1)
 	PYTHONPATH=$(NEWER)/django-6.1 $(NEWER)/bin/python -m pytest --quiet --numprocesses=auto
+
+soak: $(INSTALLED) ## Inject faults at random and count (MINUTES=10 DATABASE=postgresql BROKER=redis SEED=…)
+	@$(BIN)/python -m tests.faults.soak --minutes $(MINUTES) --database $(DATABASE) --broker $(BROKER) $(SEED:%=--seed %)
 
 lint: $(INSTALLED) ## Check style and formatting: ruff, django-upgrade
 	$(BIN)/ruff check

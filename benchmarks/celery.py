@@ -1,4 +1,4 @@
-"""The Celery app that the measured workers run."""
+"""The Celery app that the measured workers run, and that the measuring process wakes them through."""
 
 from __future__ import annotations
 
@@ -6,11 +6,8 @@ import os
 
 from celery import Celery
 
-from webhooks_app.beat import BEAT_SCHEDULE
-
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "benchmarks.settings")
 
-app = Celery("benchmarks")
+app = Celery("benchmarks", include=["benchmarks.rivals.one_task_each"])
 app.config_from_object("django.conf:settings", namespace="CELERY")
-app.conf.beat_schedule = BEAT_SCHEDULE
 app.autodiscover_tasks()

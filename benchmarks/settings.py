@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-import environ
-import pymysql
+from pathlib import Path
+
+import environ  # type: ignore[import-untyped]
+import pymysql  # type: ignore[import-untyped]
 
 pymysql.install_as_MySQLdb()
 
@@ -18,18 +20,25 @@ DATABASES = {"default": {**env.db("BENCHMARK_DATABASE_URL", default="sqlite:///:
 if DATABASES["default"]["ENGINE"].endswith("sqlite3"):
     DATABASES["default"]["OPTIONS"] = {
         "transaction_mode": "IMMEDIATE",
-        "timeout": 30,
+        "timeout": 60,
         "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;",
     }
 
-CELERY_BROKER_URL = env("BENCHMARK_BROKER_URL", default="memory://")
+CELERY_BROKER_URL = env.str("BENCHMARK_BROKER_URL", default="memory://")
+if CELERY_BROKER_URL.startswith("filesystem:"):
+    from tests import folder_broker
+
+    CELERY_BROKER_TRANSPORT = "tests.folder_broker:Transport"
+    CELERY_BROKER_TRANSPORT_OPTIONS = folder_broker.transport_options(Path(env.str("BENCHMARK_BROKER_FOLDER")))
+    CELERY_WORKER_ENABLE_REMOTE_CONTROL = False
 CELERY_TASK_IGNORE_RESULT = True
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
 
-WEBHOOKS_TRANSPORT = env("BENCHMARK_TRANSPORT", default="auto")
+WEBHOOKS_TRANSPORT = env.str("BENCHMARK_TRANSPORT", default="auto")
 WEBHOOKS_ALLOW_HTTP = True
 WEBHOOKS_ALLOWED_NETWORKS = ["127.0.0.0/8"]
 WEBHOOKS_RETRY_NOTICES = False
+globals().update(env.json("BENCHMARK_SETTINGS", default={}))
 
 LOGGING = {
     "version": 1,

@@ -40,10 +40,11 @@ class Settings:
     ENCRYPTION_KEYS: Sequence[str] = ()
     SECRET_OVERLAP_SECONDS: int = 86_400
 
-    # The REST API: requests/period, as in Django REST framework
+    # How often: requests/period
     API_RATE: str = "120/min"
     TEST_RATE: str = "10/min"
     VERIFICATION_RATE: str = "5/min"
+    PROBE_RATE: str = "60/min"
 
     # Retention
     ATTEMPT_RETENTION_DAYS: int = 30

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from asgiref.sync import sync_to_async
 from django.contrib.auth import get_user_model
-from django.db import router, transaction
+from django.db import InternalError, connections, router, transaction
 from django.dispatch import Signal
 from django.utils import timezone
 
@@ -20,12 +22,13 @@ from .models import Delivery, Event, Webhook
 from .signals import deliveries_created, event_emitted
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
     from pydantic import BaseModel
 
     EventData = Mapping[str, Any] | BaseModel
     Happening = Callable[..., tuple[Any, EventData] | None]
+
+IN_FAILED_TRANSACTION = "25P02"
+"""PostgreSQL's SQLSTATE for whatever is asked of a transaction after an error."""
 
 
 def emit(event_type: str, data: EventData, *, owner: Any, occurred_at: datetime | None = None) -> Event:
@@ -35,12 +38,13 @@ def emit(event_type: str, data: EventData, *, owner: Any, occurred_at: datetime 
     webhooks get the event beside the platform's; None for the platform's alone. ``occurred_at`` is an aware
     datetime, now by default.
 
-    Raises UnknownEventTypeError, InvalidEventDataError or InvalidOwnerError; nothing is written then. Whether a
-    broker is there makes no difference: what is committed will be sent.
+    Raises UnknownEventTypeError, InvalidEventDataError or InvalidOwnerError, and Django's TransactionManagementError
+    in a transaction that an earlier error has broken; nothing is written then. Whether a broker is there makes no
+    difference: what is committed will be sent.
     """
     event = _new_event(event_type, data, owner=owner, occurred_at=occurred_at)
     using = router.db_for_write(Event)
-    with transaction.atomic(using=using, savepoint=False):
+    with _writing(event, using):
         event.save(using=using, force_insert=True)
         deliveries = Delivery.objects.using(using).fan_out(
             event, Webhook.objects.using(using).listening_to(event.type, owner)
@@ -61,7 +65,7 @@ def send_test_event(webhook: Webhook, event_type: str, data: EventData | None = 
     example = registry.get(event_type).example if data is None else data
     event = _new_event(event_type, example, owner=webhook.owner, is_test=True)
     using = router.db_for_write(Event)
-    with transaction.atomic(using=using, savepoint=False):
+    with _writing(event, using):
         event.save(using=using, force_insert=True)
         delivery = Delivery.objects.using(using).create(
             event=event,
@@ -105,11 +109,12 @@ def _new_event(
     event_type: str, data: EventData, *, owner: Any, occurred_at: datetime | None = None, is_test: bool = False
 ) -> Event:
     _check_owner(owner)
-    created_at = occurred_at or timezone.now()
-    if timezone.is_naive(created_at):
-        raise InvalidEventDataError(event_type, {"occurred_at": "is naive; give an aware datetime"})
+    valid_data = registry.get(event_type).validate(data)
+    created_at = timezone.now() if occurred_at is None else occurred_at
+    if problem := _problem_of_time(created_at):
+        raise InvalidEventDataError(event_type, {"occurred_at": problem})
     event_id = new_id("evt")
-    body = encode(id=event_id, type=event_type, created=created_at, data=registry.get(event_type).validate(data))
+    body = encode(id=event_id, type=event_type, created=created_at, data=valid_data)
     if len(body) > settings.MAX_ENVELOPE_BYTES:
         raise InvalidEventDataError(
             event_type,
@@ -122,9 +127,43 @@ def _check_owner(owner: Any) -> None:
     if owner is None:
         return
     if not isinstance(owner, get_user_model()):
-        raise InvalidOwnerError(f"The owner is of type {type(owner).__name__}; give an account, or None.")
+        # The class that it claims to be: request.user stands for another object.
+        raise InvalidOwnerError(f"The owner is of type {owner.__class__.__name__}; give an account, or None.")
     if owner._state.adding:
         raise InvalidOwnerError("The owner is not saved yet; save the account before you emit an event of it.")
+    if owner.pk is None:
+        raise InvalidOwnerError("The owner is deleted; emit its last events before you delete the account.")
+
+
+def _problem_of_time(moment: object) -> str:
+    if not isinstance(moment, datetime):
+        return f"is of type {type(moment).__name__}; give an aware datetime"
+    if timezone.is_naive(moment):
+        return "is naive; give an aware datetime"
+    try:
+        moment.astimezone(UTC)
+    except OverflowError:
+        return "is outside the years 1 to 9999 in UTC"
+    return ""
+
+
+@contextmanager
+def _writing(event: Event, using: str) -> Iterator[None]:
+    """Write in the caller's transaction, or say that it can only be rolled back."""
+    refusal = (
+        f"The event {event.type} cannot be emitted: an earlier error broke this transaction, and it can only be rolled "
+        "back. Let that error leave its atomic() block before you emit."
+    )
+    if connections[using].in_atomic_block and connections[using].needs_rollback:
+        raise transaction.TransactionManagementError(refusal)
+    try:
+        with transaction.atomic(using=using, savepoint=False):
+            yield
+    except InternalError as error:
+        # PostgreSQL remembers an error that the caller caught, which Django does not.
+        if getattr(error.__cause__, "sqlstate", "") != IN_FAILED_TRANSACTION:
+            raise
+        raise transaction.TransactionManagementError(refusal) from error
 
 
 def _announce(event: Event, deliveries: int, using: str) -> None:

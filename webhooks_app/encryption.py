@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import base64
+from collections.abc import Iterator
 from functools import lru_cache
 
 from cryptography.fernet import Fernet, InvalidToken, MultiFernet
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from django.conf import settings as django_settings
+from django.core.exceptions import ImproperlyConfigured
 
 from .conf import settings
 from .exceptions import SecretUnreadableError
+
+DERIVED = "SECRET_KEY"
+"""What stands in the list of keys for those that are made from SECRET_KEY and its fallbacks."""
 
 
 def encrypt(text: str) -> str:
@@ -23,13 +28,26 @@ def decrypt(token: str) -> str:
     return _decrypt(token, _keys())
 
 
+def is_current(token: str) -> bool:
+    """Tell whether the key that encrypts now is the one that encrypted this."""
+    try:
+        _cipher(_keys()[:1]).decrypt(token.encode())
+    except InvalidToken:
+        return False
+    return True
+
+
 def _keys() -> tuple[str, ...]:
-    """Return the configured keys, or keys derived from SECRET_KEY and its fallbacks."""
-    if settings.ENCRYPTION_KEYS:
-        return tuple(settings.ENCRYPTION_KEYS)
-    return tuple(
-        _derived_key(secret_key) for secret_key in (django_settings.SECRET_KEY, *django_settings.SECRET_KEY_FALLBACKS)
-    )
+    """Return the configured keys; without any, those derived from SECRET_KEY and its fallbacks."""
+    return tuple(key for name in settings.ENCRYPTION_KEYS or (DERIVED,) for key in _keys_named(name))
+
+
+def _keys_named(name: str) -> Iterator[str]:
+    if name != DERIVED:
+        yield name
+        return
+    for secret_key in (django_settings.SECRET_KEY, *django_settings.SECRET_KEY_FALLBACKS):
+        yield _derived_key(secret_key)
 
 
 @lru_cache(maxsize=16)
@@ -39,9 +57,14 @@ def _derived_key(secret_key: str | bytes) -> str:
     return base64.urlsafe_b64encode(kdf.derive(material)).decode()
 
 
-@lru_cache(maxsize=4)
+@lru_cache(maxsize=8)
 def _cipher(keys: tuple[str, ...]) -> MultiFernet:
-    return MultiFernet([Fernet(key) for key in keys])
+    try:
+        return MultiFernet([Fernet(key) for key in keys])
+    except (TypeError, ValueError):
+        raise ImproperlyConfigured(
+            "WEBHOOKS_ENCRYPTION_KEYS holds what is no Fernet key; `manage.py check` says which."
+        ) from None
 
 
 @lru_cache(maxsize=4096)
@@ -51,6 +74,7 @@ def _decrypt(token: str, keys: tuple[str, ...]) -> str:
         return _cipher(keys).decrypt(token.encode()).decode(errors="surrogatepass")
     except InvalidToken:
         raise SecretUnreadableError(
-            "A webhook's secret was encrypted with a key that is not configured. "
-            "Put the key that was in use back into WEBHOOKS_ENCRYPTION_KEYS (or SECRET_KEY_FALLBACKS)."
+            "The webhook's secret was encrypted with a key that is not configured. Put the key that was in use back "
+            f"into WEBHOOKS_ENCRYPTION_KEYS, where {DERIVED!r} stands for those made from SECRET_KEY and "
+            "SECRET_KEY_FALLBACKS, or rotate the webhook's secret."
         ) from None

@@ -7,12 +7,15 @@ WebhooksError
 ├── InvalidOwnerError          (also ValueError)    an owner that is not a saved account
 ├── InvalidEndpointError       (also ValueError)    a URL that webhooks may not be sent to
 ├── WebhookStateError                               a verb that the webhook's state does not allow
+├── RateLimitedError                                something was asked for too often
+├── LimitsUnavailableError                          the cache cannot count how often something was asked for
 ├── SecretUnreadableError                           a stored secret that no encryption key opens
 └── WebhookVerificationError   (also ValueError)    a received request that is not a genuine webhook
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 
@@ -24,14 +27,15 @@ class WebhooksError(Exception):
 class UnknownEventTypeError(WebhooksError, LookupError):
     """No event type of this name is registered."""
 
-    def __init__(self, name: str, known: Sequence[str] = ()) -> None:
-        self.name = name
+    def __init__(self, name: object, known: Sequence[str] = ()) -> None:
+        self.name = str(name)
         self.known = tuple(known)
-        shown = name[:100]
+        shown = self.name[:100]
+        found = repr(shown) if isinstance(name, str) else f"of Python's type {type(name).__name__}; give its name"
         near = get_close_matches(shown, self.known, n=1)
         suggestion = f" Did you mean {near[0]}?" if near else ""
         hint = f" Known types: {', '.join(self.known)}." if self.known else ""
-        super().__init__(f"Unknown event type {shown!r}.{suggestion}{hint}")
+        super().__init__(f"Unknown event type {found}.{suggestion}{hint}")
 
 
 class InvalidEventTypeError(WebhooksError, ValueError):
@@ -65,6 +69,21 @@ class InvalidEndpointError(WebhooksError, ValueError):
 
 class WebhookStateError(WebhooksError):
     """The webhook's state does not allow what was asked; the message says which state and what to do."""
+
+
+class RateLimitedError(WebhooksError):
+    """This was asked for too often; ``wait_seconds`` says after how long it may be asked for again."""
+
+    def __init__(self, wait_seconds: float) -> None:
+        self.wait_seconds = wait_seconds
+        super().__init__(f"Too many tests and verifications. Try again in {math.ceil(wait_seconds)} seconds.")
+
+
+class LimitsUnavailableError(WebhooksError):
+    """The cache that rate limits are counted in does not answer; what they guard is refused until it does."""
+
+    def __init__(self) -> None:
+        super().__init__("Tests and verifications cannot be counted at the moment, and are refused. Try again later.")
 
 
 class SecretUnreadableError(WebhooksError):

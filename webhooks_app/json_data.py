@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
+from decimal import Decimal
 from itertools import islice
 from typing import Any, TypeAlias
 
@@ -51,6 +52,8 @@ def _problems(container: Any, path: Path, only_json_types: bool) -> Iterator[tup
         elif isinstance(item, Scalar):
             if problem := _problem_of_scalar(item):
                 yield (*path, key), problem
+        elif isinstance(item, Decimal) and not item.is_finite():
+            yield (*path, key), f"{item} is not a JSON number"
         elif isinstance(item, Mapping | list | tuple):
             yield from _problems(item, (*path, key), only_json_types)
         elif only_json_types:

@@ -36,8 +36,10 @@ def prune(
 ) -> Pruned:
     """Delete attempts, then deliveries and events, past their age; never what is not final.
 
-    Webhooks that were deleted go with the last of their history. ``progress`` is called with the size of each batch.
+    Webhooks that were deleted go with the last of their history, and replaced secrets when they sign nothing any more.
+    ``progress`` is called with the size of each batch.
     """
+    Webhook.objects.forget_ended_overlaps()
     prunable = _prunable(now, attempt_age, event_age)
     return Pruned(**{kind: _delete(rows, progress) for kind, rows in prunable.items()})
 

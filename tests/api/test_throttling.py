@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
-import pytest
-from rest_framework.throttling import SimpleRateThrottle
+from types import SimpleNamespace
 
-from tests.making import EVENT_TYPE, URL, make_webhook
+import pytest
+from django.core.cache.backends import base, locmem
+
+from tests.making import EVENT_TYPE, URL, emit_one, make_webhook
+from webhooks_app import rate_limits, send_test_event
+from webhooks_app.models import Delivery, Webhook
 
 from .conftest import PROBLEM, client_of
 
 pytestmark = pytest.mark.django_db
+
+ELSEWHERE = "http://127.0.0.9:9000/"
 
 
 @pytest.fixture
 def clock(monkeypatch):
     """A time that passes when it is told to: ``clock.now``."""
 
-    class Clock:
-        now = 1_000_000.0
-
-    monkeypatch.setattr(SimpleRateThrottle, "timer", lambda self: Clock.now)
-    return Clock
+    clock = SimpleNamespace(now=1_000_000.0)
+    for module in (rate_limits, base, locmem):
+        monkeypatch.setattr(module, "time", SimpleNamespace(time=lambda: clock.now))
+    return clock
 
 
 def send_test(api, webhook):
@@ -29,6 +34,15 @@ def send_test(api, webhook):
 
 def verify(api, webhook):
     return api.call("POST", f"/v1/webhooks/{webhook.id}/verify")
+
+
+def enable(api, webhook):
+    return api.call("POST", f"/v1/webhooks/{webhook.id}/enable")
+
+
+def redeliver_test(api, webhook):
+    delivery = send_test_event(webhook, EVENT_TYPE)
+    return api.call("POST", f"/v1/deliveries/{delivery.id}/redeliver")
 
 
 def test_a_key_has_its_number_of_requests(api, settings, clock):
@@ -132,27 +146,106 @@ def test_enabling_counts_as_a_verification(api, alice, settings):
 
 
 def test_an_owner_with_many_keys_has_no_more_tests(alice, settings):
-    settings.WEBHOOKS_API_RATE = "2/min"
+    settings.WEBHOOKS_PROBE_RATE = "2/min"
     webhooks = [make_webhook(alice, url=f"http://127.0.0.{number}:9000/") for number in (1, 2, 3)]
 
     assert [send_test(client_of(alice), webhook).status_code for webhook in webhooks] == [202, 202, 429]
 
 
+def register(api, url=URL):
+    return api.call("POST", "/v1/webhooks", {"url": url, "events": [EVENT_TYPE]})
+
+
 def test_an_owner_with_many_keys_has_no_more_registrations(alice, settings):
-    settings.WEBHOOKS_API_RATE = "2/min"
-    new = {"url": URL, "events": [EVENT_TYPE]}
+    settings.WEBHOOKS_PROBE_RATE = "2/min"
 
-    assert [client_of(alice).call("POST", "/v1/webhooks", new).status_code for _ in range(3)] == [201, 201, 429]
+    statuses = [register(client_of(alice), f"http://127.0.0.{number}:9000/").status_code for number in (1, 2, 3)]
+
+    assert statuses == [201, 201, 429]
 
 
-def test_a_host_gets_no_more_from_many_owners(alice, bob, settings):
-    settings.WEBHOOKS_API_RATE = "2/min"
-    elsewhere = make_webhook(bob, url="http://127.0.0.9:9000/")
+@pytest.mark.parametrize(
+    "probe",
+    [
+        pytest.param(lambda api, owner: send_test(api, make_webhook(owner)), id="test"),
+        pytest.param(lambda api, owner: verify(api, make_webhook(owner)), id="verify"),
+        pytest.param(lambda api, owner: register(api), id="register"),
+        pytest.param(lambda api, owner: enable(api, make_webhook(owner, status="disabled")), id="enable"),
+        pytest.param(lambda api, owner: redeliver_test(api, make_webhook(owner)), id="redeliver a test"),
+        pytest.param(
+            lambda api, owner: api.call(
+                "PATCH", f"/v1/webhooks/{make_webhook(owner, url=ELSEWHERE).id}", {"url": f"{URL}/2"}
+            ),
+            id="new url",
+        ),
+    ],
+)
+def test_a_host_gets_no_more_from_many_owners(alice, bob, settings, probe):
+    settings.WEBHOOKS_PROBE_RATE = "2/min"
+    elsewhere = make_webhook(bob, url=ELSEWHERE)
 
-    statuses = [send_test(client_of(owner), make_webhook(owner)).status_code for owner in (alice, alice, bob)]
+    statuses = [probe(client_of(owner), owner).status_code for owner in (alice, alice, bob)]
 
-    assert statuses == [202, 202, 429]
+    assert [status == 429 for status in statuses] == [False, False, True]
     assert send_test(client_of(bob), elsewhere).status_code == 202
+
+
+def test_an_event_is_redelivered_however_often(api, alice, settings):
+    settings.WEBHOOKS_PROBE_RATE = settings.WEBHOOKS_TEST_RATE = "1/min"
+    make_webhook(alice)
+    emit_one(alice)
+    path = f"/v1/deliveries/{Delivery.objects.get().id}/redeliver"
+
+    assert [api.call("POST", path).status_code for _ in range(3)] == [202] * 3
+
+
+def test_a_host_is_the_same_whatever_its_letters_and_its_port(api, settings):
+    settings.WEBHOOKS_PROBE_RATE = "2/min"
+
+    urls = ["https://hooks.example.com/a", "https://HOOKS.example.com:8443/b", "https://hooks.Example.com/c?d"]
+
+    assert [register(api, url).status_code for url in urls] == [201, 201, 429]
+
+
+def test_the_port_scan_stays_limited_where_the_requests_are_not(api, alice, settings):
+    settings.WEBHOOKS_API_RATE = ""
+
+    statuses = [register(api, f"https://hooks.example.com:{8000 + number}/").status_code for number in range(61)]
+
+    assert statuses == [201] * 60 + [429]
+
+
+class Unreachable(locmem.LocMemCache):
+    def add(self, *args, **kwargs):
+        raise ConnectionError("redis://:hunter2@cache refused the connection")
+
+
+@pytest.fixture
+def no_cache(settings):
+    settings.CACHES = {"default": {"BACKEND": f"{__name__}.Unreachable"}}
+
+
+@pytest.mark.parametrize("probe", [send_test, verify], ids=["test", "verify"])
+def test_what_cannot_be_counted_is_refused(api, alice, no_cache, probe):
+    webhook = make_webhook(alice)
+
+    answer = probe(api, webhook)
+
+    assert (answer.status_code, answer["Content-Type"]) == (503, PROBLEM)
+    assert "hunter2" not in answer.text
+    assert not Delivery.objects.exists()
+
+
+def test_no_webhook_is_registered_that_cannot_be_counted(api, no_cache):
+    assert register(api).status_code == 503
+    assert not Webhook.objects.exists()
+
+
+def test_other_requests_are_answered_uncounted_and_that_is_logged(api, no_cache, settings, caplog):
+    settings.WEBHOOKS_API_RATE = "1/min"
+
+    assert [api.call("GET", "/v1/webhooks").status_code for _ in range(3)] == [200] * 3
+    assert caplog.messages == ["The rate limit of requests cannot be counted in the cache."] * 3
 
 
 def test_a_webhook_whose_host_is_no_longer_allowed_can_be_disabled_and_verified(api, alice, settings):

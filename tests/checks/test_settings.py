@@ -90,6 +90,7 @@ WRONG = [
     pytest.param("API_RATE", "120", "E009", id="rate without a period"),
     pytest.param("TEST_RATE", "10/fortnight", "E009", id="unknown period"),
     pytest.param("VERIFICATION_RATE", "0/min", "E009", id="nothing allowed"),
+    pytest.param("PROBE_RATE", "60/minutes", "E009", id="period in the plural"),
     pytest.param("LEASE_SECONDS", 30, "E010", id="lease as short as the timeout"),
     pytest.param("TIMEOUT_SECONDS", 44, "E010", id="timeout nearly as long as the lease"),
     pytest.param("TIMEOUTS", 10, "W001", id="unknown name"),
@@ -109,6 +110,7 @@ def test_a_value_that_cannot_be_used_is_found(found: Check, name: str, value: An
 RIGHT = [
     pytest.param("ALLOWED_NETWORKS", ["10.0.0.0/8", "::1", "192.0.2.1"], id="networks and addresses"),
     pytest.param("ENCRYPTION_KEYS", [Fernet.generate_key().decode()], id="key"),
+    pytest.param("ENCRYPTION_KEYS", [Fernet.generate_key().decode(), "SECRET_KEY"], id="key before the derived one"),
     pytest.param("EGRESS_PROXY", "http://user:p%40ss@proxy.example.com:3128", id="proxy"),
     pytest.param("TRANSPORT", "requests", id="transport by name"),
     pytest.param("TRANSPORT", "webhooks_app.transport.memory.MemoryTransport", id="transport by path"),

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from importlib.metadata import PackageNotFoundError
+from pathlib import Path
 from typing import Any
 
 import pytest
 from celery import Celery
 from cryptography.fernet import Fernet
+from django.core.cache.backends.locmem import LocMemCache
 from django.db import connection
 from django.db.models import Model
 from django.test import override_settings
@@ -132,15 +134,23 @@ def test_the_checks_make_no_query(found: Check) -> None:
     found(deploy=True)
 
 
+class CacheOfAHost(LocMemCache):
+    pass
+
+
 DEPLOYMENT = [
     pytest.param({"WEBHOOKS_ALLOW_HTTP": True}, "W005", id="http allowed"),
     pytest.param({"WEBHOOKS_ALLOWED_NETWORKS": ["10.0.0.0/8"]}, "W006", id="networks allowed"),
     pytest.param({"WEBHOOKS_ENCRYPTION_KEYS": []}, "W007", id="no key of its own"),
+    pytest.param({"WEBHOOKS_ENCRYPTION_KEYS": ["SECRET_KEY"]}, "W007", id="derived key first"),
     pytest.param(
         {"CACHES": {"default": {"BACKEND": "django.core.cache.backends.locmem.LocMemCache"}}}, "W008", id="own cache"
     ),
     pytest.param(
         {"CACHES": {"default": {"BACKEND": "django.core.cache.backends.dummy.DummyCache"}}}, "W008", id="no cache"
+    ),
+    pytest.param(
+        {"CACHES": {"default": {"BACKEND": f"{__name__}.CacheOfAHost"}}}, "W008", id="own cache under another name"
     ),
 ]
 
@@ -170,3 +180,12 @@ def test_a_developer_may_reach_the_own_machine(found: Check) -> None:
 
     with override_settings(**DEPLOYED | own_machine):
         assert found(deploy=True) == {}
+
+
+def test_a_cache_in_files_is_warned_of(found: Check, tmp_path: Path) -> None:
+    in_files = {"BACKEND": "django.core.cache.backends.filebased.FileBasedCache", "LOCATION": str(tmp_path)}
+
+    with override_settings(**DEPLOYED | {"CACHES": {"default": in_files}}):
+        messages = found(deploy=True)
+
+    assert "many requests at once" in messages["webhooks_app.W008"].msg

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import stat
 import subprocess
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
@@ -27,7 +27,7 @@ SETTINGS = {
 
 
 @contextmanager
-def running() -> Generator[str]:
+def running(settings: Mapping[str, str] = SETTINGS) -> Generator[str]:
     """Yield the URL of a new PostgreSQL server; its role may create databases."""
     user = unprivileged_user()
     with server_directory("pg", user=user) as directory:
@@ -35,7 +35,7 @@ def running() -> Generator[str]:
         _make_cluster(binaries / "initdb", directory / "data", user)
         port = free_port()
         url = f"postgresql://webhooks@127.0.0.1:{port}/postgres"
-        options = [f"-c{name}={value}" for name, value in SETTINGS.items()]
+        options = [f"-c{name}={value}" for name, value in settings.items()]
         command = [binaries / "postgres", "-D", directory / "data", "-p", str(port), *options]
         with running_process(command, directory=directory, ready=lambda: _answers(url), user=user):
             yield url

@@ -3,16 +3,27 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import socket
 import ssl
 import struct
+import sys
+import termios
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 TLS_HANDSHAKE = b"\x16"
-OK = b"HTTP/1.1 200 OK\r\nConnection: keep-alive\r\nContent-Length: 2\r\n\r\nok"
+ENDING = (4, 9, 11)
+"""Linux's states of a TCP connection whose end is said and not yet acknowledged: FIN_WAIT1, LAST_ACK, CLOSING."""
+
+
+class Kept(bytes):
+    """An answer after which the connection stays open, as every other one's does not."""
+
+
+OK = Kept(b"HTTP/1.1 200 OK\r\nConnection: keep-alive\r\nContent-Length: 2\r\n\r\nok")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,9 +69,43 @@ class Peer:
             while self.sock.recv(4096):
                 pass
 
+    def read_header(self) -> None:
+        """Read the request up to its blank line and leave its body where it is."""
+        header = b""
+        while not header.endswith(b"\r\n\r\n"):
+            header += self.sock.recv(1)
+
+    def wait_until_delivered(self) -> None:
+        """Return when the other side's system has all that was sent, the end included if it was said."""
+        self._wait_for(lambda: not self._unacknowledged() and self._tcp_state() not in ENDING)
+
+    def end(self) -> None:
+        """Say goodbye."""
+        self.sock.shutdown(socket.SHUT_RDWR)
+
+    def stop_sending(self) -> None:
+        """Close one half of the connection, and wait until the other side closes the rest."""
+        self.sock.shutdown(socket.SHUT_WR)
+        self.hold()
+
+    def stop_receiving_and_answer(self, data: bytes) -> None:
+        self.sock.shutdown(socket.SHUT_RD)
+        self.send(data)
+
     def reset(self) -> None:
         """Close without a goodbye."""
         self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+
+    def _unacknowledged(self) -> int:
+        return int.from_bytes(fcntl.ioctl(self.sock, termios.TIOCOUTQ, bytes(4)), sys.byteorder)
+
+    def _tcp_state(self) -> int:
+        return self.sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)[0]
+
+    def _wait_for(self, is_so: Callable[[], bool]) -> None:
+        while not is_so():
+            if self._stopped.wait(0.001):
+                return
 
 
 Mode = Callable[[Peer], None]
@@ -142,7 +187,7 @@ class Receiver:
         mode = self._modes.get(path, OK)
         if isinstance(mode, bytes):
             peer.send(mode)
-            return mode is OK
+            return isinstance(mode, Kept)
         mode(peer)
         return False
 

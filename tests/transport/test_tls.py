@@ -156,3 +156,158 @@ def test_a_response_over_tls_keeps_the_deadline(sender: BaseTransport, authority
     assert exchange.error is not None
     assert exchange.error.error_class is ErrorClass.TIMEOUT
     assert exchange.duration_seconds < 5
+
+
+def of_tls_1_2(authority: trustme.CA) -> ssl.SSLContext:
+    context = context_of(authority.issue_cert(HOST))
+    context.maximum_version = ssl.TLSVersion.TLSv1_2
+    return context
+
+
+def of_tls_1_3(authority: trustme.CA) -> ssl.SSLContext:
+    context = context_of(authority.issue_cert(HOST))
+    context.minimum_version = ssl.TLSVersion.TLSv1_3
+    return context
+
+
+@pytest.mark.parametrize("make_context", [of_tls_1_2, of_tls_1_3])
+def test_each_protocol_from_tls_1_2_on_is_spoken(
+    sender: BaseTransport, authority: trustme.CA, make_context: Callable[[trustme.CA], ssl.SSLContext]
+) -> None:
+    with receiving(tls=make_context(authority)) as receiver:
+        exchanges = [send(sender, post(receiver.url("/ok", HOST), body=b"x" * 200_000)) for _ in range(3)]
+
+    assert all(exchange.response for exchange in exchanges)
+    assert [len(received.body) for received in receiver.requests] == [200_000] * 3
+
+
+NOT_TLS = {
+    "garbage": b"\0\xff" * 500,
+    "an-ssh-banner": b"SSH-2.0-OpenSSH_9.2p1 Debian-2\r\n",
+    "an-http-answer": b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n",
+    "an-alert": b"\x15\x03\x03\x00\x02\x02\x28",
+    "a-record-that-is-too-long": b"\x16\x03\x03\xff\xff" + b"\0" * 500,
+    "half-a-record": b"\x16\x03\x03\x02\x00\x02\x00",
+    "ssl-2": b"\x80\x0b\x04\x00\x01\x00\x02\x00\x00\x00\x00\x00\x00",
+}
+
+
+@pytest.mark.parametrize("row", NOT_TLS)
+def test_what_is_not_tls_is_a_tls_error(sender: BaseTransport, row: str) -> None:
+    with receiving(act=lambda peer: (peer.sock.recv(1), peer.send(NOT_TLS[row]))) as receiver:
+        exchange = send(sender, post(f"https://{HOST}:{receiver.port}/ok"))
+
+    assert exchange.error is not None
+    assert exchange.error.error_class is ErrorClass.TLS_ERROR
+
+
+def test_a_handshake_that_drips_is_a_tls_error_on_time(sender: BaseTransport) -> None:
+    record = b"\x16\x03\x03\x40\x00\x02" + b"\0" * 16_000
+
+    with receiving(act=lambda peer: peer.drip(record)) as receiver:
+        exchange = send(sender, post(f"https://{HOST}:{receiver.port}/ok", timeout_seconds=1.0))
+
+    assert exchange.error is not None
+    assert exchange.error.error_class is ErrorClass.TLS_ERROR
+    assert 0.9 < exchange.duration_seconds < 5
+
+
+ENDS_WITHOUT_A_GOODBYE = {
+    "in-the-status-line": (b"HTTP/1.1 20", None),
+    "in-the-header": (b"HTTP/1.1 200 OK\r\nConnection: close\r\n", None),
+    "after-the-header": (b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n", b""),
+    "in-the-body": (b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nok", b"ok"),
+    "in-a-body-without-length": (b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\nok", b"ok"),
+}
+
+
+@pytest.mark.parametrize("row", ENDS_WITHOUT_A_GOODBYE)
+def test_a_connection_that_ends_without_close_notify_decides_by_its_header(
+    sender: BaseTransport, authority: trustme.CA, row: str
+) -> None:
+    said, body = ENDS_WITHOUT_A_GOODBYE[row]
+
+    with receiving({"/end": said}, tls=context_of(authority.issue_cert(HOST))) as receiver:
+        exchange = send(sender, post(receiver.url("/end", HOST)))
+
+    if body is None:
+        assert exchange.error is not None
+        assert exchange.error.error_class is ErrorClass.CONNECTION_ERROR
+    else:
+        assert exchange.response is not None
+        assert (exchange.response.status, exchange.response.body) == (200, body)
+    assert receiver.hits("/end") == 1
+
+
+def test_a_name_is_not_read_from_the_common_name(sender: BaseTransport, authority: trustme.CA) -> None:
+    leaf = authority.issue_cert("other.example.com", common_name=HOST)
+
+    with receiving(tls=context_of(leaf)) as receiver:
+        exchange = send(sender, post(receiver.url("/ok", HOST)))
+
+    assert exchange.error is not None
+    assert "another host" in exchange.error.message
+
+
+def test_a_certificate_that_is_not_valid_yet_is_refused(sender: BaseTransport, authority: trustme.CA) -> None:
+    tomorrow = dt.datetime.now(dt.UTC) + dt.timedelta(days=1)
+    leaf = authority.issue_cert(HOST, not_before=tomorrow, not_after=tomorrow + dt.timedelta(days=1))
+
+    with receiving(tls=context_of(leaf)) as receiver:
+        exchange = send(sender, post(receiver.url("/ok", HOST)))
+
+    assert exchange.error is not None
+    assert "not valid yet" in exchange.error.message
+
+
+def test_a_chain_without_its_intermediate_is_refused(sender: BaseTransport, authority: trustme.CA) -> None:
+    leaf = authority.create_child_ca().issue_cert(HOST)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    with leaf.private_key_pem.tempfile() as key, leaf.cert_chain_pems[0].tempfile() as certificate:
+        context.load_cert_chain(certificate, key)
+
+    with receiving(tls=context) as receiver:
+        exchange = send(sender, post(receiver.url("/ok", HOST)))
+
+    assert exchange.error is not None
+    assert "intermediate certificates are missing" in exchange.error.message
+
+
+@pytest.mark.parametrize(
+    "variable", ["SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "CURL_SSL_BACKEND"]
+)
+def test_an_authority_that_the_environment_names_is_not_believed(
+    make: Callable[..., BaseTransport], good: Receiver, bundle: Path, monkeypatch: pytest.MonkeyPatch, variable: str
+) -> None:
+    monkeypatch.setenv(variable, str(bundle.parent if variable.endswith("DIR") else bundle))
+
+    exchange = send(make(resolve=RESOLVE), post(good.url("/ok", HOST)))
+
+    assert exchange.error is not None
+    assert exchange.error.error_class is ErrorClass.TLS_ERROR
+
+
+def test_nobody_but_the_two_sides_gets_the_keys(
+    make: Callable[..., BaseTransport], good: Receiver, bundle: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("SSLKEYLOGFILE", str(tmp_path / "keys"))
+
+    exchange = send(make(ca_bundle=str(bundle), resolve=RESOLVE), post(good.url("/ok", HOST)))
+
+    assert exchange.response is not None
+    assert not (tmp_path / "keys").exists()
+
+
+def test_a_receiver_that_asks_for_a_certificate_of_ours_gets_no_request(
+    sender: BaseTransport, authority: trustme.CA
+) -> None:
+    context = context_of(authority.issue_cert(HOST))
+    authority.configure_trust(context)
+    context.verify_mode = ssl.CERT_REQUIRED
+
+    with receiving(tls=context) as receiver:
+        exchange = send(sender, post(receiver.url("/ok", HOST)))
+
+    assert exchange.error is not None
+    assert exchange.error.error_class in {ErrorClass.TLS_ERROR, ErrorClass.CONNECTION_ERROR}
+    assert receiver.requests == []

@@ -32,7 +32,7 @@ from .pagination import NewestFirstPagination
 from .parsers import StrictJsonParser
 from .permissions import HasScope
 from .problems import LengthRequired, problem_response
-from .throttling import ApiThrottle, WebhookThrottle
+from .throttling import ApiThrottle
 
 if find_spec("drf_spectacular"):
     from .openapi import OperationSchema
@@ -53,6 +53,7 @@ class Operation:
     status: int = 200
     many: bool = False
     conflicts: bool = False
+    probes: bool = False
 
 
 class JsonRenderer(JSONRenderer):
@@ -163,12 +164,6 @@ class ApiViewSet(ApiView, GenericViewSet[Any]):
     def answer_page(self, queryset: Any) -> Response:
         page = self.paginate_queryset(self.filter_queryset(queryset))
         return self.get_paginated_response(self.get_serializer(page, many=True).data)
-
-    def limit(self, *throttles: WebhookThrottle) -> None:
-        """Raise Throttled unless every throttle lets the request through."""
-        for throttle in throttles:
-            if not throttle.allow_request(self.request, self):
-                self.throttled(self.request, throttle.wait())
 
 
 def _check_charset(request: HttpRequest | Request) -> None:

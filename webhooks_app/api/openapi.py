@@ -38,6 +38,7 @@ PROBLEMS = {
     413: "The body is larger than 64 KiB.",
     415: "The body is not JSON in UTF-8.",
     429: "Too many requests; try again after the seconds in Retry-After.",
+    503: "Requests of this kind cannot be counted at the moment, and are refused.",
 }
 
 _INTEGER_HEADER = {"required": True, "schema": {"type": "integer", "minimum": 1}}
@@ -114,6 +115,7 @@ class OperationSchema(AutoSchema):
             *([409] if operation.conflicts else []),
             *([411, 413, 415] if self.method in ("POST", "PATCH") else []),
             429,
+            *([503] if operation.probes else []),
         ]
 
     def _problem(self, status: int, schema: Any) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from rest_framework import exceptions
 from rest_framework.response import Response
 from rest_framework.views import set_rollback
 
-from ..exceptions import WebhookStateError
+from ..exceptions import LimitsUnavailableError, RateLimitedError, WebhookStateError
 
 MEDIA_TYPE = "application/problem+json"
 WHOLE = "non_field_errors"
@@ -29,6 +29,10 @@ API_NAMES = {NON_FIELD_ERRORS: WHOLE, "event_types": "events"}
 
 class Conflict(exceptions.APIException):
     status_code = HTTPStatus.CONFLICT
+
+
+class Unavailable(exceptions.APIException):
+    status_code = HTTPStatus.SERVICE_UNAVAILABLE
 
 
 class LengthRequired(exceptions.APIException):
@@ -94,6 +98,10 @@ def _api_exception(error: Exception) -> exceptions.APIException | None:
             return exceptions.ValidationError(_errors_by_field(error))
         case WebhookStateError():
             return Conflict(str(error))
+        case RateLimitedError():
+            return exceptions.Throttled(error.wait_seconds)
+        case LimitsUnavailableError():
+            return Unavailable(str(error))
         case RequestDataTooBig():
             return BodyTooLarge()
         case SuspiciousOperation():

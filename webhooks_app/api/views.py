@@ -17,13 +17,13 @@ from ..emission import send_test_event
 from ..event_types import registry
 from ..exceptions import UnknownEventTypeError, WebhookStateError
 from ..models import ApiKey, Delivery, Event, Webhook
+from ..rate_limits import limit_test, limit_verification
 from ..registration import enable_webhook, register_webhook, save_webhook
 from ..verification import start_verification
 from . import serializers
 from .base import ApiViewSet, Operation
 from .filters import DeliveryFilter, EventFilter, WebhookFilter
 from .pagination import WholeListPagination
-from .throttling import EventTestThrottle, HostThrottle, OwnerThrottle, VerificationThrottle
 
 READ = ApiKey.Scope.WEBHOOKS_READ.value
 WRITE = ApiKey.Scope.WEBHOOKS_WRITE.value
@@ -43,6 +43,7 @@ class WebhookViewSet(ApiViewSet):
             request=serializers.NewWebhookSerializer,
             answer=serializers.WebhookWithSecretSerializer,
             status=201,
+            probes=True,
         ),
         "retrieve": Operation(scope=READ, answer=serializers.WebhookSerializer),
         "partial_update": Operation(
@@ -50,6 +51,7 @@ class WebhookViewSet(ApiViewSet):
             request=serializers.WebhookChangesSerializer,
             body_required=False,
             answer=serializers.WebhookSerializer,
+            probes=True,
         ),
         "destroy": Operation(scope=WRITE, status=204),
         "test": Operation(
@@ -58,8 +60,11 @@ class WebhookViewSet(ApiViewSet):
             answer=serializers.QueuedEventSerializer,
             status=202,
             conflicts=True,
+            probes=True,
         ),
-        "verify": Operation(scope=TEST, answer=serializers.QueuedDeliverySerializer, status=202, conflicts=True),
+        "verify": Operation(
+            scope=TEST, answer=serializers.QueuedDeliverySerializer, status=202, conflicts=True, probes=True
+        ),
         "rotate_secret": Operation(
             scope=WRITE,
             request=serializers.NewSecretSerializer,
@@ -68,7 +73,7 @@ class WebhookViewSet(ApiViewSet):
         ),
         "revoke_previous_secret": Operation(scope=WRITE, answer=serializers.WebhookSerializer),
         "disable": Operation(scope=WRITE, answer=serializers.WebhookSerializer),
-        "enable": Operation(scope=WRITE, answer=serializers.WebhookSerializer, conflicts=True),
+        "enable": Operation(scope=WRITE, answer=serializers.WebhookSerializer, conflicts=True, probes=True),
         "deliveries": Operation(scope=READ, answer=serializers.DeliverySerializer, many=True),
     }
 
@@ -82,7 +87,7 @@ class WebhookViewSet(ApiViewSet):
         Its URL is verified at once, and events are sent to it from then on. The secret is shown in this answer only.
         """
         fields = self.validated()
-        self.limit(OwnerThrottle(Webhook(owner_id=request.user.pk)))
+        limit_verification(Webhook(owner_id=request.user.pk, url=fields["url"]))
         webhook = register_webhook(owner=request.user, **fields)
         location = request.build_absolute_uri(f"{request.path.rstrip('/')}/{webhook.id}")
         return self.answer(webhook, headers={"Location": location})
@@ -101,7 +106,7 @@ class WebhookViewSet(ApiViewSet):
         webhook = self.locked(webhook_id)
         if changes.get("url", webhook.url) != webhook.url:
             webhook.url = changes["url"]
-            self.limit_verifications(webhook)
+            limit_verification(webhook)
         for name, value in changes.items():
             setattr(webhook, name, value)
         return self.answer(save_webhook(webhook))
@@ -124,7 +129,7 @@ class WebhookViewSet(ApiViewSet):
         """
         fields = self.validated()
         webhook = self.find(fields["webhook_id"])
-        self.limit(EventTestThrottle(webhook), OwnerThrottle(webhook), HostThrottle(webhook))
+        limit_test(webhook)
         return self.answer(send_test_event(webhook, fields["event_type"]))
 
     @action(detail=True, methods=["post"])
@@ -135,7 +140,7 @@ class WebhookViewSet(ApiViewSet):
         Until it has answered the challenge, no event is sent to it.
         """
         webhook = self.locked(webhook_id)
-        self.limit_verifications(webhook)
+        limit_verification(webhook)
         return self.answer(start_verification(webhook))
 
     @action(detail=True, methods=["post"], url_path="rotate-secret")
@@ -187,7 +192,7 @@ class WebhookViewSet(ApiViewSet):
         if webhook.status == Webhook.Status.FAILED:
             raise WebhookStateError(f"Webhook {webhook.id} is not disabled: it failed its verification. Verify it.")
         if webhook.status == Webhook.Status.DISABLED:
-            self.limit_verifications(webhook)
+            limit_verification(webhook)
             enable_webhook(webhook)
         return self.answer(webhook)
 
@@ -201,9 +206,6 @@ class WebhookViewSet(ApiViewSet):
         """Return the webhook, and let nobody else change it until the transaction ends."""
         webhook: Webhook = self.find(webhook_id, self.get_queryset().select_for_update())
         return webhook
-
-    def limit_verifications(self, webhook: Webhook) -> None:
-        self.limit(VerificationThrottle(webhook), OwnerThrottle(webhook), HostThrottle(webhook))
 
 
 class EventViewSet(ApiViewSet):
@@ -231,7 +233,9 @@ class DeliveryViewSet(ApiViewSet):
     lookup_url_kwarg = "delivery_id"
     operations: ClassVar = {
         "retrieve": Operation(scope=READ, answer=serializers.DeliveryWithAttemptsSerializer),
-        "redeliver": Operation(scope=WRITE, answer=serializers.QueuedEventSerializer, status=202, conflicts=True),
+        "redeliver": Operation(
+            scope=WRITE, answer=serializers.QueuedEventSerializer, status=202, conflicts=True, probes=True
+        ),
     }
 
     def retrieve(self, request: Request, delivery_id: str) -> Response:
@@ -244,7 +248,10 @@ class DeliveryViewSet(ApiViewSet):
 
         A new delivery of the same event, with the same bytes and attempts of its own.
         """
-        return self.answer(self.find(delivery_id).redeliver(requested_by=request.user))
+        delivery = self.find(delivery_id)
+        if delivery.kind == Delivery.Kind.TEST:
+            limit_test(delivery.webhook)
+        return self.answer(delivery.redeliver(requested_by=request.user))
 
 
 class EventTypeViewSet(ApiViewSet):

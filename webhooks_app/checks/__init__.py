@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from . import deployment, settings, surroundings
+from . import deployment, secrets, settings, surroundings
 
-__all__ = ["deployment", "settings", "surroundings"]
+__all__ = ["deployment", "secrets", "settings", "surroundings"]

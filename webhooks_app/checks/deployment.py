@@ -6,14 +6,16 @@ from typing import Any
 
 from django.conf import settings as django_settings
 from django.core import checks
+from django.core.cache import DEFAULT_CACHE_ALIAS, caches
+from django.core.cache.backends.dummy import DummyCache
+from django.core.cache.backends.filebased import FileBasedCache
+from django.core.cache.backends.locmem import LocMemCache
 
 from ..conf import settings
-from .settings import TAG
+from ..encryption import DERIVED
+from .settings import MAKE_A_KEY, TAG
 
-CACHES_OF_ONE_PROCESS = (
-    "django.core.cache.backends.locmem.LocMemCache",
-    "django.core.cache.backends.dummy.DummyCache",
-)
+CACHES_OF_ONE_PROCESS = (LocMemCache, DummyCache)
 
 
 @checks.register(TAG, checks.Tags.security, deploy=True)
@@ -46,13 +48,16 @@ def check_allowed_networks(**kwargs: Any) -> list[checks.CheckMessage]:
 
 @checks.register(TAG, checks.Tags.security, deploy=True)
 def check_encryption_keys(**kwargs: Any) -> list[checks.CheckMessage]:
-    if settings.ENCRYPTION_KEYS:
+    keys = settings.ENCRYPTION_KEYS
+    is_derived = isinstance(keys, list | tuple) and keys[0] == DERIVED if keys else True
+    if not is_derived:
         return []
     return [
         checks.Warning(
-            "WEBHOOKS_ENCRYPTION_KEYS is empty: the webhooks' secrets are encrypted with a key made from SECRET_KEY, "
-            "and are lost with it.",
-            hint="Make one: python -c 'from cryptography.fernet import Fernet; print(Fernet.generate_key().decode())'",
+            "WEBHOOKS_ENCRYPTION_KEYS begins with no key of its own: the webhooks' secrets are encrypted with one made "
+            "from SECRET_KEY, and are lost with it.",
+            hint=f'{MAKE_A_KEY} Put it before "{DERIVED}" in the list, and leave that in until '
+            "`manage.py reencrypt_webhook_secrets` has run.",
             id="webhooks_app.W007",
         )
     ]
@@ -60,14 +65,17 @@ def check_encryption_keys(**kwargs: Any) -> list[checks.CheckMessage]:
 
 @checks.register(TAG, deploy=True)
 def check_cache(**kwargs: Any) -> list[checks.CheckMessage]:
-    backend = django_settings.CACHES.get("default", {}).get("BACKEND", "")
-    if backend not in CACHES_OF_ONE_PROCESS:
+    cache = caches[DEFAULT_CACHE_ALIAS]
+    if isinstance(cache, CACHES_OF_ONE_PROCESS):
+        problem = "is not shared between processes: rate limits count in each process for itself, or not at all."
+    elif isinstance(cache, FileBasedCache):
+        problem = "has no step that is done whole or not at all: many requests at once can exceed the rate limits."
+    else:
         return []
     return [
         checks.Warning(
-            f"The default cache ({backend.rpartition('.')[2]}) is not shared between processes: "
-            "the API's rate limits count in each process for itself, or not at all.",
-            hint="Use a shared one, such as django.core.cache.backends.redis.RedisCache.",
+            f"The default cache ({type(cache).__name__}) {problem}",
+            hint="Use a shared one that can count, such as django.core.cache.backends.redis.RedisCache.",
             id="webhooks_app.W008",
         )
     ]

@@ -14,6 +14,8 @@ from django.core import checks
 from django.utils.module_loading import import_string
 
 from ..conf import PREFIX, setting_types, settings
+from ..encryption import DERIVED
+from ..rate_limits import PERIODS
 from ..transport import BaseTransport
 from ..transport.proxy import parse_proxy
 from ..transport.registry import TRANSPORTS
@@ -39,7 +41,7 @@ RANGES: Mapping[str, tuple[float, float]] = {
     "EVENT_RETENTION_DAYS": (1, 36_500),
 }
 
-RATE_PERIODS = ("s", "sec", "second", "m", "min", "minute", "h", "hour", "d", "day")
+MAKE_A_KEY = "Make one: python -c 'from cryptography.fernet import Fernet; print(Fernet.generate_key().decode())'."
 
 TYPE_HINTS: Mapping[Any, str] = {
     bool: "Give True or False.",
@@ -138,10 +140,12 @@ def _networks(name: str, networks: Sequence[str]) -> Iterator[checks.CheckMessag
 
 def _encryption_keys(name: str, keys: Sequence[str]) -> Iterator[checks.CheckMessage]:
     for number, key in enumerate(keys, start=1):
+        if key == DERIVED:
+            continue
         try:
             Fernet(key)
         except ValueError:
-            hint = "Make one: python -c 'from cryptography.fernet import Fernet; print(Fernet.generate_key().decode())'"
+            hint = f'{MAKE_A_KEY} "{DERIVED}" stands for the one made from SECRET_KEY.'
             yield checks.Error(f"Key {number} of {name} is not a Fernet key.", hint=hint, id="webhooks_app.E004")
 
 
@@ -188,9 +192,9 @@ def _retry_delays(name: str, delays: Sequence[float]) -> Iterator[checks.CheckMe
 
 def _rate(name: str, rate: str) -> Iterator[checks.CheckMessage]:
     number, _, period = rate.partition("/")
-    is_rate = number.isascii() and number.isdigit() and int(number) > 0 and period in RATE_PERIODS
+    is_rate = number.isascii() and number.isdigit() and int(number) > 0 and period in PERIODS
     if rate and not is_rate:
-        hint = f'Write it as "120/min", with one of {", ".join(RATE_PERIODS)}; an empty string sets no limit.'
+        hint = f'Write it as "120/min", with one of {", ".join(PERIODS)}; an empty string sets no limit.'
         yield checks.Error(f"{name} is {rate!r}, which is no rate.", hint=hint, id="webhooks_app.E009")
 
 
@@ -204,4 +208,5 @@ CONTENT_CHECKS: Mapping[str, Callable[[str, Any], Iterator[checks.CheckMessage]]
     "API_RATE": _rate,
     "TEST_RATE": _rate,
     "VERIFICATION_RATE": _rate,
+    "PROBE_RATE": _rate,
 }

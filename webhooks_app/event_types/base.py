@@ -8,7 +8,16 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, PlainSerializer, RootModel, ValidationError, WithJsonSchema
+from pydantic import (
+    AwareDatetime,
+    BaseModel,
+    ConfigDict,
+    PlainSerializer,
+    RootModel,
+    TypeAdapter,
+    ValidationError,
+    WithJsonSchema,
+)
 from pydantic.json_schema import DEFAULT_REF_TEMPLATE, GenerateJsonSchema, JsonSchemaValue
 
 from .. import json_data
@@ -25,6 +34,8 @@ UtcTime = Annotated[
     WithJsonSchema({"type": "string", "format": "date-time"}),
 ]
 """A point in time, written as the envelope writes ``created``."""
+
+_ANYTHING: TypeAdapter[Any] = TypeAdapter(Any)
 
 
 class EventData(BaseModel):
@@ -147,7 +158,15 @@ class EventType:
             self.data_model.model_validate(dict(instance), strict=True, by_name=True, by_alias=False)
         except ValidationError as mismatch:
             return dict(self._described(mismatch))
-        return {"": f"holds a value that JSON cannot carry ({type(error).__name__})"}
+        return dict(_unserializable(instance)) or {"": f"cannot be written as JSON ({type(error).__name__})"}
+
+
+def _unserializable(instance: BaseModel) -> Iterator[tuple[str, str]]:
+    for name, value in instance:
+        try:
+            _ANYTHING.dump_python(value, mode="json")
+        except ValueError:
+            yield json_data.dotted([name]), f"is, or holds, what JSON cannot carry (found {type(value).__name__})"
 
 
 def _not_given(instance: BaseModel) -> dict[Any, Any]:

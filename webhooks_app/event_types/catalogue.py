@@ -47,12 +47,12 @@ class EventTypeRegistry:
         self._by_name = {known: kept for known, kept in self._by_name.items() if known != name}
         return event_type
 
-    def get(self, name: str) -> EventType:
+    def get(self, name: object) -> EventType:
         """Return the event type of this name. Raises UnknownEventTypeError, which lists those there are."""
-        try:
-            return self._by_name[name]
-        except KeyError:
-            raise UnknownEventTypeError(name, self.names()) from None
+        found = self._by_name.get(name) if isinstance(name, str) else None
+        if found is None:
+            raise UnknownEventTypeError(name, self.names())
+        return found
 
     def names(self) -> tuple[str, ...]:
         return tuple(self._by_name)

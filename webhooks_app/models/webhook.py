@@ -47,6 +47,11 @@ class WebhookQuerySet(models.QuerySet["Webhook"]):
     def active(self) -> Self:
         return self.existing().filter(status=Webhook.Status.ACTIVE)
 
+    def forget_ended_overlaps(self) -> int:
+        """Drop the secrets that sign nothing any more; return how many."""
+        ended = self.filter(previous_secret_until__lte=UtcNow())
+        return ended.update(encrypted_previous_secret="", previous_secret_until=None)
+
     def listening_to(self, event_type: str, owner: Any) -> Self:
         """Return the active webhooks that get an event of this owner: the owner's own and the platform's."""
         audience = models.Q(owner=None) if owner is None else models.Q(owner=None) | models.Q(owner=owner)

@@ -26,11 +26,12 @@ class AttemptError(OSError):
 
 
 class Attempt:
-    """A request on its way. All that it does shares one deadline."""
+    """A request on its way. All that it does shares one deadline. Raises ValueError for a header that breaks HTTP."""
 
     def __init__(self, request: Request, endpoint: Endpoint, started_at: float) -> None:
         self.request = request
         self.endpoint = endpoint
+        self.wire_format = _wire_format(request, endpoint)
         self.header = HeaderReader()
         self.addresses: tuple[Address, ...] = ()
         self.sock: socket.socket | None = None
@@ -76,25 +77,26 @@ class Attempt:
         self.addresses = checked
         self.timings["dns"] = self.duration_seconds
 
-    def connect(self) -> socket.socket:
-        """Return a socket connected to the first address that answers."""
+    def connect(self) -> tuple[socket.socket, str]:
+        """Return a socket connected to the first address that answers, and the address."""
         opened = self._open([str(address) for address in self.addresses], self.endpoint.port)
         if opened is None:
             raise self.fail(failures.not_connected(self.endpoint.authority))
         self.peer = opened.getpeername()[0]
-        return opened
+        return opened, self.peer
 
-    def connect_through(self, proxy: Proxy, resolver: NameResolver) -> socket.socket:
-        """Return a socket on which the proxy has opened a connection to the first address."""
-        opened = None
-        try:
-            opened = self._open(resolver.lookup(proxy.host, proxy.port).result(self.seconds_left()), proxy.port)
-            if opened is not None and self._proxy_agrees(opened, proxy.authorization):
-                return opened
-        except OSError:
-            pass
-        if opened is not None:
-            opened.close()
+    def connect_through(self, proxy: Proxy, resolver: NameResolver) -> tuple[socket.socket, str]:
+        """Return a socket on which the proxy has opened a connection to an address, and the address."""
+        with suppress(OSError):
+            proxy_addresses = resolver.lookup(proxy.host, proxy.port).result(self.seconds_left())
+            for number, address in enumerate(map(str, self.addresses)):
+                share = self.seconds_left() / (len(self.addresses) - number)
+                opened = self._open(proxy_addresses, proxy.port)
+                if opened is None:
+                    break
+                if self._tunnels(opened, address, proxy.authorization, until=time.monotonic() + share):
+                    return opened, address
+                opened.close()
         raise self.fail(failures.proxy_failed())
 
     def secure(self, sock: socket.socket, context: ssl.SSLContext) -> ssl.SSLSocket:
@@ -152,17 +154,36 @@ class Attempt:
         self.seconds_left()
         return None
 
-    def _proxy_agrees(self, opened: socket.socket, authorization: str) -> bool:
-        host, port = str(self.addresses[0]), self.endpoint.port
-        target = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    def _tunnels(self, opened: socket.socket, host: str, authorization: str, *, until: float) -> bool:
+        """Ask a proxy for a connection to the host; return whether it says in time that it stands."""
+        target = f"{_bracketed(host)}:{self.endpoint.port}"
         lines = [f"CONNECT {target} HTTP/1.1", f"Host: {target}"]
         if authorization:
             lines.append(f"Proxy-Authorization: {authorization}")
-        opened.sendall("\r\n".join([*lines, "", ""]).encode("latin-1"))
         header = b""
-        while b"\r\n\r\n" not in header and len(header) < MAX_HEADER_BYTES:
-            opened.settimeout(self.seconds_left())
-            header += (received := opened.recv(4096))
-            if not received:
-                return False
-        return _PROXY_AGREES.match(header) is not None
+        with suppress(OSError):
+            opened.settimeout(max(until - time.monotonic(), 0.001))
+            opened.sendall("\r\n".join([*lines, "", ""]).encode("latin-1"))
+            while b"\r\n\r\n" not in header and len(header) < MAX_HEADER_BYTES:
+                opened.settimeout(max(until - time.monotonic(), 0.001))
+                header += (received := opened.recv(4096))
+                if not received:
+                    return False
+        return b"\r\n\r\n" in header and _PROXY_AGREES.match(header) is not None
+
+
+def _bracketed(host: str) -> str:
+    return f"[{host}]" if ":" in host else host
+
+
+def _wire_format(request: Request, endpoint: Endpoint) -> bytes:
+    pairs = request.encoded_headers()
+    given = {name.lower() for name, _ in pairs}
+    lines = [b"POST " + endpoint.target.encode("ascii") + b" HTTP/1.1"]
+    if b"host" not in given:
+        lines.append(b"Host: " + endpoint.authority.encode("ascii"))
+    if b"accept" not in given:
+        lines.append(b"Accept: */*")
+    lines.extend(name + b": " + value for name, value in pairs)
+    lines.append(b"Content-Length: %d\r\n\r\n" % len(request.body))
+    return b"\r\n".join(lines) + request.body

@@ -7,7 +7,6 @@ import threading
 import time
 from functools import partial
 from http.client import HTTPException
-from typing import Any
 
 import requests
 from urllib3.exceptions import HTTPError
@@ -17,7 +16,8 @@ from . import failures
 from .attempt import Attempt
 from .base import RESPONSE_KEPT, RESPONSE_READ_LIMIT, BaseTransport, Exchange, Request, Response, TransportError
 from .guard import AddressGuard
-from .guarded_http import GuardedAdapter, GuardedSession
+from .guarded_http import GuardedAdapter
+from .kept_connections import KeptConnections
 from .options import TransportOptions
 from .proxy import parse_proxy
 from .resolver import NameResolver
@@ -27,7 +27,6 @@ from .trust import tls_context
 logger = logging.getLogger("webhooks_app.transport")
 
 MAX_THREADS = 64
-SEND_OPTIONS: dict[str, Any] = {"allow_redirects": False, "proxies": {}, "verify": True}
 BROKEN = (requests.RequestException, HTTPError, HTTPException, OSError, ValueError)
 """What requests, urllib3, http.client and sockets raise for what a receiver does."""
 
@@ -42,11 +41,15 @@ class RequestsTransport(BaseTransport):
         self.capacity = min(options.max_in_flight, MAX_THREADS)
         self._guard = AddressGuard(options)
         self._resolver = NameResolver(options.resolve)
-        self._proxy = parse_proxy(options.proxy) if options.proxy else None
-        self._context = tls_context(options.ca_bundle)
+        self._adapter = GuardedAdapter(
+            self._guard,
+            self._resolver,
+            tls_context(options.ca_bundle),
+            parse_proxy(options.proxy) if options.proxy else None,
+            KeptConnections(self.capacity),
+        )
         self._threads = DaemonThreads("webhooks-requests", self.capacity)
         self._changed = threading.Condition()
-        self._idle: list[GuardedSession] = []
         self._attempts: set[Attempt] = set()
         self._finished: list[Exchange] = []
         self._in_flight = 0
@@ -79,14 +82,12 @@ class RequestsTransport(BaseTransport):
         self._resolver.close()
         with self._changed:
             self._closed = True
-            sessions, self._idle = self._idle, []
             attempts, self._attempts = self._attempts, set()
             self._finished.clear()
             self._in_flight = 0
-        for session in sessions:
-            session.close()
         for attempt in attempts:
             attempt.abandon()
+        self._adapter.close()
 
     def _run(self, request: Request, started_at: float) -> None:
         try:
@@ -105,11 +106,13 @@ class RequestsTransport(BaseTransport):
             attempt = Attempt(request, self._guard.endpoint(request.url), started_at)
         except InvalidEndpointError as error:
             return Exchange(request=request, duration_seconds=0.0, error=failures.url_refused(str(error)))
-        session = self._take_session(attempt)
+        with self._changed:
+            self._attempts.add(attempt)
         try:
-            result = _result(session, attempt)
+            result = _result(self._adapter, attempt)
         finally:
-            self._give_back(session, attempt)
+            with self._changed:
+                self._attempts.discard(attempt)
         return Exchange(
             request=request,
             duration_seconds=attempt.duration_seconds,
@@ -119,40 +122,22 @@ class RequestsTransport(BaseTransport):
             timings=attempt.timings,
         )
 
-    def _take_session(self, attempt: Attempt) -> GuardedSession:
-        with self._changed:
-            self._attempts.add(attempt)
-            session = self._idle.pop() if self._idle else None
-        if session is None:
-            session = GuardedSession(GuardedAdapter(self._guard, self._resolver, self._context, self._proxy))
-        session.adapter.attempt = attempt
-        return session
 
-    def _give_back(self, session: GuardedSession, attempt: Attempt) -> None:
-        with self._changed:
-            self._attempts.discard(attempt)
-            if not self._closed:
-                self._idle.append(session)
-                return
-        session.close()
-
-
-def _result(session: GuardedSession, attempt: Attempt) -> Response | TransportError:
+def _result(adapter: GuardedAdapter, attempt: Attempt) -> Response | TransportError:
     """Send the request and return what came of it. What follows a complete header cannot change the outcome."""
     body = bytearray()
     answer: requests.Response | None = None
     timed_out = False
-    prepared = _prepared(attempt)
     try:
-        answer = session.send(prepared, stream=True, timeout=attempt.request.timeout_seconds, **SEND_OPTIONS)
+        answer = adapter.answer_to(attempt)
         _read_body(answer, body)
     except BROKEN as error:
-        timed_out = isinstance(error, (requests.Timeout, TimeoutError))
+        timed_out = isinstance(error, requests.Timeout)
         if isinstance(error, requests.exceptions.SSLError) and not attempt.ready:
             attempt.fail(attempt.error or failures.handshake_failed())
     finally:
         if answer is not None:
-            answer.close()
+            answer.raw.close()
     if attempt.header.complete:
         return Response(status=attempt.header.status, headers=attempt.header.headers, body=bytes(body))
     if answer is not None:  # it came from a library that stands in for the network
@@ -160,22 +145,10 @@ def _result(session: GuardedSession, attempt: Attempt) -> Response | TransportEr
     return attempt.failure(timed_out=timed_out)
 
 
-def _prepared(attempt: Attempt) -> requests.PreparedRequest:
-    prepared = requests.PreparedRequest()
-    endpoint = attempt.endpoint
-    attempt.request.encoded_headers()  # requests and http.client would refuse less, and later
-    prepared.prepare_method("POST")
-    prepared.url = endpoint.origin + endpoint.target  # requests' own parser has no say
-    prepared.prepare_headers({"Accept": "*/*", **dict(attempt.request.headers)})
-    prepared.prepare_body(attempt.request.body, None)
-    return prepared
-
-
 def _read_body(answer: requests.Response, body: bytearray) -> None:
     read = 0
-    while read < RESPONSE_READ_LIMIT:
-        data = answer.raw.read1(RESPONSE_READ_LIMIT - read, decode_content=False)
-        if not data:
-            return
+    for data in answer.raw.stream(RESPONSE_READ_LIMIT, decode_content=False):
         read += len(data)
         body += data[: RESPONSE_KEPT - len(body)]
+        if read >= RESPONSE_READ_LIMIT:
+            return

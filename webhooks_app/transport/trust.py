@@ -19,9 +19,8 @@ SYSTEM_BUNDLES = (
 
 def system_bundle() -> str:
     """Return the PEM file of the system's certificate authorities, or certifi's where the system has none."""
-    cafile = ssl.get_default_verify_paths().cafile
-    candidates = (cafile, *SYSTEM_BUNDLES) if cafile else SYSTEM_BUNDLES
-    return next((path for path in candidates if Path(path).is_file()), certifi.where())
+    compiled_in = ssl.get_default_verify_paths().openssl_cafile  # whatever SSL_CERT_FILE says
+    return next((path for path in (compiled_in, *SYSTEM_BUNDLES) if Path(path).is_file()), certifi.where())
 
 
 def combined_bundle(extra: str) -> IO[bytes]:

@@ -1,0 +1,102 @@
+"""The command line: which scenarios, in which worlds, how often, and what is printed."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+
+from tests.servers.process import ServerMissingError
+
+from . import machine, report, servers
+from .scenario import BaseScenario, Figures, Variant, scenarios
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one scenario, or all; return 1 if a variant failed."""
+    known = scenarios()
+    arguments = _parser(known).parse_args(argv)
+    chosen = [known[arguments.scenario]] if arguments.scenario else list(known.values())
+    print(machine.description())
+    failures = 0
+    for scenario in chosen:
+        failures += _run(scenario, _complete(arguments, scenario))
+    return 1 if failures else 0
+
+
+def _parser(known: Mapping[str, BaseScenario]) -> argparse.ArgumentParser:
+    listing = "\n".join(f"  {scenario.name:<12} {scenario.summary}" for scenario in known.values())
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks",
+        description=f"Measure one scenario, or all:\n{listing}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("scenario", nargs="?", choices=known, metavar="SCENARIO", help="all, if none is given")
+    parser.add_argument("--database", choices=servers.DATABASES, help="only on this one")
+    parser.add_argument("--broker", choices=servers.BROKERS, help="only with this one")
+    parser.add_argument("--transport", help="only with this one: curl, requests or auto")
+    parser.add_argument("--workers", type=int, help="only with so many worker processes")
+    parser.add_argument("--only", action="append", metavar="CONTESTANT", help="ours, or a rival's name; repeatable")
+    parser.add_argument("--runs", type=int, help="runs, of which the median is shown")
+    parser.add_argument("--quick", action="store_true", help="a short look, once: it works, but the figures say little")
+    parser.add_argument("--json", action="store_true", help="print one JSON line after the table")
+    for name, (type_, text) in _options(known).items():
+        parser.add_argument(f"--{name.replace('_', '-')}", type=type_, help=text)
+    return parser
+
+
+def _options(known: Mapping[str, BaseScenario]) -> dict[str, tuple[type, str]]:
+    """Return the options of all scenarios, each with the scenarios that have it and what they take by default."""
+    found: dict[str, tuple[type, list[str]]] = {}
+    for scenario in known.values():
+        for name, (default, text) in scenario.options.items():
+            found.setdefault(name, (type(default), []))[1].append(f"{scenario.name}: {text} ({default:,})")
+    return {name: (type_, "; ".join(texts)) for name, (type_, texts) in found.items()}
+
+
+def _complete(arguments: argparse.Namespace, scenario: BaseScenario) -> argparse.Namespace:
+    """Return the arguments with the scenario's own defaults, those of a quick look if that is asked for."""
+    defaults = {"runs": scenario.runs} | {name: default for name, (default, _) in scenario.options.items()}
+    if arguments.scenario is None:
+        defaults |= scenario.in_all
+    if arguments.quick:
+        defaults |= {"runs": 1, **scenario.quick}
+    given = {name: value for name, value in vars(arguments).items() if value is not None}
+    return argparse.Namespace(**{**vars(arguments), **defaults, **given})
+
+
+def _run(scenario: BaseScenario, arguments: argparse.Namespace) -> int:
+    variants = scenario.chosen_variants(arguments)
+    runs: dict[str, list[Figures]] = {}
+    failures = 0
+    for number, variant in enumerate(variants, start=1):
+        print(f"{scenario.name}, {number} of {len(variants)}: {variant.label}", file=sys.stderr, flush=True)
+        try:
+            if measured := _measured(scenario, variant, arguments):
+                runs[variant.label] = measured
+        except (subprocess.CalledProcessError, ServerMissingError) as error:
+            failures += 1
+            reason = error if isinstance(error, ServerMissingError) else "see above"
+            print(f"{scenario.name}, {variant.label}: not measured ({reason})", file=sys.stderr, flush=True)
+    if runs:
+        results = {label: report.medians(figures) for label, figures in runs.items()}
+        scenario.compare(results)
+        note = f"median of {arguments.runs}" + (", quick" if arguments.quick else "")
+        report.print_table(scenario, variants, runs, results, note=note)
+        if arguments.json:
+            print(report.json_line(scenario, variants, results), flush=True)
+    return failures
+
+
+def _measured(scenario: BaseScenario, variant: Variant, arguments: argparse.Namespace) -> list[Figures]:
+    """Measure in a process of its own, which alone has Django pointed at the servers started for it."""
+    command = [sys.executable, "-m", "benchmarks.measuring", scenario.name, variant.label, json.dumps(vars(arguments))]
+    with servers.running(variant.database, variant.broker, variant.transport, variant.settings) as environment:
+        answer = subprocess.run(
+            command, check=True, stdout=subprocess.PIPE, text=True, env={**os.environ, **environment}
+        )
+    runs: list[Figures] = json.loads(answer.stdout.splitlines()[-1])
+    return runs

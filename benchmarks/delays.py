@@ -1,0 +1,60 @@
+"""From the commit of an event to its first byte at the receiver."""
+
+from __future__ import annotations
+
+import random
+import statistics
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from django.db import transaction
+
+from webhooks_app.models import DeliveryAttempt
+
+from .progress import Progress
+from .receivers import Receiver
+from .rows import emit_one
+from .scenario import Figures
+
+
+def emit_timed(owner: Any) -> tuple[str, float]:
+    """Emit one event in a transaction of its own; return its id and the Unix time of the commit."""
+    committed_at: list[float] = []
+    with transaction.atomic():
+        transaction.on_commit(lambda: committed_at.append(time.time()))  # runs before what emit itself asks for
+        event = emit_one(owner)
+    return event.id, committed_at[0]
+
+
+def emit_steadily(owners: Sequence[Any], *, count: int, per_second: float, progress: Progress) -> dict[str, float]:
+    """Emit so many events, the owners in turn, at moments that keep no beat; return when each was committed."""
+    commits = {}
+    next_at = time.monotonic()
+    for index in range(count):
+        next_at += random.uniform(0.5, 1.5) / per_second
+        time.sleep(max(0.0, next_at - time.monotonic()))
+        event_id, committed_at = emit_timed(owners[index % len(owners)])
+        commits[event_id] = committed_at
+        progress.done(index + 1)
+    return commits
+
+
+def to_first_byte_ms(receiver: Receiver, commits: Mapping[str, float]) -> list[float]:
+    """Return, for each of the events that reached this receiver, how long that took."""
+    events = dict(
+        DeliveryAttempt.objects.filter(delivery__event__in=commits).values_list("signature", "delivery__event_id")
+    )
+    return [
+        1000 * (request.at - commits[events[request.signature]])
+        for request in receiver.requests()
+        if request.signature in events
+    ]
+
+
+def percentiles(prefix: str, delays_ms: Sequence[float]) -> Figures:
+    """Return the median, the 95th and the 99th percentile as figures."""
+    if len(delays_ms) < 2:
+        raise RuntimeError(f"{len(delays_ms)} events arrived; there is nothing to tell of them.")
+    cuts = statistics.quantiles(delays_ms, n=100, method="inclusive")
+    return {f"{prefix}p50_ms": cuts[49], f"{prefix}p95_ms": cuts[94], f"{prefix}p99_ms": cuts[98]}

@@ -1,0 +1,40 @@
+"""What was measured on: figures mean nothing without it."""
+
+from __future__ import annotations
+
+import os
+import platform
+from importlib.metadata import version
+from pathlib import Path
+
+import pycurl
+
+PACKAGES = ("django", "celery", "psycopg", "requests", "pycurl")
+
+
+def description() -> str:
+    """Return the machine and the versions of what takes part, in two lines."""
+    packages = ", ".join(f"{name} {version(name)}" for name in PACKAGES)
+    libcurl = pycurl.version.split()[1]
+    return (
+        f"{_processor()}, {os.cpu_count()} cores, {_memory_gb():.0f} GB, {platform.system()} {platform.release()}\n"
+        f"Python {platform.python_version()}, {packages}, {libcurl}"
+    )
+
+
+def busy_seconds() -> float:
+    """Return the CPU time that all processes of the machine have used since it started."""
+    fields = [int(field) for field in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]]
+    idle, waiting = fields[3], fields[4]
+    return (sum(fields) - idle - waiting) / os.sysconf("SC_CLK_TCK")
+
+
+def _processor() -> str:
+    for line in Path("/proc/cpuinfo").read_text().splitlines():
+        if line.startswith("model name"):
+            return line.partition(":")[2].strip()
+    return platform.machine()
+
+
+def _memory_gb() -> float:
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 1e9

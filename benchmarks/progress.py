@@ -1,0 +1,46 @@
+"""How far a measurement has come: a bar on a terminal, nothing where nobody looks."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Self
+
+import rich.progress
+from rich.console import Console
+
+
+class Progress:
+    """A bar on stderr. A scenario names the step it is at and, where it knows, how much of it is done."""
+
+    def __init__(self, title: str) -> None:
+        self._title = title
+        console = Console(stderr=True)
+        self._bar = rich.progress.Progress(
+            rich.progress.TextColumn("{task.description}"),
+            rich.progress.BarColumn(),
+            rich.progress.MofNCompleteColumn(),
+            rich.progress.TimeElapsedColumn(),
+            console=console,
+            transient=True,
+            disable=not console.is_terminal,
+        )
+        self._task = self._bar.add_task(title, total=None)
+
+    def __enter__(self) -> Self:
+        self._bar.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._bar.stop()
+
+    def retitle(self, title: str) -> None:
+        self._title = title
+        self.step("starting")
+
+    def step(self, text: str, total: int | None = None) -> None:
+        self._bar.reset(self._task, description=f"{self._title}: {text}", total=total)
+
+    def done(self, count: int) -> None:
+        self._bar.update(self._task, completed=count)

@@ -1,0 +1,118 @@
+"""The receivers, nginx and a slow one, each with a log that has a line for each request that it answered."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from string import Template
+
+from tests.servers.process import free_port, listens, program, running, server_directory
+
+SLOW_RECEIVER = Path(__file__).with_name("slow_receiver.py")
+
+NGINX = Template("""
+daemon off;
+worker_processes 1;
+worker_rlimit_nofile 65536;
+pid $directory/nginx.pid;
+error_log stderr;
+events { worker_connections 16384; multi_accept on; }
+http {
+    client_body_temp_path $directory/body;
+    proxy_temp_path $directory/proxy;
+    fastcgi_temp_path $directory/fastcgi;
+    scgi_temp_path $directory/scgi;
+    uwsgi_temp_path $directory/uwsgi;
+    log_format line '$$msec $$request_time $$server_addr$$request_uri '
+        '$$http_x_webhook_signature$$http_webhook_signature$$http_django_webhook_signature_v1';
+    keepalive_requests 100000000;
+    server {
+$listening
+        $tls
+        access_log $directory/access.log line buffer=32k flush=50ms;
+        location / { return $status "ok"; }
+    }
+}
+""")
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedRequest:
+    """``at`` is the Unix time of the first byte, to the millisecond; ``target`` the address and the path."""
+
+    at: float
+    answered_at: float
+    target: str
+    signature: str
+
+
+class Receiver:
+    """A receiver that is running, and the log that it writes."""
+
+    def __init__(self, port: int, log: Path, *, scheme: str = "http") -> None:
+        self.port = port
+        self._log = log
+        self._scheme = scheme
+        self._counted = self._read_to = 0
+
+    @property
+    def url(self) -> str:
+        return self.url_at("127.0.0.1")
+
+    def url_at(self, host: str) -> str:
+        return f"{self._scheme}://{host}:{self.port}"
+
+    def requests(self) -> list[LoggedRequest]:
+        """Return what was received so far, in the order of the answers."""
+        with self._log.open() as lines:
+            return [_parsed(line) for line in lines]
+
+    def count(self) -> int:
+        """Return how many requests were answered so far."""
+        with self._log.open("rb") as log:
+            log.seek(self._read_to)
+            new = log.read()
+        self._counted += new.count(b"\n")
+        self._read_to += len(new)
+        return self._counted
+
+
+def _parsed(line: str) -> LoggedRequest:
+    answered_at, seconds, target, signature = line.split()
+    # nginx writes a hyphen for each header that is not there.
+    return LoggedRequest(float(answered_at) - float(seconds), float(answered_at), target, signature.strip("-"))
+
+
+@contextmanager
+def nginx(*, addresses: Sequence[str] = ("127.0.0.1",), status: int = 200, tls: str = "") -> Generator[Receiver]:
+    """Run an nginx that answers as fast as it can; ``tls`` holds its directives for TLS."""
+    with server_directory("nginx") as directory:
+        directory.chmod(0o711)
+        port = free_port()
+        kind = " ssl" if tls else ""
+        listening = "\n".join(f"        listen {address}:{port}{kind} backlog=16384;" for address in addresses)
+        configuration = directory / "nginx.conf"
+        configuration.write_text(NGINX.substitute(directory=directory, listening=listening, status=status, tls=tls))
+        command: list[str | Path] = [
+            program("nginx", "/usr/sbin", package="nginx-light"),
+            "-c",
+            configuration,
+            "-e",
+            "stderr",
+        ]
+        with running(command, directory=directory, ready=lambda: listens(port)):
+            yield Receiver(port, directory / "access.log", scheme="https" if tls else "http")
+
+
+@contextmanager
+def slow(delay_seconds: float) -> Generator[Receiver]:
+    """Run a receiver that takes so long for each request, however many it has at once."""
+    with server_directory("slow") as directory:
+        port, log = free_port(), directory / "access.log"
+        log.touch()
+        command: list[str | Path] = [sys.executable, SLOW_RECEIVER, str(port), str(delay_seconds), log]
+        with running(command, directory=directory, ready=lambda: listens(port)):
+            yield Receiver(port, log)

@@ -1,0 +1,124 @@
+"""The webhooks and events of a measurement, and the proof that everything arrived exactly once."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from django.contrib.auth import get_user_model
+from django.core.management import call_command
+from django.db import connection
+
+from webhooks_app import emit
+from webhooks_app.models import Delivery, DeliveryAttempt, Event, Webhook
+
+from .bare import SECRET
+from .progress import Progress
+from .receivers import Receiver
+from .workers import Worker
+
+EVENT_TYPE = "ppt.generation.failed"
+DATA = {"error": "x" * 850}
+"""Makes an envelope of about 1 KB."""
+
+ENGINE_STARTED = "Webhooks are sent with the transport"
+"""What an engine logs when it begins."""
+
+WARM_UP_SECONDS = 10
+
+
+def make_tables() -> None:
+    call_command("migrate", verbosity=0)
+
+
+def make_webhooks(urls: Sequence[str], *, subscribers: int) -> list[Any]:
+    """Make an active webhook for each URL, so many an owner; return the owners."""
+    stamp = time.time_ns()
+    accounts = get_user_model().objects
+    owners = [accounts.create(username=f"owner-{stamp}-{index}") for index in range(max(1, len(urls) // subscribers))]
+    template = Webhook()
+    template.secret = SECRET
+    Webhook.objects.bulk_create(
+        Webhook(
+            owner=owners[index // subscribers],
+            url=url,
+            event_types=[EVENT_TYPE],
+            status=Webhook.Status.ACTIVE,
+            encrypted_secret=template.encrypted_secret,
+        )
+        for index, url in enumerate(urls)
+    )
+    return owners
+
+
+def emit_one(owner: Any) -> Event:
+    return emit(EVENT_TYPE, DATA, owner=owner)
+
+
+def warm_up(
+    owners: Sequence[Any], workers: Sequence[Worker], receiver: Receiver, progress: Progress, *, processes: int = 1
+) -> int:
+    """Emit until so many of the workers' processes deliver, or none follows; return how many requests that made."""
+    progress.step("warming up")
+    deadline = time.monotonic() + WARM_UP_SECONDS
+    while (begun := engines(workers)) < processes and not (begun and time.monotonic() > deadline):
+        if time.monotonic() > deadline + WARM_UP_SECONDS:
+            raise RuntimeError("No worker began to deliver.")
+        for owner in owners:
+            emit_one(owner)
+        time.sleep(0.15)  # longer than wake-ups are folded
+    for owner in owners:
+        emit_one(owner)
+    expected = Delivery.objects.count()
+    wait_until_delivered(receiver, expected, progress)
+    return expected
+
+
+def engines(workers: Sequence[Worker]) -> int:
+    """Return how many processes of the workers have begun to deliver."""
+    return sum(worker.count(ENGINE_STARTED) for worker in workers)
+
+
+def wait_until_delivered(receiver: Receiver, expected: int, progress: Progress, *, seconds: float = 600) -> None:
+    """Return when so many requests were answered, and no delivery is left to be recorded."""
+    deadline = time.monotonic() + seconds
+    while (answered := receiver.count()) < expected or Delivery.objects.pending().exists():
+        progress.done(answered)
+        if time.monotonic() > deadline:
+            raise RuntimeError(f"{answered} of {expected} were delivered in {seconds:.0f} s.")
+        time.sleep(0.05)
+
+
+def wait_until_received(receiver: Receiver, owner: Any, progress: Progress, *, seconds: float = 60) -> None:
+    """Return when nothing is left to be sent or recorded for one account, whatever others have."""
+    deadline = time.monotonic() + seconds
+    while Delivery.objects.filter(webhook__owner=owner).pending().exists():
+        progress.done(receiver.count())
+        if time.monotonic() > deadline:
+            raise RuntimeError(f"One account's deliveries are not through after {seconds:.0f} s.")
+        time.sleep(0.05)
+
+
+def check(receiver: Receiver, expected: int) -> None:
+    """Fail unless rows and the receiver's log agree that each delivery was sent exactly once."""
+    requests = receiver.requests()
+    found = {
+        "deliveries that succeeded": Delivery.objects.filter(state=Delivery.State.SUCCEEDED).count(),
+        "attempts": DeliveryAttempt.objects.count(),
+        "requests": len(requests),
+        "different requests": len({(request.target, request.signature) for request in requests}),
+    }
+    if set(found.values()) != {expected}:
+        raise RuntimeError(f"{expected} were expected of each, but there are {found}.")
+
+
+def clear() -> None:
+    """Empty the tables, and let the next run find them as a first one does."""
+    models = (DeliveryAttempt, Delivery, Event, Webhook)
+    with connection.cursor() as cursor:
+        if connection.vendor == "postgresql":
+            cursor.execute(f"TRUNCATE {', '.join(model._meta.db_table for model in models)}")
+            return
+        for model in models:
+            cursor.execute(f"DELETE FROM {model._meta.db_table}")

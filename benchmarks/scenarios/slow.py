@@ -1,0 +1,103 @@
+"""What it takes to wait for thousands of slow receivers at once."""
+
+from __future__ import annotations
+
+import argparse
+import threading
+from collections.abc import Sequence
+from typing import ClassVar, Self
+
+from django.db import transaction
+
+from .. import receivers, rows, workers
+from ..progress import Progress
+from ..receivers import LoggedRequest
+from ..scenario import BaseScenario, Figures, Variant, at_least, at_most
+
+IN_FLIGHT = 4000
+WEBHOOKS = 400
+"""So many that the cap of requests in flight for each is not what limits."""
+
+ANSWER_SECONDS = 1.0
+SAMPLE_SECONDS = 0.2
+
+
+class Slow(BaseScenario):
+    name = "slow"
+    summary = f"receivers that take {ANSWER_SECONDS:g} s for each request, up to {IN_FLIGHT:,} in flight in one process"
+    variants = (
+        Variant(
+            label="PostgreSQL, curl, 1 process",
+            settings={"WEBHOOKS_MAX_IN_FLIGHT": IN_FLIGHT},
+            targets={
+                "deliveries_per_s": at_least(3200),
+                "cpu_s_per_1000": at_most(0.2),
+                "kb_per_in_flight": at_most(60),
+            },
+        ),
+    )
+    options: ClassVar = {"slow_events": (100, f"events to {WEBHOOKS} webhooks each")}
+    quick: ClassVar = {"slow_events": 20}
+
+    def measure(self, arguments: argparse.Namespace, variant: Variant, progress: Progress) -> Figures:
+        expected = arguments.slow_events * WEBHOOKS
+        with receivers.slow(ANSWER_SECONDS) as receiver, workers.celery_worker(variant.workers) as worker:
+            owners = rows.make_webhooks([f"{receiver.url}/{index}" for index in range(WEBHOOKS)], subscribers=WEBHOOKS)
+            warmed_up = rows.warm_up(owners, [worker], receiver, progress, processes=variant.workers)
+            progress.step("emitting", arguments.slow_events)
+            with transaction.atomic():
+                for index in range(arguments.slow_events):
+                    rows.emit_one(owners[0])
+                    progress.done(index)
+                cpu_before = worker.cpu_seconds()
+            progress.step("delivering", expected)
+            with MemoryWatch(worker) as memory:
+                rows.wait_until_delivered(receiver, warmed_up + expected, progress)
+            cpu = worker.cpu_seconds() - cpu_before
+            rows.check(receiver, warmed_up + expected)
+            requests = sorted(receiver.requests(), key=lambda request: request.at)[warmed_up:]
+        rows.clear()
+        seconds = max(request.answered_at for request in requests) - requests[0].at
+        most = _most_at_once(requests)
+        return {
+            "deliveries_per_s": expected / seconds,
+            "cpu_s_per_1000": 1000 * cpu / expected,
+            "kb_per_in_flight": memory.growth_bytes / 1024 / most,
+            "most_in_flight": float(most),
+        }
+
+
+class MemoryWatch:
+    """By how much a worker's memory grows while the block runs, at its most."""
+
+    def __init__(self, worker: workers.Worker) -> None:
+        self._worker = worker
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+        self._before = self._most = worker.resident_bytes()
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._thread.join()
+
+    @property
+    def growth_bytes(self) -> int:
+        return self._most - self._before
+
+    def _watch(self) -> None:
+        while not self._over.wait(SAMPLE_SECONDS):
+            self._most = max(self._most, self._worker.resident_bytes())
+
+
+def _most_at_once(requests: Sequence[LoggedRequest]) -> int:
+    """Return how many requests the receiver had begun and not answered, at the most."""
+    changes = sorted([(request.at, 1) for request in requests] + [(request.answered_at, -1) for request in requests])
+    now = most = 0
+    for _, change in changes:
+        now += change
+        most = max(most, now)
+    return most

@@ -1,0 +1,69 @@
+"""The database and the broker of one measurement, and the environment that points Django at them."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Generator, Mapping
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+from tests.servers import mariadb, postgresql, rabbitmq, redis
+
+DURABLE = {
+    name: value
+    for name, value in postgresql.SETTINGS.items()
+    if name not in ("fsync", "synchronous_commit", "full_page_writes")
+}
+"""PostgreSQL's own defaults where losing data is concerned, which the tests turn off."""
+
+
+@contextmanager
+def running(database: str, broker: str, transport: str, settings: Mapping[str, Any]) -> Generator[dict[str, str]]:
+    """Start a database and a broker; yield the environment in which ``benchmarks.settings`` finds them."""
+    with ExitStack() as stack:
+        yield {
+            "DJANGO_SETTINGS_MODULE": "benchmarks.settings",
+            "BENCHMARK_DATABASE_URL": stack.enter_context(DATABASES[database]()),
+            "BENCHMARK_TRANSPORT": transport,
+            "BENCHMARK_SETTINGS": json.dumps(dict(settings)),
+            **stack.enter_context(BROKERS[broker]()),
+        }
+
+
+@contextmanager
+def _durable_postgresql() -> Generator[str]:
+    settings = dict(DURABLE)
+    if next(postgresql.programs().parent.rglob("pg_stat_statements.so"), None):
+        settings["shared_preload_libraries"] = "pg_stat_statements"
+    with postgresql.running(settings) as url:
+        yield url
+
+
+@contextmanager
+def _sqlite() -> Generator[str]:
+    with tempfile.TemporaryDirectory(prefix="wh-sqlite-") as directory:
+        yield f"sqlite:///{directory}/benchmark.sqlite3"
+
+
+@contextmanager
+def _redis() -> Generator[dict[str, str]]:
+    with redis.running() as url:
+        yield {"BENCHMARK_BROKER_URL": url}
+
+
+@contextmanager
+def _rabbitmq() -> Generator[dict[str, str]]:
+    with rabbitmq.running() as url:
+        yield {"BENCHMARK_BROKER_URL": url}
+
+
+@contextmanager
+def _folder() -> Generator[dict[str, str]]:
+    """Make the folder that is the example project's broker."""
+    with tempfile.TemporaryDirectory(prefix="wh-broker-") as directory:
+        yield {"BENCHMARK_BROKER_URL": "filesystem://localhost", "BENCHMARK_BROKER_FOLDER": directory}
+
+
+DATABASES = {"postgresql": _durable_postgresql, "mariadb": mariadb.running, "sqlite": _sqlite}
+BROKERS = {"redis": _redis, "rabbitmq": _rabbitmq, "folder": _folder}

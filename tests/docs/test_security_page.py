@@ -1,0 +1,49 @@
+"""SECURITY.md speaks of what there is."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from webhooks_app.conf import setting_types
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "SECURITY.md").read_text()
+LINKS = sorted(set(re.findall(r"\]\(([^)]+)\)", PAGE)))
+SETTINGS = sorted(set(re.findall(r"WEBHOOKS_[A-Z_]+", PAGE)))
+
+
+def anchors(page: Path) -> set[str]:
+    """Return where a page's headings can be linked to."""
+    headings = re.findall(r"^#+ (.+)$", page.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("link", LINKS)
+def test_a_link_leads_to_a_page_and_a_heading(link: str) -> None:
+    name, _, anchor = link.partition("#")
+
+    assert (ROOT / name).is_file()
+    assert not anchor or anchor in anchors(ROOT / name)
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_a_setting_that_is_named_exists(name: str) -> None:
+    assert name in setting_types()
+
+
+def test_every_setting_about_where_webhooks_may_go_is_named() -> None:
+    guarding = {"WEBHOOKS_ALLOW_HTTP", "WEBHOOKS_ALLOWED_NETWORKS", "WEBHOOKS_EGRESS_PROXY", "WEBHOOKS_CA_BUNDLE"}
+
+    assert guarding | {"WEBHOOKS_ENCRYPTION_KEYS"} <= set(SETTINGS)
+
+
+@pytest.mark.parametrize("part", ["Reporting a weakness", "What is at stake", "What the host must do"])
+def test_the_page_has_its_parts(part: str) -> None:
+    assert f"## {part}\n" in PAGE
+
+
+def test_the_readme_leads_to_it() -> None:
+    assert "](SECURITY.md)" in (ROOT / "README.md").read_text()

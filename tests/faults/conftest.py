@@ -1,0 +1,101 @@
+"""A lab for each test. Servers are private to the process that runs the tests, because they are killed."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ..servers.process import ServerMissingError
+from . import reporting
+from .invariants import Counts
+from .lab import Lab, migrate
+from .servers import BROKERS, DATABASES, BaseBroker, BaseDatabase
+
+PLACES = {
+    f"{database}-{broker}": pytest.param(
+        (database, broker), marks=pytest.mark.only_on(database), id=f"{database}-{broker}"
+    )
+    for database, broker in (("postgresql", "redis"), ("postgresql", "rabbitmq"), ("sqlite", "embedded"))
+}
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run a test in every place, or in those that it is marked for: ``places("postgresql-redis")``."""
+    if "lab" in metafunc.fixturenames or "place" in metafunc.fixturenames:
+        marker = metafunc.definition.get_closest_marker("places")
+        metafunc.parametrize("place", [PLACES[name] for name in (marker.args if marker else PLACES)])
+
+
+@pytest.fixture(scope="session")
+def servers() -> Iterator[Callable[[type], Any]]:
+    """Return a server of each kind, started when it is first asked for."""
+    with ExitStack() as stack:
+        started: dict[type, Any] = {}
+
+        def server(kind: type) -> Any:
+            if kind not in started:
+                try:
+                    started[kind] = kind()
+                except ServerMissingError as error:
+                    if os.environ.get("CI"):
+                        pytest.fail(f"{error}; in CI nothing may be skipped")
+                    pytest.skip(str(error))
+                stack.callback(started[kind].close)
+            return started[kind]
+
+        yield server
+
+
+@pytest.fixture(scope="session")
+def migrated(servers: Callable[[type], Any], django_db_blocker: Any) -> Callable[[str], BaseDatabase]:
+    done = set()
+
+    def migrated(name: str) -> BaseDatabase:
+        database: BaseDatabase = servers(DATABASES[name])
+        if name not in done:
+            with django_db_blocker.unblock():
+                migrate(database)
+            done.add(name)
+        return database
+
+    return migrated
+
+
+@pytest.fixture
+def make_lab(
+    place: tuple[str, str],
+    servers: Callable[[type], Any],
+    migrated: Callable[[str], BaseDatabase],
+    tmp_path: Path,
+    django_db_blocker: Any,
+) -> Iterator[Callable[..., Lab]]:
+    """Make a lab with other settings than most."""
+    with django_db_blocker.unblock(), ExitStack() as stack:
+        broker: BaseBroker = servers(BROKERS[place[1]])
+        database = migrated(place[0])
+        broker.empty()
+        yield lambda **options: stack.enter_context(Lab(database, broker, tmp_path, **options))
+
+
+@pytest.fixture
+def lab(make_lab: Callable[..., Lab]) -> Lab:
+    """A receiver beside a database and a broker of the place; everything else is for the test to start."""
+    return make_lab()
+
+
+@pytest.fixture
+def report(request: pytest.FixtureRequest, place: tuple[str, str]) -> Callable[[Counts], None]:
+    """Put the figures of this fault into the table at the end, then check them."""
+
+    def report(counts: Counts, *, name: str = "") -> None:
+        title = name or request.node.originalname.removeprefix("test_").replace("_", " ")
+        row = reporting.row_of(f"{title} [{'-'.join(place)}]", counts)
+        request.node.user_properties.append((reporting.PROPERTY, row))
+        counts.check()
+
+    return report

@@ -1,0 +1,89 @@
+"""The host's own process: it emits events, in transactions that commit or do not, and reports what became of each.
+
+It reads a command a line from stdin and answers with a line: ``{"count": 10, "ending": "commit", "pause_seconds": 0}``.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from typing import Any
+
+import django
+
+MIXED = ("commit", "commit", "rollback", "commit", "savepoint")
+
+
+def emit_once(ending: str, owner: Any) -> tuple[list[str], list[str]]:
+    """Emit in a transaction that ends so; return the ids of what was committed and of what was rolled back."""
+    if ending == "commit":
+        return [_emit(owner)], []
+    if ending == "rollback":
+        return [], [_undo(owner)]
+    from django.db import transaction
+
+    with transaction.atomic():
+        kept = _emit(owner)
+        undone = _undo(owner)
+    return [kept], [undone]
+
+
+def _emit(owner: Any) -> str:
+    from webhooks_app import emit
+
+    return emit("ppt.generation.failed", {"error": "No outline"}, owner=owner).id
+
+
+def _undo(owner: Any) -> str:
+    """Emit in a transaction, or in a savepoint of the one that is open, and roll it back."""
+    from django.db import transaction
+
+    with transaction.atomic():
+        undone = _emit(owner)
+        transaction.set_rollback(True)
+    return undone
+
+
+def emit_many(count: int, ending: str, pause_seconds: float, *, until_committed: bool) -> dict[str, Any]:
+    """Emit ``count`` times; what raises is reported, and tried again where every one is to be committed."""
+    from django.contrib.auth import get_user_model
+    from django.db import Error, connection
+
+    report: dict[str, Any] = {"committed": [], "rolled_back": [], "errors": [], "slowest_seconds": 0.0}
+    owner = get_user_model()(pk=1)
+    owner._state.adding = False
+    while count:
+        started = time.monotonic()
+        try:
+            committed, rolled_back = emit_once(MIXED[count % len(MIXED)] if ending == "mixed" else ending, owner)
+        except Error as error:
+            report["errors"].append(f"{type(error).__name__}: {error}")
+            connection.close()
+            count -= not until_committed
+            time.sleep(max(0.1, pause_seconds))
+            continue
+        count -= 1
+        report["committed"] += committed
+        report["rolled_back"] += rolled_back
+        report["slowest_seconds"] = max(report["slowest_seconds"], time.monotonic() - started)
+        time.sleep(pause_seconds)
+    return report
+
+
+def main() -> None:
+    django.setup()
+    import tests.celery  # noqa: F401
+
+    _say("ready")
+    for line in sys.stdin:
+        _say(json.dumps(emit_many(**json.loads(line))))
+
+
+def _say(line: str) -> None:
+    sys.stdout.write(line + "\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()

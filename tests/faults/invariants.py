@@ -1,0 +1,232 @@
+"""What has to hold after any fault, counted over our rows and over the receiver's own log.
+
+Pure: it is given both and returns the counts, so that made-up rows can show that each of them is able to rise.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from itertools import pairwise
+
+Pair = tuple[str, str]
+"""An event's id and the path of a webhook's URL."""
+
+STUCK_AFTER_SECONDS = 60.0
+TOLERANCE_SECONDS = 0.02
+"""The receiver sees an answer a little before, and a request a little after, the worker does."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Hit:
+    """A request as the receiver's log has it. ``status`` is None for one that was never answered."""
+
+    event_id: str
+    event_type: str
+    path: str
+    at: float
+    answered_at: float | None = None
+    status: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AttemptRow:
+    number: int
+    result: str
+    response_status: int | None
+    started_at: float
+    duration_seconds: float | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DeliveryRow:
+    """A delivery of an event, with the log of its attempts. Times are Unix seconds."""
+
+    id: str
+    event_id: str
+    webhook_id: str
+    path: str
+    state: str
+    next_attempt_at: float | None = None
+    kind: str = "event"
+    is_redelivery: bool = False
+    attempts: tuple[AttemptRow, ...] = ()
+
+    @property
+    def pair(self) -> Pair:
+        return self.event_id, self.path
+
+    @property
+    def unread_answers(self) -> int:
+        """How many attempts may have been answered without the worker's knowing: it was killed, or frozen."""
+        return sum(attempt.result in ("worker_lost", "timeout") for attempt in self.attempts)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Evidence:
+    """Everything that is known when a fault is over.
+
+    ``committed`` are the events of which the emitting process knows that its transaction committed, ``events`` those
+    that have a row; each of both must have a delivery to each of ``subscribers`` (webhook ids).
+    """
+
+    now: float
+    committed: frozenset[str]
+    rolled_back: frozenset[str]
+    events: frozenset[str]
+    subscribers: frozenset[str]
+    deliveries: Sequence[DeliveryRow]
+    hits: Sequence[Hit]
+    delays_seconds: Sequence[float]
+    kills: int = 0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Counts:
+    """How often each invariant was broken; ``tried`` is the number of deliveries it was looked for in.
+
+    ``duplicates`` are all requests after a 200; a killed worker may cause one of each that it had in flight.
+    ``excess_duplicates`` are those that no kill explains.
+    """
+
+    tried: int
+    lost: int
+    stuck: int
+    false_successes: int
+    too_many: int
+    duplicates: int
+    excess_duplicates: int
+    early: int
+    rolled_back: int
+    details: tuple[str, ...] = field(default=(), compare=False)
+
+    @property
+    def broken(self) -> dict[str, int]:
+        """Return the counts that have to be 0 and are not."""
+        allowed = ("tried", "duplicates", "details")
+        return {
+            item.name: count
+            for item in fields(self)
+            if item.name not in allowed and (count := getattr(self, item.name))
+        }
+
+    def check(self) -> None:
+        assert not self.broken, "\n".join([str(self.broken), *self.details[:20]])
+
+
+def count(evidence: Evidence) -> Counts:
+    """Return how often each invariant is broken."""
+    found = {
+        "lost": list(_lost(evidence)),
+        "stuck": list(_stuck(evidence)),
+        "false_successes": list(_false_successes(evidence)),
+        "too_many": list(_too_many(evidence)),
+        "excess_duplicates": list(_excess_duplicates(evidence)),
+        "early": [*_early_rows(evidence), *_early_hits(evidence)],
+        "rolled_back": list(_rolled_back(evidence)),
+    }
+    return Counts(
+        tried=sum(delivery.kind == "event" for delivery in evidence.deliveries),
+        duplicates=sum(_hits_after_200(_hits_by_pair(evidence)).values()),
+        details=tuple(f"{name}: {what}" for name, cases in found.items() for what in cases),
+        **{name: len(cases) for name, cases in found.items()},
+    )
+
+
+def _lost(evidence: Evidence) -> Iterator[str]:
+    delivered = {(delivery.event_id, delivery.webhook_id) for delivery in evidence.deliveries}
+    for event_id in sorted(evidence.committed | evidence.events):
+        for webhook_id in sorted(evidence.subscribers):
+            if (event_id, webhook_id) not in delivered:
+                yield f"{event_id} has no delivery to {webhook_id}"
+
+
+def _stuck(evidence: Evidence) -> Iterator[str]:
+    for delivery in evidence.deliveries:
+        if delivery.state != "pending":
+            continue
+        overdue = evidence.now - (delivery.next_attempt_at or 0)
+        if overdue > STUCK_AFTER_SECONDS:
+            yield f"{delivery.id} to {delivery.path} is overdue by {overdue:.0f} s"
+
+
+def _false_successes(evidence: Evidence) -> Iterator[str]:
+    answered_200 = {(hit.event_id, hit.path) for hit in evidence.hits if hit.status == 200}
+    for delivery in evidence.deliveries:
+        if delivery.state != "succeeded":
+            continue
+        logged = any(attempt.response_status == 200 for attempt in delivery.attempts)
+        if not logged or delivery.pair not in answered_200:
+            seen = "the receiver's log" if logged else "its attempts"
+            yield f"{delivery.id} to {delivery.path} succeeded, and there is no 200 in {seen}"
+
+
+def _too_many(evidence: Evidence) -> Iterator[str]:
+    limit = len(evidence.delays_seconds) + 1
+    series = Counter(delivery.pair for delivery in evidence.deliveries if delivery.is_redelivery)
+    for pair, hits in _hits_by_pair(evidence).items():
+        if len(hits) > limit * (1 + series[pair]):
+            yield f"{len(hits)} requests for {pair}"
+
+
+def _excess_duplicates(evidence: Evidence) -> Iterator[str]:
+    """A request after a 200 is excused by an attempt whose answer nobody read, if there were as many kills."""
+    unread: Counter[Pair] = Counter()
+    for delivery in evidence.deliveries:
+        unread[delivery.pair] += delivery.unread_answers
+    for pair, duplicates in _hits_after_200(_hits_by_pair(evidence)).items():
+        excused = min(unread[pair], evidence.kills)
+        if duplicates > excused:
+            yield f"{duplicates} requests after a 200 for {pair}: {unread[pair]} unread answers, {evidence.kills} kills"
+
+
+def _early_rows(evidence: Evidence) -> Iterator[str]:
+    for delivery in evidence.deliveries:
+        for before, after in pairwise(delivery.attempts):
+            ended_at = before.started_at + (before.duration_seconds or 0)
+            due_at = ended_at + evidence.delays_seconds[before.number - 1]
+            if after.started_at < due_at - TOLERANCE_SECONDS:
+                yield f"attempt {after.number} of {delivery.id} began {due_at - after.started_at:.3f} s early"
+
+
+def _early_hits(evidence: Evidence) -> Iterator[str]:
+    """The n-th request that arrived is the n-th attempt or a later one, and delays only grow."""
+    again = {delivery.pair for delivery in evidence.deliveries if delivery.is_redelivery}
+    for pair, hits in _hits_by_pair(evidence).items():
+        if pair in again:
+            continue
+        for number, (before, after) in enumerate(pairwise(hits)):
+            if number >= len(evidence.delays_seconds):
+                continue  # One too many, which is counted elsewhere.
+            waited = after.at - (before.answered_at or before.at)
+            if waited < evidence.delays_seconds[number] - TOLERANCE_SECONDS:
+                yield f"{pair} came again after {waited:.3f} s"
+
+
+def _rolled_back(evidence: Evidence) -> Iterator[str]:
+    for event_id in sorted(evidence.rolled_back & evidence.events):
+        yield f"{event_id} has a row"
+    for delivery in evidence.deliveries:
+        if delivery.event_id in evidence.rolled_back:
+            yield f"{delivery.id} belongs to {delivery.event_id}"
+    for hit in evidence.hits:
+        if hit.event_id in evidence.rolled_back:
+            yield f"{hit.event_id} was sent to {hit.path}"
+
+
+def _hits_by_pair(evidence: Evidence) -> Mapping[Pair, list[Hit]]:
+    hits: dict[Pair, list[Hit]] = defaultdict(list)
+    for hit in sorted(evidence.hits, key=lambda hit: hit.at):
+        if hit.event_type not in ("webhook.verification", "webhook.retry"):
+            hits[hit.event_id, hit.path].append(hit)
+    return hits
+
+
+def _hits_after_200(hits_by_pair: Mapping[Pair, list[Hit]]) -> Mapping[Pair, int]:
+    """Return how many requests arrived after the receiver had answered 200."""
+    counts = {}
+    for pair, hits in hits_by_pair.items():
+        confirmed_at = min((hit.answered_at for hit in hits if hit.status == 200 and hit.answered_at), default=None)
+        counts[pair] = sum(confirmed_at is not None and hit.at > confirmed_at for hit in hits)
+    return counts

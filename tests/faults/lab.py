@@ -1,0 +1,288 @@
+"""A host in small: a database, a broker, a receiver, workers and beats, all real, and what is known of them after."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+import uuid
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any, Self
+
+from django.contrib.auth import get_user_model
+from django.core.management import call_command
+from django.db import Error, connection, connections
+from django.test import override_settings
+from environ import Env
+
+from webhooks_app.models import Delivery, DeliveryAttempt, Event, Webhook
+
+from ..making import make_webhook
+from ..servers.process import free_port, listens
+from ..waiting import wait_until
+from .invariants import STUCK_AFTER_SECONDS, AttemptRow, Counts, DeliveryRow, Evidence, count
+from .processes import Host, Process
+from .receiver import LogReader
+from .servers import BaseBroker, BaseDatabase, FolderBroker
+
+SETTINGS: dict[str, Any] = {
+    # Where the length of a time does not matter to what is tested, it is short; two retries come as specified.
+    "WEBHOOKS_TIMEOUT_SECONDS": 3,
+    "WEBHOOKS_LEASE_SECONDS": 6,
+    "WEBHOOKS_RETRY_DELAYS_SECONDS": [1, 5, 6],
+    "WEBHOOKS_SWEEP_SECONDS": 2,
+}
+
+
+class Lab:
+    """``kills`` is to be raised by whoever makes a worker lose what it was doing."""
+
+    def __init__(
+        self, database: BaseDatabase, broker: BaseBroker, directory: Path, *, url: str = "", **settings: Any
+    ) -> None:
+        self.database = database
+        self.broker = broker
+        self.directory = directory
+        self.settings = {**SETTINGS, **settings}
+        self.kills = 0
+        self.committed: set[str] = set()
+        self.rolled_back: set[str] = set()
+        self.webhooks: list[Webhook] = []
+        self.workers: list[Process] = []
+        self.beats: list[Process] = []
+        self.url = url
+        self._port = free_port()
+        self._stack = ExitStack()
+        self._number = 0
+        self.receiver: Process | None = None
+        self.log = LogReader(directory / "receiver.jsonl")
+
+    def __enter__(self) -> Self:
+        self.url = self.url or self.database.new()
+        self._stack.enter_context(connected_to(self.url))
+        self._stack.enter_context(override_settings(**self.settings))
+        self._stack.callback(self.log.close)
+        self.owner = get_user_model().objects.create_user("alice", pk=1)
+        self.start_receiver()
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self._stack.close()
+
+    # The processes
+
+    def environment(self, broker_url: str = "") -> dict[str, str]:
+        environment = {
+            **os.environ,
+            "DJANGO_SETTINGS_MODULE": "tests.faults.settings",
+            "TEST_DATABASE_URL": self.url,
+            "TEST_SETTINGS": json.dumps(self.settings),
+            "CELERY_BROKER_URL": broker_url or self.broker.url,
+        }
+        if isinstance(self.broker, FolderBroker):
+            environment["TEST_BROKER_DIRECTORY"] = str(self.broker.directory)
+        return environment
+
+    def start_receiver(self) -> Process:
+        command = ["tests.faults.receiver", "--port", str(self._port), "--log", str(self.directory / "receiver.jsonl")]
+        self.receiver = self._started(Process(command, log=self._new_log("receiver"), env=dict(os.environ)))
+        wait_until(lambda: listens(self._port), lambda: self.receiver and self.receiver.output)
+        return self.receiver
+
+    def stop_receiver(self) -> None:
+        """End the receiver between two requests, so that its log has what it sent and nothing more."""
+        assert self.receiver
+        self.receiver.tell_to_stop()
+        self.receiver.popen.wait(30)
+
+    def start_host(self, *, broker_url: str = "") -> Host:
+        host = self._started(Host(log=self._new_log("host"), env=self.environment(broker_url)))
+        host.wait_until_ready()
+        return host
+
+    def start_workers(self, number: int = 1, *options: str) -> list[Process]:
+        """Start ``celery worker`` processes and wait until all are ready."""
+        workers = [self._start_worker(*options) for _ in range(number)]
+        for worker in workers:
+            worker.wait_until_ready()
+        return workers
+
+    def start_worker(self, *options: str) -> Process:
+        return self.start_workers(1, *options)[0]
+
+    def start_beat(self) -> Process:
+        schedule = str(self.directory / f"schedule-{uuid.uuid4().hex}")
+        command = ["celery", "-A", "tests.celery", "beat", "--pidfile=", "--schedule", schedule, "--loglevel", "INFO"]
+        log = self._new_log("beat")
+        beat = self._started(Process(command, log=log, env=self.environment(), ready="beat: Starting"))
+        beat.wait_until_ready()
+        self.beats.append(beat)
+        return beat
+
+    def _start_worker(self, *options: str) -> Process:
+        name = f"w{uuid.uuid4().hex[:8]}@%h"
+        command = ["celery", "-A", "tests.celery", "worker", "--concurrency", "1", "-n", name, "--loglevel", "INFO"]
+        log = self._new_log("worker")
+        worker = self._started(Process([*command, *options], log=log, env=self.environment(), ready=" ready."))
+        self.workers.append(worker)
+        return worker
+
+    def _new_log(self, name: str) -> Path:
+        self._number += 1
+        return self.directory / f"{name}-{self._number}.log"
+
+    def _started(self, process: Any) -> Any:
+        self._stack.callback(process.close)
+        return process
+
+    # What happens
+
+    def webhook(self, temper: str, **fields: Any) -> Webhook:
+        """Return an active webhook whose receiver has this temper."""
+        webhook = make_webhook(self.owner, url=self.receiver_url(temper), **fields)
+        self.webhooks.append(webhook)
+        return webhook
+
+    def receiver_url(self, temper: str) -> str:
+        return f"http://127.0.0.1:{self._port}/{temper}/{uuid.uuid4().hex[:8]}"
+
+    def emit(self, host: Host, number: int, **options: Any) -> dict[str, Any]:
+        host.begin(number, **options)
+        return self.take_report(host)
+
+    def take_report(self, host: Host) -> dict[str, Any]:
+        """Wait until the host has emitted, and remember what it knows of each event."""
+        report = host.report()
+        self.committed.update(report["committed"])
+        self.rolled_back.update(report["rolled_back"])
+        return report
+
+    def kill_worker(self) -> None:
+        """End a worker by SIGKILL, with whatever it was doing."""
+        self.workers.pop(0).kill()
+        self.kills += 1
+
+    # What is known
+
+    def requests(self, webhook: Webhook | None = None) -> list[dict[str, Any]]:
+        """Return what the receiver knows of each request for events, notices and handshakes left out."""
+        internal = ("webhook.verification", "webhook.retry")
+        requests = [request for request in self.log.requests() if request["event_type"] not in internal]
+        if webhook is None:
+            return requests
+        return [request for request in requests if webhook.url.endswith(request["path"])]
+
+    def most_at_once(self, webhook: Webhook) -> int:
+        """Return how many requests to one webhook were on the wire at a time, at most, notices included."""
+        requests = [request for request in self.log.requests() if webhook.url.endswith(request["path"])]
+        steps = [(request["at"], 1) for request in requests]
+        steps += [(request["answered_at"], -1) for request in requests if "answered_at" in request]
+        most = now = 0
+        for _, step in sorted(steps):
+            now += step
+            most = max(most, now)
+        return most
+
+    def wait_for_requests(self, number: int, webhook: Webhook | None = None) -> None:
+        wait_until(lambda: len(self.requests(webhook)) >= number, self.explain)
+
+    def settle(self) -> Counts:
+        """Wait until everything is final, or some delivery is stuck, and return the counts."""
+        wait_until(lambda: asked(self._is_over), self.explain, timeout_seconds=200)
+        return self.count()
+
+    def count(self) -> Counts:
+        return count(self.evidence())
+
+    def results(self) -> Counter[str]:
+        """Return how many deliveries of events are in each state."""
+        return Counter(Delivery.objects.filter(kind="event").values_list("state", flat=True))
+
+    def evidence(self) -> Evidence:
+        emitted = Event.objects.exclude(type="webhook.retry").values_list("pk", flat=True)
+        return Evidence(
+            now=time.time(),
+            committed=frozenset(self.committed),
+            rolled_back=frozenset(self.rolled_back),
+            events=frozenset(emitted),
+            subscribers=frozenset(webhook.pk for webhook in self.webhooks),
+            deliveries=_deliveries(),
+            hits=self.log.hits(),
+            delays_seconds=self.settings["WEBHOOKS_RETRY_DELAYS_SECONDS"],
+            kills=self.kills,
+        )
+
+    def explain(self) -> str:
+        """Return what somebody who looks for the cause wants to see first."""
+        return "\n".join(
+            ["", *(f"{log.name}:\n{log.read_text()[-1500:]}" for log in self.directory.glob("worker-*.log"))]
+        )
+
+    def _is_over(self) -> bool:
+        due = list(Delivery.objects.pending().values_list("next_attempt_at", flat=True))
+        return not due or any(time.time() - at.timestamp() > STUCK_AFTER_SECONDS for at in due if at)
+
+
+def asked(question: Callable[[], bool]) -> bool:
+    """Return the answer of a question to the database, and False while the database is away."""
+    try:
+        return question()
+    except Error:
+        connection.close()
+        return False
+
+
+@contextmanager
+def connected_to(url: str) -> Iterator[None]:
+    """Let Django in this process use another database of the same kind."""
+    keys = ("NAME", "USER", "PASSWORD", "HOST", "PORT")
+    settings = connection.settings_dict
+    before = {key: settings[key] for key in keys}
+    connection.close()
+    settings.update({key: Env.db_url_config(url).get(key, "") for key in keys})
+    try:
+        yield
+    finally:
+        connections.close_all()
+        settings.update(before)
+
+
+def migrate(database: BaseDatabase) -> None:
+    """Make the database that the others are made from."""
+    url = database.new()
+    with connected_to(url):
+        call_command("migrate", verbosity=0)
+    database.keep_as_template(url)
+
+
+def _deliveries() -> Sequence[DeliveryRow]:
+    attempts: dict[str, list[AttemptRow]] = {}
+    columns = ("delivery_id", "number", "result", "response_status", "started_at", "duration_ms")
+    for delivery_id, number, result, status, started_at, milliseconds in DeliveryAttempt.objects.order_by(
+        "number"
+    ).values_list(*columns):
+        row = AttemptRow(
+            number=number,
+            result=result,
+            response_status=status,
+            started_at=started_at.timestamp(),
+            duration_seconds=None if milliseconds is None else milliseconds / 1000,
+        )
+        attempts.setdefault(delivery_id, []).append(row)
+    return [
+        DeliveryRow(
+            id=delivery.pk,
+            event_id=delivery.event_id or "",
+            webhook_id=delivery.webhook_id,
+            path="/" + delivery.webhook.url.split("/", 3)[3],
+            state=delivery.state,
+            next_attempt_at=delivery.next_attempt_at and delivery.next_attempt_at.timestamp(),
+            kind=delivery.kind,
+            is_redelivery=delivery.redelivery_of_id is not None,
+            attempts=tuple(attempts.get(delivery.pk, ())),
+        )
+        for delivery in Delivery.objects.select_related("webhook")
+    ]

@@ -1,0 +1,105 @@
+"""The processes of a host: workers, beats, the one that emits, and the receiver. Each leads a group of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ..waiting import wait_until
+
+ROOT = Path(__file__).parents[2]
+
+
+class Process:
+    """A Python module running, with its log; ``kill`` and ``freeze`` mean the whole group."""
+
+    def __init__(
+        self, arguments: Sequence[str], *, log: Path, env: Mapping[str, str], ready: str = "", **options: Any
+    ) -> None:
+        self.log = log
+        self._ready = ready
+        with log.open("wb") as output:
+            self.popen = subprocess.Popen(
+                [sys.executable, "-m", *arguments],
+                cwd=ROOT,
+                env=env,
+                start_new_session=True,
+                **{"stdin": subprocess.DEVNULL, "stdout": output, "stderr": output, **options},
+            )
+
+    @property
+    def output(self) -> str:
+        return self.log.read_text(errors="replace")
+
+    @property
+    def records(self) -> list[str]:
+        """Celery's log records by their first lines."""
+        return [line for line in self.output.splitlines() if line.startswith("[2")]
+
+    @property
+    def is_running(self) -> bool:
+        return self.popen.poll() is None
+
+    def wait_until_ready(self) -> None:
+        wait_until(lambda: self._ready in self.output, lambda: self.output[-3000:], timeout_seconds=90)
+
+    def kill(self) -> None:
+        """End it and its children as the kernel does when memory is short."""
+        os.killpg(self.popen.pid, signal.SIGKILL)
+        self.popen.wait(30)
+
+    def freeze(self) -> None:
+        os.killpg(self.popen.pid, signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        os.killpg(self.popen.pid, signal.SIGCONT)
+
+    def tell_to_stop(self) -> None:
+        self.popen.send_signal(signal.SIGTERM)
+
+    def close(self) -> None:
+        if self.is_running:
+            self.kill()
+        for pipe in (self.popen.stdin, self.popen.stdout):
+            if pipe is not None:
+                pipe.close()
+
+
+class Host(Process):
+    """The process that emits. ``begin`` and ``report`` let something happen between them."""
+
+    def __init__(self, *, log: Path, env: Mapping[str, str]) -> None:
+        super().__init__(
+            ["tests.faults.host"], log=log, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0
+        )
+
+    def wait_until_ready(self) -> None:
+        assert self._read_line() == "ready"
+
+    def begin(
+        self, count: int, *, ending: str = "commit", pause_seconds: float = 0, until_committed: bool = False
+    ) -> None:
+        assert self.popen.stdin
+        command = {
+            "count": count,
+            "ending": ending,
+            "pause_seconds": pause_seconds,
+            "until_committed": until_committed,
+        }
+        self.popen.stdin.write((json.dumps(command) + "\n").encode())
+
+    def report(self) -> dict[str, Any]:
+        report: dict[str, Any] = json.loads(self._read_line())
+        return report
+
+    def _read_line(self) -> str:
+        assert self.popen.stdout
+        line = self.popen.stdout.readline().decode().strip()
+        assert line, f"The host's process ended:\n{self.output[-3000:]}"
+        return line

@@ -1,0 +1,161 @@
+"""Faults at random, repeatable by a seed. A new fault is one more function here."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from random import Random
+
+import psycopg
+
+from .lab import Lab
+from .servers import FolderBroker, PostgresqlDatabase, Restartable
+
+Injection = Callable[[Lab, Random], None]
+
+TEMPERS = (
+    "ok",
+    "slow-0.5",
+    "fails-1",
+    "fails-2",
+    "never",
+    "hangs",
+    "resets-2",
+    "truncated",
+    "halfaheader",
+    "nocontent",
+    "moody",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    inject: Injection
+    applies_to: Callable[[Lab], bool]
+
+    @property
+    def name(self) -> str:
+        return self.inject.__name__.replace("_", " ")
+
+
+FAULTS: list[Fault] = []
+
+
+def fault(applies_to: Callable[[Lab], bool] = lambda lab: True) -> Callable[[Injection], Injection]:
+    """Register a function that injects a fault and returns when it is over."""
+
+    def register(inject: Injection) -> Injection:
+        FAULTS.append(Fault(inject, applies_to))
+        return inject
+
+    return register
+
+
+def has_postgresql(lab: Lab) -> bool:
+    return isinstance(lab.database, PostgresqlDatabase)
+
+
+def has_server_as_broker(lab: Lab) -> bool:
+    return not isinstance(lab.broker, FolderBroker)
+
+
+def inject_for(seconds: float, lab: Lab, dice: Random) -> Iterator[str]:
+    """Inject one fault after the other; yield the name of each when it is over. Workers are whole at the end."""
+    faults = [fault for fault in FAULTS if fault.applies_to(lab)]
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        chosen = dice.choice(faults)
+        chosen.inject(lab, dice)
+        yield chosen.name
+        time.sleep(dice.uniform(0, 2))
+
+
+@fault()
+def worker_killed(lab: Lab, dice: Random) -> None:
+    lab.kill_worker()
+    lab.start_worker()
+
+
+@fault()
+def worker_process_killed(lab: Lab, dice: Random) -> None:
+    """What the kernel does when memory is short: a process of the pool goes, Celery's own stays."""
+    parent = str(dice.choice(lab.workers).popen.pid)
+    for child in subprocess.run(["pgrep", "-P", parent], capture_output=True, check=False).stdout.split():
+        with suppress(ProcessLookupError):
+            os.kill(int(child), signal.SIGKILL)
+    lab.kills += 1
+
+
+@fault()
+def worker_replaced(lab: Lab, dice: Random) -> None:
+    lab.workers.pop(0).tell_to_stop()
+    lab.start_worker()
+
+
+@fault()
+def worker_frozen(lab: Lab, dice: Random) -> None:
+    """For longer than its lease, or not: it counts as a kill, since others may take it for lost."""
+    worker = dice.choice(lab.workers)
+    lab.kills += 1
+    worker.freeze()
+    time.sleep(dice.choice([1, lab.settings["WEBHOOKS_LEASE_SECONDS"] + 2]))
+    worker.thaw()
+
+
+@fault()
+def another_beat(lab: Lab, dice: Random) -> None:
+    lab.start_beat()
+    lab.beats.pop(0).kill()
+
+
+@fault()
+def receiver_restarted(lab: Lab, dice: Random) -> None:
+    lab.stop_receiver()
+    time.sleep(dice.uniform(0, 2))
+    lab.start_receiver()
+
+
+@fault()
+def broker_emptied(lab: Lab, dice: Random) -> None:
+    lab.broker.empty()
+
+
+@fault(has_server_as_broker)
+def broker_restarted(lab: Lab, dice: Random) -> None:
+    assert isinstance(lab.broker, Restartable)
+    with lab.broker.away():
+        time.sleep(dice.uniform(0, 2))
+
+
+@fault(has_server_as_broker)
+def broker_frozen(lab: Lab, dice: Random) -> None:
+    assert isinstance(lab.broker, Restartable)
+    with lab.broker.frozen():
+        time.sleep(dice.uniform(0, 3))
+
+
+@fault(has_postgresql)
+def database_crashed(lab: Lab, dice: Random) -> None:
+    assert isinstance(lab.database, PostgresqlDatabase)
+    lab.database.crash()
+
+
+@fault(has_postgresql)
+def database_away(lab: Lab, dice: Random) -> None:
+    assert isinstance(lab.database, PostgresqlDatabase)
+    with lab.database.away():
+        time.sleep(dice.uniform(0, 2))
+
+
+@fault(has_postgresql)
+def connections_terminated(lab: Lab, dice: Random) -> None:
+    assert isinstance(lab.database, PostgresqlDatabase)
+    for _ in range(dice.randint(1, 6)):
+        with suppress(psycopg.OperationalError):
+            lab.database.terminate_connections()
+        time.sleep(0.5)

@@ -1,0 +1,271 @@
+"""Databases and brokers that can be killed, frozen, emptied and started again on the same port with the same data."""
+
+from __future__ import annotations
+
+import abc
+import os
+import shutil
+import signal
+import sqlite3
+import subprocess
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, suppress
+from pathlib import Path
+from typing import ClassVar
+
+import amqp
+import psycopg
+from redis import Redis
+
+from ..servers import postgresql, rabbitmq
+from ..servers.process import account, free_port, listens, program, running, server_directory, unprivileged_user
+
+
+class Restartable:
+    """A server process that stays where it is while it is stopped, frozen and started."""
+
+    def __init__(self, start: Callable[[], AbstractContextManager[subprocess.Popen[bytes]]]) -> None:
+        self._start = start
+        self._stack = ExitStack()
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        self.process = self._stack.enter_context(self._start())
+
+    def send(self, number: int) -> None:
+        """Send a signal to the server and all of its processes."""
+        assert self.process
+        os.killpg(self.process.pid, number)
+
+    def stop(self, number: int = signal.SIGKILL) -> None:
+        assert self.process
+        self.process.send_signal(number) if number != signal.SIGKILL else self.send(number)
+        self.process.wait(30)
+        self._stack.close()
+
+    @contextmanager
+    def away(self) -> Iterator[None]:
+        """Keep it stopped for the length of the block."""
+        self.stop()
+        try:
+            yield
+        finally:
+            self.start()
+
+    @contextmanager
+    def frozen(self) -> Iterator[None]:
+        """Let it accept connections and say nothing for the length of the block."""
+        self.send(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            self.send(signal.SIGCONT)
+
+    def close(self) -> None:
+        with suppress(ProcessLookupError):
+            self.send(signal.SIGCONT)
+        self._stack.close()
+
+
+class BaseDatabase(abc.ABC):
+    """Gives each test a database of its own, made from one that was migrated once."""
+
+    vendor: str
+
+    @abc.abstractmethod
+    def new(self) -> str:
+        """Return the URL of a new database, a copy of the template once there is one."""
+
+    @abc.abstractmethod
+    def keep_as_template(self, url: str) -> None:
+        """Make later databases from this one."""
+
+    @abc.abstractmethod
+    def writes_held(self, url: str) -> AbstractContextManager[None]:
+        """Let nobody write deliveries for the length of the block; who waits for it until its end fails."""
+
+    @abc.abstractmethod
+    def close(self) -> None:
+        """End the server and remove its data."""
+
+
+class SqliteDatabase(BaseDatabase):
+    vendor = "sqlite"
+
+    def __init__(self) -> None:
+        self._stack = ExitStack()
+        self._directory = self._stack.enter_context(server_directory("faults"))
+        self._template: Path | None = None
+
+    def new(self) -> str:
+        path = self._directory / f"{uuid.uuid4().hex}.sqlite3"
+        if self._template is not None:
+            shutil.copy(self._template, path)
+        return f"sqlite:///{path}"
+
+    def keep_as_template(self, url: str) -> None:
+        self._template = Path(url.removeprefix("sqlite:///"))
+        with sqlite3.connect(self._template) as connection:
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        connection.close()
+
+    @contextmanager
+    def writes_held(self, url: str) -> Iterator[None]:
+        with closing(sqlite3.connect(url.removeprefix("sqlite:///"), isolation_level=None, timeout=20)) as connection:
+            connection.execute("BEGIN IMMEDIATE")
+            yield
+
+    def close(self) -> None:
+        self._stack.close()
+
+
+class PostgresqlDatabase(BaseDatabase, Restartable):
+    vendor = "postgresql"
+
+    # As the other tests have it, but for what may be lost when the server, and not the machine, dies: nothing.
+    SETTINGS: ClassVar = {
+        **postgresql.SETTINGS,
+        "synchronous_commit": "on",
+        "wal_level": "minimal",
+        "max_wal_senders": "0",
+    }
+
+    def __init__(self) -> None:
+        user = unprivileged_user()
+        self._directories = ExitStack()
+        self.directory = self._directories.enter_context(server_directory("faults-pg", user=user))
+        binaries = postgresql._usable(postgresql.programs(), self.directory, user)
+        postgresql._make_cluster(binaries / "initdb", self.directory / "data", user)
+        self._address = f"postgresql://webhooks@127.0.0.1:{free_port()}"
+        self._template = "template1"
+        port = self._address.rpartition(":")[2]
+        options = [f"-c{name}={value}" for name, value in self.SETTINGS.items()]
+        command = [binaries / "postgres", "-D", self.directory / "data", "-p", port, *options]
+        url = f"{self._address}/postgres"
+        ready = lambda: postgresql._answers(url)  # noqa: E731
+        super().__init__(lambda: running(command, directory=self.directory, ready=ready, user=user))
+        self.start()
+
+    def new(self, *, tablespace: Path | None = None) -> str:
+        name = f"faults_{uuid.uuid4().hex}"
+        place = ""
+        if tablespace is not None:
+            self.execute(f"CREATE TABLESPACE {name} LOCATION '{tablespace}'")
+            place = f"TABLESPACE {name}"
+        self.execute(f"CREATE DATABASE {name} TEMPLATE {self._template} {place}")
+        return f"{self._address}/{name}"
+
+    def keep_as_template(self, url: str) -> None:
+        self._template = url.rpartition("/")[2]
+
+    def execute(self, statement: str, *parameters: object) -> Sequence[tuple[object, ...]]:
+        with psycopg.connect(f"{self._address}/postgres", autocommit=True, connect_timeout=5) as connection:
+            cursor = connection.execute(statement, parameters or None)
+            return cursor.fetchall() if cursor.description else []
+
+    @contextmanager
+    def writes_held(self, url: str) -> Iterator[None]:
+        with psycopg.connect(url) as connection:
+            connection.execute("LOCK TABLE webhooks_app_delivery IN EXCLUSIVE MODE")
+            yield
+            self.terminate_connections(other_than=connection.info.backend_pid)
+
+    def crash(self) -> None:
+        """Do what ``pg_ctl -m immediate restart`` does."""
+        self.stop(signal.SIGQUIT)
+        self.start()
+
+    def terminate_connections(self, *, other_than: int = 0) -> int:
+        """End every connection to our databases but one; return how many."""
+        ended = self.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname LIKE 'faults%%' AND pid <> %s",
+            other_than,
+        )
+        return len(ended)
+
+    def chown(self, path: Path) -> None:
+        if user := unprivileged_user():
+            shutil.chown(path, user, account(user)["group"])
+
+    def close(self) -> None:
+        Restartable.close(self)
+        self._directories.close()
+
+
+class BaseBroker(abc.ABC):
+    url: str
+
+    @abc.abstractmethod
+    def empty(self) -> None:
+        """Lose every message."""
+
+    @abc.abstractmethod
+    def close(self) -> None:
+        """End the server and remove its data."""
+
+
+class FolderBroker(BaseBroker):
+    """The example project's own: a folder."""
+
+    url = "filesystem://localhost"
+
+    def __init__(self) -> None:
+        self._stack = ExitStack()
+        self.directory = self._stack.enter_context(server_directory("faults-broker"))
+
+    def empty(self) -> None:
+        for message in self.directory.glob("messages/*"):
+            message.unlink(missing_ok=True)
+
+    def close(self) -> None:
+        self._stack.close()
+
+
+class RedisBroker(BaseBroker, Restartable):
+    def __init__(self) -> None:
+        server = program("redis-server", package="redis-server")
+        self._directories = ExitStack()
+        directory = self._directories.enter_context(server_directory("faults-redis"))
+        port = free_port()
+        self.url = f"redis://127.0.0.1:{port}/0"
+        command = [server, "--bind", "127.0.0.1", "--port", str(port), "--save", "", "--appendonly", "no"]
+        super().__init__(lambda: running(command, directory=directory, ready=lambda: listens(port)))
+        self.start()
+
+    def empty(self) -> None:
+        with Redis.from_url(self.url) as client:
+            client.flushall()
+
+    def close(self) -> None:
+        Restartable.close(self)
+        self._directories.close()
+
+
+class RabbitmqBroker(BaseBroker, Restartable):
+    def __init__(self) -> None:
+        server = Path(rabbitmq.PROGRAMS, program("rabbitmq-server", package="rabbitmq-server").name)
+        names = program("epmd", package="rabbitmq-server")
+        self._directories = ExitStack()
+        self._directory = self._directories.enter_context(server_directory("faults-rabbit"))
+        self._port, names_port = free_port(), free_port()
+        self.url = f"amqp://guest:guest@127.0.0.1:{self._port}//"
+        environment = rabbitmq._environment(self._directory, self._port, names_port)
+        command = [names, "-address", "127.0.0.1", "-port", str(names_port)]
+        self._directories.enter_context(running(command, directory=self._directory, ready=lambda: listens(names_port)))
+        ready = lambda: rabbitmq._answers(self._port)  # noqa: E731
+        super().__init__(lambda: running([server], directory=self._directory, ready=ready, env=environment))
+        self.start()
+
+    def empty(self) -> None:
+        """Purge the queue of tasks, where a worker has made it."""
+        with amqp.Connection(f"127.0.0.1:{self._port}") as connection, suppress(amqp.exceptions.NotFound):
+            connection.channel().queue_purge("celery")
+
+    def close(self) -> None:
+        Restartable.close(self)
+        self._directories.close()
+
+
+DATABASES = {"postgresql": PostgresqlDatabase, "sqlite": SqliteDatabase}
+BROKERS = {"embedded": FolderBroker, "redis": RedisBroker, "rabbitmq": RabbitmqBroker}

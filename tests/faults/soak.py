@@ -1,0 +1,95 @@
+"""Inject faults at random for as long as asked, and show the counts as they grow."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import secrets
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import django
+
+from .reporting import row_of, table
+from .servers import BROKERS, DATABASES
+
+if TYPE_CHECKING:
+    from .lab import Lab
+
+EVENTS_PER_SECOND = 2
+
+
+def main(arguments: Sequence[str]) -> int:
+    options = _parser().parse_args(arguments)
+    seed = secrets.randbelow(1_000_000) if options.seed is None else options.seed
+    _say(f"{options.minutes:g} minutes on {options.database} with {options.broker}, --seed {seed}")
+    database, broker = DATABASES[options.database](), BROKERS[options.broker]()
+    try:
+        os.environ["DJANGO_SETTINGS_MODULE"] = "tests.settings"
+        os.environ["TEST_DATABASE_URL"] = database.new()
+        django.setup()
+        from .lab import Lab, migrate
+
+        migrate(database)
+        with tempfile.TemporaryDirectory(prefix="soak-") as directory, Lab(database, broker, Path(directory)) as lab:
+            return _soak(lab, options.minutes * 60, seed)
+    finally:
+        broker.close()
+        database.close()
+
+
+def _soak(lab: Lab, seconds: float, seed: int) -> int:
+    from .schedule import TEMPERS, inject_for
+
+    for temper in TEMPERS:
+        lab.webhook(temper)
+    host = lab.start_host()
+    lab.start_beat()
+    lab.start_workers(2)
+    host.begin(
+        int(seconds * EVENTS_PER_SECOND), ending="mixed", pause_seconds=1 / EVENTS_PER_SECOND, until_committed=True
+    )
+    started = time.monotonic()
+    for number, name in enumerate(inject_for(seconds, lab, random.Random(seed)), 1):
+        _show(lab, time.monotonic() - started, number, name)
+    lab.take_report(host)
+    _say("Waiting until everything is final …")
+    counts = lab.settle()
+    _say(*table([row_of(f"soak, --seed {seed}", counts)]), *counts.details)
+    _say(f"broken: {counts.broken}" if counts.broken else "Nothing is broken.")
+    return bool(counts.broken)
+
+
+def _show(lab: Lab, seconds: float, number: int, name: str) -> None:
+    from django.db import Error, connection
+
+    try:
+        states = ", ".join(f"{count} {state}" for state, count in sorted(lab.results().items()))
+    except Error:
+        connection.close()
+        states = "the database does not answer"
+    line = f"{seconds:5.0f} s  {number:4} faults  {lab.kills:3} kills  {len(lab.requests()):6} requests"
+    _say(f"{line}  {states}  ← {name}")
+
+
+def _say(*lines: str) -> None:
+    sys.stdout.write("\n".join(lines) + "\n")
+    sys.stdout.flush()
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m tests.faults.soak", description=__doc__)
+    parser.add_argument("--minutes", type=float, default=10)
+    parser.add_argument("--database", choices=DATABASES, default="postgresql")
+    parser.add_argument("--broker", choices=BROKERS, default="redis")
+    parser.add_argument("--seed", type=int, help="repeat the run that printed this seed")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,92 @@
+"""Databases that crash, hang up and go away."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from ..waiting import wait_until
+
+pytestmark = [pytest.mark.timeout(300), pytest.mark.places("postgresql-redis", "postgresql-rabbitmq")]
+
+RECORDS_PER_SECOND = 5
+
+
+def survivors(lab):
+    return [worker for worker in lab.workers if worker.is_running]
+
+
+def test_the_database_crashes_mid_batch(lab, report):
+    for temper in ("ok", "slow-1", "fails-1", "fails-2"):
+        lab.webhook(temper)
+    host = lab.start_host()
+    lab.start_workers(2)
+    host.begin(100, pause_seconds=0.05, until_committed=True)
+    for _ in range(2):
+        lab.wait_for_requests(len(lab.requests()) + 30)
+        lab.database.crash()
+    lab.take_report(host)
+
+    counts = lab.settle()
+    report(counts)
+    assert len(survivors(lab)) == 2
+    assert len(lab.committed) == 100
+    assert set(lab.results()) == {"succeeded"}
+
+
+def test_connections_are_terminated_every_half_second(lab, report):
+    for temper in ("ok", "slow-1", "fails-1", "never"):
+        lab.webhook(temper)
+    host = lab.start_host()
+    lab.start_workers(2)
+    host.begin(100, pause_seconds=0.1, until_committed=True)
+    for _ in range(20):
+        lab.database.terminate_connections()
+        time.sleep(0.5)
+    lab.take_report(host)
+
+    report(lab.settle())
+    assert len(survivors(lab)) == 2
+
+
+@pytest.mark.places("postgresql-redis")
+def test_workers_wait_for_the_database_quietly(lab, report):
+    lab.webhook("ok")
+    lab.webhook("slow-3")
+    host = lab.start_host()
+    worker = lab.start_worker()
+    lab.emit(host, 5)
+    lab.wait_for_requests(10)
+
+    before, began_at = len(worker.records), time.monotonic()
+    with lab.database.away():
+        wait_until(lambda: "Waiting for the database" in worker.output, lab.explain)
+        time.sleep(max(0, began_at + 8 - time.monotonic()))
+        said = worker.records[before:]
+        seconds = time.monotonic() - began_at
+    lab.emit(host, 5, until_committed=True)
+
+    report(lab.settle())
+    assert sum("Waiting for the database" in line for line in said) == 1
+    assert len(said) / seconds < RECORDS_PER_SECOND, said
+    assert lab.results() == {"succeeded": 20}
+
+
+@pytest.mark.places("postgresql-redis")
+def test_the_database_hangs(lab, report):
+    """A server that is frozen, not gone: nobody is told anything, and nothing is sent twice when it goes on."""
+    lab.webhook("ok")
+    lab.webhook("slow-1")
+    host = lab.start_host()
+    lab.start_workers(2)
+    host.begin(60, pause_seconds=0.05, until_committed=True)
+    lab.wait_for_requests(20)
+    with lab.database.frozen():
+        time.sleep(4)
+    lab.take_report(host)
+
+    counts = lab.settle()
+    report(counts)
+    assert counts.duplicates == 0
+    assert set(lab.results()) == {"succeeded"}

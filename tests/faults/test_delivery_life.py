@@ -1,0 +1,602 @@
+"""A delivery's life in any order that may happen: two databases, the real one and a model of it, must agree after every step.
+
+Hypothesis chooses the steps. Three workers claim, send, record, give back and die; meanwhile events are emitted and rolled
+back, webhooks disabled, deleted, moved and verified, deliveries cancelled and sent again.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from django.contrib.auth import get_user_model
+from django.db import IntegrityError, transaction
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
+
+from webhooks_app.delivery.queue import Queue
+from webhooks_app.delivery.recording import record
+from webhooks_app.delivery.sending import finish, finish_lost, request_for
+from webhooks_app.emission import send_test_event
+from webhooks_app.models import Delivery, DeliveryAttempt, Event, Webhook
+from webhooks_app.registration import enable_webhook, save_webhook
+from webhooks_app.retry import RetrySchedule
+from webhooks_app.testing import ManualClock, Webhooks
+from webhooks_app.transport import Exchange, Response
+from webhooks_app.verification import start_verification
+
+from ..making import EVENT_TYPE, emit_one, make_webhook
+
+CAP = 2
+LEASE = timedelta(seconds=45)
+SCHEDULE = RetrySchedule.of_seconds()
+UNVERIFIED_KINDS = ("verification", "test")
+
+
+class RealWorker:
+    """What one worker's engine does with the real queue: all that this test knows of it."""
+
+    def __init__(self, clock: ManualClock) -> None:
+        self._clock = clock
+        self._queue = Queue(using="default", clock=clock, lease=LEASE, max_in_flight_per_webhook=CAP)
+
+    def claim(self, limit: int) -> Sequence[Any]:
+        return self._queue.claim(limit)
+
+    def release(self, claims: Sequence[Any]) -> None:
+        self._queue.release(claims)
+
+    def request(self, claim: Any) -> Any:
+        return request_for(claim, now=self._clock(), timeout_seconds=30)
+
+    def answered(self, request: Any, response: Response, seconds: float) -> Any:
+        return finish(Exchange(request=request, duration_seconds=seconds, response=response), SCHEDULE)
+
+    def lost(self, claim: Any) -> Any:
+        return finish_lost(claim, SCHEDULE)
+
+    def record(self, finished: Sequence[Any]) -> None:
+        """Record together or, where the database refuses that, one by one."""
+        try:
+            record("default", finished, self._clock())
+        except IntegrityError:
+            for item in finished:
+                record("default", [item], self._clock())
+
+
+@dataclass(eq=False)
+class Registration:
+    """A webhook in the model."""
+
+    row: Webhook
+    status: str
+    is_deleted: bool = False
+
+    @property
+    def is_stopped(self) -> bool:
+        return self.is_deleted or self.status in ("disabled", "failed")
+
+    def may_be_sent(self, kind: str) -> bool:
+        if self.is_deleted or self.status == "disabled":
+            return False
+        return self.status == "active" or kind in UNVERIFIED_KINDS
+
+
+@dataclass(eq=False)
+class Series:
+    """A delivery in the model, and what the receiver saw of it."""
+
+    id: str
+    webhook: Registration
+    kind: str
+    event_id: str | None
+    max_attempts: int
+    due_at: datetime | None
+    """When it is due; while it is claimed, when the claim's lease ends."""
+    expires_at: datetime | None
+    state: str = "pending"
+    made: int = 0
+    is_claimed: bool = False
+    results: dict[int, bool] = field(default_factory=dict)
+    """Whether each recorded attempt succeeded, by its number."""
+    hits: list[int] = field(default_factory=list)
+    """The number of the attempt that each request belonged to."""
+    hits_after_success: int = 0
+    was_answered_200: bool = False
+    losses: int = 0
+    """How often a lease ended, or a worker was killed, with this delivery claimed."""
+
+    @property
+    def is_waiting(self) -> bool:
+        return self.state == "pending" and not self.is_claimed
+
+    def end(self, state: str) -> None:
+        self.state, self.due_at, self.is_claimed = state, None, False
+
+    def is_over(self, now: datetime) -> bool:
+        return self.expires_at is not None and self.expires_at <= now
+
+    def could_be_claimed(self, now: datetime) -> bool:
+        if self.state != "pending" or self.due_at is None or self.due_at > now:
+            return False
+        return self.is_claimed or (self.webhook.may_be_sent(self.kind) and not self.is_over(now))
+
+
+@dataclass(eq=False)
+class Ticket:
+    """A claim in a worker's hands: to be sent, on the wire, or finished and to be recorded."""
+
+    series: Series
+    number: int
+    claim: Any
+    is_lost: bool
+    url: str
+    notices: bool
+    ended_at: datetime | None = None
+    started_at: datetime | None = None
+    request: Any = None
+    finished: Any = None
+    is_success: bool = False
+
+    @property
+    def is_good(self) -> bool:
+        return self.series.state == "pending" and self.series.is_claimed and self.series.made == self.number
+
+
+@dataclass(eq=False)
+class Worker:
+    real: RealWorker
+    tickets: list[Ticket] = field(default_factory=list)
+
+    @property
+    def unsent(self) -> list[Ticket]:
+        return [ticket for ticket in self.tickets if ticket.request is None and ticket.finished is None]
+
+    @property
+    def in_flight(self) -> list[Ticket]:
+        return [ticket for ticket in self.tickets if ticket.request is not None and ticket.finished is None]
+
+    @property
+    def finished(self) -> list[Ticket]:
+        return [ticket for ticket in self.tickets if ticket.finished is not None]
+
+
+class RolledBackError(Exception):
+    """The transaction of a test does not commit."""
+
+
+WORKERS = st.integers(0, 2)
+WEBHOOKS = st.integers(0, 2)
+ANY = st.integers(0, 30)
+
+
+class DeliveryLife(RuleBasedStateMachine):
+    def __init__(self) -> None:
+        super().__init__()
+        self.clock = ManualClock(datetime.now(UTC) + timedelta(minutes=1))
+        self.workers = [Worker(real=RealWorker(self.clock)) for _ in range(3)]
+        self.webhooks: list[Registration] = []
+        self.series: dict[str, Series] = {}
+
+    @initialize()
+    def register(self) -> None:
+        self.owner = get_user_model().objects.create_user("alice")
+        rows = [make_webhook(self.owner), make_webhook(self.owner, retry_notices=False)]
+        self.webhooks += [Registration(row=row, status="active") for row in rows]
+        self.webhooks.append(Registration(row=make_webhook(self.owner, status="pending"), status="pending"))
+        self._adopt([(self.webhooks[2], "verification")])
+
+    def teardown(self) -> None:
+        is_failing = sys.exc_info()[0] is not None
+        try:
+            if not is_failing:
+                self._nothing_is_stuck_when_all_is_well_again()
+        finally:
+            for model in (DeliveryAttempt, Delivery, Event, Webhook, get_user_model()):
+                model.objects.all().delete()
+
+    # What is emitted
+
+    @rule()
+    def emit(self) -> None:
+        event = emit_one(self.owner)
+
+        listening = [webhook for webhook in self.webhooks if webhook.status == "active" and not webhook.is_deleted]
+        self._adopt([(webhook, "event") for webhook in listening])
+        assert Event.objects.filter(pk=event.pk).exists()
+
+    @rule(savepoint=st.booleans())
+    def emit_and_roll_back(self, savepoint: bool) -> None:
+        if savepoint:
+            with transaction.atomic(), suppress(RolledBackError), transaction.atomic():
+                emit_one(self.owner, "never happened")
+                raise RolledBackError
+        else:
+            with suppress(RolledBackError), transaction.atomic():
+                emit_one(self.owner, "never happened")
+                raise RolledBackError
+
+        self._adopt([])
+        assert not Event.objects.filter(body__contains="never happened").exists()
+
+    @rule(index=WEBHOOKS)
+    def test_event(self, index: int) -> None:
+        webhook = self.webhooks[index]
+        if webhook.is_deleted or webhook.status == "disabled":
+            return
+        webhook.row.refresh_from_db()
+        send_test_event(webhook.row, EVENT_TYPE)
+
+        self._adopt([(webhook, "test")])
+
+    # What workers do
+
+    @rule(index=WORKERS, limit=st.sampled_from([1, 3, 100]))
+    def claim(self, index: int, limit: int) -> None:
+        worker, now = self.workers[index], self.clock()
+        claims = worker.real.claim(limit)
+
+        assert len(claims) <= limit
+        assert len({claim.delivery_id for claim in claims}) == len(claims)
+        stopped = [series for series in self.series.values() if series.is_waiting and self._may_be_dropped(series)]
+        for claim in claims:
+            worker.tickets.append(self._ticket(claim, now))
+        self._see_cancelled(stopped)
+        for webhook in self.webhooks:
+            assert len(self._in_flight(webhook, now)) <= CAP
+        if not claims:
+            left = [series for series in self.series.values() if series.could_be_claimed(now)]
+            assert not [series for series in left if len(self._in_flight(series.webhook, now)) < CAP], "stuck"
+
+    @rule(index=WORKERS)
+    @precondition(lambda self: any(worker.unsent for worker in self.workers))
+    def send(self, index: int) -> None:
+        worker = self.workers[index]
+        for ticket in worker.unsent:
+            ticket.request = worker.real.request(ticket.claim)
+            ticket.started_at = self.clock()
+            ticket.series.hits.append(ticket.number)
+            ticket.series.hits_after_success += ticket.series.was_answered_200
+
+    @rule(index=WORKERS, which=ANY, is_success=st.booleans())
+    @precondition(lambda self: any(worker.in_flight for worker in self.workers))
+    def answer(self, index: int, which: int, is_success: bool) -> None:
+        in_flight = self.workers[index].in_flight
+        if in_flight:
+            self._answer(self.workers[index], in_flight[which % len(in_flight)], is_success)
+
+    @rule(index=WORKERS, is_success=st.booleans())
+    @precondition(lambda self: any(worker.in_flight for worker in self.workers))
+    def answer_all(self, index: int, is_success: bool) -> None:
+        for ticket in self.workers[index].in_flight:
+            self._answer(self.workers[index], ticket, is_success)
+
+    @rule(index=WORKERS)
+    @precondition(lambda self: any(worker.finished for worker in self.workers))
+    def record(self, index: int) -> None:
+        finished = self.workers[index].finished
+        if finished:
+            self._record(self.workers[index], finished)
+            self.workers[index].tickets = [t for t in self.workers[index].tickets if t not in finished]
+
+    @rule(index=WORKERS)
+    @precondition(lambda self: any(worker.finished for worker in self.workers))
+    def record_without_hearing_of_the_commit(self, index: int) -> None:
+        """The worker will record the same once more."""
+        if finished := self.workers[index].finished:
+            self._record(self.workers[index], finished)
+
+    @rule(index=WORKERS)
+    @precondition(lambda self: any(worker.finished for worker in self.workers))
+    def record_and_roll_back(self, index: int) -> None:
+        if finished := self.workers[index].finished:
+            with suppress(RolledBackError), transaction.atomic():
+                self.workers[index].real.record([ticket.finished for ticket in finished])
+                raise RolledBackError
+
+    @rule(index=WORKERS)
+    @precondition(lambda self: any(worker.unsent for worker in self.workers))
+    def release(self, index: int) -> None:
+        worker = self.workers[index]
+        unsent = worker.unsent
+        worker.real.release([ticket.claim for ticket in unsent])
+        for ticket in unsent:
+            if ticket.is_good:
+                ticket.series.made -= 1
+                ticket.series.is_claimed, ticket.series.due_at = False, self.clock()
+            worker.tickets.remove(ticket)
+
+    @rule(index=WORKERS)
+    @precondition(lambda self: any(worker.tickets for worker in self.workers))
+    def kill(self, index: int) -> None:
+        for ticket in self.workers[index].tickets:
+            ticket.series.losses += 1
+        self.workers[index] = Worker(real=RealWorker(self.clock))
+
+    @rule(seconds=st.sampled_from([0.3, 1, 5, 30, 46]))
+    def advance(self, seconds: float) -> None:
+        self.clock.advance(seconds)
+
+    # What people do
+
+    @rule(which=ANY)
+    @precondition(lambda self: self.series)
+    def cancel(self, which: int) -> None:
+        series = self._chosen(which)
+        Delivery.objects.filter(pk=series.id).pending().cancel("by hand")
+        if series.state == "pending":
+            series.end("cancelled")
+
+    @rule(which=ANY)
+    @precondition(lambda self: self.series)
+    def redeliver(self, which: int) -> None:
+        series = self._chosen(which)
+        may_be_queued = series.webhook.may_be_sent(series.kind) or series.webhook.status == "pending"
+        if series.event_id is None or series.webhook.is_deleted or not may_be_queued:
+            return
+        Delivery.objects.get(pk=series.id).redeliver()
+        self._adopt([(series.webhook, series.kind)])
+
+    @rule(index=WEBHOOKS)
+    def disable(self, index: int) -> None:
+        webhook = self.webhooks[index]
+        if webhook.is_deleted:
+            return
+        webhook.row.disable("by hand")
+        webhook.status = "disabled"
+        self._cancel_waiting(webhook)
+
+    @rule(index=WEBHOOKS)
+    def delete(self, index: int) -> None:
+        webhook = self.webhooks[index]
+        if webhook.is_deleted:
+            return
+        webhook.row.soft_delete()
+        webhook.is_deleted = True
+        self._cancel_waiting(webhook)
+
+    @rule(index=WEBHOOKS)
+    def enable(self, index: int) -> None:
+        webhook = self.webhooks[index]
+        if webhook.is_deleted or webhook.status != "disabled":
+            return
+        enable_webhook(webhook.row)
+        self._expect_handshake(webhook)
+
+    @rule(index=WEBHOOKS)
+    def verify(self, index: int) -> None:
+        webhook = self.webhooks[index]
+        if webhook.is_deleted or webhook.status == "disabled":
+            return
+        start_verification(webhook.row)
+        self._expect_handshake(webhook)
+
+    @rule(index=WEBHOOKS)
+    def move(self, index: int) -> None:
+        webhook = self.webhooks[index]
+        if webhook.is_deleted:
+            return
+        webhook.row.refresh_from_db()
+        webhook.row.url += "x"
+        save_webhook(webhook.row)
+        if webhook.status != "disabled":
+            self._expect_handshake(webhook)
+
+    # What must hold
+
+    @invariant()
+    def the_rows_are_what_the_model_says(self) -> None:
+        columns = ("pk", "state", "attempt_count", "next_attempt_at", "claimed_at")
+        rows = {
+            pk: (state, count, due_at, claimed_at is not None)
+            for pk, state, count, due_at, claimed_at in Delivery.objects.values_list(*columns)
+        }
+        assert rows == {s.id: (s.state, s.made, s.due_at, s.is_claimed) for s in self.series.values()}
+
+    @invariant()
+    def the_log_is_what_was_recorded(self) -> None:
+        logged = {
+            (delivery_id, number, result == "succeeded")
+            for delivery_id, number, result in DeliveryAttempt.objects.values_list("delivery_id", "number", "result")
+        }
+        recorded = {(s.id, number, good) for s in self.series.values() for number, good in s.results.items()}
+        assert logged == recorded
+
+    @invariant()
+    def every_webhook_has_the_status_that_the_model_says(self) -> None:
+        found = dict(Webhook.objects.values_list("pk", "status"))
+        assert found == {webhook.row.pk: webhook.status for webhook in self.webhooks}
+
+    @invariant()
+    def no_series_has_more_requests_than_attempts_are_allowed(self) -> None:
+        for series in self.series.values():
+            assert len(series.hits) <= series.max_attempts
+            assert len(series.hits) == len(set(series.hits)), "one attempt, two requests"
+
+    @invariant()
+    def nothing_succeeded_that_no_receiver_confirmed(self) -> None:
+        for series in self.series.values():
+            assert (series.state == "succeeded") <= (series.was_answered_200 and any(series.results.values()))
+
+    @invariant()
+    def nothing_is_sent_again_after_a_200_unless_a_worker_was_lost(self) -> None:
+        for series in self.series.values():
+            assert series.hits_after_success <= series.losses
+
+    # How the model follows
+
+    def _adopt(self, expected: Sequence[tuple[Registration, str]]) -> list[Series]:
+        """Take the rows that are new into the model; they must be of these webhooks and kinds, no more and no fewer."""
+        new = [self._new_series(row) for row in Delivery.objects.exclude(pk__in=self.series).select_related("webhook")]
+        new.sort(key=lambda series: (self.webhooks.index(series.webhook), series.kind, series.event_id or ""))
+        assert Counter((series.webhook, series.kind) for series in new) == Counter(expected)
+        self.series |= {series.id: series for series in new}
+        return new
+
+    def _new_series(self, row: Delivery) -> Series:
+        (webhook,) = [webhook for webhook in self.webhooks if webhook.row.pk == row.webhook_id]
+        return Series(
+            id=row.pk,
+            webhook=webhook,
+            kind=row.kind,
+            event_id=row.event_id,
+            max_attempts=row.max_attempts,
+            due_at=row.next_attempt_at,
+            expires_at=row.expires_at,
+        )
+
+    def _ticket(self, claim: Any, now: datetime) -> Ticket:
+        series = self.series[claim.delivery_id]
+        assert series.could_be_claimed(now), "claimed what is not due, not pending, or not to be sent"
+        ended_at = series.due_at
+        ticket = Ticket(
+            series=series,
+            number=claim.number,
+            claim=claim,
+            is_lost=claim.is_lost,
+            url=claim.lane.url,
+            notices=claim.lane.retry_notices and series.webhook.status == "active",
+        )
+        if series.is_claimed:
+            assert (claim.is_lost, claim.number) == (True, series.made)
+            series.losses += 1
+            series.due_at = Delivery.objects.values_list("next_attempt_at", flat=True).get(pk=series.id)
+            assert series.due_at is not None
+            assert now < series.due_at <= now + LEASE
+            ticket.finished, ticket.ended_at = self.workers[0].real.lost(claim), ended_at
+        else:
+            series.made += 1
+            assert (claim.is_lost, claim.number) == (False, series.made)
+            series.is_claimed, series.due_at = True, now + LEASE
+        return ticket
+
+    def _answer(self, worker: Worker, ticket: Ticket, is_success: bool) -> None:
+        assert ticket.started_at is not None
+        challenge = json.loads(ticket.request.body).get("data", {}).get("challenge", "")
+        response = Response(status=200 if is_success else 503, body=json.dumps({"challenge": challenge}).encode())
+        ticket.is_success, ticket.ended_at = is_success, self.clock()
+        ticket.finished = worker.real.answered(
+            ticket.request, response, (self.clock() - ticket.started_at).total_seconds()
+        )
+        ticket.series.was_answered_200 |= is_success
+
+    def _record(self, worker: Worker, finished: Sequence[Ticket]) -> None:
+        worker.real.record([ticket.finished for ticket in finished])
+        good = []
+        for ticket in finished:
+            if ticket.is_good:
+                good.append(ticket)
+                self._follow(ticket)
+        announced = [
+            t for t in good if t.notices and t.series.state == "pending" and t.series.kind in ("event", "test")
+        ]
+        notices = self._adopt([(ticket.series.webhook, "retry_notice") for ticket in announced])
+        self._check_notices(announced, notices)
+        for ticket in good:
+            if ticket.series.kind == "verification" and ticket.series.state != "pending":
+                self._conclude_handshake(ticket)
+
+    def _follow(self, ticket: Ticket) -> None:
+        series = ticket.series
+        series.results[ticket.number] = ticket.is_success
+        if ticket.is_success:
+            series.end("succeeded")
+        elif ticket.number >= series.max_attempts:
+            series.end("given_up")
+        else:
+            assert ticket.ended_at is not None
+            series.is_claimed = False
+            series.due_at = ticket.ended_at + SCHEDULE.delays[ticket.number - 1]
+
+    def _check_notices(self, announced: Sequence[Ticket], notices: Sequence[Series]) -> None:
+        bodies = Event.objects.in_bulk([notice.event_id for notice in notices])
+        said = Counter()
+        for notice in notices:
+            data = bodies[notice.event_id].data
+            said[data["original_event_id"], data["retry_count"], notice.expires_at] += 1
+            assert notice.max_attempts == 1
+        assert said == Counter((t.series.event_id, t.number, t.series.due_at) for t in announced)
+
+    def _conclude_handshake(self, ticket: Ticket) -> None:
+        webhook = ticket.series.webhook
+        webhook.row.refresh_from_db()
+        if webhook.is_deleted or webhook.status != "pending" or webhook.row.url != ticket.url:
+            return
+        webhook.status = "active" if ticket.is_success else "failed"
+        if not ticket.is_success:
+            self._cancel_waiting(webhook, except_kind="test")
+
+    def _expect_handshake(self, webhook: Registration) -> None:
+        webhook.status = "pending"
+        for series in self.series.values():
+            if series.webhook is webhook and series.kind == "verification" and series.state == "pending":
+                series.end("cancelled")
+        self._adopt([(webhook, "verification")])
+
+    def _cancel_waiting(self, webhook: Registration, *, except_kind: str = "") -> None:
+        for series in self.series.values():
+            if series.webhook is webhook and series.is_waiting and series.kind != except_kind:
+                series.end("cancelled")
+
+    def _may_be_dropped(self, series: Series) -> bool:
+        """Tell whether a claim may cancel what it finds rather than give it out."""
+        kept_test = series.kind == "test" and series.webhook.status == "failed" and not series.webhook.is_deleted
+        return series.is_over(self.clock()) or (series.webhook.is_stopped and not kept_test)
+
+    def _see_cancelled(self, candidates: Sequence[Series]) -> None:
+        cancelled = Delivery.objects.filter(pk__in=[series.id for series in candidates], state="cancelled")
+        for pk in cancelled.values_list("pk", flat=True):
+            self.series[pk].end("cancelled")
+
+    def _in_flight(self, webhook: Registration, now: datetime) -> list[Series]:
+        held = [series for series in self.series.values() if series.webhook is webhook and series.is_claimed]
+        return [series for series in held if series.due_at is not None and series.due_at > now]
+
+    def _chosen(self, which: int) -> Series:
+        return list(self.series.values())[which % len(self.series)]
+
+    def _nothing_is_stuck_when_all_is_well_again(self) -> None:
+        """Lose every worker; a new one and a good receiver must bring everything to its end."""
+        for index in range(len(self.workers)):
+            self.kill(index)
+        self.clock.advance(LEASE.total_seconds() + 1)
+        for _ in self._rounds():
+            self.claim(0, 100)
+            self.send(0)
+            self.answer_all(0, is_success=True)
+            self.record(0)
+            self.the_rows_are_what_the_model_says()
+        held = [series for series in self.series.values() if series.state == "pending"]
+        assert not [series for series in held if series.webhook.may_be_sent(series.kind)], "stuck"
+
+    def _rounds(self) -> Iterator[int]:
+        """Yield until everything that can be sent was, a second apart; and some rounds more for what is held."""
+        for number in range(100):
+            if number > 40 and not self.workers[0].tickets:
+                return
+            yield number
+            self.clock.advance(1)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_no_order_of_events_breaks_a_promise():
+    with Webhooks():  # No worker of this machine is woken.
+        run_state_machine_as_test(
+            DeliveryLife,
+            settings=settings(max_examples=40, stateful_step_count=40, derandomize=True, database=None, deadline=None),
+        )

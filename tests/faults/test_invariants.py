@@ -1,0 +1,119 @@
+"""Each count rises when it should: made-up rows and logs, one broken invariant at a time."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from .invariants import AttemptRow, DeliveryRow, Evidence, Hit, count
+
+NOW = 1_000_000.0
+
+
+def hit(at=NOW, *, status=200, event_id="evt_1", path="/ok", event_type="ppt.generation.failed"):
+    return Hit(
+        event_id=event_id,
+        event_type=event_type,
+        path=path,
+        at=at,
+        answered_at=None if status is None else at + 0.1,
+        status=status,
+    )
+
+
+def attempt(number=1, started_at=NOW, *, status=200, result="succeeded"):
+    return AttemptRow(number=number, result=result, response_status=status, started_at=started_at, duration_seconds=0.1)
+
+
+DELIVERY = DeliveryRow(
+    id="dlv_1", event_id="evt_1", webhook_id="wh_1", path="/ok", state="succeeded", attempts=(attempt(),)
+)
+GOOD = Evidence(
+    now=NOW,
+    committed=frozenset({"evt_1"}),
+    rolled_back=frozenset(),
+    events=frozenset({"evt_1"}),
+    subscribers=frozenset({"wh_1"}),
+    deliveries=(DELIVERY,),
+    hits=(hit(),),
+    delays_seconds=(1, 5, 30),
+)
+PENDING = replace(DELIVERY, state="pending", attempts=())
+LOST = attempt(result="worker_lost", status=None)
+FAILED_FIVE_TIMES = [hit(NOW + wait, status=500) for wait in (0, 2, 8, 40, 80)]
+
+BROKEN = [
+    pytest.param({"deliveries": ()}, {"lost": 1}, id="an event without a delivery"),
+    pytest.param({"events": frozenset(), "deliveries": ()}, {"lost": 1}, id="a committed event without a row"),
+    pytest.param({"subscribers": frozenset({"wh_1", "wh_2"})}, {"lost": 1}, id="one of two webhooks left out"),
+    pytest.param({"deliveries": [replace(PENDING, next_attempt_at=NOW - 61)]}, {"stuck": 1}, id="overdue"),
+    pytest.param({"deliveries": [replace(PENDING, next_attempt_at=None)]}, {"stuck": 1}, id="pending and never due"),
+    pytest.param({"hits": ()}, {"false_successes": 1}, id="the receiver knows nothing of it"),
+    pytest.param({"hits": [hit(status=204)]}, {"false_successes": 1}, id="the receiver answered 204"),
+    pytest.param({"hits": [hit(path="/other")]}, {"false_successes": 1}, id="another webhook was answered 200"),
+    pytest.param({"deliveries": [replace(DELIVERY, attempts=())]}, {"false_successes": 1}, id="without an attempt"),
+    pytest.param(
+        {"hits": FAILED_FIVE_TIMES, "deliveries": [replace(DELIVERY, state="given_up")]},
+        {"too_many": 1},
+        id="five requests",
+    ),
+    pytest.param({"hits": [hit(), hit(NOW + 2)]}, {"excess_duplicates": 1}, id="a request after a 200"),
+    pytest.param(
+        {"hits": [hit(), hit(NOW + 2)], "kills": 1}, {"excess_duplicates": 1}, id="a kill that lost no attempt of it"
+    ),
+    pytest.param(
+        {"hits": [hit(), hit(NOW + 2)], "deliveries": [replace(DELIVERY, attempts=(LOST, attempt(2, NOW + 2)))]},
+        {"excess_duplicates": 1},
+        id="an attempt lost without a kill",
+    ),
+    pytest.param({"hits": [hit(status=500), hit(NOW + 0.9)]}, {"early": 1}, id="early by the receiver's log"),
+    pytest.param(
+        {"hits": [hit(status=500), hit(NOW + 2, status=500), hit(NOW + 6)]}, {"early": 1}, id="the second retry early"
+    ),
+    pytest.param(
+        {"deliveries": [replace(DELIVERY, attempts=(attempt(1, status=500), attempt(2, NOW + 1)))]},
+        {"early": 1},
+        id="early by our rows",
+    ),
+    pytest.param({"rolled_back": frozenset({"evt_1"})}, {"rolled_back": 3}, id="rolled back: row, delivery, request"),
+]
+
+
+def test_what_is_right_breaks_nothing():
+    counts = count(GOOD)
+
+    assert counts.broken == {}
+    assert (counts.tried, counts.duplicates) == (1, 0)
+    counts.check()
+
+
+@pytest.mark.parametrize(("changes", "broken"), BROKEN)
+def test_what_is_wrong_is_counted(changes, broken):
+    counts = count(replace(GOOD, **changes))
+
+    assert counts.broken == broken
+    with pytest.raises(AssertionError, match=next(iter(broken))):
+        counts.check()
+
+
+def test_a_duplicate_is_excused_by_a_kill_that_lost_its_attempt():
+    deliveries = [replace(DELIVERY, attempts=(LOST, attempt(2, NOW + 2)))]
+
+    counts = count(replace(GOOD, hits=[hit(), hit(NOW + 2)], deliveries=deliveries, kills=1))
+
+    assert counts.broken == {}
+    assert counts.duplicates == 1
+
+
+def test_a_notice_after_a_200_is_no_duplicate():
+    notice = hit(NOW + 2, event_type="webhook.retry")
+
+    assert count(replace(GOOD, hits=[hit(), notice])).duplicates == 0
+
+
+def test_sending_again_by_hand_is_a_new_series():
+    again = replace(DELIVERY, id="dlv_2", is_redelivery=True)
+    hits = [hit(NOW + wait, status=500) for wait in (0, 2, 8, 40)] + [hit(NOW + 41)]
+
+    assert count(replace(GOOD, deliveries=[DELIVERY, again], hits=hits)).too_many == 0

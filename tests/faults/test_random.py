@@ -1,0 +1,40 @@
+"""Whatever happens, in whatever order: a few hundred deliveries to receivers of every temper, and faults by a seed."""
+
+from __future__ import annotations
+
+import random
+import secrets
+import sys
+
+import pytest
+
+from .schedule import FAULTS, TEMPERS, inject_for
+
+EVENTS = 40
+SECONDS = 25
+
+
+@pytest.mark.timeout(300)
+def test_random_faults(lab, report, pytestconfig):
+    """The third retry comes after 6 s instead of 30; everything else about the schedule is as specified."""
+    chosen = pytestconfig.getoption("seed")
+    seed = secrets.randbelow(1_000_000) if chosen is None else chosen
+    sys.stdout.write(f"--seed {seed}\n")
+    for temper in TEMPERS:
+        lab.webhook(temper)
+    host = lab.start_host()
+    lab.start_beat()
+    lab.start_workers(2)
+
+    host.begin(EVENTS, ending="mixed", pause_seconds=SECONDS / EVENTS, until_committed=True)
+    for name in inject_for(SECONDS, lab, random.Random(seed)):
+        sys.stdout.write(f"{name}\n")
+    lab.take_report(host)
+
+    report(lab.settle(), name=f"random faults, --seed {seed}")
+
+
+def test_every_fault_has_a_name_of_its_own():
+    names = [fault.name for fault in FAULTS]
+
+    assert len(set(names)) == len(names) >= 12

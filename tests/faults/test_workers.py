@@ -1,0 +1,170 @@
+"""Workers that are killed, frozen, told to stop, and replaced."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+
+import pytest
+
+from webhooks_app.models import DeliveryAttempt
+
+from ..waiting import wait_until
+
+pytestmark = pytest.mark.timeout(300)
+
+
+def results():
+    """Return how the attempts of events ended, notices left out."""
+    return list(
+        DeliveryAttempt.objects.filter(delivery__kind="event").order_by("number").values_list("result", flat=True)
+    )
+
+
+def test_a_worker_is_killed_mid_request(lab, report):
+    slow = lab.webhook("slow-2")
+    host = lab.start_host()
+    lab.start_worker()
+    lab.emit(host, 1)
+    lab.wait_for_requests(1, slow)
+
+    lab.kill_worker()
+    lab.start_worker()
+
+    counts = lab.settle()
+    report(counts)
+    assert counts.duplicates == 1
+    assert results() == ["worker_lost", "succeeded"]
+
+
+def test_a_worker_is_killed_between_the_answer_and_the_write(lab, report):
+    webhook = lab.webhook("slow-0.5")
+    host = lab.start_host()
+    lab.start_worker()
+    lab.emit(host, 1)
+    lab.wait_for_requests(1)
+    with lab.database.writes_held(lab.url):
+        wait_until(lambda: "status" in lab.requests(webhook)[0])
+        lab.kill_worker()
+    lab.start_worker()
+
+    counts = lab.settle()
+    report(counts)
+    assert counts.duplicates == 1
+    assert lab.results() == {"succeeded": 1}
+
+
+def test_workers_are_killed_again_and_again_with_many_in_flight(lab, report):
+    for temper in ("slow-1", "fails-1", "ok", "never"):
+        lab.webhook(temper)
+    host = lab.start_host()
+    lab.start_workers(2)
+    host.begin(60, pause_seconds=0.1)
+    for _ in range(3):
+        lab.wait_for_requests(len(lab.requests()) + 10)
+        lab.kill_worker()
+        lab.start_worker()
+    lab.take_report(host)
+
+    report(lab.settle())
+
+
+@pytest.mark.places("postgresql-redis")
+def test_the_process_that_delivers_is_killed_in_its_pool(lab, report):
+    """What the kernel does when memory is short: Celery itself survives, and beat wakes the engine again."""
+    slow = lab.webhook("slow-2")
+    host = lab.start_host()
+    lab.start_beat()
+    worker = lab.start_worker()
+    lab.emit(host, 1)
+    lab.wait_for_requests(1, slow)
+
+    (child,) = subprocess.run(["pgrep", "-P", str(worker.popen.pid)], capture_output=True, check=True).stdout.split()
+    os.kill(int(child), signal.SIGKILL)
+    lab.kills += 1
+
+    report(lab.settle())
+    assert lab.results() == {"succeeded": 1}
+
+
+@pytest.mark.places("postgresql-redis", "sqlite-embedded")
+def test_a_worker_that_slept_too_long_records_nothing(lab, report):
+    webhook = lab.webhook("slow-1")
+    host = lab.start_host()
+    frozen = lab.start_worker()
+    lab.emit(host, 1)
+    lab.wait_for_requests(1)
+    frozen.freeze()
+    lab.kills += 1
+    lab.start_worker()
+    wait_until(lambda: len(lab.requests(webhook)) == 2)
+    frozen.thaw()
+
+    report(lab.settle())
+    assert results() == ["worker_lost", "succeeded"]
+
+
+def test_a_worker_is_replaced_with_requests_in_flight(lab, report):
+    lab.webhook("slow-2")
+    host = lab.start_host()
+    old = lab.start_worker()
+    lab.emit(host, 10)
+    lab.wait_for_requests(10)
+
+    old.tell_to_stop()
+    lab.start_worker()
+
+    counts = lab.settle()
+    report(counts)
+    assert old.popen.wait(30) == 0
+    assert len(lab.requests()) == 10
+
+
+@pytest.mark.places("postgresql-redis", "postgresql-rabbitmq")
+def test_rolling_restarts(lab, report):
+    """A deploy, three times over: each worker is told to stop when its successor is ready."""
+    for temper in ("ok", "slow-1", "fails-1"):
+        lab.webhook(temper)
+    host = lab.start_host()
+    lab.start_worker()
+    host.begin(100, pause_seconds=0.1)
+    for _ in range(3):
+        lab.start_worker()
+        lab.workers.pop(0).tell_to_stop()
+    lab.take_report(host)
+
+    counts = lab.settle()
+    report(counts)
+    assert counts.duplicates == 0
+    assert lab.results() == {"succeeded": 300}
+
+
+@pytest.mark.places("postgresql-redis", "postgresql-rabbitmq")
+def test_three_workers_and_two_beats(lab, report):
+    for temper in ("ok", "slow-0.2", "fails-2"):
+        lab.webhook(temper)
+    host = lab.start_host()
+    lab.start_beat()
+    lab.start_beat()
+    lab.start_workers(3)
+    lab.emit(host, 100)
+
+    counts = lab.settle()
+    report(counts)
+    assert counts.duplicates == 0
+    assert lab.results() == {"succeeded": 300}
+    assert len(lab.requests()) == 500
+
+
+def test_what_is_rolled_back_is_never_sent(lab, report):
+    lab.webhook("ok")
+    host = lab.start_host()
+    lab.start_worker()
+    lab.emit(host, 10, ending="rollback")
+    lab.emit(host, 10, ending="savepoint")
+    lab.emit(host, 10)
+
+    report(lab.settle())
+    assert len(lab.rolled_back) == 20
+    assert lab.results() == {"succeeded": 20}

@@ -1,0 +1,61 @@
+"""Checks of the secrets that are stored: run where the database is looked at, as by ``migrate``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from django.core import checks
+from django.core.exceptions import ImproperlyConfigured
+from django.db import connections, router
+
+from ..encryption import decrypt
+from ..exceptions import SecretUnreadableError
+from ..models import Webhook
+from .settings import TAG
+
+SAMPLE = 50
+"""Webhooks looked at from either end: the oldest are the first to lose their key, the newest show the one in use."""
+
+MAX_NAMED = 5
+
+
+@checks.register(TAG, checks.Tags.database)
+def check_stored_secrets(*, databases: Sequence[str] | None = None, **kwargs: Any) -> list[checks.CheckMessage]:
+    using = router.db_for_read(Webhook)
+    if using not in (databases or ()) or not _has_table(using):
+        return []
+    try:
+        unreadable = [webhook_id for webhook_id, token in _sample(using).items() if not _is_readable(token)]
+    except (ImproperlyConfigured, TypeError):
+        unreadable = []  # The check of the setting says what is wrong with it.
+    if not unreadable:
+        return []
+    named = ", ".join(unreadable[:MAX_NAMED]) + (" …" if len(unreadable) > MAX_NAMED else "")
+    return [
+        checks.Warning(
+            f"No configured key opens the secrets of {len(unreadable)} webhooks, {named}: nothing is sent to them.",
+            hint="Put the key that was in use back into WEBHOOKS_ENCRYPTION_KEYS, or rotate their secrets. "
+            "`manage.py reencrypt_webhook_secrets --dry-run` looks at all webhooks.",
+            id="webhooks_app.W009",
+        )
+    ]
+
+
+def _has_table(using: str) -> bool:
+    connection = connections[using]
+    with connection.cursor() as cursor:
+        return Webhook._meta.db_table in connection.introspection.table_names(cursor)
+
+
+def _sample(using: str) -> dict[str, str]:
+    secrets = Webhook.objects.using(using).existing().values_list("pk", "encrypted_secret")
+    return {**dict(secrets.order_by("pk")[:SAMPLE]), **dict(secrets.order_by("-pk")[:SAMPLE])}
+
+
+def _is_readable(token: str) -> bool:
+    try:
+        decrypt(token)
+    except SecretUnreadableError:
+        return False
+    return True

@@ -1,0 +1,48 @@
+"""``manage.py reencrypt_webhook_secrets``"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.core.management.base import CommandError, CommandParser
+
+from ...models import Webhook
+from ...reencryption import Reencrypted, reencrypt
+from ..base import WebhooksCommand
+from ..progress import ProgressBar
+
+MAX_NAMED = 100
+
+
+class Command(WebhooksCommand):
+    help = (
+        "Encrypt the webhooks' secrets with the first of WEBHOOKS_ENCRYPTION_KEYS, so that the others can be taken "
+        "out. May be interrupted and repeated, and run while workers deliver."
+    )
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("--dry-run", action="store_true", help="Only count what another key encrypted.")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        bar = ProgressBar(self.stderr, total=Webhook.objects.count(), unit="webhooks")
+        try:
+            result = reencrypt(dry_run=options["dry_run"], progress=bar.advance)
+        except KeyboardInterrupt:
+            raise CommandError(
+                "Stopped. What was encrypted anew so far stays so; run it again for the rest.", returncode=130
+            ) from None
+        finally:
+            bar.end()
+        self._tell(result, "would be encrypted" if options["dry_run"] else "encrypted")
+
+    def _tell(self, result: Reencrypted, verb: str) -> None:
+        self.result(f"{result.renewed:,} secrets {verb} anew, {result.current:,} are under the first key already.")
+        if not result.unreadable:
+            return
+        for webhook_id in result.unreadable[:MAX_NAMED]:
+            self.note(f"{webhook_id} has a secret that no key opens.", role="ERROR")
+        raise CommandError(
+            f"{len(result.unreadable):,} webhooks have a secret that no configured key opens, and nothing is signed "
+            "with it. Put the key that was in use back into WEBHOOKS_ENCRYPTION_KEYS and run this again, or rotate the "
+            "secrets of these webhooks."
+        )
