@@ -26,8 +26,8 @@ _QUERIES = {"postgresql": "SELECT statement_timestamp()", "mysql": "SELECT UTC_T
 class DatabaseClock:
     """Asks the database once a minute and counts on with the monotonic clock in between.
 
-    SQLite has no clock but this machine's, which is taken as it is. Only the thread that asked first asks again, because
-    database connections belong to threads; others may read the time meanwhile.
+    SQLite has no clock but this machine's, which is taken as it is. Only the thread that asked first asks again,
+    because database connections belong to threads; others may read the time meanwhile.
     """
 
     def __init__(self, using: str) -> None:

@@ -60,7 +60,7 @@ class Engine:
 
     def run(self) -> None:
         """Deliver until ``stop`` is called."""
-        self._run(lambda: False)
+        self._run(lambda desk: False)
 
     def run_until_idle(self, *, await_retries: bool = True) -> None:
         """Deliver until nothing is due or in flight, nor, if they are awaited, any retry still to be made."""

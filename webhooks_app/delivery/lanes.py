@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from ..encryption import decrypt
 from ..models import Delivery, Webhook
-from .pace import Pace
+from .pace import LONG_AGO, Pace
 
 Kind = Delivery.Kind
 
@@ -42,7 +42,7 @@ LANE_FIELDS = (
 
 @dataclass(slots=True)
 class Lane:
-    """A webhook that is locked for claiming, and how many deliveries it may be given now."""
+    """A webhook that is locked for claiming: ``LANE_FIELDS``, and how many deliveries it may be given now."""
 
     webhook_id: str
     owner_id: Any
@@ -53,9 +53,10 @@ class Lane:
     retry_notices: bool
     status: str
     deleted_at: datetime | None
-    max_in_flight: int
+    max_in_flight: int | None
     """Deliveries that all workers together may have claimed."""
-    pace: Pace | None
+    rate_limit: float | None
+    next_slot_at: datetime | None
     quota: int = 0
     """Deliveries that this claim may take, if ``max_in_flight`` leaves room for them."""
     _secret: str | None = None
@@ -71,6 +72,12 @@ class Lane:
             return "webhook_deleted"
         stopped = (Webhook.Status.DISABLED, Webhook.Status.FAILED)
         return f"webhook_{self.status}" if self.status in stopped else ""
+
+    @property
+    def pace(self) -> Pace | None:
+        if self.rate_limit is None:
+            return None
+        return Pace(per_second=self.rate_limit, next_slot_at=self.next_slot_at or LONG_AGO)
 
     @property
     def secret(self) -> str:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 BURST = timedelta(seconds=1)
 """How much of the rate an idle webhook saves up: enough to claim in batches, and 1/60 of a minute's deliveries."""
+
+
+LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -14,7 +17,7 @@ class Pace:
     """Deliveries at ``per_second`` evenly spaced slots, of which the next free one is at ``next_slot_at``."""
 
     per_second: float
-    next_slot_at: datetime | None
+    next_slot_at: datetime
 
     def allowance(self, now: datetime) -> int:
         """Return how many deliveries may start now."""
@@ -27,5 +30,4 @@ class Pace:
         return Pace(per_second=self.per_second, next_slot_at=self._first_slot(now) + taken)
 
     def _first_slot(self, now: datetime) -> datetime:
-        saved_up = now - BURST
-        return saved_up if self.next_slot_at is None else max(saved_up, self.next_slot_at)
+        return max(now - BURST, self.next_slot_at)

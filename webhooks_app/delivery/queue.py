@@ -23,8 +23,8 @@ from .pace import Pace
 from .statements import statements_for
 
 LOST_AGAIN_AFTER = timedelta(seconds=5)
-PACED_AFTER = timedelta(seconds=0.05)
-"""How long at least a webhook at its rate limit is left alone, so that what its limit leaves is claimed in batches."""
+PACED_FOR, PACED_FOR_AT_MOST = timedelta(seconds=0.05), timedelta(seconds=5)
+"""How long a webhook at its rate limit is left alone, so that what becomes free is claimed in batches."""
 
 
 class Queue:
@@ -86,31 +86,29 @@ class Queue:
 
     def _claim_from(self, webhook_ids: Sequence[str], limit: int) -> list[Claim]:
         with self._statements.writing():
-            lanes = self._open_lanes(webhook_ids, limit)
             now = self._clock()
+            lanes = self._open_lanes(webhook_ids, limit, now)
             picks = self._statements.claim(list(lanes.values()), now, now + self._lease, now + LOST_AGAIN_AFTER)
             self._move_paces(lanes, picks, now)
             picks = self._drop_expired(picks, now)
         return self._claims(picks, lanes)
 
-    def _open_lanes(self, webhook_ids: Sequence[str], limit: int) -> dict[str, Lane]:
+    def _open_lanes(self, webhook_ids: Sequence[str], limit: int, now: datetime) -> dict[str, Lane]:
         """Lock the webhooks that no other worker is claiming from; return those with room by webhook id."""
         rows = self._statements.lock_lanes(webhook_ids)
         share = max(1, limit // max(1, len(rows)))
         lanes = {}
         for row in rows:
-            lane = self._lane(row)
+            lane = Lane(*row)
             if lane.stop_reason:
                 self._cancel_waiting(lane)
-            lane.quota = min(share, lane.pace.allowance(self._clock())) if lane.pace else share
+            lane.max_in_flight = lane.max_in_flight or self._cap
+            lane.quota = min(share, lane.pace.allowance(now)) if lane.pace else share
             if lane.quota:
                 lanes[lane.webhook_id] = lane
+            elif lane.pace:
+                self._hold_back(lane.webhook_id, lane.pace, now)
         return lanes
-
-    def _lane(self, row: Sequence[Any]) -> Lane:
-        *values, max_in_flight, rate_limit, next_slot_at = row
-        pace = Pace(per_second=rate_limit, next_slot_at=next_slot_at) if rate_limit else None
-        return Lane(*values, max_in_flight or self._cap, pace)
 
     def _move_paces(self, lanes: Mapping[str, Lane], picks: Sequence[Pick], now: datetime) -> None:
         """Count what was just claimed against the rate limits, and note which of them are used up."""
@@ -121,8 +119,11 @@ class Queue:
             pace = lane.pace.after(numbers[lane.webhook_id], now)
             Webhook.objects.using(self._using).filter(pk=lane.webhook_id).update(next_slot_at=pace.next_slot_at)
             if not pace.allowance(now):
-                # Kept for a while only: the limit may be changed.
-                self._slots[lane.webhook_id] = min(max(pace.next_slot_at, now + PACED_AFTER), now + LOST_AGAIN_AFTER)
+                self._hold_back(lane.webhook_id, pace, now)
+
+    def _hold_back(self, webhook_id: str, pace: Pace, now: datetime) -> None:
+        """Leave a webhook alone until its rate limit has room for some; not for long, because limits are changed."""
+        self._slots[webhook_id] = now + min(max(pace.next_slot_at - now, PACED_FOR), PACED_FOR_AT_MOST)
 
     def _cancel_waiting(self, lane: Lane) -> None:
         """Cancel what was queued while the webhook was being stopped."""
@@ -131,7 +132,7 @@ class Queue:
             waiting = waiting.except_tests()
         waiting.cancel(lane.stop_reason)
 
-    def _drop_expired(self, picks: Sequence[Pick], now: datetime) -> Sequence[Pick]:
+    def _drop_expired(self, picks: list[Pick], now: datetime) -> list[Pick]:
         """Cancel what may not be sent any more; the attempt that its claim counted is not made."""
         expired = {pick.delivery_id for pick in picks if pick.expires_at is not None and pick.expires_at <= now}
         if not expired:
@@ -144,7 +145,7 @@ class Queue:
         event_ids = {pick.event_id for pick in picks if pick.event_id is not None}
         found: dict[str | None, tuple[str, bytes]] = {None: (VERIFICATION_TYPE, b"")}
         if event_ids:
-            found |= self._statements.events(event_ids)
+            found.update(self._statements.events(event_ids))
         # An event may have been deleted since it was picked, and the delivery with it.
         return [Claim(pick, lanes[pick.webhook_id], *found[pick.event_id]) for pick in picks if pick.event_id in found]
 

@@ -116,10 +116,7 @@ class Migration(migrations.Migration):
                     "rate_limit",
                     models.FloatField(
                         blank=True,
-                        help_text=(
-                            "At most so many, retries included, over all workers; what comes faster waits. "
-                            "Empty for no limit."
-                        ),
+                        help_text="At most so many, retries included, over all workers. Empty for no limit.",
                         null=True,
                         validators=[
                             django.core.validators.MinValueValidator(0.01),

@@ -98,7 +98,7 @@ class Webhook(models.Model):
         null=True,
         blank=True,
         validators=[MinValueValidator(MIN_RATE), MaxValueValidator(MAX_RATE)],
-        help_text=_("At most so many, retries included, over all workers; what comes faster waits. Empty for no limit."),
+        help_text=_("At most so many, retries included, over all workers. Empty for no limit."),
     )
     next_slot_at = models.DateTimeField(
         _("rate limit used up until"), null=True, editable=False, help_text=_("What waits is sent from then on.")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime
 from functools import lru_cache
@@ -11,7 +11,7 @@ from typing import Any
 
 from django.db import connections
 from django.db.backends.base.base import BaseDatabaseWrapper
-from django.db.models import Count, Model
+from django.db.models import Count, DateTimeField, Model, Value
 
 from ...models import Delivery, DeliveryAttempt, Event, Webhook
 from ...models.sql import writing
@@ -35,9 +35,7 @@ class PortableStatements:
         self.deliveries = self.quote(Delivery._meta.db_table)
         self.attempts = self.quote(DeliveryAttempt._meta.db_table)
         self.pending = f"state = '{State.PENDING.value}'"
-        self.columns_of_attempts = ", ".join(
-            self.quote(DeliveryAttempt._meta.get_field(name).column) for name in ATTEMPT_FIELDS
-        )
+        self.columns_of_attempts = ", ".join(self.quote(_column(DeliveryAttempt, name)) for name in ATTEMPT_FIELDS)
 
     @property
     def connection(self) -> BaseDatabaseWrapper:
@@ -133,7 +131,7 @@ class PortableStatements:
         self._save_attempts([item.attempt for item in valid])
         return claimed
 
-    def fetch(self, sql: str, params: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+    def fetch(self, sql: str, params: Sequence[Any] | Mapping[str, Any] = ()) -> list[tuple[Any, ...]]:
         with self.connection.cursor() as cursor:
             cursor.execute(sql, params)
             rows: list[tuple[Any, ...]] = cursor.fetchall()
@@ -203,9 +201,7 @@ class PortableStatements:
         }
 
     def _save_retries(self, retries: Sequence[Finished]) -> None:
-        rows = [
-            (self.write_time(item.step.next_attempt_at), self.write_id(item.claim.delivery_id)) for item in retries
-        ]
+        rows = [(self.write_time(item.step.next_attempt_at), self.write_id(item.claim.delivery_id)) for item in retries]
         if rows:
             sql = f"UPDATE {self.deliveries} SET claimed_at = NULL, next_attempt_at = %s WHERE id = %s"
             with self.connection.cursor() as cursor:
@@ -237,8 +233,10 @@ def json_of(headers: Headers) -> str:
     return json.dumps(headers)
 
 
-def _time_expression(model: type[Model]) -> Any:
-    return model._meta.get_field("next_attempt_at").get_col(model._meta.db_table)
+def _column(model: type[Model], name: str) -> str:
+    field: Any = model._meta.get_field(name)
+    column: str = field.column
+    return column
 
 
-_TIME = _time_expression(Delivery)
+_TIME: Any = Value(None, DateTimeField())
