@@ -9,14 +9,15 @@ import pycurl
 from webhooks_app.signing import signed_headers
 
 IN_FLIGHT = 64
+BODY_BYTES = 1000
 SECRET = "a secret for benchmarks"
 
 
-def deliveries_per_second(url: str, count: int, *, body_bytes: int = 1000) -> float:
-    """Return how many signed bodies a second the loop posts to ``url``."""
+def deliveries_per_second(url: str, count: int, *, ca_bundle: str = "", fresh: bool = False) -> float:
+    """Return how many signed bodies of 1 KB a second the loop posts to ``url``, each on a fresh connection or not."""
     multi = pycurl.CurlMulti()
-    body = b"x" * body_bytes
-    idle = [_handle(url, body) for _ in range(IN_FLIGHT)]
+    body = b"x" * BODY_BYTES
+    idle = [_handle(url, body, ca_bundle, fresh) for _ in range(IN_FLIGHT)]
     started_at, left, done = time.perf_counter(), count, 0
     while done < count:
         while idle and left:
@@ -39,9 +40,13 @@ def deliveries_per_second(url: str, count: int, *, body_bytes: int = 1000) -> fl
     return count / (time.perf_counter() - started_at)
 
 
-def _handle(url: str, body: bytes) -> pycurl.Curl:
+def _handle(url: str, body: bytes, ca_bundle: str, fresh: bool) -> pycurl.Curl:
     handle = pycurl.Curl()
     handle.setopt(pycurl.URL, url)
     handle.setopt(pycurl.POSTFIELDS, body)
     handle.setopt(pycurl.WRITEFUNCTION, len)
+    handle.setopt(pycurl.FRESH_CONNECT, fresh)
+    handle.setopt(pycurl.FORBID_REUSE, fresh)
+    if ca_bundle:
+        handle.setopt(pycurl.CAINFO, ca_bundle)
     return handle

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from types import TracebackType
 from typing import Self
 
 import rich.progress
 from rich.console import Console
+
+SHOW_EVERY_SECONDS = 0.1
 
 
 class Progress:
@@ -24,6 +27,7 @@ class Progress:
             transient=True,
             disable=not console.is_terminal,
         )
+        self._show_at = 0.0
         self._task = self._bar.add_task(title, total=None)
 
     def __enter__(self) -> Self:
@@ -43,4 +47,8 @@ class Progress:
         self._bar.reset(self._task, description=f"{self._title}: {text}", total=total)
 
     def done(self, count: int) -> None:
-        self._bar.update(self._task, completed=count)
+        """Show how much is done; cheap enough for a loop that is being timed."""
+        now = time.monotonic()
+        if now >= self._show_at:
+            self._show_at = now + SHOW_EVERY_SECONDS
+            self._bar.update(self._task, completed=count)

@@ -10,7 +10,9 @@ from typing import TypeVar
 import pytest
 from django.utils import translation
 
+from .databases import URL_VARIABLE
 from .servers import nginx as nginx_server
+from .servers import pgbouncer as pgbouncer_server
 from .servers import rabbitmq, redis
 from .servers.process import ServerMissingError
 
@@ -49,6 +51,13 @@ def nginx() -> Iterator[nginx_server.NginxReceiver]:
     """A receiver that answers 200 as fast as this machine can, and remembers what it got."""
     with _started(nginx_server.running) as receiver:
         yield receiver
+
+
+@pytest.fixture
+def pgbouncer() -> Iterator[pgbouncer_server.Pool]:
+    """A pool of transactions before the PostgreSQL of this run, for one test: it keeps the database open."""
+    with _started(lambda: pgbouncer_server.running(os.environ[URL_VARIABLE])) as pool:
+        yield pool
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from typing import Any, get_type_hints
 
 from django.conf import settings as django_settings
@@ -59,6 +60,7 @@ class Settings:
 settings = Settings()
 
 
+@cache
 def setting_types() -> dict[str, Any]:
     """Return the annotated type of each setting by its full name."""
     return {PREFIX + name: hint for name, hint in get_type_hints(Settings).items() if name.isupper()}

@@ -40,6 +40,14 @@ def test_a_given_secret_is_taken_as_it_is(superuser: Page) -> None:
     assert Webhook.objects.get().secret == f" {SECRET} "
 
 
+def test_a_secret_that_no_key_opens_is_explained_on_the_page(superuser: Page, webhook: Webhook) -> None:
+    assert shows(superuser.get("webhook", "change", webhook.pk), "Encrypted, and shown to nobody.")
+
+    Webhook.objects.update(encrypted_secret="nonsense")
+
+    assert shows(superuser.get("webhook", "change", webhook.pk), "Put the key that was in use back")
+
+
 def test_the_history_holds_no_secret(superuser: Page) -> None:
     superuser.post("webhook", "add", **FORM, secret=SECRET)
     superuser.act("rotate_secret", Webhook.objects.get(), confirmed=True)

@@ -1,7 +1,7 @@
-"""A delivery's life in any order that may happen: two databases, the real one and a model of it, must agree after every step.
+"""A delivery's life in any order that may happen: the database and a model of it must agree after every step.
 
-Hypothesis chooses the steps. Three workers claim, send, record, give back and die; meanwhile events are emitted and rolled
-back, webhooks disabled, deleted, moved and verified, deliveries cancelled and sent again.
+Hypothesis chooses the steps. Two workers claim, send, record, give back, are suspended and die; meanwhile events are
+emitted and rolled back, webhooks disabled, deleted, moved and verified, deliveries cancelled and sent again.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -24,7 +24,6 @@ from hypothesis.stateful import (
     RuleBasedStateMachine,
     initialize,
     invariant,
-    precondition,
     rule,
     run_state_machine_as_test,
 )
@@ -131,10 +130,13 @@ class Series:
     def is_over(self, now: datetime) -> bool:
         return self.expires_at is not None and self.expires_at <= now
 
+    def is_due(self, now: datetime) -> bool:
+        return self.state == "pending" and self.due_at is not None and self.due_at <= now
+
     def could_be_claimed(self, now: datetime) -> bool:
-        if self.state != "pending" or self.due_at is None or self.due_at > now:
+        if not self.is_due(now):
             return False
-        return self.is_claimed or (self.webhook.may_be_sent(self.kind) and not self.is_over(now))
+        return not self.is_over(now) and (self.is_claimed or self.webhook.may_be_sent(self.kind))
 
 
 @dataclass(eq=False)
@@ -180,26 +182,49 @@ class RolledBackError(Exception):
     """The transaction of a test does not commit."""
 
 
-WORKERS = st.integers(0, 2)
-WEBHOOKS = st.integers(0, 2)
+TWO = st.integers(0, 1)
 ANY = st.integers(0, 30)
+SUCCESS = st.booleans()
+STEPS = {
+    "emit": [],
+    "emit_and_roll_back": [st.booleans()],
+    "test_event": [TWO],
+    "claim": [TWO, st.sampled_from([1, 3, 100])],
+    "send": [TWO],
+    "answer": [TWO, ANY, SUCCESS],
+    "answer_all": [TWO, SUCCESS],
+    "record": [TWO, st.sampled_from(["heard", "unheard", "rolled back"])],
+    "work": [TWO, SUCCESS],
+    "suspend": [TWO, st.booleans()],
+    "release": [TWO],
+    "kill": [TWO],
+    "advance": [st.sampled_from([0.3, 1, 5, 30, 46])],
+    "cancel": [ANY],
+    "redeliver": [ANY],
+    "change": [TWO, st.sampled_from(["disable", "delete", "enable", "verify", "move"]), st.booleans()],
+}
+"""What may happen, with the choices that are to be made for it."""
+
+OFTEN = ["claim", "send", "answer_all", "record", "work", "work", "advance", "advance", "change", "suspend"]
+STEP = st.sampled_from([*STEPS, *OFTEN]).flatmap(lambda name: st.tuples(st.just(name), *STEPS[name]))
 
 
 class DeliveryLife(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.clock = ManualClock(datetime.now(UTC) + timedelta(minutes=1))
-        self.workers = [Worker(real=RealWorker(self.clock)) for _ in range(3)]
+        self.workers = [Worker(real=RealWorker(self.clock)) for _ in range(2)]
         self.webhooks: list[Registration] = []
+        self.deleted: list[Registration] = []
         self.series: dict[str, Series] = {}
 
     @initialize()
     def register(self) -> None:
         self.owner = get_user_model().objects.create_user("alice")
-        rows = [make_webhook(self.owner), make_webhook(self.owner, retry_notices=False)]
-        self.webhooks += [Registration(row=row, status="active") for row in rows]
-        self.webhooks.append(Registration(row=make_webhook(self.owner, status="pending"), status="pending"))
-        self._adopt([(self.webhooks[2], "verification")])
+        self.webhooks += [self._registered(), self._registered(retry_notices=False)]
+
+    def _registered(self, **fields: Any) -> Registration:
+        return Registration(row=make_webhook(self.owner, **fields), status="active")
 
     def teardown(self) -> None:
         is_failing = sys.exc_info()[0] is not None
@@ -210,17 +235,21 @@ class DeliveryLife(RuleBasedStateMachine):
             for model in (DeliveryAttempt, Delivery, Event, Webhook, get_user_model()):
                 model.objects.all().delete()
 
+    @rule(step=STEP)
+    def happen(self, step: tuple[Any, ...]) -> None:
+        """Take any step. One rule, so that Hypothesis leaves out no kind of step for a whole run."""
+        name, *choices = step
+        getattr(self, name)(*choices)
+
     # What is emitted
 
-    @rule()
     def emit(self) -> None:
         event = emit_one(self.owner)
 
-        listening = [webhook for webhook in self.webhooks if webhook.status == "active" and not webhook.is_deleted]
+        listening = [webhook for webhook in self.webhooks if webhook.status == "active"]
         self._adopt([(webhook, "event") for webhook in listening])
         assert Event.objects.filter(pk=event.pk).exists()
 
-    @rule(savepoint=st.booleans())
     def emit_and_roll_back(self, savepoint: bool) -> None:
         if savepoint:
             with transaction.atomic(), suppress(RolledBackError), transaction.atomic():
@@ -234,10 +263,9 @@ class DeliveryLife(RuleBasedStateMachine):
         self._adopt([])
         assert not Event.objects.filter(body__contains="never happened").exists()
 
-    @rule(index=WEBHOOKS)
     def test_event(self, index: int) -> None:
         webhook = self.webhooks[index]
-        if webhook.is_deleted or webhook.status == "disabled":
+        if webhook.status == "disabled":
             return
         webhook.row.refresh_from_db()
         send_test_event(webhook.row, EVENT_TYPE)
@@ -246,25 +274,22 @@ class DeliveryLife(RuleBasedStateMachine):
 
     # What workers do
 
-    @rule(index=WORKERS, limit=st.sampled_from([1, 3, 100]))
     def claim(self, index: int, limit: int) -> None:
         worker, now = self.workers[index], self.clock()
         claims = worker.real.claim(limit)
 
         assert len(claims) <= limit
         assert len({claim.delivery_id for claim in claims}) == len(claims)
-        stopped = [series for series in self.series.values() if series.is_waiting and self._may_be_dropped(series)]
+        droppable = [series for series in self.series.values() if self._may_be_dropped(series)]
         for claim in claims:
             worker.tickets.append(self._ticket(claim, now))
-        self._see_cancelled(stopped)
-        for webhook in self.webhooks:
+        has_dropped = self._see_cancelled(droppable)
+        for webhook in [*self.webhooks, *self.deleted]:
             assert len(self._in_flight(webhook, now)) <= CAP
-        if not claims:
+        if not claims and not has_dropped:
             left = [series for series in self.series.values() if series.could_be_claimed(now)]
             assert not [series for series in left if len(self._in_flight(series.webhook, now)) < CAP], "stuck"
 
-    @rule(index=WORKERS)
-    @precondition(lambda self: any(worker.unsent for worker in self.workers))
     def send(self, index: int) -> None:
         worker = self.workers[index]
         for ticket in worker.unsent:
@@ -273,125 +298,116 @@ class DeliveryLife(RuleBasedStateMachine):
             ticket.series.hits.append(ticket.number)
             ticket.series.hits_after_success += ticket.series.was_answered_200
 
-    @rule(index=WORKERS, which=ANY, is_success=st.booleans())
-    @precondition(lambda self: any(worker.in_flight for worker in self.workers))
     def answer(self, index: int, which: int, is_success: bool) -> None:
         in_flight = self.workers[index].in_flight
         if in_flight:
             self._answer(self.workers[index], in_flight[which % len(in_flight)], is_success)
 
-    @rule(index=WORKERS, is_success=st.booleans())
-    @precondition(lambda self: any(worker.in_flight for worker in self.workers))
     def answer_all(self, index: int, is_success: bool) -> None:
         for ticket in self.workers[index].in_flight:
             self._answer(self.workers[index], ticket, is_success)
 
-    @rule(index=WORKERS)
-    @precondition(lambda self: any(worker.finished for worker in self.workers))
-    def record(self, index: int) -> None:
-        finished = self.workers[index].finished
-        if finished:
-            self._record(self.workers[index], finished)
-            self.workers[index].tickets = [t for t in self.workers[index].tickets if t not in finished]
-
-    @rule(index=WORKERS)
-    @precondition(lambda self: any(worker.finished for worker in self.workers))
-    def record_without_hearing_of_the_commit(self, index: int) -> None:
-        """The worker will record the same once more."""
-        if finished := self.workers[index].finished:
-            self._record(self.workers[index], finished)
-
-    @rule(index=WORKERS)
-    @precondition(lambda self: any(worker.finished for worker in self.workers))
-    def record_and_roll_back(self, index: int) -> None:
-        if finished := self.workers[index].finished:
+    def record(self, index: int, ending: str) -> None:
+        """Write what is finished; a worker that has not heard of the commit writes the same again later."""
+        worker, finished = self.workers[index], self.workers[index].finished
+        if not finished:
+            return
+        if ending == "rolled back":
             with suppress(RolledBackError), transaction.atomic():
-                self.workers[index].real.record([ticket.finished for ticket in finished])
+                worker.real.record([ticket.finished for ticket in finished])
                 raise RolledBackError
+            return
+        self._record(worker, finished)
+        if ending == "heard":
+            worker.tickets = [ticket for ticket in worker.tickets if ticket not in finished]
 
-    @rule(index=WORKERS)
-    @precondition(lambda self: any(worker.unsent for worker in self.workers))
+    def work(self, index: int, is_success: bool) -> None:
+        """Do all that a worker does in one go, as it is nearly always."""
+        self.claim(index, 100)
+        self.send(index)
+        self.answer_all(index, is_success)
+        self.record(index, "heard")
+
+    def suspend(self, index: int, is_sent: bool) -> None:
+        """Let a worker sleep with claims in its hands until the other has taken them for lost and made them anew."""
+        self.claim(index, 3)
+        if is_sent:
+            self.send(index)
+            self.answer_all(index, is_success=True)
+        self.clock.advance(LEASE.total_seconds() + 1)
+        self.work(1 - index, is_success=False)
+        self.clock.advance(1)
+        self.claim(1 - index, 3)
+        self.record(index, "heard")
+
     def release(self, index: int) -> None:
+        """Give back what is not sent, as a worker does that is told to stop right after it claimed."""
         worker = self.workers[index]
-        unsent = worker.unsent
+        unsent = [ticket for ticket in worker.unsent if ticket.is_good]
         worker.real.release([ticket.claim for ticket in unsent])
         for ticket in unsent:
-            if ticket.is_good:
-                ticket.series.made -= 1
-                ticket.series.is_claimed, ticket.series.due_at = False, self.clock()
+            ticket.series.made -= 1
+            ticket.series.is_claimed, ticket.series.due_at = False, self.clock()
             worker.tickets.remove(ticket)
 
-    @rule(index=WORKERS)
-    @precondition(lambda self: any(worker.tickets for worker in self.workers))
     def kill(self, index: int) -> None:
         for ticket in self.workers[index].tickets:
             ticket.series.losses += 1
         self.workers[index] = Worker(real=RealWorker(self.clock))
 
-    @rule(seconds=st.sampled_from([0.3, 1, 5, 30, 46]))
     def advance(self, seconds: float) -> None:
         self.clock.advance(seconds)
 
     # What people do
 
-    @rule(which=ANY)
-    @precondition(lambda self: self.series)
     def cancel(self, which: int) -> None:
-        series = self._chosen(which)
-        Delivery.objects.filter(pk=series.id).pending().cancel("by hand")
-        if series.state == "pending":
+        pending = [series for series in self.series.values() if series.state == "pending"]
+        if pending:
+            series = pending[which % len(pending)]
+            Delivery.objects.filter(pk=series.id).pending().cancel("by hand")
             series.end("cancelled")
 
-    @rule(which=ANY)
-    @precondition(lambda self: self.series)
     def redeliver(self, which: int) -> None:
-        series = self._chosen(which)
+        if not self.series:
+            return
+        series = list(self.series.values())[which % len(self.series)]
         may_be_queued = series.webhook.may_be_sent(series.kind) or series.webhook.status == "pending"
         if series.event_id is None or series.webhook.is_deleted or not may_be_queued:
             return
         Delivery.objects.get(pk=series.id).redeliver()
         self._adopt([(series.webhook, series.kind)])
 
-    @rule(index=WEBHOOKS)
-    def disable(self, index: int) -> None:
+    def change(self, index: int, do: str, is_busy: bool) -> None:
+        """Change a webhook, if it is in a state for that, perhaps with something waiting for it."""
+        if is_busy:
+            self.emit()
         webhook = self.webhooks[index]
-        if webhook.is_deleted:
-            return
+        if (do == "enable") == (webhook.status == "disabled") or do in ("disable", "delete", "move"):
+            webhook.row.refresh_from_db()
+            getattr(self, f"_{do}")(webhook)
+
+    def _disable(self, webhook: Registration) -> None:
         webhook.row.disable("by hand")
         webhook.status = "disabled"
         self._cancel_waiting(webhook)
 
-    @rule(index=WEBHOOKS)
-    def delete(self, index: int) -> None:
-        webhook = self.webhooks[index]
-        if webhook.is_deleted:
-            return
+    def _delete(self, webhook: Registration) -> None:
+        """Delete a webhook, and register another in its place."""
         webhook.row.soft_delete()
         webhook.is_deleted = True
         self._cancel_waiting(webhook)
+        self.deleted.append(webhook)
+        self.webhooks[self.webhooks.index(webhook)] = self._registered()
 
-    @rule(index=WEBHOOKS)
-    def enable(self, index: int) -> None:
-        webhook = self.webhooks[index]
-        if webhook.is_deleted or webhook.status != "disabled":
-            return
+    def _enable(self, webhook: Registration) -> None:
         enable_webhook(webhook.row)
         self._expect_handshake(webhook)
 
-    @rule(index=WEBHOOKS)
-    def verify(self, index: int) -> None:
-        webhook = self.webhooks[index]
-        if webhook.is_deleted or webhook.status == "disabled":
-            return
+    def _verify(self, webhook: Registration) -> None:
         start_verification(webhook.row)
         self._expect_handshake(webhook)
 
-    @rule(index=WEBHOOKS)
-    def move(self, index: int) -> None:
-        webhook = self.webhooks[index]
-        if webhook.is_deleted:
-            return
-        webhook.row.refresh_from_db()
+    def _move(self, webhook: Registration) -> None:
         webhook.row.url += "x"
         save_webhook(webhook.row)
         if webhook.status != "disabled":
@@ -420,7 +436,7 @@ class DeliveryLife(RuleBasedStateMachine):
     @invariant()
     def every_webhook_has_the_status_that_the_model_says(self) -> None:
         found = dict(Webhook.objects.values_list("pk", "status"))
-        assert found == {webhook.row.pk: webhook.status for webhook in self.webhooks}
+        assert found == {webhook.row.pk: webhook.status for webhook in [*self.webhooks, *self.deleted]}
 
     @invariant()
     def no_series_has_more_requests_than_attempts_are_allowed(self) -> None:
@@ -436,20 +452,20 @@ class DeliveryLife(RuleBasedStateMachine):
     @invariant()
     def nothing_is_sent_again_after_a_200_unless_a_worker_was_lost(self) -> None:
         for series in self.series.values():
-            assert series.hits_after_success <= series.losses
+            assert series.losses or not series.hits_after_success
 
     # How the model follows
 
     def _adopt(self, expected: Sequence[tuple[Registration, str]]) -> list[Series]:
         """Take the rows that are new into the model; they must be of these webhooks and kinds, no more and no fewer."""
         new = [self._new_series(row) for row in Delivery.objects.exclude(pk__in=self.series).select_related("webhook")]
-        new.sort(key=lambda series: (self.webhooks.index(series.webhook), series.kind, series.event_id or ""))
+        new.sort(key=lambda series: (series.webhook.row.pk, series.kind, series.event_id or ""))
         assert Counter((series.webhook, series.kind) for series in new) == Counter(expected)
         self.series |= {series.id: series for series in new}
         return new
 
     def _new_series(self, row: Delivery) -> Series:
-        (webhook,) = [webhook for webhook in self.webhooks if webhook.row.pk == row.webhook_id]
+        (webhook,) = [w for w in [*self.webhooks, *self.deleted] if w.row.pk == row.webhook_id]
         return Series(
             id=row.pk,
             webhook=webhook,
@@ -555,48 +571,40 @@ class DeliveryLife(RuleBasedStateMachine):
 
     def _may_be_dropped(self, series: Series) -> bool:
         """Tell whether a claim may cancel what it finds rather than give it out."""
+        if series.is_due(self.clock()) and series.is_over(self.clock()):
+            return True
         kept_test = series.kind == "test" and series.webhook.status == "failed" and not series.webhook.is_deleted
-        return series.is_over(self.clock()) or (series.webhook.is_stopped and not kept_test)
+        return series.is_waiting and series.webhook.is_stopped and not kept_test
 
-    def _see_cancelled(self, candidates: Sequence[Series]) -> None:
+    def _see_cancelled(self, candidates: Sequence[Series]) -> bool:
         cancelled = Delivery.objects.filter(pk__in=[series.id for series in candidates], state="cancelled")
         for pk in cancelled.values_list("pk", flat=True):
             self.series[pk].end("cancelled")
+        return bool(cancelled)
 
     def _in_flight(self, webhook: Registration, now: datetime) -> list[Series]:
         held = [series for series in self.series.values() if series.webhook is webhook and series.is_claimed]
         return [series for series in held if series.due_at is not None and series.due_at > now]
-
-    def _chosen(self, which: int) -> Series:
-        return list(self.series.values())[which % len(self.series)]
 
     def _nothing_is_stuck_when_all_is_well_again(self) -> None:
         """Lose every worker; a new one and a good receiver must bring everything to its end."""
         for index in range(len(self.workers)):
             self.kill(index)
         self.clock.advance(LEASE.total_seconds() + 1)
-        for _ in self._rounds():
-            self.claim(0, 100)
-            self.send(0)
-            self.answer_all(0, is_success=True)
-            self.record(0)
+        for _ in range(100):
+            self.work(0, is_success=True)
             self.the_rows_are_what_the_model_says()
-        held = [series for series in self.series.values() if series.state == "pending"]
-        assert not [series for series in held if series.webhook.may_be_sent(series.kind)], "stuck"
-
-    def _rounds(self) -> Iterator[int]:
-        """Yield until everything that can be sent was, a second apart; and some rounds more for what is held."""
-        for number in range(100):
-            if number > 40 and not self.workers[0].tickets:
+            if not any(s.state == "pending" and s.webhook.may_be_sent(s.kind) for s in self.series.values()):
                 return
-            yield number
-            self.clock.advance(1)
+            self.clock.advance(5)
+        pytest.fail("stuck")
 
 
+@pytest.mark.timeout(600)  # Seconds where it passes; a failure is first made as short as it can be.
 @pytest.mark.django_db(transaction=True)
 def test_no_order_of_events_breaks_a_promise():
     with Webhooks():  # No worker of this machine is woken.
         run_state_machine_as_test(
             DeliveryLife,
-            settings=settings(max_examples=40, stateful_step_count=40, derandomize=True, database=None, deadline=None),
+            settings=settings(max_examples=25, stateful_step_count=40, derandomize=True, database=None, deadline=None),
         )

@@ -55,6 +55,25 @@ def test_a_revoked_key_is_refused_at_once(alice):
     assert ApiKey.objects.find(text) is None
 
 
+def test_revoking_twice_keeps_the_first_time(alice):
+    api_key, _ = ApiKey.objects.make(owner=alice)
+    api_key.revoke()
+    first = api_key.revoked_at
+
+    ApiKey.objects.get().revoke()
+
+    assert ApiKey.objects.get().revoked_at == first
+
+
+@pytest.mark.parametrize("scopes", [None, "webhooks:read", 5, {}, [None], [["webhooks:read"]]], ids=repr)
+def test_scopes_that_are_no_list_of_scopes_are_refused(alice, scopes):
+    with pytest.raises(ValidationError) as caught:
+        ApiKey.objects.make(owner=alice, scopes=scopes)
+
+    assert list(caught.value.message_dict) == ["scopes"]
+    assert not ApiKey.objects.exists()
+
+
 def test_an_expired_key_is_refused(alice):
     _, text = ApiKey.objects.make(owner=alice, expires_at=timezone.now() - timedelta(seconds=1))
 

@@ -112,12 +112,13 @@ def environment(broker_url: str, directory: Path) -> dict[str, str]:
 
 @pytest.fixture
 def start_worker(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
-    """Start ``celery worker``; all that still run are stopped at the end."""
+    """Start ``celery worker``; all that still run are stopped at the end. Keywords go into its environment."""
     with _celery_processes(tmp_path) as start:
 
-        def start_worker(broker_url: str, *options: str) -> subprocess.Popen[bytes]:
+        def start_worker(broker_url: str, *options: str, **variables: str) -> subprocess.Popen[bytes]:
             name = f"w{uuid.uuid4().hex[:8]}@%h"
-            return start(broker_url, "worker", "--concurrency", "2", "-n", name, *options, until=" ready.")
+            command = ("worker", "--concurrency", "2", "-n", name, *options)
+            return start(broker_url, *command, until=" ready.", **variables)
 
         yield start_worker
 
@@ -138,13 +139,13 @@ def start_beat(tmp_path: Path) -> Iterator[Callable[[str], subprocess.Popen[byte
 def _celery_processes(directory: Path) -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
     started: list[subprocess.Popen[bytes]] = []
 
-    def start(broker_url: str, *arguments: str, until: str) -> subprocess.Popen[bytes]:
+    def start(broker_url: str, *arguments: str, until: str, **variables: str) -> subprocess.Popen[bytes]:
         log = directory / f"{arguments[0]}-{len(started)}.log"
         with log.open("wb") as output:
             process = subprocess.Popen(
                 [sys.executable, "-m", "celery", "-A", "tests.celery", *arguments, "--loglevel", "INFO"],
                 cwd=ROOT,
-                env=environment(broker_url, directory),
+                env=environment(broker_url, directory) | variables,
                 stdout=output,
                 stderr=output,
                 start_new_session=True,

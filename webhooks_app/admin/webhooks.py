@@ -14,7 +14,8 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from ..emission import send_test_event
-from ..exceptions import WebhookStateError
+from ..encryption import decrypt
+from ..exceptions import SecretUnreadableError, WebhookStateError
 from ..models import Delivery, Webhook
 from ..registration import enable_webhook, save_webhook
 from ..verification import start_verification
@@ -27,6 +28,7 @@ SHOWN = (
     "status",
     "status_reason",
     "status_changed_at",
+    "secret_state",
     "previous_secret_until",
     "created_at",
     "deliveries_link",
@@ -71,6 +73,14 @@ class WebhookAdmin(ActingAdmin):
     @admin.display(description=_("deliveries"))
     def deliveries_link(self, webhook: Webhook) -> SafeString:
         return link_to_search(Delivery, webhook.id, gettext("Deliveries of this webhook"), site=self.admin_site.name)
+
+    @admin.display(description=_("secret"))
+    def secret_state(self, webhook: Webhook) -> str:
+        try:
+            decrypt(webhook.encrypted_secret)
+        except SecretUnreadableError as error:
+            return str(error)
+        return gettext("Encrypted, and shown to nobody.")
 
     def save_model(self, request: HttpRequest, obj: Any, form: Any, change: Any) -> None:
         save_webhook(obj)

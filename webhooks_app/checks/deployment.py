@@ -13,14 +13,14 @@ from django.core.cache.backends.locmem import LocMemCache
 
 from ..conf import settings
 from ..encryption import DERIVED
-from .settings import MAKE_A_KEY, TAG
+from .settings import MAKE_A_KEY, TAG, problem_with
 
 CACHES_OF_ONE_PROCESS = (LocMemCache, DummyCache)
 
 
 @checks.register(TAG, checks.Tags.security, deploy=True)
 def check_http(**kwargs: Any) -> list[checks.CheckMessage]:
-    if django_settings.DEBUG or not settings.ALLOW_HTTP:
+    if django_settings.DEBUG or settings.ALLOW_HTTP is not True:
         return []
     return [
         checks.Warning(
@@ -34,7 +34,7 @@ def check_http(**kwargs: Any) -> list[checks.CheckMessage]:
 @checks.register(TAG, checks.Tags.security, deploy=True)
 def check_allowed_networks(**kwargs: Any) -> list[checks.CheckMessage]:
     networks = settings.ALLOWED_NETWORKS
-    if django_settings.DEBUG or not networks or not isinstance(networks, list | tuple):
+    if django_settings.DEBUG or problem_with("ALLOWED_NETWORKS") or not networks:
         return []
     return [
         checks.Warning(
@@ -49,8 +49,7 @@ def check_allowed_networks(**kwargs: Any) -> list[checks.CheckMessage]:
 @checks.register(TAG, checks.Tags.security, deploy=True)
 def check_encryption_keys(**kwargs: Any) -> list[checks.CheckMessage]:
     keys = settings.ENCRYPTION_KEYS
-    is_derived = isinstance(keys, list | tuple) and keys[0] == DERIVED if keys else True
-    if not is_derived:
+    if problem_with("ENCRYPTION_KEYS") or (keys and keys[0] != DERIVED):
         return []
     return [
         checks.Warning(

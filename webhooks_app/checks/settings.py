@@ -24,6 +24,10 @@ TAG = "webhooks"
 
 DAY_SECONDS = 86_400
 MAX_RETRIES = 20
+MAX_RATE_DIGITS = 9
+MAX_SHOWN = 200
+MANY = 10**15
+"""From here on a number says nothing more by its digits."""
 RECORD_SECONDS = 5
 """What a lease must be longer than the timeout by, so that the result can be recorded under it."""
 
@@ -72,23 +76,25 @@ def check_names(**kwargs: Any) -> list[checks.CheckMessage]:
 @checks.register(TAG)
 def check_values(**kwargs: Any) -> list[checks.CheckMessage]:
     """Find settings of ours with a value that cannot be used."""
-    messages: list[checks.CheckMessage] = []
-    for full_name, expected in setting_types().items():
-        name = full_name.removeprefix(PREFIX)
-        value = getattr(settings, name)
-        if not _is_of_type(value, expected):
-            messages.append(_wrong_type(full_name, value, expected))
-        elif name in RANGES:
-            messages.extend(_out_of_range(full_name, value, *RANGES[name]))
-        elif name in CONTENT_CHECKS:
-            messages.extend(CONTENT_CHECKS[name](full_name, value))
-    return messages
+    problems = (problem_with(name.removeprefix(PREFIX)) for name in setting_types())
+    return [problem for problem in problems if problem is not None]
+
+
+def problem_with(name: str) -> checks.CheckMessage | None:
+    """Return the first thing that is wrong with the value of a setting of ours, named without the prefix."""
+    full_name, value = PREFIX + name, getattr(settings, name)
+    expected = setting_types()[full_name]
+    if not _is_of_type(value, expected):
+        return _wrong_type(full_name, value, expected)
+    if name in RANGES:
+        return next(_out_of_range(full_name, value, *RANGES[name]), None)
+    return next(CONTENT_CHECKS[name](full_name, value), None) if name in CONTENT_CHECKS else None
 
 
 @checks.register(TAG)
 def check_lease(**kwargs: Any) -> list[checks.CheckMessage]:
     lease, timeout = settings.LEASE_SECONDS, settings.TIMEOUT_SECONDS
-    if not (_is_of_type(lease, float) and _is_of_type(timeout, float)) or lease >= timeout + RECORD_SECONDS:
+    if problem_with("LEASE_SECONDS") or problem_with("TIMEOUT_SECONDS") or lease >= timeout + RECORD_SECONDS:
         return []
     return [
         checks.Error(
@@ -101,18 +107,20 @@ def check_lease(**kwargs: Any) -> list[checks.CheckMessage]:
 
 
 def _looks_like_ours(name: str, known: Collection[str]) -> bool:
-    is_without_s = name.startswith("WEBHOOK_") and name.replace("WEBHOOK_", PREFIX, 1) in known
-    return is_without_s or (name.startswith(PREFIX) and name not in known)
+    if name in known or "HOOK" not in name:
+        return False
+    return name.startswith(PREFIX) or bool(get_close_matches(name, known, n=1, cutoff=0.9))
 
 
 def _is_of_type(value: Any, expected: Any) -> bool:
     if get_origin(expected) is Sequence:
         (item_type,) = get_args(expected)
         return isinstance(value, list | tuple) and all(_is_of_type(item, item_type) for item in value)
-    if expected is bool:
-        return isinstance(value, bool)
-    allowed = (int, float) if expected is float else expected
-    return isinstance(value, allowed) and not isinstance(value, bool)
+    # By the type itself: a lazy object passes for what it stands for, until it is used.
+    found = type(value)
+    if expected is bool or found is bool:
+        return expected is found
+    return issubclass(found, (int, float) if expected is float else expected)
 
 
 def _wrong_type(name: str, value: Any, expected: Any) -> checks.CheckMessage:
@@ -126,7 +134,8 @@ def _wrong_type(name: str, value: Any, expected: Any) -> checks.CheckMessage:
 
 def _out_of_range(name: str, value: float, least: float, most: float) -> Iterator[checks.CheckMessage]:
     if not least <= value <= most:
-        yield checks.Error(f"{name} is {value:,}.", hint=f"Give {least:,} to {most:,}.", id="webhooks_app.E002")
+        hint = f"Give {least:,} to {most:,}."
+        yield checks.Error(f"{name} is {_as_text(value)}.", hint=hint, id="webhooks_app.E002")
 
 
 def _networks(name: str, networks: Sequence[str]) -> Iterator[checks.CheckMessage]:
@@ -135,7 +144,7 @@ def _networks(name: str, networks: Sequence[str]) -> Iterator[checks.CheckMessag
             ip_network(network)
         except ValueError as error:
             hint = 'Write networks as in "10.0.0.0/8" or "fd00::/8", and single addresses as they are.'
-            yield checks.Error(f"{name} holds what is no network: {error}.", hint=hint, id="webhooks_app.E003")
+            yield checks.Error(f"{name} holds what is no network: {_short(error)}.", hint=hint, id="webhooks_app.E003")
 
 
 def _encryption_keys(name: str, keys: Sequence[str]) -> Iterator[checks.CheckMessage]:
@@ -161,9 +170,10 @@ def _ca_bundle(name: str, path: str) -> Iterator[checks.CheckMessage]:
     try:
         if path:
             ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(cafile=path)
-    except OSError as error:
+    except (OSError, ValueError) as error:
         hint = "Name a readable PEM file with the certificates of the authorities to trust besides the system's."
-        yield checks.Error(f"{name} ({path!r}) cannot be used: {error}.", hint=hint, id="webhooks_app.E006")
+        problem = error.strerror if isinstance(error, OSError) else error
+        yield checks.Error(f"{name} ('{_short(path)}') cannot be used: {problem}.", hint=hint, id="webhooks_app.E006")
 
 
 def _transport(name: str, transport: str) -> Iterator[checks.CheckMessage]:
@@ -171,31 +181,44 @@ def _transport(name: str, transport: str) -> Iterator[checks.CheckMessage]:
         return
     try:
         found = import_string(TRANSPORTS.get(transport, transport))
-    except ImportError as error:
-        problem = f"cannot be imported: {error}"
+    except Exception as error:  # noqa: BLE001 - a module may raise anything while it is imported
+        problem = f"cannot be imported: {_short(error)}"
     else:
         problem = "" if isinstance(found, type) and issubclass(found, BaseTransport) else "is no BaseTransport"
     if problem:
         names = ", ".join(["auto", *TRANSPORTS])
         hint = f"Name one of {names}, or the dotted path of a transport of yours; curl needs the extra of that name."
-        yield checks.Error(f"The {name} {transport!r} {problem}.", hint=hint, id="webhooks_app.E007")
+        yield checks.Error(f"The {name} '{_short(transport)}' {problem}.", hint=hint, id="webhooks_app.E007")
 
 
 def _retry_delays(name: str, delays: Sequence[float]) -> Iterator[checks.CheckMessage]:
     wrong = [delay for delay in delays if not 0 <= delay <= 30 * DAY_SECONDS]
     hint = f"Give at most {MAX_RETRIES} delays of 0 to {30 * DAY_SECONDS} seconds; the specification's are (1, 5, 30)."
     if wrong:
-        yield checks.Error(f"{name} holds the delay {wrong[0]:g}.", hint=hint, id="webhooks_app.E008")
+        yield checks.Error(f"{name} holds the delay {_as_text(wrong[0])}.", hint=hint, id="webhooks_app.E008")
     elif len(delays) > MAX_RETRIES:
         yield checks.Error(f"{name} holds {len(delays)} delays.", hint=hint, id="webhooks_app.E008")
 
 
 def _rate(name: str, rate: str) -> Iterator[checks.CheckMessage]:
     number, _, period = rate.partition("/")
-    is_rate = number.isascii() and number.isdigit() and int(number) > 0 and period in PERIODS
+    is_number = number.isascii() and number.isdigit() and len(number) <= MAX_RATE_DIGITS
+    is_rate = is_number and int(number) > 0 and period in PERIODS
     if rate and not is_rate:
         hint = f'Write it as "120/min", with one of {", ".join(PERIODS)}; an empty string sets no limit.'
-        yield checks.Error(f"{name} is {rate!r}, which is no rate.", hint=hint, id="webhooks_app.E009")
+        yield checks.Error(f"{name} is '{_short(rate)}', which is no rate.", hint=hint, id="webhooks_app.E009")
+
+
+def _as_text(number: Any) -> str:
+    if abs(number) < MANY:
+        return f"{number:,}"
+    return str(number) if isinstance(number, float) else "an enormous number"
+
+
+def _short(found: object) -> str:
+    """Return a value, or what an error says of it, so that it fits into a message."""
+    text = repr(str(found))[1:-1]
+    return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}…"
 
 
 CONTENT_CHECKS: Mapping[str, Callable[[str, Any], Iterator[checks.CheckMessage]]] = {

@@ -87,8 +87,9 @@ class ApiKey(models.Model):
         return f"whk_{self.prefix}_… {self.name}".rstrip()
 
     def clean(self) -> None:
-        unknown = [scope for scope in self.scopes if scope not in self.Scope.values]
-        if unknown or not self.scopes:
+        scopes: object = self.scopes
+        is_list = isinstance(scopes, list | tuple)
+        if not (is_list and scopes and all(scope in self.Scope.values for scope in self.scopes)):
             raise ValidationError(
                 {"scopes": _("Give one or more of: %(scopes)s.") % {"scopes": ", ".join(self.Scope.values)}}
             )
@@ -100,13 +101,15 @@ class ApiKey(models.Model):
         return scope in self.scopes
 
     def revoke(self) -> None:
-        """Refuse this key from the next request on."""
-        self.revoked_at = timezone.now()
-        self.save(update_fields=["revoked_at"])
+        """Refuse this key from the next request on; the time of the first revocation stays."""
+        ApiKey.objects.filter(pk=self.pk, revoked_at=None).update(revoked_at=timezone.now())
+        self.refresh_from_db(fields=["revoked_at"])
 
     def touch(self) -> None:
         """Record that the key was used, to the minute."""
         now = timezone.now()
         if self.last_used_at is None or now - self.last_used_at >= LAST_USED_PRECISION:
             self.last_used_at = now
-            ApiKey.objects.filter(pk=self.pk).update(last_used_at=now)
+            stale = models.Q(last_used_at=None) | models.Q(last_used_at__lte=now - LAST_USED_PRECISION)
+            # Of many requests at once, one writes: the others find the row fresh by the time they get it.
+            ApiKey.objects.filter(stale, pk=self.pk).update(last_used_at=now)

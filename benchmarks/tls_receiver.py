@@ -1,0 +1,54 @@
+"""nginx with TLS for as many host names as are asked for, and the trust store in which its authority is."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from string import Template
+
+import trustme
+
+from tests.servers.process import server_directory
+from webhooks_app.transport.trust import system_bundle
+
+from . import receivers
+
+DOMAIN = "receivers.test"
+TLS = Template("""
+        ssl_certificate $directory/receiver.pem;
+        ssl_certificate_key $directory/receiver.pem;
+        ssl_session_cache off;
+        ssl_session_tickets off;
+""")
+
+
+@dataclass(frozen=True, slots=True)
+class TlsReceiver:
+    """A receiver whose every host name, and 127.0.0.1, has a certificate of ``authority``, a PEM file.
+
+    ``bundle`` holds that and the system's authorities, for clients that take one file. No session is resumed: a new
+    connection costs a whole handshake.
+    """
+
+    receiver: receivers.Receiver
+    authority: Path
+    bundle: Path
+
+    def url(self, name: str) -> str:
+        return f"{self.receiver.url_at(f'{name}.{DOMAIN}')}/"
+
+
+@contextmanager
+def running() -> Generator[TlsReceiver]:
+    with server_directory("tls") as directory:
+        directory.chmod(0o711)
+        authority = trustme.CA(key_type=trustme.KeyType.ECDSA)
+        authority.cert_pem.write_to_path(directory / "authority.pem")
+        certificate = authority.issue_cert(f"*.{DOMAIN}", "127.0.0.1", key_type=trustme.KeyType.ECDSA)
+        certificate.private_key_and_cert_chain_pem.write_to_path(directory / "receiver.pem")
+        system = Path(system_bundle()).read_bytes()
+        (directory / "bundle.pem").write_bytes(system + b"\n" + (directory / "authority.pem").read_bytes())
+        with receivers.nginx(tls=TLS.substitute(directory=directory)) as receiver:
+            yield TlsReceiver(receiver, directory / "authority.pem", directory / "bundle.pem")
