@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import timedelta
 
 from django.db import DatabaseError, InterfaceError, connections
@@ -55,7 +55,7 @@ class Desk:
         self._to_record: list[Finished] = []
         self._record_at = 0.0
         self._wake_at = 1
-        self._outstanding = 0
+        self._handed_out: dict[str, int] = {}
         self._found_nothing = False
         self._stopping = threading.Event()
         self._stop_by = 0.0
@@ -95,7 +95,7 @@ class Desk:
         if self._agenda.may_ask_database:
             try:
                 self._ask_database()
-                self.is_over = self._outstanding == 0 and (self._stopping.is_set() or is_done(self))
+                self.is_over = not self._handed_out and (self._stopping.is_set() or is_done(self))
             except (DatabaseError, InterfaceError) as error:
                 self._wait_for_database(error)
         self.is_over = self.is_over or (self._stopping.is_set() and self._is_out_of_time())
@@ -135,7 +135,7 @@ class Desk:
     @property
     def _enough(self) -> int:
         """How many results are written without waiting for more: half of what is out, so that the rest goes on."""
-        return min(self._batch_size, max(1, self._outstanding // 2))
+        return min(self._batch_size, max(1, len(self._handed_out) // 2))
 
     def _collect(self) -> None:
         if self._arrived and not self._to_record:
@@ -157,26 +157,28 @@ class Desk:
             self._agenda.database_answered()
 
     def _has_room(self) -> bool:
-        return not self._stopping.is_set() and self._outstanding < self._window
+        return not self._stopping.is_set() and len(self._handed_out) < self._window
 
     def _claim(self) -> None:
         began_at = self._clock.monotonic()
-        claims = self._queue.claim(min(self._window - self._outstanding, self._batch_size))
+        claims = self._queue.claim(min(self._window - len(self._handed_out), self._batch_size))
         self._found_nothing = not claims
         self._agenda.looked(found=bool(claims), took_seconds=self._clock.monotonic() - began_at)
         if self._queue.next_slot_at is not None:
             self._agenda.expect_retry(self._queue.next_slot_at)
-        self._outstanding += len(claims)
         for claim in claims:
-            if claim.is_lost:
+            if not claim.is_lost:
+                self._claimed.append(claim)
+            elif self._handed_out.get(claim.delivery_id) != claim.number:
                 self._arrived.append(finish_lost(claim, self._clock(), self._schedule))
             else:
-                self._claimed.append(claim)
+                continue  # It is not lost but still out: the clock jumped, or the database was away for a lease.
+            self._handed_out[claim.delivery_id] = claim.number
 
     def _release(self, claims: Sequence[Claim]) -> None:
         if claims:
             self._queue.release(claims)
-            self._outstanding -= len(claims)
+            self._forget(claims)
 
     def _should_record(self) -> bool:
         if not self._to_record:
@@ -185,7 +187,7 @@ class Desk:
 
     def _record(self) -> None:
         valid = record(self._using, self._to_record, self._clock())
-        self._outstanding -= len(self._to_record)
+        self._forget([item.claim for item in self._to_record])
         self._to_record = []
         self._found_nothing = False
         self._agenda.look_soon()
@@ -194,10 +196,15 @@ class Desk:
                 self._agenda.expect_retry(item.step.next_attempt_at)
         announce(valid)
 
+    def _forget(self, claims: Iterable[Claim]) -> None:
+        for claim in claims:
+            if self._handed_out.get(claim.delivery_id) == claim.number:
+                del self._handed_out[claim.delivery_id]
+
     def _is_out_of_time(self) -> bool:
         if self._clock.monotonic() <= self._stop_by:
             return False
-        logger.error("Stopped with %d results not recorded; their leases will end.", self._outstanding)
+        logger.error("Stopped with %d results not recorded; their leases will end.", len(self._handed_out))
         return True
 
     def _wait_for_database(self, error: Exception) -> None:
