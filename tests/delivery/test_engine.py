@@ -11,7 +11,7 @@ import pytest
 from django.db import InternalError, OperationalError, connection
 
 from webhooks_app import send_test_event
-from webhooks_app.delivery import engine as engine_module
+from webhooks_app.delivery import desk as desk_module
 from webhooks_app.delivery.engine import Engine
 from webhooks_app.models import DeliveryAttempt, Event, Webhook
 from webhooks_app.signals import attempt_made, delivery_given_up, delivery_succeeded
@@ -255,7 +255,7 @@ def test_what_a_receiver_says_is_kept_clean(alice, webhook, receiver, deliver):
 def test_results_are_recorded_after_the_database_was_away(alice, webhook, clock, receiver, monkeypatch):
     emit_one(alice)
     fail = iter([OperationalError("gone"), OperationalError("gone")])
-    record = engine_module.record
+    record = desk_module.record
 
     def record_when_back(*args):
         error = next(fail, None)
@@ -263,7 +263,7 @@ def test_results_are_recorded_after_the_database_was_away(alice, webhook, clock,
             raise error
         return record(*args)
 
-    monkeypatch.setattr(engine_module, "record", record_when_back)
+    monkeypatch.setattr(desk_module, "record", record_when_back)
     monkeypatch.setattr(connection, "close", lambda: None)
     transport = receiver(200)
 
@@ -313,7 +313,7 @@ def test_no_transaction_is_open_while_a_request_is_in_flight(alice, webhook, rec
 def test_results_are_kept_while_the_database_may_only_be_read(alice, webhook, clock, receiver, monkeypatch):
     emit_one(alice)
     fail = iter([InternalError("read-only"), InternalError("read-only")])
-    record = engine_module.record
+    record = desk_module.record
 
     def record_when_writable(*args):
         error = next(fail, None)
@@ -321,7 +321,7 @@ def test_results_are_kept_while_the_database_may_only_be_read(alice, webhook, cl
             raise error
         return record(*args)
 
-    monkeypatch.setattr(engine_module, "record", record_when_writable)
+    monkeypatch.setattr(desk_module, "record", record_when_writable)
     monkeypatch.setattr(connection, "close", lambda: None)
 
     Engine(transport=receiver(200), clock=clock).run_until_idle()

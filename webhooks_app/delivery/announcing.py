@@ -12,6 +12,8 @@ from .outcome import State
 
 def announce(finished: Sequence[Finished]) -> None:
     """Send the signals that belong to recorded attempts."""
+    if not any(signal.receivers for signal in (attempt_made, delivery_succeeded, delivery_given_up)):
+        return
     for item in finished:
         attempt_made.send_robust(DeliveryAttempt, attempt=item.attempt, **item.claim.ids)
         if item.claim.pick.kind == Delivery.Kind.VERIFICATION:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from datetime import UTC, datetime, timedelta
 from typing import Protocol
@@ -25,28 +26,32 @@ _QUERIES = {"postgresql": "SELECT statement_timestamp()", "mysql": "SELECT UTC_T
 class DatabaseClock:
     """Asks the database once a minute and counts on with the monotonic clock in between.
 
-    SQLite has no clock but this machine's, which is taken as it is.
+    SQLite has no clock but this machine's, which is taken as it is. Only the thread that asked first asks again,
+    because database connections belong to threads; others may read the time meanwhile.
     """
 
     def __init__(self, using: str) -> None:
         self._using = using
+        self._query = _QUERIES.get(connections[using].vendor)
         self._anchor: tuple[datetime, float] | None = None
+        self._asking_thread = 0
 
     def __call__(self) -> datetime:
-        if connections[self._using].vendor not in _QUERIES:
+        if self._query is None:
             return datetime.now(UTC)
-        ticks = time.monotonic()
-        if self._anchor is None or ticks - self._anchor[1] > RESYNC_SECONDS:
-            self._anchor = (self._ask(), time.monotonic())
-        moment, since = self._anchor
-        return moment + timedelta(seconds=time.monotonic() - since)
+        anchor = self._anchor
+        if anchor is None or (
+            time.monotonic() - anchor[1] > RESYNC_SECONDS and threading.get_ident() == self._asking_thread
+        ):
+            anchor = self._anchor = (self._ask(self._query), time.monotonic())
+            self._asking_thread = threading.get_ident()
+        return anchor[0] + timedelta(seconds=time.monotonic() - anchor[1])
 
     def monotonic(self) -> float:
         return time.monotonic()
 
-    def _ask(self) -> datetime:
-        connection = connections[self._using]
-        with connection.cursor() as cursor:
-            cursor.execute(_QUERIES[connection.vendor])
+    def _ask(self, query: str) -> datetime:
+        with connections[self._using].cursor() as cursor:
+            cursor.execute(query)
             moment: datetime = cursor.fetchone()[0]
         return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)

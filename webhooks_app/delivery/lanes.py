@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
+from ..encryption import decrypt
 from ..models import Delivery, Webhook
+from .pace import LONG_AGO, Pace
 
 Kind = Delivery.Kind
 
@@ -21,9 +23,26 @@ MAX_LANES = 400
 """Webhooks to a look. SQLite joins at most 500 SELECTs by UNION ALL; MariaDB ends a recursion at 1,000."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+LANE_FIELDS = (
+    "id",
+    "owner_id",
+    "url",
+    "encrypted_secret",
+    "encrypted_previous_secret",
+    "previous_secret_until",
+    "retry_notices",
+    "status",
+    "deleted_at",
+    "max_in_flight",
+    "rate_limit",
+    "next_slot_at",
+)
+"""The fields of a webhook that its lane is made of."""
+
+
+@dataclass(slots=True)
 class Lane:
-    """A webhook that is locked for claiming, and how many deliveries it may be given now."""
+    """A webhook that is locked for claiming: ``LANE_FIELDS``, and how many deliveries it may be given now."""
 
     webhook_id: str
     owner_id: Any
@@ -33,8 +52,14 @@ class Lane:
     previous_secret_until: datetime | None
     retry_notices: bool
     status: str
-    deleted: bool
-    quota: int
+    deleted_at: datetime | None
+    max_in_flight: int | None
+    """Deliveries that all workers together may have claimed."""
+    rate_limit: float | None
+    next_slot_at: datetime | None
+    quota: int = 0
+    """Deliveries that this claim may take, if ``max_in_flight`` leaves room for them."""
+    _secret: str | None = None
 
     @property
     def kinds(self) -> tuple[Kind, ...]:
@@ -43,22 +68,35 @@ class Lane:
     @property
     def stop_reason(self) -> str:
         """Why what waits is cancelled rather than sent or held; "" if it is not."""
-        if self.deleted:
+        if self.deleted_at is not None:
             return "webhook_deleted"
         stopped = (Webhook.Status.DISABLED, Webhook.Status.FAILED)
         return f"webhook_{self.status}" if self.status in stopped else ""
 
+    @property
+    def pace(self) -> Pace | None:
+        if self.rate_limit is None:
+            return None
+        return Pace(per_second=self.rate_limit, next_slot_at=self.next_slot_at or LONG_AGO)
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Pick:
-    """A due delivery as the database has it."""
+    @property
+    def secret(self) -> str:
+        """The text that keys the signatures. Raises SecretUnreadableError."""
+        if self._secret is None:
+            self._secret = decrypt(self.encrypted_secret)
+        return self._secret
+
+
+class Pick(NamedTuple):
+    """A due delivery, just claimed, as the database has it. A tuple, because a row becomes one at no cost."""
 
     delivery_id: str
     webhook_id: str
     event_id: str | None
     kind: str
-    attempt_count: int
+    number: int
+    """Of the attempt that may now be made, or of the one that was lost."""
     max_attempts: int
-    next_attempt_at: datetime
-    claimed_at: datetime | None
+    lost_since: datetime | None
+    """When the claim that was lost was made; None for a new claim."""
     expires_at: datetime | None

@@ -30,6 +30,10 @@ class NextStep:
     next_attempt_at: datetime | None = None
 
 
+SUCCESS = Verdict(result=Result.SUCCEEDED)
+NOTHING_MORE = NextStep(state=State.SUCCEEDED)
+
+
 def judge(exchange: Exchange, challenge: str = "") -> Verdict:
     """Judge one exchange: status 200 alone is success, and for a handshake the challenge must come back."""
     if exchange.error is not None:
@@ -40,15 +44,15 @@ def judge(exchange: Exchange, challenge: str = "") -> Verdict:
         return Verdict(result=Result.HTTP_STATUS, message=_why_not_200(status))
     if challenge and (refusal := refusal_of_answer(challenge, exchange.response.body)):
         return Verdict(result=Result.WRONG_CHALLENGE, message=refusal)
-    return Verdict(result=Result.SUCCEEDED)
+    return SUCCESS
 
 
 def next_step(
     result: Result, *, attempt_number: int, max_attempts: int, ended_at: datetime, schedule: RetrySchedule
 ) -> NextStep:
     """Decide what follows attempt ``attempt_number`` (from 1) that ended at ``ended_at``."""
-    if result == Result.SUCCEEDED:
-        return NextStep(state=State.SUCCEEDED)
+    if result is Result.SUCCEEDED:
+        return NOTHING_MORE
     retry_at = schedule.next_attempt_at(attempt_number, ended_at) if attempt_number < max_attempts else None
     if retry_at is None:
         return NextStep(state=State.GIVEN_UP)

@@ -7,21 +7,24 @@ protected by its lease, and ``attempt_count``, which every claim moves on, keeps
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from django.db import connections
-from django.db.models import Count, F, Min, Q
+from django.db.models import F, Min, Q
 
 from ..handshake import VERIFICATION_TYPE
-from ..models import Delivery, Event, Webhook
+from ..models import Delivery, Webhook
 from .claim import Claim
 from .clock import Clock
 from .lanes import MAX_LANES, UNVERIFIED_KINDS, Lane, Pick
+from .pace import Pace
 from .statements import statements_for
 
 LOST_AGAIN_AFTER = timedelta(seconds=5)
+PACED_FOR, PACED_FOR_AT_MOST = timedelta(seconds=0.05), timedelta(seconds=5)
+"""How long a webhook at its rate limit is left alone, so that what becomes free is claimed in batches."""
 
 
 class Queue:
@@ -32,11 +35,17 @@ class Queue:
         self._lease = lease
         self._cap = max_in_flight_per_webhook
         self._last_webhook_id: str | None = None
+        self._slots: dict[str, datetime] = {}
+
+    @property
+    def next_slot_at(self) -> datetime | None:
+        """When a webhook whose rate limit is used up may be given something again; None if there is no such."""
+        return min(self._slots.values(), default=None)
 
     def claim(self, limit: int) -> list[Claim]:
         """Claim at most ``limit`` due deliveries, evenly from the webhooks that have some.
 
-        A webhook is given no more than its cap leaves free, counting what every worker has in flight for it. Nothing
+        A webhook is given no more than its limits leave free, counting what every worker has in flight for it. Nothing
         is returned only if no webhook has anything to give. Claims that are lost are for recording only.
         """
         began_after = self._last_webhook_id
@@ -51,8 +60,7 @@ class Queue:
 
     def release(self, claims: Sequence[Claim]) -> None:
         """Give back claims whose request was not started: due at once, the attempt not counted."""
-        mine = self._deliveries(claim.delivery_id for claim in claims if not claim.is_lost)
-        mine.filter(claimed_at__isnull=False).update(
+        self._deliveries(claim.delivery_id for claim in claims).filter(claimed_at__isnull=False).update(
             attempt_count=F("attempt_count") - 1, claimed_at=None, next_attempt_at=self._clock()
         )
 
@@ -66,6 +74,7 @@ class Queue:
     def _webhooks_in_turn(self, limit: int) -> list[str]:
         """Return webhooks with something due, going on where the last call stopped."""
         now = self._clock()
+        self._slots = {webhook_id: at for webhook_id, at in self._slots.items() if at > now}
         page = self._statements.pending_webhooks(after=self._last_webhook_id)
         due = [webhook_id for webhook_id, due_at in page if due_at and due_at <= now]
         if len(due) > limit:
@@ -73,58 +82,48 @@ class Queue:
             self._last_webhook_id = due[-1]
         else:
             self._last_webhook_id = page[-1][0] if len(page) == MAX_LANES else None
-        return due
+        return [webhook_id for webhook_id in due if webhook_id not in self._slots]
 
     def _claim_from(self, webhook_ids: Sequence[str], limit: int) -> list[Claim]:
         with self._statements.writing():
-            lanes = self._open_lanes(webhook_ids, limit)
-            picks = self._drop_expired(self._statements.pick_due(list(lanes.values()), self._clock()))
-            self._take([pick for pick in picks if pick.claimed_at is None])
-            self._put_off([pick for pick in picks if pick.claimed_at is not None])
-            return self._claims(picks, lanes)
+            now = self._clock()
+            lanes = self._open_lanes(webhook_ids, limit, now)
+            picks = self._statements.claim(list(lanes.values()), now, now + self._lease, now + LOST_AGAIN_AFTER)
+            self._move_paces(lanes, picks, now)
+            picks = self._drop_expired(picks, now)
+        return self._claims(picks, lanes)
 
-    def _open_lanes(self, webhook_ids: Sequence[str], limit: int) -> dict[str, Lane]:
+    def _open_lanes(self, webhook_ids: Sequence[str], limit: int, now: datetime) -> dict[str, Lane]:
         """Lock the webhooks that no other worker is claiming from; return those with room by webhook id."""
-        rows = self._lock_webhooks(webhook_ids)
-        in_flight = self._in_flight([row["webhook_id"] for row in rows])
+        rows = self._statements.lock_lanes(webhook_ids)
         share = max(1, limit // max(1, len(rows)))
         lanes = {}
         for row in rows:
-            lane = Lane(**row, quota=min(share, self._cap - in_flight.get(row["webhook_id"], 0)))
+            lane = Lane(*row)
             if lane.stop_reason:
                 self._cancel_waiting(lane)
-            if lane.quota > 0:
+            lane.max_in_flight = lane.max_in_flight or self._cap
+            lane.quota = min(share, lane.pace.allowance(now)) if lane.pace else share
+            if lane.quota:
                 lanes[lane.webhook_id] = lane
+            elif lane.pace:
+                self._hold_back(lane.webhook_id, lane.pace, now)
         return lanes
 
-    def _lock_webhooks(self, webhook_ids: Sequence[str]) -> list[dict[str, Any]]:
-        features = connections[self._using].features
-        webhooks = Webhook.objects.using(self._using).filter(pk__in=webhook_ids).order_by()
-        if features.has_select_for_update:
-            webhooks = webhooks.select_for_update(
-                skip_locked=features.has_select_for_update_skip_locked, no_key=features.has_select_for_no_key_update
-            )
-        columns = (
-            "pk",
-            "owner_id",
-            "url",
-            "encrypted_secret",
-            "encrypted_previous_secret",
-            "previous_secret_until",
-            "retry_notices",
-            "status",
-            "deleted_at",
-        )
-        return [
-            {"webhook_id": pk, "deleted": deleted_at is not None, **dict(zip(columns[1:-1], row, strict=True))}
-            for pk, *row, deleted_at in webhooks.values_list(*columns)
-        ]
+    def _move_paces(self, lanes: Mapping[str, Lane], picks: Sequence[Pick], now: datetime) -> None:
+        """Count what was just claimed against the rate limits, and note which of them are used up."""
+        numbers = Counter(pick.webhook_id for pick in picks if pick.lost_since is None)
+        for lane in lanes.values():
+            if lane.pace is None:
+                continue
+            pace = lane.pace.after(numbers[lane.webhook_id], now)
+            Webhook.objects.using(self._using).filter(pk=lane.webhook_id).update(next_slot_at=pace.next_slot_at)
+            if not pace.allowance(now):
+                self._hold_back(lane.webhook_id, pace, now)
 
-    def _in_flight(self, webhook_ids: Sequence[str]) -> Mapping[str, int]:
-        claimed = Delivery.objects.using(self._using).filter(
-            webhook__in=webhook_ids, claimed_at__isnull=False, next_attempt_at__gt=self._clock()
-        )
-        return dict(claimed.order_by().values_list("webhook_id").annotate(Count("pk")))
+    def _hold_back(self, webhook_id: str, pace: Pace, now: datetime) -> None:
+        """Leave a webhook alone until its rate limit has room for some; not for long, because limits are changed."""
+        self._slots[webhook_id] = now + min(max(pace.next_slot_at - now, PACED_FOR), PACED_FOR_AT_MOST)
 
     def _cancel_waiting(self, lane: Lane) -> None:
         """Cancel what was queued while the webhook was being stopped."""
@@ -133,45 +132,22 @@ class Queue:
             waiting = waiting.except_tests()
         waiting.cancel(lane.stop_reason)
 
-    def _drop_expired(self, picks: Sequence[Pick]) -> list[Pick]:
-        now = self._clock()
+    def _drop_expired(self, picks: list[Pick], now: datetime) -> list[Pick]:
+        """Cancel what may not be sent any more; the attempt that its claim counted is not made."""
         expired = {pick.delivery_id for pick in picks if pick.expires_at is not None and pick.expires_at <= now}
-        if expired:
-            self._deliveries(expired).cancel("expired")
+        if not expired:
+            return picks
+        self._deliveries(expired).update(attempt_count=F("attempt_count") - 1)
+        self._deliveries(expired).cancel("expired")
         return [pick for pick in picks if pick.delivery_id not in expired]
-
-    def _take(self, picks: Sequence[Pick]) -> None:
-        now = self._clock()
-        self._statements.take([pick.delivery_id for pick in picks], now, now + self._lease)
-
-    def _put_off(self, lost: Sequence[Pick]) -> None:
-        """Keep lost claims out of the next looks until they are recorded; if that fails, they come back."""
-        if lost:
-            later = self._clock() + LOST_AGAIN_AFTER
-            self._deliveries(pick.delivery_id for pick in lost).update(next_attempt_at=later)
 
     def _claims(self, picks: Sequence[Pick], lanes: Mapping[str, Lane]) -> list[Claim]:
         event_ids = {pick.event_id for pick in picks if pick.event_id is not None}
-        events = Event.objects.using(self._using).filter(pk__in=event_ids).order_by()
-        found = {pk: (type_, body.encode()) for pk, type_, body in events.values_list("pk", "type", "body")}
-        claims = []
-        for pick in picks:
-            if pick.event_id is not None and pick.event_id not in found:
-                continue  # Deleted since it was picked, and the delivery with it.
-            event_type, body = found[pick.event_id] if pick.event_id else (VERIFICATION_TYPE, b"")
-            is_lost = pick.claimed_at is not None
-            number = pick.attempt_count if is_lost else pick.attempt_count + 1
-            claims.append(
-                Claim(
-                    pick=pick,
-                    lane=lanes[pick.webhook_id],
-                    number=number,
-                    event_type=event_type,
-                    body=body,
-                    is_lost=is_lost,
-                )
-            )
-        return claims
+        found: dict[str | None, tuple[str, bytes]] = {None: (VERIFICATION_TYPE, b"")}
+        if event_ids:
+            found.update(self._statements.events(event_ids))
+        # An event may have been deleted since it was picked, and the delivery with it.
+        return [Claim(pick, lanes[pick.webhook_id], *found[pick.event_id]) for pick in picks if pick.event_id in found]
 
     def _deliveries(self, ids: Any) -> Any:
         return Delivery.objects.using(self._using).filter(pk__in=list(ids))

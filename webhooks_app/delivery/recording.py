@@ -2,31 +2,49 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 
-from django.db import DatabaseError, OperationalError, transaction
+from django.db import DataError, IntegrityError
 
 from ..models import Delivery, Webhook
-from .attempt_log import AttemptLog
 from .claim import Finished
 from .notice import save_notices
 from .outcome import State
 from .statements import statements_for
-from .statements.portable import PortableStatements
+
+logger = logging.getLogger("webhooks_app.delivery")
 
 
 def record(using: str, finished: Sequence[Finished], now: datetime) -> list[Finished]:
     """Write attempts and what follows from them; return those whose claim was still good.
 
     The others came back after their lease, or for a delivery that was ended meanwhile: nothing is written for them.
+    What a receiver said may never keep an outcome from being written.
     """
+    try:
+        return _record(using, finished, now)
+    except (DataError, IntegrityError, ValueError):
+        if len(finished) > 1:
+            return [valid for item in finished for valid in record(using, [item], now)]
+        return _record_without_text(using, finished[0], now)
+
+
+def _record_without_text(using: str, item: Finished, now: datetime) -> list[Finished]:
+    try:
+        return _record(using, [item._replace(attempt=item.attempt.without_response_text())], now)
+    except (DataError, IntegrityError, ValueError):  # Its lease will end, and the attempt be recorded as lost.
+        logger.exception("Delivery %s could not be recorded.", item.claim.delivery_id)
+        return []
+
+
+def _record(using: str, finished: Sequence[Finished], now: datetime) -> list[Finished]:
     statements = statements_for(using)
     with statements.writing():
         webhooks = _lock_verified(using, finished)
-        saved = statements.save_steps(finished, now)
+        saved = statements.save(finished, now)
         valid = [item for item in finished if item.claim.delivery_id in saved]
-        _save_attempts(statements, [item.attempt for item in valid])
         save_notices(using, valid)
         for item in valid:
             if _decides_handshake(item) and item.claim.pick.webhook_id in webhooks:
@@ -44,19 +62,6 @@ def _lock_verified(using: str, finished: Sequence[Finished]) -> Mapping[str, Web
     if not decided:
         return {}
     return Webhook.objects.using(using).existing().select_for_update().in_bulk(decided)
-
-
-def _save_attempts(statements: PortableStatements, logs: Sequence[AttemptLog]) -> None:
-    """Insert the log of the attempts. What a receiver said may never keep an outcome from being written."""
-    if not logs:
-        return
-    try:
-        with transaction.atomic(using=statements.using):
-            statements.save_attempts(logs)
-    except OperationalError:
-        raise
-    except (DatabaseError, ValueError):
-        statements.save_attempts([log.without_response_text() for log in logs])
 
 
 def _conclude_handshake(webhook: Webhook, item: Finished) -> None:

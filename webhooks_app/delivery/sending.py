@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import NamedTuple
 
 from .. import __version__
 from ..encryption import decrypt
@@ -24,8 +24,7 @@ logger = logging.getLogger("webhooks_app.delivery")
 USER_AGENT = ("User-Agent", f"webhooks_app/{__version__}")
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Sending:
+class Sending(NamedTuple):
     """A claimed attempt on the wire."""
 
     claim: Claim
@@ -40,7 +39,7 @@ def request_for(claim: Claim, *, now: datetime, timeout_seconds: float) -> Reque
     if claim.pick.expires_at is not None:
         timeout_seconds = min(timeout_seconds, max((claim.pick.expires_at - now).total_seconds(), 0.001))
     headers = signed_headers(
-        decrypt(claim.lane.encrypted_secret),
+        claim.lane.secret,
         int(now.timestamp()),
         claim.event_type,
         body,
@@ -51,7 +50,7 @@ def request_for(claim: Claim, *, now: datetime, timeout_seconds: float) -> Reque
         headers=(*headers, USER_AGENT),
         body=body,
         timeout_seconds=timeout_seconds,
-        context=Sending(claim=claim, started_at=now, challenge=challenge),
+        context=Sending(claim, now, challenge),
     )
 
 
@@ -83,13 +82,16 @@ def finish(exchange: Exchange, schedule: RetrySchedule) -> Finished:
     return _finished(sending.claim, attempt, verdict, ended_at, schedule)
 
 
-def finish_lost(claim: Claim, schedule: RetrySchedule) -> Finished:
-    """Record that the worker which made an attempt never came back: a failed attempt, whatever the receiver saw."""
+def finish_lost(claim: Claim, now: datetime, schedule: RetrySchedule) -> Finished:
+    """Record that the worker which made an attempt never came back: a failed attempt, whatever the receiver saw.
+
+    It ends ``now``, when this is found out, so that the retry is not earlier than the schedule says.
+    """
     lost = Verdict(
         result=Result.WORKER_LOST,
         message="The worker that made this attempt ended before it could record the answer.",
     )
-    return _finished_unsent(claim, lost, claim.pick.claimed_at or claim.pick.next_attempt_at, schedule)
+    return _finished_unsent(claim, lost, now, schedule)
 
 
 def finish_unsent(claim: Claim, error: Exception, now: datetime, schedule: RetrySchedule) -> Finished:
@@ -98,16 +100,15 @@ def finish_unsent(claim: Claim, error: Exception, now: datetime, schedule: Retry
     return _finished_unsent(claim, Verdict(result=Result.INTERNAL_ERROR, message=message), now, schedule)
 
 
-def _finished_unsent(claim: Claim, verdict: Verdict, started_at: datetime, schedule: RetrySchedule) -> Finished:
+def _finished_unsent(claim: Claim, verdict: Verdict, now: datetime, schedule: RetrySchedule) -> Finished:
     attempt = log_unsent(
         delivery_id=claim.delivery_id,
         number=claim.number,
         verdict=verdict,
         url=claim.lane.url,
-        started_at=started_at,
+        started_at=claim.pick.lost_since or now,
     )
-    ended_at = claim.pick.next_attempt_at if claim.is_lost else started_at
-    return _finished(claim, attempt, verdict, ended_at, schedule)
+    return _finished(claim, attempt, verdict, now, schedule)
 
 
 def _finished(
@@ -120,4 +121,4 @@ def _finished(
         ended_at=ended_at,
         schedule=schedule,
     )
-    return Finished(claim=claim, attempt=attempt, step=step, ended_at=ended_at)
+    return Finished(claim, attempt, step, ended_at)

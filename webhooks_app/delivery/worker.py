@@ -13,7 +13,8 @@ import threading
 from django.db import connections
 
 from ..conf import settings
-from .engine import STOP_GRACE_SECONDS, Engine
+from .desk import STOP_GRACE_SECONDS
+from .engine import Engine
 
 logger = logging.getLogger("webhooks_app.delivery")
 
@@ -77,7 +78,7 @@ class Worker:
                 connections.close_all()
 
     def _new_engine(self) -> Engine:
-        engine = Engine()
+        engine = Engine(database_thread=True)
         with self._lock:
             self._engine = engine
             if self._stopping.is_set():

@@ -105,6 +105,7 @@ class Delivery(models.Model):
         editable=False,
         on_delete=models.CASCADE,
         related_name="deliveries",
+        db_constraint=False,  # inserted with its event, or for one that is there; removed with it
         help_text=_("Empty for a verification, which is not an event."),
     )
     # No constraint in the database: checking it would lock the webhook's row in every emitting transaction, and that
@@ -229,6 +230,7 @@ class DeliveryAttempt(models.Model):
         editable=False,
         on_delete=models.CASCADE,
         related_name="attempts",
+        db_constraint=False,  # inserted while its delivery's row is locked; removed before it
         db_index=False,
     )
     number = models.PositiveSmallIntegerField(_("number"), editable=False)

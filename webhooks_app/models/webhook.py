@@ -9,6 +9,7 @@ from typing import Any, Self
 
 from django.conf import settings as django_settings
 from django.core.exceptions import ValidationError
+from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models, transaction
 from django.db.models.functions import Cast
 from django.dispatch import Signal
@@ -26,6 +27,7 @@ from .sql import UtcNow
 
 MAX_EVENT_TYPES = 64
 MAX_REASON_LENGTH = 500
+MIN_RATE, MAX_RATE = 0.01, 10_000
 SECRET_LENGTHS = range(16, 257)
 MAX_SECRET_OVERLAP = timedelta(days=7)
 
@@ -83,6 +85,23 @@ class Webhook(models.Model):
     description = models.CharField(_("description"), max_length=200, blank=True)
     retry_notices = models.BooleanField(
         _("retry notices"), default=True, help_text=_("Send webhook.retry after an attempt that will be retried.")
+    )
+    max_in_flight = models.PositiveSmallIntegerField(
+        _("requests at a time"),
+        null=True,
+        blank=True,
+        validators=[MinValueValidator(1)],
+        help_text=_("At most so many, over all workers. Empty for what the settings say."),
+    )
+    rate_limit = models.FloatField(
+        _("deliveries a second"),
+        null=True,
+        blank=True,
+        validators=[MinValueValidator(MIN_RATE), MaxValueValidator(MAX_RATE)],
+        help_text=_("At most so many, retries included, over all workers. Empty for no limit."),
+    )
+    next_slot_at = models.DateTimeField(
+        _("rate limit used up until"), null=True, editable=False, help_text=_("What waits is sent from then on.")
     )
     encrypted_secret = models.TextField(editable=False)
     encrypted_previous_secret = models.TextField(default="", editable=False)

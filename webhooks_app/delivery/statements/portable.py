@@ -2,42 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import json
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime
+from functools import lru_cache
 from typing import Any
 
 from django.db import connections
 from django.db.backends.base.base import BaseDatabaseWrapper
-from django.db.models import F, Model
+from django.db.models import Count, DateTimeField, Model, Value
 
-from ...models import Delivery, DeliveryAttempt
+from ...models import Delivery, DeliveryAttempt, Event, Webhook
 from ...models.sql import writing
-from ..attempt_log import AttemptLog
+from ..attempt_log import AttemptLog, Headers
 from ..claim import Finished
-from ..lanes import MAX_LANES, Lane, Pick
+from ..lanes import LANE_FIELDS, MAX_LANES, Lane, Pick
 from ..outcome import State
 
-PICK_FIELDS = tuple(name.removesuffix("_id") if name != "delivery_id" else "id" for name in Pick.__slots__)
-ATTEMPT_FIELDS = tuple(name.removesuffix("_id") for name in AttemptLog.__slots__)
 NO_WEBHOOK_ID = "wh_" + "0" * 32
+ATTEMPT_FIELDS = tuple(name.removesuffix("_id") for name in AttemptLog._fields)
 
 
 class PortableStatements:
-    """Reads and writes many deliveries at once. ``now`` is what decides whether one is due."""
+    """Reads and writes many deliveries at once. ``now`` is what decides whether one is due.
+
+    Identifiers and times are converted here rather than by Django's fields, which take longer than the database.
+    """
 
     def __init__(self, using: str) -> None:
         self.using = using
         self.deliveries = self.quote(Delivery._meta.db_table)
         self.attempts = self.quote(DeliveryAttempt._meta.db_table)
         self.pending = f"state = '{State.PENDING.value}'"
-        self.columns_of_picks = self._columns(Delivery, PICK_FIELDS)
-        self.columns_of_attempts = self._columns(DeliveryAttempt, ATTEMPT_FIELDS)
-        self._pick_readers = [self._reader(Delivery, name) for name in PICK_FIELDS]
-        self._read_webhook_id = self._reader(Delivery, "webhook")
-        self._read_delivery_id = self._reader(Delivery, "id")
-        self._read_time = self._reader(Delivery, "next_attempt_at")
-        self._attempt_writers = [self._writer(DeliveryAttempt, name) for name in ATTEMPT_FIELDS]
+        self.columns_of_attempts = ", ".join(self.quote(_column(DeliveryAttempt, name)) for name in ATTEMPT_FIELDS)
 
     @property
     def connection(self) -> BaseDatabaseWrapper:
@@ -64,133 +62,181 @@ class PortableStatements:
                 SELECT ({following.replace("%s", "lane.webhook_id")}), number + 1
                 FROM lane WHERE lane.webhook_id IS NOT NULL AND number < {MAX_LANES}
             )
-            SELECT webhook_id, (
+            SELECT {self.public_id("wh", "webhook_id")}, (
                 SELECT next_attempt_at {pending} AND webhook_id = lane.webhook_id ORDER BY next_attempt_at LIMIT 1
             )
             FROM lane WHERE webhook_id IS NOT NULL"""
-        start = self._writer(Delivery, "webhook")(after or NO_WEBHOOK_ID)
-        rows = self.fetch(sql, [start])
-        return [(self._read_webhook_id(webhook_id), self._read_time(due_at)) for webhook_id, due_at in rows]
+        rows = self.fetch(sql, [self.write_id(after or NO_WEBHOOK_ID)])
+        return [(self.read_id("wh", webhook_id), self.read_time(due_at)) for webhook_id, due_at in rows]
 
-    def pick_due(self, lanes: Sequence[Lane], now: datetime) -> list[Pick]:
-        """Return the deliveries that are due longest in each lane, up to its quota.
-
-        Claims that were lost are among them, of whatever kind.
-        """
-        if not lanes:
-            return []
-        columns = ", ".join(self.columns_of_picks)
-        branches, params = [], []
-        for number, lane in enumerate(lanes):
-            kinds = ", ".join("%s" for _ in lane.kinds)
-            branches.append(
-                f"SELECT * FROM (SELECT {columns} FROM {self.deliveries} WHERE {self.pending} AND webhook_id = %s"
-                f" AND next_attempt_at <= %s AND (kind IN ({kinds}) OR claimed_at IS NOT NULL)"
-                f" ORDER BY next_attempt_at LIMIT {int(lane.quota)}) lane_{number}"
+    def lock_lanes(self, webhook_ids: Sequence[str]) -> list[tuple[Any, ...]]:
+        """Lock the webhooks that no other worker is claiming from; return their values in the order of LANE_FIELDS."""
+        features = self.connection.features
+        webhooks = Webhook.objects.using(self.using).filter(pk__in=webhook_ids).order_by()
+        if features.has_select_for_update:
+            webhooks = webhooks.select_for_update(
+                skip_locked=features.has_select_for_update_skip_locked, no_key=features.has_select_for_no_key_update
             )
-            webhook_id = self._writer(Delivery, "webhook")(lane.webhook_id)
-            params += [webhook_id, self._time(now), *(kind.value for kind in lane.kinds)]
-        return self.picks(self.fetch(" UNION ALL ".join(branches), params))
+        return list(webhooks.values_list(*LANE_FIELDS))
 
-    def take(self, delivery_ids: Sequence[str], now: datetime, lease_end: datetime) -> None:
-        """Claim deliveries, which moves their attempt numbers on."""
-        Delivery.objects.using(self.using).filter(pk__in=delivery_ids).update(
-            attempt_count=F("attempt_count") + 1, claimed_at=now, next_attempt_at=lease_end
+    def claim(self, lanes: Sequence[Lane], now: datetime, lease_end: datetime, lost_again_at: datetime) -> list[Pick]:
+        """Claim the deliveries that are due longest in each lane, up to what its quota and its limit leave.
+
+        A claim moves the attempt number on and lasts until ``lease_end``. Claims that were lost are among the picks, of
+        whatever kind; if they are not recorded by ``lost_again_at``, they are picked once more.
+        """
+        rows = self._pick(self._with_room(lanes, now), now)
+        new = [row[0] for row in rows if row[6] is None]
+        lost = [row[0] for row in rows if row[6] is not None]
+        self._update(
+            "attempt_count = attempt_count + 1, claimed_at = %s, next_attempt_at = %s",
+            [self.write_time(now), self.write_time(lease_end)],
+            new,
         )
+        self._update("next_attempt_at = %s", [self.write_time(lost_again_at)], lost)
+        return [
+            Pick(
+                self.read_id("dlv", delivery_id),
+                self.read_id("wh", webhook_id),
+                self.read_id("evt", event_id) if event_id else None,
+                kind,
+                number if claimed_at else number + 1,
+                max_attempts,
+                self.read_time(claimed_at),
+                self.read_time(expires_at),
+            )
+            for delivery_id, webhook_id, event_id, kind, number, max_attempts, claimed_at, expires_at in rows
+        ]
 
-    def save_steps(self, finished: Sequence[Finished], now: datetime) -> set[str]:
-        """Write what follows from attempts whose claim is still good; return the ids of their deliveries."""
+    def events(self, event_ids: Iterable[str]) -> dict[str, tuple[str, bytes]]:
+        """Return the type and the body of each event that still exists, by its id."""
+        rows = Event.objects.using(self.using).filter(pk__in=list(event_ids)).order_by()
+        return {pk: (type_, body.encode()) for pk, type_, body in rows.values_list("pk", "type", "body")}
+
+    def save(self, finished: Sequence[Finished], now: datetime) -> set[str]:
+        """Write the attempts whose claim is still good, and what follows; return the ids of their deliveries.
+
+        To be called within ``writing``.
+        """
         claimed = self._still_claimed(finished)
         valid = [item for item in finished if item.claim.delivery_id in claimed]
-        deliveries = Delivery.objects.using(self.using)
         for state in (State.SUCCEEDED, State.GIVEN_UP):
-            ended = [item.claim.delivery_id for item in valid if item.step.state == state]
-            if ended:
-                deliveries.filter(pk__in=ended).update(
-                    state=state, finished_at=now, claimed_at=None, next_attempt_at=None
-                )
+            ended = [self.write_id(item.claim.delivery_id) for item in valid if item.step.state is state]
+            self._update(
+                "state = %s, finished_at = %s, claimed_at = NULL, next_attempt_at = NULL",
+                [state.value, self.write_time(now)],
+                ended,
+            )
         self._save_retries([item for item in valid if item.step.next_attempt_at is not None])
+        self._save_attempts([item.attempt for item in valid])
         return claimed
 
-    def save_attempts(self, logs: Sequence[AttemptLog]) -> None:
-        """Insert the log of attempts."""
-        columns = self.columns_of_attempts
-        marks = ", ".join("%s" for _ in columns)
-        rows = [
-            [write(value) for write, value in zip(self._attempt_writers, attempt_values(log), strict=True)]
-            for log in logs
-        ]
-        with self.connection.cursor() as cursor:
-            cursor.executemany(f"INSERT INTO {self.attempts} ({', '.join(columns)}) VALUES ({marks})", rows)
-
-    def execute(self, sql: str, params: Sequence[Any] = ()) -> None:
-        with self.connection.cursor() as cursor:
-            cursor.execute(sql, params)
-
-    def fetch(self, sql: str, params: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+    def fetch(self, sql: str, params: Sequence[Any] | Mapping[str, Any] = ()) -> list[tuple[Any, ...]]:
         with self.connection.cursor() as cursor:
             cursor.execute(sql, params)
             rows: list[tuple[Any, ...]] = cursor.fetchall()
             return rows
 
-    def picks(self, rows: Iterable[Sequence[Any]]) -> list[Pick]:
-        names, readers = Pick.__slots__, self._pick_readers
-        return [
-            Pick(**{name: read(value) for name, read, value in zip(names, readers, row, strict=True)}) for row in rows
-        ]
+    def public_id(self, prefix: str, column: str) -> str:
+        """Return the SQL for an identifier as ``read_id`` takes it."""
+        return column
+
+    def read_id(self, prefix: str, value: Any) -> str:
+        return f"{prefix}_{value}"
+
+    def write_id(self, public_id: str) -> str:
+        """Return an identifier without its prefix, as the database has it."""
+        return public_id[-32:]
+
+    def read_time(self, value: Any) -> datetime | None:
+        for convert in self.connection.ops.get_db_converters(_TIME):
+            value = convert(value, _TIME, self.connection)
+        return value  # type: ignore[no-any-return]
+
+    def write_time(self, moment: datetime | None) -> Any:
+        return self.connection.ops.adapt_datetimefield_value(moment)
+
+    def _with_room(self, lanes: Sequence[Lane], now: datetime) -> list[tuple[Lane, int]]:
+        """Return the lanes that may be given something, each with how much."""
+        claimed = Delivery.objects.using(self.using).filter(
+            webhook__in=[lane.webhook_id for lane in lanes], claimed_at__isnull=False, next_attempt_at__gt=now
+        )
+        in_flight = dict(claimed.order_by().values_list("webhook_id").annotate(Count("pk")))
+        rooms = [(lane, min(lane.quota, lane.max_in_flight - in_flight.get(lane.webhook_id, 0))) for lane in lanes]
+        return [(lane, room) for lane, room in rooms if room > 0]
+
+    def _pick(self, rooms: Sequence[tuple[Lane, int]], now: datetime) -> list[tuple[Any, ...]]:
+        if not rooms:
+            return []
+        columns = "id, webhook_id, event_id, kind, attempt_count, max_attempts, claimed_at, expires_at"
+        branches, params = [], []
+        for number, (lane, room) in enumerate(rooms):
+            kinds = ", ".join("%s" for _ in lane.kinds)
+            branches.append(
+                f"SELECT * FROM (SELECT {columns} FROM {self.deliveries} WHERE {self.pending} AND webhook_id = %s"
+                f" AND next_attempt_at <= %s AND (kind IN ({kinds}) OR claimed_at IS NOT NULL)"
+                f" ORDER BY next_attempt_at LIMIT {int(room)}) lane_{number}"
+            )
+            params += [self.write_id(lane.webhook_id), self.write_time(now), *(kind.value for kind in lane.kinds)]
+        return self.fetch(" UNION ALL ".join(branches), params)
+
+    def _update(self, assignments: str, values: Sequence[Any], ids: Sequence[str]) -> None:
+        if ids:
+            marks = ", ".join(["%s"] * len(ids))
+            with self.connection.cursor() as cursor:
+                cursor.execute(f"UPDATE {self.deliveries} SET {assignments} WHERE id IN ({marks})", [*values, *ids])
 
     def _still_claimed(self, finished: Sequence[Finished]) -> set[str]:
-        claimed = (
-            Delivery.objects.using(self.using)
-            .filter(pk__in=[item.claim.delivery_id for item in finished], claimed_at__isnull=False)
-            .pending()
-            .select_for_update()
-        )
-        numbers = dict(claimed.order_by("pk").values_list("pk", "attempt_count"))
-        return {item.claim.delivery_id for item in finished if numbers.get(item.claim.delivery_id) == item.claim.number}
+        ids = [self.write_id(item.claim.delivery_id) for item in finished]
+        marks = ", ".join(["%s"] * len(ids))
+        lock = " FOR UPDATE" if self.connection.features.has_select_for_update else ""
+        sql = f"""
+            SELECT id, attempt_count FROM {self.deliveries}
+            WHERE id IN ({marks}) AND {self.pending} AND claimed_at IS NOT NULL ORDER BY id{lock}"""
+        numbers = dict(self.fetch(sql, ids))
+        return {
+            item.claim.delivery_id
+            for item, pk in zip(finished, ids, strict=True)
+            if numbers.get(pk) == item.claim.number
+        }
 
     def _save_retries(self, retries: Sequence[Finished]) -> None:
-        write_id = self._writer(Delivery, "id")
-        rows = [(self._time(item.step.next_attempt_at), write_id(item.claim.delivery_id)) for item in retries]
+        rows = [(self.write_time(item.step.next_attempt_at), self.write_id(item.claim.delivery_id)) for item in retries]
         if rows:
             sql = f"UPDATE {self.deliveries} SET claimed_at = NULL, next_attempt_at = %s WHERE id = %s"
             with self.connection.cursor() as cursor:
                 cursor.executemany(sql, rows)
 
-    def _time(self, moment: datetime | None) -> Any:
-        return self._writer(Delivery, "next_attempt_at")(moment)
-
-    def _columns(self, model: type[Model], names: Iterable[str]) -> list[str]:
-        return [self.quote(_field(model, name).column) for name in names]
-
-    def _writer(self, model: type[Model], name: str) -> Callable[[Any], Any]:
-        """Return what turns a field's value into the database's."""
-        field = _field(model, name)
-        return lambda value: field.get_db_prep_save(value, self.connection)
-
-    def _reader(self, model: type[Model], name: str) -> Callable[[Any], Any]:
-        """Return what turns the database's value of a field into Python's."""
-        column = _field(model, name).get_col(model._meta.db_table)
-        converters = [*self.connection.ops.get_db_converters(column), *column.get_db_converters(self.connection)]
-        if not converters:
-            return _unchanged
-
-        def read(value: Any) -> Any:
-            for convert in converters:
-                value = convert(value, column, self.connection)
-            return value
-
-        return read
+    def _save_attempts(self, logs: Sequence[AttemptLog]) -> None:
+        if not logs:
+            return
+        marks = ", ".join(["%s"] * len(ATTEMPT_FIELDS))
+        sql = f"INSERT INTO {self.attempts} ({self.columns_of_attempts}) VALUES ({marks})"
+        rows = [
+            (
+                self.write_id(log.id),
+                self.write_id(log.delivery_id),
+                *log[2:5],
+                self.write_time(log.started_at),
+                *log[6:12],
+                json_of(log.response_headers),
+                *log[13:],
+            )
+            for log in logs
+        ]
+        with self.connection.cursor() as cursor:
+            cursor.executemany(sql, rows)
 
 
-def attempt_values(log: AttemptLog) -> list[Any]:
-    """Return the values of a log in the order of ``ATTEMPT_FIELDS``."""
-    return [getattr(log, name) for name in AttemptLog.__slots__]
+@lru_cache(maxsize=1024)
+def json_of(headers: Headers) -> str:
+    return json.dumps(headers)
 
 
-def _field(model: type[Model], name: str) -> Any:
-    return model._meta.get_field(name)
+def _column(model: type[Model], name: str) -> str:
+    field: Any = model._meta.get_field(name)
+    column: str = field.column
+    return column
 
 
-def _unchanged(value: Any) -> Any:
-    return value
+_TIME: Any = Value(None, DateTimeField())

@@ -1,96 +1,144 @@
-"""The queue's statements for PostgreSQL: a whole batch travels as one JSON document and is a table there."""
+"""The queue's statements for PostgreSQL: a whole batch is an array or a COPY, and every value arrives as text."""
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Iterable, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
+from django.db.backends.postgresql.psycopg_any import is_psycopg3
+
+from ...models import Event, Webhook
 from ..attempt_log import AttemptLog
 from ..claim import Finished
-from ..lanes import Lane, Pick
-from .portable import ATTEMPT_FIELDS, PortableStatements, attempt_values
-
-ATTEMPT_TYPES = {
-    "id": "uuid",
-    "delivery": "uuid",
-    "number": "smallint",
-    "started_at": "timestamptz",
-    "duration_ms": "integer",
-    "timestamp": "bigint",
-    "response_status": "smallint",
-    "response_headers": "jsonb",
-}
-"""The type of each column of the log that is not text."""
+from ..lanes import LANE_FIELDS, Lane, Pick
+from .portable import PortableStatements, json_of
 
 
 class PostgresqlStatements(PortableStatements):
-    def pick_due(self, lanes: Sequence[Lane], now: datetime) -> list[Pick]:
-        if not lanes:
-            return []
-        columns = ", ".join(f"due.{column}" for column in self.columns_of_picks)
-        sql = f"""
-            SELECT {columns}
-            FROM json_to_recordset(%s::json) AS lane (webhook_id uuid, quota integer, kinds text[])
-            CROSS JOIN LATERAL (
-                SELECT * FROM {self.deliveries}
-                WHERE {self.pending} AND webhook_id = lane.webhook_id AND next_attempt_at <= %s
-                    AND (kind = ANY (lane.kinds) OR claimed_at IS NOT NULL)
-                ORDER BY next_attempt_at
-                LIMIT lane.quota
-                FOR UPDATE SKIP LOCKED
-            ) AS due"""
-        rows = [
-            {"webhook_id": _uuid(lane.webhook_id), "quota": lane.quota, "kinds": [kind.value for kind in lane.kinds]}
-            for lane in lanes
-        ]
-        return self.picks(self.fetch(sql, [json.dumps(rows), now]))
+    def lock_lanes(self, webhook_ids: Sequence[str]) -> list[tuple[Any, ...]]:
+        table = self.quote(Webhook._meta.db_table)
+        columns = ", ".join([self.public_id("wh", "id"), *LANE_FIELDS[1:]])
+        sql = f"SELECT {columns} FROM {table} WHERE id = ANY (%s::uuid[]) FOR NO KEY UPDATE SKIP LOCKED"
+        return self.fetch(sql, [_array(map(self.write_id, webhook_ids))])
 
-    def take(self, delivery_ids: Sequence[str], now: datetime, lease_end: datetime) -> None:
+    def claim(self, lanes: Sequence[Lane], now: datetime, lease_end: datetime, lost_again_at: datetime) -> list[Pick]:
+        # The ids are an array, so that the planner looks each up in the index, whatever it thinks of the table.
         sql = f"""
             UPDATE {self.deliveries}
-            SET attempt_count = attempt_count + 1, claimed_at = %s, next_attempt_at = %s
-            WHERE id = ANY (%s::uuid[])"""
-        self.execute(sql, [now, lease_end, _uuid_array(delivery_ids)])
+            SET attempt_count = CASE WHEN claimed_at IS NULL THEN attempt_count + 1 ELSE attempt_count END,
+                next_attempt_at = CASE WHEN claimed_at IS NULL THEN %(lease_end)s ELSE %(lost_again_at)s END,
+                claimed_at = COALESCE(claimed_at, %(now)s)
+            WHERE id = ANY (ARRAY(
+                SELECT due.id
+                FROM json_to_recordset(%(lanes)s::json)
+                    AS lane (webhook_id uuid, quota integer, max_in_flight integer, kinds text[])
+                CROSS JOIN LATERAL (
+                    SELECT count(*) AS number FROM {self.deliveries}
+                    WHERE claimed_at IS NOT NULL AND webhook_id = lane.webhook_id AND next_attempt_at > %(now)s
+                ) AS in_flight
+                CROSS JOIN LATERAL (
+                    SELECT id FROM {self.deliveries}
+                    WHERE {self.pending} AND webhook_id = lane.webhook_id AND next_attempt_at <= %(now)s
+                        AND (kind = ANY (lane.kinds) OR claimed_at IS NOT NULL)
+                    ORDER BY next_attempt_at
+                    LIMIT GREATEST(0, LEAST(lane.quota, lane.max_in_flight - in_flight.number))
+                    FOR UPDATE SKIP LOCKED
+                ) AS due
+            ))
+            RETURNING {self.public_id("dlv", "id")}, {self.public_id("wh", "webhook_id")},
+                {self.public_id("evt", "event_id")}, kind, attempt_count, max_attempts,
+                CASE WHEN claimed_at <> %(now)s THEN claimed_at END, expires_at"""
+        values = {
+            "lanes": json.dumps([_lane(lane) for lane in lanes]),
+            "now": now,
+            "lease_end": lease_end,
+            "lost_again_at": lost_again_at,
+        }
+        return list(map(Pick._make, self.fetch(sql, values)))
 
-    def save_steps(self, finished: Sequence[Finished], now: datetime) -> set[str]:
+    def events(self, event_ids: Iterable[str]) -> dict[str, tuple[str, bytes]]:
+        table = self.quote(Event._meta.db_table)
+        columns = ", ".join([self.public_id("evt", "id"), "type", "body"])
+        sql = f"SELECT {columns} FROM {table} WHERE id = ANY (%s::uuid[])"
+        rows = self.fetch(sql, [_array(map(self.write_id, event_ids))])
+        return {event_id: (type_, body.encode()) for event_id, type_, body in rows}
+
+    def save(self, finished: Sequence[Finished], now: datetime) -> set[str]:
         sql = f"""
             UPDATE {self.deliveries} AS delivery
             SET state = step.state, next_attempt_at = step.next_attempt_at, claimed_at = NULL,
                 finished_at = CASE WHEN step.next_attempt_at IS NULL THEN %s::timestamptz END
-            FROM json_to_recordset(%s::json)
-                AS step (id uuid, number smallint, state text, next_attempt_at timestamptz)
+            FROM unnest(%s::uuid[], %s::smallint[], %s::text[], %s::timestamptz[])
+                AS step (id, number, state, next_attempt_at)
             WHERE delivery.id = step.id AND delivery.attempt_count = step.number
                 AND delivery.{self.pending} AND delivery.claimed_at IS NOT NULL
-            RETURNING delivery.id"""
-        rows = [
-            {
-                "id": _uuid(item.claim.delivery_id),
-                "number": item.claim.number,
-                "state": item.step.state.value,
-                "next_attempt_at": item.step.next_attempt_at,
-            }
-            for item in finished
+            RETURNING {self.public_id("dlv", "delivery.id")}"""
+        columns = [
+            _array([self.write_id(item.claim.delivery_id) for item in finished]),
+            _array([str(item.claim.number) for item in finished]),
+            _array([item.step.state.value for item in finished]),
+            _array([_time(item.step.next_attempt_at) for item in finished]),
         ]
-        saved = self.fetch(sql, [now, json.dumps(rows, default=str)])
-        return {self._read_delivery_id(delivery_id) for (delivery_id,) in saved}
+        saved = {row[0] for row in self.fetch(sql, [now, *columns])}
+        self._save_attempts([item.attempt for item in finished if item.claim.delivery_id in saved])
+        return saved
 
-    def save_attempts(self, logs: Sequence[AttemptLog]) -> None:
-        rows = [dict(zip(ATTEMPT_FIELDS, attempt_values(log), strict=True)) for log in logs]
-        for row in rows:
-            row["id"], row["delivery"] = _uuid(row["id"]), _uuid(row["delivery"])
-        types = ", ".join(f"{self.quote(name)} {ATTEMPT_TYPES.get(name, 'text')}" for name in ATTEMPT_FIELDS)
-        columns = ", ".join(self.columns_of_attempts)
-        sql = f"INSERT INTO {self.attempts} ({columns}) SELECT * FROM json_to_recordset(%s::json) AS log ({types})"
-        self.execute(sql, [json.dumps(rows, default=str)])
+    def public_id(self, prefix: str, column: str) -> str:
+        return f"'{prefix}_' || encode(uuid_send({column}), 'hex')"
+
+    def read_id(self, prefix: str, value: Any) -> str:
+        return str(value)
+
+    def _save_attempts(self, logs: Sequence[AttemptLog]) -> None:
+        if not logs:
+            return
+        lines = "".join([_copy_line(log) for log in logs])
+        sql = f"COPY {self.attempts} ({self.columns_of_attempts}) FROM STDIN"
+        with self.connection.cursor() as cursor, self.connection.wrap_database_errors:
+            if is_psycopg3:
+                with cursor.copy(sql) as copy:
+                    copy.write(lines)
+            else:
+                cursor.copy_expert(sql, io.StringIO(lines))
 
 
-def _uuid(public_id: str) -> str:
-    """Return an identifier without its prefix, as PostgreSQL reads a UUID."""
-    return public_id[-32:]
+def _lane(lane: Lane) -> dict[str, Any]:
+    return {
+        "webhook_id": lane.webhook_id[-32:],
+        "quota": lane.quota,
+        "max_in_flight": lane.max_in_flight,
+        "kinds": [kind.value for kind in lane.kinds],
+    }
 
 
-def _uuid_array(public_ids: Iterable[str]) -> Any:
-    """Return a PostgreSQL array as text: hexadecimal digits need no quoting."""
-    return "{" + ",".join(map(_uuid, public_ids)) + "}"
+def _array(values: Iterable[str]) -> str:
+    """Return a PostgreSQL array as text, of values that need no quoting: digits, words, NULL."""
+    return "{" + ",".join(values) + "}"
+
+
+def _time(moment: datetime | None) -> str:
+    return f'"{moment.astimezone(UTC).isoformat()}"' if moment else "NULL"
+
+
+def _copy_line(log: AttemptLog) -> str:
+    """Return a row of COPY's text format, in the order of the log's fields."""
+    return (
+        f"{log.id[-32:]}\t{log.delivery_id[-32:]}\t{log.number}\t{log.result}\t{_text(log.message)}"
+        f"\t{log.started_at.isoformat()}\t{_text(log.url)}\t{_number(log.duration_ms)}\t{_number(log.timestamp)}"
+        f"\t{log.signature}\t{log.challenge}\t{_number(log.response_status)}\t{_text(json_of(log.response_headers))}"
+        f"\t{_text(log.response_body)}\t{_text(log.retry_after)}\t{log.peer}\n"
+    )
+
+
+def _number(value: int | None) -> str:
+    return "\\N" if value is None else str(value)
+
+
+_ESCAPES = str.maketrans({"\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"})
+
+
+def _text(text: str) -> str:
+    return text.translate(_ESCAPES) if text else ""

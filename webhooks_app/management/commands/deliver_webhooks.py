@@ -35,7 +35,7 @@ class Command(WebhooksCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         transport = configured_transport()
-        engine = Engine(transport=transport)
+        engine = Engine(transport=transport, database_thread=True)
         self.note(f"Delivering webhooks from {_database()} by the transport {transport.name}.")
         with _counting() as counts:
             try:

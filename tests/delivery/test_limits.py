@@ -1,0 +1,96 @@
+"""What a webhook's own limits leave of what is due."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from webhooks_app.delivery.engine import Engine
+from webhooks_app.delivery.queue import Queue
+from webhooks_app.models import Webhook
+
+from ..making import deliveries, emit_one, make_webhook
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def make_queue(clock):
+    return lambda: Queue(using="default", clock=clock, lease=timedelta(hours=1), max_in_flight_per_webhook=1000)
+
+
+def claimed_in(seconds, clock, *queues, limit=500, step=0.1):
+    """Claim with all queues in turn, every ``step`` seconds, and return how many claims there were."""
+    number = 0
+    for _ in range(round(seconds / step)):
+        number += sum(len(queue.claim(limit)) for queue in queues)
+        clock.advance(step)
+    return number
+
+
+def test_a_webhook_may_have_a_smaller_cap_of_its_own(alice, make_queue):
+    make_webhook(alice, max_in_flight=2)
+    for _ in range(5):
+        emit_one(alice)
+
+    assert len(make_queue().claim(100)) == 2
+
+
+@pytest.mark.parametrize("rate", [0.5, 3, 10])
+def test_a_rate_limit_holds_over_a_minute_and_all_workers(alice, clock, make_queue, rate):
+    make_webhook(alice, rate_limit=rate)
+    for _ in range(int(rate * 60) + 50):
+        emit_one(alice)
+    queues = [make_queue(), make_queue()]
+    claimed_in(2, clock, *queues)
+
+    assert claimed_in(60, clock, *queues) == pytest.approx(60 * rate, rel=0.05)
+
+
+def test_an_idle_webhook_saves_up_a_second_of_its_rate_and_no_more(alice, clock, make_queue):
+    make_webhook(alice, rate_limit=10)
+    for _ in range(100):
+        emit_one(alice)
+    clock.advance(3600)
+
+    assert len(make_queue().claim(500)) == 11
+
+
+def test_what_a_rate_limit_keeps_waiting_is_sent_later_and_not_lost(alice, clock, receiver):
+    make_webhook(alice, rate_limit=5)
+    for _ in range(20):
+        emit_one(alice)
+    transport = receiver(200)
+    began_at = clock()
+
+    Engine(transport=transport, clock=clock).run_until_idle()
+
+    assert [delivery.state for delivery in deliveries()] == ["succeeded"] * 20
+    assert 2.5 < (clock() - began_at).total_seconds() < 8
+
+
+def test_a_webhook_at_its_limit_does_not_hold_the_others_up(alice, make_queue):
+    make_webhook(alice, rate_limit=0.01)
+    free = make_webhook(alice)
+    for _ in range(10):
+        emit_one(alice)
+    queue = make_queue()
+
+    claims = [claim for _ in range(3) for claim in queue.claim(500)]
+
+    assert [claim.pick.webhook_id for claim in claims].count(free.pk) == 10
+
+
+def test_a_limit_that_is_lifted_holds_nobody_up_for_long(alice, clock, make_queue):
+    make_webhook(alice, rate_limit=0.01)
+    for _ in range(10):
+        emit_one(alice)
+    queue = make_queue()
+    queue.claim(500)
+    queue.claim(500)
+    Webhook.objects.update(rate_limit=None)
+
+    clock.advance(5)
+
+    assert len(queue.claim(500)) == 9
