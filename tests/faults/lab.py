@@ -54,6 +54,7 @@ class Lab:
         self.broker = broker
         self.directory = directory
         self.settings = {**SETTINGS, **settings}
+        self.disk_full = directory / "disk-full"
         self.kills = 0
         self.committed: set[str] = set()
         self.rolled_back: set[str] = set()
@@ -89,6 +90,7 @@ class Lab:
             "DJANGO_SETTINGS_MODULE": "tests.faults.settings",
             "TEST_DATABASE_URL": self.url,
             "TEST_SETTINGS": json.dumps(self.settings),
+            "TEST_DISK_FULL": str(self.disk_full),
             "CELERY_BROKER_URL": broker_url or self.broker.url,
         }
         if isinstance(self.broker, FolderBroker):
