@@ -11,7 +11,9 @@ from django.contrib.admin.models import LogEntry
 from django.contrib.sessions.models import Session
 from django.core.cache import cache
 from django.urls import URLPattern
+from django.views.debug import ExceptionReporter
 
+from webhooks_app.admin import WebhookAdmin
 from webhooks_app.emission import send_test_event
 from webhooks_app.models import ApiKey, Delivery, Event, Webhook
 
@@ -216,6 +218,27 @@ def test_a_key_is_shown_without_being_kept_for_the_next_page(superuser: Page, ow
     assert "whk_" in answer.text
     assert not any("whk_" in str(session.get_decoded()) for session in Session.objects.all())
     assert "messages" not in superuser.client.cookies
+
+
+def test_no_report_of_an_error_tells_a_secret(
+    superuser: Page, webhook: Webhook, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    superuser.client.raise_request_exception = False
+    form = {"url": "https://receiver.example.com/", "event_types": ["file.deleted"], "secret": SECRET}
+
+    def broken(*args: Any, **kwargs: Any) -> None:
+        raise RuntimeError("no luck")
+
+    monkeypatch.setattr("webhooks_app.admin.webhooks.save_webhook", broken)
+    monkeypatch.setattr(WebhookAdmin, "_show_secret", broken)
+    superuser.post("webhook", "add", **form)
+    superuser.act("rotate_secret", webhook, confirmed=True)
+
+    records: list[Any] = [record for record in caplog.records if record.levelname == "ERROR"]
+    reports = [ExceptionReporter(record.request, *record.exc_info, is_email=True) for record in records]
+    assert len(reports) == 2
+    for secret in (SECRET, Webhook.objects.get().secret):
+        assert not any(secret in report.get_traceback_html() + report.get_traceback_text() for report in reports)
 
 
 @pytest.mark.parametrize("action", ["verify", "send_test"])

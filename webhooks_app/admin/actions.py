@@ -14,6 +14,7 @@ from django.http import HttpRequest
 from django.template.response import TemplateResponse
 from django.utils.translation import gettext
 
+from ..error_reports import keep_discreet
 from ..exceptions import WebhooksError
 from .display import shown_once
 from .owned import OwnedAdmin
@@ -24,6 +25,14 @@ CONFIRMED = "confirmed"
 
 class ActingAdmin(OwnedAdmin):
     """Carries out actions row by row, and asks before it does where that is wanted."""
+
+    def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> Any:
+        keep_discreet(request)
+        return super().changelist_view(request, extra_context)
+
+    def changeform_view(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
+        keep_discreet(request)
+        return super().changeform_view(request, *args, **kwargs)
 
     def is_confirmed(self, request: HttpRequest) -> bool:
         return CONFIRMED in request.POST
