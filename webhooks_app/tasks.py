@@ -6,7 +6,15 @@ import logging
 from typing import Any
 
 from celery import current_app, shared_task
-from celery.signals import worker_init, worker_process_shutdown, worker_ready, worker_shutdown, worker_shutting_down
+from celery.signals import (
+    worker_init,
+    worker_process_init,
+    worker_process_shutdown,
+    worker_ready,
+    worker_shutdown,
+    worker_shutting_down,
+)
+from celery.utils.log import current_process_index  # type: ignore[attr-defined]  # the stubs lack it
 
 from .delivery.engine import Engine
 from .delivery.worker import worker
@@ -67,10 +75,26 @@ def _begin_anew(**kwargs: Any) -> None:
     worker.reset()
 
 
+@worker_process_init.connect
+def _start_engine(**kwargs: Any) -> None:
+    """Start an engine in one process of each worker, which from then on sweeps by itself, beat or no beat.
+
+    Where that process is killed, Celery starts another in its place; a message might wake another worker instead.
+    """
+    if current_process_index() in (1, None) and _takes_wake_ups():
+        worker.wake()
+
+
 @worker_ready.connect
 def _find_what_is_due(**kwargs: Any) -> None:
-    """Start the engine of this worker's queue, which from then on sweeps by itself, beat or no beat."""
+    """Start the engine of a worker that has no processes, but threads."""
     _publish_folded()
+
+
+def _takes_wake_ups() -> bool:
+    """Tell whether this worker consumes the queue that the host routes wake-ups to."""
+    queue = current_app.amqp.router.route({}, deliver_due.name)["queue"]
+    return getattr(queue, "name", queue) in current_app.amqp.queues.consume_from
 
 
 @worker_shutting_down.connect
