@@ -196,7 +196,7 @@ def test_wake_ends_the_wait_that_is_under_way(sender: BaseTransport) -> None:
     threading.Timer(0.2, sender.wake).start()
 
     assert sender.wait(30.0) == []
-    assert time.monotonic() - started_at < 10
+    assert time.monotonic() - started_at < 25
 
 
 def test_wake_before_a_wait_ends_that_one_alone(sender: BaseTransport) -> None:
@@ -205,7 +205,7 @@ def test_wake_before_a_wait_ends_that_one_alone(sender: BaseTransport) -> None:
 
     assert sender.wait(30.0) == []
     assert sender.wait(0.2) == []
-    assert 0.15 < time.monotonic() - started_at < 10
+    assert 0.15 < time.monotonic() - started_at < 25
 
 
 def test_close_gives_up_what_is_in_flight(sender: BaseTransport) -> None:
