@@ -63,6 +63,13 @@ def test_a_value_that_cannot_be_kept_is_named(api, body, field):
     assert list(answer.json()["errors"]) == [field]
 
 
+def test_a_list_that_is_too_long_is_not_answered_item_by_item(api):
+    answer = api.call("POST", "/v1/webhooks", {**NEW, "events": list(range(9000))})
+
+    assert answer.status_code == 400
+    assert answer.json()["errors"] == {"events": ["Ensure this field has no more than 64 elements."]}
+
+
 def test_a_pair_of_surrogates_is_a_character(api):
     assert api.call("POST", "/v1/webhooks", text(description="🔑").encode()).json()["description"] == "🔑"
 

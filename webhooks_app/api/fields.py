@@ -47,6 +47,16 @@ class EventTypeField(TextField):
         return {"enum": list(registry.names())}
 
 
+class ShortListField(serializers.ListField):
+    """A list whose length is looked at first, so that no answer tells of thousands of items what is wrong with each."""
+
+    def to_internal_value(self, data: Any) -> list[Any]:
+        if isinstance(data, list):
+            for validator in self.validators:
+                validator(data)
+        return super().to_internal_value(data)
+
+
 class SecretField(TextField):
     """A secret that the caller chooses; where it is left out, one is made."""
 

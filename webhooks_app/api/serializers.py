@@ -12,14 +12,14 @@ from ..exceptions import UnknownEventTypeError
 from ..models import Delivery, DeliveryAttempt, Event, Webhook
 from ..models.webhook import MAX_EVENT_TYPES, MAX_SECRET_OVERLAP
 from ..times import format_time
-from .fields import CountField, EventTypeField, FlagField, MomentField, SecretField, TextField, UrlField
+from .fields import CountField, EventTypeField, FlagField, MomentField, SecretField, ShortListField, TextField, UrlField
 
 
 class SettableFields(serializers.Serializer[Webhook]):
     """What an owner sets at creation and may change later."""
 
     url = UrlField(max_length=2048, help_text="Where to send. It is verified before anything else is sent there.")
-    events = serializers.ListField(
+    events = ShortListField(
         child=EventTypeField(),
         source="event_types",
         min_length=1,
