@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 from typing import Any
 
 from celery import current_app, shared_task
@@ -16,6 +17,7 @@ from celery.signals import (
 )
 from celery.utils.log import current_process_index  # type: ignore[attr-defined]  # the stubs lack it
 
+from .conf import settings
 from .delivery.engine import Engine
 from .delivery.worker import worker
 from .exceptions import WebhookStateError
@@ -76,18 +78,21 @@ def _begin_anew(**kwargs: Any) -> None:
 
 
 @worker_process_init.connect
-def _start_engine(**kwargs: Any) -> None:
-    """Start an engine in one process of each worker, which from then on sweeps by itself, beat or no beat.
+def _sweep_unasked(**kwargs: Any) -> None:
+    """Start an engine in one process of each worker after a sweep's time, though no message may have come by then.
 
-    Where that process is killed, Celery starts another in its place; a message might wake another worker instead.
+    The message of a worker that is ready may have woken another one, and none is sent where a process was killed and
+    Celery started another in its place. Not at once: Celery gives up if a process ends before all are ready.
     """
     if current_process_index() in (1, None) and _takes_wake_ups():
-        worker.wake()
+        timer = threading.Timer(settings.SWEEP_SECONDS, worker.wake)
+        timer.daemon = True
+        timer.start()
 
 
 @worker_ready.connect
 def _find_what_is_due(**kwargs: Any) -> None:
-    """Start the engine of a worker that has no processes, but threads."""
+    """Start the engine of this worker's queue, which from then on sweeps by itself, beat or no beat."""
     _publish_folded()
 
 

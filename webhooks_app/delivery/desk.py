@@ -18,7 +18,7 @@ from .claim import Claim, Finished
 from .clock import Clock
 from .queue import Queue
 from .recording import record
-from .sending import finish_lost
+from .sending import finish_all_lost
 
 logger = logging.getLogger("webhooks_app.delivery")
 
@@ -166,14 +166,16 @@ class Desk:
         self._agenda.looked(found=bool(claims), took_seconds=self._clock.monotonic() - began_at)
         if self._queue.next_slot_at is not None:
             self._agenda.expect_retry(self._queue.next_slot_at)
+        lost = []
         for claim in claims:
             if not claim.is_lost:
                 self._claimed.append(claim)
             elif self._handed_out.get(claim.delivery_id) != claim.number:
-                self._arrived.append(finish_lost(claim, self._clock(), self._schedule))
+                lost.append(claim)
             else:
                 continue  # It is not lost but still out: the clock jumped, or the database was away for a lease.
             self._handed_out[claim.delivery_id] = claim.number
+        self._arrived.extend(finish_all_lost(lost, self._clock(), self._schedule))
 
     def _release(self, claims: Sequence[Claim]) -> None:
         if claims:

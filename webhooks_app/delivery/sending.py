@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import random
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
@@ -20,6 +22,9 @@ from .lanes import Lane
 from .outcome import Result, Verdict, judge, next_step
 
 logger = logging.getLogger("webhooks_app.delivery")
+
+LOST_SPREAD = timedelta(seconds=3)
+"""Over how long the retries of attempts that were found lost together are spread."""
 
 USER_AGENT = ("User-Agent", f"webhooks_app/{__version__}")
 
@@ -92,6 +97,16 @@ def finish_lost(claim: Claim, now: datetime, schedule: RetrySchedule) -> Finishe
         message="The worker that made this attempt ended before it could record the answer.",
     )
     return _finished_unsent(claim, lost, now, schedule)
+
+
+def finish_all_lost(claims: Sequence[Claim], now: datetime, schedule: RetrySchedule) -> list[Finished]:
+    """Record that the workers of these attempts never came back, and spread the retries, each time otherwise.
+
+    If one of them kills its worker, it takes others along; together again, they would all be given up with it.
+    """
+    apart = LOST_SPREAD / max(1, len(claims))
+    shuffled = random.sample(claims, len(claims))
+    return [finish_lost(claim, now + place * apart, schedule) for place, claim in enumerate(shuffled)]
 
 
 def finish_unsent(claim: Claim, error: Exception, now: datetime, schedule: RetrySchedule) -> Finished:
