@@ -6,7 +6,14 @@ import logging
 from typing import Any
 
 from celery import current_app, shared_task
-from celery.signals import worker_init, worker_process_shutdown, worker_ready, worker_shutdown, worker_shutting_down
+from celery.signals import (
+    worker_init,
+    worker_process_init,
+    worker_process_shutdown,
+    worker_ready,
+    worker_shutdown,
+    worker_shutting_down,
+)
 
 from .delivery.engine import Engine
 from .delivery.worker import worker
@@ -65,6 +72,14 @@ def wake_workers(**kwargs: Any) -> None:
 @worker_init.connect
 def _begin_anew(**kwargs: Any) -> None:
     worker.reset()
+
+
+@worker_process_init.connect
+def _start_engine(**kwargs: Any) -> None:
+    """Start an engine in each process of a worker that serves our queue, so that as many deliver as were asked for."""
+    route = current_app.amqp.router.route({}, deliver_due.name)
+    if route["queue"].name in current_app.amqp.queues.consume_from:
+        worker.wake()
 
 
 @worker_ready.connect
