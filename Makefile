@@ -54,7 +54,7 @@ types: $(INSTALLED) ## Check types: mypy, strict
 imports: $(INSTALLED) ## Check that imports point downwards only
 	$(BIN)/lint-imports
 
-bench: $(INSTALLED) ## Measure everything on this machine, about 50 minutes (QUICK=1: 8)
+bench: $(INSTALLED) ## Measure everything on this machine, about 50 minutes (QUICK=1: 10)
 	@$(BIN)/python -m benchmarks $(if $(QUICK),--quick)
 
 build: $(INSTALLED) ## Build the wheel and the sdist into dist/

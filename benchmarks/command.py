@@ -81,9 +81,9 @@ def _run(scenario: BaseScenario, arguments: argparse.Namespace) -> int:
         try:
             if measured := _measured(scenario, variant, arguments):
                 runs[variant.label] = measured
-        except (subprocess.CalledProcessError, ServerMissingError) as error:
+        except (subprocess.CalledProcessError, ServerMissingError, RuntimeError) as error:  # a server did not start
             failures += 1
-            reason = error if isinstance(error, ServerMissingError) else "see above"
+            reason = "see above" if isinstance(error, subprocess.CalledProcessError) else error
             print(f"{scenario.name}, {variant.label}: not measured ({reason})", file=sys.stderr, flush=True)
     if runs:
         results = {label: report.medians(figures) for label, figures in runs.items()}

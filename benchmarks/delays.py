@@ -41,20 +41,21 @@ def emit_steadily(owners: Sequence[Any], *, count: int, per_second: float, progr
 
 
 def to_first_byte_ms(receiver: Receiver, commits: Mapping[str, float]) -> list[float]:
-    """Return, for each of the events that reached this receiver, how long that took."""
+    """Return how long each of the events took. Raises RuntimeError unless each reached this receiver exactly once."""
     events = dict(
         DeliveryAttempt.objects.filter(delivery__event__in=commits).values_list("signature", "delivery__event_id")
     )
-    return [
+    delays = [
         1000 * (request.at - commits[events[request.signature]])
         for request in receiver.requests()
         if request.signature in events
     ]
+    if not len(delays) == len(events) == len(commits):
+        raise RuntimeError(f"{len(commits)} events, {len(events)} attempts, {len(delays)} requests.")
+    return delays
 
 
 def percentiles(prefix: str, delays_ms: Sequence[float]) -> Figures:
     """Return the median, the 95th and the 99th percentile as figures."""
-    if len(delays_ms) < 2:
-        raise RuntimeError(f"{len(delays_ms)} events arrived; there is nothing to tell of them.")
     cuts = statistics.quantiles(delays_ms, n=100, method="inclusive")
     return {f"{prefix}p50_ms": cuts[49], f"{prefix}p95_ms": cuts[94], f"{prefix}p99_ms": cuts[98]}

@@ -98,7 +98,7 @@ def _label(named: Mapping[str, Any]) -> str:
 
 
 def scenarios() -> dict[str, BaseScenario]:
-    """Return every scenario by name, in the order of its module's ``ORDER``, then of the names."""
+    """Return every scenario by name, in the order of the names."""
     from . import scenarios as package  # noqa: PLC0415 - the modules in it import this one
 
     for module in pkgutil.iter_modules(package.__path__):

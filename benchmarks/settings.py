@@ -44,5 +44,5 @@ LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
     "handlers": {"console": {"class": "logging.StreamHandler"}},
-    "loggers": {"webhooks_app": {"handlers": ["console"], "level": "INFO"}},
+    "loggers": {"webhooks_app": {"handlers": ["console"], "level": "INFO", "propagate": False}},
 }

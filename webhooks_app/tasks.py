@@ -76,16 +76,24 @@ def _begin_anew(**kwargs: Any) -> None:
 
 @worker_process_init.connect
 def _start_engine(**kwargs: Any) -> None:
-    """Start an engine in each process of a worker that serves our queue, so that as many deliver as were asked for."""
-    route = current_app.amqp.router.route({}, deliver_due.name)
-    if route["queue"].name in current_app.amqp.queues.consume_from:
+    """Start an engine in each process of a worker, which from then on sweeps by itself, beat or no beat.
+
+    So as many deliver as were asked for: messages alone would all go to whichever process is idle.
+    """
+    if _takes_wake_ups():
         worker.wake()
 
 
 @worker_ready.connect
 def _find_what_is_due(**kwargs: Any) -> None:
-    """Start the engine of this worker's queue, which from then on sweeps by itself, beat or no beat."""
+    """Start the engine of a worker that has no processes, but threads."""
     _publish_folded()
+
+
+def _takes_wake_ups() -> bool:
+    """Tell whether this worker consumes the queue that the host routes wake-ups to."""
+    queue = current_app.amqp.router.route({}, deliver_due.name)["queue"]
+    return getattr(queue, "name", queue) in current_app.amqp.queues.consume_from
 
 
 @worker_shutting_down.connect

@@ -9,6 +9,8 @@ from typing import ClassVar
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
+from webhooks_app.models import Delivery
+
 from .. import rows
 from ..progress import Progress
 from ..scenario import BaseScenario, Figures, Target, Variant, at_least
@@ -43,5 +45,12 @@ class Emit(BaseScenario):
                 rows.emit_one(owner)
                 progress.done(index)
             figures[f"events_per_s_{subscribers}"] = arguments.emits / (time.perf_counter() - started_at)
+            _check((arguments.emits + 1) * subscribers)
             rows.clear()
         return figures
+
+
+def _check(expected: int) -> None:
+    """Fail unless each event has a row for each subscriber, due to be sent."""
+    if (found := Delivery.objects.pending().count()) != expected:
+        raise RuntimeError(f"{expected} deliveries were expected; there are {found}.")

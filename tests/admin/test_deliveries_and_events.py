@@ -54,7 +54,7 @@ def test_a_delivery_shows_its_attempts(superuser: Page, attempt: DeliveryAttempt
 def test_a_redelivery_is_the_same_event_again_and_says_who_asked(superuser: Page, delivery: Delivery) -> None:
     Delivery.objects.update(state=Delivery.State.GIVEN_UP, next_attempt_at=None)
 
-    answer = superuser.act("redeliver", delivery)
+    answer = superuser.act("redeliver", delivery, confirmed=True)
 
     again = Delivery.objects.get(redelivery_of=delivery)
     assert (again.event, again.requested_by, again.state) == (delivery.event, superuser.user, Delivery.State.PENDING)
@@ -65,7 +65,7 @@ def test_a_redelivery_is_the_same_event_again_and_says_who_asked(superuser: Page
 def test_a_redelivery_to_a_disabled_webhook_is_refused_with_the_reason(superuser: Page, delivery: Delivery) -> None:
     delivery.webhook.disable("no longer wanted")
 
-    answer = superuser.act("redeliver", delivery)
+    answer = superuser.act("redeliver", delivery, confirmed=True)
 
     assert any("no longer wanted" in message for message in said(answer))
     assert Delivery.objects.count() == 1
@@ -76,7 +76,7 @@ def test_to_redeliver_needs_a_permission(staff: Any, new_webhook: Any) -> None:
     new_webhook(page.user)
     delivery = emit("file.deleted", DATA, owner=page.user).deliveries.get()
 
-    page.act("redeliver", delivery)
+    page.act("redeliver", delivery, confirmed=True)
 
     assert Delivery.objects.count() == 1
 

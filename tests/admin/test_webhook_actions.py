@@ -26,7 +26,7 @@ PERMISSIONS = {
 
 
 def test_verify_starts_a_handshake(superuser: Page, webhook: Webhook) -> None:
-    answer = superuser.act("verify", webhook)
+    answer = superuser.act("verify", webhook, confirmed=True)
 
     assert said(answer) == ["Started the verification. (1)"]
     assert webhook.deliveries.get().kind == Delivery.Kind.VERIFICATION
@@ -63,7 +63,7 @@ def test_disable_asks_and_then_cancels_what_waits(superuser: Page, delivery: Del
 def test_enable_verifies_again(superuser: Page, webhook: Webhook) -> None:
     webhook.disable("by hand")
 
-    superuser.act("enable", webhook)
+    superuser.act("enable", webhook, confirmed=True)
 
     webhook.refresh_from_db()
     assert webhook.status == Webhook.Status.PENDING
@@ -71,7 +71,7 @@ def test_enable_verifies_again(superuser: Page, webhook: Webhook) -> None:
 
 
 def test_enabling_what_is_not_disabled_says_so(superuser: Page, webhook: Webhook) -> None:
-    answer = superuser.act("enable", webhook)
+    answer = superuser.act("enable", webhook, confirmed=True)
 
     assert said(answer) == [f"Webhook {webhook.pk} is not disabled; there is nothing to enable."]
     assert not webhook.deliveries.exists()
@@ -114,7 +114,7 @@ def test_the_page_of_rotation_offers_the_usual_overlap(superuser: Page, webhook:
 def test_an_old_secret_is_cut_off(superuser: Page, webhook: Webhook) -> None:
     webhook.rotate_secret()
 
-    answer = superuser.act("revoke_previous_secret", webhook)
+    answer = superuser.act("revoke_previous_secret", webhook, confirmed=True)
 
     assert said(answer) == ["Cut the old secret off. (1)"]
     assert Webhook.objects.get().previous_secret_until is None
@@ -135,7 +135,7 @@ def test_an_action_that_the_state_forbids_says_why_and_does_the_others(
     disabled, active = new_webhook(None), new_webhook(None)
     disabled.disable("by hand")
 
-    answer = superuser.act("verify", disabled, active)
+    answer = superuser.act("verify", disabled, active, confirmed=True)
 
     assert any("is disabled (by hand)" in message for message in said(answer))
     assert Delivery.objects.get().webhook == active
@@ -146,14 +146,14 @@ def test_too_many_at_once_are_refused(
 ) -> None:
     monkeypatch.setattr("webhooks_app.admin.actions.MAX_SELECTED", 1)
 
-    answer = superuser.act("verify", new_webhook(None), new_webhook(None))
+    answer = superuser.act("verify", new_webhook(None), new_webhook(None), confirmed=True)
 
     assert said(answer) == ["Select at most 1 at once."]
     assert not Delivery.objects.exists()
 
 
 def test_an_action_is_written_into_the_history(superuser: Page, webhook: Webhook) -> None:
-    superuser.act("verify", webhook)
+    superuser.act("verify", webhook, confirmed=True)
 
     entry = LogEntry.objects.get()
     assert (entry.user, entry.object_id, str(entry.change_message)) == (
@@ -219,4 +219,4 @@ def test_an_action_is_no_get(superuser: Page, webhook: Webhook) -> None:
 def test_an_action_needs_the_csrf_token(superuser: Page, webhook: Webhook) -> None:
     superuser.client.handler.enforce_csrf_checks = True
 
-    assert superuser.act("verify", webhook).status_code == 403
+    assert superuser.act("verify", webhook, confirmed=True).status_code == 403

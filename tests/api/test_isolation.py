@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from django.urls import URLPattern
 
@@ -9,28 +11,22 @@ from tests.making import EVENT_TYPE, emit_one, make_webhook
 from webhooks_app.api.routers import ApiRouter
 from webhooks_app.models import Delivery, Event, Webhook
 
+from .conftest import ApiClient
+
 pytestmark = pytest.mark.django_db
 
-ROUTES = [
-    (method.upper(), pattern.name)
-    for pattern in ApiRouter().urls
-    if isinstance(pattern, URLPattern) and hasattr(pattern.callback, "actions")
-    for method in pattern.callback.actions
-    # The catalogue of event types is everybody's.
-    if "(?P<" in str(pattern.pattern) and method != "head" and pattern.name != "event-type-detail"
-]
-ADDRESSES = {
-    "webhook-detail": "/v1/webhooks/{webhook}",
-    "webhook-deliveries": "/v1/webhooks/{webhook}/deliveries",
-    "webhook-disable": "/v1/webhooks/{webhook}/disable",
-    "webhook-enable": "/v1/webhooks/{webhook}/enable",
-    "webhook-rotate-secret": "/v1/webhooks/{webhook}/rotate-secret",
-    "webhook-revoke-previous-secret": "/v1/webhooks/{webhook}/revoke-previous-secret",
-    "webhook-verify": "/v1/webhooks/{webhook}/verify",
-    "event-detail": "/v1/events/{event}",
-    "delivery-detail": "/v1/deliveries/{delivery}",
-    "delivery-redeliver": "/v1/deliveries/{delivery}/redeliver",
-}
+
+def routes():
+    """Yield every method and address with an identifier in it, as ``/v1/webhooks/{webhook}``."""
+    for pattern in ApiRouter().urls:
+        if isinstance(pattern, URLPattern) and hasattr(pattern.callback, "actions"):
+            address = re.sub(r"\(\?P<(\w+)>[^)]*\)", r"{\1}", str(pattern.pattern).strip("^$").removesuffix("/?"))
+            for method in pattern.callback.actions:
+                yield method.upper(), f"/v1/{address.replace('_id}', '}')}"
+
+
+# The catalogue of event types is everybody's.
+ROUTES = [(method, address) for method, address in routes() if "{" in address and "{name}" not in address]
 UNKNOWN = {"webhook": "wh_" + "7" * 32, "event": "evt_" + "7" * 32, "delivery": "dlv_" + "7" * 32}
 
 
@@ -45,18 +41,46 @@ def rows():
     return [list(model.objects.order_by("pk").values()) for model in (Webhook, Event, Delivery)]
 
 
-@pytest.mark.parametrize(("method", "name"), ROUTES, ids=lambda value: value)
-def test_anothers_identifier_reads_as_an_unknown_one(api, theirs, method, name):
-    address = ADDRESSES[name]
+def document():
+    return ApiClient().get("/v1/openapi.json").json()
+
+
+def test_the_walk_knows_every_place_for_an_identifier():
+    paths, schemas = document()["paths"], document()["components"]["schemas"]
+    operations = [(path, operation) for path, item in paths.items() for operation in item.values()]
+    bodies = [operation["requestBody"]["content"] for _, operation in operations if "requestBody" in operation]
+    names = {body["application/json"]["schema"]["$ref"].rpartition("/")[2] for body in bodies}
+    places = {(p["in"], p["name"]) for _, operation in operations for p in operation.get("parameters", ())}
+    places |= {("body", field) for name in names for field in schemas[name]["properties"]}
+
+    assert len(ROUTES) == sum("_id}" in path for path, _ in operations)
+    assert {place for place in places if "id" in place[1].split("_") or place[1] in ("cursor", "owner")} == {
+        *(("path", "webhook_id"), ("path", "event_id"), ("path", "delivery_id")),
+        *(("query", "event_id"), ("query", "cursor")),
+        ("body", "webhook_id"),
+    }
+
+
+@pytest.mark.parametrize("slash", ["", "/"], ids=["bare", "slash"])
+@pytest.mark.parametrize(("method", "address"), ROUTES, ids=lambda value: value)
+def test_anothers_identifier_reads_as_an_unknown_one(api, theirs, method, address, slash):
     before = rows()
 
-    foreign = api.call(method, address.format(**theirs), {})
-    unknown = api.call(method, address.format(**UNKNOWN), {})
+    foreign = api.call(method, address.format(**theirs) + slash, {})
+    unknown = api.call(method, address.format(**UNKNOWN) + slash, {})
 
     assert foreign.status_code == unknown.status_code == 404
     assert foreign.content == unknown.content
     assert foreign.headers == unknown.headers
     assert rows() == before
+
+
+@pytest.mark.parametrize(("method", "address"), ROUTES, ids=lambda value: value)
+def test_the_querysets_alone_decide(api, theirs, monkeypatch, method, address):
+    for model in (Webhook, Event, Delivery):
+        monkeypatch.setattr(model.objects._queryset_class, "owned_by", lambda queryset, owner: queryset)
+
+    assert api.call(method, address.format(**theirs), {}).status_code != 404
 
 
 def test_anothers_webhook_cannot_be_tested(api, theirs):

@@ -75,17 +75,18 @@ def make_lab(
     django_db_blocker: Any,
 ) -> Iterator[Callable[..., Lab]]:
     """Make a lab with other settings than most."""
-    with django_db_blocker.unblock(), ExitStack() as stack:
+    with django_db_blocker.unblock():
         broker: BaseBroker = servers(BROKERS[place[1]])
         database = migrated(place[0])
         broker.empty()
-        yield lambda **options: stack.enter_context(Lab(database, broker, tmp_path, **options))
+        yield lambda **options: Lab(database, broker, tmp_path, **options)
 
 
 @pytest.fixture
-def lab(make_lab: Callable[..., Lab]) -> Lab:
+def lab(make_lab: Callable[..., Lab]) -> Iterator[Lab]:
     """A receiver beside a database and a broker of the place; everything else is for the test to start."""
-    return make_lab()
+    with make_lab() as lab:
+        yield lab
 
 
 @pytest.fixture

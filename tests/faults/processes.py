@@ -47,7 +47,9 @@ class Process:
         return self.popen.poll() is None
 
     def wait_until_ready(self) -> None:
-        wait_until(lambda: self._ready in self.output, lambda: self.output[-3000:], timeout_seconds=90)
+        is_over = lambda: self._ready in self.output or not self.is_running  # noqa: E731
+        wait_until(is_over, lambda: self.output[-3000:], timeout_seconds=90)
+        assert self.is_running, self.output[-3000:]
 
     def kill(self) -> None:
         """End it and its children as the kernel does when memory is short."""

@@ -159,6 +159,12 @@ class PostgresqlDatabase(BaseDatabase, Restartable):
     def keep_as_template(self, url: str) -> None:
         self._template = url.rpartition("/")[2]
 
+    def drop(self, url: str) -> None:
+        """Remove a database, and the tablespace that was made for it."""
+        name = url.rpartition("/")[2]
+        self.execute(f"DROP DATABASE {name} WITH (FORCE)")
+        self.execute(f"DROP TABLESPACE IF EXISTS {name}")
+
     def execute(self, statement: str, *parameters: object) -> Sequence[tuple[object, ...]]:
         with psycopg.connect(f"{self._address}/postgres", autocommit=True, connect_timeout=5) as connection:
             cursor = connection.execute(statement, parameters or None)

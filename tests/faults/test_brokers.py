@@ -19,6 +19,7 @@ RECORDS_PER_SECOND = 5
 """A process may log so much while it waits. Where the connection breaks, Celery logs its traceback, once, as one."""
 
 
+@pytest.mark.places("postgresql-rabbitmq", "sqlite-embedded")
 def test_messages_are_lost_before_any_worker_runs(lab, report):
     lab.webhook("ok")
     host = lab.start_host()

@@ -61,7 +61,7 @@ def test_the_clock_jumps_back_and_is_set_right(lab, report):
 
 
 def test_the_clock_jumps_ahead_during_attempts(lab, report):
-    webhook = lab.webhook("slow-2")
+    webhook = lab.webhook("slow-1")
     host = lab.start_host()
     lab.start_worker()
     lab.emit(host, 10)

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 from django.contrib.auth import get_user_model
-from django.db import IntegrityError, transaction
+from django.db import transaction
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -67,15 +67,10 @@ class RealWorker:
         return finish(Exchange(request=request, duration_seconds=seconds, response=response), SCHEDULE)
 
     def lost(self, claim: Any) -> Any:
-        return finish_lost(claim, SCHEDULE)
+        return finish_lost(claim, self._clock(), SCHEDULE)
 
     def record(self, finished: Sequence[Any]) -> None:
-        """Record together or, where the database refuses that, one by one."""
-        try:
-            record("default", finished, self._clock())
-        except IntegrityError:
-            for item in finished:
-                record("default", [item], self._clock())
+        record("default", finished, self._clock())
 
 
 @dataclass(eq=False)
@@ -479,7 +474,6 @@ class DeliveryLife(RuleBasedStateMachine):
     def _ticket(self, claim: Any, now: datetime) -> Ticket:
         series = self.series[claim.delivery_id]
         assert series.could_be_claimed(now), "claimed what is not due, not pending, or not to be sent"
-        ended_at = series.due_at
         ticket = Ticket(
             series=series,
             number=claim.number,
@@ -494,7 +488,7 @@ class DeliveryLife(RuleBasedStateMachine):
             series.due_at = Delivery.objects.values_list("next_attempt_at", flat=True).get(pk=series.id)
             assert series.due_at is not None
             assert now < series.due_at <= now + LEASE
-            ticket.finished, ticket.ended_at = self.workers[0].real.lost(claim), ended_at
+            ticket.finished, ticket.ended_at = self.workers[0].real.lost(claim), now
         else:
             series.made += 1
             assert (claim.is_lost, claim.number) == (False, series.made)
@@ -578,8 +572,9 @@ class DeliveryLife(RuleBasedStateMachine):
 
     def _see_cancelled(self, candidates: Sequence[Series]) -> bool:
         cancelled = Delivery.objects.filter(pk__in=[series.id for series in candidates], state="cancelled")
-        for pk in cancelled.values_list("pk", flat=True):
+        for pk, count in cancelled.values_list("pk", "attempt_count"):
             self.series[pk].end("cancelled")
+            self.series[pk].made = count  # The claim of one that expired is not counted.
         return bool(cancelled)
 
     def _in_flight(self, webhook: Registration, now: datetime) -> list[Series]:

@@ -16,9 +16,14 @@ SETTINGS = {
 }
 
 
-def test_a_poisonous_delivery_is_given_up_and_the_others_arrive(make_lab, report):
+@pytest.fixture
+def lab(make_lab):
+    with make_lab(**SETTINGS) as lab:
+        yield lab
+
+
+def test_a_poisonous_delivery_is_given_up_and_the_others_arrive(lab, report):
     """Each kill takes along what was claimed with it, so the others may come later and twice, but they do come."""
-    lab = make_lab(**SETTINGS)
     poisoned = lab.webhook("ok", tail="/poison")
     for _ in range(3):
         lab.webhook("ok")

@@ -24,19 +24,20 @@ RESOLVE = answers(hooks_example_com=["127.0.0.1"], private_example_com=["10.0.0.
 class ConnectProxy:
     """A proxy that knows CONNECT and nothing else, and remembers what it was asked."""
 
-    def __init__(self, *, refuses: bool = False) -> None:
+    def __init__(self, *, refuses: bool = False, dead: str = "") -> None:
         self.asked: list[bytes] = []
         self._refuses = refuses
+        self._dead = dead
 
     def serve(self, peer: Peer) -> None:
         header = b""
         while b"\r\n\r\n" not in header:
             header += peer.sock.recv(1)
         self.asked.append(header)
-        if self._refuses:
+        host, _, port = header.split()[1].decode().rpartition(":")
+        if self._refuses or host == self._dead:
             peer.send(b"HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n")
             return
-        host, _, port = header.split()[1].decode().rpartition(":")
         with socket.create_connection((host, int(port))) as receiver:
             peer.send(b"HTTP/1.1 200 Connection established\r\nX-Proxy: yes\r\n\r\n")
             back = threading.Thread(target=_copy, args=(receiver, peer.sock), daemon=True)
@@ -151,6 +152,34 @@ def test_the_proxy_is_not_asked_for_a_forbidden_address(make: Callable[..., Base
     assert exchange.error is not None
     assert exchange.error.error_class is ErrorClass.ADDRESS_REFUSED
     assert proxy.asked == []
+
+
+def test_the_proxy_is_asked_for_the_second_address_when_the_first_is_dead(
+    make: Callable[..., BaseTransport], receiver: Receiver, request: pytest.FixtureRequest, name: str
+) -> None:
+    if name == "curl":
+        request.applymarker(pytest.mark.xfail(reason="libcurl is told of the first address alone"))
+    proxy = ConnectProxy(dead="127.0.0.9")
+
+    with receiving(act=proxy.serve) as listening:
+        sender = make(proxy=listening.url(""), resolve=answers(hooks_example_com=["127.0.0.9", "127.0.0.1"]))
+        exchange = send(sender, post(receiver.url("/ok", HOST)))
+
+    assert exchange.response is not None
+    assert [header.split()[1].partition(b":")[0] for header in proxy.asked] == [b"127.0.0.9", b"127.0.0.1"]
+
+
+def test_a_kept_tunnel_is_not_used_for_another_address(make: Callable[..., BaseTransport]) -> None:
+    proxy = ConnectProxy()
+    looked = iter([["127.0.0.1"], ["127.0.0.1"], ["127.0.0.1"], ["127.0.0.2"]])
+
+    with receiving(host="0.0.0.0") as receiver, receiving(act=proxy.serve) as listening:
+        sender = make(proxy=listening.url(""), resolve=lambda _host, _port: next(looked))
+        for _ in range(4):
+            send(sender, post(receiver.url("/ok", HOST)))
+
+    assert proxy.asked[-1].startswith(b"CONNECT 127.0.0.2:")
+    assert receiver.hits("/ok") == 4
 
 
 def test_a_proxy_that_refuses_is_a_connection_error(make: Callable[..., BaseTransport], receiver: Receiver) -> None:

@@ -32,6 +32,10 @@ DOUBTFUL = {
     "a-second-answer-after-chunks": KEEP + b"Transfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n" + NOT_MINE,
     "a-second-answer-after-204": b"HTTP/1.1 204 None\r\nConnection: keep-alive\r\n\r\n" + NOT_MINE,
     "a-body-with-304": b"HTTP/1.1 304 Same\r\nConnection: keep-alive\r\nContent-Length: 5\r\n\r\nstale",
+    "less-than-announced": KEEP + b"Content-Length: 9\r\n\r\nok",
+    "without-a-length": KEEP + b"\r\nok",
+    "an-unfinished-chunk": KEEP + b"Transfer-Encoding: chunked\r\n\r\n9\r\nok",
+    "no-last-chunk": KEEP + b"Transfer-Encoding: chunked\r\n\r\n2\r\nok\r\n",
     "chunks-and-a-length": KEEP + b"Content-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n",
     "two-lengths": KEEP + b"Content-Length: 2\r\nContent-Length: 3\r\n\r\nok",
     "odd-length": KEEP + b"Content-Length: +2\r\n\r\nok",
@@ -79,7 +83,7 @@ def test_nothing_follows_a_doubtful_answer_on_its_connection(
 
     with receiving({"/odd": Kept(DOUBTFUL[row]), "/next": MINE}) as receiver:
         warmed_up(sender, receiver.url("/ok"))
-        odd = send(sender, post(receiver.url("/odd"), timeout_seconds=2.0))
+        odd = send(sender, post(receiver.url("/odd"), timeout_seconds=1.0))
         following = send(sender, post(receiver.url("/next")))
 
     assert odd.response is not None

@@ -5,17 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 from django import forms
-from django.contrib import admin, messages
+from django.contrib import admin
 from django.db.models import Q, QuerySet
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
+from django.template.response import TemplateResponse
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from ..models import ApiKey
 from ..models.api_key import all_scopes
 from .actions import ActingAdmin
-from .display import WideCheckboxes, shown_once
+from .display import WideCheckboxes
 from .owned import manages_all
 
 GENERATED_FIELDS = ("id", "prefix", "created_at", "last_used_at", "revoked_at")
@@ -40,7 +41,7 @@ class ApiKeyAdmin(ActingAdmin):
     list_filter = ("created_at", "revoked_at")
     list_select_related = ("owner",)
     raw_id_fields = ("owner",)
-    actions = ("revoke",)
+    actions = ("revoke", "delete_selected")
 
     def matches_text(self, term: str) -> Q:
         if term.startswith("whk_"):
@@ -63,16 +64,17 @@ class ApiKeyAdmin(ActingAdmin):
         made, text = ApiKey.objects.make(
             id=obj.pk, owner=owner, name=obj.name, scopes=obj.scopes, expires_at=obj.expires_at
         )
-        obj.prefix = made.prefix
-        self.message_user(request, shown_once(gettext("The key is"), text), messages.WARNING)
+        obj.prefix, obj.text = made.prefix, text
+
+    def response_add(self, request: HttpRequest, obj: Any, post_url_continue: str | None = None) -> TemplateResponse:
+        return self.show_once(request, gettext("The key is"), obj.text)
 
     @admin.action(description=_("Revoke"), permissions=["change"])
     def revoke(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponseBase | None:
-        if not self.is_confirmed(request):
-            question = gettext("Refuse these keys from now on? That cannot be undone.")
-            return self.ask(request, queryset, action="revoke", question=question)
-        self.carry_out(request, queryset, _revoke, history=gettext("Revoked the key."))
-        return None
+        question = gettext("Refuse these keys from now on? That cannot be undone.")
+        return self.ask_and_carry_out(
+            request, queryset, _revoke, action="revoke", question=question, history=gettext("Revoked the key.")
+        )
 
 
 def _revoke(api_key: ApiKey) -> None:

@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Any
 from django.contrib import admin
 from django.db.models import Model, QuerySet
 from django.http import HttpRequest
+from django.http.response import HttpResponseBase
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from ..models import Delivery, DeliveryAttempt
+from ..rate_limits import limit_test
 from .actions import ActingAdmin
 from .display import link_to, preformatted
 from .filters import EventTypeOfDeliveryFilter
@@ -125,6 +127,14 @@ class DeliveryAdmin(ReadOnlyAdmin, ActingAdmin):
         return request.user.has_perm("webhooks_app.redeliver_delivery")
 
     @admin.action(description=_("Redeliver"), permissions=["redeliver"])
-    def redeliver(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
+    def redeliver(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponseBase | None:
+        def redeliver(delivery: Delivery) -> None:
+            if delivery.kind == Delivery.Kind.TEST:
+                limit_test(delivery.webhook)
+            delivery.redeliver(request.user)
+
+        question = gettext("Send these events once more?")
         history = gettext("Redelivered the event.")
-        self.carry_out(request, queryset, lambda delivery: delivery.redeliver(request.user), history=history)
+        return self.ask_and_carry_out(
+            request, queryset, redeliver, action="redeliver", question=question, history=history
+        )

@@ -10,8 +10,10 @@ from django.utils.translation import gettext_lazy as _
 
 from ..conf import settings
 from ..event_types import registry
+from ..exceptions import LimitsUnavailableError, RateLimitedError
 from ..models import Webhook
 from ..models.webhook import MAX_SECRET_OVERLAP
+from ..rate_limits import limit_verification
 from .display import WideCheckboxes
 
 Choices = list[tuple[str, list[tuple[str, str]]]]
@@ -59,6 +61,15 @@ class WebhookForm(forms.ModelForm):  # type: ignore[type-arg]
         if secret := self.cleaned_data.get("secret"):
             self.instance.secret = secret
         return cleaned
+
+    def _post_clean(self) -> None:
+        super()._post_clean()  # type: ignore[misc]
+        if self.errors or not (self.instance._state.adding or "url" in self.changed_data):
+            return
+        try:
+            limit_verification(self.instance)
+        except (RateLimitedError, LimitsUnavailableError) as error:
+            self.add_error(None, str(error))
 
     def _offer_retired_types(self) -> None:
         """Show types that left the catalogue, so that they are not dropped without a word."""

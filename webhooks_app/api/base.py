@@ -26,6 +26,7 @@ from rest_framework.throttling import BaseThrottle
 from rest_framework.views import APIView
 from rest_framework.viewsets import GenericViewSet
 
+from ..error_reports import keep_discreet
 from .authentication import ApiKeyAuthentication
 from .filters import QueryFilterBackend
 from .pagination import NewestFirstPagination
@@ -87,6 +88,10 @@ class ApiView(APIView):
     versioning_class = None
     metadata_class = None
     settings = APISettings(_OWN_SETTINGS, DEFAULTS)
+
+    def initialize_request(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Request:
+        keep_discreet(request)
+        return super().initialize_request(request, *args, **kwargs)
 
 
 class ApiViewSet(ApiView, GenericViewSet[Any]):

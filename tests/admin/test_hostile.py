@@ -1,0 +1,294 @@
+"""Members of staff who post what no page offers them, and what others put into the rows that they look at."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from django.contrib import admin
+from django.contrib.admin.models import LogEntry
+from django.contrib.sessions.models import Session
+from django.core.cache import cache
+from django.urls import URLPattern
+from django.views.debug import ExceptionReporter
+
+from webhooks_app.admin import WebhookAdmin
+from webhooks_app.emission import send_test_event
+from webhooks_app.models import ApiKey, Delivery, Event, Webhook
+
+from .conftest import SECRET, Page, said, shows, text
+
+MODELS = (Webhook, Event, Delivery, ApiKey)
+FORMS: dict[str, dict[str, Any]] = {
+    "webhook": {"url": "https://evil.example.com/", "event_types": ["file.deleted"], "description": "changed"},
+    "apikey": {"name": "changed", "scopes": ["webhooks:read"]},
+}
+
+
+@pytest.fixture(autouse=True)
+def _unlimited() -> None:
+    cache.clear()
+
+
+@pytest.fixture
+def rows(delivery: Delivery, owner: Any) -> dict[str, Any]:
+    """One row of each model, by its name."""
+    api_key, _ = ApiKey.objects.make(owner=owner)
+    return {"webhook": delivery.webhook, "event": delivery.event, "delivery": delivery, "apikey": api_key}
+
+
+def saved() -> list[Any]:
+    return [list(model.objects.order_by("pk").values()) for model in (*MODELS, LogEntry)]
+
+
+def pages() -> Iterator[tuple[str, str, bool]]:
+    """Yield each page of each model in the console: the model, the page, and whether it is a row's."""
+    for model in MODELS:
+        name = f"webhooks_app_{model._meta.model_name}_"
+        for pattern in admin.site._registry[model].get_urls():
+            if isinstance(pattern, URLPattern) and (pattern.name or "").startswith(name):
+                page = str(pattern.name).removeprefix(name)
+                yield str(model._meta.model_name), page, "object_id" in str(pattern.pattern)
+
+
+def actions() -> Iterator[tuple[str, str]]:
+    for model in MODELS:
+        names = admin.site._registry[model].actions
+        yield from ((str(model._meta.model_name), str(action)) for action in {*names, "delete_selected"})
+
+
+PAGES = list(pages())
+ACTIONS = sorted(actions())
+
+
+def test_the_walk_knows_every_page_and_action() -> None:
+    assert {page for _, page, _ in PAGES} == {"changelist", "add", "history", "delete", "change"}
+    assert len(PAGES) == 20
+    assert len(ACTIONS) >= 12
+
+
+@pytest.mark.parametrize(("model", "page", "of_row"), PAGES, ids=str)
+@pytest.mark.parametrize("permissions", [(), ("view_webhook", "view_event", "view_delivery", "view_apikey")])
+def test_without_a_permission_nothing_is_changed_by_post(
+    staff: Callable[..., Page], rows: dict[str, Any], model: str, page: str, of_row: bool, permissions: tuple[str, ...]
+) -> None:
+    caller = staff("berta", *permissions, "manage_all_webhooks")
+    before = saved()
+
+    answer = caller.post(model, page, *((rows[model].pk,) if of_row else ()), **FORMS.get(model, {}), post="yes")
+
+    assert answer.status_code == (200 if permissions and page in ("changelist", "history") else 403)
+    assert saved() == before
+
+
+@pytest.mark.parametrize(("model", "page", "of_row"), PAGES, ids=str)
+def test_nobody_but_staff_gets_in(rows: dict[str, Any], owner: Any, model: str, page: str, of_row: bool) -> None:
+    before = saved()
+
+    answer = Page(owner).post(model, page, *((rows[model].pk,) if of_row else ()), **FORMS.get(model, {}), post="yes")
+
+    assert answer.redirect_chain[0][0].startswith("/admin/login/")
+    assert saved() == before
+
+
+@pytest.mark.parametrize(("model", "action"), ACTIONS)
+def test_without_its_permission_an_action_does_nothing(
+    staff: Callable[..., Page], rows: dict[str, Any], model: str, action: str
+) -> None:
+    caller = staff("berta", "view_webhook", "view_event", "view_delivery", "view_apikey", "manage_all_webhooks")
+    before = saved()
+
+    caller.act(action, rows[model], confirmed=True, post="yes", event_type="file.deleted", overlap_hours="1")
+
+    assert saved() == before
+
+
+@pytest.mark.parametrize(("model", "action"), [pair for pair in ACTIONS if pair[0] != "event"])
+def test_an_action_asks_before_it_does(superuser: Page, rows: dict[str, Any], model: str, action: str) -> None:
+    if action == "enable":
+        rows[model].disable("by hand")
+    before = saved()
+
+    answer = superuser.act(action, rows[model])
+
+    assert saved() == before
+    if (model, action) != ("delivery", "delete_selected"):
+        assert rows[model].pk in text(answer) or rows[model].prefix in text(answer)
+        assert 'type="submit"' in text(answer)
+
+
+@pytest.mark.parametrize("model", ["webhook", "apikey"])
+def test_no_more_are_deleted_at_once_than_anybody_looks_through(
+    superuser: Page, rows: dict[str, Any], new_webhook: Any, monkeypatch: pytest.MonkeyPatch, model: str
+) -> None:
+    monkeypatch.setattr("webhooks_app.admin.actions.MAX_SELECTED", 1)
+    items = [rows[model], new_webhook(None) if model == "webhook" else ApiKey.objects.make(owner=superuser.user)[0]]
+    before = saved()
+
+    answer = superuser.act("delete_selected", *items, post="yes")
+
+    assert said(answer) == ["Select at most 1 at once."]
+    assert saved() == before
+
+
+HOSTILE_QUERIES = [
+    "q=%00",
+    "q=wh_%00",
+    "q=whk_%00",
+    "q=whk_",
+    "event_type=%00",
+    "status__exact=%00",
+    "state__exact=%00",
+    "kind__exact=%00",
+    "created_at__gte=%00",
+    "created_at__gte=99999-01-01",
+    "is_test__exact=%00",
+    "p=99999999999999999999",
+    "p=-1",
+    "o=1.2.3",
+    "all=",
+    "%00=%00",
+    "revoked_at__isnull=%00",
+    "_to_field=encrypted_secret",
+    "_to_field=digest&_popup=1",
+]
+
+
+@pytest.mark.parametrize("query", HOSTILE_QUERIES)
+@pytest.mark.parametrize("model", ["webhook", "event", "delivery", "apikey"])
+def test_no_query_breaks_a_list(superuser: Page, rows: dict[str, Any], model: str, query: str) -> None:
+    superuser.client.raise_request_exception = False
+
+    answer = superuser.client.get(f"/admin/webhooks_app/{model}/?{query}", follow=True)
+
+    assert answer.status_code in (200, 400)
+
+
+@pytest.mark.parametrize(
+    ("model", "lookup"),
+    [
+        ("webhook", "encrypted_secret__startswith"),
+        ("webhook", "previous_encrypted_secret__startswith"),
+        ("webhook", "owner__password__startswith"),
+        ("apikey", "digest__startswith"),
+        ("event", "body__contains"),
+        ("event", "owner__password__startswith"),
+        ("delivery", "webhook__encrypted_secret__startswith"),
+        ("delivery", "attempts__response_body__contains"),
+    ],
+)
+def test_a_list_is_narrowed_by_nothing_but_its_filters(
+    superuser: Page, rows: dict[str, Any], model: str, lookup: str
+) -> None:
+    assert superuser.get(model, **{lookup: "a"}).status_code == 400
+
+
+@pytest.mark.parametrize("identifier", ["%00", "_00", "wh_" + "9" * 32, "..%2F", "x" * 3000])
+@pytest.mark.parametrize("page", ["change", "history", "delete"])
+def test_no_identifier_breaks_a_page(superuser: Page, identifier: str, page: str) -> None:
+    answer = superuser.client.get(f"/admin/webhooks_app/webhook/{identifier}/{page}/", follow=True)
+
+    assert answer.status_code in (200, 404)
+
+
+SECRET_OF_256_SIGNS = "🔑" * 256
+
+
+@pytest.mark.parametrize("storage", ["fallback.FallbackStorage", "session.SessionStorage", "cookie.CookieStorage"])
+@pytest.mark.parametrize("secret", [SECRET, SECRET_OF_256_SIGNS], ids=["short", "long"])
+def test_a_secret_is_shown_without_being_kept_for_the_next_page(
+    superuser: Page, settings: Any, storage: str, secret: str
+) -> None:
+    settings.MESSAGE_STORAGE = f"django.contrib.messages.storage.{storage}"
+    form = {"url": "https://receiver.example.com/", "event_types": ["file.deleted"], "secret": secret}
+
+    answer = superuser.client.post("/admin/webhooks_app/webhook/add/", form)
+
+    assert secret in answer.text
+    assert not any("secret" in str(session.get_decoded()) for session in Session.objects.all())
+    assert "messages" not in superuser.client.cookies
+
+
+def test_a_key_is_shown_without_being_kept_for_the_next_page(superuser: Page, owner: Any) -> None:
+    form = {"name": "x", "scopes": ["webhooks:read"], "owner": owner.pk}
+
+    answer = superuser.client.post("/admin/webhooks_app/apikey/add/", form)
+
+    assert "whk_" in answer.text
+    assert not any("whk_" in str(session.get_decoded()) for session in Session.objects.all())
+    assert "messages" not in superuser.client.cookies
+
+
+def test_no_report_of_an_error_tells_a_secret(
+    superuser: Page, webhook: Webhook, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    superuser.client.raise_request_exception = False
+    form = {"url": "https://receiver.example.com/", "event_types": ["file.deleted"], "secret": SECRET}
+
+    def broken(*args: Any, **kwargs: Any) -> None:
+        raise RuntimeError("no luck")
+
+    monkeypatch.setattr("webhooks_app.admin.webhooks.save_webhook", broken)
+    monkeypatch.setattr(WebhookAdmin, "_show_secret", broken)
+    superuser.post("webhook", "add", **form)
+    superuser.act("rotate_secret", webhook, confirmed=True)
+
+    records: list[Any] = [record for record in caplog.records if record.levelname == "ERROR"]
+    reports = [ExceptionReporter(record.request, *record.exc_info, is_email=True) for record in records]
+    assert len(reports) == 2
+    for secret in (SECRET, Webhook.objects.get().secret):
+        assert not any(secret in report.get_traceback_html() + report.get_traceback_text() for report in reports)
+
+
+@pytest.mark.parametrize("action", ["verify", "send_test"])
+def test_the_console_probes_no_more_than_the_api(
+    staff: Callable[..., Page], new_webhook: Any, settings: Any, action: str
+) -> None:
+    settings.WEBHOOKS_PROBE_RATE = "2/min"
+    caller = staff("berta", "view_webhook", "verify_webhook", "test_webhook")
+    webhooks = [new_webhook(caller.user) for _ in range(4)]
+
+    answer = caller.act(action, *webhooks, confirmed=True, event_type="file.deleted")
+
+    assert Delivery.objects.count() == 2
+    assert [message for message in said(answer) if message.startswith("Too many tests and verifications.")]
+    assert len(said(answer)) == 2
+
+
+def test_a_registration_counts_as_a_probe(superuser: Page, settings: Any) -> None:
+    settings.WEBHOOKS_PROBE_RATE = "1/min"
+    form = {"url": "https://receiver.example.com/", "event_types": ["file.deleted"]}
+
+    answers = [superuser.post("webhook", "add", **form) for _ in range(2)]
+
+    assert Webhook.objects.count() == 1
+    assert shows(answers[1], "Too many tests and verifications.")
+
+
+def test_a_new_url_counts_as_a_probe(superuser: Page, webhook: Webhook, settings: Any) -> None:
+    settings.WEBHOOKS_PROBE_RATE = "1/min"
+    form = {"event_types": ["file.deleted"], "owner": webhook.owner.pk}
+
+    for number in range(2):
+        superuser.post("webhook", "change", webhook.pk, url=f"https://receiver.example.com/{number}", **form)
+
+    assert Webhook.objects.get().url.endswith("/0")
+
+
+def test_a_redelivery_of_a_test_counts_as_a_test(superuser: Page, webhook: Webhook, settings: Any) -> None:
+    settings.WEBHOOKS_TEST_RATE = "1/min"
+    delivery = send_test_event(webhook, "file.deleted")
+
+    for _ in range(2):
+        superuser.act("redeliver", delivery, confirmed=True)
+
+    assert Delivery.objects.count() == 2
+
+
+def test_a_webhook_is_not_moved_to_another_account_with_the_log_of_the_first(superuser: Page, webhook: Webhook) -> None:
+    form = {"url": webhook.url, "event_types": webhook.event_types, "owner": superuser.user.pk}
+
+    superuser.post("webhook", "change", webhook.pk, **form)
+
+    assert Webhook.objects.get().owner == webhook.owner
