@@ -15,7 +15,6 @@ from celery.signals import (
     worker_shutdown,
     worker_shutting_down,
 )
-from celery.utils.log import current_process_index  # type: ignore[attr-defined]  # the stubs lack it
 
 from .conf import settings
 from .delivery.engine import Engine
@@ -79,12 +78,12 @@ def _begin_anew(**kwargs: Any) -> None:
 
 @worker_process_init.connect
 def _sweep_unasked(**kwargs: Any) -> None:
-    """Start an engine in one process of each worker after a sweep's time, though no message may have come by then.
+    """Start an engine in each process of a worker after a sweep's time, though no message may have come to it by then.
 
-    The message of a worker that is ready may have woken another one, and none is sent where a process was killed and
-    Celery started another in its place. Not at once: Celery gives up if a process ends before all are ready.
+    Messages alone would all go to whichever process is idle, and none is sent where a process was killed and Celery
+    started another in its place. Not at once: Celery gives up if a process ends before all are ready.
     """
-    if current_process_index() in (1, None) and _takes_wake_ups():
+    if _takes_wake_ups():
         timer = threading.Timer(settings.SWEEP_SECONDS, worker.wake)
         timer.daemon = True
         timer.start()

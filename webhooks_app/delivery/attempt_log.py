@@ -89,7 +89,7 @@ def clean(text: str, limit: int) -> str:
     return text.replace("\0", "�")[:limit]
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=64)
 def _kept(headers: Headers) -> tuple[Headers, str]:
     """Return the headers to be stored, and Retry-After. A receiver's answers of one second often have the same."""
     kept = tuple(

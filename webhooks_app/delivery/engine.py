@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable
+from itertools import islice
 
 from django.db import connections, router
 
@@ -18,6 +19,9 @@ from .desk import Desk
 from .sending import finish, finish_unsent, request_for
 
 logger = logging.getLogger("webhooks_app.delivery")
+
+STARTS_AT_A_TIME = 64
+"""Requests that are begun before answers are looked for, so that results flow back while a batch goes out."""
 
 WAIT_SECONDS = 60.0
 """For how long the engine's thread sleeps at most; the desk's thread wakes it as soon as there is something to send."""
@@ -90,12 +94,12 @@ class Engine:
                 self._send(WAIT_SECONDS)
 
     def _send(self, seconds: float) -> None:
-        exchanges = self._transport.wait(seconds)
+        exchanges = self._transport.wait(0 if self._desk.has_claims else seconds)
         if exchanges:
             self._desk.put([finish(exchange, self._schedule) for exchange in exchanges])
 
     def _start_claimed(self) -> None:
-        for claim in self._desk.take():
+        for claim in islice(self._desk.take(), STARTS_AT_A_TIME):
             now = self._clock()
             try:
                 request = request_for(claim, now=now, timeout_seconds=self._timeout_seconds)

@@ -7,6 +7,7 @@ protected by its lease, and ``attempt_count``, which every claim moves on, keeps
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
@@ -23,6 +24,10 @@ from .pace import Pace
 from .statements import statements_for
 
 LOST_AGAIN_AFTER = timedelta(seconds=5)
+LOOK_AT_LEAST_EVERY_SECONDS = 0.05
+MANY = 64
+"""Claims at once after which their webhooks are taken to have more."""
+
 PACED_FOR, PACED_FOR_AT_MOST = timedelta(seconds=0.05), timedelta(seconds=5)
 """How long a webhook at its rate limit is left alone, so that what becomes free is claimed in batches."""
 
@@ -36,6 +41,8 @@ class Queue:
         self._cap = max_in_flight_per_webhook
         self._last_webhook_id: str | None = None
         self._slots: dict[str, datetime] = {}
+        self._busy: list[str] = []
+        self._looked_at = -math.inf
 
     @property
     def next_slot_at(self) -> datetime | None:
@@ -48,15 +55,18 @@ class Queue:
         A webhook is given no more than its limits leave free, counting what every worker has in flight for it. Nothing
         is returned only if no webhook has anything to give. Claims that are lost are for recording only.
         """
+        claims = self._claim_from(self._busy, limit) if self._may_skip_look() else []
         began_after = self._last_webhook_id
-        while True:
+        while not claims:
             webhook_ids = self._webhooks_in_turn(limit)
             claims = self._claim_from(webhook_ids, limit) if webhook_ids else []
             has_gone_round = self._last_webhook_id is None
-            if claims or (has_gone_round and began_after is None):
-                return claims
+            if has_gone_round and began_after is None:
+                break
             if has_gone_round:
                 began_after = None
+        self._busy = list({claim.pick.webhook_id: None for claim in claims}) if len(claims) >= MANY else []
+        return claims
 
     def release(self, claims: Sequence[Claim]) -> None:
         """Give back claims whose request was not started: due at once, the attempt not counted."""
@@ -71,9 +81,14 @@ class Queue:
         earliest: datetime | None = waiting.aggregate(at=Min("next_attempt_at"))["at"]
         return earliest
 
+    def _may_skip_look(self) -> bool:
+        """Tell whether to go on with the webhooks that just had much: looking for others each time would cost more."""
+        return bool(self._busy) and self._clock.monotonic() - self._looked_at < LOOK_AT_LEAST_EVERY_SECONDS
+
     def _webhooks_in_turn(self, limit: int) -> list[str]:
         """Return webhooks with something due, going on where the last call stopped."""
         now = self._clock()
+        self._looked_at = self._clock.monotonic()
         self._slots = {webhook_id: at for webhook_id, at in self._slots.items() if at > now}
         page = self._statements.pending_webhooks(after=self._last_webhook_id)
         due = [webhook_id for webhook_id, due_at in page if due_at and due_at <= now]

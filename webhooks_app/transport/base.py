@@ -1,12 +1,17 @@
-"""The contract of a transport: many requests in flight in one thread, each bounded in time and size."""
+"""The contract of a transport: many requests in flight in one thread, each bounded in time and size.
+
+Requests, responses and exchanges are tuples, because there is one of each for every delivery.
+"""
 
 from __future__ import annotations
 
 import abc
 import enum
 import itertools
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 RESPONSE_READ_LIMIT = 64 * 1024
 """Bytes of a response body after which reading stops; the status counts all the same."""
@@ -27,8 +32,7 @@ class ErrorClass(enum.StrEnum):
     INTERNAL_ERROR = "internal_error"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Request:
+class Request(NamedTuple):
     """One POST to send. ``timeout_seconds`` bounds the whole exchange, name resolution included."""
 
     url: str
@@ -39,15 +43,17 @@ class Request:
 
     def encoded_headers(self) -> list[tuple[bytes, bytes]]:
         """Return the headers as bytes. Raises ValueError for one that would not stay a single header line."""
-        pairs = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in self.headers]
-        together = b"".join(itertools.chain.from_iterable(pairs))
-        if b"\r" in together or b"\n" in together or b"\0" in together:
-            raise ValueError("A header of the request holds a line break or a NUL.")
-        return pairs
+        refuse_line_breaks("".join(itertools.chain.from_iterable(self.headers)))
+        return [(name.encode("latin-1"), value.encode("latin-1")) for name, value in self.headers]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Response:
+def refuse_line_breaks(text: str) -> None:
+    """Raise ValueError for a part of a header that would end it."""
+    if "\r" in text or "\n" in text or "\0" in text:
+        raise ValueError("A header of the request holds a line break or a NUL.")
+
+
+class Response(NamedTuple):
     """A complete final response header, and the first ``RESPONSE_KEPT`` bytes of what followed it."""
 
     status: int
@@ -63,8 +69,7 @@ class TransportError:
     message: str
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Exchange:
+class Exchange(NamedTuple):
     """A finished request: exactly one of ``response`` and ``error`` is set."""
 
     request: Request
@@ -73,7 +78,7 @@ class Exchange:
     error: TransportError | None = None
     peer: str = ""
     """The address that was connected, as text; empty if none was."""
-    timings: dict[str, float] = field(default_factory=dict)
+    timings: Mapping[str, float] = MappingProxyType({})
     """Seconds since the start at which a stage was over, where the transport knows:
     dns, connect, tls, first_byte."""
 

@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
+from typing import NamedTuple
 
 MAX_HEADER_BYTES = 64 * 1024
 MAX_HEADER_LINES = 100
+CACHED_HEADER_BYTES = 2048
 
 _STATUS_LINE = re.compile(rb"HTTP/1\.[01] ([1-9][0-9]{2})(?: [^\r\n]*)?\r?\n")
+
+
+_BLANK = (b"\r\n", b"\n")
+
+Headers = tuple[tuple[str, str], ...]
 
 
 class HeaderReader:
@@ -37,23 +45,21 @@ class HeaderReader:
         """Take one line with its line end; return False where the next one should not be read."""
         if self.complete:
             return True  # a trailer after the body, which nobody asked for
+        lines = self._lines
         self._size += len(line)
-        if self._size > MAX_HEADER_BYTES or len(self._lines) > MAX_HEADER_LINES:
+        if self._size > MAX_HEADER_BYTES or len(lines) > MAX_HEADER_LINES:
             return self._refuse_size()
-        if not self._lines:
+        if not lines:
             return self._begin_block(line)
-        if line in (b"\r\n", b"\n"):
+        if len(line) <= 2 and line in _BLANK:
             return self._end_block()
-        self._lines.append(line)
+        lines.append(line)
         return True
 
     @property
     def keeps_connection(self) -> bool:
         """Whether the receiver says that its connection stays open. Not all that say nothing keep it open."""
-        for line in self._lines:
-            if line[:11].lower() == b"connection:":
-                return b"keep-alive" in line.lower() and self.status != 101
-        return False
+        return self.status != 101 and self._parsed().keeps_connection
 
     @property
     def lines(self) -> tuple[bytes, ...]:
@@ -61,17 +67,13 @@ class HeaderReader:
         return tuple(self._lines[1:])
 
     @property
-    def headers(self) -> tuple[tuple[str, str], ...]:
+    def headers(self) -> Headers:
         """The final block's header lines, decoded so that every byte is kept."""
-        pairs: list[tuple[str, str]] = []
-        for line in self.lines:
-            text = line.decode("latin-1")
-            name, colon, value = text.partition(":")
-            if text[0] in " \t" and pairs:
-                pairs[-1] = (pairs[-1][0], f"{pairs[-1][1]} {text.strip()}".strip())
-            elif colon:
-                pairs.append((name.strip(), value.strip()))
-        return tuple(pairs)
+        return self._parsed().headers
+
+    def _parsed(self) -> _Parsed:
+        # A receiver under load answers with the same header many times a second.
+        return _parse_cached(self.lines) if self._size <= CACHED_HEADER_BYTES else _parse(self.lines)
 
     def _begin_block(self, line: bytes) -> bool:
         match = _STATUS_LINE.fullmatch(line)
@@ -100,3 +102,24 @@ class HeaderReader:
                 f" or {MAX_HEADER_BYTES // 1024} KiB."
             )
         return False
+
+
+class _Parsed(NamedTuple):
+    headers: Headers
+    keeps_connection: bool
+
+
+def _parse(lines: tuple[bytes, ...]) -> _Parsed:
+    pairs: list[tuple[str, str]] = []
+    for line in lines:
+        text = line.decode("latin-1")
+        name, colon, value = text.partition(":")
+        if text[0] in " \t" and pairs:
+            pairs[-1] = (pairs[-1][0], f"{pairs[-1][1]} {text.strip()}".strip())
+        elif colon:
+            pairs.append((name.strip(), value.strip()))
+    connection = next((value for name, value in pairs if name.lower() == "connection"), "")
+    return _Parsed(tuple(pairs), "keep-alive" in connection.lower())
+
+
+_parse_cached = lru_cache(maxsize=256)(_parse)

@@ -12,7 +12,7 @@ from typing import Any
 import pycurl
 
 from . import failures
-from .base import RESPONSE_KEPT, RESPONSE_READ_LIMIT, Request, Response, TransportError
+from .base import RESPONSE_KEPT, RESPONSE_READ_LIMIT, Request, Response, TransportError, refuse_line_breaks
 from .endpoint import Endpoint
 from .header import HeaderReader
 from .ip_filter import Address
@@ -63,6 +63,7 @@ class Transfer:
         self._socket_opened = socket_opened
         self._proxied = proxied
         self._header = HeaderReader()
+        self._feed = self._header.feed
         self._told: dict[int, str | int] = {}
         for option, value in options.items():
             self.curl.setopt(option, value)
@@ -211,7 +212,7 @@ class Transfer:
         return pycurl.PREREQFUNC_OK
 
     def _on_header(self, line: bytes) -> int | None:
-        if not self._sent or self._header.feed(line):  # what comes before the request is the proxy's
+        if not self._sent or self._feed(line):  # what comes before the request is the proxy's
             return None
         return pycurl.WRITEFUNC_PAUSE if self._header.stalled else STOP
 
@@ -231,9 +232,9 @@ _STAGES = (
 
 def _header_lines(request: Request) -> list[bytes]:
     # In libcurl's notation a colon without a value removes a header, and a semicolon stands for an empty value.
-    lines = [name + b": " + value if value else name + b";" for name, value in request.encoded_headers()]
-    lines.append(b"Expect:")
-    return lines
+    lines = [f"{name}: {value}" if value else f"{name};" for name, value in request.headers]
+    refuse_line_breaks("".join(lines))
+    return [*"\n".join(lines).encode("latin-1").split(b"\n"), b"Expect:"]
 
 
 def _pin(endpoint: Endpoint, addresses: tuple[Address, ...]) -> str:

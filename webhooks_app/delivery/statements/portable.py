@@ -228,7 +228,7 @@ class PortableStatements:
             cursor.executemany(sql, rows)
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=64)
 def json_of(headers: Headers) -> str:
     return json.dumps(headers)
 
