@@ -22,7 +22,7 @@ from .databases import DATABASES
 from .servers.process import ServerMissingError
 
 # Most of the time passes in waiting for receivers, so that a machine can bear more processes than it has cores.
-PROCESSES = {"sqlite": 3, "postgresql": 2, "mariadb": 2}
+PROCESSES = {"sqlite": 3, "postgresql": 3, "mariadb": 2}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
