@@ -263,3 +263,54 @@ def test_a_claim_is_never_larger_than_asked_for(alice, queue):
     emit_one(alice)
 
     assert [len(queue.claim(2)) for _ in range(4)] == [2, 2, 1, 0]
+
+
+def test_expired_notices_do_not_hide_what_is_due_behind_them(alice, webhook, clock):
+    queue = Queue(using="default", clock=clock, lease=LEASE, max_in_flight_per_webhook=2)
+    for _ in range(2):
+        emit_one(alice)
+    record("default", [answered(claim, clock, 500) for claim in queue.claim(10)], clock())
+    clock.advance(60)
+
+    assert [claim.pick.kind for claim in queue.claim(10)] == ["event", "event"]
+
+
+def test_a_late_release_leaves_a_newer_claim_alone(alice, webhook, queue, clock):
+    emit_one(alice)
+    stale = queue.claim(10)
+    clock.advance(46)
+    record("default", [finish_lost(lost, clock(), SCHEDULE) for lost in queue.claim(10)], clock())
+    clock.advance(1)
+    (newer,) = [claim for claim in queue.claim(10) if claim.pick.kind == "event"]
+
+    queue.release(stale)
+
+    assert len(record("default", [answered(newer, clock)], clock())) == 1
+    assert deliveries()[0].state == "succeeded"
+
+
+def test_a_notice_whose_worker_was_lost_is_recorded_though_it_has_expired(alice, webhook, queue, clock):
+    emit_one(alice)
+    record("default", [answered(claim, clock, 500) for claim in queue.claim(10)], clock())
+    clock.advance(0.5)
+    queue.claim(10)
+    clock.advance(46)
+
+    lost = [claim for claim in queue.claim(10) if claim.pick.kind == "retry_notice"]
+    record("default", [finish_lost(claim, clock(), SCHEDULE) for claim in lost], clock())
+
+    assert [(notice.state, notice.attempt_count) for notice in deliveries("retry_notice")] == [("given_up", 1)]
+
+
+def test_of_two_results_of_a_delivery_only_the_newer_claims_is_recorded(alice, webhook, queue, clock):
+    emit_one(alice)
+    (stale,) = queue.claim(10)
+    clock.advance(46)
+    record("default", [finish_lost(lost, clock(), SCHEDULE) for lost in queue.claim(10)], clock())
+    clock.advance(1)
+    (newer,) = [claim for claim in queue.claim(10) if claim.pick.kind == "event"]
+
+    recorded = record("default", [answered(stale, clock), answered(newer, clock)], clock())
+
+    assert [item.claim.number for item in recorded] == [2]
+    assert DeliveryAttempt.objects.filter(delivery__kind="event").count() == 2

@@ -278,10 +278,10 @@ class DeliveryLife(RuleBasedStateMachine):
         droppable = [series for series in self.series.values() if self._may_be_dropped(series)]
         for claim in claims:
             worker.tickets.append(self._ticket(claim, now))
-        has_dropped = self._see_cancelled(droppable)
+        self._see_cancelled(droppable)
         for webhook in [*self.webhooks, *self.deleted]:
             assert len(self._in_flight(webhook, now)) <= CAP
-        if not claims and not has_dropped:
+        if not claims:
             left = [series for series in self.series.values() if series.could_be_claimed(now)]
             assert not [series for series in left if len(self._in_flight(series.webhook, now)) < CAP], "stuck"
 
@@ -334,15 +334,18 @@ class DeliveryLife(RuleBasedStateMachine):
         self.clock.advance(1)
         self.claim(1 - index, 3)
         self.record(index, "heard")
+        if not is_sent:
+            self.release(index)
 
     def release(self, index: int) -> None:
-        """Give back what is not sent, as a worker does that is told to stop right after it claimed."""
+        """Give back what is not sent; what has been claimed anew meanwhile stays as it is."""
         worker = self.workers[index]
-        unsent = [ticket for ticket in worker.unsent if ticket.is_good]
+        unsent = worker.unsent
         worker.real.release([ticket.claim for ticket in unsent])
         for ticket in unsent:
-            ticket.series.made -= 1
-            ticket.series.is_claimed, ticket.series.due_at = False, self.clock()
+            if ticket.is_good:
+                ticket.series.made -= 1
+                ticket.series.is_claimed, ticket.series.due_at = False, self.clock()
             worker.tickets.remove(ticket)
 
     def kill(self, index: int) -> None:
@@ -570,12 +573,11 @@ class DeliveryLife(RuleBasedStateMachine):
         kept_test = series.kind == "test" and series.webhook.status == "failed" and not series.webhook.is_deleted
         return series.is_waiting and series.webhook.is_stopped and not kept_test
 
-    def _see_cancelled(self, candidates: Sequence[Series]) -> bool:
+    def _see_cancelled(self, candidates: Sequence[Series]) -> None:
         cancelled = Delivery.objects.filter(pk__in=[series.id for series in candidates], state="cancelled")
         for pk, count in cancelled.values_list("pk", "attempt_count"):
             self.series[pk].end("cancelled")
             self.series[pk].made = count  # The claim of one that expired is not counted.
-        return bool(cancelled)
 
     def _in_flight(self, webhook: Registration, now: datetime) -> list[Series]:
         held = [series for series in self.series.values() if series.webhook is webhook and series.is_claimed]

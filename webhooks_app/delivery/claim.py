@@ -30,6 +30,11 @@ class Claim(NamedTuple):
         return self.pick.number
 
     @property
+    def key(self) -> tuple[str, int]:
+        """What tells this claim from every other, of the same delivery too."""
+        return self.pick.delivery_id, self.pick.number
+
+    @property
     def is_lost(self) -> bool:
         """The lease ended without a result: the worker that made this attempt was lost, and nothing is to be sent."""
         return self.pick.lost_since is not None

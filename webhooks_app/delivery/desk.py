@@ -55,7 +55,7 @@ class Desk:
         self._to_record: list[Finished] = []
         self._record_at = 0.0
         self._wake_at = 1
-        self._handed_out: dict[str, int] = {}
+        self._handed_out: set[tuple[str, int]] = set()
         self._found_nothing = False
         self._stopping = threading.Event()
         self._stop_by = 0.0
@@ -170,11 +170,11 @@ class Desk:
         for claim in claims:
             if not claim.is_lost:
                 self._claimed.append(claim)
-            elif self._handed_out.get(claim.delivery_id) != claim.number:
+            elif claim.key not in self._handed_out:
                 lost.append(claim)
             else:
                 continue  # It is not lost but still out: the clock jumped, or the database was away for a lease.
-            self._handed_out[claim.delivery_id] = claim.number
+            self._handed_out.add(claim.key)
         self._arrived.extend(finish_all_lost(lost, self._clock(), self._schedule))
 
     def _release(self, claims: Sequence[Claim]) -> None:
@@ -199,9 +199,7 @@ class Desk:
         announce(valid)
 
     def _forget(self, claims: Iterable[Claim]) -> None:
-        for claim in claims:
-            if self._handed_out.get(claim.delivery_id) == claim.number:
-                del self._handed_out[claim.delivery_id]
+        self._handed_out.difference_update(claim.key for claim in claims)
 
     def _is_out_of_time(self) -> bool:
         if self._clock.monotonic() <= self._stop_by:

@@ -70,9 +70,12 @@ class Queue:
 
     def release(self, claims: Sequence[Claim]) -> None:
         """Give back claims whose request was not started: due at once, the attempt not counted."""
-        self._deliveries(claim.delivery_id for claim in claims).filter(claimed_at__isnull=False).update(
-            attempt_count=F("attempt_count") - 1, claimed_at=None, next_attempt_at=self._clock()
-        )
+        for number in {claim.number for claim in claims}:
+            mine = self._deliveries(claim.delivery_id for claim in claims if claim.number == number)
+            # Another number, or no claim: the lease ended, and the delivery is somebody else's by now.
+            mine.filter(attempt_count=number, claimed_at__isnull=False).update(
+                attempt_count=number - 1, claimed_at=None, next_attempt_at=self._clock()
+            )
 
     def next_due_at(self) -> datetime | None:
         """Return when the next delivery that nobody is sending is, or was, due; None if none will be sent."""
@@ -103,10 +106,17 @@ class Queue:
         with self._statements.writing():
             now = self._clock()
             lanes = self._open_lanes(webhook_ids, limit, now)
-            picks = self._statements.claim(list(lanes.values()), now, now + self._lease, now + LOST_AGAIN_AFTER)
+            picks = self._take(lanes, now)
             self._move_paces(lanes, picks, now)
-            picks = self._drop_expired(picks, now)
         return self._claims(picks, lanes)
+
+    def _take(self, lanes: Mapping[str, Lane], now: datetime) -> list[Pick]:
+        """Claim what is due; what has expired is cancelled, and never hides what is due behind it."""
+        while True:
+            due = self._statements.claim(list(lanes.values()), now, now + self._lease, now + LOST_AGAIN_AFTER)
+            picks = self._drop_expired(due, now)
+            if picks or not due:
+                return picks
 
     def _open_lanes(self, webhook_ids: Sequence[str], limit: int, now: datetime) -> dict[str, Lane]:
         """Lock the webhooks that no other worker is claiming from; return those with room by webhook id."""
@@ -149,7 +159,11 @@ class Queue:
 
     def _drop_expired(self, picks: list[Pick], now: datetime) -> list[Pick]:
         """Cancel what may not be sent any more; the attempt that its claim counted is not made."""
-        expired = {pick.delivery_id for pick in picks if pick.expires_at is not None and pick.expires_at <= now}
+        expired = {
+            pick.delivery_id
+            for pick in picks
+            if pick.lost_since is None and pick.expires_at is not None and pick.expires_at <= now
+        }
         if not expired:
             return picks
         self._deliveries(expired).update(attempt_count=F("attempt_count") - 1)

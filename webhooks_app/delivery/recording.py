@@ -44,7 +44,7 @@ def _record(using: str, finished: Sequence[Finished], now: datetime) -> list[Fin
     with statements.writing():
         webhooks = _lock_verified(using, finished)
         saved = statements.save(finished, now)
-        valid = [item for item in finished if item.claim.delivery_id in saved]
+        valid = [item for item in finished if item.claim.key in saved]
         save_notices(using, valid)
         for item in valid:
             if _decides_handshake(item) and item.claim.pick.webhook_id in webhooks:

@@ -113,13 +113,13 @@ class PortableStatements:
         rows = Event.objects.using(self.using).filter(pk__in=list(event_ids)).order_by()
         return {pk: (type_, body.encode()) for pk, type_, body in rows.values_list("pk", "type", "body")}
 
-    def save(self, finished: Sequence[Finished], now: datetime) -> set[str]:
-        """Write the attempts whose claim is still good, and what follows; return the ids of their deliveries.
+    def save(self, finished: Sequence[Finished], now: datetime) -> set[tuple[str, int]]:
+        """Write the attempts whose claim is still good, and what follows; return the keys of these claims.
 
         To be called within ``writing``.
         """
         claimed = self._still_claimed(finished)
-        valid = [item for item in finished if item.claim.delivery_id in claimed]
+        valid = [item for item in finished if item.claim.key in claimed]
         for state in (State.SUCCEEDED, State.GIVEN_UP):
             ended = [self.write_id(item.claim.delivery_id) for item in valid if item.step.state is state]
             self._update(
@@ -186,7 +186,7 @@ class PortableStatements:
             with self.connection.cursor() as cursor:
                 cursor.execute(f"UPDATE {self.deliveries} SET {assignments} WHERE id IN ({marks})", [*values, *ids])
 
-    def _still_claimed(self, finished: Sequence[Finished]) -> set[str]:
+    def _still_claimed(self, finished: Sequence[Finished]) -> set[tuple[str, int]]:
         ids = [self.write_id(item.claim.delivery_id) for item in finished]
         marks = ", ".join(["%s"] * len(ids))
         lock = " FOR UPDATE" if self.connection.features.has_select_for_update else ""
@@ -194,11 +194,7 @@ class PortableStatements:
             SELECT id, attempt_count FROM {self.deliveries}
             WHERE id IN ({marks}) AND {self.pending} AND claimed_at IS NOT NULL ORDER BY id{lock}"""
         numbers = dict(self.fetch(sql, ids))
-        return {
-            item.claim.delivery_id
-            for item, pk in zip(finished, ids, strict=True)
-            if numbers.get(pk) == item.claim.number
-        }
+        return {item.claim.key for item, pk in zip(finished, ids, strict=True) if numbers.get(pk) == item.claim.number}
 
     def _save_retries(self, retries: Sequence[Finished]) -> None:
         rows = [(self.write_time(item.step.next_attempt_at), self.write_id(item.claim.delivery_id)) for item in retries]

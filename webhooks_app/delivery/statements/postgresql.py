@@ -66,7 +66,7 @@ class PostgresqlStatements(PortableStatements):
         rows = self.fetch(sql, [_array(map(self.write_id, event_ids))])
         return {event_id: (type_, body.encode()) for event_id, type_, body in rows}
 
-    def save(self, finished: Sequence[Finished], now: datetime) -> set[str]:
+    def save(self, finished: Sequence[Finished], now: datetime) -> set[tuple[str, int]]:
         sql = f"""
             UPDATE {self.deliveries} AS delivery
             SET state = step.state, next_attempt_at = step.next_attempt_at, claimed_at = NULL,
@@ -75,15 +75,15 @@ class PostgresqlStatements(PortableStatements):
                 AS step (id, number, state, next_attempt_at)
             WHERE delivery.id = step.id AND delivery.attempt_count = step.number
                 AND delivery.{self.pending} AND delivery.claimed_at IS NOT NULL
-            RETURNING {self.public_id("dlv", "delivery.id")}"""
+            RETURNING {self.public_id("dlv", "delivery.id")}, step.number"""
         columns = [
             _array([self.write_id(item.claim.delivery_id) for item in finished]),
             _array([str(item.claim.number) for item in finished]),
             _array([item.step.state.value for item in finished]),
             _array([_time(item.step.next_attempt_at) for item in finished]),
         ]
-        saved = {row[0] for row in self.fetch(sql, [now, *columns])}
-        self._save_attempts([item.attempt for item in finished if item.claim.delivery_id in saved])
+        saved = {(delivery_id, number) for delivery_id, number in self.fetch(sql, [now, *columns])}
+        self._save_attempts([item.attempt for item in finished if item.claim.key in saved])
         return saved
 
     def public_id(self, prefix: str, column: str) -> str:
