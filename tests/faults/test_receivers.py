@@ -30,12 +30,11 @@ def p95_seconds(lab, host, webhook):
 
 @pytest.mark.places("postgresql-redis", "sqlite-embedded")
 def test_one_receiver_hangs_and_another_is_healthy(lab, report):
-    healthy = lab.webhook("ok")
+    healthy, hanging = lab.webhook("ok"), lab.webhook("hangs", "file.deleted")
+    lab.webhooks.remove(hanging)
     host = lab.start_host()
     lab.start_workers(2)
     alone = p95_seconds(lab, host, healthy)
-    hanging = lab.webhook("hangs", "file.deleted")
-    lab.webhooks.remove(hanging)
     lab.queue(hanging, PENDING)
     lab.wait_for_requests(16, hanging)
 
