@@ -47,15 +47,8 @@ DOUBTFUL = {
 }
 
 
-BESIDE_ITS_CHUNKS = {"chunks-and-a-length", "a-second-answer-after-chunks"}
+BESIDE_ITS_CHUNKS = {"a-second-answer-after-chunks"}
 """What libcurl leaves out of account where a body comes in chunks."""
-
-
-@pytest.fixture
-def known_in_curl(request: pytest.FixtureRequest, name: str) -> None:
-    if name == "curl":
-        reason = "libcurl takes a connection that was used less than a second ago for silent and alive"
-        request.applymarker(pytest.mark.xfail(reason=reason))
 
 
 def warmed_up(sender: BaseTransport, url: str) -> None:
@@ -93,7 +86,6 @@ def test_nothing_follows_a_doubtful_answer_on_its_connection(
     assert receiver.requests[3].connection != receiver.requests[2].connection
 
 
-@pytest.mark.usefixtures("known_in_curl")
 def test_an_answer_that_nobody_asked_for_is_not_the_next_request_s(sender: BaseTransport) -> None:
     released, said = threading.Event(), threading.Event()
 
@@ -117,7 +109,6 @@ def test_an_answer_that_nobody_asked_for_is_not_the_next_request_s(sender: BaseT
     assert receiver.hits("/next") == 1
 
 
-@pytest.mark.usefixtures("known_in_curl")
 def test_a_connection_that_the_receiver_closed_meanwhile_costs_no_attempt(sender: BaseTransport) -> None:
     closed = threading.Event()
 

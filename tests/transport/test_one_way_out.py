@@ -46,6 +46,7 @@ ALLOWED = {
     },
     "transport/curl.py": {"import pycurl": "options of every handle"},
     "transport/multi.py": {"import pycurl": "the multi handle", "import socket": "a pair that wakes the loop"},
+    "transport/kept_sockets.py": {"import select": "looks whether a kept connection is silent"},
     "transport/poller.py": {"import pycurl": "what libcurl waits for", "import select": "waiting for it"},
     "transport/transfer.py": {
         "import pycurl": "the handle, whose callbacks compare each peer",

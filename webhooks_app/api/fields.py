@@ -52,8 +52,7 @@ class ShortListField(serializers.ListField):
 
     def to_internal_value(self, data: Any) -> list[Any]:
         if isinstance(data, list):
-            for validator in self.validators:
-                validator(data)
+            self.run_validators(data)
         return super().to_internal_value(data)
 
 

@@ -17,6 +17,7 @@ from .base import BaseTransport, Exchange, Request, TransportError
 from .endpoint import Endpoint
 from .guard import AddressGuard
 from .ip_filter import Address
+from .kept_sockets import KeptSockets
 from .lookups import Lookup, PendingLookups
 from .multi import Multi
 from .options import IDLE_CONNECTION_SECONDS, TransportOptions
@@ -49,6 +50,7 @@ class CurlTransport(BaseTransport):
         self._idle: list[Transfer] = []
         self._active: dict[pycurl.Curl, Transfer] = {}
         self._keeping: set[str] = set()
+        self._kept_sockets = KeptSockets()
         self._finished: list[Exchange] = []
         self._in_flight = 0
         self._woken = False
@@ -142,14 +144,17 @@ class CurlTransport(BaseTransport):
         self._opened().add(transfer.curl)
 
     def _take_finished(self, multi: Multi) -> None:
-        for curl, code, message in multi.finished():
+        for curl, code, message, fd in multi.finished():
             transfer = self._active[curl]
-            if transfer.met_other_peer and not transfer.fresh:
-                # A kept connection leads to an address that is not in today's answer. Nothing was sent on it.
+            if transfer.met_doubtful_connection or (transfer.met_other_peer and not transfer.fresh):
+                # A kept connection is not silent, or leads to an address that is not in today's answer. Nothing
+                # was sent on it.
                 transfer.begin(fresh=True)
                 multi.add(curl)
             else:
-                self._finish(self._active.pop(curl), code, message)
+                transfer = self._active.pop(curl)
+                self._note_keeping(transfer, fd)
+                self._finish(transfer, code, message)
 
     def _finish(self, transfer: Transfer, code: int, message: str) -> None:
         response = transfer.response(code)
@@ -162,13 +167,12 @@ class CurlTransport(BaseTransport):
             timings=transfer.timings(),
         )
         self._finished.append(exchange)
-        self._note_keeping(transfer)
         transfer.release()
         self._idle.append(transfer)
 
-    def _note_keeping(self, transfer: Transfer) -> None:
+    def _note_keeping(self, transfer: Transfer, fd: int) -> None:
         """Remember which receivers keep connections: libcurl looks at one used a second ago and takes it for alive."""
-        if not transfer.keeps_connection:
+        if not transfer.keeps_connection(fd):
             self._keeping.discard(transfer.endpoint.origin)
         elif len(self._keeping) < MAX_KEEPING:
             self._keeping.add(transfer.endpoint.origin)
@@ -178,7 +182,12 @@ class CurlTransport(BaseTransport):
         self._finished.append(Exchange(request=request, duration_seconds=duration, error=error))
 
     def _new_transfer(self) -> Transfer:
-        return Transfer(self._handle_options, self._opened().socket_opened, proxied=bool(self._options.proxy))
+        return Transfer(
+            self._handle_options,
+            self._opened().socket_opened,
+            self._kept_sockets,
+            proxied=bool(self._options.proxy),
+        )
 
     def _constant_options(self) -> dict[int, Any]:
         """Return what every handle is told once; whatever the environment or libcurl's defaults may say."""

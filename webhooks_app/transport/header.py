@@ -118,8 +118,10 @@ def _parse(lines: tuple[bytes, ...]) -> _Parsed:
             pairs[-1] = (pairs[-1][0], f"{pairs[-1][1]} {text.strip()}".strip())
         elif colon:
             pairs.append((name.strip(), value.strip()))
-    connection = next((value for name, value in pairs if name.lower() == "connection"), "")
-    return _Parsed(tuple(pairs), "keep-alive" in connection.lower())
+    values = {name.lower(): value for name, value in pairs}
+    # Two ways of telling where the body ends: whoever believes the other one sees another next answer.
+    is_doubtful = "transfer-encoding" in values and "content-length" in values
+    return _Parsed(tuple(pairs), "keep-alive" in values.get("connection", "").lower() and not is_doubtful)
 
 
 _parse_cached = lru_cache(maxsize=256)(_parse)

@@ -43,15 +43,19 @@ class Multi:
                 self._multi.socket_action(fd, activity)
         self._run_timer()
 
-    def finished(self) -> Iterator[tuple[pycurl.Curl, int, str]]:
-        """Yield the handles that are over, already removed, each with libcurl's error code and message."""
+    def finished(self) -> Iterator[tuple[pycurl.Curl, int, str, int]]:
+        """Yield the handles that are over, already removed.
+
+        With each come libcurl's error code and message, and the socket of its connection if that is kept, or else -1.
+        """
         queued = 1
         while queued:
             queued, succeeded, failed = self._multi.info_read()
             for curl, code, message in [*((curl, pycurl.E_OK, "") for curl in succeeded), *failed]:
+                fd = curl.getinfo(pycurl.LASTSOCKET)  # known only as long as the handle is there
                 self._multi.remove_handle(curl)
                 self._unfinished -= 1
-                yield curl, code, message
+                yield curl, code, message, fd
 
     def interrupt(self) -> None:
         """End a ``run`` that is waiting. Thread-safe."""

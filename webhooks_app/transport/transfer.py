@@ -16,6 +16,7 @@ from .base import RESPONSE_KEPT, RESPONSE_READ_LIMIT, Request, Response, Transpo
 from .endpoint import Endpoint
 from .header import HeaderReader
 from .ip_filter import Address
+from .kept_sockets import KeptSockets, LocalAddress
 
 if not hasattr(pycurl, "PREREQFUNCTION"):
     raise ImportError(f"pycurl 7.45.7 with libcurl 7.80 or newer is needed; this is {pycurl.version}.")
@@ -58,8 +59,17 @@ class Transfer:
     seconds_before: float
     """What was spent before libcurl began, on the name."""
 
-    def __init__(self, options: Mapping[int, Any], socket_opened: Callable[[], None], *, proxied: bool) -> None:
+    def __init__(
+        self,
+        options: Mapping[int, Any],
+        socket_opened: Callable[[], None],
+        kept_sockets: KeptSockets,
+        *,
+        proxied: bool,
+    ) -> None:
         self.curl = pycurl.Curl()
+        self._kept_sockets = kept_sockets
+        self._local_address: LocalAddress = ("", 0)
         self._socket_opened = socket_opened
         self._proxied = proxied
         self._header = HeaderReader()
@@ -102,8 +112,8 @@ class Transfer:
         self._header.reset()
         self._body = bytearray()
         self._body_size = 0
-        self._sent = self._no_socket = False
-        self.met_other_peer = False
+        self._sent = self._opened = self._no_socket = False
+        self.met_other_peer = self.met_doubtful_connection = False
         self.peer = ""
         self.fresh = fresh
         if not self.endpoint.is_address:
@@ -120,9 +130,14 @@ class Transfer:
             self.curl.setopt(pycurl.POSTFIELDS, b"")
         del self.request, self._body
 
-    @property
-    def keeps_connection(self) -> bool:
-        return self._header.keeps_connection
+    def keeps_connection(self, fd: int) -> bool:
+        """Tell whether the receiver keeps the connection, and note whether it may be used again, on its socket."""
+        keeps = self._header.keeps_connection
+        if keeps and not self.fresh:
+            self._kept_sockets.remember(self._local_address, fd)
+        else:
+            self._kept_sockets.forget(self._local_address)
+        return keeps
 
     def response(self, code: int) -> Response | None:
         """Return what the receiver answered, if its answer is decided, however the transfer ended after that."""
@@ -198,10 +213,15 @@ class Transfer:
             self._no_socket = True
             return pycurl.SOCKET_BAD
         self._socket_opened()
+        self._opened = True
         return opened
 
-    def _on_request(self, peer: str, _local: str, _peer_port: int, _local_port: int) -> int:
+    def _on_request(self, peer: str, local: str, _peer_port: int, local_port: int) -> int:
         if self._sent:  # a kept connection broke, and libcurl would send the request a second time
+            return pycurl.PREREQFUNC_ABORT
+        self._local_address = (local, local_port)
+        if not self._opened and not self._kept_sockets.is_silent(self._local_address):
+            self.met_doubtful_connection = True
             return pycurl.PREREQFUNC_ABORT
         if not self._proxied:
             if peer != self.endpoint.host and ip_address(peer) not in self.addresses:
