@@ -12,7 +12,7 @@ from .models import Webhook
 from .models.sql import writing
 from .verification import start_verification
 
-CHANGEABLE_FIELDS = ("owner", "url", "event_types", "description", "retry_notices")
+CHANGEABLE_FIELDS = ("owner", "url", "event_types", "description", "retry_notices", "max_in_flight", "rate_limit")
 
 
 def register_webhook(

@@ -22,6 +22,8 @@ RECORD = [
     "status_changed_at",
     "description",
     "retry_notices",
+    "max_in_flight",
+    "rate_limit",
     "previous_secret_until",
     "created",
 ]
@@ -90,6 +92,14 @@ def test_times_are_written_as_in_the_envelope(api):
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", created)
 
 
+def test_limits_are_set_changed_and_lifted(api):
+    made = api.call("POST", "/v1/webhooks", {**NEW, "max_in_flight": 2, "rate_limit": 0.5}).json()
+    changed = api.call("PATCH", f"/v1/webhooks/{made['id']}", {"max_in_flight": None, "rate_limit": 3}).json()
+
+    assert (made["max_in_flight"], made["rate_limit"]) == (2, 0.5)
+    assert (changed["max_in_flight"], changed["rate_limit"]) == (None, 3.0)
+
+
 @pytest.mark.parametrize(
     ("body", "field"),
     [
@@ -116,6 +126,11 @@ def test_times_are_written_as_in_the_envelope(api):
         pytest.param({**NEW, "description": "x" * 201}, "description", id="long description"),
         pytest.param({**NEW, "retry_notices": "yes"}, "retry_notices", id="retry_notices is a string"),
         pytest.param({**NEW, "retry_notices": 1}, "retry_notices", id="retry_notices is a number"),
+        pytest.param({**NEW, "max_in_flight": 0}, "max_in_flight", id="nothing in flight"),
+        pytest.param({**NEW, "max_in_flight": "2"}, "max_in_flight", id="max_in_flight is a string"),
+        pytest.param({**NEW, "rate_limit": 0}, "rate_limit", id="no rate"),
+        pytest.param({**NEW, "rate_limit": "5"}, "rate_limit", id="rate_limit is a string"),
+        pytest.param({**NEW, "rate_limit": True}, "rate_limit", id="rate_limit is a flag"),
     ],
 )
 def test_an_invalid_field_is_named(api, body, field):

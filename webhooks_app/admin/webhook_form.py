@@ -44,7 +44,7 @@ class WebhookForm(forms.ModelForm):  # type: ignore[type-arg]
 
     class Meta:
         model = Webhook
-        fields = ("owner", "url", "event_types", "description", "retry_notices")
+        fields = ("owner", "url", "event_types", "description", "retry_notices", "max_in_flight", "rate_limit")
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)

@@ -31,6 +31,7 @@ SHOWN = (
     "status_changed_at",
     "secret_state",
     "previous_secret_until",
+    "next_slot_at",
     "created_at",
     "deliveries_link",
 )
@@ -58,7 +59,7 @@ class WebhookAdmin(ActingAdmin):
 
     def get_fields(self, request: HttpRequest, obj: Any = None) -> list[Any]:
         fields = ["owner"] if manages_all(request) else []
-        fields += ["url", "event_types", "description", "retry_notices"]
+        fields += ["url", "event_types", "description", "retry_notices", "max_in_flight", "rate_limit"]
         if obj is None:
             return [*fields, "secret"]
         return [*fields, *SHOWN]

@@ -20,6 +20,8 @@ _WEBHOOK: dict[str, Any] = {
     "status_changed_at": "2026-01-31T12:00:00.123456Z",
     "description": "Archive",
     "retry_notices": True,
+    "max_in_flight": None,
+    "rate_limit": 10.0,
     "previous_secret_until": None,
     "created": "2026-01-31T12:00:00.123456Z",
 }

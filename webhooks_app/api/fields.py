@@ -86,6 +86,15 @@ class CountField(serializers.IntegerField):
         return super().to_internal_value(int(data))
 
 
+class RateField(serializers.FloatField):
+    """A number, and none of the strings that could mean one."""
+
+    def to_internal_value(self, data: Any) -> float:
+        if not isinstance(data, (int, float)) or isinstance(data, bool):
+            self.fail("invalid")
+        return super().to_internal_value(data)
+
+
 class MomentField(serializers.DateTimeField):
     """A point in time as the envelope writes it."""
 

@@ -10,9 +10,19 @@ from rest_framework import serializers
 from ..event_types import EventType, registry
 from ..exceptions import UnknownEventTypeError
 from ..models import Delivery, DeliveryAttempt, Event, Webhook
-from ..models.webhook import MAX_EVENT_TYPES, MAX_SECRET_OVERLAP
+from ..models.webhook import MAX_EVENT_TYPES, MAX_IN_FLIGHT, MAX_RATE, MAX_SECRET_OVERLAP, MIN_RATE
 from ..times import format_time
-from .fields import CountField, EventTypeField, FlagField, MomentField, SecretField, ShortListField, TextField, UrlField
+from .fields import (
+    CountField,
+    EventTypeField,
+    FlagField,
+    MomentField,
+    RateField,
+    SecretField,
+    ShortListField,
+    TextField,
+    UrlField,
+)
 
 
 class SettableFields(serializers.Serializer[Webhook]):
@@ -31,6 +41,20 @@ class SettableFields(serializers.Serializer[Webhook]):
     )
     retry_notices = FlagField(
         required=False, help_text="Whether `webhook.retry` is sent after an attempt that will be retried."
+    )
+    max_in_flight = CountField(
+        required=False,
+        allow_null=True,
+        min_value=1,
+        max_value=MAX_IN_FLIGHT,
+        help_text="Requests at a time, at most; null for what the service allows.",
+    )
+    rate_limit = RateField(
+        required=False,
+        allow_null=True,
+        min_value=MIN_RATE,
+        max_value=MAX_RATE,
+        help_text="Deliveries a second, at most, retries included; what comes faster waits. Null for no limit.",
     )
 
 
@@ -73,6 +97,8 @@ class WebhookSerializer(serializers.Serializer[Webhook]):
     status_changed_at = MomentField()
     description = serializers.CharField()
     retry_notices = serializers.BooleanField()
+    max_in_flight = serializers.IntegerField(allow_null=True)
+    rate_limit = serializers.FloatField(allow_null=True)
     previous_secret_until = serializers.SerializerMethodField(
         help_text="Until when the secret before the current one signs too; null when it does not."
     )

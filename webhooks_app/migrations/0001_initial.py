@@ -108,7 +108,10 @@ class Migration(migrations.Migration):
                         blank=True,
                         help_text="At most so many, over all workers. Empty for what the settings say.",
                         null=True,
-                        validators=[django.core.validators.MinValueValidator(1)],
+                        validators=[
+                            django.core.validators.MinValueValidator(1),
+                            django.core.validators.MaxValueValidator(1000),
+                        ],
                         verbose_name="requests at a time",
                     ),
                 ),

@@ -28,6 +28,7 @@ from .sql import UtcNow
 MAX_EVENT_TYPES = 64
 MAX_REASON_LENGTH = 500
 MIN_RATE, MAX_RATE = 0.01, 10_000
+MAX_IN_FLIGHT = 1000
 SECRET_LENGTHS = range(16, 257)
 MAX_SECRET_OVERLAP = timedelta(days=7)
 
@@ -90,7 +91,7 @@ class Webhook(models.Model):
         _("requests at a time"),
         null=True,
         blank=True,
-        validators=[MinValueValidator(1)],
+        validators=[MinValueValidator(1), MaxValueValidator(MAX_IN_FLIGHT)],
         help_text=_("At most so many, over all workers. Empty for what the settings say."),
     )
     rate_limit = models.FloatField(
