@@ -131,7 +131,7 @@ class Series:
     def could_be_claimed(self, now: datetime) -> bool:
         if not self.is_due(now):
             return False
-        return not self.is_over(now) and (self.is_claimed or self.webhook.may_be_sent(self.kind))
+        return self.is_claimed or (not self.is_over(now) and self.webhook.may_be_sent(self.kind))
 
 
 @dataclass(eq=False)
@@ -568,7 +568,7 @@ class DeliveryLife(RuleBasedStateMachine):
 
     def _may_be_dropped(self, series: Series) -> bool:
         """Tell whether a claim may cancel what it finds rather than give it out."""
-        if series.is_due(self.clock()) and series.is_over(self.clock()):
+        if series.is_due(self.clock()) and series.is_over(self.clock()) and not series.is_claimed:
             return True
         kept_test = series.kind == "test" and series.webhook.status == "failed" and not series.webhook.is_deleted
         return series.is_waiting and series.webhook.is_stopped and not kept_test
