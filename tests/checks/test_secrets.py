@@ -26,7 +26,7 @@ def webhooks(db: None, settings: Any) -> list[Webhook]:
 
 
 def found() -> list[CheckMessage]:
-    return [message for message in run_checks(tags=["webhooks"], databases=["default"]) if message.id]
+    return [message for message in run_checks(tags=["webhooks", "database"], databases=["default"]) if message.id]
 
 
 def test_readable_secrets_are_fine(webhooks: list[Webhook]) -> None:
@@ -65,6 +65,7 @@ def test_a_look_costs_a_few_queries_however_many_webhooks_there_are(
 
 def test_no_query_is_made_where_no_database_is_asked_for(webhooks: list[Webhook]) -> None:
     with CaptureQueriesContext(connection) as queries:
+        run_checks(include_deployment_checks=True)
         run_checks(tags=["webhooks"], include_deployment_checks=True)
 
     assert len(queries) == 0

@@ -81,7 +81,7 @@ def test_the_database_hangs(lab, report):
     host.begin(60, pause_seconds=0.05, until_committed=True)
     lab.wait_for_requests(20)
     with lab.database.frozen():
-        time.sleep(4)
+        time.sleep(lab.settings["WEBHOOKS_TIMEOUT_SECONDS"] + 1)
     lab.take_report(host)
 
     counts = lab.settle()

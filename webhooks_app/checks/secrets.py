@@ -1,4 +1,4 @@
-"""Checks of the secrets that are stored: run where the database is looked at, as by ``migrate``."""
+"""Checks of the secrets that are stored: run only where Django looks at a database, as by ``migrate``."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from django.db import connections, router
 from ..encryption import decrypt
 from ..exceptions import SecretUnreadableError
 from ..models import Webhook
-from .settings import TAG
 
 SAMPLE = 50
 """Webhooks looked at from either end: the oldest are the first to lose their key, the newest show the one in use."""
@@ -20,7 +19,7 @@ SAMPLE = 50
 MAX_NAMED = 5
 
 
-@checks.register(TAG, checks.Tags.database)
+@checks.register(checks.Tags.database)
 def check_stored_secrets(*, databases: Sequence[str] | None = None, **kwargs: Any) -> list[checks.CheckMessage]:
     using = router.db_for_read(Webhook)
     if using not in (databases or ()) or not _has_table(using):

@@ -105,6 +105,8 @@ class Desk:
         """Return for how long nothing but a call of ``wake``, ``stop`` or ``put`` can give the desk something to do."""
         if self._agenda.is_backing_off:
             return self._agenda.seconds_to_ask()
+        if len(self._arrived) >= self._wake_at:  # put while the last turn was under way
+            return 0.0
         seconds = self._sweep_seconds
         if self._to_record:
             seconds = min(seconds, self._record_at - self._clock.monotonic())
