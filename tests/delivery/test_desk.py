@@ -1,0 +1,84 @@
+"""Handing out claims and taking back results, while both go on."""
+
+from __future__ import annotations
+
+import pytest
+
+from webhooks_app.delivery.desk import Desk
+from webhooks_app.delivery.sending import finish, request_for
+from webhooks_app.models import DeliveryAttempt
+from webhooks_app.retry import RetrySchedule
+from webhooks_app.signals import attempt_made
+from webhooks_app.transport import Exchange, Response
+
+from ..making import emit_one
+
+pytestmark = pytest.mark.django_db
+
+
+def never(desk):
+    return False
+
+
+@pytest.fixture
+def desk(clock):
+    return Desk(using="default", clock=clock, window=8)
+
+
+@pytest.fixture
+def results(alice, webhook, clock, desk):
+    """Eight attempts that are over, of claims that the desk has handed out."""
+    for _ in range(8):
+        emit_one(alice)
+    desk.turn(never)
+    requests = [request_for(claim, now=clock(), timeout_seconds=30) for claim in desk.take()]
+    answer = Response(status=200)
+    schedule = RetrySchedule.of_seconds()
+    return [finish(Exchange(request=r, duration_seconds=0.1, response=answer), schedule) for r in requests]
+
+
+def test_half_of_what_is_out_is_recorded_without_waiting_for_more(results, desk):
+    desk.put(results[:3])
+    desk.turn(never)
+    assert DeliveryAttempt.objects.count() == 0
+
+    desk.put(results[3:4])
+    desk.turn(never)
+
+    assert DeliveryAttempt.objects.count() == 4
+
+
+def test_less_is_recorded_after_20_ms(results, desk, clock):
+    desk.put(results[:1])
+    desk.turn(never)
+    assert desk.pause_seconds() == pytest.approx(0.02, abs=0.001)
+
+    clock.advance(0.021)
+    desk.turn(never)
+
+    assert DeliveryAttempt.objects.count() == 1
+
+
+def test_what_comes_while_others_are_recorded_does_not_wait_for_a_sweep(results, desk):
+    desk.put(results[:2])
+    desk.turn(never)
+    late = iter([results[4:5]])
+    attempt_made.connect(put_late := lambda **kwargs: desk.put(next(late, [])))
+
+    desk.put(results[2:4])
+    desk.turn(never)
+    attempt_made.disconnect(put_late)
+
+    assert desk.pause_seconds() == 0
+
+
+def test_a_stopped_desk_gives_back_what_nobody_took(alice, webhook, desk):
+    emit_one(alice)
+    desk.turn(never)
+
+    desk.stop()
+    desk.turn(never)
+
+    assert desk.is_over
+    delivery = webhook.deliveries.get()
+    assert (delivery.attempt_count, delivery.claimed_at) == (0, None)
