@@ -38,7 +38,7 @@ def measure_body(request: HttpRequest, max_bytes: int) -> None:
 
     Raises BodyTooLarge, or LengthRequired where the server does not tell the end of a body that came in chunks.
     """
-    if request.META.get("CONTENT_LENGTH"):
+    if request.headers.get("content-length"):
         return
     stream = request.META.get("wsgi.input")
     if stream is not None and not request.META.get("wsgi.input_terminated"):
