@@ -11,7 +11,14 @@ from ..delivery.outcome import told_of_probe
 from ..event_types import EventType, registry
 from ..exceptions import UnknownEventTypeError
 from ..models import Delivery, DeliveryAttempt, Event, Webhook
-from ..models.webhook import MAX_EVENT_TYPES, MAX_IN_FLIGHT, MAX_RATE, MAX_SECRET_OVERLAP, MIN_RATE
+from ..models.webhook import (
+    MAX_EVENT_TYPES,
+    MAX_RATE,
+    MAX_SECRET_OVERLAP,
+    MIN_RATE,
+    check_in_flight,
+    most_in_flight,
+)
 from ..times import format_time
 from .fields import (
     CountField,
@@ -47,8 +54,8 @@ class SettableFields(serializers.Serializer[Webhook]):
         required=False,
         allow_null=True,
         min_value=1,
-        max_value=MAX_IN_FLIGHT,
-        help_text="Requests at a time, at most; null for what the service allows.",
+        validators=[check_in_flight],
+        help_text="Requests at a time, at most; null for what every webhook has, which an owner can only lower.",
     )
     rate_limit = RateField(
         required=False,
@@ -58,6 +65,11 @@ class SettableFields(serializers.Serializer[Webhook]):
         help_text="Deliveries a second, at most, retries included; what comes faster waits. Null for no limit.",
     )
 
+    def get_fields(self) -> dict[str, Any]:
+        fields: dict[str, Any] = super().get_fields()
+        fields["max_in_flight"].max_value = most_in_flight()  # for the documentation, by the settings in force
+        return fields
+
 
 class NewWebhookSerializer(SettableFields):
     secret = SecretField(help_text="Keys the signatures, as UTF-8 text. Where it is left out, one is made.")
@@ -65,7 +77,7 @@ class NewWebhookSerializer(SettableFields):
 
 class WebhookChangesSerializer(SettableFields):
     def get_fields(self) -> dict[str, Any]:
-        fields: dict[str, Any] = super().get_fields()
+        fields = super().get_fields()
         for field in fields.values():
             field.required = False
         return fields

@@ -106,7 +106,8 @@ class Migration(migrations.Migration):
                     "max_in_flight",
                     models.PositiveSmallIntegerField(
                         blank=True,
-                        help_text="At most so many, over all workers. Empty for what the settings say.",
+                        help_text="At most so many, over all workers. Empty for what the settings say; only staff "
+                        "who manage all webhooks can allow more.",
                         null=True,
                         validators=[
                             django.core.validators.MinValueValidator(1),

@@ -93,7 +93,10 @@ class Webhook(models.Model):
         null=True,
         blank=True,
         validators=[MinValueValidator(1), MaxValueValidator(MAX_IN_FLIGHT)],
-        help_text=_("At most so many, over all workers. Empty for what the settings say."),
+        help_text=_(
+            "At most so many, over all workers. Empty for what the settings say; only staff who manage all webhooks "
+            "can allow more."
+        ),
     )
     rate_limit = models.FloatField(
         _("deliveries a second"),
@@ -317,6 +320,19 @@ def check_overlap(overlap: timedelta) -> None:
     """Raise ValidationError unless two secrets may sign for this long."""
     if not timedelta(0) <= overlap <= MAX_SECRET_OVERLAP:
         raise ValidationError(_("The old secret can sign for 0 to 7 days."), code="overlap")
+
+
+def most_in_flight() -> int:
+    """Return how many requests at a time an owner may ask for: as many as every webhook has."""
+    return min(settings.MAX_IN_FLIGHT_PER_WEBHOOK, MAX_IN_FLIGHT)
+
+
+def check_in_flight(number: int) -> None:
+    """Raise ValidationError for more requests at a time than an owner may ask for."""
+    limit = most_in_flight()
+    if number > limit:
+        message = _("Ask for at most %(limit)s requests at a time, as many as every webhook has; staff can allow more.")
+        raise ValidationError(message, code="max_in_flight", params={"limit": limit})
 
 
 def check_secret(secret: str) -> None:
