@@ -18,6 +18,6 @@ def start_verification(webhook: Webhook) -> Delivery:
     webhook.require_testable()
     webhook.await_verification()
     webhook.deliveries.filter(kind=Delivery.Kind.VERIFICATION).pending().cancel("superseded")
-    delivery: Delivery = webhook.deliveries.create(kind=Delivery.Kind.VERIFICATION)
+    delivery = Delivery.objects.queue(webhook=webhook, kind=Delivery.Kind.VERIFICATION)
     transaction.on_commit(lambda: deliveries_created.send_robust(Delivery))
     return delivery

@@ -44,6 +44,12 @@ class DeliveryQuerySet(models.QuerySet["Delivery"]):
     def final(self) -> Self:
         return self.exclude(state=Delivery.State.PENDING)
 
+    def queue(self, **fields: Any) -> Delivery:
+        """Create a delivery that is due now, by the database's clock, so that no process's own can hold it up."""
+        delivery = self.create(next_attempt_at=UtcNow(), **fields)
+        delivery.refresh_from_db(fields=["next_attempt_at"])
+        return delivery
+
     def cancel(self, reason: str) -> int:
         return self.update(
             state=Delivery.State.CANCELLED,
@@ -167,7 +173,7 @@ class Delivery(models.Model):
         if self.event is None:
             raise WebhookStateError("A verification is not redelivered; verify the webhook again.")
         self.webhook.require_testable() if self.kind == self.Kind.TEST else self.webhook.require_sendable()
-        delivery = Delivery.objects.create(
+        delivery = Delivery.objects.queue(
             event=self.event,
             webhook=self.webhook,
             kind=self.kind,
