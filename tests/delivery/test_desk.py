@@ -82,3 +82,13 @@ def test_a_stopped_desk_gives_back_what_nobody_took(alice, webhook, desk):
     assert desk.is_over
     delivery = webhook.deliveries.get()
     assert (delivery.attempt_count, delivery.claimed_at) == (0, None)
+
+
+def test_a_desk_that_is_ended_from_outside_during_its_turn_stays_ended(desk):
+    def end(desk):
+        desk.is_over = True
+        return False
+
+    desk.turn(end)
+
+    assert desk.is_over

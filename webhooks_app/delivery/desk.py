@@ -95,7 +95,8 @@ class Desk:
         if self._agenda.may_ask_database:
             try:
                 self._ask_database()
-                self.is_over = not self._handed_out and (self._stopping.is_set() or is_done(self))
+                is_finished = not self._handed_out and (self._stopping.is_set() or is_done(self))
+                self.is_over = self.is_over or is_finished  # It may have been ended meanwhile, from outside.
             except (DatabaseError, InterfaceError) as error:
                 self._wait_for_database(error)
         self.is_over = self.is_over or (self._stopping.is_set() and self._is_out_of_time())
