@@ -183,3 +183,16 @@ def test_a_slot_is_expected_once(alice, clock, desk):
         desk.turn(never)
 
     assert len(desk._agenda._moments) == 1
+
+
+def test_a_claim_that_waited_too_long_is_given_back_unsent(alice, webhook, clock, desk):
+    emit_one(alice)
+    desk.turn(never)
+    clock.advance(8)
+
+    assert list(desk.take()) == []
+    assert desk.pause_seconds() == 0
+    desk.turn(never)
+
+    assert [claim.number for claim in desk.take()] == [1]
+    assert DeliveryAttempt.objects.count() == 0

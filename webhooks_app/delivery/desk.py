@@ -50,7 +50,10 @@ class Desk:
             lease=timedelta(seconds=settings.LEASE_SECONDS),
             max_in_flight_per_webhook=settings.MAX_IN_FLIGHT_PER_WEBHOOK,
         )
-        self._claimed: deque[Claim] = deque()
+        # Half of what a lease has beyond the timeout is for beginning, the other half for recording.
+        self._begin_within_seconds = (settings.LEASE_SECONDS - settings.TIMEOUT_SECONDS) / 2
+        self._claimed: deque[tuple[Claim, float]] = deque()
+        self._too_old: deque[Claim] = deque()
         self._to_release: list[Claim] = []
         self._arrived: deque[Finished] = deque()
         self._to_record: list[Finished] = []
@@ -78,12 +81,17 @@ class Desk:
         self.changed.set()
 
     def take(self) -> Iterator[Claim]:
-        """Yield the claims that were not handed out yet."""
+        """Yield the claims that were not handed out yet, those excepted that waited too long to be sent now."""
         while True:
             try:
-                yield self._claimed.popleft()
+                claim, begin_by = self._claimed.popleft()
             except IndexError:
                 return
+            if self._clock.monotonic() < begin_by:
+                yield claim
+            else:
+                self._too_old.append(claim)
+                self.changed.set()
 
     def put(self, finished: Sequence[Finished]) -> None:
         """Take what is over, to be recorded together with what follows shortly."""
@@ -108,7 +116,7 @@ class Desk:
         """Return for how long nothing but a call of ``wake``, ``stop`` or ``put`` can give the desk something to do."""
         if not self._agenda.may_ask_database:
             return self._agenda.seconds_to_ask()
-        if len(self._arrived) >= self._wake_at:  # put while the last turn was under way
+        if self._too_old or len(self._arrived) >= self._wake_at:  # put while the last turn was under way
             return 0.0
         seconds = self._sweep_seconds
         if self._to_record:
@@ -154,6 +162,8 @@ class Desk:
             self._record()
         if self._stopping.is_set():
             self._to_release.extend(self.take())
+        for _ in range(len(self._too_old)):
+            self._to_release.append(self._too_old.popleft())
         if self._to_release:
             self._release()
         looked = self._has_room() and self._agenda.is_look_due()
@@ -177,7 +187,7 @@ class Desk:
         lost = []
         for claim in claims:
             if not claim.is_lost:
-                self._claimed.append(claim)
+                self._claimed.append((claim, began_at + self._begin_within_seconds))
             elif claim.key not in self._handed_out:
                 lost.append(claim)
             else:
