@@ -166,6 +166,15 @@ class Migration(migrations.Migration):
                     ),
                 ),
                 (
+                    "paused_at",
+                    models.DateTimeField(
+                        editable=False,
+                        help_text="What is queued since then, or waited, is held.",
+                        null=True,
+                        verbose_name="paused",
+                    ),
+                ),
+                (
                     "created_at",
                     models.DateTimeField(default=django.utils.timezone.now, editable=False, verbose_name="created"),
                 ),
@@ -190,6 +199,7 @@ class Migration(migrations.Migration):
                 "permissions": (
                     ("test_webhook", "Can send test events"),
                     ("verify_webhook", "Can verify webhooks"),
+                    ("pause_webhook", "Can pause and resume webhooks"),
                     ("rotate_webhook_secret", "Can rotate secrets of webhooks"),
                     ("redeliver_delivery", "Can redeliver deliveries"),
                     ("manage_all_webhooks", "Can manage the webhooks of every account"),
@@ -406,6 +416,15 @@ class Migration(migrations.Migration):
         migrations.AddIndex(
             model_name="webhook",
             index=models.Index(fields=["owner", "-id"], name="webhooks_webhook_owner"),
+        ),
+        migrations.AddIndex(
+            model_name="webhook",
+            index=webhooks_app.models.fields.PartialIndex(
+                fields=["paused_at"],
+                name="webhooks_webhook_paused",
+                only=models.Q(("paused_at__isnull", False)),
+                otherwise=(),
+            ),
         ),
         migrations.AddIndex(
             model_name="delivery",

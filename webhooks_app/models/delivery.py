@@ -193,10 +193,17 @@ class Delivery(models.Model):
         return self.event.type if self.event else "webhook.verification"
 
     def redeliver(self, requested_by: Any = None) -> Delivery:
-        """Start a new series of attempts of the same event. Raises WebhookStateError for a disabled webhook."""
+        """Start a new series of attempts of the same event. Raises WebhookStateError for a disabled webhook.
+
+        For one that is paused it waits with the others; a test is refused, because somebody waits for it.
+        """
         if self.event is None:
             raise WebhookStateError("A verification is not redelivered; verify the webhook again.")
-        self.webhook.require_testable() if self.kind == self.Kind.TEST else self.webhook.require_sendable()
+        if self.kind == self.Kind.TEST:
+            self.webhook.require_testable()
+            self.webhook.require_running()
+        else:
+            self.webhook.require_sendable()
         delivery = Delivery.objects.create(
             event=self.event,
             webhook=self.webhook,

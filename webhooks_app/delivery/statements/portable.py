@@ -34,6 +34,7 @@ class PortableStatements:
         self.using = using
         self.deliveries = self.quote(Delivery._meta.db_table)
         self.attempts = self.quote(DeliveryAttempt._meta.db_table)
+        self.webhooks = self.quote(Webhook._meta.db_table)
         self.pending = f"state = '{State.PENDING.value}'"
         self.columns_of_attempts = ", ".join(self.quote(_column(DeliveryAttempt, name)) for name in ATTEMPT_FIELDS)
 
@@ -51,7 +52,8 @@ class PortableStatements:
         """Return a page of the webhooks with something pending, behind ``after``, each with when its first is due.
 
         A page of fewer than ``MAX_LANES`` is the last. Two index entries are read for each webhook: a loose index
-        scan, spelt as a recursion, because no database makes one of ``SELECT DISTINCT``.
+        scan, spelt as a recursion, because no database makes one of ``SELECT DISTINCT``. What is held for a webhook
+        that is paused is never due, and is not looked at.
         """
         pending = f"FROM {self.deliveries} WHERE {self.pending}"
         following = f"SELECT webhook_id {pending} AND webhook_id > %s ORDER BY webhook_id LIMIT 1"
@@ -62,9 +64,11 @@ class PortableStatements:
                 SELECT ({following.replace("%s", "lane.webhook_id")}), number + 1
                 FROM lane WHERE lane.webhook_id IS NOT NULL AND number < {MAX_LANES}
             )
-            SELECT {self.public_id("wh", "webhook_id")}, (
-                SELECT next_attempt_at {pending} AND webhook_id = lane.webhook_id ORDER BY next_attempt_at LIMIT 1
-            )
+            SELECT {self.public_id("wh", "webhook_id")}, CASE
+                WHEN webhook_id NOT IN (SELECT id FROM {self.webhooks} WHERE paused_at IS NOT NULL) THEN (
+                    SELECT next_attempt_at {pending} AND webhook_id = lane.webhook_id ORDER BY next_attempt_at LIMIT 1
+                )
+            END
             FROM lane WHERE webhook_id IS NOT NULL"""
         rows = self.fetch(sql, [self.write_id(after or NO_WEBHOOK_ID)])
         return [(self.read_id("wh", webhook_id), self.read_time(due_at)) for webhook_id, due_at in rows]
