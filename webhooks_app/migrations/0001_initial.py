@@ -20,6 +20,19 @@ class Migration(migrations.Migration):
 
     operations = [
         migrations.CreateModel(
+            name="Tally",
+            fields=[
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("recorded_at", models.DateTimeField(verbose_name="recorded")),
+                ("counts", models.TextField()),
+            ],
+            options={
+                "verbose_name": "tally",
+                "verbose_name_plural": "tallies",
+                "ordering": ("id",),
+            },
+        ),
+        migrations.CreateModel(
             name="ApiKey",
             fields=[
                 (
@@ -82,6 +95,78 @@ class Migration(migrations.Migration):
                 "verbose_name": "event",
                 "verbose_name_plural": "events",
                 "ordering": ("-id",),
+            },
+        ),
+        migrations.CreateModel(
+            name="Rollup",
+            fields=[
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("webhook_id", webhooks_app.models.fields.IdField(editable=False, prefix="wh", primary_key=False)),
+                (
+                    "resolution",
+                    models.CharField(
+                        choices=[("minute", "minute"), ("hour", "hour"), ("day", "day"), ("ever", "ever")],
+                        max_length=6,
+                        verbose_name="resolution",
+                    ),
+                ),
+                ("start", models.DateTimeField(verbose_name="start")),
+                ("succeeded_at_once", models.BigIntegerField(default=0)),
+                ("succeeded_later", models.BigIntegerField(default=0)),
+                ("given_up", models.BigIntegerField(default=0)),
+                ("failed_http_status", models.BigIntegerField(default=0)),
+                ("failed_timeout", models.BigIntegerField(default=0)),
+                ("failed_connection_error", models.BigIntegerField(default=0)),
+                ("failed_dns_error", models.BigIntegerField(default=0)),
+                ("failed_tls_error", models.BigIntegerField(default=0)),
+                ("failed_invalid_response", models.BigIntegerField(default=0)),
+                ("failed_address_refused", models.BigIntegerField(default=0)),
+                ("failed_wrong_challenge", models.BigIntegerField(default=0)),
+                ("failed_worker_lost", models.BigIntegerField(default=0)),
+                ("failed_internal_error", models.BigIntegerField(default=0)),
+                ("ms_10", models.BigIntegerField(default=0)),
+                ("ms_25", models.BigIntegerField(default=0)),
+                ("ms_50", models.BigIntegerField(default=0)),
+                ("ms_100", models.BigIntegerField(default=0)),
+                ("ms_250", models.BigIntegerField(default=0)),
+                ("ms_500", models.BigIntegerField(default=0)),
+                ("ms_1000", models.BigIntegerField(default=0)),
+                ("ms_2500", models.BigIntegerField(default=0)),
+                ("ms_5000", models.BigIntegerField(default=0)),
+                ("ms_10000", models.BigIntegerField(default=0)),
+                ("ms_30000", models.BigIntegerField(default=0)),
+                ("ms_more", models.BigIntegerField(default=0)),
+                ("ms_sum", models.BigIntegerField(default=0)),
+                ("wait_10", models.BigIntegerField(default=0)),
+                ("wait_25", models.BigIntegerField(default=0)),
+                ("wait_50", models.BigIntegerField(default=0)),
+                ("wait_100", models.BigIntegerField(default=0)),
+                ("wait_250", models.BigIntegerField(default=0)),
+                ("wait_500", models.BigIntegerField(default=0)),
+                ("wait_1000", models.BigIntegerField(default=0)),
+                ("wait_2500", models.BigIntegerField(default=0)),
+                ("wait_5000", models.BigIntegerField(default=0)),
+                ("wait_10000", models.BigIntegerField(default=0)),
+                ("wait_30000", models.BigIntegerField(default=0)),
+                ("wait_more", models.BigIntegerField(default=0)),
+                ("wait_sum", models.BigIntegerField(default=0)),
+            ],
+            options={
+                "verbose_name": "roll-up",
+                "verbose_name_plural": "roll-ups",
+                "ordering": ("webhook_id", "resolution", "start"),
+                "indexes": [
+                    models.Index(fields=["resolution", "start"], name="webhooks_rollup_start"),
+                    webhooks_app.models.fields.PartialIndex(
+                        fields=["resolution", "start"],
+                        name="webhooks_rollup_failed",
+                        only=models.Q(("given_up__gt", 0)),
+                        otherwise=("resolution", "start", "given_up"),
+                    ),
+                ],
+                "constraints": [
+                    models.UniqueConstraint(fields=("webhook_id", "resolution", "start"), name="webhooks_rollup_unique")
+                ],
             },
         ),
         migrations.CreateModel(
@@ -274,6 +359,10 @@ class Migration(migrations.Migration):
                     ),
                 ),
                 (
+                    "last_result",
+                    models.CharField(blank=True, editable=False, max_length=20, verbose_name="last result"),
+                ),
+                (
                     "created_at",
                     models.DateTimeField(default=django.utils.timezone.now, editable=False, verbose_name="created"),
                 ),
@@ -381,6 +470,22 @@ class Migration(migrations.Migration):
                     models.CharField(blank=True, editable=False, max_length=100, verbose_name="Retry-After"),
                 ),
                 ("peer", models.CharField(blank=True, editable=False, max_length=64, verbose_name="connected address")),
+                (
+                    "timings",
+                    models.JSONField(
+                        default=dict,
+                        editable=False,
+                        help_text="Milliseconds from the start until a stage was over, where it is known.",
+                        verbose_name="timings",
+                    ),
+                ),
+                (
+                    "previous_signature",
+                    models.CharField(
+                        blank=True, editable=False, max_length=80, verbose_name="signature of the previous secret"
+                    ),
+                ),
+                ("agent", models.CharField(blank=True, editable=False, max_length=60, verbose_name="sent by")),
                 (
                     "delivery",
                     models.ForeignKey(

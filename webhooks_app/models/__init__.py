@@ -3,6 +3,7 @@
 from .api_key import ApiKey
 from .delivery import Delivery, DeliveryAttempt
 from .event import Event
+from .rollup import Rollup, Tally
 from .webhook import Webhook
 
-__all__ = ["ApiKey", "Delivery", "DeliveryAttempt", "Event", "Webhook"]
+__all__ = ["ApiKey", "Delivery", "DeliveryAttempt", "Event", "Rollup", "Tally", "Webhook"]

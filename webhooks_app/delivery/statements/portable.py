@@ -13,7 +13,7 @@ from django.db import connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models import Count, DateTimeField, Model, Value
 
-from ...models import Delivery, DeliveryAttempt, Event, Webhook
+from ...models import Delivery, DeliveryAttempt, Event, Tally, Webhook
 from ...models.sql import writing
 from ..attempt_log import AttemptLog, Headers
 from ..claim import Finished
@@ -124,16 +124,28 @@ class PortableStatements:
         """
         claimed = self._still_claimed(finished)
         valid = [item for item in finished if item.claim.key in claimed]
-        for state in (State.SUCCEEDED, State.GIVEN_UP):
-            ended = [self.write_id(item.claim.delivery_id) for item in valid if item.step.state is state]
+        ended: dict[tuple[str, str], list[str]] = {}
+        for item in valid:
+            if item.step.state is not State.PENDING:
+                ending = item.step.state.value, item.attempt.result
+                ended.setdefault(ending, []).append(self.write_id(item.claim.delivery_id))
+        for (state, result), ids in ended.items():
             self._update(
-                "state = %s, finished_at = %s, claimed_at = NULL, next_attempt_at = NULL",
-                [state.value, self.write_time(now)],
-                ended,
+                "state = %s, last_result = %s, finished_at = %s, claimed_at = NULL, next_attempt_at = NULL",
+                [state, result, self.write_time(now)],
+                ids,
             )
         self._save_retries([item for item in valid if item.step.next_attempt_at is not None])
         self._save_attempts([item.attempt for item in valid])
         return claimed
+
+    def save_tally(self, counts: str, now: datetime) -> None:
+        """Append what a batch counts; to be called in the transaction that writes it."""
+        tallies = self.quote(Tally._meta.db_table)
+        with self.connection.cursor() as cursor:
+            cursor.execute(
+                f"INSERT INTO {tallies} (recorded_at, counts) VALUES (%s, %s)", [self.write_time(now), counts]
+            )
 
     def fetch(self, sql: str, params: Sequence[Any] | Mapping[str, Any] = ()) -> list[tuple[Any, ...]]:
         with self.connection.cursor() as cursor:
@@ -201,9 +213,13 @@ class PortableStatements:
         return {item.claim.key for item, pk in zip(finished, ids, strict=True) if numbers.get(pk) == item.claim.number}
 
     def _save_retries(self, retries: Sequence[Finished]) -> None:
-        rows = [(self.write_time(item.step.next_attempt_at), self.write_id(item.claim.delivery_id)) for item in retries]
+        rows = [
+            (item.attempt.result, self.write_time(item.step.next_attempt_at), self.write_id(item.claim.delivery_id))
+            for item in retries
+        ]
         if rows:
-            sql = f"UPDATE {self.deliveries} SET claimed_at = NULL, next_attempt_at = %s WHERE id = %s"
+            sql = f"""
+                UPDATE {self.deliveries} SET claimed_at = NULL, last_result = %s, next_attempt_at = %s WHERE id = %s"""
             with self.connection.cursor() as cursor:
                 cursor.executemany(sql, rows)
 
@@ -220,7 +236,9 @@ class PortableStatements:
                 self.write_time(log.started_at),
                 *log[6:12],
                 json_of(log.response_headers),
-                *log[13:],
+                *log[13:16],
+                json_of_timings(log.timings),
+                *log[17:],
             )
             for log in logs
         ]
@@ -231,6 +249,10 @@ class PortableStatements:
 @lru_cache(maxsize=64)
 def json_of(headers: Headers) -> str:
     return json.dumps(headers)
+
+
+def json_of_timings(timings: Mapping[str, int]) -> str:
+    return json.dumps(dict(timings)) if timings else "{}"
 
 
 def _column(model: type[Model], name: str) -> str:
