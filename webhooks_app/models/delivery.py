@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import secrets
 from ipaddress import ip_network
 from typing import Any, Self
 
 from django.conf import settings as django_settings
-from django.db import connections, models, transaction
-from django.db.models.functions import MD5, Cast, Concat, Substr
+from django.db import models, transaction
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
 from ..conf import settings
 from ..exceptions import InvalidEndpointError, WebhookStateError
 from ..handshake import challenge_body
-from ..ids import RANDOM_HEX_DIGITS, time_digits
 from ..retry import RetrySchedule
 from ..signals import deliveries_created
 from ..signing import EVENT_HEADER, PREVIOUS_SIGNATURE_HEADER, SIGNATURE_HEADER, TIMESTAMP_HEADER
@@ -61,34 +58,6 @@ class DeliveryQuerySet(models.QuerySet["Delivery"]):
             next_attempt_at=None,
             claimed_at=None,
         )
-
-    def fan_out(self, event: Event, webhooks: models.QuerySet[Webhook]) -> int:
-        """Insert a delivery of ``event`` for each of ``webhooks``, in one statement; return how many."""
-        digits = Substr(
-            MD5(Concat(models.Value(secrets.token_hex(16)), Cast("pk", models.TextField()))), 1, RANDOM_HEX_DIGITS
-        )
-        delivery_id = Cast(Concat(models.Value(time_digits()), digits), IdField(prefix="dlv"))
-        values: dict[str, Any] = {
-            "id": delivery_id,
-            "event_id": models.Value(event.pk, IdField(prefix="evt")),
-            "webhook_id": models.F("pk"),
-            "kind": models.Value(Delivery.Kind.EVENT),
-            "state": models.Value(Delivery.State.PENDING),
-            "state_reason": models.Value(""),
-            "attempt_count": models.Value(0),
-            "last_result": models.Value(""),
-            "max_attempts": models.Value(configured_max_attempts()),
-            "next_attempt_at": UtcNow(),
-            "created_at": UtcNow(),
-        }
-        select = webhooks.order_by().values_list(*values.values())
-        connection = connections[self.db]
-        quote = connection.ops.quote_name
-        table, columns = quote(self.model._meta.db_table), ", ".join(quote(name) for name in values)
-        sql, params = select.query.get_compiler(self.db).as_sql()
-        with connection.cursor() as cursor:
-            cursor.execute(f"INSERT INTO {table} ({columns}) {sql}", params)
-            return int(cursor.rowcount)
 
 
 class Delivery(models.Model):

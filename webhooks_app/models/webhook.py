@@ -11,7 +11,7 @@ from django.conf import settings as django_settings
 from django.core.exceptions import ValidationError
 from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models, transaction
-from django.db.models.functions import Cast
+from django.db.models.functions import Cast, Concat, StrIndex
 from django.dispatch import Signal
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
@@ -53,15 +53,16 @@ class WebhookQuerySet(models.QuerySet["Webhook"]):
         ended = self.filter(previous_secret_until__lte=UtcNow())
         return ended.update(encrypted_previous_secret="", previous_secret_until=None)
 
-    def listening_to(self, event_type: str, owner: Any) -> Self:
+    def listening_to(self, event_type: models.Value, owner: models.Value | None) -> Self:
         """Return the active webhooks that get an event of this owner: the owner's own and the platform's."""
         audience = models.Q(owner=None) if owner is None else models.Q(owner=None) | models.Q(owner=owner)
         return self.active().filter(audience).subscribed_to(event_type)
 
-    def subscribed_to(self, event_type: str) -> Self:
-        # A JSON list is searched as text, because SQLite has no `contains` for JSON; names need no escaping.
-        listed = Cast("event_types", models.TextField())
-        return self.alias(listed=listed).filter(listed__contains=f'"{event_type}"')
+    def subscribed_to(self, event_type: models.Value) -> Self:
+        # A JSON list is searched as text, because SQLite has no `contains` for JSON.
+        quoted = Concat(models.Value('"'), event_type, models.Value('"'), output_field=models.TextField())
+        position = StrIndex(Cast("event_types", models.TextField()), quoted)
+        return self.alias(position=position).filter(position__gt=0)
 
 
 class Webhook(models.Model):
