@@ -20,6 +20,22 @@ class Migration(migrations.Migration):
 
     operations = [
         migrations.CreateModel(
+            name="ChoreState",
+            fields=[
+                ("name", models.CharField(max_length=40, primary_key=True, serialize=False, verbose_name="name")),
+                ("next_run_at", models.DateTimeField(default=django.utils.timezone.now, verbose_name="next run")),
+                ("started_at", models.DateTimeField(null=True, verbose_name="started")),
+                ("ended_at", models.DateTimeField(null=True, verbose_name="ended")),
+                ("error", models.CharField(blank=True, max_length=500, verbose_name="error")),
+                ("facts", models.JSONField(default=dict, verbose_name="facts")),
+            ],
+            options={
+                "verbose_name": "chore",
+                "verbose_name_plural": "chores",
+                "ordering": ("name",),
+            },
+        ),
+        migrations.CreateModel(
             name="Tally",
             fields=[
                 ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
@@ -421,6 +437,26 @@ class Migration(migrations.Migration):
                 "verbose_name": "delivery",
                 "verbose_name_plural": "deliveries",
                 "ordering": ("-id",),
+            },
+        ),
+        migrations.CreateModel(
+            name="WorkerProcess",
+            fields=[
+                ("id", models.CharField(max_length=150, primary_key=True, serialize=False)),
+                ("host", models.CharField(max_length=100, verbose_name="host")),
+                ("pid", models.PositiveIntegerField(verbose_name="process")),
+                ("version", models.CharField(max_length=40, verbose_name="version")),
+                ("transport", models.CharField(max_length=40, verbose_name="transport")),
+                ("started_at", models.DateTimeField(verbose_name="started")),
+                ("seen_at", models.DateTimeField(verbose_name="seen")),
+                ("in_flight", models.PositiveIntegerField(default=0, verbose_name="in flight")),
+                ("database_ahead_ms", models.IntegerField(default=0, verbose_name="database's clock ahead (ms)")),
+            ],
+            options={
+                "verbose_name": "worker process",
+                "verbose_name_plural": "worker processes",
+                "ordering": ("-seen_at",),
+                "indexes": [models.Index(fields=["seen_at"], name="webhooks_worker_seen")],
             },
         ),
         migrations.CreateModel(

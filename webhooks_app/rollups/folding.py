@@ -6,12 +6,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from django.db import connections
-
-from ..models import Rollup, Tally
+from ..models import ChoreState, Rollup, Tally
 from ..models.rollup import COUNTERS
 from ..models.sql import add_to_counters, writing
 from .counting import Resolution, TalliedWebhook, add_up, read
+
+LOCK = "fold"
+"""The chore whose row is the lock."""
 
 TALLIES_AT_A_TIME = 100
 """How many are folded in one transaction: so few that the thread that sends is not kept waiting."""
@@ -39,11 +40,14 @@ def fold(
 ) -> Folded:
     """Add the oldest tallies to the roll-ups and delete them, in one transaction.
 
-    What another transaction is folding, or has not committed, is left to the next call. ``also`` is called within the
-    transaction with what was folded, for whatever else is to follow from it exactly once.
+    Those that fold at once wait for each other; what is not committed yet is left to the next call. ``also`` is called
+    within the transaction with what was folded, for whatever else is to follow from it exactly once.
     """
+    ChoreState.objects.using(using).ensure([LOCK])
     with writing(using, Tally):
-        tallies = _take(using, limit)
+        ChoreState.objects.using(using).lock(LOCK)
+        # Read without a lock, which on MariaDB would keep workers from adding to them.
+        tallies = list(Tally.objects.using(using).order_by("pk")[:limit])
         if not tallies:
             return Folded(tallies=0)
         entries = [read(tally) for tally in tallies]
@@ -52,9 +56,7 @@ def fold(
             webhooks=[webhook for webhooks, _ in entries for webhook in webhooks],
             given_up=[delivery_id for _, given_up in entries for delivery_id in given_up],
         )
-        # In one order for everyone, so that two that fold at once cannot wait for each other.
-        sums = sorted(add_up(folded.webhooks).items())
-        rows = [(*key, *counters) for key, counters in sums]
+        rows = [(*key, *counters) for key, counters in sorted(add_up(folded.webhooks).items())]
         add_to_counters(using, Rollup, ("webhook_id", "resolution", "start"), COUNTERS, rows)
         also(folded)
         Tally.objects.using(using).filter(pk__in=[tally.pk for tally in tallies]).delete()
@@ -70,12 +72,3 @@ def forget_old(using: str, now: datetime) -> int:
         if ids:
             deleted += Rollup.objects.using(using).filter(pk__in=ids).delete()[0]
     return deleted
-
-
-def _take(using: str, limit: int) -> list[Tally]:
-    """Lock the oldest tallies that nobody else is folding."""
-    features = connections[using].features
-    tallies = Tally.objects.using(using).order_by("pk")
-    if features.has_select_for_update:
-        tallies = tallies.select_for_update(skip_locked=features.has_select_for_update_skip_locked)
-    return list(tallies[:limit])
