@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -15,7 +15,7 @@ from django.utils import timezone
 from tests.rollups.conftest import make_tally
 from webhooks_app.admin import charts
 from webhooks_app.emission import emit
-from webhooks_app.models import Webhook
+from webhooks_app.models import Webhook, WorkerProcess
 from webhooks_app.rollups.counters import Counters, Point, Series
 from webhooks_app.rollups.folding import fold
 from webhooks_app.rollups.reading import Window
@@ -77,6 +77,17 @@ def test_a_webhook_with_deliveries_given_up_is_named(superuser: Page, counted: W
 
     assert reverse("admin:webhooks_app_webhook_change", args=[counted.pk]) in html
     assert "2 of 10" in html
+
+
+@pytest.mark.parametrize(("seconds_ago", "workers"), [(5, "1"), (120, "0")], ids=["seen", "long gone"])
+def test_it_says_whether_a_worker_runs(superuser: Page, seconds_ago: int, workers: str) -> None:
+    seen_at = timezone.now() - timedelta(seconds=seconds_ago)
+    WorkerProcess.objects.create(id="host:1:1", host="host", pid=1, started_at=seen_at, seen_at=seen_at)
+
+    html = overview(superuser)
+
+    assert figure(html, "Workers") == workers
+    assert ("nothing is delivered" in html) == (workers == "0")
 
 
 def test_other_staff_see_their_own_account(

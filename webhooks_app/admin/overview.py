@@ -19,7 +19,8 @@ from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
 from ..delivery.statements import statements_for
-from ..models import Delivery, Webhook
+from ..models import Delivery, Webhook, WorkerProcess
+from ..models.sql import UtcNow
 from ..rollups import reading
 from ..rollups.counters import Counters, Series
 from ..rollups.reading import Window
@@ -28,6 +29,8 @@ from .owned import manages_all
 
 MAX_COUNTED = 10_000
 """How far what is pending is counted; beyond, it is "more than"."""
+
+SEEN_WITHIN = timedelta(minutes=1)
 
 TITLES = {
     Window.HOUR: _("Last hour"),
@@ -64,6 +67,8 @@ class Overview:
     window: Window
     series: Series
     backlog: Backlog
+    workers: int
+    """Processes that deliver, seen within the last minute."""
     failing: Sequence[FailingWebhook]
 
     @cached_property
@@ -98,6 +103,7 @@ def overview_for(request: HttpRequest, window: Window) -> Overview:
         window=window,
         series=reading.series(window, ids),
         backlog=_backlog(ids),
+        workers=WorkerProcess.objects.filter(seen_at__gte=UtcNow() - SEEN_WITHIN).count(),
         failing=_failing(window, ids),
     )
 
