@@ -29,6 +29,7 @@ SHOWN = (
     "status",
     "status_reason",
     "status_changed_at",
+    "paused_at",
     "secret_state",
     "previous_secret_until",
     "next_slot_at",
@@ -47,7 +48,17 @@ class WebhookAdmin(ActingAdmin):
     list_filter = ("status", "created_at")
     list_select_related = ("owner",)
     raw_id_fields = ("owner",)
-    actions = ("verify", "send_test", "disable", "enable", "rotate_secret", "revoke_previous_secret", "delete_selected")
+    actions = (
+        "verify",
+        "send_test",
+        "pause",
+        "resume",
+        "disable",
+        "enable",
+        "rotate_secret",
+        "revoke_previous_secret",
+        "delete_selected",
+    )
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         return super().get_queryset(request).filter(deleted_at=None)
@@ -111,6 +122,9 @@ class WebhookAdmin(ActingAdmin):
     def has_test_permission(self, request: HttpRequest) -> bool:
         return request.user.has_perm("webhooks_app.test_webhook")
 
+    def has_pause_permission(self, request: HttpRequest) -> bool:
+        return request.user.has_perm("webhooks_app.pause_webhook")
+
     def has_rotate_permission(self, request: HttpRequest) -> bool:
         return request.user.has_perm("webhooks_app.rotate_webhook_secret")
 
@@ -130,6 +144,24 @@ class WebhookAdmin(ActingAdmin):
         history = gettext("Sent a test event of the type %(type)s.") % {"type": event_type}
         self.carry_out(request, queryset, lambda webhook: _send_test(webhook, event_type), history=history)
         return None
+
+    @admin.action(description=_("Pause"), permissions=["pause"])
+    def pause(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponseBase | None:
+        question = gettext(
+            "Hold what is to be sent to these webhooks? Nothing is lost: it is sent when they are resumed."
+        )
+        history = gettext("Paused the webhook.")
+        return self.ask_and_carry_out(
+            request, queryset, Webhook.pause, action="pause", question=question, history=history
+        )
+
+    @admin.action(description=_("Resume"), permissions=["pause"])
+    def resume(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponseBase | None:
+        question = gettext("Send to these webhooks again? What was held comes first.")
+        history = gettext("Resumed the webhook.")
+        return self.ask_and_carry_out(
+            request, queryset, Webhook.resume, action="resume", question=question, history=history
+        )
 
     @admin.action(description=_("Disable"), permissions=["change"])
     def disable(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponseBase | None:

@@ -96,6 +96,10 @@ class WebhookSerializer(serializers.Serializer[Webhook]):
     )
     status_reason = serializers.CharField(help_text="Why it is disabled or failed, for people.")
     status_changed_at = MomentField()
+    paused_at = MomentField(
+        allow_null=True,
+        help_text="Since when deliveries are held, to be sent once it is resumed; null when they are not.",
+    )
     description = serializers.CharField()
     retry_notices = serializers.BooleanField()
     max_in_flight = serializers.IntegerField(allow_null=True)

@@ -82,7 +82,8 @@ class Queue:
     def next_due_at(self) -> datetime | None:
         """Return when the next delivery that nobody is sending is, or was, due; None if none will be sent."""
         sendable = Q(webhook__status=Webhook.Status.ACTIVE) | Q(kind__in=UNVERIFIED_KINDS)
-        waiting = Delivery.objects.using(self._using).waiting().filter(sendable, webhook__deleted_at=None)
+        lanes = {"webhook__deleted_at": None, "webhook__paused_at": None}
+        waiting = Delivery.objects.using(self._using).waiting().filter(sendable, **lanes)
         earliest: datetime | None = waiting.aggregate(at=Min("next_attempt_at"))["at"]
         return earliest
 
@@ -127,6 +128,8 @@ class Queue:
         lanes = {}
         for row in rows:
             lane = Lane(*row)
+            if lane.paused_at is not None:  # since the look that found something due
+                continue
             lane.claimed_at = now
             if lane.stop_reason:
                 self._cancel_waiting(lane)
