@@ -18,6 +18,8 @@ from .ip_filter import Address
 from .proxy import Proxy
 from .resolver import LOOKUP_SECONDS, NameResolver
 
+GRACE_SECONDS = 0.05
+
 _PROXY_AGREES = re.compile(rb"HTTP/1\.[01] 200[ \r\n]")
 
 
@@ -41,6 +43,7 @@ class Attempt:
         self.timings: dict[str, float] = {}
         self.error: TransportError | None = None
         self.started_at = started_at
+        self._grace_until = 0.0
 
     @property
     def duration_seconds(self) -> float:
@@ -49,6 +52,14 @@ class Attempt:
     def seconds_left(self) -> float:
         """Return how long the attempt may still take. Raises TimeoutError if no longer."""
         left = self.request.timeout_seconds - self.duration_seconds
+        if left <= 0:
+            raise TimeoutError
+        return left
+
+    def grace_seconds_left(self) -> float:
+        """Return how long what came in time may still be read, however late. Raises TimeoutError if no longer."""
+        self._grace_until = self._grace_until or time.monotonic() + GRACE_SECONDS
+        left = self._grace_until - time.monotonic()
         if left <= 0:
             raise TimeoutError
         return left
