@@ -10,8 +10,11 @@ from concurrent.futures import Future
 import pytest
 
 from webhooks_app.transport import resolver
+from webhooks_app.transport.requests import RequestsTransport
 from webhooks_app.transport.resolver import MAX_SLOW_THREADS, MAX_THREADS, NameResolver, resolve_by_system
 from webhooks_app.transport.threads import DaemonThreads
+
+from .sending import post
 
 
 def test_the_system_is_asked_by_default() -> None:
@@ -156,3 +159,59 @@ def test_a_pool_runs_everything_in_no_more_threads_than_its_limit() -> None:
     assert all(done.acquire(timeout=10) for _ in range(20))
     assert max(together) <= 3
     pool.close()
+
+
+class NoThread(threading.Thread):
+    """What the system does where a process may have no more threads."""
+
+    def start(self) -> None:
+        raise RuntimeError("can't start new thread")
+
+
+def test_a_thread_that_cannot_be_started_takes_no_place_in_the_pool(monkeypatch: pytest.MonkeyPatch) -> None:
+    pool, done = DaemonThreads("pool", 1), threading.Event()
+    with monkeypatch.context() as patch:
+        patch.setattr(threading, "Thread", NoThread)
+        with pytest.raises(RuntimeError, match="can't start"):
+            pool.submit(done.set)
+
+    assert not done.is_set()
+    pool.submit(done.set)
+    assert done.wait(10)
+    pool.close()
+
+
+def test_what_gets_no_thread_of_its_own_waits_for_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    pool, go, done = DaemonThreads("pool", 2), threading.Event(), threading.Event()
+    pool.submit(lambda: go.wait(10) and None)
+    with monkeypatch.context() as patch:
+        patch.setattr(threading, "Thread", NoThread)
+        pool.submit(done.set)
+
+    go.set()
+
+    assert done.wait(10)
+    pool.close()
+
+
+def test_a_lookup_that_gets_no_thread_fails_and_the_next_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    names = NameResolver(lambda _host, _port: ["192.0.2.1"])
+    with monkeypatch.context() as patch:
+        patch.setattr(threading, "Thread", NoThread)
+        with pytest.raises(RuntimeError, match="can't start"):
+            names.lookup("a.example", 443).result(10)
+
+    assert names.lookup("a.example", 443).result(10) == ("192.0.2.1",)
+
+
+def test_a_request_that_gets_no_thread_is_an_internal_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    transport = RequestsTransport()
+    monkeypatch.setattr(threading, "Thread", NoThread)
+
+    transport.start(post("https://a.example/hook"))
+
+    (exchange,) = transport.wait(10)
+    assert exchange.error is not None
+    assert exchange.error.error_class == "internal_error"
+    assert transport.in_flight == 0
+    transport.close()

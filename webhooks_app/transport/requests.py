@@ -62,7 +62,11 @@ class RequestsTransport(BaseTransport):
 
     def start(self, request: Request) -> None:
         self._in_flight += 1
-        self._threads.submit(partial(self._run, request, time.monotonic()))
+        try:
+            self._threads.submit(partial(self._run, request, time.monotonic()))
+        except RuntimeError:
+            logger.exception("A request could not be sent")
+            self._finish(Exchange(request=request, duration_seconds=0.0, error=failures.internal_error()))
 
     def wait(self, timeout_seconds: float) -> list[Exchange]:
         with self._changed:
@@ -96,6 +100,9 @@ class RequestsTransport(BaseTransport):
             logger.exception("A request could not be sent")
             duration = time.monotonic() - started_at
             exchange = Exchange(request=request, duration_seconds=duration, error=failures.internal_error())
+        self._finish(exchange)
+
+    def _finish(self, exchange: Exchange) -> None:
         with self._changed:
             if not self._closed:
                 self._finished.append(exchange)

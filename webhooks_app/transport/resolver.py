@@ -50,7 +50,12 @@ class NameResolver:
                 return answer
             answer = self._under_way[host] = Future()
             threads = self._slow_threads if host in self._slow_names else self._threads
-        threads.submit(partial(self._run, host, port, answer, time.monotonic()))
+        try:
+            threads.submit(partial(self._run, host, port, answer, time.monotonic()))
+        except RuntimeError as error:
+            with self._lock:
+                del self._under_way[host]
+            answer.set_exception(error)
         return answer
 
     def close(self) -> None:

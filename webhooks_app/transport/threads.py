@@ -22,14 +22,19 @@ class DaemonThreads:
         self._closed = False
 
     def submit(self, work: Callable[[], None]) -> None:
-        """Run ``work`` in a thread of the pool. It may not raise."""
+        """Run ``work``, which may not raise, in a thread of the pool. Raises RuntimeError if there can be no thread."""
         with self._changed:
             self._waiting.append(work)
             if self._idle >= len(self._waiting):
                 self._changed.notify()
             elif self._running < self._limit:
-                self._running += 1
-                threading.Thread(target=self._run, name=self._name, daemon=True).start()
+                try:
+                    threading.Thread(target=self._run, name=self._name, daemon=True).start()
+                    self._running += 1
+                except RuntimeError:  # The system gives no more; those that run will come to it.
+                    if not self._running:
+                        self._waiting.pop()
+                        raise
 
     def close(self) -> None:
         """Forget what has not begun, and let every thread end after what it is doing."""
