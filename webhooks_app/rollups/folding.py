@@ -63,12 +63,12 @@ def fold(
         if deleted < len(tallies):
             transaction.set_rollback(True, using=using)
             return Folded(tallies=0)
-        _write(using, sums)
+        write(using, sums)
         also(folded)
     return folded
 
 
-def _write(using: str, sums: Mapping[Key, Sums]) -> None:
+def write(using: str, sums: Mapping[Key, Sums]) -> None:
     counted = {name for counters in sums.values() for name in counters}
     names = [name for name in COUNTERS if name in counted]
     rows = [(*key, *(counters.get(name, 0) for name in names)) for key, counters in sorted(sums.items())]
