@@ -337,3 +337,28 @@ def test_nothing_due_has_no_oldest(alice, webhook, queue, clock):
     queue.claim(10)
 
     assert oldest_due_at("default", clock()) is None
+
+
+def test_a_late_release_leaves_a_claim_of_the_same_number_alone(alice, webhook, queue, clock):
+    emit_one(alice)
+    stale = queue.claim(10)
+    queue.release(stale)
+    clock.advance(1)
+    (newer,) = queue.claim(10)
+
+    queue.release(stale)  # Once more, because its commit was not acknowledged.
+
+    assert newer.number == 1
+    assert len(record("default", [answered(newer, clock)], clock())) == 1
+
+
+def test_no_repr_shows_what_signs(alice, queue, clock):
+    secret = make_webhook(alice, secret="a secret that is long enough").secret
+    emit_one(alice)
+    (claim,) = queue.claim(10)
+    request = request_for(claim, now=clock(), timeout_seconds=30)
+
+    finished = finish(Exchange(request=request, duration_seconds=0.1, response=Response(status=200)), SCHEDULE)
+
+    assert claim.lane.secret == secret
+    assert all(secret not in repr(each) for each in (claim.lane, claim, request, request.context, finished))

@@ -6,7 +6,7 @@ that have something pending, not with what they have.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -61,7 +61,9 @@ class Lane:
     next_slot_at: datetime | None
     quota: int = 0
     """Deliveries that this claim may take, if ``max_in_flight`` leaves room for them."""
-    _secret: str | None = None
+    claimed_at: datetime = LONG_AGO
+    """When its deliveries were claimed."""
+    _secret: str | None = field(default=None, repr=False)
 
     @property
     def kinds(self) -> tuple[Kind, ...]:

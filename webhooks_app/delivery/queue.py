@@ -8,7 +8,7 @@ protected by its lease, and ``attempt_count``, which every claim moves on, keeps
 from __future__ import annotations
 
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
@@ -89,10 +89,12 @@ class Queue:
 
     def release(self, claims: Sequence[Claim]) -> None:
         """Give back claims whose request was not started: due at once, the attempt not counted."""
-        for number in {claim.number for claim in claims}:
-            mine = self._deliveries(claim.delivery_id for claim in claims if claim.number == number)
-            # Another number, or no claim: the lease ended, and the delivery is somebody else's by now.
-            mine.filter(attempt_count=number, claimed_at__isnull=False).update(
+        groups: dict[tuple[int, datetime], list[str]] = defaultdict(list)
+        for claim in claims:
+            groups[claim.number, claim.lane.claimed_at].append(claim.delivery_id)
+        for (number, claimed_at), ids in groups.items():
+            # Another number or time: the claim was given back or lost, and the delivery is somebody else's by now.
+            self._deliveries(ids).filter(attempt_count=number, claimed_at=claimed_at).update(
                 attempt_count=number - 1, claimed_at=None, next_attempt_at=self._clock()
             )
 
@@ -147,6 +149,7 @@ class Queue:
             lane = Lane(*row)
             if lane.paused_at is not None:  # since the look that found something due
                 continue
+            lane.claimed_at = now
             if lane.stop_reason:
                 self._cancel_waiting(lane)
             lane.max_in_flight = lane.max_in_flight or self._cap
