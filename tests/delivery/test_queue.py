@@ -8,7 +8,7 @@ import pytest
 from django.db import OperationalError, connection
 from django.test.utils import CaptureQueriesContext
 
-from webhooks_app.delivery.queue import Queue
+from webhooks_app.delivery.queue import Queue, oldest_due_at
 from webhooks_app.delivery.recording import record
 from webhooks_app.delivery.sending import finish, finish_lost, request_for
 from webhooks_app.models import Delivery, DeliveryAttempt, Event, Webhook
@@ -314,6 +314,29 @@ def test_of_two_results_of_a_delivery_only_the_newer_claims_is_recorded(alice, w
 
     assert [item.claim.number for item in recorded] == [2]
     assert DeliveryAttempt.objects.filter(delivery__kind="event").count() == 2
+
+
+@pytest.mark.parametrize("page", [1, 2, 400])
+def test_the_oldest_due_is_found_over_all_pages_and_without_what_is_held(alice, queue, clock, monkeypatch, page):
+    monkeypatch.setattr("webhooks_app.delivery.statements.portable.MAX_LANES", page)
+    monkeypatch.setattr("webhooks_app.delivery.queue.MAX_LANES", page)
+    webhooks = [make_webhook(alice) for _ in range(5)]
+    emit_one(alice)
+    due_at = [clock() - timedelta(minutes=minutes) for minutes in (1, 5, 9, 9, -9)]
+    for webhook, at in zip(webhooks, due_at, strict=True):
+        webhook.deliveries.update(next_attempt_at=at)
+    webhooks[2].pause()
+    webhooks[3].await_verification()
+
+    assert oldest_due_at("default", clock()) == due_at[1]
+
+
+def test_nothing_due_has_no_oldest(alice, webhook, queue, clock):
+    assert oldest_due_at("default", clock()) is None
+    emit_one(alice)
+    queue.claim(10)
+
+    assert oldest_due_at("default", clock()) is None
 
 
 def test_a_late_release_leaves_a_claim_of_the_same_number_alone(alice, webhook, queue, clock):

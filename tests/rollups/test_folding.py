@@ -76,7 +76,7 @@ def test_no_more_is_folded_at_a_time_than_asked_for_and_the_oldest_first(webhook
 
 @pytest.mark.django_db
 def test_who_watches_the_fold_hears_of_each_webhook_and_of_what_was_given_up(webhook_id):
-    make_tally(NOW, given_up=["0" * 32], **{webhook_id: {"given_up": 1, "since_success": 1}})
+    make_tally(NOW, given_up=["0" * 32], **{webhook_id: {"given_up": 1, "given_up_since_success": 1}})
     heard = []
 
     fold("default", also=heard.append)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+
+from django.db import transaction
 
 from ..models import ChoreState, Rollup, Tally
 from ..models.rollup import COUNTERS
 from ..models.sql import add_to_counters, writing
-from .counting import Resolution, TalliedWebhook, add_up, read
+from .counting import Key, Resolution, Sums, TalliedWebhook, add_up, read
 
 LOCK = "fold"
 """The chore whose row is the lock."""
@@ -40,27 +42,38 @@ def fold(
 ) -> Folded:
     """Add the oldest tallies to the roll-ups and delete them, in one transaction.
 
-    Those that fold at once wait for each other; what is not committed yet is left to the next call. ``also`` is called
-    within the transaction with what was folded, for whatever else is to follow from it exactly once.
+    Tallies that another one folded meanwhile are left to it, and none are folded then. ``also`` is called within the
+    transaction with what was folded, for whatever else is to follow from it exactly once.
     """
+    tallies = list(Tally.objects.using(using).order_by("pk")[:limit])
+    if not tallies:
+        return Folded(tallies=0)
+    # What takes long comes before the transaction, and before anybody's lock.
+    entries = [read(tally) for tally in tallies]
+    folded = Folded(
+        tallies=len(tallies),
+        webhooks=[webhook for webhooks, _ in entries for webhook in webhooks],
+        given_up=[delivery_id for _, given_up in entries for delivery_id in given_up],
+    )
+    sums = add_up(folded.webhooks)
     ChoreState.objects.using(using).ensure([LOCK])
     with writing(using, Tally):
         ChoreState.objects.using(using).lock(LOCK)
-        # Read without a lock, which on MariaDB would keep workers from adding to them.
-        tallies = list(Tally.objects.using(using).order_by("pk")[:limit])
-        if not tallies:
+        deleted, _ = Tally.objects.using(using).filter(pk__in=[tally.pk for tally in tallies]).delete()
+        if deleted < len(tallies):
+            transaction.set_rollback(True, using=using)
             return Folded(tallies=0)
-        entries = [read(tally) for tally in tallies]
-        folded = Folded(
-            tallies=len(tallies),
-            webhooks=[webhook for webhooks, _ in entries for webhook in webhooks],
-            given_up=[delivery_id for _, given_up in entries for delivery_id in given_up],
-        )
-        rows = [(*key, *counters) for key, counters in sorted(add_up(folded.webhooks).items())]
-        add_to_counters(using, Rollup, ("webhook_id", "resolution", "start"), COUNTERS, rows)
+        write(using, sums)
         also(folded)
-        Tally.objects.using(using).filter(pk__in=[tally.pk for tally in tallies]).delete()
     return folded
+
+
+def write(using: str, sums: Mapping[Key, Sums]) -> None:
+    counted = {name for counters in sums.values() for name in counters}
+    names = [name for name in COUNTERS if name in counted]
+    rows = [(*key, *(counters.get(name, 0) for name in names)) for key, counters in sorted(sums.items())]
+    if names:
+        add_to_counters(using, Rollup, ("webhook_id", "resolution", "start"), names, rows)
 
 
 def forget_old(using: str, now: datetime) -> int:
