@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 import time
+from datetime import datetime
 
 RANDOM_HEX_DIGITS = 20
 
@@ -16,3 +17,9 @@ def new_id(prefix: str) -> str:
 def time_digits() -> str:
     """Return the 12 hexadecimal digits that order identifiers made now after all made before."""
     return f"{time.time_ns() // 1_000_000:012x}"
+
+
+def first_id_at(prefix: str, moment: datetime) -> str:
+    """Return the identifier before which all were made before ``moment``, and after which all others."""
+    milliseconds = max(0, int(moment.timestamp() * 1000))
+    return f"{prefix}_{milliseconds:012x}{'0' * RANDOM_HEX_DIGITS}"
