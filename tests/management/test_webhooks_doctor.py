@@ -70,7 +70,7 @@ def test_a_warning_ends_with_status_1_and_says_what_to_do(
 ) -> None:
     monkeypatch.setitem(current_app.conf, "beat_schedule", {"sweep": SWEEP})
 
-    with pytest.raises(CommandError, match="^errors: 0, warnings: 1$") as raised:
+    with pytest.raises(CommandError, match="errors: 0, warnings: 1") as raised:
         run("webhooks_doctor")
 
     assert raised.value.returncode == 1

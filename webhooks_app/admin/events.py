@@ -24,8 +24,8 @@ class EventAdmin(ReadOnlyAdmin):
     readonly_fields = fields
 
     @admin.display(description=_("body"))
-    def pretty_body(self, event: Event) -> SafeString:
-        return pretty_json(event.body)
+    def pretty_body(self, event: Event) -> SafeString | str:
+        return pretty_json(event.body) if event.has_body else gettext("No longer kept.")
 
     @admin.display(description=_("deliveries"))
     def deliveries_link(self, event: Event) -> SafeString:

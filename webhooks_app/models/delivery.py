@@ -6,7 +6,7 @@ import secrets
 from typing import Any, Self
 
 from django.conf import settings as django_settings
-from django.db import connections, models, transaction
+from django.db import DEFAULT_DB_ALIAS, connections, models, transaction
 from django.db.models.functions import MD5, Cast, Concat, Substr
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
@@ -18,7 +18,7 @@ from ..retry import RetrySchedule
 from ..signals import deliveries_created
 from .event import Event
 from .fields import IdField, PartialIndex
-from .sql import UtcNow
+from .sql import UtcNow, writing
 from .webhook import Webhook
 
 
@@ -193,18 +193,28 @@ class Delivery(models.Model):
         return self.event.type if self.event else "webhook.verification"
 
     def redeliver(self, requested_by: Any = None) -> Delivery:
-        """Start a new series of attempts of the same event. Raises WebhookStateError for a disabled webhook."""
-        if self.event is None:
+        """Start a new series of attempts of the same event.
+
+        Raises WebhookStateError for a disabled webhook, and for an event whose body is no longer kept.
+        """
+        if self.event_id is None:
             raise WebhookStateError("A verification is not redelivered; verify the webhook again.")
         self.webhook.require_testable() if self.kind == self.Kind.TEST else self.webhook.require_sendable()
-        delivery = Delivery.objects.create(
-            event=self.event,
-            webhook=self.webhook,
-            kind=self.kind,
-            max_attempts=self.max_attempts,
-            redelivery_of=self,
-            requested_by=requested_by,
-        )
+        using = self._state.db or DEFAULT_DB_ALIAS
+        with writing(using, Delivery):
+            # Pruning locks an event before it takes its body, or the event, away.
+            event = Event.objects.using(using).select_for_update().filter(pk=self.event_id).first()
+            if event is None:
+                raise WebhookStateError(f"Event {self.event_id} is no longer kept: its retention ended.")
+            event.require_body()
+            delivery = Delivery.objects.using(using).create(
+                event=event,
+                webhook=self.webhook,
+                kind=self.kind,
+                max_attempts=self.max_attempts,
+                redelivery_of=self,
+                requested_by=requested_by,
+            )
         transaction.on_commit(lambda: deliveries_created.send_robust(Delivery), using=delivery._state.db)
         return delivery
 
