@@ -283,7 +283,7 @@ def test_an_event_with_more_deliveries_than_a_batch_goes_alone(alice, monkeypatc
 def test_batches_shrink_while_they_are_slow_and_grow_while_they_are_quick():
     pruning = retention._Pruning(None, lambda rows: None)
     sizes = []
-    for seconds in (0.2, 0.2, 0.2, 0.2, 0.03, 0.001):
+    for seconds in (0.2, 0.2, 0.2, 0.2, 0.02, 0.001):
         pruning._adapt(seconds)
         sizes.append(pruning._rows)
 
