@@ -108,6 +108,10 @@ class WebhookSerializer(serializers.Serializer[Webhook]):
     )
     status_reason = serializers.CharField(help_text="Why it is disabled or failed, for people.")
     status_changed_at = MomentField()
+    paused_at = MomentField(
+        allow_null=True,
+        help_text="Since when deliveries are held, to be sent once it is resumed; null when they are not.",
+    )
     description = serializers.CharField()
     retry_notices = serializers.BooleanField()
     max_in_flight = serializers.IntegerField(allow_null=True)
@@ -209,8 +213,15 @@ class EventSerializer(serializers.Serializer[Event]):
     test = serializers.BooleanField(source="is_test")
 
 
+class KeptDataField(serializers.DictField):
+    def get_attribute(self, instance: Event) -> dict[str, Any] | None:
+        return instance.data if instance.has_body else None
+
+
 class EventWithDataSerializer(EventSerializer):
-    data = serializers.DictField()  # type: ignore[assignment] # the field takes the name of a property
+    data = KeptDataField(  # type: ignore[assignment] # the field takes the name of a property
+        allow_null=True, help_text="Null once it is no longer kept; such an event cannot be redelivered."
+    )
 
 
 class EventTypeSerializer(serializers.Serializer[EventType]):

@@ -13,6 +13,7 @@ from .claim import Finished
 from .notice import save_notices
 from .outcome import State, told_of_probe
 from .statements import statements_for
+from .tally import tally
 
 logger = logging.getLogger("webhooks_app.delivery")
 
@@ -54,6 +55,8 @@ def _record(using: str, finished: Sequence[Finished], now: datetime) -> list[Fin
         saved = statements.save(finished, now)
         valid = [item for item in finished if item.claim.key in saved]
         save_notices(using, valid)
+        if counts := tally(valid):
+            statements.save_tally(counts, now)
         for item in valid:
             if _decides_handshake(item) and item.claim.pick.webhook_id in webhooks:
                 _conclude_handshake(webhooks[item.claim.pick.webhook_id], item)
