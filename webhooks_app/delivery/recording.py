@@ -52,7 +52,8 @@ def _record(using: str, finished: Sequence[Finished], now: datetime) -> list[Fin
     statements = statements_for(using)
     with statements.writing():
         webhooks = _lock_verified(using, finished)
-        saved = statements.save(finished, now)
+        # In one order for everyone, so that two who record the same deliveries wait for each other in turn.
+        saved = statements.save(sorted(finished, key=_delivery_id), now)
         valid = [item for item in finished if item.claim.key in saved]
         save_notices(using, valid)
         if counts := tally(valid):
@@ -63,16 +64,21 @@ def _record(using: str, finished: Sequence[Finished], now: datetime) -> list[Fin
     return valid
 
 
+def _delivery_id(item: Finished) -> str:
+    return item.claim.delivery_id
+
+
 def _decides_handshake(item: Finished) -> bool:
     return item.claim.pick.kind == Delivery.Kind.VERIFICATION and item.step.state != State.PENDING
 
 
 def _lock_verified(using: str, finished: Sequence[Finished]) -> Mapping[str, Webhook]:
     """Lock the webhooks whose handshake is decided, before their deliveries: the order that everyone keeps."""
-    decided = [item.claim.pick.webhook_id for item in finished if _decides_handshake(item)]
+    decided = {item.claim.pick.webhook_id for item in finished if _decides_handshake(item)}
     if not decided:
         return {}
-    return Webhook.objects.using(using).existing().select_for_update().in_bulk(decided)
+    webhooks = Webhook.objects.using(using).existing().filter(pk__in=decided).order_by("pk").select_for_update()
+    return {webhook.pk: webhook for webhook in webhooks}
 
 
 def _conclude_handshake(webhook: Webhook, item: Finished) -> None:
