@@ -23,7 +23,7 @@ def never(desk):
     return False
 
 
-def gone(*args):
+def gone(*args, **options):
     raise OperationalError("server closed the connection unexpectedly\n\tThis probably means that it crashed.\n")
 
 
@@ -196,3 +196,23 @@ def test_a_claim_that_waited_too_long_is_given_back_unsent(alice, webhook, clock
 
     assert [claim.number for claim in desk.take()] == [1]
     assert DeliveryAttempt.objects.count() == 0
+
+
+def test_after_an_outage_the_others_may_record_before_their_claims_are_lost(results, clock, monkeypatch):
+    desk = Desk(using="default", clock=clock, window=8)
+    monkeypatch.setattr(connection, "close", lambda: None)
+    with monkeypatch.context() as patch:
+        patch.setattr(desk._queue, "claim", gone)
+        desk.turn(never)
+    clock.advance(46)
+    desk.turn(never)
+    assert record("default", results[:4], clock()) == results[:4]
+
+    clock.advance(5)
+    desk.turn(never)
+    assert not DeliveryAttempt.objects.filter(result="worker_lost").exists()
+
+    for _ in range(3):
+        clock.advance(5.1)
+        desk.turn(never)
+    assert DeliveryAttempt.objects.filter(result="worker_lost").count() == 4

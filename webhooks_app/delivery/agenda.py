@@ -18,6 +18,9 @@ LOOK_SHARE = 0.1
 FIRST_BACKOFF_SECONDS = 0.1
 MAX_BACKOFF_SECONDS = 5.0
 
+OTHERS_RECORD_WITHIN_SECONDS = MAX_BACKOFF_SECONDS + 5.0
+"""Within what time, once the database is back, every other worker has noticed and recorded what it held."""
+
 
 class Agenda:
     """Looks are due at once when woken, when something expected is due, every few ms while lingering, and each sweep.
@@ -34,6 +37,7 @@ class Agenda:
         self._linger_until = 0.0
         self._backoff_seconds = 0.0
         self._ask_again_at = 0.0
+        self._lost_from = 0.0
 
     @property
     def expects_work(self) -> bool:
@@ -46,6 +50,11 @@ class Agenda:
     @property
     def may_ask_database(self) -> bool:
         return self._clock.monotonic() >= self._ask_again_at
+
+    @property
+    def may_take_lost(self) -> bool:
+        """Whether a claim whose lease has ended is lost: not while its worker may be waiting for the database too."""
+        return not self.is_backing_off and self._clock.monotonic() >= self._lost_from
 
     def wake(self) -> None:
         """Make a look due now. Thread-safe."""
@@ -82,6 +91,7 @@ class Agenda:
 
     def database_answered(self) -> None:
         self._backoff_seconds = self._ask_again_at = 0.0
+        self._lost_from = self._clock.monotonic() + OTHERS_RECORD_WITHIN_SECONDS
 
     def seconds_to_look(self) -> float:
         """Return after how many seconds a look will be due if nothing happens."""

@@ -183,7 +183,8 @@ class Desk:
 
     def _claim(self) -> None:
         began_at = self._clock.monotonic()
-        claims = self._queue.claim(min(self._window - len(self._handed_out), self._batch_size))
+        room = min(self._window - len(self._handed_out), self._batch_size)
+        claims = self._queue.claim(room, with_lost=self._agenda.may_take_lost)
         self._found_nothing = not claims
         self._agenda.looked(found=bool(claims), took_seconds=self._clock.monotonic() - began_at)
         if self._queue.next_slot_at not in (None, self._slot_at):

@@ -63,11 +63,15 @@ class Lane:
     """Deliveries that this claim may take, if ``max_in_flight`` leaves room for them."""
     claimed_at: datetime = LONG_AGO
     """When its deliveries were claimed."""
+    withholds_notices: bool = False
+    """Whether its rate limit has too little room for more than what its notices announce."""
     _secret: str | None = field(default=None, repr=False)
 
     @property
     def kinds(self) -> tuple[Kind, ...]:
-        return tuple(Kind) if self.status == Webhook.Status.ACTIVE else UNVERIFIED_KINDS
+        if self.status != Webhook.Status.ACTIVE:
+            return UNVERIFIED_KINDS
+        return tuple(kind for kind in Kind if kind != Kind.RETRY_NOTICE) if self.withholds_notices else tuple(Kind)
 
     @property
     def stop_reason(self) -> str:

@@ -35,9 +35,17 @@ def record(using: str, finished: Sequence[Finished], now: datetime) -> list[Fini
 def _record_without_text(using: str, item: Finished, now: datetime) -> list[Finished]:
     try:
         return _record(using, [item._replace(attempt=item.attempt.without_response_text())], now)
-    except (DataError, IntegrityError, ValueError):  # Its lease will end, and the attempt be recorded as lost.
-        logger.exception("Delivery %s could not be recorded.", item.claim.delivery_id)
+    except (DataError, IntegrityError, ValueError) as error:  # Its lease will end, and the attempt be recorded as lost.
+        logger.error(  # noqa: TRY400 - a traceback would quote what the receiver said
+            "Delivery %s could not be recorded: %s.", item.claim.delivery_id, _kind_of(error)
+        )
         return []
+
+
+def _kind_of(error: Exception) -> str:
+    """Name an error without its text, in which databases quote the row."""
+    sqlstate = getattr(error.__cause__, "sqlstate", None) or getattr(error.__cause__, "pgcode", None)
+    return f"{type(error).__name__}, SQLSTATE {sqlstate}" if sqlstate else type(error).__name__
 
 
 def _record(using: str, finished: Sequence[Finished], now: datetime) -> list[Finished]:

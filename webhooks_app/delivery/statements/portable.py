@@ -88,21 +88,26 @@ class PortableStatements:
             )
         return list(webhooks.values_list(*LANE_FIELDS))
 
-    def claim(self, lanes: Sequence[Lane], now: datetime, lease_end: datetime, lost_again_at: datetime) -> list[Pick]:
+    def claim(
+        self, lanes: Sequence[Lane], now: datetime, lease_end: datetime, lost_again_at: datetime | None
+    ) -> list[Pick]:
         """Claim the deliveries that are due longest in each lane, up to what its quota and its limit leave.
 
         A claim moves the attempt number on and lasts until ``lease_end``. Claims that were lost are among the picks, of
-        whatever kind; if they are not recorded by ``lost_again_at``, they are picked once more.
+        whatever kind; if they are not recorded by ``lost_again_at``, they are picked once more. None leaves them alone.
+        Of whatever kind is what has expired, too.
         """
-        rows = self._pick(self._with_room(lanes, now), now)
+        rows = self._pick(self._with_room(lanes, now), now, with_lost=lost_again_at is not None)
         new = [row[0] for row in rows if row[6] is None]
         lost = [row[0] for row in rows if row[6] is not None]
         self._update(
             "attempt_count = attempt_count + 1, claimed_at = %s, next_attempt_at = %s",
             [self.write_time(now), self.write_time(lease_end)],
             new,
+            claimed=False,
         )
-        self._update("next_attempt_at = %s", [self.write_time(lost_again_at)], lost)
+        if lost_again_at is not None:
+            self._update("next_attempt_at = %s", [self.write_time(lost_again_at)], lost, claimed=True)
         return [
             Pick(
                 self.read_id("dlv", delivery_id),
@@ -139,6 +144,7 @@ class PortableStatements:
                 "state = %s, last_result = %s, finished_at = %s, claimed_at = NULL, next_attempt_at = NULL",
                 [state, result, self.write_time(now)],
                 ids,
+                claimed=True,
             )
         self._save_retries(valid)
         self._save_attempts([item.attempt for item in valid])
@@ -191,26 +197,31 @@ class PortableStatements:
         rooms = [(lane, min(lane.quota, lane.max_in_flight - in_flight.get(lane.webhook_id, 0))) for lane in lanes]
         return [(lane, room) for lane, room in rooms if room > 0]
 
-    def _pick(self, rooms: Sequence[tuple[Lane, int]], now: datetime) -> Sequence[Sequence[Any]]:
+    def _pick(self, rooms: Sequence[tuple[Lane, int]], now: datetime, *, with_lost: bool) -> Sequence[Sequence[Any]]:
         if not rooms:
             return []
         columns = "id, webhook_id, event_id, kind, attempt_count, max_attempts, claimed_at, expires_at"
+        lost = "OR claimed_at IS NOT NULL" if with_lost else "AND claimed_at IS NULL"
         branches, params = [], []
         for number, (lane, room) in enumerate(rooms):
             kinds = ", ".join("%s" for _ in lane.kinds)
             branches.append(
                 f"SELECT * FROM (SELECT {columns} FROM {self.deliveries} WHERE {self.pending} AND webhook_id = %s"
-                f" AND next_attempt_at <= %s AND (kind IN ({kinds}) OR claimed_at IS NOT NULL)"
+                f" AND next_attempt_at <= %s AND ((kind IN ({kinds}) OR expires_at <= %s) {lost})"
                 f" ORDER BY next_attempt_at LIMIT {int(room)}) lane_{number}"
             )
-            params += [self.write_id(lane.webhook_id), self.write_time(now), *(kind.value for kind in lane.kinds)]
+            moment = self.write_time(now)
+            params += [self.write_id(lane.webhook_id), moment, *(kind.value for kind in lane.kinds), moment]
         return self.fetch_batch(" UNION ALL ".join(branches), params, columns=8)
 
-    def _update(self, assignments: str, values: Sequence[Any], ids: Sequence[str]) -> None:
+    def _update(self, assignments: str, values: Sequence[Any], ids: Sequence[str], *, claimed: bool) -> None:
+        """Change those that are still pending, and claimed or not, as they were when they were read."""
         if ids:
+            is_so = f"{self.pending} AND claimed_at IS {'NOT ' if claimed else ''}NULL"
             marks = ", ".join(["%s"] * len(ids))
             with self.connection.cursor() as cursor:
-                cursor.execute(f"UPDATE {self.deliveries} SET {assignments} WHERE id IN ({marks})", [*values, *ids])
+                sql = f"UPDATE {self.deliveries} SET {assignments} WHERE id IN ({marks}) AND {is_so}"
+                cursor.execute(sql, [*values, *ids])
 
     def _still_claimed(self, finished: Sequence[Finished]) -> set[tuple[str, int]]:
         ids = [self.write_id(item.claim.delivery_id) for item in finished]
