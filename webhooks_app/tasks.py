@@ -28,6 +28,9 @@ from .wakeup import FoldedCall
 
 logger = logging.getLogger("webhooks_app.delivery")
 
+PRUNE_SECONDS = 600
+"""What one pruning may take, so that it is over long before the next; what is left is for that one."""
+
 keeper = Keeper(worker)
 
 
@@ -62,7 +65,7 @@ def verify_webhook(webhook_id: str, *_: Any, **__: Any) -> None:
 @shared_task(name="webhooks_app.prune", ignore_result=True)
 def prune(*_: Any, **__: Any) -> None:
     """Delete what retention has ended for. What another version may have sent along is not looked at."""
-    prune_rows()
+    prune_rows(max_seconds=PRUNE_SECONDS)
 
 
 def _publish() -> None:

@@ -218,3 +218,12 @@ def test_the_log_survives_the_subscription(api, alice, webhook):
 
     assert len(api.call("GET", f"/v1/webhooks/{webhook.id}/deliveries").json()["results"]) == 1
     assert Event.objects.count() == 1
+
+
+def test_an_event_whose_body_is_no_longer_kept_has_no_data_and_is_not_redelivered(api, delivery):
+    Event.objects.update(body="")
+
+    assert api.call("GET", f"/v1/events/{delivery.event_id}").json()["data"] is None
+    answer = api.call("POST", f"/v1/deliveries/{delivery.id}/redeliver")
+    assert answer.status_code == 409
+    assert "no longer kept" in answer.json()["detail"]

@@ -201,8 +201,15 @@ class EventSerializer(serializers.Serializer[Event]):
     test = serializers.BooleanField(source="is_test")
 
 
+class KeptDataField(serializers.DictField):
+    def get_attribute(self, instance: Event) -> dict[str, Any] | None:
+        return instance.data if instance.has_body else None
+
+
 class EventWithDataSerializer(EventSerializer):
-    data = serializers.DictField()  # type: ignore[assignment] # the field takes the name of a property
+    data = KeptDataField(  # type: ignore[assignment] # the field takes the name of a property
+        allow_null=True, help_text="Null once it is no longer kept; such an event cannot be redelivered."
+    )
 
 
 class EventTypeSerializer(serializers.Serializer[EventType]):

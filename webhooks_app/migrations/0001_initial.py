@@ -603,7 +603,12 @@ class Migration(migrations.Migration):
         ),
         migrations.AddIndex(
             model_name="event",
-            index=models.Index(fields=["created_at"], name="webhooks_event_created"),
+            index=webhooks_app.models.fields.PartialIndex(
+                fields=["type", "id"],
+                name="webhooks_event_body",
+                only=models.Q(("body", ""), _negated=True),
+                otherwise=("created_at",),
+            ),
         ),
         migrations.AddIndex(
             model_name="webhook",

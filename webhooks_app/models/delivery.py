@@ -6,7 +6,7 @@ from ipaddress import ip_network
 from typing import Any, Self
 
 from django.conf import settings as django_settings
-from django.db import models, transaction
+from django.db import DEFAULT_DB_ALIAS, models, transaction
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
@@ -19,7 +19,7 @@ from ..signing import EVENT_HEADER, PREVIOUS_SIGNATURE_HEADER, SIGNATURE_HEADER,
 from ..transport.endpoint import parse_endpoint
 from .event import Event
 from .fields import IdField, PartialIndex
-from .sql import UtcNow
+from .sql import UtcNow, writing
 from .webhook import Webhook
 
 ANYWHERE = (ip_network("0.0.0.0/0"), ip_network("::/0"))
@@ -170,25 +170,33 @@ class Delivery(models.Model):
         return self.event.type if self.event else "webhook.verification"
 
     def redeliver(self, requested_by: Any = None) -> Delivery:
-        """Start a new series of attempts of the same event. Raises WebhookStateError for a disabled webhook.
+        """Start a new series of attempts of the same event. For a webhook that is paused it waits with the others.
 
-        For one that is paused it waits with the others; a test is refused, because somebody waits for it.
+        Raises WebhookStateError for a disabled webhook, for an event whose body is no longer kept, and for a test to a
+        paused webhook, because somebody waits for it.
         """
-        if self.event is None:
+        if self.event_id is None:
             raise WebhookStateError("A verification is not redelivered; verify the webhook again.")
         if self.kind == self.Kind.TEST:
             self.webhook.require_testable()
             self.webhook.require_running()
         else:
             self.webhook.require_sendable()
-        delivery = Delivery.objects.create(
-            event=self.event,
-            webhook=self.webhook,
-            kind=self.kind,
-            max_attempts=self.max_attempts,
-            redelivery_of=self,
-            requested_by=requested_by,
-        )
+        using = self._state.db or DEFAULT_DB_ALIAS
+        with writing(using, Delivery):
+            # Pruning locks an event before it takes its body, or the event, away.
+            event = Event.objects.using(using).select_for_update().filter(pk=self.event_id).first()
+            if event is None:
+                raise WebhookStateError(f"Event {self.event_id} is no longer kept: its retention ended.")
+            event.require_body()
+            delivery = Delivery.objects.using(using).create(
+                event=event,
+                webhook=self.webhook,
+                kind=self.kind,
+                max_attempts=self.max_attempts,
+                redelivery_of=self,
+                requested_by=requested_by,
+            )
         transaction.on_commit(lambda: deliveries_created.send_robust(Delivery), using=delivery._state.db)
         return delivery
 
