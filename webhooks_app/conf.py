@@ -11,6 +11,9 @@ from django.conf import settings as django_settings
 
 PREFIX = "WEBHOOKS_"
 
+RECORD_SECONDS = 5
+"""What a lease must be longer than the timeout by, so that the attempt can be begun and recorded under it."""
+
 
 class Settings:
     """The settings in force, read at every use, so that ``override_settings`` works.
@@ -60,6 +63,17 @@ class Settings:
 
 
 settings = Settings()
+
+
+def problem_with_lease() -> str:
+    """Return why attempts would be taken for lost while they are being made, or "" if they are not."""
+    lease, timeout = settings.LEASE_SECONDS, settings.TIMEOUT_SECONDS
+    if lease >= timeout + RECORD_SECONDS:
+        return ""
+    return (
+        f"WEBHOOKS_LEASE_SECONDS is {lease:g}, too short for WEBHOOKS_TIMEOUT_SECONDS ({timeout:g}): "
+        "an attempt would be taken for lost while it is still being made."
+    )
 
 
 @cache

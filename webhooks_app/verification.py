@@ -9,13 +9,16 @@ from .signals import deliveries_created
 
 
 @transaction.atomic
-def start_verification(webhook: Webhook) -> Delivery:
+def start_verification(webhook: Webhook, *, may_be_held: bool = False) -> Delivery:
     """Hold the webhook's events back and queue a handshake; an older one can no longer decide anything.
 
-    Raises WebhookStateError for a deleted or disabled webhook.
+    Raises WebhookStateError for a deleted or disabled webhook, and for one that is paused unless its handshake
+    ``may_be_held`` until it is resumed.
     """
     webhook.lock()
     webhook.require_testable()
+    if not may_be_held:
+        webhook.require_running()
     webhook.await_verification()
     webhook.deliveries.filter(kind=Delivery.Kind.VERIFICATION).pending().cancel("superseded")
     delivery: Delivery = webhook.deliveries.create(kind=Delivery.Kind.VERIFICATION)

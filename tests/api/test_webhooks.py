@@ -20,6 +20,7 @@ RECORD = [
     "status",
     "status_reason",
     "status_changed_at",
+    "paused_at",
     "description",
     "retry_notices",
     "max_in_flight",
@@ -323,6 +324,46 @@ def test_disabling_twice_changes_nothing(api, alice):
     answers = [api.call("POST", f"/v1/webhooks/{webhook.id}/disable").json() for _ in range(2)]
 
     assert answers[0] == answers[1]
+
+
+def test_a_paused_webhook_tells_since_when_until_it_is_resumed(api, alice):
+    webhook = make_webhook(alice)
+    emit_one(alice)
+
+    paused = api.call("POST", f"/v1/webhooks/{webhook.id}/pause").json()
+    resumed = api.call("POST", f"/v1/webhooks/{webhook.id}/resume").json()
+
+    assert (paused["status"], paused["paused_at"] > paused["created"]) == ("active", True)
+    assert resumed["paused_at"] is None
+    assert [delivery.state for delivery in webhook.deliveries.all()] == ["pending"]
+
+
+@pytest.mark.parametrize("verb", ["pause", "resume"])
+def test_pausing_and_resuming_twice_changes_nothing(api, alice, verb):
+    webhook = make_webhook(alice)
+
+    answers = [api.call("POST", f"/v1/webhooks/{webhook.id}/{verb}") for _ in range(2)]
+
+    assert [answer.status_code for answer in answers] == [200, 200]
+    assert answers[0].json() == answers[1].json()
+
+
+def test_a_disabled_webhook_is_not_paused(api, alice):
+    webhook = make_webhook(alice, status="disabled")
+
+    answer = api.call("POST", f"/v1/webhooks/{webhook.id}/pause")
+
+    assert (answer.status_code, "Enable it first" in answer.json()["detail"]) == (409, True)
+
+
+@pytest.mark.parametrize("path", ["/v1/webhooks/{id}/verify", "/v1/webhooks/test"], ids=["verify", "test"])
+def test_what_is_answered_by_the_receiver_is_refused_during_a_pause(api, alice, path):
+    webhook = make_webhook(alice)
+    webhook.pause()
+
+    answer = api.call("POST", path.format(id=webhook.id), {"webhook_id": webhook.id, "event_type": EVENT_TYPE})
+
+    assert (answer.status_code, "Resume it first" in answer.json()["detail"]) == (409, True)
 
 
 def test_enabling_verifies_first(api, alice):

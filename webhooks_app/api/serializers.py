@@ -7,6 +7,7 @@ from typing import Any
 from django.utils import timezone
 from rest_framework import serializers
 
+from ..delivery.outcome import told_of_probe
 from ..event_types import EventType, registry
 from ..exceptions import UnknownEventTypeError
 from ..models import Delivery, DeliveryAttempt, Event, Webhook
@@ -95,6 +96,10 @@ class WebhookSerializer(serializers.Serializer[Webhook]):
     )
     status_reason = serializers.CharField(help_text="Why it is disabled or failed, for people.")
     status_changed_at = MomentField()
+    paused_at = MomentField(
+        allow_null=True,
+        help_text="Since when deliveries are held, to be sent once it is resumed; null when they are not.",
+    )
     description = serializers.CharField()
     retry_notices = serializers.BooleanField()
     max_in_flight = serializers.IntegerField(allow_null=True)
@@ -163,7 +168,9 @@ class AttemptSerializer(serializers.Serializer[DeliveryAttempt]):
     id = serializers.CharField()
     number = serializers.IntegerField()
     result = serializers.ChoiceField(choices=DeliveryAttempt.Result.choices)
-    message = serializers.CharField(help_text="What the result means, for people.")
+    message = serializers.CharField(
+        help_text="What the result means, for people; of tests and verifications, nothing of a certificate."
+    )
     started_at = MomentField()
     duration_ms = serializers.IntegerField(allow_null=True)
     url = serializers.CharField()
@@ -178,7 +185,8 @@ class AttemptSerializer(serializers.Serializer[DeliveryAttempt]):
     def to_representation(self, instance: DeliveryAttempt) -> dict[str, Any]:
         shown = super().to_representation(instance)
         if instance.delivery.kind in PROBES:
-            shown.update(response_headers=[], response_body="", retry_after="")
+            message = told_of_probe(instance.result, instance.message)
+            shown.update(message=message, response_headers=[], response_body="", retry_after="")
         return shown
 
 

@@ -13,7 +13,7 @@ from django.conf import settings as django_settings
 from django.core import checks
 from django.utils.module_loading import import_string
 
-from ..conf import PREFIX, setting_types, settings
+from ..conf import PREFIX, RECORD_SECONDS, problem_with_lease, setting_types, settings
 from ..encryption import DERIVED
 from ..event_types import registry
 from ..rate_limits import PERIODS
@@ -30,8 +30,6 @@ MAX_RATE_DIGITS = 9
 MAX_SHOWN = 200
 MANY = 10**15
 """From here on a number says nothing more by its digits."""
-RECORD_SECONDS = 5
-"""What a lease must be longer than the timeout by, so that the result can be recorded under it."""
 
 RANGES: Mapping[str, tuple[float, float]] = {
     "TIMEOUT_SECONDS": (0.1, 3600),
@@ -96,17 +94,10 @@ def problem_with(name: str) -> checks.CheckMessage | None:
 
 @checks.register(TAG)
 def check_lease(**kwargs: Any) -> list[checks.CheckMessage]:
-    lease, timeout = settings.LEASE_SECONDS, settings.TIMEOUT_SECONDS
-    if problem_with("LEASE_SECONDS") or problem_with("TIMEOUT_SECONDS") or lease >= timeout + RECORD_SECONDS:
+    if problem_with("LEASE_SECONDS") or problem_with("TIMEOUT_SECONDS") or not (problem := problem_with_lease()):
         return []
-    return [
-        checks.Error(
-            f"WEBHOOKS_LEASE_SECONDS is {lease:g}, too short for WEBHOOKS_TIMEOUT_SECONDS ({timeout:g}): "
-            "an attempt would be taken for lost while it is still being made.",
-            hint=f"Give {timeout + RECORD_SECONDS:g} seconds or more.",
-            id="webhooks_app.E010",
-        )
-    ]
+    hint = f"Give {settings.TIMEOUT_SECONDS + RECORD_SECONDS:g} seconds or more."
+    return [checks.Error(problem, hint=hint, id="webhooks_app.E010")]
 
 
 def _looks_like_ours(name: str, known: Collection[str]) -> bool:

@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
-import secrets
+from ipaddress import ip_network
 from typing import Any, Self
 
 from django.conf import settings as django_settings
-from django.db import DEFAULT_DB_ALIAS, connections, models, transaction
-from django.db.models.functions import MD5, Cast, Concat, Substr
+from django.db import DEFAULT_DB_ALIAS, models, transaction
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
 from ..conf import settings
-from ..exceptions import WebhookStateError
-from ..ids import RANDOM_HEX_DIGITS, time_digits
+from ..exceptions import InvalidEndpointError, WebhookStateError
+from ..handshake import challenge_body
 from ..retry import RetrySchedule
 from ..signals import deliveries_created
+from ..signing import EVENT_HEADER, PREVIOUS_SIGNATURE_HEADER, SIGNATURE_HEADER, TIMESTAMP_HEADER
+from ..transport.endpoint import parse_endpoint
 from .event import Event
 from .fields import IdField, PartialIndex
 from .sql import UtcNow, writing
 from .webhook import Webhook
+
+ANYWHERE = (ip_network("0.0.0.0/0"), ip_network("::/0"))
 
 
 def configured_schedule() -> RetrySchedule:
@@ -55,33 +58,6 @@ class DeliveryQuerySet(models.QuerySet["Delivery"]):
             next_attempt_at=None,
             claimed_at=None,
         )
-
-    def fan_out(self, event: Event, webhooks: models.QuerySet[Webhook]) -> int:
-        """Insert a delivery of ``event`` for each of ``webhooks``, in one statement; return how many."""
-        digits = Substr(
-            MD5(Concat(models.Value(secrets.token_hex(16)), Cast("pk", models.TextField()))), 1, RANDOM_HEX_DIGITS
-        )
-        delivery_id = Cast(Concat(models.Value(time_digits()), digits), IdField(prefix="dlv"))
-        values: dict[str, Any] = {
-            "id": delivery_id,
-            "event_id": models.Value(event.pk, IdField(prefix="evt")),
-            "webhook_id": models.F("pk"),
-            "kind": models.Value(Delivery.Kind.EVENT),
-            "state": models.Value(Delivery.State.PENDING),
-            "state_reason": models.Value(""),
-            "attempt_count": models.Value(0),
-            "max_attempts": models.Value(configured_max_attempts()),
-            "next_attempt_at": UtcNow(),
-            "created_at": UtcNow(),
-        }
-        select = webhooks.order_by().values_list(*values.values())
-        connection = connections[self.db]
-        quote = connection.ops.quote_name
-        table, columns = quote(self.model._meta.db_table), ", ".join(quote(name) for name in values)
-        sql, params = select.query.get_compiler(self.db).as_sql()
-        with connection.cursor() as cursor:
-            cursor.execute(f"INSERT INTO {table} ({columns}) {sql}", params)
-            return int(cursor.rowcount)
 
 
 class Delivery(models.Model):
@@ -138,6 +114,7 @@ class Delivery(models.Model):
     expires_at = models.DateTimeField(
         _("expires"), null=True, editable=False, help_text=_("Nothing is sent, or waited for, after this time.")
     )
+    last_result = models.CharField(_("last result"), max_length=20, blank=True, editable=False)
     created_at = models.DateTimeField(_("created"), default=timezone.now, editable=False)
     finished_at = models.DateTimeField(_("finished"), null=True, editable=False)
     redelivery_of = models.ForeignKey(
@@ -195,11 +172,16 @@ class Delivery(models.Model):
     def redeliver(self, requested_by: Any = None) -> Delivery:
         """Start a new series of attempts of the same event.
 
-        Raises WebhookStateError for a disabled webhook, and for an event whose body is no longer kept.
+        Raises WebhookStateError for a disabled webhook, and for an event whose body is no longer kept. For one that is
+        paused it waits with the others; a test is refused, because somebody waits for it.
         """
         if self.event_id is None:
             raise WebhookStateError("A verification is not redelivered; verify the webhook again.")
-        self.webhook.require_testable() if self.kind == self.Kind.TEST else self.webhook.require_sendable()
+        if self.kind == self.Kind.TEST:
+            self.webhook.require_testable()
+            self.webhook.require_running()
+        else:
+            self.webhook.require_sendable()
         using = self._state.db or DEFAULT_DB_ALIAS
         with writing(using, Delivery):
             # Pruning locks an event before it takes its body, or the event, away.
@@ -257,6 +239,16 @@ class DeliveryAttempt(models.Model):
     response_body = models.TextField(_("response body"), blank=True, editable=False)
     retry_after = models.CharField(_("Retry-After"), max_length=100, blank=True, editable=False)
     peer = models.CharField(_("connected address"), max_length=64, blank=True, editable=False)
+    timings = models.JSONField(
+        _("timings"),
+        default=dict,
+        editable=False,
+        help_text=_("Milliseconds from the start until a stage was over, where it is known."),
+    )
+    previous_signature = models.CharField(
+        _("signature of the previous secret"), max_length=80, blank=True, editable=False
+    )
+    agent = models.CharField(_("sent by"), max_length=60, blank=True, editable=False)
 
     class Meta:
         verbose_name = _("delivery attempt")
@@ -266,3 +258,32 @@ class DeliveryAttempt(models.Model):
 
     def __str__(self) -> str:
         return f"{self.id} ({self.result})"
+
+    @property
+    def request_header(self) -> str:
+        """The request line and the header lines that were sent; "" where no request is known."""
+        if self.timestamp is None:
+            return ""
+        try:
+            endpoint = parse_endpoint(self.url, allow_http=True, allowed_networks=ANYWHERE)
+        except InvalidEndpointError:  # refused, and so never sent
+            return ""
+        headers = (
+            ("Host", endpoint.authority),
+            ("Accept", "*/*"),
+            ("Content-Type", "application/json"),
+            (SIGNATURE_HEADER, self.signature),
+            (TIMESTAMP_HEADER, str(self.timestamp)),
+            (EVENT_HEADER, self.delivery.event_type),
+            (PREVIOUS_SIGNATURE_HEADER, self.previous_signature),
+            ("User-Agent", self.agent),
+            ("Content-Length", str(len(self.request_body))),
+        )
+        lines = [f"{name}: {value}" for name, value in headers if value]
+        return "\r\n".join([f"POST {endpoint.target} HTTP/1.1", *lines, ""])
+
+    @property
+    def request_body(self) -> bytes:
+        """The bytes that were sent, and signed."""
+        event = self.delivery.event
+        return challenge_body(self.challenge) if event is None else event.body.encode()

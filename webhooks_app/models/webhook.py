@@ -11,7 +11,7 @@ from django.conf import settings as django_settings
 from django.core.exceptions import ValidationError
 from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models, transaction
-from django.db.models.functions import Cast
+from django.db.models.functions import Cast, Concat, StrIndex
 from django.dispatch import Signal
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
@@ -21,8 +21,8 @@ from ..egress import check_endpoint
 from ..encryption import decrypt, encrypt
 from ..event_types import registry
 from ..exceptions import InvalidEndpointError, SecretUnreadableError, UnknownEventTypeError, WebhookStateError
-from ..signals import webhook_disabled, webhook_verified
-from .fields import IdField
+from ..signals import deliveries_created, webhook_disabled, webhook_paused, webhook_resumed, webhook_verified
+from .fields import IdField, PartialIndex
 from .sql import UtcNow
 
 MAX_EVENT_TYPES = 64
@@ -53,15 +53,16 @@ class WebhookQuerySet(models.QuerySet["Webhook"]):
         ended = self.filter(previous_secret_until__lte=UtcNow())
         return ended.update(encrypted_previous_secret="", previous_secret_until=None)
 
-    def listening_to(self, event_type: str, owner: Any) -> Self:
+    def listening_to(self, event_type: models.Value, owner: models.Value | None) -> Self:
         """Return the active webhooks that get an event of this owner: the owner's own and the platform's."""
         audience = models.Q(owner=None) if owner is None else models.Q(owner=None) | models.Q(owner=owner)
         return self.active().filter(audience).subscribed_to(event_type)
 
-    def subscribed_to(self, event_type: str) -> Self:
-        # A JSON list is searched as text, because SQLite has no `contains` for JSON; names need no escaping.
-        listed = Cast("event_types", models.TextField())
-        return self.alias(listed=listed).filter(listed__contains=f'"{event_type}"')
+    def subscribed_to(self, event_type: models.Value) -> Self:
+        # A JSON list is searched as text, because SQLite has no `contains` for JSON.
+        quoted = Concat(models.Value('"'), event_type, models.Value('"'), output_field=models.TextField())
+        position = StrIndex(Cast("event_types", models.TextField()), quoted)
+        return self.alias(position=position).filter(position__gt=0)
 
 
 class Webhook(models.Model):
@@ -112,6 +113,9 @@ class Webhook(models.Model):
     )
     status_reason = models.CharField(_("reason"), max_length=MAX_REASON_LENGTH, blank=True, editable=False)
     status_changed_at = models.DateTimeField(_("status since"), default=timezone.now, editable=False)
+    paused_at = models.DateTimeField(
+        _("paused"), null=True, editable=False, help_text=_("What is queued since then, or waited, is held.")
+    )
     created_at = models.DateTimeField(_("created"), default=timezone.now, editable=False)
     deleted_at = models.DateTimeField(_("deleted"), null=True, editable=False)
 
@@ -121,10 +125,14 @@ class Webhook(models.Model):
         verbose_name = _("webhook")
         verbose_name_plural = _("webhooks")
         ordering = ("-id",)
-        indexes = (models.Index(fields=("owner", "-id"), name="webhooks_webhook_owner"),)
+        indexes = (
+            models.Index(fields=("owner", "-id"), name="webhooks_webhook_owner"),
+            PartialIndex(fields=("paused_at",), only=models.Q(paused_at__isnull=False), name="webhooks_webhook_paused"),
+        )
         permissions = (
             ("test_webhook", "Can send test events"),
             ("verify_webhook", "Can verify webhooks"),
+            ("pause_webhook", "Can pause and resume webhooks"),
             ("rotate_webhook_secret", "Can rotate secrets of webhooks"),
             ("redeliver_delivery", "Can redeliver deliveries"),
             ("manage_all_webhooks", "Can manage the webhooks of every account"),
@@ -232,7 +240,7 @@ class Webhook(models.Model):
         Returns the row as it is saved, which this instance may be about to change.
         """
         saved = Webhook.objects.using(self._state.db).select_for_update().get(pk=self.pk)
-        for name in ("status", "status_reason", "status_changed_at", "deleted_at"):
+        for name in ("status", "status_reason", "status_changed_at", "paused_at", "deleted_at"):
             setattr(self, name, getattr(saved, name))
         return saved
 
@@ -258,8 +266,36 @@ class Webhook(models.Model):
         self.lock()
         self._require_existing()
         self._change_status(self.Status.DISABLED, reason)
+        self._end_pause()
         self.deliveries.waiting().cancel("webhook_disabled")
         self._announce(webhook_disabled, reason=reason)
+
+    @transaction.atomic
+    def pause(self) -> None:
+        """Hold what waits and what is queued from now on; what is in flight ends, and nothing is lost.
+
+        Raises WebhookStateError for a webhook that is paused already, or that no event may be queued for.
+        """
+        self.lock()
+        self.require_sendable()
+        self.require_running()
+        self.paused_at = timezone.now()
+        self.save(update_fields=["paused_at"])
+        self._announce(webhook_paused)
+
+    @transaction.atomic
+    def resume(self) -> None:
+        """Send what was held, what was due first first, and no more at a time than the webhook's limits allow.
+
+        Raises WebhookStateError for a webhook that is deleted, or not paused.
+        """
+        self.lock()
+        self._require_existing()
+        if self.paused_at is None:
+            raise WebhookStateError(f"Webhook {self.id} is not paused.")
+        self._end_pause()
+        self._announce(webhook_resumed)
+        transaction.on_commit(lambda: deliveries_created.send_robust(self.deliveries.model), using=self._state.db)
 
     @transaction.atomic
     def soft_delete(self) -> None:
@@ -268,6 +304,7 @@ class Webhook(models.Model):
         self._require_existing()
         self.deleted_at = timezone.now()
         self.save(update_fields=["deleted_at"])
+        self._end_pause()
         self.deliveries.waiting().cancel("webhook_deleted")
 
     def require_testable(self) -> None:
@@ -275,6 +312,11 @@ class Webhook(models.Model):
         self._require_existing()
         if self.status == self.Status.DISABLED:
             raise WebhookStateError(f"Webhook {self.id} is disabled ({self.status_reason}). Enable it first.")
+
+    def require_running(self) -> None:
+        """Raise WebhookStateError for a webhook that is paused, so that whoever waits for an answer would wait long."""
+        if self.paused_at is not None:
+            raise WebhookStateError(f"Webhook {self.id} is paused. Resume it first.")
 
     def require_disabled(self) -> None:
         """Raise WebhookStateError for a webhook that there is no need to enable."""
@@ -291,6 +333,12 @@ class Webhook(models.Model):
     def _require_existing(self) -> None:
         if self.deleted_at is not None:
             raise WebhookStateError(f"Webhook {self.id} is deleted.")
+
+    def _end_pause(self) -> None:
+        """End a pause, also where nothing is left to be held: a webhook that is stopped is not paused."""
+        if self.paused_at is not None:
+            self.paused_at = None
+            self.save(update_fields=["paused_at"])
 
     def _announce(self, signal: Signal, **arguments: Any) -> None:
         transaction.on_commit(
