@@ -20,12 +20,12 @@ from django.db.migrations.executor import MigrationExecutor
 
 from .conf import settings
 from .delivery.clock import DatabaseClock
-from .delivery.lanes import MAX_LANES
-from .delivery.statements import statements_for
+from .delivery.queue import oldest_due_at
 from .egress import configured_transport, transport_options
-from .models import Delivery, Webhook
+from .models import ChoreState, Delivery, WorkerProcess
 from .transport import TransportError
 from .transport.guard import AddressGuard
+from .upkeep.keeper import BEAT
 
 BROKER_SECONDS = 2.0
 """How long the broker may take to answer."""
@@ -37,6 +37,9 @@ DUE_WARNING, DUE_ERROR = timedelta(seconds=30), timedelta(minutes=5)
 """How late the most overdue delivery may be, beside a few sweeps."""
 
 SWEEP_TASK, PRUNE_TASK = "webhooks_app.deliver_due", "webhooks_app.prune"
+
+SEEN_WITHIN = timedelta(minutes=1)
+"""Workers report themselves every few seconds, and beat sends its messages about as often."""
 
 OURS = "webhooks_app."
 BEAT_CHECK, KEYS_CHECK = "webhooks_app.W003", "webhooks_app.W009"
@@ -99,7 +102,14 @@ def examine(*, celery: bool = True) -> list[Finding]:
     findings += (database := _examined("database", _database))
     if any(finding.level is Level.ERROR for finding in database):
         return findings
-    rest = {"clock": _clock, "keys": _keys, "due": _due, **({"beat": _beat} if celery else {})}
+    rest = {
+        "clock": _clock,
+        "keys": _keys,
+        "workers": _workers,
+        "chores": _chores,
+        "due": _due,
+        **({"beat": _beat} if celery else {}),
+    }
     return [*findings, *(finding for name, look in rest.items() for finding in _examined(name, look))]
 
 
@@ -254,10 +264,34 @@ def _keys(name: str) -> Iterator[Finding]:
         yield _ok(name, "The encryption keys open the stored secrets.")
 
 
+def _workers(name: str) -> Iterator[Finding]:
+    now = DatabaseClock(_using())()
+    seen_at = list(WorkerProcess.objects.using(_using()).order_by("-seen_at").values_list("seen_at", flat=True)[:1000])
+    alive = [moment for moment in seen_at if now - moment < SEEN_WITHIN]
+    if alive:
+        yield _ok(name, f"{len(alive)} processes deliver.")
+        return
+    last = f"the last reported itself at {seen_at[0]:%F %T} UTC" if seen_at else "none ever reported itself"
+    found = f"No process delivers: {last}."
+    yield _error(
+        name, found, "Start a Celery worker, or `manage.py deliver_webhooks`. What is emitted waits until then."
+    )
+
+
+def _chores(name: str) -> Iterator[Finding]:
+    """Pass on what went wrong with what the workers do beside delivering."""
+    failed = ChoreState.objects.using(_using()).exclude(error="")
+    for chore, error in failed.values_list("name", "error"):
+        yield _warning(name, f"The chore {chore!r} failed: {error}", "The log of the workers has the whole error.")
+    if not failed:
+        yield _ok(name, "No chore of the workers failed when it was done last.")
+
+
 def _due(name: str) -> Iterator[Finding]:
     """Find how late the most overdue delivery is: it grows where nobody delivers."""
-    due_at = oldest_due_at(_using())
-    late = DatabaseClock(_using())() - due_at if due_at else timedelta()
+    now = DatabaseClock(_using())()
+    due_at = oldest_due_at(_using(), now)
+    late = now - due_at if due_at else timedelta()
     sweeps = timedelta(seconds=3 * settings.SWEEP_SECONDS)
     if due_at is None or late < max(DUE_WARNING, sweeps):
         yield _ok(name, f"No delivery is overdue by more than {max(DUE_WARNING, sweeps).total_seconds():g} s.")
@@ -268,22 +302,6 @@ def _due(name: str) -> Iterator[Finding]:
     )
     found = f"A delivery has been due for {timedelta(seconds=round(late.total_seconds()))} (since {due_at:%F %T} UTC)."
     yield (_warning if late < max(DUE_ERROR, sweeps) else _error)(name, found, hint)
-
-
-def oldest_due_at(using: str) -> datetime | None:
-    """Return when the first of what could be sent was, or is, due. Looks at one delivery of each webhook."""
-    statements = statements_for(using)
-    earliest: list[datetime] = []
-    after: str | None = None
-    while True:
-        page = statements.pending_webhooks(after=after)
-        active = set(
-            Webhook.objects.using(using).active().filter(pk__in=[pk for pk, _ in page]).values_list("pk", flat=True)
-        )
-        earliest += [due_at for webhook_id, due_at in page if due_at is not None and webhook_id in active]
-        if len(page) < MAX_LANES:
-            return min(earliest, default=None)
-        after = page[-1][0]
 
 
 def _beat(name: str) -> Iterator[Finding]:
@@ -300,7 +318,17 @@ def _beat(name: str) -> Iterator[Finding]:
     if missing:
         yield _warning(name, f"{where} has no entry for {' and '.join(missing)}.", hint)
     else:
-        yield _ok(name, f"{where} has the sweep and the pruning.")
+        yield from _beat_seen(name, f"{where} has the sweep and the pruning")
+
+
+def _beat_seen(name: str, found: str) -> Iterator[Finding]:
+    came_at = ChoreState.objects.using(_using()).filter(name=BEAT).values_list("ended_at", flat=True).first()
+    if came_at is not None and DatabaseClock(_using())() - came_at < SEEN_WITHIN:
+        yield _ok(name, f"{found}, and a message of it came lately.")
+        return
+    last = f"the last came at {came_at:%F %T} UTC" if came_at else "none ever came"
+    hint = "Start `celery beat`. Without it workers go on, but nothing is pruned."
+    yield _warning(name, f"{found}, but no worker had a message of it within a minute: {last}.", hint)
 
 
 def _tasks_in_settings() -> set[str]:

@@ -13,6 +13,7 @@ from django.utils import timezone
 from webhooks_app.delivery.engine import Engine
 from webhooks_app.management.demo_data import insert_portably, make_plan, make_rows
 from webhooks_app.models import Delivery, DeliveryAttempt, Event, Webhook
+from webhooks_app.rollups.reading import ever
 
 from .conftest import Output
 
@@ -53,6 +54,10 @@ def test_an_event_reads_as_one_that_was_emitted(made: Output) -> None:
         assert event.data
         assert f'"id":"{event.pk}","type":"{event.type}"' in event.body
         assert int(event.pk[4:16], 16) == int(event.created_at.timestamp() * 1000)
+
+
+def test_the_overview_counts_them(made: Output) -> None:
+    assert ever()["given_up"] == Delivery.objects.filter(state=Delivery.State.GIVEN_UP).count()
 
 
 def test_nothing_of_it_is_sent(made: Output) -> None:

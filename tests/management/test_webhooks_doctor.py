@@ -20,7 +20,8 @@ from webhooks_app import doctor
 from webhooks_app.conf import settings as conf
 from webhooks_app.doctor import Finding, Level, examine
 from webhooks_app.emission import emit
-from webhooks_app.models import Delivery, Webhook
+from webhooks_app.models import ChoreState, Delivery, Webhook, WorkerProcess
+from webhooks_app.upkeep.keeper import BEAT
 
 from ..making import make_webhook
 from .conftest import Output
@@ -33,8 +34,11 @@ PRUNE = {"task": doctor.PRUNE_TASK, "schedule": 3600}
 
 
 @pytest.fixture(autouse=True)
-def _healthy(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Settings that the doctor has nothing to say about, whatever those of the tests are."""
+def _healthy(db: None, settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Settings that the doctor has nothing to say about, whatever those of the tests are, and a worker at work."""
+    now = timezone.now()
+    WorkerProcess.objects.create(id="here:1:1", host="here", pid=1, started_at=now, seen_at=now)
+    ChoreState.objects.create(name=BEAT, ended_at=now)
     settings.DEBUG = True
     monkeypatch.setitem(current_app.conf, "beat_scheduler", "celery.beat:PersistentScheduler")
     monkeypatch.setitem(current_app.conf, "beat_schedule", {"sweep": SWEEP, "prune": PRUNE})
@@ -54,14 +58,14 @@ def test_where_all_is_well_nothing_is_asked_for(webhook: Webhook) -> None:
     findings = examine()
 
     assert [finding for finding in findings if finding.level is not Level.OK] == []
-    names = ["settings", "transport", "guard", "broker", "database", "clock", "keys", "due", "beat"]
-    assert [finding.name for finding in findings] == names
+    names = "settings transport guard broker database clock keys workers chores due beat"
+    assert [finding.name for finding in findings] == names.split()
 
 
 def test_the_report_has_a_line_for_each_finding(run: Run, webhook: Webhook) -> None:
     lines = run("webhooks_doctor").stdout.splitlines()
 
-    assert len(lines) == 9
+    assert len(lines) == 11
     assert all(line.startswith("ok ") for line in lines)
 
 
@@ -238,7 +242,7 @@ def test_what_waits_for_a_handshake_is_not_overdue(webhook: Webhook) -> None:
 
 
 def test_the_oldest_is_found_behind_many_webhooks(owner: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(doctor, "MAX_LANES", 2)
+    monkeypatch.setattr("webhooks_app.delivery.queue.MAX_LANES", 2)
     monkeypatch.setattr("webhooks_app.delivery.statements.portable.MAX_LANES", 2)
     for _ in range(5):
         make_webhook(owner, "file.deleted")
@@ -279,6 +283,35 @@ def test_a_schedule_in_the_database_is_looked_at_there(db: None, monkeypatch: py
 
     beat.PeriodicTask.objects.filter(task=doctor.SWEEP_TASK).update(enabled=False)
     assert found("beat").level is Level.WARNING
+
+
+@pytest.mark.parametrize("ever", [True, False], ids=["a while ago", "never"])
+def test_workers_that_are_gone_are_an_error(db: None, ever: bool) -> None:
+    if ever:
+        WorkerProcess.objects.update(seen_at=timezone.now() - timedelta(minutes=5))
+    else:
+        WorkerProcess.objects.all().delete()
+
+    assert found("workers").level is Level.ERROR
+
+
+def test_a_chore_that_failed_is_a_warning(db: None) -> None:
+    ChoreState.objects.create(name="fold", error="DataError: out of range")
+
+    finding = found("chores")
+
+    assert finding.level is Level.WARNING
+    assert "'fold' failed: DataError" in finding.found
+
+
+@pytest.mark.parametrize("came_at", [None, timezone.now() - timedelta(minutes=5)], ids=["never", "a while ago"])
+def test_a_beat_that_sends_nothing_is_a_warning(db: None, came_at: Any) -> None:
+    ChoreState.objects.filter(name=BEAT).update(ended_at=came_at)
+
+    finding = found("beat")
+
+    assert finding.level is Level.WARNING
+    assert "celery beat" in finding.hint
 
 
 def test_without_celery_neither_broker_nor_beat_is_looked_at(run: Run, webhook: Webhook) -> None:

@@ -13,12 +13,14 @@ from typing import Any
 
 from django.contrib.auth import get_user_model
 from django.db import connections, router, transaction
+from django.utils import timezone
 
 from ..conf import settings
 from ..event_types import registry
 from ..ids import first_id_at
 from ..models import Delivery, DeliveryAttempt, Event, Webhook
 from ..models.delivery import configured_max_attempts
+from ..rollups.rebuild import rebuild
 from ..times import format_time
 
 SLOTS = 1000
@@ -52,6 +54,7 @@ class Profile:
     milliseconds: int = 60
     status: str = Webhook.Status.ACTIVE
     reason: str = ""
+    is_paused: bool = False
 
 
 HEALTHY = Profile(name="healthy", at_once=0.995, later=0.004, given_up=0.001)
@@ -67,7 +70,7 @@ PROFILES = (
     Profile(name="unverified", status=Webhook.Status.PENDING),
     Profile(name="unknown", given_up=1.0, failure="dns_error", milliseconds=20),
     Profile(name="failed", status=Webhook.Status.FAILED, reason="No handshake passed in 4 attempts."),
-    HEALTHY,
+    Profile(name="paused", at_once=0.97, later=0.02, given_up=0.01, is_paused=True),
     HEALTHY,
     HEALTHY,
 )
@@ -143,6 +146,9 @@ def make_rows(plan: Plan, *, chunk: int, progress: Callable[[int], None]) -> Non
         with transaction.atomic(using=using):
             insert(first, last)
         progress(last - first)
+    # Attempts that are older than they are kept are not counted.
+    kept_since = timezone.now() - timedelta(days=settings.ATTEMPT_RETENTION_DAYS, hours=-1)
+    rebuild(using, max(plan.since, kept_since), plan.until)
     if is_postgresql:
         with connections[using].cursor() as cursor:
             for model in (Event, Delivery, DeliveryAttempt):
@@ -196,6 +202,7 @@ def _make_webhooks(owners: Sequence[Any], count: int, since: datetime, now: date
             status=profile.status,
             status_reason=profile.reason,
             status_changed_at=since + (now - since) * (0.7 if is_changed else 0),
+            paused_at=now - (now - since) * 0.1 if profile.is_paused else None,
             created_at=since,
         )
         webhook.secret = f"whsec_demo_{number:06}_nothing_is_sent"
@@ -224,6 +231,7 @@ def _event_and_delivery(plan: Plan, number: int) -> tuple[Event, Delivery]:
             state=state,
             state_reason="webhook_disabled" if state == Delivery.State.CANCELLED else "",
             attempt_count=count,
+            last_result=_last_result(target, state),
             max_attempts=plan.max_attempts,
             next_attempt_at=None,
             created_at=moment,
@@ -270,6 +278,12 @@ def _outcome(plan: Plan, target: Target, digest: str) -> tuple[int, str]:
     if part < later:
         return min(plan.max_attempts, 2 + int(digest[12:16], 16) % 3), Delivery.State.SUCCEEDED
     return (plan.max_attempts, Delivery.State.GIVEN_UP) if part < given_up else (0, Delivery.State.CANCELLED)
+
+
+def _last_result(target: Target, state: str) -> str:
+    if state == Delivery.State.CANCELLED:
+        return ""
+    return "succeeded" if state == Delivery.State.SUCCEEDED else target.profile.failure
 
 
 def _begins_after(plan: Plan, target: Target, digest: str, attempt: int) -> int:

@@ -176,10 +176,10 @@ class Delivery(models.Model):
         return self.event.type if self.event else "webhook.verification"
 
     def redeliver(self, requested_by: Any = None) -> Delivery:
-        """Start a new series of attempts of the same event. For a webhook that is paused it waits with the others.
+        """Start a new series of attempts of the same event.
 
-        Raises WebhookStateError for a disabled webhook, for an event whose body is no longer kept, and for a test to a
-        paused webhook, because somebody waits for it.
+        Raises WebhookStateError for a disabled webhook, and for an event whose body is no longer kept. For one that is
+        paused it waits with the others; a test is refused, because somebody waits for it.
         """
         if self.event_id is None:
             raise WebhookStateError("A verification is not redelivered; verify the webhook again.")
