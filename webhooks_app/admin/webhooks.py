@@ -49,6 +49,8 @@ SHOWN = (
 )
 """What the page of a webhook tells beside what can be changed."""
 
+SHOWN_IF_SET = ("status_reason", "paused_at", "previous_secret_until", "next_slot_at")
+
 MAX_SUBSCRIBERS = 50
 
 
@@ -132,7 +134,8 @@ class WebhookAdmin(ActingAdmin):
         if obj is None:
             return [(None, {"fields": fields})]
         settable = [name for name in fields if name not in SHOWN]
-        return [(None, {"fields": SHOWN}), (_("Settings"), {"fields": settable})]
+        shown = [name for name in SHOWN if name not in SHOWN_IF_SET or getattr(obj, name)]
+        return [(None, {"fields": shown}), (_("Settings"), {"fields": settable})]
 
     def get_form(self, request: HttpRequest, obj: Any = None, change: bool = False, **kwargs: Any) -> Any:
         form: Any = super().get_form(request, obj, change, **kwargs)
@@ -276,7 +279,7 @@ class WebhookAdmin(ActingAdmin):
     def send_test(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponseBase | None:
         form = self._test_form(request)
         if not form.is_valid():
-            question = gettext("Which event is to be sent? It is marked as a test, and sent to this webhook alone.")
+            question = gettext("Which event is to be sent? It is recorded as a test, and sent to these webhooks alone.")
             return self.ask(request, queryset, action="send_test", question=question, form=form)
         event_type, data = form.cleaned_data["event_type"], form.cleaned_data["event_data"]
         history = gettext("Sent a test event of the type %(type)s.") % {"type": event_type}
