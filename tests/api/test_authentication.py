@@ -119,6 +119,7 @@ SCOPES = {
         ("GET", "/v1/webhooks"),
         ("GET", "/v1/webhooks/{webhook}"),
         ("GET", "/v1/webhooks/{webhook}/deliveries"),
+        ("GET", "/v1/deliveries"),
         ("GET", "/v1/deliveries/{delivery}"),
     ],
     "webhooks:write": [

@@ -56,7 +56,7 @@ def test_the_walk_knows_every_place_for_an_identifier():
     assert len(ROUTES) == sum("_id}" in path for path, _ in operations)
     assert {place for place in places if "id" in place[1].split("_") or place[1] in ("cursor", "owner")} == {
         *(("path", "webhook_id"), ("path", "event_id"), ("path", "delivery_id")),
-        *(("query", "event_id"), ("query", "cursor")),
+        *(("query", "event_id"), ("query", "webhook_id"), ("query", "cursor")),
         ("body", "webhook_id"),
     }
 
@@ -115,6 +115,12 @@ def test_a_filter_for_anothers_event_finds_nothing(api, alice, theirs):
     answer = api.call("GET", f"/v1/webhooks/{webhook.id}/deliveries?event_id={theirs['event']}")
 
     assert answer.json()["results"] == []
+
+
+def test_the_deliveries_of_others_are_in_no_list(api, theirs):
+    assert api.call("GET", "/v1/deliveries").json()["results"] == []
+    for name in ("webhook", "event"):
+        assert api.call("GET", f"/v1/deliveries?{name}_id={theirs[name]}").json()["results"] == []
 
 
 def test_the_platforms_own_webhooks_are_nobodys(api, alice):

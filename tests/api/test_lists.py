@@ -210,6 +210,20 @@ def test_deliveries_are_filtered(api, alice):
     assert found("kind=event&state=pending") == []
 
 
+def test_the_deliveries_of_all_webhooks_are_listed_and_filtered(api, alice):
+    first, second = make_webhook(alice), make_webhook(alice)
+    make_webhook(None)
+    emit_one(alice)
+    one, two = (first.deliveries.get(), second.deliveries.get())
+    Delivery.objects.filter(pk=one.pk).update(state="given_up", last_result="timeout")
+
+    assert set(ids(api.call("GET", "/v1/deliveries"))) == {one.id, two.id}
+    assert ids(api.call("GET", f"/v1/deliveries?webhook_id={second.id}")) == [two.id]
+    assert ids(api.call("GET", "/v1/deliveries?result=timeout&state=given_up")) == [one.id]
+    assert ids(api.call("GET", "/v1/deliveries?result=tls_error")) == []
+    assert api.call("GET", "/v1/deliveries?result=anything").status_code == 400
+
+
 @pytest.mark.parametrize("rows", [1, 7])
 def test_the_queries_of_a_list_do_not_grow_with_it(api, alice, rows, django_assert_num_queries):
     webhook = make_webhook(alice)
@@ -218,7 +232,8 @@ def test_the_queries_of_a_list_do_not_grow_with_it(api, alice, rows, django_asse
         emit_one(alice)
     api.call("GET", "/v1/webhooks")  # The first use of a key in a minute is recorded.
 
-    for path, queries in {"webhooks": 2, "events": 2, f"webhooks/{webhook.id}/deliveries": 3}.items():
+    lists = {"webhooks": 2, "events": 2, "deliveries": 2, f"webhooks/{webhook.id}/deliveries": 3}
+    for path, queries in lists.items():
         with django_assert_num_queries(queries):
             assert len(ids(api.call("GET", f"/v1/{path}"))) >= rows
 
@@ -243,7 +258,7 @@ def test_a_list_does_not_read_what_it_does_not_show(api, alice, django_assert_nu
     emit_one(alice)
     api.call("GET", "/v1/webhooks")
 
-    for path in ("events", f"webhooks/{webhook.id}/deliveries"):
-        with django_assert_num_queries(2 if path == "events" else 3) as queries:
+    for path in ("events", "deliveries", f"webhooks/{webhook.id}/deliveries"):
+        with django_assert_num_queries(3 if path.startswith("webhooks/") else 2) as queries:
             api.call("GET", f"/v1/{path}")
         assert '"body"' not in queries[-1]["sql"].replace("`", '"')

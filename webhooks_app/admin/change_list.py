@@ -52,7 +52,7 @@ class KeysetChangeList(ChangeList):
         self.result_list: Any = self.page.rows
         self.result_count = self.full_result_count = len(self.page.rows)
         self.show_full_result_count = False
-        self.show_admin_actions = True
+        self.show_admin_actions = bool(self.page.rows)
         self.can_show_all = self.multi_page = False
 
     @property

@@ -19,7 +19,7 @@ from ..models import Delivery, Webhook
 from ..models.keyset import MAX_PARTS
 from ..rate_limits import limit_test
 from .actions import ActingAdmin
-from .display import link_to, next_try, state_and_result
+from .display import link_to, moment, next_try, state_and_result
 from .explanation import waiting_for, why_cancelled
 from .filters import CreatedFilter, EventTypeOfDeliveryFilter, ResultFilter
 from .owned import ReadOnlyAdmin, manages_all
@@ -33,7 +33,7 @@ class DeliveryAdmin(ReadOnlyAdmin, ActingAdmin):
     search_help_text = _(
         "An id of a delivery (dlv_…), event (evt_…) or webhook (wh_…), a part of a URL, or the name of an account."
     )
-    list_display = ("id", "type", "target", "kind", "state_and_result", "attempt_count", "next_try", "created_at")
+    list_display = ("created", "type_and_kind", "target", "state_and_result", "attempt_count", "next_try")
     list_filter = ("state", ResultFilter, "kind", CreatedFilter, EventTypeOfDeliveryFilter)
     fields = (
         "id",
@@ -68,6 +68,15 @@ class DeliveryAdmin(ReadOnlyAdmin, ActingAdmin):
         if len(ids) > MAX_PARTS:
             return (Q(),)
         return tuple(Q(webhook=pk) for pk in ids) or (Q(pk__in=()),)
+
+    @admin.display(description=_("created"))
+    def created(self, delivery: Delivery) -> SafeString:
+        return moment(delivery.created_at)
+
+    @admin.display(description=_("event type"))
+    def type_and_kind(self, delivery: Delivery) -> str:
+        is_test = delivery.kind == Delivery.Kind.TEST
+        return f"{delivery.event_type} ({delivery.get_kind_display()})" if is_test else delivery.event_type
 
     @admin.display(description=_("webhook"))
     def target(self, delivery: Delivery) -> SafeString:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 from django import forms
@@ -19,6 +19,9 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext
 
 from ..models import Delivery, DeliveryAttempt
+
+TO_THE_SECOND = "Y-m-d H:i:s"
+"""A time in the history of a delivery, where seconds count, in the same form in every language."""
 
 
 class WideCheckboxes(forms.CheckboxSelectMultiple):
@@ -47,10 +50,9 @@ def link_to_search(model: type[Model], term: str, label: Any, *, site: str) -> S
 
 
 def moment(at: datetime, text: str = "") -> SafeString:
-    """Return a time, or a text in its stead with the exact time as its title."""
-    exact = date_format(timezone.localtime(at) if settings.USE_TZ else at, "DATETIME_FORMAT")
-    title = f"{exact} ({at.astimezone(UTC):%H:%M:%S} UTC)"
-    return format_html('<time datetime="{}" title="{}">{}</time>', at.isoformat(), title, text or exact)
+    """Return a time to the second, or a text in its stead with the time as its title."""
+    exact = date_format(timezone.localtime(at) if settings.USE_TZ else at, TO_THE_SECOND)
+    return format_html('<time datetime="{}" title="{}">{}</time>', at.isoformat(), exact, text or exact)
 
 
 def in_time(span: timedelta) -> str:
@@ -59,7 +61,7 @@ def in_time(span: timedelta) -> str:
     for unit, length in (("d", 86_400), ("h", 3600), ("min", 60)):
         if seconds >= 2 * length:
             return f"{seconds / length:.0f} {unit}"
-    return f"{seconds:.1f} s" if 0 < seconds < 10 and seconds % 1 else f"{seconds:.0f} s"
+    return f"{seconds:.1f}".removesuffix(".0") + " s" if seconds < 10 else f"{seconds:.0f} s"
 
 
 def state_and_result(delivery: Delivery) -> str:

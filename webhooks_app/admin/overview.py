@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 from functools import cached_property
 from typing import Any
 
@@ -18,7 +18,7 @@ from django.http import HttpRequest
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
-from ..delivery.statements import statements_for
+from ..delivery.queue import oldest_due_at
 from ..models import Delivery, Webhook, WorkerProcess
 from ..models.sql import UtcNow
 from ..rollups import reading
@@ -117,8 +117,9 @@ def _backlog(webhook_ids: list[str] | None) -> Backlog:
     deliveries = Delivery.objects.order_by()
     if webhook_ids is not None:
         deliveries = deliveries.filter(webhook__in=webhook_ids)
-    due_at = _oldest_due_at(webhook_ids)
-    overdue = timezone.now() - due_at if due_at else timedelta(0)
+    now = timezone.now()
+    due_at = oldest_due_at(router.db_for_read(Delivery), now, among=webhook_ids)
+    overdue = now - due_at if due_at else timedelta(0)
     return Backlog(
         waiting=_count(deliveries.waiting()),
         in_flight=_count(deliveries.filter(claimed_at__isnull=False)),
@@ -128,18 +129,6 @@ def _backlog(webhook_ids: list[str] | None) -> Backlog:
 
 def _count(rows: QuerySet[Any]) -> int:
     return len(rows.values_list("pk")[: MAX_COUNTED + 1])
-
-
-def _oldest_due_at(webhook_ids: list[str] | None) -> datetime | None:
-    """Return since when something is due, by one index entry for each webhook that has something pending."""
-    statements = statements_for(router.db_for_read(Delivery))
-    pending: dict[str, datetime | None] = {}
-    after: str | None = None
-    while page := statements.pending_webhooks(after=after):
-        pending.update(page)
-        after = page[-1][0]
-    due = [at for webhook_id, at in pending.items() if at and (webhook_ids is None or webhook_id in webhook_ids)]
-    return min(due, default=None)
 
 
 def _failing(window: Window, webhook_ids: list[str] | None) -> list[FailingWebhook]:

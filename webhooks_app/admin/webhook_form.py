@@ -65,6 +65,7 @@ class WebhookForm(forms.ModelForm):  # type: ignore[type-arg]
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         if (url := self.fields.get("url")) is not None:
+            url.widget.attrs["class"] = "vURLField"
             url.strip = False  # type: ignore[attr-defined]  # what is stored is what was given, or nothing
         if not self.instance._state.adding:
             self.fields.pop("secret", None)

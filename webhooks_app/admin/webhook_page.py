@@ -32,7 +32,7 @@ def recent(request: HttpRequest, webhook: Webhook, *, site: str) -> Context:
     """Return the newest deliveries of a webhook, for those who may see deliveries."""
     if not shows_deliveries(request):
         return {"recent": []}
-    newest = _deliveries(webhook).exclude(kind=Delivery.Kind.VERIFICATION)[:RECENT]
+    newest = _deliveries(webhook).filter(kind__in=(Delivery.Kind.EVENT, Delivery.Kind.TEST))[:RECENT]
     listed = reverse("admin:webhooks_app_delivery_changelist", current_app=site, query={"q": webhook.pk})
     return {"recent": delivery_rows(newest, site=site), "deliveries_url": listed}
 

@@ -13,7 +13,6 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
-from django.utils.cache import patch_cache_control
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext
@@ -49,6 +48,8 @@ SHOWN = (
 )
 """What the page of a webhook tells beside what can be changed."""
 
+SHOWN_IF_SET = ("status_reason", "paused_at", "previous_secret_until", "next_slot_at")
+
 MAX_SUBSCRIBERS = 50
 
 
@@ -57,7 +58,7 @@ class WebhookAdmin(ActingAdmin):
     form = WebhookForm
     id_lookups = (("wh", "pk"),)
     search_help_text = _("An id (wh_…), a part of a URL, or the name of an account.")
-    list_display = ("id", "url", "owner", "status", "status_changed_at", "description")
+    list_display = ("target", "owner", "state", "status_changed_at", "description")
     list_filter = ("status", CreatedFilter)
     list_select_related = ("owner",)
     raw_id_fields = ("owner",)
@@ -131,8 +132,10 @@ class WebhookAdmin(ActingAdmin):
         fields = self.get_fields(request, obj)
         if obj is None:
             return [(None, {"fields": fields})]
-        settable = [name for name in fields if name not in SHOWN]
-        return [(None, {"fields": SHOWN}), (_("Settings"), {"fields": settable})]
+        hidden = SHOWN if self.has_change_permission(request, obj) else (*SHOWN, "event_types")
+        settable = [name for name in fields if name not in hidden]
+        shown = [name for name in SHOWN if name not in SHOWN_IF_SET or getattr(obj, name)]
+        return [(None, {"fields": shown}), (_("Settings"), {"fields": settable})]
 
     def get_form(self, request: HttpRequest, obj: Any = None, change: bool = False, **kwargs: Any) -> Any:
         form: Any = super().get_form(request, obj, change, **kwargs)
@@ -142,6 +145,15 @@ class WebhookAdmin(ActingAdmin):
             check = reverse("admin:webhooks_app_webhook_check_url", current_app=self.admin_site.name)
             form.base_fields["url"].widget.attrs["data-check"] = check
         return form
+
+    @admin.display(description=_("URL"))
+    def target(self, webhook: Webhook) -> SafeString:
+        return format_html('<span class="webhooks-url" title="{}">{}</span>', webhook.pk, webhook.url)
+
+    @admin.display(description=_("status"))
+    def state(self, webhook: Webhook) -> str:
+        status = str(webhook.get_status_display())
+        return status if webhook.paused_at is None else f"{status}, {_('paused')}"
 
     @admin.display(description=_("deliveries"))
     def deliveries_link(self, webhook: Webhook) -> SafeString:
@@ -194,9 +206,7 @@ class WebhookAdmin(ActingAdmin):
         return self._part(request, part, webhook_page.recent(request, webhook, site=self.admin_site.name))
 
     def _part(self, request: HttpRequest, part: str, context: dict[str, Any]) -> TemplateResponse:
-        answer = TemplateResponse(request, f"admin/webhooks_app/webhook/{part}.html", context)
-        patch_cache_control(answer, no_store=True)
-        return answer
+        return TemplateResponse(request, f"admin/webhooks_app/webhook/{part}.html", context)
 
     def check_url_view(self, request: HttpRequest) -> HttpResponse:
         """Say what is wrong with a URL by the rules alone: no name is looked up, and nothing is sent."""
@@ -277,7 +287,7 @@ class WebhookAdmin(ActingAdmin):
     def send_test(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponseBase | None:
         form = self._test_form(request)
         if not form.is_valid():
-            question = gettext("Which event is to be sent? It is marked as a test, and sent to this webhook alone.")
+            question = gettext("Which event is to be sent? It is recorded as a test, and sent to these webhooks alone.")
             return self.ask(request, queryset, action="send_test", question=question, form=form)
         event_type, data = form.cleaned_data["event_type"], form.cleaned_data["event_data"]
         history = gettext("Sent a test event of the type %(type)s.") % {"type": event_type}

@@ -14,7 +14,7 @@ from rest_framework.filters import BaseFilterBackend
 from rest_framework.request import Request
 
 from ..event_types import VERIFICATION
-from ..models import Delivery, Webhook
+from ..models import Delivery, DeliveryAttempt, Webhook
 
 
 class QueryFilterBackend(BaseFilterBackend):
@@ -78,11 +78,20 @@ class DeliveryFilter(CreatedFilterSet):
     kind = django_filters.ChoiceFilter(choices=Delivery.Kind.choices, help_text="Of this kind.")
     event_type = django_filters.CharFilter(method="of_type", help_text="Of an event of this type.")
     event_id = django_filters.CharFilter(field_name="event", help_text="Of this event.")
+    result = django_filters.ChoiceFilter(
+        field_name="last_result",
+        choices=DeliveryAttempt.Result.choices,
+        help_text="Whose last attempt had this result.",
+    )
 
     def of_type(self, queryset: QuerySet[Delivery], name: str, value: str) -> QuerySet[Delivery]:
         if value == VERIFICATION.name:
             return queryset.filter(kind=Delivery.Kind.VERIFICATION)
         return queryset.filter(event__type=value)
+
+
+class DeliveryOfAnyWebhookFilter(DeliveryFilter):
+    webhook_id = django_filters.CharFilter(field_name="webhook", help_text="To this webhook.")
 
 
 class EventFilter(CreatedFilterSet):

@@ -22,7 +22,7 @@ from ..registration import enable_webhook, register_webhook, save_webhook
 from ..verification import start_verification
 from . import serializers
 from .base import ApiViewSet, Operation
-from .filters import DeliveryFilter, EventFilter, WebhookFilter
+from .filters import DeliveryFilter, DeliveryOfAnyWebhookFilter, EventFilter, WebhookFilter
 from .pagination import WholeListPagination
 
 READ = ApiKey.Scope.WEBHOOKS_READ.value
@@ -257,13 +257,19 @@ class EventViewSet(ApiViewSet):
 class DeliveryViewSet(ApiViewSet):
     tag = "Deliveries"
     queryset = Delivery.objects.select_related("event", "webhook").defer("event__body")
+    filterset_class = DeliveryOfAnyWebhookFilter
     lookup_url_kwarg = "delivery_id"
     operations: ClassVar = {
+        "list": Operation(scope=READ, answer=serializers.DeliverySerializer, many=True),
         "retrieve": Operation(scope=READ, answer=serializers.DeliveryWithAttemptsSerializer),
         "redeliver": Operation(
             scope=WRITE, answer=serializers.QueuedEventSerializer, status=202, conflicts=True, probes=True
         ),
     }
+
+    def list(self, request: Request) -> Response:
+        """List what was sent to your webhooks, the newest first."""
+        return self.answer_page(self.get_queryset())
 
     def retrieve(self, request: Request, delivery_id: str) -> Response:
         """Read a delivery with its attempts, and what the receiver answered to each."""

@@ -33,8 +33,10 @@ PACED_FOR, PACED_FOR_AT_MOST = timedelta(seconds=0.05), timedelta(seconds=5)
 """How long a webhook at its rate limit is left alone, so that what becomes free is claimed in batches."""
 
 
-def oldest_due_at(using: str, now: datetime) -> datetime | None:
+def oldest_due_at(using: str, now: datetime, *, among: Collection[str] | None = None) -> datetime | None:
     """Return since when the delivery that is due longest could have been sent; None if none is due.
+
+    ``among`` are the ids of the webhooks that matter, by default all.
 
     Left out is what a pause, or a handshake that is still to pass, keeps back. Costs two index entries a webhook.
     """
@@ -45,8 +47,9 @@ def oldest_due_at(using: str, now: datetime) -> datetime | None:
     while True:
         page = statements.pending_webhooks(after=after)
         due = {webhook_id: due_at for webhook_id, due_at in page if due_at is not None and due_at <= now}
-        if due:
-            oldest += [due[pk] for pk in active.filter(pk__in=list(due)).values_list("pk", flat=True)]
+        wanted = list(due) if among is None else list(due.keys() & among)
+        if wanted:
+            oldest += [due[pk] for pk in active.filter(pk__in=wanted).values_list("pk", flat=True)]
         if len(page) < MAX_LANES:
             return min(oldest, default=None)
         after = page[-1][0]

@@ -7,7 +7,8 @@ const POLL_MILLISECONDS = 3000;
 function keepLive(part) {
   const refresh = part.parentElement.querySelector(".webhooks-refresh");
   const isDone = () => part.querySelector("[data-done]") !== null;
-  const isInUse = () => part.contains(document.activeElement) || part.contains(window.getSelection().anchorNode);
+  const isSelected = (selection) => !selection.isCollapsed && part.contains(selection.anchorNode);
+  const isInUse = () => part.contains(document.activeElement) || isSelected(window.getSelection());
 
   async function poll() {
     if (!document.hidden && !isInUse()) {

@@ -1,0 +1,370 @@
+"""What the pages of a delivery, a webhook, an event and an event type tell, and what can be done on them."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.contrib.admin.models import LogEntry
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
+
+from webhooks_app.emission import emit
+from webhooks_app.models import Delivery, DeliveryAttempt, Event, Webhook
+from webhooks_app.verification import start_verification
+
+from .conftest import DATA, SECRET, Page, said, shows, text
+
+Result, State = DeliveryAttempt.Result, Delivery.State
+MAX_QUERIES = 14
+
+
+@pytest.fixture
+def attempt(delivery: Delivery) -> DeliveryAttempt:
+    return new_attempt(delivery, 1)
+
+
+def new_attempt(delivery: Delivery, number: int, **fields: Any) -> DeliveryAttempt:
+    values = {
+        "result": Result.HTTP_STATUS,
+        "message": "Answered with status 500. Only status 200 confirms receipt.",
+        "started_at": timezone.now(),
+        "duration_ms": 12,
+        "url": f"{delivery.webhook.url}?who=O'Neill",
+        "timestamp": 1_795_252_384,
+        "signature": "sha256=" + "a" * 64,
+        "agent": "webhooks_app/0.1.0",
+        "response_status": 500,
+        "response_headers": [["Server", "nginx"]],
+        "response_body": "out of order",
+        "peer": "192.0.2.7",
+        "timings": {"connect": 3, "first_byte": 11},
+        **fields,
+    }
+    return DeliveryAttempt.objects.create(delivery=delivery, number=number, **values)
+
+
+# Deliveries
+
+
+@pytest.mark.parametrize(
+    "shown",
+    [
+        "POST /hooks?who=O'Neill HTTP/1.1",
+        "X-Webhook-Signature: sha256=" + "a" * 64,
+        '"file_id":"file_1"',
+        "Status 500",
+        "Server: nginx",
+        "out of order",
+        "192.0.2.7",
+        "Answered with status 500.",
+    ],
+)
+def test_both_sides_of_an_attempt_are_shown(superuser: Page, attempt: DeliveryAttempt, shown: str) -> None:
+    assert shows(superuser.get("delivery", "change", attempt.delivery_id), shown)
+
+
+def test_the_command_sends_the_same_bytes_to_the_same_url(superuser: Page, attempt: DeliveryAttempt) -> None:
+    (shown,) = superuser.get("delivery", "change", attempt.delivery_id).context["attempts"]
+
+    words = shlex.split(shown.curl.replace("\\\n", ""))
+
+    assert words[0] == "curl"
+    assert attempt.url in words
+    assert words[words.index("--data-binary") + 1].encode() == attempt.request_body
+    assert f"X-Webhook-Signature: {attempt.signature}" in words
+    assert not any(word.startswith(("Host:", "Content-Length:")) for word in words)
+
+
+@pytest.mark.parametrize(
+    ("fields", "says"),
+    [
+        (
+            {"state": State.GIVEN_UP, "attempt_count": 4},
+            "It was attempt 1 of 4, the last, so",
+        ),
+        ({"state": State.CANCELLED, "state_reason": "webhook_deleted"}, "The webhook was deleted."),
+        ({"next_attempt_at": timedelta(seconds=30)}, "The schedule of retries says to try again 30 s after attempt 1."),
+        ({"next_attempt_at": timedelta(0), "claimed_at": timedelta(0)}, "It is being sent."),
+    ],
+    ids=["given up", "cancelled", "retried", "being sent"],
+)
+def test_a_sentence_says_what_follows(
+    superuser: Page, attempt: DeliveryAttempt, fields: dict[str, Any], says: str
+) -> None:
+    ended_at = attempt.started_at + timedelta(milliseconds=12)
+    values = {name: ended_at + value if isinstance(value, timedelta) else value for name, value in fields.items()}
+    Delivery.objects.update(**values)
+
+    assert shows(superuser.get("delivery", "change", attempt.delivery_id), says)
+
+
+def test_a_sentence_says_when_the_retry_came(superuser: Page, attempt: DeliveryAttempt) -> None:
+    new_attempt(attempt.delivery, 2, started_at=attempt.started_at + timedelta(seconds=5.012))
+
+    assert shows(superuser.get("delivery", "change", attempt.delivery_id), "It was tried again 5 s after it ended")
+
+
+def test_a_paused_webhook_is_why_a_delivery_waits(superuser: Page, delivery: Delivery) -> None:
+    delivery.webhook.pause()
+
+    assert shows(superuser.get("delivery", "change", delivery.pk), "It is held while the webhook is paused.")
+
+
+def test_the_body_of_an_event_is_for_those_who_may_view_events(staff: Any, attempt: DeliveryAttempt) -> None:
+    page = staff("berta", "view_delivery", "manage_all_webhooks").get("delivery", "change", attempt.delivery_id)
+
+    assert shows(page, "POST /hooks")
+    assert not shows(page, "file_1")
+
+
+def test_a_delivery_is_redelivered_from_its_page(superuser: Page, delivery: Delivery) -> None:
+    page = superuser.get("delivery", "change", delivery.pk)
+    (button,) = page.context["page_actions"]
+
+    asked = superuser.client.get(button.url)
+    assert shows(asked, "Send these events once more?")
+    assert Delivery.objects.count() == 1
+    done = superuser.client.post(button.url, {"confirmed": "yes"}, follow=True)
+
+    assert said(done) == ["Redelivered the event. (1)"]
+    assert Delivery.objects.get(redelivery_of=delivery).requested_by == superuser.user
+
+
+# Webhooks
+
+
+def buttons(page: Any) -> list[str]:
+    return [button.url.rstrip("/").rpartition("/")[2] for button in page.context["page_actions"]]
+
+
+@pytest.mark.parametrize(
+    ("status", "expected"),
+    [
+        ("active", ["send_test", "verify", "pause", "disable", "rotate_secret"]),
+        ("disabled", ["enable", "rotate_secret"]),
+        ("failed", ["send_test", "verify", "disable", "rotate_secret"]),
+    ],
+)
+def test_a_webhook_has_the_buttons_that_its_state_allows(
+    superuser: Page, webhook: Webhook, status: str, expected: list[str]
+) -> None:
+    Webhook.objects.update(status=status)
+
+    assert buttons(superuser.get("webhook", "change", webhook.pk)) == expected
+
+
+def test_a_paused_webhook_can_be_resumed(superuser: Page, webhook: Webhook) -> None:
+    webhook.pause()
+
+    assert "resume" in buttons(superuser.get("webhook", "change", webhook.pk))
+    superuser.post("webhook", "act", webhook.pk, "resume", confirmed="yes")
+
+    assert Webhook.objects.get().paused_at is None
+
+
+def test_who_may_only_look_sees_no_button_and_is_refused(staff: Callable[..., Page], webhook: Webhook) -> None:
+    viewer = staff("berta", "view_webhook", "view_delivery", "manage_all_webhooks")
+
+    assert buttons(viewer.get("webhook", "change", webhook.pk)) == []
+    for action in ("send_test", "verify", "pause", "disable", "rotate_secret"):
+        assert viewer.post("webhook", "act", webhook.pk, action, confirmed="yes").status_code == 403
+    assert (Webhook.objects.get().status, LogEntry.objects.count()) == ("active", 0)
+
+
+def test_staff_act_on_nothing_of_others(staff: Callable[..., Page], webhook: Webhook) -> None:
+    other = staff("berta", "view_webhook", "change_webhook")
+
+    assert other.post("webhook", "act", webhook.pk, "disable", confirmed="yes").status_code == 404
+    assert other.get("webhook", "live", webhook.pk, "handshake").status_code == 404
+
+
+def test_a_rotated_secret_is_shown_with_a_button_that_copies_it(superuser: Page, webhook: Webhook) -> None:
+    answer = superuser.post("webhook", "act", webhook.pk, "rotate_secret", confirmed="yes")
+
+    webhook.refresh_from_db()
+    assert webhook.secret != SECRET
+    assert f'<code id="secret" class="webhooks-secret">{webhook.secret}</code>' in text(answer)
+    assert 'data-copy="secret"' in text(answer)
+
+
+def test_a_test_event_carries_the_data_that_was_edited(superuser: Page, webhook: Webhook) -> None:
+    asked = superuser.get("webhook", "act", webhook.pk, "send_test")
+    form = asked.context["form"]
+    assert json.loads(form["event_data"].value())
+
+    data = json.dumps({**DATA, "filename": "edited.pdf"})
+    superuser.post(
+        "webhook", "act", webhook.pk, "send_test", confirmed="yes", event_type="file.deleted", event_data=data
+    )
+
+    assert Event.objects.get().data["filename"] == "edited.pdf"
+
+
+@pytest.mark.parametrize(
+    ("data", "says"),
+    [("{", "This is not JSON"), ("[]", "Give a JSON object"), ('{"file_id": 1}', "user_id: is missing")],
+)
+def test_data_that_does_not_fit_is_refused_with_the_reason(
+    superuser: Page, webhook: Webhook, data: str, says: str
+) -> None:
+    answer = superuser.post(
+        "webhook", "act", webhook.pk, "send_test", confirmed="yes", event_type="file.deleted", event_data=data
+    )
+
+    assert says in text(answer)
+    assert not Event.objects.exists()
+
+
+def test_the_example_of_another_type_is_shown_without_scripts(superuser: Page, webhook: Webhook) -> None:
+    answer = superuser.post(
+        "webhook", "act", webhook.pk, "send_test", confirmed="yes", show_example="", event_type="ppt.edit.failed"
+    )
+
+    assert answer.context["form"]["event_type"].value() == "ppt.edit.failed"
+    assert "error" in answer.context["form"]["event_data"].value()
+    assert not Event.objects.exists()
+
+
+@pytest.mark.parametrize(
+    ("url", "says"),
+    [
+        ("https://receiver.example.com/hook", "This URL is allowed."),
+        ("https://10.0.0.1/", "a private network"),
+        ("ftp://receiver.example.com/", "webhooks-bad"),
+        ("", "webhooks-bad"),
+    ],
+)
+def test_a_url_is_checked_at_once(superuser: Page, url: str, says: str) -> None:
+    assert says in text(superuser.post("webhook", "check_url", url=url))
+
+
+def test_a_new_webhook_shows_how_its_handshake_goes(superuser: Page) -> None:
+    answer = superuser.post("webhook", "add", url="https://receiver.example.com/hook", event_types="file.deleted")
+
+    webhook = Webhook.objects.get()
+    assert shows(answer, "A challenge is being sent to the URL; it must come back unchanged.")
+    assert "/live/handshake/" in text(answer)
+    delivery = webhook.deliveries.get()
+    new_attempt(delivery, 1, challenge="the-challenge", timestamp=1)
+    Delivery.objects.update(attempt_count=1)
+
+    later = superuser.get("webhook", "live", webhook.pk, "handshake")
+
+    assert shows(later, "Not verified yet, after 1 of 4 attempts. Answered with status 500.")
+    assert shows(later, '"challenge":"the-challenge"')
+    assert "<html" not in text(later)
+
+
+@pytest.mark.parametrize(
+    ("state", "says", "is_done"),
+    [
+        (State.PENDING, "Not verified yet", False),
+        (State.SUCCEEDED, "Verified: the URL answered", True),
+        (State.GIVEN_UP, "Mend the receiver", True),
+    ],
+)
+def test_a_live_part_says_when_nothing_more_will_change(
+    superuser: Page, webhook: Webhook, state: str, says: str, is_done: bool
+) -> None:
+    delivery = start_verification(webhook)
+    new_attempt(delivery, 1)
+    Delivery.objects.update(state=state, attempt_count=1)
+
+    part = superuser.get("webhook", "live", webhook.pk, "handshake")
+
+    assert shows(part, says)
+    assert ("data-done" in text(part)) == is_done
+
+
+def test_what_was_sent_of_late_is_a_live_part(superuser: Page, delivery: Delivery) -> None:
+    part = superuser.get("webhook", "live", delivery.webhook_id, "recent")
+
+    assert shows(part, "file.deleted")
+    assert "no-store" in part.headers["Cache-Control"]
+    assert superuser.get("webhook", "live", delivery.webhook_id, "other").status_code == 404
+
+
+def test_deliveries_are_no_part_of_the_page_for_those_who_may_not_see_them(
+    staff: Callable[..., Page], delivery: Delivery
+) -> None:
+    viewer = staff("berta", "view_webhook", "manage_all_webhooks")
+
+    assert "live/recent" not in text(viewer.get("webhook", "change", delivery.webhook_id))
+    assert viewer.get("webhook", "live", delivery.webhook_id, "recent").status_code == 404
+
+
+def test_event_types_are_offered_in_groups_with_what_they_mean(superuser: Page) -> None:
+    page = text(superuser.get("webhook", "add"))
+
+    assert "<legend>File</legend>" in page
+    assert 'data-group="all of this group"' in page
+    assert "File deleted" in page
+
+
+# Events and event types
+
+
+def test_an_event_shows_its_raw_bytes_and_who_it_went_to(superuser: Page, delivery: Delivery, event: Event) -> None:
+    page = superuser.get("event", "change", event.pk)
+
+    assert shows(page, event.body)
+    assert shows(page, delivery.webhook.url)
+    assert [row.delivery for row in page.context["recipients"]] == [delivery]
+
+
+def test_an_event_that_went_to_nobody_says_why(superuser: Page, owner: Any) -> None:
+    event = emit("file.deleted", DATA, owner=owner)
+
+    assert shows(superuser.get("event", "change", event.pk), "To nobody")
+
+
+def test_staff_see_no_recipients_of_others(staff: Callable[..., Page], new_webhook: Any) -> None:
+    page = staff("berta", "view_event", "view_delivery")
+    new_webhook(None, url="https://platform.example.com/")
+    event = emit("file.deleted", DATA, owner=page.user)
+
+    assert not shows(page.get("event", "change", event.pk), "platform.example.com")
+
+
+def test_an_event_type_has_a_page(superuser: Page, webhook: Webhook) -> None:
+    listed = superuser.get("webhook", "event_types")
+    page = superuser.get("webhook", "event_type", "file.deleted")
+
+    assert shows(listed, "file.deleted")
+    for shown in ("File deleted", '"filename"', "json-schema.org", webhook.url):
+        assert shows(page, shown)
+
+
+def test_an_event_type_without_subscribers_says_so(superuser: Page) -> None:
+    assert shows(superuser.get("webhook", "event_type", "file.deleted"), "No webhook is subscribed to it.")
+    assert superuser.get("webhook", "event_type", "no.such_type").status_code == 404
+
+
+# What they cost
+
+
+@pytest.mark.parametrize("name", ["webhook", "delivery", "event", "type"])
+def test_a_page_costs_a_bounded_number_of_queries(superuser: Page, new_webhook: Any, name: str) -> None:
+    webhooks = [new_webhook(None) for _ in range(20)]
+    for _ in range(10):
+        event = emit("file.deleted", DATA, owner=None)
+    delivery = event.deliveries.order_by("pk")[0]
+    for number in range(1, 5):
+        new_attempt(delivery, number)
+    address = {
+        "webhook": ("webhook", "change", webhooks[0].pk),
+        "delivery": ("delivery", "change", delivery.pk),
+        "event": ("event", "change", event.pk),
+        "type": ("webhook", "event_type", "file.deleted"),
+    }[name]
+
+    with CaptureQueriesContext(connection) as queries:
+        superuser.get(*address)
+
+    assert len(queries) <= MAX_QUERIES
