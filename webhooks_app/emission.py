@@ -64,7 +64,7 @@ def send_test_event(webhook: Webhook, event_type: str, data: EventData | None = 
     using = router.db_for_write(Event)
     with _writing(event, using):
         event.save(using=using, force_insert=True)
-        delivery = Delivery.objects.using(using).create(
+        delivery = Delivery.objects.using(using).queue(
             event=event,
             webhook=webhook,
             kind=Delivery.Kind.TEST,

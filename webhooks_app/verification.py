@@ -18,6 +18,7 @@ def start_verification(webhook: Webhook) -> Delivery:
     webhook.require_testable()
     webhook.await_verification()
     webhook.deliveries.filter(kind=Delivery.Kind.VERIFICATION).pending().cancel("superseded")
-    delivery: Delivery = webhook.deliveries.create(kind=Delivery.Kind.VERIFICATION)
+    deliveries = Delivery.objects.using(webhook._state.db)
+    delivery = deliveries.queue(webhook=webhook, kind=Delivery.Kind.VERIFICATION)
     transaction.on_commit(lambda: deliveries_created.send_robust(Delivery))
     return delivery

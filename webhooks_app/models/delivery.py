@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any, Self
 
 from django.conf import settings as django_settings
@@ -43,6 +44,13 @@ class DeliveryQuerySet(models.QuerySet["Delivery"]):
 
     def final(self) -> Self:
         return self.exclude(state=Delivery.State.PENDING)
+
+    def queue(self, **fields: Any) -> Delivery:
+        """Insert a delivery that is due now, by the clock that decides what is due: the database's."""
+        delivery = self.create(next_attempt_at=UtcNow(), **fields)
+        if not isinstance(delivery.next_attempt_at, datetime):
+            delivery.refresh_from_db(fields=["next_attempt_at"])
+        return delivery
 
     def cancel(self, reason: str) -> int:
         return self.update(
@@ -167,7 +175,7 @@ class Delivery(models.Model):
         if self.event is None:
             raise WebhookStateError("A verification is not redelivered; verify the webhook again.")
         self.webhook.require_testable() if self.kind == self.Kind.TEST else self.webhook.require_sendable()
-        delivery = Delivery.objects.create(
+        delivery = Delivery.objects.queue(
             event=self.event,
             webhook=self.webhook,
             kind=self.kind,
