@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pytest
-from django.db import OperationalError, connection
+from django.db import DataError, OperationalError, connection
 from django.test.utils import CaptureQueriesContext
 
 from webhooks_app.delivery.queue import Queue
@@ -400,3 +400,37 @@ def test_a_lost_claim_that_is_recorded_while_it_is_taken_stays_as_recorded(alice
     queue.claim(10)
 
     assert [(d.state, d.next_attempt_at) for d in deliveries()] == [("succeeded", None)]
+
+
+def test_results_are_written_in_the_order_of_their_deliveries(alice, webhook, queue, clock, monkeypatch):
+    """Two workers that record the same deliveries wait for each other then, and never both for the other."""
+    for _ in range(3):
+        emit_one(alice)
+    finished = [answered(claim, clock) for claim in queue.claim(10)]
+    written = []
+    statements = type(queue._statements)
+    save = statements.save
+
+    def look_and_save(self, items, now):
+        written.extend(item.claim.delivery_id for item in items)
+        return save(self, items, now)
+
+    monkeypatch.setattr(statements, "save", look_and_save)
+    record("default", sorted(finished, key=lambda item: item.claim.delivery_id, reverse=True), clock())
+
+    assert written == sorted(written)
+    assert len(written) == 3
+
+
+def test_what_cannot_be_stored_is_not_logged_either(alice, webhook, queue, clock, monkeypatch, caplog):
+    emit_one(alice)
+    (claim,) = queue.claim(10)
+
+    def refuse(self, items, now):
+        raise DataError("invalid byte sequence\nCONTEXT:  COPY webhooks, line 1: said by the receiver")
+
+    monkeypatch.setattr(type(queue._statements), "save", refuse)
+
+    assert record("default", [answered(claim, clock)], clock()) == []
+    assert caplog.messages == [f"Delivery {claim.delivery_id} could not be recorded: DataError."]
+    assert "said by the receiver" not in caplog.text

@@ -34,12 +34,16 @@ def record(using: str, finished: Sequence[Finished], now: datetime) -> list[Fini
 def _record_without_text(using: str, item: Finished, now: datetime) -> list[Finished]:
     try:
         return _record(using, [item._replace(attempt=item.attempt.without_response_text())], now)
-    except (DataError, IntegrityError, ValueError):  # Its lease will end, and the attempt be recorded as lost.
-        logger.exception("Delivery %s could not be recorded.", item.claim.delivery_id)
+    except (DataError, IntegrityError, ValueError) as error:  # Its lease will end, and the attempt be recorded as lost.
+        # Not what the database says of it, in which the receiver's text may be quoted.
+        reason = type(error.__cause__ or error).__name__
+        logger.error("Delivery %s could not be recorded: %s.", item.claim.delivery_id, reason)  # noqa: TRY400
         return []
 
 
 def _record(using: str, finished: Sequence[Finished], now: datetime) -> list[Finished]:
+    # Everyone changes deliveries in this order, so that two who record the same can wait for each other.
+    finished = sorted(finished, key=_delivery_id)
     statements = statements_for(using)
     with statements.writing():
         webhooks = _lock_verified(using, finished)
@@ -52,16 +56,21 @@ def _record(using: str, finished: Sequence[Finished], now: datetime) -> list[Fin
     return valid
 
 
+def _delivery_id(item: Finished) -> str:
+    return item.claim.delivery_id
+
+
 def _decides_handshake(item: Finished) -> bool:
     return item.claim.pick.kind == Delivery.Kind.VERIFICATION and item.step.state != State.PENDING
 
 
 def _lock_verified(using: str, finished: Sequence[Finished]) -> Mapping[str, Webhook]:
     """Lock the webhooks whose handshake is decided, before their deliveries: the order that everyone keeps."""
-    decided = [item.claim.pick.webhook_id for item in finished if _decides_handshake(item)]
+    decided = {item.claim.pick.webhook_id for item in finished if _decides_handshake(item)}
     if not decided:
         return {}
-    return Webhook.objects.using(using).existing().select_for_update().in_bulk(decided)
+    webhooks = Webhook.objects.using(using).existing().filter(pk__in=decided).order_by("pk").select_for_update()
+    return {webhook.pk: webhook for webhook in webhooks}
 
 
 def _conclude_handshake(webhook: Webhook, item: Finished) -> None:
