@@ -9,6 +9,7 @@ from django.utils import timezone
 
 from tests.making import EVENT_TYPE, emit_one, make_webhook
 from webhooks_app import send_test_event
+from webhooks_app.delivery.outcome import TLS_FAILED
 from webhooks_app.models import Delivery, DeliveryAttempt, Event
 from webhooks_app.signals import deliveries_created
 from webhooks_app.verification import start_verification
@@ -130,6 +131,19 @@ def test_of_a_test_and_a_verification_only_the_result_and_the_status_are_told(ap
 
     assert (attempt["result"], attempt["response_status"]) == ("http_status", 500)
     assert (attempt["response_headers"], attempt["response_body"], attempt["retry_after"]) == ([], "", "")
+
+
+@pytest.mark.parametrize("kind", ["test", "verification"])
+def test_what_a_certificate_says_is_not_told_of_a_probe(api, delivery, kind):
+    certificate = "The receiver's TLS certificate has expired."
+    DeliveryAttempt.objects.update(result="tls_error", message=certificate, response_status=None)
+    (of_event,) = api.call("GET", f"/v1/deliveries/{delivery.id}").json()["attempts"]
+    Delivery.objects.update(kind=kind)
+
+    (of_probe,) = api.call("GET", f"/v1/deliveries/{delivery.id}").json()["attempts"]
+
+    assert of_event["message"] == certificate
+    assert (of_probe["result"], of_probe["message"]) == ("tls_error", TLS_FAILED)
 
 
 def test_the_connected_address_is_not_shown(api, delivery):

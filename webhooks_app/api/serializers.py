@@ -7,6 +7,7 @@ from typing import Any
 from django.utils import timezone
 from rest_framework import serializers
 
+from ..delivery.outcome import told_of_probe
 from ..event_types import EventType, registry
 from ..exceptions import UnknownEventTypeError
 from ..models import Delivery, DeliveryAttempt, Event, Webhook
@@ -178,7 +179,8 @@ class AttemptSerializer(serializers.Serializer[DeliveryAttempt]):
     def to_representation(self, instance: DeliveryAttempt) -> dict[str, Any]:
         shown = super().to_representation(instance)
         if instance.delivery.kind in PROBES:
-            shown.update(response_headers=[], response_body="", retry_after="")
+            message = told_of_probe(instance.result, instance.message)
+            shown.update(message=message, response_headers=[], response_body="", retry_after="")
         return shown
 
 

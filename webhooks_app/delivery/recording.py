@@ -11,7 +11,7 @@ from django.db import DataError, IntegrityError
 from ..models import Delivery, Webhook
 from .claim import Finished
 from .notice import save_notices
-from .outcome import State
+from .outcome import State, told_of_probe
 from .statements import statements_for
 
 logger = logging.getLogger("webhooks_app.delivery")
@@ -79,4 +79,4 @@ def _conclude_handshake(webhook: Webhook, item: Finished) -> None:
     if item.step.state == State.SUCCEEDED:
         webhook.activate()
     else:
-        webhook.fail(item.attempt.message)
+        webhook.fail(told_of_probe(item.attempt.result, item.attempt.message))

@@ -18,8 +18,9 @@ CERTIFICATE_PROBLEMS = {
 """OpenSSL's verification results that a receiver can cause, in words."""
 
 
-def address_refused(host: str, reason: str) -> TransportError:
-    message = f"The name {host} leads to an address that webhooks may not be sent to ({reason})."
+def address_refused(host: str) -> TransportError:
+    """Say that a name leads where nothing may be sent, and not to what kind of address: it may be an internal name."""
+    message = f"The name {host} leads to an address that webhooks may not be sent to."
     return TransportError(error_class=ErrorClass.ADDRESS_REFUSED, message=message)
 
 
