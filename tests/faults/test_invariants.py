@@ -22,6 +22,14 @@ def hit(at=NOW, *, status=200, event_id="evt_1", path="/ok", event_type="ppt.gen
     )
 
 
+def notice(at):
+    return hit(at, event_id="evt_2", event_type="webhook.retry")
+
+
+def handshake(at):
+    return hit(at, status=500, event_id="", event_type="webhook.verification")
+
+
 def attempt(number=1, started_at=NOW, *, status=200, result="succeeded"):
     return AttemptRow(number=number, result=result, response_status=status, started_at=started_at, duration_seconds=0.1)
 
@@ -39,6 +47,8 @@ GOOD = Evidence(
     hits=(hit(),),
     delays_seconds=(1, 5, 30),
 )
+NOTICE = replace(DELIVERY, id="dlv_2", event_id="evt_2", kind="retry_notice", state="given_up", attempts=())
+HANDSHAKE = replace(DELIVERY, id="dlv_3", event_id="", kind="verification", state="given_up", attempts=())
 PENDING = replace(DELIVERY, state="pending", attempts=())
 LOST = attempt(result="worker_lost", status=None)
 FAILED_FIVE_TIMES = [hit(NOW + wait, status=500) for wait in (0, 2, 8, 40, 80)]
@@ -57,6 +67,16 @@ BROKEN = [
         {"hits": FAILED_FIVE_TIMES, "deliveries": [replace(DELIVERY, state="given_up")]},
         {"too_many": 1},
         id="five requests",
+    ),
+    pytest.param(
+        {"hits": [hit(), notice(NOW + 2), notice(NOW + 8)], "deliveries": [DELIVERY, NOTICE]},
+        {"too_many": 1, "excess_duplicates": 1},
+        id="a notice that came twice",
+    ),
+    pytest.param(
+        {"hits": [hit(), *(handshake(NOW + wait) for wait in (0, 2, 8, 40, 80))], "deliveries": [DELIVERY, HANDSHAKE]},
+        {"too_many": 1},
+        id="five handshakes",
     ),
     pytest.param({"hits": [hit(), hit(NOW + 2)]}, {"excess_duplicates": 1}, id="a request after a 200"),
     pytest.param(
@@ -117,9 +137,7 @@ def test_a_receiver_that_changes_its_mind_makes_no_excess():
 
 
 def test_a_notice_after_a_200_is_no_duplicate():
-    notice = hit(NOW + 2, event_type="webhook.retry")
-
-    assert count(replace(GOOD, hits=[hit(), notice])).duplicates == 0
+    assert count(replace(GOOD, hits=[hit(), notice(NOW + 2)], deliveries=[DELIVERY, NOTICE])).broken == {}
 
 
 def test_sending_again_by_hand_is_a_new_series():
