@@ -6,6 +6,7 @@ import json
 import re
 
 import pytest
+from django.test import Client
 
 from tests.making import EVENT_TYPE, URL, emit_one, make_webhook
 from webhooks_app.models import Delivery, Webhook
@@ -98,6 +99,21 @@ def test_limits_are_set_changed_and_lifted(api):
 
     assert (made["max_in_flight"], made["rate_limit"]) == (2, 0.5)
     assert (changed["max_in_flight"], changed["rate_limit"]) == (None, 3.0)
+
+
+def test_an_owner_cannot_lift_the_operators_cap(api, settings):
+    settings.WEBHOOKS_MAX_IN_FLIGHT_PER_WEBHOOK = 4
+    made = api.call("POST", "/v1/webhooks", {**NEW, "max_in_flight": 4}).json()
+
+    answers = [
+        api.call("POST", "/v1/webhooks", {**NEW, "max_in_flight": 5}),
+        api.call("PATCH", f"/v1/webhooks/{made['id']}", {"max_in_flight": 5}),
+    ]
+
+    refusal = {"max_in_flight": ["At most 4 requests at a time are allowed here."]}
+    assert [(answer.status_code, answer.json()["errors"]) for answer in answers] == [(400, refusal)] * 2
+    document = Client().get("/v1/openapi.json").json()
+    assert document["components"]["schemas"]["NewWebhook"]["properties"]["max_in_flight"]["maximum"] == 4
 
 
 @pytest.mark.parametrize(

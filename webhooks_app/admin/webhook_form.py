@@ -12,7 +12,7 @@ from ..conf import settings
 from ..event_types import registry
 from ..exceptions import LimitsUnavailableError, RateLimitedError
 from ..models import Webhook
-from ..models.webhook import MAX_SECRET_OVERLAP
+from ..models.webhook import MAX_SECRET_OVERLAP, check_max_in_flight
 from ..rate_limits import limit_verification
 from .display import WideCheckboxes
 
@@ -32,6 +32,8 @@ class WebhookForm(forms.ModelForm):  # type: ignore[type-arg]
 
     new_owner: Any = None
     """Whose a new webhook is where the form does not ask for the owner."""
+    is_operators = False
+    """Whether who fills it in manages all webhooks, and may give one more requests at a time than the setting."""
 
     event_types = forms.MultipleChoiceField(label=_("Event types"), choices=event_type_choices, widget=WideCheckboxes)
     secret = forms.CharField(
@@ -55,6 +57,12 @@ class WebhookForm(forms.ModelForm):  # type: ignore[type-arg]
         elif "owner" not in self.fields:
             self.instance.owner = self.new_owner
         self._offer_retired_types()
+
+    def clean_max_in_flight(self) -> int | None:
+        number: int | None = self.cleaned_data["max_in_flight"]
+        if number is not None and "max_in_flight" in self.changed_data and not self.is_operators:
+            check_max_in_flight(number)
+        return number
 
     def clean(self) -> dict[str, Any] | None:
         cleaned = super().clean()

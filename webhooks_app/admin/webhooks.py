@@ -71,6 +71,7 @@ class WebhookAdmin(ActingAdmin):
     def get_form(self, request: HttpRequest, obj: Any = None, change: bool = False, **kwargs: Any) -> Any:
         form: Any = super().get_form(request, obj, change, **kwargs)
         form.new_owner = request.user
+        form.is_operators = manages_all(request)
         return form
 
     @admin.display(description=_("deliveries"))

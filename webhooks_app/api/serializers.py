@@ -11,12 +11,13 @@ from ..delivery.outcome import told_of_probe
 from ..event_types import EventType, registry
 from ..exceptions import UnknownEventTypeError
 from ..models import Delivery, DeliveryAttempt, Event, Webhook
-from ..models.webhook import MAX_EVENT_TYPES, MAX_IN_FLIGHT, MAX_RATE, MAX_SECRET_OVERLAP, MIN_RATE
+from ..models.webhook import MAX_EVENT_TYPES, MAX_RATE, MAX_SECRET_OVERLAP, MIN_RATE
 from ..times import format_time
 from .fields import (
     CountField,
     EventTypeField,
     FlagField,
+    InFlightField,
     MomentField,
     RateField,
     SecretField,
@@ -43,19 +44,18 @@ class SettableFields(serializers.Serializer[Webhook]):
     retry_notices = FlagField(
         required=False, help_text="Whether `webhook.retry` is sent after an attempt that will be retried."
     )
-    max_in_flight = CountField(
+    max_in_flight = InFlightField(
         required=False,
         allow_null=True,
-        min_value=1,
-        max_value=MAX_IN_FLIGHT,
-        help_text="Requests at a time, at most; null for what the service allows.",
+        help_text="Requests at a time, at most; null for what the service allows, which is the most that can be set.",
     )
     rate_limit = RateField(
         required=False,
         allow_null=True,
         min_value=MIN_RATE,
         max_value=MAX_RATE,
-        help_text="Deliveries a second, at most, retries included; what comes faster waits. Null for no limit.",
+        help_text="Deliveries a second, at most, retries included; what comes faster waits. After a pause, one "
+        "second's worth may come at once. Null for no limit.",
     )
 
 

@@ -119,7 +119,8 @@ class Migration(migrations.Migration):
                     "rate_limit",
                     models.FloatField(
                         blank=True,
-                        help_text="At most so many, retries included, over all workers. Empty for no limit.",
+                        help_text="At most so many, retries included, over all workers; after a pause, "
+                        "one second's worth at once. Empty for no limit.",
                         null=True,
                         validators=[
                             django.core.validators.MinValueValidator(0.01),

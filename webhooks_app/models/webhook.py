@@ -100,7 +100,10 @@ class Webhook(models.Model):
         null=True,
         blank=True,
         validators=[MinValueValidator(MIN_RATE), MaxValueValidator(MAX_RATE)],
-        help_text=_("At most so many, retries included, over all workers. Empty for no limit."),
+        help_text=_(
+            "At most so many, retries included, over all workers; after a pause, one second's worth at once. "
+            "Empty for no limit."
+        ),
     )
     next_slot_at = models.DateTimeField(
         _("rate limit used up until"), null=True, editable=False, help_text=_("What waits is sent from then on.")
@@ -317,6 +320,20 @@ def check_overlap(overlap: timedelta) -> None:
     """Raise ValidationError unless two secrets may sign for this long."""
     if not timedelta(0) <= overlap <= MAX_SECRET_OVERLAP:
         raise ValidationError(_("The old secret can sign for 0 to 7 days."), code="overlap")
+
+
+def most_in_flight() -> int:
+    """Return how many requests at a time an owner may ask for: the setting, which only the operator goes beyond."""
+    return min(settings.MAX_IN_FLIGHT_PER_WEBHOOK, MAX_IN_FLIGHT)
+
+
+def check_max_in_flight(number: int) -> None:
+    """Raise ValidationError for more requests at a time than an owner may ask for."""
+    limit = most_in_flight()
+    if number > limit:
+        raise ValidationError(
+            _("At most %(limit)s requests at a time are allowed here."), code="max_in_flight", params={"limit": limit}
+        )
 
 
 def check_secret(secret: str) -> None:
