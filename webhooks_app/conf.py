@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
+from types import MappingProxyType
 from typing import Any, get_type_hints
 
 from django.conf import settings as django_settings
@@ -53,6 +54,7 @@ class Settings:
     # Retention
     ATTEMPT_RETENTION_DAYS: int = 30
     EVENT_RETENTION_DAYS: int = 90
+    RETENTION_DAYS_BY_TYPE: Mapping[str, int] = MappingProxyType({})
 
     def __getattribute__(self, name: str) -> Any:
         if name.isupper():

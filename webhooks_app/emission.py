@@ -56,19 +56,16 @@ aemit = sync_to_async(emit)
 def send_test_event(webhook: Webhook, event_type: str, data: EventData | None = None) -> Delivery:
     """Queue a test event for one webhook, whatever it subscribes to; the type's example is the default data.
 
-    Raises WebhookStateError for a deleted or disabled webhook, and what ``emit`` raises.
+    Raises WebhookStateError for a deleted, disabled or paused webhook, and what ``emit`` raises.
     """
     webhook.require_testable()
+    webhook.require_running()
     example = registry.get(event_type).example if data is None else data
     event = _new_event(event_type, example, owner=webhook.owner, is_test=True)
     using = router.db_for_write(Event)
     with _writing(event, using):
         event.save(using=using, force_insert=True)
-        delivery = Delivery.objects.using(using).queue(
-            event=event,
-            webhook=webhook,
-            kind=Delivery.Kind.TEST,
-        )
+        delivery = Delivery.objects.using(using).queue(event=event, webhook=webhook, kind=Delivery.Kind.TEST)
         _announce(event, 1, using)
     return delivery
 

@@ -4,13 +4,26 @@ from __future__ import annotations
 
 import secrets
 import time
+from datetime import UTC, datetime, timedelta
 
 RANDOM_HEX_DIGITS = 20
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def new_id(prefix: str) -> str:
     """Return ``<prefix>_`` and 32 hexadecimal digits: 48 bits of Unix milliseconds, 80 random bits."""
     return f"{prefix}_{time_digits()}{secrets.token_hex(RANDOM_HEX_DIGITS // 2)}"
+
+
+def time_of(public_id: str) -> datetime:
+    """Return when an identifier was made, to the millisecond, by the clock of the machine that made it."""
+    return datetime.fromtimestamp(int(public_id[-32:-RANDOM_HEX_DIGITS], 16) / 1000, UTC)
+
+
+def first_id_at(prefix: str, moment: datetime) -> str:
+    """Return the identifier that comes before all that are made at ``moment`` or later, and after all made before."""
+    milliseconds = max(0, (moment - EPOCH) // timedelta(milliseconds=1))
+    return f"{prefix}_{milliseconds:012x}{'0' * RANDOM_HEX_DIGITS}"
 
 
 def time_digits() -> str:

@@ -45,7 +45,7 @@ def save_webhook(webhook: Webhook) -> Webhook:
         saved_url = webhook.lock().url
         webhook.save(update_fields=CHANGEABLE_FIELDS)
         if saved_url != webhook.url and webhook.status != Webhook.Status.DISABLED:
-            start_verification(webhook)
+            start_verification(webhook, may_be_held=True)
     return webhook
 
 

@@ -27,3 +27,9 @@ webhook_verified = Signal()
 
 webhook_disabled = Signal()
 """A webhook stopped receiving: disabled by a person, or failed its handshake. ``webhook_id``, ``reason``."""
+
+webhook_paused = Signal()
+"""What is queued for a webhook is held from now on. ``webhook_id``."""
+
+webhook_resumed = Signal()
+"""What was held for a webhook is sent from now on. ``webhook_id``."""

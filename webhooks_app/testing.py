@@ -178,7 +178,7 @@ class Webhooks:
         Engine(transport=_ScriptedTransport(self.receiver), clock=self.clock).run_until_idle(await_retries=False)
 
     def _next_attempt_at(self) -> datetime | None:
-        later = Delivery.objects.waiting().filter(next_attempt_at__gt=self.clock())
+        later = Delivery.objects.waiting().filter(next_attempt_at__gt=self.clock(), webhook__paused_at=None)
         next_attempt_at: datetime | None = later.aggregate(at=Min("next_attempt_at"))["at"]
         return next_attempt_at
 

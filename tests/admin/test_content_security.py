@@ -29,14 +29,42 @@ class InlineParts(HTMLParser):
 
 @pytest.mark.parametrize(
     "page",
-    ["webhook list", "webhook add", "webhook", "confirm", "event", "delivery", "delivery list", "key", "key add"],
+    [
+        "webhook list",
+        "webhook add",
+        "webhook added",
+        "webhook",
+        "confirm",
+        "confirm one",
+        "rotated",
+        "handshake",
+        "recent",
+        "event types",
+        "event type",
+        "event list",
+        "event",
+        "delivery",
+        "delivery list",
+        "key list",
+        "key",
+        "key add",
+    ],
 )
 def test_nothing_is_inline(superuser: Page, delivery: Delivery, page: str) -> None:
     api_key, _ = ApiKey.objects.make(owner=superuser.user)
     answers = {
         "webhook list": lambda: superuser.get("webhook"),
         "webhook add": lambda: superuser.get("webhook", "add"),
+        "webhook added": lambda: superuser.post("webhook", "add", url=delivery.webhook.url, event_types="file.deleted"),
         "webhook": lambda: superuser.get("webhook", "change", delivery.webhook_id),
+        "confirm one": lambda: superuser.get("webhook", "act", delivery.webhook_id, "send_test"),
+        "rotated": lambda: superuser.post("webhook", "act", delivery.webhook_id, "rotate_secret", confirmed="yes"),
+        "handshake": lambda: superuser.get("webhook", "live", delivery.webhook_id, "handshake"),
+        "recent": lambda: superuser.get("webhook", "live", delivery.webhook_id, "recent"),
+        "event types": lambda: superuser.get("webhook", "event_types"),
+        "event type": lambda: superuser.get("webhook", "event_type", "file.deleted"),
+        "event list": lambda: superuser.get("event"),
+        "key list": lambda: superuser.get("apikey"),
         "confirm": lambda: superuser.act("send_test", delivery.webhook),
         "event": lambda: superuser.get("event", "change", str(delivery.event_id)),
         "delivery": lambda: superuser.get("delivery", "change", delivery.pk),

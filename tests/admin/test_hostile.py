@@ -59,12 +59,27 @@ def actions() -> Iterator[tuple[str, str]]:
 
 
 PAGES = list(pages())
+MORE_ARGS = {"act": {"webhook": "disable", "delivery": "redeliver", "apikey": "revoke"}, "live": {"webhook": "recent"}}
+"""What the address of a page says beside the row."""
+READ_ONLY = ("changelist", "history", "live", "event_types", "event_type", "check_url")
 ACTIONS = sorted(actions())
 
 
+CONFIRMATIONS = {"post": "yes", "confirmed": "yes"}
+
+
+def address(rows: dict[str, Any], model: str, page: str, of_row: bool) -> tuple[str, ...]:
+    """Return what the address of a page names."""
+    if page == "event_type":
+        return ("file.deleted",)
+    more = MORE_ARGS.get(page, {}).get(model)
+    return ((rows[model].pk,) if of_row else ()) + ((more,) if more else ())
+
+
 def test_the_walk_knows_every_page_and_action() -> None:
-    assert {page for _, page, _ in PAGES} == {"changelist", "add", "history", "delete", "change"}
-    assert len(PAGES) == 20
+    usual = {"changelist", "add", "history", "delete", "change"}
+    assert {page for _, page, _ in PAGES} == {*usual, "act", *MORE_ARGS, *READ_ONLY}
+    assert len(PAGES) == 20 + 3 + 4
     assert len(ACTIONS) >= 12
 
 
@@ -76,9 +91,10 @@ def test_without_a_permission_nothing_is_changed_by_post(
     caller = staff("berta", *permissions, "manage_all_webhooks")
     before = saved()
 
-    answer = caller.post(model, page, *((rows[model].pk,) if of_row else ()), **FORMS.get(model, {}), post="yes")
+    answer = caller.post(model, page, *address(rows, model, page, of_row), **FORMS.get(model, {}), **CONFIRMATIONS)
 
-    assert answer.status_code == (200 if permissions and page in ("changelist", "history") else 403)
+    is_open = permissions and page in READ_ONLY and page != "check_url"
+    assert answer.status_code == (200 if is_open else 403)
     assert saved() == before
 
 
@@ -86,7 +102,7 @@ def test_without_a_permission_nothing_is_changed_by_post(
 def test_nobody_but_staff_gets_in(rows: dict[str, Any], owner: Any, model: str, page: str, of_row: bool) -> None:
     before = saved()
 
-    answer = Page(owner).post(model, page, *((rows[model].pk,) if of_row else ()), **FORMS.get(model, {}), post="yes")
+    answer = Page(owner).post(model, page, *address(rows, model, page, of_row), **FORMS.get(model, {}), **CONFIRMATIONS)
 
     assert answer.redirect_chain[0][0].startswith("/admin/login/")
     assert saved() == before

@@ -17,12 +17,22 @@ from .conftest import SECRET, Page, said, shows, text
 PERMISSIONS = {
     "verify": "verify_webhook",
     "send_test": "test_webhook",
+    "pause": "pause_webhook",
+    "resume": "pause_webhook",
     "disable": "change_webhook",
     "enable": "change_webhook",
     "rotate_secret": "rotate_webhook_secret",
     "revoke_previous_secret": "rotate_webhook_secret",
     "delete_selected": "delete_webhook",
 }
+
+
+def make_ready(webhook: Webhook, action: str) -> None:
+    """Bring a webhook into the state that an action is for."""
+    if action == "enable":
+        webhook.disable("by hand")
+    elif action == "resume":
+        webhook.pause()
 
 
 def test_verify_starts_a_handshake(superuser: Page, webhook: Webhook) -> None:
@@ -47,6 +57,19 @@ def test_a_test_event_of_an_unknown_type_asks_again(superuser: Page, webhook: We
 
     assert shows(page, "Select a valid choice")
     assert not webhook.deliveries.exists()
+
+
+def test_pause_asks_and_then_holds_until_it_is_resumed(superuser: Page, delivery: Delivery) -> None:
+    assert shows(superuser.act("pause", delivery.webhook), "Nothing is lost")
+    assert Webhook.objects.get().paused_at is None
+
+    superuser.act("pause", delivery.webhook, confirmed=True)
+    paused = Webhook.objects.get()
+    superuser.act("resume", delivery.webhook, confirmed=True)
+
+    assert paused.paused_at is not None
+    assert Webhook.objects.get().paused_at is None
+    assert Delivery.objects.get().state == Delivery.State.PENDING
 
 
 def test_disable_asks_and_then_cancels_what_waits(superuser: Page, delivery: Delivery) -> None:
@@ -170,15 +193,19 @@ def test_an_action_needs_its_own_permission(
     others = {codename for codename in PERMISSIONS.values() if codename != PERMISSIONS[action]}
     page = staff("amina", "view_webhook", *others)
     webhook = new_webhook(page.user)
-    if action == "enable":
-        webhook.disable("by hand")
+    make_ready(webhook, action)
 
     offered = dict(page.get("webhook").context["action_form"].fields["action"].choices)
     page.act(action, webhook, confirmed=True, event_type="file.deleted", post="yes")
 
     assert action not in offered
     saved = Webhook.objects.get()
-    assert (saved.status, saved.secret, saved.deleted_at) == (webhook.status, SECRET, None)
+    assert (saved.status, saved.secret, saved.deleted_at, saved.paused_at) == (
+        webhook.status,
+        SECRET,
+        None,
+        webhook.paused_at,
+    )
     assert not Delivery.objects.exists()
 
 
@@ -188,8 +215,7 @@ def test_its_permission_is_enough_for_an_action(
 ) -> None:
     page = staff("amina", "view_webhook", PERMISSIONS[action])
     webhook = new_webhook(page.user)
-    if action == "enable":
-        webhook.disable("by hand")
+    make_ready(webhook, action)
 
     page.act(action, webhook, confirmed=True, event_type="file.deleted", post="yes")
 
@@ -206,7 +232,12 @@ def test_no_action_reaches_the_webhook_of_another_account(
     page.act(action, webhook, confirmed=True, event_type="file.deleted", post="yes")
 
     saved: Any = Webhook.objects.get(pk=webhook.pk)
-    assert (saved.status, saved.secret, saved.deleted_at) == (webhook.status, SECRET, None)
+    assert (saved.status, saved.secret, saved.deleted_at, saved.paused_at) == (
+        webhook.status,
+        SECRET,
+        None,
+        webhook.paused_at,
+    )
     assert not LogEntry.objects.exists()
 
 

@@ -9,7 +9,6 @@ from django.utils import timezone
 
 from tests.making import EVENT_TYPE, emit_one, make_webhook
 from webhooks_app import send_test_event
-from webhooks_app.delivery.outcome import TLS_FAILED
 from webhooks_app.models import Delivery, DeliveryAttempt, Event
 from webhooks_app.signals import deliveries_created
 from webhooks_app.verification import start_verification
@@ -133,17 +132,23 @@ def test_of_a_test_and_a_verification_only_the_result_and_the_status_are_told(ap
     assert (attempt["response_headers"], attempt["response_body"], attempt["retry_after"]) == ([], "", "")
 
 
+@pytest.mark.parametrize("message", ["The receiver's TLS certificate has expired.", "The TLS handshake failed."])
 @pytest.mark.parametrize("kind", ["test", "verification"])
-def test_what_a_certificate_says_is_not_told_of_a_probe(api, delivery, kind):
-    certificate = "The receiver's TLS certificate has expired."
-    DeliveryAttempt.objects.update(result="tls_error", message=certificate, response_status=None)
-    (of_event,) = api.call("GET", f"/v1/deliveries/{delivery.id}").json()["attempts"]
+def test_of_a_receivers_certificate_a_test_and_a_verification_tell_nothing(api, delivery, kind, message):
     Delivery.objects.update(kind=kind)
+    DeliveryAttempt.objects.update(result="tls_error", message=message)
 
-    (of_probe,) = api.call("GET", f"/v1/deliveries/{delivery.id}").json()["attempts"]
+    (attempt,) = api.call("GET", f"/v1/deliveries/{delivery.id}").json()["attempts"]
 
-    assert of_event["message"] == certificate
-    assert (of_probe["result"], of_probe["message"]) == ("tls_error", TLS_FAILED)
+    assert (attempt["result"], attempt["message"]) == ("tls_error", "No trusted TLS connection could be made.")
+
+
+def test_of_a_receivers_certificate_an_event_tells_what_is_wrong(api, delivery):
+    DeliveryAttempt.objects.update(result="tls_error", message="The receiver's TLS certificate has expired.")
+
+    (attempt,) = api.call("GET", f"/v1/deliveries/{delivery.id}").json()["attempts"]
+
+    assert attempt["message"] == "The receiver's TLS certificate has expired."
 
 
 def test_the_connected_address_is_not_shown(api, delivery):
@@ -213,3 +218,12 @@ def test_the_log_survives_the_subscription(api, alice, webhook):
 
     assert len(api.call("GET", f"/v1/webhooks/{webhook.id}/deliveries").json()["results"]) == 1
     assert Event.objects.count() == 1
+
+
+def test_an_event_whose_body_is_no_longer_kept_has_no_data_and_is_not_redelivered(api, delivery):
+    Event.objects.update(body="")
+
+    assert api.call("GET", f"/v1/events/{delivery.event_id}").json()["data"] is None
+    answer = api.call("POST", f"/v1/deliveries/{delivery.id}/redeliver")
+    assert answer.status_code == 409
+    assert "no longer kept" in answer.json()["detail"]

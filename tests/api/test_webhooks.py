@@ -6,7 +6,6 @@ import json
 import re
 
 import pytest
-from django.test import Client
 
 from tests.making import EVENT_TYPE, URL, emit_one, make_webhook
 from webhooks_app.models import Delivery, Webhook
@@ -21,6 +20,7 @@ RECORD = [
     "status",
     "status_reason",
     "status_changed_at",
+    "paused_at",
     "description",
     "retry_notices",
     "max_in_flight",
@@ -101,19 +101,29 @@ def test_limits_are_set_changed_and_lifted(api):
     assert (changed["max_in_flight"], changed["rate_limit"]) == (None, 3.0)
 
 
-def test_an_owner_cannot_lift_the_operators_cap(api, settings):
-    settings.WEBHOOKS_MAX_IN_FLIGHT_PER_WEBHOOK = 4
-    made = api.call("POST", "/v1/webhooks", {**NEW, "max_in_flight": 4}).json()
+@pytest.mark.parametrize(("setting", "most"), [(4, 4), (5000, 1000)])
+def test_an_owner_gets_no_more_requests_at_a_time_than_the_service_gives_everyone(api, settings, setting, most):
+    settings.WEBHOOKS_MAX_IN_FLIGHT_PER_WEBHOOK = setting
+    made = api.call("POST", "/v1/webhooks", {**NEW, "max_in_flight": most}).json()
 
-    answers = [
-        api.call("POST", "/v1/webhooks", {**NEW, "max_in_flight": 5}),
-        api.call("PATCH", f"/v1/webhooks/{made['id']}", {"max_in_flight": 5}),
+    refused = [
+        api.call("POST", "/v1/webhooks", {**NEW, "max_in_flight": most + 1}),
+        api.call("PATCH", f"/v1/webhooks/{made['id']}", {"max_in_flight": most + 1}),
     ]
 
-    refusal = {"max_in_flight": ["At most 4 requests at a time are allowed here."]}
-    assert [(answer.status_code, answer.json()["errors"]) for answer in answers] == [(400, refusal)] * 2
-    document = Client().get("/v1/openapi.json").json()
-    assert document["components"]["schemas"]["NewWebhook"]["properties"]["max_in_flight"]["maximum"] == 4
+    assert made["max_in_flight"] == most
+    assert [answer.status_code for answer in refused] == [400, 400]
+    assert all(
+        f"at most {most} requests at a time" in answer.json()["errors"]["max_in_flight"][0] for answer in refused
+    )
+
+
+def test_what_staff_allowed_a_webhook_stays_when_its_owner_changes_something_else(api, alice):
+    webhook = make_webhook(alice, max_in_flight=500)
+
+    answer = api.call("PATCH", f"/v1/webhooks/{webhook.id}", {"description": "busy"})
+
+    assert (answer.status_code, answer.json()["max_in_flight"]) == (200, 500)
 
 
 @pytest.mark.parametrize(
@@ -339,6 +349,46 @@ def test_disabling_twice_changes_nothing(api, alice):
     answers = [api.call("POST", f"/v1/webhooks/{webhook.id}/disable").json() for _ in range(2)]
 
     assert answers[0] == answers[1]
+
+
+def test_a_paused_webhook_tells_since_when_until_it_is_resumed(api, alice):
+    webhook = make_webhook(alice)
+    emit_one(alice)
+
+    paused = api.call("POST", f"/v1/webhooks/{webhook.id}/pause").json()
+    resumed = api.call("POST", f"/v1/webhooks/{webhook.id}/resume").json()
+
+    assert (paused["status"], paused["paused_at"] > paused["created"]) == ("active", True)
+    assert resumed["paused_at"] is None
+    assert [delivery.state for delivery in webhook.deliveries.all()] == ["pending"]
+
+
+@pytest.mark.parametrize("verb", ["pause", "resume"])
+def test_pausing_and_resuming_twice_changes_nothing(api, alice, verb):
+    webhook = make_webhook(alice)
+
+    answers = [api.call("POST", f"/v1/webhooks/{webhook.id}/{verb}") for _ in range(2)]
+
+    assert [answer.status_code for answer in answers] == [200, 200]
+    assert answers[0].json() == answers[1].json()
+
+
+def test_a_disabled_webhook_is_not_paused(api, alice):
+    webhook = make_webhook(alice, status="disabled")
+
+    answer = api.call("POST", f"/v1/webhooks/{webhook.id}/pause")
+
+    assert (answer.status_code, "Enable it first" in answer.json()["detail"]) == (409, True)
+
+
+@pytest.mark.parametrize("path", ["/v1/webhooks/{id}/verify", "/v1/webhooks/test"], ids=["verify", "test"])
+def test_what_is_answered_by_the_receiver_is_refused_during_a_pause(api, alice, path):
+    webhook = make_webhook(alice)
+    webhook.pause()
+
+    answer = api.call("POST", path.format(id=webhook.id), {"webhook_id": webhook.id, "event_type": EVENT_TYPE})
+
+    assert (answer.status_code, "Resume it first" in answer.json()["detail"]) == (409, True)
 
 
 def test_enabling_verifies_first(api, alice):

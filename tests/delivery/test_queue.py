@@ -5,10 +5,10 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pytest
-from django.db import DataError, OperationalError, connection
+from django.db import OperationalError, connection
 from django.test.utils import CaptureQueriesContext
 
-from webhooks_app.delivery.queue import Queue
+from webhooks_app.delivery.queue import Queue, oldest_due_at
 from webhooks_app.delivery.recording import record
 from webhooks_app.delivery.sending import finish, finish_lost, request_for
 from webhooks_app.models import Delivery, DeliveryAttempt, Event, Webhook
@@ -316,6 +316,29 @@ def test_of_two_results_of_a_delivery_only_the_newer_claims_is_recorded(alice, w
     assert DeliveryAttempt.objects.filter(delivery__kind="event").count() == 2
 
 
+@pytest.mark.parametrize("page", [1, 2, 400])
+def test_the_oldest_due_is_found_over_all_pages_and_without_what_is_held(alice, queue, clock, monkeypatch, page):
+    monkeypatch.setattr("webhooks_app.delivery.statements.portable.MAX_LANES", page)
+    monkeypatch.setattr("webhooks_app.delivery.queue.MAX_LANES", page)
+    webhooks = [make_webhook(alice) for _ in range(5)]
+    emit_one(alice)
+    due_at = [clock() - timedelta(minutes=minutes) for minutes in (1, 5, 9, 9, -9)]
+    for webhook, at in zip(webhooks, due_at, strict=True):
+        webhook.deliveries.update(next_attempt_at=at)
+    webhooks[2].pause()
+    webhooks[3].await_verification()
+
+    assert oldest_due_at("default", clock()) == due_at[1]
+
+
+def test_nothing_due_has_no_oldest(alice, webhook, queue, clock):
+    assert oldest_due_at("default", clock()) is None
+    emit_one(alice)
+    queue.claim(10)
+
+    assert oldest_due_at("default", clock()) is None
+
+
 def test_a_late_release_leaves_a_claim_of_the_same_number_alone(alice, webhook, queue, clock):
     emit_one(alice)
     stale = queue.claim(10)
@@ -420,17 +443,3 @@ def test_results_are_written_in_the_order_of_their_deliveries(alice, webhook, qu
 
     assert written == sorted(written)
     assert len(written) == 3
-
-
-def test_what_cannot_be_stored_is_not_logged_either(alice, webhook, queue, clock, monkeypatch, caplog):
-    emit_one(alice)
-    (claim,) = queue.claim(10)
-
-    def refuse(self, items, now):
-        raise DataError("invalid byte sequence\nCONTEXT:  COPY webhooks, line 1: said by the receiver")
-
-    monkeypatch.setattr(type(queue._statements), "save", refuse)
-
-    assert record("default", [answered(claim, clock)], clock()) == []
-    assert caplog.messages == [f"Delivery {claim.delivery_id} could not be recorded: DataError."]
-    assert "said by the receiver" not in caplog.text

@@ -6,13 +6,11 @@ import json
 
 import pytest
 
-from webhooks_app.delivery.outcome import TLS_FAILED
 from webhooks_app.exceptions import WebhookStateError
 from webhooks_app.models import DeliveryAttempt, Webhook
 from webhooks_app.registration import enable_webhook, save_webhook
 from webhooks_app.signals import webhook_disabled, webhook_verified
-from webhooks_app.transport import Response
-from webhooks_app.transport.failures import certificate_refused
+from webhooks_app.transport import Response, failures
 from webhooks_app.verification import start_verification
 
 from ..making import deliveries, emit_one, make_webhook
@@ -79,6 +77,17 @@ def test_a_wrong_answer_fails_the_webhook_after_four_tries(pending, receiver, de
     assert pending.status == "failed"
     assert pending.status_reason
     assert len({challenge_of(request) for request in transport.requests}) == 4
+
+
+def test_why_a_handshake_failed_tells_nothing_of_the_receivers_certificate(pending, receiver, deliver):
+    transport = receiver()
+    transport.answer = lambda request: failures.certificate_refused(10)
+
+    deliver(transport)
+
+    pending.refresh_from_db()
+    assert (pending.status, pending.status_reason) == ("failed", "No trusted TLS connection could be made.")
+    assert "expired" in DeliveryAttempt.objects.first().message
 
 
 def test_the_challenge_of_the_try_before_does_not_pass(pending, receiver, deliver):
@@ -213,14 +222,3 @@ def test_an_older_copy_that_says_disabled_can_still_be_saved(webhook):
 def test_a_webhook_that_is_not_disabled_need_not_be_enabled(webhook):
     with pytest.raises(WebhookStateError, match="not disabled"):
         enable_webhook(webhook)
-
-
-def test_why_a_handshake_failed_does_not_tell_what_a_certificate_says(pending, receiver, deliver):
-    transport = receiver()
-    transport.answer = lambda request: certificate_refused(10)
-
-    deliver(transport)
-
-    pending.refresh_from_db()
-    assert (pending.status, pending.status_reason) == ("failed", TLS_FAILED)
-    assert "has expired" in DeliveryAttempt.objects.first().message

@@ -13,9 +13,6 @@ from itertools import pairwise
 Pair = tuple[str, str]
 """An event's id and the path of a webhook's URL."""
 
-HANDSHAKE = ""
-"""In the place of the id of an event."""
-
 STUCK_AFTER_SECONDS = 60.0
 TOLERANCE_SECONDS = 0.02
 """The receiver sees an answer a little before, and a request a little after, the worker does."""
@@ -31,6 +28,8 @@ class Hit:
     at: float
     answered_at: float | None = None
     status: int | None = None
+    announced: tuple[str, int] | None = None
+    """Of a notice: the event whose retry it announces, and which retry."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -63,7 +62,6 @@ class DeliveryRow:
 
     @property
     def pair(self) -> Pair:
-        """What its requests are told by; all handshakes of a webhook have one, since they carry no event."""
         return self.event_id, self.path
 
 
@@ -125,7 +123,7 @@ def count(evidence: Evidence) -> Counts:
         "lost": list(_lost(evidence)),
         "stuck": list(_stuck(evidence)),
         "false_successes": list(_false_successes(evidence)),
-        "too_many": list(_too_many(evidence)),
+        "too_many": [*_too_many(evidence), *_too_many_notices(evidence), *_too_many_handshakes(evidence)],
         "excess_duplicates": list(_excess_duplicates(evidence)),
         "early": [*_early_rows(evidence), *_early_hits(evidence)],
         "rolled_back": list(_rolled_back(evidence)),
@@ -168,12 +166,28 @@ def _false_successes(evidence: Evidence) -> Iterator[str]:
 
 def _too_many(evidence: Evidence) -> Iterator[str]:
     limit = len(evidence.delays_seconds) + 1
-    allowed: Counter[Pair] = Counter()
-    for delivery in evidence.deliveries:
-        allowed[delivery.pair] += 1 if delivery.kind == "retry_notice" else limit
+    again = _redeliveries(evidence)
     for pair, hits in _hits_by_pair(evidence).items():
-        if len(hits) > (allowed[pair] or limit):
+        if len(hits) > limit * (1 + again[pair]):
             yield f"{len(hits)} requests for {pair}"
+
+
+def _too_many_notices(evidence: Evidence) -> Iterator[str]:
+    """A retry is announced once in each series, by one request."""
+    again = _redeliveries(evidence)
+    notices = Counter((hit.announced, hit.path) for hit in evidence.hits if hit.announced)
+    for ((event_id, retry), path), number in notices.items():
+        if number > 1 + again[event_id, path]:
+            yield f"{number} notices of retry {retry} of {event_id} to {path}"
+
+
+def _too_many_handshakes(evidence: Evidence) -> Iterator[str]:
+    limit = len(evidence.delays_seconds) + 1
+    series = Counter(delivery.path for delivery in evidence.deliveries if delivery.kind == "verification")
+    handshakes = Counter(hit.path for hit in evidence.hits if hit.event_type == "webhook.verification")
+    for path, number in handshakes.items():
+        if number > limit * max(1, series[path]):
+            yield f"{number} handshakes with {path}"
 
 
 def _excess_duplicates(evidence: Evidence) -> Iterator[str]:
@@ -182,8 +196,6 @@ def _excess_duplicates(evidence: Evidence) -> Iterator[str]:
     for delivery in evidence.deliveries:
         attempts[delivery.pair] += delivery.attempts
     for pair, hits in _hits_by_pair(evidence).items():
-        if pair[0] == HANDSHAKE:
-            continue  # A 200 without the challenge confirms nothing.
         last_at = hits[-1].at
         repeated = sum(hit.status == 200 and (hit.answered_at or last_at) < last_at for hit in hits)
         unread = sum(attempt.is_unread for attempt in attempts[pair])
@@ -204,8 +216,7 @@ def _early_rows(evidence: Evidence) -> Iterator[str]:
 
 def _early_hits(evidence: Evidence) -> Iterator[str]:
     """The n-th request that arrived is the n-th attempt or a later one, and delays only grow."""
-    series = Counter(delivery.pair for delivery in evidence.deliveries)
-    again = {pair for pair, number in series.items() if number > 1}
+    again = {delivery.pair for delivery in evidence.deliveries if delivery.is_redelivery}
     for pair, hits in _hits_by_pair(evidence).items():
         if pair in again:
             continue
@@ -229,19 +240,22 @@ def _rolled_back(evidence: Evidence) -> Iterator[str]:
 
 
 def _hits_by_pair(evidence: Evidence) -> Mapping[Pair, list[Hit]]:
+    """Return the requests for each event, in order; notices and handshakes have series of their own."""
     hits: dict[Pair, list[Hit]] = defaultdict(list)
     for hit in sorted(evidence.hits, key=lambda hit: hit.at):
-        event_id = HANDSHAKE if hit.event_type == "webhook.verification" else hit.event_id
-        hits[event_id, hit.path].append(hit)
+        if hit.event_type not in ("webhook.verification", "webhook.retry"):
+            hits[hit.event_id, hit.path].append(hit)
     return hits
+
+
+def _redeliveries(evidence: Evidence) -> Mapping[Pair, int]:
+    return Counter(delivery.pair for delivery in evidence.deliveries if delivery.is_redelivery)
 
 
 def _hits_after_200(hits_by_pair: Mapping[Pair, list[Hit]]) -> Mapping[Pair, int]:
     """Return how many requests arrived after the receiver had answered 200."""
     counts = {}
     for pair, hits in hits_by_pair.items():
-        if pair[0] == HANDSHAKE:
-            continue
         confirmed_at = min((hit.answered_at for hit in hits if hit.status == 200 and hit.answered_at), default=None)
         counts[pair] = sum(confirmed_at is not None and hit.at > confirmed_at for hit in hits)
     return counts

@@ -152,10 +152,7 @@ class Lab:
     # What happens
 
     def webhook(self, temper: str, *event_types: str, tail: str = "", **fields: Any) -> Webhook:
-        """Return an active webhook whose receiver has this temper.
-
-        To be made before the workers start: it is verified first, and they would send the handshake.
-        """
+        """Return an active webhook whose receiver has this temper. Before the workers start, or they may verify it."""
         webhook = make_webhook(self.owner, *event_types, url=self.receiver_url(temper) + tail, **fields)
         self.webhooks.append(webhook)
         return webhook

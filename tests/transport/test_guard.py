@@ -49,7 +49,6 @@ def test_a_name_that_leads_where_it_may_not_is_refused(
     assert exchange.error is not None
     assert exchange.error.error_class is ErrorClass.ADDRESS_REFUSED
     assert exchange.peer == ""
-    # Not which address it is, nor of which kind.
     host = parse_endpoint(case["url"]).host
     assert exchange.error.message == f"The name {host} leads to an address that webhooks may not be sent to."
 

@@ -10,11 +10,8 @@ from concurrent.futures import Future
 import pytest
 
 from webhooks_app.transport import resolver
-from webhooks_app.transport.requests import RequestsTransport
 from webhooks_app.transport.resolver import MAX_SLOW_THREADS, MAX_THREADS, NameResolver, resolve_by_system
 from webhooks_app.transport.threads import DaemonThreads
-
-from .sending import post
 
 
 def test_the_system_is_asked_by_default() -> None:
@@ -161,57 +158,57 @@ def test_a_pool_runs_everything_in_no_more_threads_than_its_limit() -> None:
     pool.close()
 
 
-class NoThread(threading.Thread):
-    """What the system does where a process may have no more threads."""
+class ScarceThreads:
+    """Lets threads begin only while there are ``left``, as a system at its limit does."""
 
-    def start(self) -> None:
-        raise RuntimeError("can't start new thread")
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.left = 0
+        really_start = threading.Thread.start
+
+        def start(thread: threading.Thread) -> None:
+            if not self.left:
+                raise RuntimeError("can't start new thread")
+            self.left -= 1
+            really_start(thread)
+
+        monkeypatch.setattr(threading.Thread, "start", start)
 
 
-def test_a_thread_that_cannot_be_started_takes_no_place_in_the_pool(monkeypatch: pytest.MonkeyPatch) -> None:
-    pool, done = DaemonThreads("pool", 1), threading.Event()
-    with monkeypatch.context() as patch:
-        patch.setattr(threading, "Thread", NoThread)
-        with pytest.raises(RuntimeError, match="can't start"):
-            pool.submit(done.set)
+@pytest.fixture
+def scarce(monkeypatch: pytest.MonkeyPatch) -> ScarceThreads:
+    return ScarceThreads(monkeypatch)
 
-    assert not done.is_set()
+
+def test_a_thread_that_cannot_begin_costs_a_pool_no_place(scarce: ScarceThreads) -> None:
+    pool, done, forgotten = DaemonThreads("pool", 1), threading.Event(), threading.Event()
+
+    with pytest.raises(RuntimeError, match="new thread"):
+        pool.submit(forgotten.set)
+    scarce.left = 1
     pool.submit(done.set)
+
     assert done.wait(10)
+    assert not forgotten.is_set()
     pool.close()
 
 
-def test_what_gets_no_thread_of_its_own_waits_for_another(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_work_waits_for_the_threads_there_are_where_no_more_can_begin(scarce: ScarceThreads) -> None:
     pool, go, done = DaemonThreads("pool", 2), threading.Event(), threading.Event()
+    scarce.left = 1
     pool.submit(lambda: go.wait(10) and None)
-    with monkeypatch.context() as patch:
-        patch.setattr(threading, "Thread", NoThread)
-        pool.submit(done.set)
 
+    pool.submit(done.set)
     go.set()
 
     assert done.wait(10)
     pool.close()
 
 
-def test_a_lookup_that_gets_no_thread_fails_and_the_next_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_name_whose_thread_cannot_begin_fails_at_once_and_is_asked_for_anew(scarce: ScarceThreads) -> None:
     names = NameResolver(lambda _host, _port: ["192.0.2.1"])
-    with monkeypatch.context() as patch:
-        patch.setattr(threading, "Thread", NoThread)
-        with pytest.raises(RuntimeError, match="can't start"):
-            names.lookup("a.example", 443).result(10)
+
+    with pytest.raises(RuntimeError, match="new thread"):
+        names.lookup("a.example", 443).result(10)
+    scarce.left = 1
 
     assert names.lookup("a.example", 443).result(10) == ("192.0.2.1",)
-
-
-def test_a_request_that_gets_no_thread_is_an_internal_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    transport = RequestsTransport()
-    monkeypatch.setattr(threading, "Thread", NoThread)
-
-    transport.start(post("https://a.example/hook"))
-
-    (exchange,) = transport.wait(10)
-    assert exchange.error is not None
-    assert exchange.error.error_class == "internal_error"
-    assert transport.in_flight == 0
-    transport.close()

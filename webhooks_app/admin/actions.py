@@ -3,28 +3,82 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.contrib import admin, messages
 from django.contrib.admin.actions import delete_selected
 from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
+from django.contrib.admin.utils import quote, unquote
+from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet
 from django.forms import Form
-from django.http import HttpRequest
+from django.http import Http404, HttpRequest, HttpResponseRedirect
+from django.http.response import HttpResponseBase
 from django.template.response import TemplateResponse
+from django.urls import URLPattern, path, reverse
 from django.utils.translation import gettext
 
 from ..error_reports import keep_discreet
 from ..exceptions import WebhooksError
-from .display import shown_once
 from .owned import OwnedAdmin
 
 MAX_SELECTED = 100
 CONFIRMED = "confirmed"
 
 
+class Button(NamedTuple):
+    """A way to an action, on the page of the row that it is about."""
+
+    url: str
+    label: str
+
+
 class ActingAdmin(OwnedAdmin):
     """Carries out actions row by row, and asks before it does where that is wanted."""
+
+    page_actions: tuple[str, ...] = ()
+    """The actions that the page of a row has buttons for, in this order."""
+
+    def get_urls(self) -> list[URLPattern]:
+        name = f"{self.opts.app_label}_{self.opts.model_name}_act"
+        act = path("<path:object_id>/act/<str:action>/", self.admin_site.admin_view(self.act_view), name=name)
+        return [act, *super().get_urls()]
+
+    def offers(self, item: Any, action: str) -> bool:
+        """Tell whether an action makes sense for a row as it is now."""
+        return True
+
+    def buttons(self, request: HttpRequest, item: Any) -> list[Button]:
+        """Return what this member of staff can do with a row from its page."""
+        allowed: Any = self.get_actions(request)
+        return [
+            Button(self.page_url(item, "act", action), allowed[action][2])
+            for action in self.page_actions
+            if action in allowed and self.offers(item, action)
+        ]
+
+    def page_url(self, item: Any, page: str = "change", *args: str) -> str:
+        """Return where a page about a row is."""
+        name = f"admin:{self.opts.app_label}_{self.opts.model_name}_{page}"
+        return reverse(name, args=(quote(item.pk), *args), current_app=self.admin_site.name)
+
+    def act_view(self, request: HttpRequest, object_id: str, action: str) -> HttpResponseBase:
+        """Ask about an action on one row, and carry it out once that is confirmed: the list's own action."""
+        keep_discreet(request)
+        allowed: Any = self.get_actions(request)
+        if action not in self.page_actions or action not in allowed or not self.has_view_or_change_permission(request):
+            raise PermissionDenied
+        item = self.get_object(request, unquote(object_id))
+        if item is None:
+            raise Http404
+        rows = self.get_queryset(request).filter(pk=item.pk)
+        answer: HttpResponseBase | None = allowed[action][0](self, request, rows)
+        return answer or HttpResponseRedirect(self.page_url(item))
+
+    def render_change_form(self, request: HttpRequest, context: Any, *args: Any, **kwargs: Any) -> Any:
+        item = kwargs.get("obj")
+        context["page_actions"] = [] if item is None else self.buttons(request, item)
+        return super().render_change_form(request, context, *args, **kwargs)
 
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> Any:
         keep_discreet(request)
@@ -70,6 +124,8 @@ class ActingAdmin(OwnedAdmin):
             "confirmed": CONFIRMED,
             "action_checkbox_name": ACTION_CHECKBOX_NAME,
             "opts": self.opts,
+            "media": self.media,
+            "back_url": self._back_url(request),
         }
         request.current_app = self.admin_site.name
         return TemplateResponse(request, "admin/webhooks_app/confirm_action.html", context)
@@ -97,16 +153,27 @@ class ActingAdmin(OwnedAdmin):
     def delete_selected(self, request: HttpRequest, queryset: QuerySet[Any]) -> TemplateResponse | None:
         return delete_selected(self, request, queryset) if self._selected(request, queryset) else None
 
-    def show_once(self, request: HttpRequest, label: str, secret: str) -> TemplateResponse:
+    def show_once(self, request: HttpRequest, label: str, secret: str, **context: Any) -> TemplateResponse:
         """Return a page with a secret. Not a message: those are kept, readable, in a cookie or in the database."""
         context = {
             **self.admin_site.each_context(request),
             "title": label,
-            "shown": shown_once(label, secret),
+            "label": label,
+            "secret": secret,
             "opts": self.opts,
+            "media": self.media,
+            **context,
         }
         request.current_app = self.admin_site.name
         return TemplateResponse(request, "admin/webhooks_app/shown_once.html", context)
+
+    def _back_url(self, request: HttpRequest) -> str:
+        """Return where an action was asked for: the page of its row, or the list."""
+        match = request.resolver_match
+        args = [match.kwargs["object_id"]] if match and "object_id" in match.kwargs else []
+        page = "change" if args else "changelist"
+        name = f"admin:{self.opts.app_label}_{self.opts.model_name}_{page}"
+        return reverse(name, args=args, current_app=self.admin_site.name)
 
     def _selected(self, request: HttpRequest, queryset: QuerySet[Any]) -> list[Any]:
         """Return the selected rows; none of them, with a message, where there are more than anybody looks through."""

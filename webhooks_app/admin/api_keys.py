@@ -17,6 +17,7 @@ from ..models import ApiKey
 from ..models.api_key import all_scopes
 from .actions import ActingAdmin
 from .display import WideCheckboxes
+from .filters import CreatedFilter
 from .owned import manages_all
 
 GENERATED_FIELDS = ("id", "prefix", "created_at", "last_used_at", "revoked_at")
@@ -38,10 +39,14 @@ class ApiKeyAdmin(ActingAdmin):
     id_lookups = (("key", "pk"),)
     search_help_text = _("An id (key_…), the beginning of a key (whk_…), or the name of an account.")
     list_display = ("prefix", "name", "owner", "created_at", "expires_at", "last_used_at", "revoked_at")
-    list_filter = ("created_at", "revoked_at")
+    list_filter = (CreatedFilter, "revoked_at")
     list_select_related = ("owner",)
     raw_id_fields = ("owner",)
     actions = ("revoke", "delete_selected")
+    page_actions = ("revoke",)
+
+    def offers(self, item: ApiKey, action: str) -> bool:
+        return item.revoked_at is None
 
     def matches_text(self, term: str) -> Q:
         if term.startswith("whk_"):

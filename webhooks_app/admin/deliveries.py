@@ -2,106 +2,99 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 from django.contrib import admin
-from django.db.models import Model, QuerySet
+from django.contrib.auth import get_user_model
+from django.db.models import Model, Q, QuerySet
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
+from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from ..models import Delivery, DeliveryAttempt
+from ..models import Delivery, Webhook
+from ..models.keyset import MAX_PARTS
 from ..rate_limits import limit_test
 from .actions import ActingAdmin
-from .display import link_to, preformatted
-from .filters import EventTypeOfDeliveryFilter
-from .owned import ReadOnlyAdmin
-
-if TYPE_CHECKING:
-    BaseInline = admin.StackedInline[Any, Any]
-else:
-    BaseInline = admin.StackedInline
-
-
-class AttemptInline(BaseInline):
-    model = DeliveryAttempt
-    extra = 0
-    ordering = ("number",)
-    fields = (
-        ("number", "result", "started_at", "duration_ms"),
-        "message",
-        "url",
-        ("timestamp", "signature"),
-        "challenge",
-        ("response_status", "retry_after", "peer"),
-        "headers",
-        "body",
-    )
-    readonly_fields = (
-        "number",
-        "result",
-        "started_at",
-        "duration_ms",
-        "message",
-        "url",
-        "timestamp",
-        "signature",
-        "challenge",
-        "response_status",
-        "retry_after",
-        "peer",
-        "headers",
-        "body",
-    )
-
-    def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        """Who may see a delivery may see what was tried for it."""
-        return request.user.has_perm("webhooks_app.view_delivery")
-
-    def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return False
-
-    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return False
-
-    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return False
-
-    @admin.display(description=_("response headers"))
-    def headers(self, attempt: DeliveryAttempt) -> SafeString:
-        return preformatted("\n".join(f"{name}: {value}" for name, value in attempt.response_headers))
-
-    @admin.display(description=_("response body"))
-    def body(self, attempt: DeliveryAttempt) -> SafeString:
-        return preformatted(attempt.response_body)
+from .display import link_to, next_try, state_and_result
+from .explanation import waiting_for, why_cancelled
+from .filters import CreatedFilter, EventTypeOfDeliveryFilter, ResultFilter
+from .owned import ReadOnlyAdmin, manages_all
+from .transcript import transcript
 
 
 @admin.register(Delivery)
 class DeliveryAdmin(ReadOnlyAdmin, ActingAdmin):
     owner_lookup = "webhook__owner"
     id_lookups = (("dlv", "pk"), ("evt", "event"), ("wh", "webhook"))
-    search_help_text = _("An id of a delivery (dlv_…), event (evt_…) or webhook (wh_…), or the name of an account.")
-    list_display = ("id", "type", "webhook", "kind", "state", "attempt_count", "next_attempt_at", "created_at")
-    list_filter = ("state", "kind", EventTypeOfDeliveryFilter, "created_at")
+    search_help_text = _(
+        "An id of a delivery (dlv_…), event (evt_…) or webhook (wh_…), a part of a URL, or the name of an account."
+    )
+    list_display = ("id", "type", "target", "kind", "state_and_result", "attempt_count", "next_try", "created_at")
+    list_filter = ("state", ResultFilter, "kind", CreatedFilter, EventTypeOfDeliveryFilter)
     fields = (
         "id",
         "kind",
-        ("state", "state_reason"),
+        "stands",
         "event_link",
         "type",
         "webhook_link",
         ("attempt_count", "max_attempts"),
-        ("next_attempt_at", "claimed_at", "expires_at"),
-        ("created_at", "finished_at"),
+        ("created_at", "finished_at", "expires_at"),
         ("redelivery_link", "requested_by"),
     )
-    inlines = (AttemptInline,)
     actions = ("redeliver",)
+    page_actions = ("redeliver",)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         return super().get_queryset(request).select_related("event", "webhook").defer("event__body")
+
+    def matches_text(self, term: str) -> Q:
+        return Q(webhook__url__icontains=term) | super().matches_text(term)
+
+    def parts(self, request: HttpRequest, query: str) -> Sequence[Q]:
+        """Return the deliveries of each webhook, where the list is about those of some webhooks alone."""
+        texts = [term for term in query.split() if not self.is_id(term)]
+        if (manages_all(request) and not texts) or len(texts) < len(query.split()):
+            return (Q(),)
+        webhooks = Webhook.objects.all() if manages_all(request) else Webhook.objects.owned_by(request.user)
+        name = f"owner__{get_user_model().USERNAME_FIELD}"
+        for text in texts:
+            webhooks = webhooks.filter(Q(url__icontains=text) | Q(**{name: text}))
+        ids = list(webhooks.order_by("-pk").values_list("pk", flat=True)[: MAX_PARTS + 1])
+        if len(ids) > MAX_PARTS:
+            return (Q(),)
+        return tuple(Q(webhook=pk) for pk in ids) or (Q(pk__in=()),)
+
+    @admin.display(description=_("webhook"))
+    def target(self, delivery: Delivery) -> SafeString:
+        url = delivery.webhook.url
+        return format_html('<span class="webhooks-url" title="{}">{}</span>', delivery.webhook_id, url)
+
+    @admin.display(description=_("state"))
+    def state_and_result(self, delivery: Delivery) -> str:
+        return state_and_result(delivery)
+
+    @admin.display(description=_("state"))
+    def stands(self, delivery: Delivery) -> SafeString:
+        """Say what the state is, and why."""
+        reason = why_cancelled(delivery) or waiting_for(delivery)
+        return format_html("{}{}{}", state_and_result(delivery), ". " if reason else "", reason)
+
+    @admin.display(description=_("next try"))
+    def next_try(self, delivery: Delivery) -> SafeString | str:
+        return next_try(delivery)
+
+    def offers(self, item: Delivery, action: str) -> bool:
+        return item.event_id is not None
+
+    def render_change_form(self, request: HttpRequest, context: Any, *args: Any, **kwargs: Any) -> Any:
+        delivery = kwargs["obj"]
+        context |= {"attempts": transcript(request, delivery), "waiting_for": waiting_for(delivery)}
+        return super().render_change_form(request, context, *args, **kwargs)
 
     @admin.display(description=_("event type"))
     def type(self, delivery: Delivery) -> str:

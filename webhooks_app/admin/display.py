@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+from typing import Any, NamedTuple
 
 from django import forms
+from django.conf import settings
 from django.db.models import Model
+from django.http import HttpRequest
 from django.urls import reverse
+from django.utils import timezone
+from django.utils.formats import date_format
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext
+
+from ..models import Delivery, DeliveryAttempt
 
 
 class WideCheckboxes(forms.CheckboxSelectMultiple):
@@ -20,12 +28,9 @@ class WideCheckboxes(forms.CheckboxSelectMultiple):
         super().__init__({"class": "radiolist", **(attrs or {})}, **kwargs)
 
 
-def pretty_json(text: str) -> SafeString:
-    return preformatted(json.dumps(json.loads(text), indent=2, ensure_ascii=False))
-
-
-def preformatted(text: str) -> SafeString:
-    return format_html("<pre>{}</pre>", text)
+def pretty_json(text: str) -> str:
+    """Return JSON laid out, for a page that escapes it."""
+    return json.dumps(json.loads(text), indent=2, ensure_ascii=False)
 
 
 def link_to(item: Model, *, site: str) -> SafeString:
@@ -41,5 +46,67 @@ def link_to_search(model: type[Model], term: str, label: Any, *, site: str) -> S
     return format_html('<a href="{}">{}</a>', url, label)
 
 
-def shown_once(label: str, secret: str) -> SafeString:
-    return format_html("{} <code>{}</code> {}", label, secret, gettext("Copy it now: it is not shown again."))
+def moment(at: datetime, text: str = "") -> SafeString:
+    """Return a time, or a text in its stead with the exact time as its title."""
+    exact = date_format(timezone.localtime(at) if settings.USE_TZ else at, "DATETIME_FORMAT")
+    title = f"{exact} ({at.astimezone(UTC):%H:%M:%S} UTC)"
+    return format_html('<time datetime="{}" title="{}">{}</time>', at.isoformat(), title, text or exact)
+
+
+def in_time(span: timedelta) -> str:
+    """Return how long something takes, in the largest fitting unit: ``4 s``, ``3 min``, ``2 h``, ``5 d``."""
+    seconds = max(0.0, span.total_seconds())
+    for unit, length in (("d", 86_400), ("h", 3600), ("min", 60)):
+        if seconds >= 2 * length:
+            return f"{seconds / length:.0f} {unit}"
+    return f"{seconds:.1f} s" if 0 < seconds < 10 and seconds % 1 else f"{seconds:.0f} s"
+
+
+def state_and_result(delivery: Delivery) -> str:
+    """Return the state of a delivery, and what came of its last attempt where that is not the same."""
+    state = str(delivery.get_state_display())
+    if not delivery.last_result or delivery.last_result == DeliveryAttempt.Result.SUCCEEDED:
+        return state
+    return f"{state}: {dict(DeliveryAttempt.Result.choices).get(delivery.last_result, delivery.last_result)}"
+
+
+def next_try(delivery: Delivery) -> SafeString | str:
+    """Return when a delivery is tried next, as a list says it."""
+    if delivery.state != Delivery.State.PENDING or delivery.next_attempt_at is None:
+        return ""
+    if delivery.claimed_at is not None:
+        return gettext("being sent")
+    if delivery.webhook.paused_at is not None:
+        return moment(delivery.next_attempt_at, gettext("held: paused"))
+    wait = delivery.next_attempt_at - timezone.now()
+    if wait.total_seconds() <= 0:
+        return moment(delivery.next_attempt_at, gettext("due"))
+    return moment(delivery.next_attempt_at, gettext("in %(time)s") % {"time": in_time(wait)})
+
+
+class DeliveryRow(NamedTuple):
+    """A delivery in a short list of them."""
+
+    delivery: Delivery
+    url: str
+    state: str
+    next_try: SafeString | str
+
+
+def delivery_rows(deliveries: Iterable[Delivery], *, site: str) -> list[DeliveryRow]:
+    """Return deliveries as a short list shows them, with links to their pages in the admin site of this name."""
+    name = "admin:webhooks_app_delivery_change"
+    return [
+        DeliveryRow(
+            delivery,
+            reverse(name, args=(delivery.pk,), current_app=site),
+            state_and_result(delivery),
+            next_try(delivery),
+        )
+        for delivery in deliveries
+    ]
+
+
+def shows_deliveries(request: HttpRequest) -> bool:
+    """Tell whether this member of staff may see deliveries, on whatever page."""
+    return request.user.has_perm("webhooks_app.view_delivery")

@@ -1,16 +1,24 @@
-"""Events in the admin."""
+"""Events in the admin, and who they went to."""
 
 from __future__ import annotations
 
+from typing import Any
+
 from django.contrib import admin
+from django.db.models import QuerySet
+from django.http import HttpRequest
+from django.urls import reverse
+from django.utils.html import format_html
 from django.utils.safestring import SafeString
-from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from ..models import Delivery, Event
-from .display import link_to_search, pretty_json
-from .filters import EventTypeFilter
-from .owned import ReadOnlyAdmin
+from ..event_types import registry
+from ..models import Event
+from .display import DeliveryRow, delivery_rows, pretty_json, shows_deliveries
+from .filters import CreatedFilter, EventTypeFilter
+from .owned import ReadOnlyAdmin, manages_all
+
+MAX_RECIPIENTS = 50
 
 
 @admin.register(Event)
@@ -18,15 +26,39 @@ class EventAdmin(ReadOnlyAdmin):
     id_lookups = (("evt", "pk"),)
     search_help_text = _("An id (evt_…), or the name of an account.")
     list_display = ("id", "type", "owner", "created_at", "is_test")
-    list_filter = (EventTypeFilter, "is_test", "created_at")
+    list_filter = (EventTypeFilter, "is_test", CreatedFilter)
     list_select_related = ("owner",)
-    fields = ("id", "type", "owner", "created_at", "is_test", "pretty_body", "deliveries_link")
+    fields = ("id", "type_link", "owner", "created_at", "is_test")
     readonly_fields = fields
 
-    @admin.display(description=_("body"))
-    def pretty_body(self, event: Event) -> SafeString:
-        return pretty_json(event.body)
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
+        return super().get_queryset(request).defer("body")
 
-    @admin.display(description=_("deliveries"))
-    def deliveries_link(self, event: Event) -> SafeString:
-        return link_to_search(Delivery, event.id, gettext("Deliveries of this event"), site=self.admin_site.name)
+    def render_change_form(self, request: HttpRequest, context: Any, *args: Any, **kwargs: Any) -> Any:
+        event: Event = kwargs["obj"]
+        rows = self._recipients(request, event)
+        listed = reverse(
+            "admin:webhooks_app_delivery_changelist", current_app=self.admin_site.name, query={"q": event.pk}
+        )
+        context |= {
+            "pretty_body": pretty_json(event.body) if event.has_body else "",
+            "shows_deliveries": shows_deliveries(request),
+            "recipients": rows[:MAX_RECIPIENTS],
+            "has_more": len(rows) > MAX_RECIPIENTS,
+            "deliveries_url": listed,
+        }
+        return super().render_change_form(request, context, *args, **kwargs)
+
+    def _recipients(self, request: HttpRequest, event: Event) -> list[DeliveryRow]:
+        if not shows_deliveries(request):
+            return []
+        rows = event.deliveries.all() if manages_all(request) else event.deliveries.owned_by(request.user)
+        newest = rows.select_related("webhook").order_by("-pk")[: MAX_RECIPIENTS + 1]
+        return delivery_rows(newest, site=self.admin_site.name)
+
+    @admin.display(description=_("type"))
+    def type_link(self, event: Event) -> SafeString | str:
+        if event.type not in registry:
+            return event.type
+        url = reverse("admin:webhooks_app_webhook_event_type", args=(event.type,), current_app=self.admin_site.name)
+        return format_html('<a href="{}">{}</a>', url, event.type)

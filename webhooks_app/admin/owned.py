@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from django.contrib import admin
@@ -11,7 +12,7 @@ from django.db.models import Q, QuerySet
 from django.db.models.constants import LOOKUP_SEP
 from django.http import HttpRequest
 
-from .paginator import CappedPaginator
+from .change_list import KeysetChangeList
 
 MANAGE_ALL = "webhooks_app.manage_all_webhooks"
 
@@ -35,12 +36,22 @@ class OwnedAdmin(BaseAdmin):
     owner_lookup = "owner"
     id_lookups: tuple[tuple[str, str], ...] = ()
 
-    paginator = CappedPaginator
     show_full_result_count = False
     show_facets = admin.ShowFacets.NEVER
     list_per_page = 50
     sortable_by = ()
     search_fields = ("id",)
+
+    class Media:
+        css = {"all": ("webhooks_app/console.css",)}  # noqa: RUF012
+        js = ("webhooks_app/console.js",)
+
+    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[KeysetChangeList]:
+        return KeysetChangeList
+
+    def parts(self, request: HttpRequest, query: str) -> Sequence[Q]:
+        """Return the stretches of an index which together are what the list shows when nothing filters it."""
+        return (Q(),)
 
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> Any:
         if any("\0" in text for name, values in request.GET.lists() for text in (name, *values)):
@@ -72,9 +83,14 @@ class OwnedAdmin(BaseAdmin):
         """Return what a search for something that is no id finds: an account's name."""
         return Q(**{f"{self.owner_lookup}__{get_user_model().USERNAME_FIELD}": term})
 
+    def is_id(self, term: str) -> bool:
+        """Tell whether a search for this is one by index."""
+        return "_" in term and term.partition("_")[0] in dict(self.id_lookups)
+
     def _matches(self, term: str) -> Q:
-        lookup = dict(self.id_lookups).get(term.partition("_")[0]) if "_" in term else None
-        return Q(**{lookup: term}) if lookup else self.matches_text(term)
+        if not self.is_id(term):
+            return self.matches_text(term)
+        return Q(**{dict(self.id_lookups)[term.partition("_")[0]]: term})
 
 
 class ReadOnlyAdmin(OwnedAdmin):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import timedelta
 from typing import Any
 
@@ -10,11 +11,10 @@ from django.utils.translation import gettext_lazy as _
 
 from ..conf import settings
 from ..event_types import registry
-from ..exceptions import LimitsUnavailableError, RateLimitedError
+from ..exceptions import InvalidEventDataError, LimitsUnavailableError, RateLimitedError
 from ..models import Webhook
-from ..models.webhook import MAX_SECRET_OVERLAP, check_max_in_flight
+from ..models.webhook import MAX_SECRET_OVERLAP, check_in_flight
 from ..rate_limits import limit_verification
-from .display import WideCheckboxes
 
 Choices = list[tuple[str, list[tuple[str, str]]]]
 
@@ -22,9 +22,20 @@ Choices = list[tuple[str, list[tuple[str, str]]]]
 def event_type_choices() -> Choices:
     """Return the catalogue, grouped, as a form field wants it."""
     return [
-        (group or str(_("Other")), [(member.name, f"{member.name}: {member.description}") for member in members])
+        (group or str(_("Other")), [(member.name, member.name) for member in members])
         for group, members in registry.groups().items()
     ]
+
+
+class GroupedCheckboxes(forms.CheckboxSelectMultiple):
+    """Check boxes in their groups, each with what its event type means."""
+
+    template_name = "webhooks_app/widgets/grouped_checkboxes.html"
+
+    def create_option(self, name: str, value: Any, *args: Any, **kwargs: Any) -> dict[str, Any]:
+        option = super().create_option(name, value, *args, **kwargs)
+        option["description"] = registry.get(value).description if value in registry else ""
+        return option
 
 
 class WebhookForm(forms.ModelForm):  # type: ignore[type-arg]
@@ -32,10 +43,13 @@ class WebhookForm(forms.ModelForm):  # type: ignore[type-arg]
 
     new_owner: Any = None
     """Whose a new webhook is where the form does not ask for the owner."""
-    is_operators = False
-    """Whether who fills it in manages all webhooks, and may give one more requests at a time than the setting."""
 
-    event_types = forms.MultipleChoiceField(label=_("Event types"), choices=event_type_choices, widget=WideCheckboxes)
+    may_exceed_limits = False
+    """Whether a webhook may be allowed more requests at a time than its owner could ask for."""
+
+    event_types = forms.MultipleChoiceField(
+        label=_("Event types"), choices=event_type_choices, widget=GroupedCheckboxes
+    )
     secret = forms.CharField(
         label=_("Secret"),
         required=False,
@@ -60,8 +74,8 @@ class WebhookForm(forms.ModelForm):  # type: ignore[type-arg]
 
     def clean_max_in_flight(self) -> int | None:
         number: int | None = self.cleaned_data["max_in_flight"]
-        if number is not None and "max_in_flight" in self.changed_data and not self.is_operators:
-            check_max_in_flight(number)
+        if number is not None and "max_in_flight" in self.changed_data and not self.may_exceed_limits:
+            check_in_flight(number)
         return number
 
     def clean(self) -> dict[str, Any] | None:
@@ -107,7 +121,47 @@ class OverlapForm(forms.Form):
         return None if hours is None else timedelta(hours=hours)
 
 
-class EventTypeForm(forms.Form):
-    """Which test event to send."""
+class TestEventForm(forms.Form):
+    """Which test event to send, and with what data."""
 
     event_type = forms.ChoiceField(label=_("Event type"), choices=event_type_choices)
+    event_data = forms.CharField(
+        label=_("Data"),
+        required=False,
+        widget=forms.Textarea(attrs={"rows": 12, "class": "vLargeTextField webhooks-code", "spellcheck": "false"}),
+        help_text=_("A JSON object that fits the type. Leave it empty to send the type's example."),
+    )
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.fields["event_type"].widget.attrs["data-examples"] = "examples"
+        self.fields["event_data"].widget.attrs["data-example"] = ""
+
+    @classmethod
+    def with_example(cls, event_type: str = "") -> TestEventForm:
+        """Return the form with the example of a type, by default of the first, to be edited."""
+        names = [found.name for found in registry]
+        name = event_type if event_type in names else next(iter(names), "")
+        return cls(initial={"event_type": name, "event_data": cls.examples().get(name, "")})
+
+    @staticmethod
+    def examples() -> dict[str, str]:
+        """Return the example of each type, laid out."""
+        return {found.name: json.dumps(found.example, indent=2, ensure_ascii=False) for found in registry}
+
+    def clean_event_data(self) -> dict[str, Any] | None:
+        text = self.cleaned_data["event_data"]
+        event_type = self.cleaned_data.get("event_type")
+        if not text.strip() or event_type is None:
+            return None
+        try:
+            data = json.loads(text)
+        except (ValueError, RecursionError) as error:
+            raise forms.ValidationError(_("This is not JSON: %(error)s"), params={"error": error}) from None
+        if not isinstance(data, dict):
+            raise forms.ValidationError(_("Give a JSON object, in braces."))
+        try:
+            registry.get(event_type).validate(data)
+        except InvalidEventDataError as error:
+            raise forms.ValidationError(str(error)) from None
+        return data

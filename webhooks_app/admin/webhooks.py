@@ -2,33 +2,45 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from django.contrib import admin, messages
+from django.contrib.admin.utils import unquote
+from django.core.exceptions import PermissionDenied
 from django.db.models import Q, QuerySet
-from django.http import HttpRequest
+from django.http import Http404, HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.template.response import TemplateResponse
+from django.urls import URLPattern, path, reverse
+from django.utils.cache import patch_cache_control
+from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
+from ..egress import check_endpoint
 from ..emission import send_test_event
 from ..encryption import decrypt
-from ..exceptions import SecretUnreadableError, WebhookStateError
+from ..error_reports import keep_discreet
+from ..event_types import registry
+from ..exceptions import InvalidEndpointError, SecretUnreadableError, WebhookStateError
 from ..models import Delivery, Webhook
 from ..rate_limits import limit_test, limit_verification
 from ..registration import enable_webhook, save_webhook
 from ..verification import start_verification
+from . import webhook_page
 from .actions import ActingAdmin
-from .display import link_to_search
+from .display import link_to_search, shows_deliveries
+from .filters import CreatedFilter
 from .owned import manages_all
-from .webhook_form import EventTypeForm, OverlapForm, WebhookForm
+from .webhook_form import OverlapForm, TestEventForm, WebhookForm
 
 SHOWN = (
     "status",
     "status_reason",
     "status_changed_at",
+    "paused_at",
     "secret_state",
     "previous_secret_until",
     "next_slot_at",
@@ -37,6 +49,8 @@ SHOWN = (
 )
 """What the page of a webhook tells beside what can be changed."""
 
+MAX_SUBSCRIBERS = 50
+
 
 @admin.register(Webhook)
 class WebhookAdmin(ActingAdmin):
@@ -44,10 +58,55 @@ class WebhookAdmin(ActingAdmin):
     id_lookups = (("wh", "pk"),)
     search_help_text = _("An id (wh_…), a part of a URL, or the name of an account.")
     list_display = ("id", "url", "owner", "status", "status_changed_at", "description")
-    list_filter = ("status", "created_at")
+    list_filter = ("status", CreatedFilter)
     list_select_related = ("owner",)
     raw_id_fields = ("owner",)
-    actions = ("verify", "send_test", "disable", "enable", "rotate_secret", "revoke_previous_secret", "delete_selected")
+    actions = (
+        "verify",
+        "send_test",
+        "pause",
+        "resume",
+        "disable",
+        "enable",
+        "rotate_secret",
+        "revoke_previous_secret",
+        "delete_selected",
+    )
+
+    page_actions = (
+        "send_test",
+        "verify",
+        "pause",
+        "resume",
+        "enable",
+        "disable",
+        "rotate_secret",
+        "revoke_previous_secret",
+    )
+    change_form_template = "admin/webhooks_app/webhook/change_form.html"
+
+    def get_urls(self) -> list[URLPattern]:
+        view = self.admin_site.admin_view
+        return [
+            path("check-url/", view(self.check_url_view), name="webhooks_app_webhook_check_url"),
+            path("event-types/", view(self.event_types_view), name="webhooks_app_webhook_event_types"),
+            path("event-types/<str:name>/", view(self.event_type_view), name="webhooks_app_webhook_event_type"),
+            path("<path:object_id>/live/<str:part>/", view(self.live_view), name="webhooks_app_webhook_live"),
+            *super().get_urls(),
+        ]
+
+    def offers(self, item: Webhook, action: str) -> bool:
+        is_disabled = item.status == Webhook.Status.DISABLED
+        is_paused = item.paused_at is not None
+        return {
+            "send_test": not is_disabled and not is_paused,
+            "verify": not is_disabled and not is_paused,
+            "pause": not is_disabled and not is_paused and item.status != Webhook.Status.FAILED,
+            "resume": is_paused,
+            "enable": is_disabled,
+            "disable": not is_disabled,
+            "revoke_previous_secret": bool(item.encrypted_previous_secret),
+        }.get(action, True)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         return super().get_queryset(request).filter(deleted_at=None)
@@ -68,10 +127,20 @@ class WebhookAdmin(ActingAdmin):
         # The owner stays: with a webhook its log would move to another account.
         return () if obj is None else ("owner", *SHOWN)
 
+    def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
+        fields = self.get_fields(request, obj)
+        if obj is None:
+            return [(None, {"fields": fields})]
+        settable = [name for name in fields if name not in SHOWN]
+        return [(None, {"fields": SHOWN}), (_("Settings"), {"fields": settable})]
+
     def get_form(self, request: HttpRequest, obj: Any = None, change: bool = False, **kwargs: Any) -> Any:
         form: Any = super().get_form(request, obj, change, **kwargs)
         form.new_owner = request.user
-        form.is_operators = manages_all(request)
+        form.may_exceed_limits = manages_all(request)
+        if "url" in form.base_fields:
+            check = reverse("admin:webhooks_app_webhook_check_url", current_app=self.admin_site.name)
+            form.base_fields["url"].widget.attrs["data-check"] = check
         return form
 
     @admin.display(description=_("deliveries"))
@@ -90,7 +159,87 @@ class WebhookAdmin(ActingAdmin):
         save_webhook(obj)
 
     def response_add(self, request: HttpRequest, obj: Any, post_url_continue: str | None = None) -> TemplateResponse:
-        return self._show_secret(request, obj)
+        return self._show_secret(
+            request,
+            obj,
+            live_url=self.page_url(obj, "live", "handshake"),
+            live_heading=gettext("Verification of the URL"),
+            **webhook_page.handshake(request, obj),
+        )
+
+    def render_change_form(self, request: HttpRequest, context: Any, *args: Any, **kwargs: Any) -> Any:
+        if (webhook := kwargs.get("obj")) is not None:
+            context |= {
+                **webhook_page.handshake(request, webhook),
+                **webhook_page.recent(request, webhook, site=self.admin_site.name),
+                "handshake_url": self.page_url(webhook, "live", "handshake"),
+                "recent_url": self.page_url(webhook, "live", "recent"),
+                "subscribed": webhook_page.subscribed(webhook, site=self.admin_site.name),
+            }
+        return super().render_change_form(request, context, *args, **kwargs)
+
+    # Parts of pages, and pages beside the form
+
+    def live_view(self, request: HttpRequest, object_id: str, part: str) -> HttpResponseBase:
+        """Return a part of a webhook's page as it is now; what cannot be shown is not there."""
+        if not self.has_view_permission(request):
+            raise PermissionDenied
+        webhook = self.get_object(request, unquote(object_id))
+        if webhook is None:
+            raise Http404
+        if part == "handshake":
+            return self._part(request, part, webhook_page.handshake(request, webhook))
+        if part != "recent" or not shows_deliveries(request):
+            raise Http404
+        return self._part(request, part, webhook_page.recent(request, webhook, site=self.admin_site.name))
+
+    def _part(self, request: HttpRequest, part: str, context: dict[str, Any]) -> TemplateResponse:
+        answer = TemplateResponse(request, f"admin/webhooks_app/webhook/{part}.html", context)
+        patch_cache_control(answer, no_store=True)
+        return answer
+
+    def check_url_view(self, request: HttpRequest) -> HttpResponse:
+        """Say what is wrong with a URL by the rules alone: no name is looked up, and nothing is sent."""
+        keep_discreet(request)
+        if not (self.has_add_permission(request) or self.has_change_permission(request)):
+            raise PermissionDenied
+        try:
+            check_endpoint(request.POST.get("url", ""))
+        except InvalidEndpointError as error:
+            return HttpResponse(format_html('<span class="webhooks-bad">{}</span>', error))
+        allowed = gettext("This URL is allowed. Whether it answers is seen once it is saved.")
+        return HttpResponse(format_html('<span class="webhooks-good">{}</span>', allowed))
+
+    def event_types_view(self, request: HttpRequest) -> TemplateResponse:
+        """List what can be subscribed to."""
+        if not self.has_view_or_change_permission(request):
+            raise PermissionDenied
+        return self._page(request, "event_types", title=gettext("Event types"), groups=registry.groups().items())
+
+    def event_type_view(self, request: HttpRequest, name: str) -> TemplateResponse:
+        """Show an event type, and who is subscribed to it."""
+        if not self.has_view_or_change_permission(request):
+            raise PermissionDenied
+        if name not in registry:
+            raise Http404
+        webhooks: Any = self.get_queryset(request)
+        subscribers = list(webhooks.subscribed_to(name).order_by("-pk")[: MAX_SUBSCRIBERS + 1])
+        event_type = registry.get(name)
+        return self._page(
+            request,
+            "event_type",
+            title=name,
+            type=event_type,
+            example=json.dumps(event_type.example, indent=2, ensure_ascii=False),
+            schema=json.dumps(event_type.json_schema(), indent=2, ensure_ascii=False),
+            subscribers=subscribers[:MAX_SUBSCRIBERS],
+            has_more=len(subscribers) > MAX_SUBSCRIBERS,
+        )
+
+    def _page(self, request: HttpRequest, name: str, **context: Any) -> TemplateResponse:
+        request.current_app = self.admin_site.name
+        context |= {**self.admin_site.each_context(request), **context, "opts": self.opts, "media": self.media}
+        return TemplateResponse(request, f"admin/webhooks_app/webhook/{name}.html", context)
 
     def delete_model(self, request: HttpRequest, obj: Any) -> None:
         obj.soft_delete()
@@ -112,6 +261,9 @@ class WebhookAdmin(ActingAdmin):
     def has_test_permission(self, request: HttpRequest) -> bool:
         return request.user.has_perm("webhooks_app.test_webhook")
 
+    def has_pause_permission(self, request: HttpRequest) -> bool:
+        return request.user.has_perm("webhooks_app.pause_webhook")
+
     def has_rotate_permission(self, request: HttpRequest) -> bool:
         return request.user.has_perm("webhooks_app.rotate_webhook_secret")
 
@@ -123,14 +275,37 @@ class WebhookAdmin(ActingAdmin):
 
     @admin.action(description=_("Send a test event"), permissions=["test"])
     def send_test(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponseBase | None:
-        form = EventTypeForm(request.POST if self.is_confirmed(request) else None)
+        form = self._test_form(request)
         if not form.is_valid():
-            question = gettext("Which event is to be sent? Its data is the type's example.")
+            question = gettext("Which event is to be sent? It is marked as a test, and sent to this webhook alone.")
             return self.ask(request, queryset, action="send_test", question=question, form=form)
-        event_type = form.cleaned_data["event_type"]
+        event_type, data = form.cleaned_data["event_type"], form.cleaned_data["event_data"]
         history = gettext("Sent a test event of the type %(type)s.") % {"type": event_type}
-        self.carry_out(request, queryset, lambda webhook: _send_test(webhook, event_type), history=history)
+        self.carry_out(request, queryset, lambda webhook: _send_test(webhook, event_type, data), history=history)
         return None
+
+    def _test_form(self, request: HttpRequest) -> TestEventForm:
+        if "show_example" in request.POST:
+            return TestEventForm.with_example(request.POST.get("event_type", ""))
+        return TestEventForm(request.POST) if self.is_confirmed(request) else TestEventForm.with_example()
+
+    @admin.action(description=_("Pause"), permissions=["pause"])
+    def pause(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponseBase | None:
+        question = gettext(
+            "Hold what is to be sent to these webhooks? Nothing is lost: it is sent when they are resumed."
+        )
+        history = gettext("Paused the webhook.")
+        return self.ask_and_carry_out(
+            request, queryset, Webhook.pause, action="pause", question=question, history=history
+        )
+
+    @admin.action(description=_("Resume"), permissions=["pause"])
+    def resume(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponseBase | None:
+        question = gettext("Send to these webhooks again? What was held comes first.")
+        history = gettext("Resumed the webhook.")
+        return self.ask_and_carry_out(
+            request, queryset, Webhook.resume, action="resume", question=question, history=history
+        )
 
     @admin.action(description=_("Disable"), permissions=["change"])
     def disable(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponseBase | None:
@@ -179,9 +354,10 @@ class WebhookAdmin(ActingAdmin):
             history=gettext("Cut the old secret off."),
         )
 
-    def _show_secret(self, request: HttpRequest, webhook: Webhook) -> TemplateResponse:
+    def _show_secret(self, request: HttpRequest, webhook: Webhook, **context: Any) -> TemplateResponse:
         label = gettext("The secret of %(id)s is") % {"id": webhook.id}
-        return self.show_once(request, label, webhook.secret)
+        item_url = self.page_url(webhook)
+        return self.show_once(request, label, webhook.secret, item=webhook, item_url=item_url, **context)
 
 
 def _verify(webhook: Webhook) -> None:
@@ -189,9 +365,9 @@ def _verify(webhook: Webhook) -> None:
     start_verification(webhook)
 
 
-def _send_test(webhook: Webhook, event_type: str) -> None:
+def _send_test(webhook: Webhook, event_type: str, data: dict[str, Any] | None) -> None:
     limit_test(webhook)
-    send_test_event(webhook, event_type)
+    send_test_event(webhook, event_type, data)
 
 
 def _enable(webhook: Webhook) -> None:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any, ClassVar
+from typing import Any
 
 from rest_framework import serializers
 
 from ..event_types import registry
-from ..models.webhook import SECRET_LENGTHS, check_secret, most_in_flight
+from ..models.webhook import SECRET_LENGTHS, check_secret
 from ..times import format_time
 
 
@@ -84,18 +84,6 @@ class CountField(serializers.IntegerField):
         if not is_whole or isinstance(data, bool):
             self.fail("invalid")
         return super().to_internal_value(int(data))
-
-
-class InFlightField(CountField):
-    """Requests at a time, as many as an owner may ask for."""
-
-    default_error_messages: ClassVar[dict[str, Any]] = {
-        "max_value": "At most {max_value} requests at a time are allowed here."
-    }
-
-    def __init__(self, **kwargs: Any) -> None:
-        # By the setting in force: a serializer makes its fields anew.
-        super().__init__(**{"min_value": 1, "max_value": most_in_flight(), **kwargs})
 
 
 class RateField(serializers.FloatField):

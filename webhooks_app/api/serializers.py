@@ -11,13 +11,19 @@ from ..delivery.outcome import told_of_probe
 from ..event_types import EventType, registry
 from ..exceptions import UnknownEventTypeError
 from ..models import Delivery, DeliveryAttempt, Event, Webhook
-from ..models.webhook import MAX_EVENT_TYPES, MAX_RATE, MAX_SECRET_OVERLAP, MIN_RATE
+from ..models.webhook import (
+    MAX_EVENT_TYPES,
+    MAX_RATE,
+    MAX_SECRET_OVERLAP,
+    MIN_RATE,
+    check_in_flight,
+    most_in_flight,
+)
 from ..times import format_time
 from .fields import (
     CountField,
     EventTypeField,
     FlagField,
-    InFlightField,
     MomentField,
     RateField,
     SecretField,
@@ -44,19 +50,25 @@ class SettableFields(serializers.Serializer[Webhook]):
     retry_notices = FlagField(
         required=False, help_text="Whether `webhook.retry` is sent after an attempt that will be retried."
     )
-    max_in_flight = InFlightField(
+    max_in_flight = CountField(
         required=False,
         allow_null=True,
-        help_text="Requests at a time, at most; null for what the service allows, which is the most that can be set.",
+        min_value=1,
+        validators=[check_in_flight],
+        help_text="Requests at a time, at most; null for what every webhook has, which an owner can only lower.",
     )
     rate_limit = RateField(
         required=False,
         allow_null=True,
         min_value=MIN_RATE,
         max_value=MAX_RATE,
-        help_text="Deliveries a second, at most, retries included; what comes faster waits. After a pause, one "
-        "second's worth may come at once. Null for no limit.",
+        help_text="Deliveries a second, at most, retries included; what comes faster waits. Null for no limit.",
     )
+
+    def get_fields(self) -> dict[str, Any]:
+        fields: dict[str, Any] = super().get_fields()
+        fields["max_in_flight"].max_value = most_in_flight()  # for the documentation, by the settings in force
+        return fields
 
 
 class NewWebhookSerializer(SettableFields):
@@ -65,7 +77,7 @@ class NewWebhookSerializer(SettableFields):
 
 class WebhookChangesSerializer(SettableFields):
     def get_fields(self) -> dict[str, Any]:
-        fields: dict[str, Any] = super().get_fields()
+        fields = super().get_fields()
         for field in fields.values():
             field.required = False
         return fields
@@ -96,6 +108,10 @@ class WebhookSerializer(serializers.Serializer[Webhook]):
     )
     status_reason = serializers.CharField(help_text="Why it is disabled or failed, for people.")
     status_changed_at = MomentField()
+    paused_at = MomentField(
+        allow_null=True,
+        help_text="Since when deliveries are held, to be sent once it is resumed; null when they are not.",
+    )
     description = serializers.CharField()
     retry_notices = serializers.BooleanField()
     max_in_flight = serializers.IntegerField(allow_null=True)
@@ -164,7 +180,9 @@ class AttemptSerializer(serializers.Serializer[DeliveryAttempt]):
     id = serializers.CharField()
     number = serializers.IntegerField()
     result = serializers.ChoiceField(choices=DeliveryAttempt.Result.choices)
-    message = serializers.CharField(help_text="What the result means, for people.")
+    message = serializers.CharField(
+        help_text="What the result means, for people; of tests and verifications, nothing of a certificate."
+    )
     started_at = MomentField()
     duration_ms = serializers.IntegerField(allow_null=True)
     url = serializers.CharField()
@@ -195,8 +213,15 @@ class EventSerializer(serializers.Serializer[Event]):
     test = serializers.BooleanField(source="is_test")
 
 
+class KeptDataField(serializers.DictField):
+    def get_attribute(self, instance: Event) -> dict[str, Any] | None:
+        return instance.data if instance.has_body else None
+
+
 class EventWithDataSerializer(EventSerializer):
-    data = serializers.DictField()  # type: ignore[assignment] # the field takes the name of a property
+    data = KeptDataField(  # type: ignore[assignment] # the field takes the name of a property
+        allow_null=True, help_text="Null once it is no longer kept; such an event cannot be redelivered."
+    )
 
 
 class EventTypeSerializer(serializers.Serializer[EventType]):

@@ -73,6 +73,8 @@ class WebhookViewSet(ApiViewSet):
         ),
         "revoke_previous_secret": Operation(scope=WRITE, answer=serializers.WebhookSerializer),
         "disable": Operation(scope=WRITE, answer=serializers.WebhookSerializer),
+        "pause": Operation(scope=WRITE, answer=serializers.WebhookSerializer, conflicts=True),
+        "resume": Operation(scope=WRITE, answer=serializers.WebhookSerializer),
         "enable": Operation(scope=WRITE, answer=serializers.WebhookSerializer, conflicts=True, probes=True),
         "deliveries": Operation(scope=READ, answer=serializers.DeliverySerializer, many=True),
     }
@@ -194,6 +196,31 @@ class WebhookViewSet(ApiViewSet):
         if webhook.status == Webhook.Status.DISABLED:
             limit_verification(webhook)
             enable_webhook(webhook)
+        return self.answer(webhook)
+
+    @action(detail=True, methods=["post"])
+    @transaction.atomic
+    def pause(self, request: Request, webhook_id: str) -> Response:
+        """Pause a webhook.
+
+        What waits, and every event from now on, is held until it is resumed; what is in flight ends. It changes nothing
+        for one that is paused already.
+        """
+        webhook = self.locked(webhook_id)
+        if webhook.paused_at is None:
+            webhook.pause()
+        return self.answer(webhook)
+
+    @action(detail=True, methods=["post"])
+    @transaction.atomic
+    def resume(self, request: Request, webhook_id: str) -> Response:
+        """Resume a paused webhook.
+
+        What was held is sent, the longest due first. It changes nothing for one that is not paused.
+        """
+        webhook = self.locked(webhook_id)
+        if webhook.paused_at is not None:
+            webhook.resume()
         return self.answer(webhook)
 
     @action(detail=True, methods=["get"], filterset_class=DeliveryFilter)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
 from functools import lru_cache
+from types import MappingProxyType
 from typing import NamedTuple
 
 from ..ids import new_id
-from ..signing import SIGNATURE_HEADER, TIMESTAMP_HEADER
+from ..signing import PREVIOUS_SIGNATURE_HEADER, SIGNATURE_HEADER, TIMESTAMP_HEADER
 from ..transport import RESPONSE_KEPT, Exchange
 from .outcome import Verdict
 
@@ -37,6 +39,9 @@ class AttemptLog(NamedTuple):
     response_body: str = ""
     retry_after: str = ""
     peer: str = ""
+    timings: Mapping[str, int] = MappingProxyType({})
+    previous_signature: str = ""
+    agent: str = ""
 
     def without_response_text(self) -> AttemptLog:
         return self._replace(response_headers=(), response_body="", retry_after="")
@@ -66,6 +71,9 @@ def log_exchange(
         _body(response.body) if response else "",
         retry_after,
         exchange.peer,
+        {stage: round(seconds * 1000) for stage, seconds in exchange.timings.items()},
+        sent.get(PREVIOUS_SIGNATURE_HEADER, ""),
+        sent.get("User-Agent", ""),
     )
 
 

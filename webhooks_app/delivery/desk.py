@@ -126,6 +126,11 @@ class Desk:
         return max(0.0, seconds)
 
     @property
+    def in_flight(self) -> int:
+        """How many claims are neither recorded nor given back."""
+        return len(self._handed_out)
+
+    @property
     def has_claims(self) -> bool:
         """Whether something waits to be taken."""
         return bool(self._claimed)

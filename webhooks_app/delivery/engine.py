@@ -55,6 +55,15 @@ class Engine:
             using=self._using, clock=self._clock, window=min(settings.MAX_IN_FLIGHT, self._transport.capacity)
         )
 
+    @property
+    def in_flight(self) -> int:
+        """How many deliveries it has claimed and not yet recorded."""
+        return self._desk.in_flight
+
+    @property
+    def transport_name(self) -> str:
+        return self._transport.name
+
     def wake(self) -> None:
         """Look for due deliveries now. Thread-safe."""
         self._desk.wake()

@@ -33,6 +33,7 @@ LANE_FIELDS = (
     "retry_notices",
     "status",
     "deleted_at",
+    "paused_at",
     "max_in_flight",
     "rate_limit",
     "next_slot_at",
@@ -53,6 +54,7 @@ class Lane:
     retry_notices: bool
     status: str
     deleted_at: datetime | None
+    paused_at: datetime | None
     max_in_flight: int | None
     """Deliveries that all workers together may have claimed."""
     rate_limit: float | None

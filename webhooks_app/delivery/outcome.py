@@ -30,7 +30,7 @@ class NextStep:
     next_attempt_at: datetime | None = None
 
 
-TLS_FAILED = "No TLS connection that can be trusted could be made."
+TLS_FAILED = "No trusted TLS connection could be made."
 
 SUCCESS = Verdict(result=Result.SUCCEEDED)
 NOTHING_MORE = NextStep(state=State.SUCCEEDED)
@@ -50,7 +50,10 @@ def judge(exchange: Exchange, challenge: str = "") -> Verdict:
 
 
 def told_of_probe(result: str, message: str) -> str:
-    """Return what a caller is told of a probe, which goes wherever they like: not what a certificate there says."""
+    """Return the message of a test's or a handshake's attempt as its caller may read it.
+
+    Whoever may ask for one could otherwise read certificates wherever a URL can point.
+    """
     return TLS_FAILED if result == Result.TLS_ERROR else message
 
 

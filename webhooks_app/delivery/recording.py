@@ -13,6 +13,7 @@ from .claim import Finished
 from .notice import save_notices
 from .outcome import State, told_of_probe
 from .statements import statements_for
+from .tally import tally
 
 logger = logging.getLogger("webhooks_app.delivery")
 
@@ -35,10 +36,16 @@ def _record_without_text(using: str, item: Finished, now: datetime) -> list[Fini
     try:
         return _record(using, [item._replace(attempt=item.attempt.without_response_text())], now)
     except (DataError, IntegrityError, ValueError) as error:  # Its lease will end, and the attempt be recorded as lost.
-        # Not what the database says of it, in which the receiver's text may be quoted.
-        reason = type(error.__cause__ or error).__name__
-        logger.error("Delivery %s could not be recorded: %s.", item.claim.delivery_id, reason)  # noqa: TRY400
+        logger.error(  # noqa: TRY400 - a traceback would quote what the receiver said
+            "Delivery %s could not be recorded: %s.", item.claim.delivery_id, _kind_of(error)
+        )
         return []
+
+
+def _kind_of(error: Exception) -> str:
+    """Name an error without its text, in which databases quote the row."""
+    sqlstate = getattr(error.__cause__, "sqlstate", None) or getattr(error.__cause__, "pgcode", None)
+    return f"{type(error).__name__}, SQLSTATE {sqlstate}" if sqlstate else type(error).__name__
 
 
 def _record(using: str, finished: Sequence[Finished], now: datetime) -> list[Finished]:
@@ -50,6 +57,8 @@ def _record(using: str, finished: Sequence[Finished], now: datetime) -> list[Fin
         saved = statements.save(finished, now)
         valid = [item for item in finished if item.claim.key in saved]
         save_notices(using, valid)
+        if counts := tally(valid):
+            statements.save_tally(counts, now)
         for item in valid:
             if _decides_handshake(item) and item.claim.pick.webhook_id in webhooks:
                 _conclude_handshake(webhooks[item.claim.pick.webhook_id], item)

@@ -20,6 +20,35 @@ class Migration(migrations.Migration):
 
     operations = [
         migrations.CreateModel(
+            name="ChoreState",
+            fields=[
+                ("name", models.CharField(max_length=40, primary_key=True, serialize=False, verbose_name="name")),
+                ("next_run_at", models.DateTimeField(default=django.utils.timezone.now, verbose_name="next run")),
+                ("started_at", models.DateTimeField(null=True, verbose_name="started")),
+                ("ended_at", models.DateTimeField(null=True, verbose_name="ended")),
+                ("error", models.CharField(blank=True, max_length=500, verbose_name="error")),
+                ("facts", models.JSONField(default=dict, verbose_name="facts")),
+            ],
+            options={
+                "verbose_name": "chore",
+                "verbose_name_plural": "chores",
+                "ordering": ("name",),
+            },
+        ),
+        migrations.CreateModel(
+            name="Tally",
+            fields=[
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("recorded_at", models.DateTimeField(verbose_name="recorded")),
+                ("counts", models.TextField()),
+            ],
+            options={
+                "verbose_name": "tally",
+                "verbose_name_plural": "tallies",
+                "ordering": ("id",),
+            },
+        ),
+        migrations.CreateModel(
             name="ApiKey",
             fields=[
                 (
@@ -85,6 +114,78 @@ class Migration(migrations.Migration):
             },
         ),
         migrations.CreateModel(
+            name="Rollup",
+            fields=[
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("webhook_id", webhooks_app.models.fields.IdField(editable=False, prefix="wh", primary_key=False)),
+                (
+                    "resolution",
+                    models.CharField(
+                        choices=[("minute", "minute"), ("hour", "hour"), ("day", "day"), ("ever", "ever")],
+                        max_length=6,
+                        verbose_name="resolution",
+                    ),
+                ),
+                ("start", models.DateTimeField(verbose_name="start")),
+                ("succeeded_at_once", models.BigIntegerField(db_default=0, default=0)),
+                ("succeeded_later", models.BigIntegerField(db_default=0, default=0)),
+                ("given_up", models.BigIntegerField(db_default=0, default=0)),
+                ("failed_http_status", models.BigIntegerField(db_default=0, default=0)),
+                ("failed_timeout", models.BigIntegerField(db_default=0, default=0)),
+                ("failed_connection_error", models.BigIntegerField(db_default=0, default=0)),
+                ("failed_dns_error", models.BigIntegerField(db_default=0, default=0)),
+                ("failed_tls_error", models.BigIntegerField(db_default=0, default=0)),
+                ("failed_invalid_response", models.BigIntegerField(db_default=0, default=0)),
+                ("failed_address_refused", models.BigIntegerField(db_default=0, default=0)),
+                ("failed_wrong_challenge", models.BigIntegerField(db_default=0, default=0)),
+                ("failed_worker_lost", models.BigIntegerField(db_default=0, default=0)),
+                ("failed_internal_error", models.BigIntegerField(db_default=0, default=0)),
+                ("ms_10", models.BigIntegerField(db_default=0, default=0)),
+                ("ms_25", models.BigIntegerField(db_default=0, default=0)),
+                ("ms_50", models.BigIntegerField(db_default=0, default=0)),
+                ("ms_100", models.BigIntegerField(db_default=0, default=0)),
+                ("ms_250", models.BigIntegerField(db_default=0, default=0)),
+                ("ms_500", models.BigIntegerField(db_default=0, default=0)),
+                ("ms_1000", models.BigIntegerField(db_default=0, default=0)),
+                ("ms_2500", models.BigIntegerField(db_default=0, default=0)),
+                ("ms_5000", models.BigIntegerField(db_default=0, default=0)),
+                ("ms_10000", models.BigIntegerField(db_default=0, default=0)),
+                ("ms_30000", models.BigIntegerField(db_default=0, default=0)),
+                ("ms_more", models.BigIntegerField(db_default=0, default=0)),
+                ("ms_sum", models.BigIntegerField(db_default=0, default=0)),
+                ("wait_10", models.BigIntegerField(db_default=0, default=0)),
+                ("wait_25", models.BigIntegerField(db_default=0, default=0)),
+                ("wait_50", models.BigIntegerField(db_default=0, default=0)),
+                ("wait_100", models.BigIntegerField(db_default=0, default=0)),
+                ("wait_250", models.BigIntegerField(db_default=0, default=0)),
+                ("wait_500", models.BigIntegerField(db_default=0, default=0)),
+                ("wait_1000", models.BigIntegerField(db_default=0, default=0)),
+                ("wait_2500", models.BigIntegerField(db_default=0, default=0)),
+                ("wait_5000", models.BigIntegerField(db_default=0, default=0)),
+                ("wait_10000", models.BigIntegerField(db_default=0, default=0)),
+                ("wait_30000", models.BigIntegerField(db_default=0, default=0)),
+                ("wait_more", models.BigIntegerField(db_default=0, default=0)),
+                ("wait_sum", models.BigIntegerField(db_default=0, default=0)),
+            ],
+            options={
+                "verbose_name": "roll-up",
+                "verbose_name_plural": "roll-ups",
+                "ordering": ("webhook_id", "resolution", "start"),
+                "indexes": [
+                    models.Index(fields=["resolution", "start"], name="webhooks_rollup_start"),
+                    webhooks_app.models.fields.PartialIndex(
+                        fields=["resolution", "start"],
+                        name="webhooks_rollup_failed",
+                        only=models.Q(("given_up__gt", 0)),
+                        otherwise=("resolution", "start", "given_up"),
+                    ),
+                ],
+                "constraints": [
+                    models.UniqueConstraint(fields=("webhook_id", "resolution", "start"), name="webhooks_rollup_unique")
+                ],
+            },
+        ),
+        migrations.CreateModel(
             name="Webhook",
             fields=[
                 (
@@ -106,7 +207,8 @@ class Migration(migrations.Migration):
                     "max_in_flight",
                     models.PositiveSmallIntegerField(
                         blank=True,
-                        help_text="At most so many, over all workers. Empty for what the settings say.",
+                        help_text="At most so many, over all workers. Empty for what the settings say; only staff "
+                        "who manage all webhooks can allow more.",
                         null=True,
                         validators=[
                             django.core.validators.MinValueValidator(1),
@@ -119,8 +221,7 @@ class Migration(migrations.Migration):
                     "rate_limit",
                     models.FloatField(
                         blank=True,
-                        help_text="At most so many, retries included, over all workers; after a pause, "
-                        "one second's worth at once. Empty for no limit.",
+                        help_text="At most so many, retries included, over all workers. Empty for no limit.",
                         null=True,
                         validators=[
                             django.core.validators.MinValueValidator(0.01),
@@ -167,6 +268,15 @@ class Migration(migrations.Migration):
                     ),
                 ),
                 (
+                    "paused_at",
+                    models.DateTimeField(
+                        editable=False,
+                        help_text="What is queued since then, or waited, is held.",
+                        null=True,
+                        verbose_name="paused",
+                    ),
+                ),
+                (
                     "created_at",
                     models.DateTimeField(default=django.utils.timezone.now, editable=False, verbose_name="created"),
                 ),
@@ -191,6 +301,7 @@ class Migration(migrations.Migration):
                 "permissions": (
                     ("test_webhook", "Can send test events"),
                     ("verify_webhook", "Can verify webhooks"),
+                    ("pause_webhook", "Can pause and resume webhooks"),
                     ("rotate_webhook_secret", "Can rotate secrets of webhooks"),
                     ("redeliver_delivery", "Can redeliver deliveries"),
                     ("manage_all_webhooks", "Can manage the webhooks of every account"),
@@ -265,6 +376,10 @@ class Migration(migrations.Migration):
                     ),
                 ),
                 (
+                    "last_result",
+                    models.CharField(blank=True, editable=False, max_length=20, verbose_name="last result"),
+                ),
+                (
                     "created_at",
                     models.DateTimeField(default=django.utils.timezone.now, editable=False, verbose_name="created"),
                 ),
@@ -326,6 +441,26 @@ class Migration(migrations.Migration):
             },
         ),
         migrations.CreateModel(
+            name="WorkerProcess",
+            fields=[
+                ("id", models.CharField(max_length=150, primary_key=True, serialize=False)),
+                ("host", models.CharField(max_length=100, verbose_name="host")),
+                ("pid", models.PositiveIntegerField(verbose_name="process")),
+                ("version", models.CharField(max_length=40, verbose_name="version")),
+                ("transport", models.CharField(max_length=40, verbose_name="transport")),
+                ("started_at", models.DateTimeField(verbose_name="started")),
+                ("seen_at", models.DateTimeField(verbose_name="seen")),
+                ("in_flight", models.PositiveIntegerField(default=0, verbose_name="in flight")),
+                ("database_ahead_ms", models.IntegerField(default=0, verbose_name="database's clock ahead (ms)")),
+            ],
+            options={
+                "verbose_name": "worker process",
+                "verbose_name_plural": "worker processes",
+                "ordering": ("-seen_at",),
+                "indexes": [models.Index(fields=["seen_at"], name="webhooks_worker_seen")],
+            },
+        ),
+        migrations.CreateModel(
             name="DeliveryAttempt",
             fields=[
                 (
@@ -373,6 +508,22 @@ class Migration(migrations.Migration):
                 ),
                 ("peer", models.CharField(blank=True, editable=False, max_length=64, verbose_name="connected address")),
                 (
+                    "timings",
+                    models.JSONField(
+                        default=dict,
+                        editable=False,
+                        help_text="Milliseconds from the start until a stage was over, where it is known.",
+                        verbose_name="timings",
+                    ),
+                ),
+                (
+                    "previous_signature",
+                    models.CharField(
+                        blank=True, editable=False, max_length=80, verbose_name="signature of the previous secret"
+                    ),
+                ),
+                ("agent", models.CharField(blank=True, editable=False, max_length=60, verbose_name="sent by")),
+                (
                     "delivery",
                     models.ForeignKey(
                         db_constraint=False,
@@ -402,11 +553,25 @@ class Migration(migrations.Migration):
         ),
         migrations.AddIndex(
             model_name="event",
-            index=models.Index(fields=["created_at"], name="webhooks_event_created"),
+            index=webhooks_app.models.fields.PartialIndex(
+                fields=["type", "id"],
+                name="webhooks_event_body",
+                only=models.Q(("body", ""), _negated=True),
+                otherwise=("created_at",),
+            ),
         ),
         migrations.AddIndex(
             model_name="webhook",
             index=models.Index(fields=["owner", "-id"], name="webhooks_webhook_owner"),
+        ),
+        migrations.AddIndex(
+            model_name="webhook",
+            index=webhooks_app.models.fields.PartialIndex(
+                fields=["paused_at"],
+                name="webhooks_webhook_paused",
+                only=models.Q(("paused_at__isnull", False)),
+                otherwise=(),
+            ),
         ),
         migrations.AddIndex(
             model_name="delivery",

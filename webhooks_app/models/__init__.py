@@ -3,6 +3,18 @@
 from .api_key import ApiKey
 from .delivery import Delivery, DeliveryAttempt
 from .event import Event
+from .rollup import Rollup, Tally
+from .upkeep import ChoreState, WorkerProcess
 from .webhook import Webhook
 
-__all__ = ["ApiKey", "Delivery", "DeliveryAttempt", "Event", "Webhook"]
+__all__ = [
+    "ApiKey",
+    "ChoreState",
+    "Delivery",
+    "DeliveryAttempt",
+    "Event",
+    "Rollup",
+    "Tally",
+    "Webhook",
+    "WorkerProcess",
+]

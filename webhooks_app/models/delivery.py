@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from ipaddress import ip_network
 from typing import Any, Self
 
 from django.conf import settings as django_settings
-from django.db import models, transaction
+from django.db import DEFAULT_DB_ALIAS, models, transaction
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
 from ..conf import settings
-from ..exceptions import WebhookStateError
+from ..exceptions import InvalidEndpointError, WebhookStateError
+from ..handshake import challenge_body
 from ..retry import RetrySchedule
 from ..signals import deliveries_created
+from ..signing import EVENT_HEADER, PREVIOUS_SIGNATURE_HEADER, SIGNATURE_HEADER, TIMESTAMP_HEADER
+from ..transport.endpoint import parse_endpoint
 from .event import Event
 from .fields import IdField, PartialIndex
-from .sql import UtcNow
+from .sql import UtcNow, writing
 from .webhook import Webhook
+
+ANYWHERE = (ip_network("0.0.0.0/0"), ip_network("::/0"))
 
 
 def configured_schedule() -> RetrySchedule:
@@ -46,10 +51,9 @@ class DeliveryQuerySet(models.QuerySet["Delivery"]):
         return self.exclude(state=Delivery.State.PENDING)
 
     def queue(self, **fields: Any) -> Delivery:
-        """Insert a delivery that is due now, by the clock that decides what is due: the database's."""
+        """Create a delivery that is due now, by the database's clock, so that no process's own can hold it up."""
         delivery = self.create(next_attempt_at=UtcNow(), **fields)
-        if not isinstance(delivery.next_attempt_at, datetime):
-            delivery.refresh_from_db(fields=["next_attempt_at"])
+        delivery.refresh_from_db(fields=["next_attempt_at"])
         return delivery
 
     def cancel(self, reason: str) -> int:
@@ -116,6 +120,7 @@ class Delivery(models.Model):
     expires_at = models.DateTimeField(
         _("expires"), null=True, editable=False, help_text=_("Nothing is sent, or waited for, after this time.")
     )
+    last_result = models.CharField(_("last result"), max_length=20, blank=True, editable=False)
     created_at = models.DateTimeField(_("created"), default=timezone.now, editable=False)
     finished_at = models.DateTimeField(_("finished"), null=True, editable=False)
     redelivery_of = models.ForeignKey(
@@ -171,18 +176,33 @@ class Delivery(models.Model):
         return self.event.type if self.event else "webhook.verification"
 
     def redeliver(self, requested_by: Any = None) -> Delivery:
-        """Start a new series of attempts of the same event. Raises WebhookStateError for a disabled webhook."""
-        if self.event is None:
+        """Start a new series of attempts of the same event. For a webhook that is paused it waits with the others.
+
+        Raises WebhookStateError for a disabled webhook, for an event whose body is no longer kept, and for a test to a
+        paused webhook, because somebody waits for it.
+        """
+        if self.event_id is None:
             raise WebhookStateError("A verification is not redelivered; verify the webhook again.")
-        self.webhook.require_testable() if self.kind == self.Kind.TEST else self.webhook.require_sendable()
-        delivery = Delivery.objects.queue(
-            event=self.event,
-            webhook=self.webhook,
-            kind=self.kind,
-            max_attempts=self.max_attempts,
-            redelivery_of=self,
-            requested_by=requested_by,
-        )
+        if self.kind == self.Kind.TEST:
+            self.webhook.require_testable()
+            self.webhook.require_running()
+        else:
+            self.webhook.require_sendable()
+        using = self._state.db or DEFAULT_DB_ALIAS
+        with writing(using, Delivery):
+            # Pruning locks an event before it takes its body, or the event, away.
+            event = Event.objects.using(using).select_for_update().filter(pk=self.event_id).first()
+            if event is None:
+                raise WebhookStateError(f"Event {self.event_id} is no longer kept: its retention ended.")
+            event.require_body()
+            delivery = Delivery.objects.using(using).queue(
+                event=event,
+                webhook=self.webhook,
+                kind=self.kind,
+                max_attempts=self.max_attempts,
+                redelivery_of=self,
+                requested_by=requested_by,
+            )
         transaction.on_commit(lambda: deliveries_created.send_robust(Delivery), using=delivery._state.db)
         return delivery
 
@@ -225,6 +245,16 @@ class DeliveryAttempt(models.Model):
     response_body = models.TextField(_("response body"), blank=True, editable=False)
     retry_after = models.CharField(_("Retry-After"), max_length=100, blank=True, editable=False)
     peer = models.CharField(_("connected address"), max_length=64, blank=True, editable=False)
+    timings = models.JSONField(
+        _("timings"),
+        default=dict,
+        editable=False,
+        help_text=_("Milliseconds from the start until a stage was over, where it is known."),
+    )
+    previous_signature = models.CharField(
+        _("signature of the previous secret"), max_length=80, blank=True, editable=False
+    )
+    agent = models.CharField(_("sent by"), max_length=60, blank=True, editable=False)
 
     class Meta:
         verbose_name = _("delivery attempt")
@@ -234,3 +264,32 @@ class DeliveryAttempt(models.Model):
 
     def __str__(self) -> str:
         return f"{self.id} ({self.result})"
+
+    @property
+    def request_header(self) -> str:
+        """The request line and the header lines that were sent; "" where no request is known."""
+        if self.timestamp is None:
+            return ""
+        try:
+            endpoint = parse_endpoint(self.url, allow_http=True, allowed_networks=ANYWHERE)
+        except InvalidEndpointError:  # refused, and so never sent
+            return ""
+        headers = (
+            ("Host", endpoint.authority),
+            ("Accept", "*/*"),
+            ("Content-Type", "application/json"),
+            (SIGNATURE_HEADER, self.signature),
+            (TIMESTAMP_HEADER, str(self.timestamp)),
+            (EVENT_HEADER, self.delivery.event_type),
+            (PREVIOUS_SIGNATURE_HEADER, self.previous_signature),
+            ("User-Agent", self.agent),
+            ("Content-Length", str(len(self.request_body))),
+        )
+        lines = [f"{name}: {value}" for name, value in headers if value]
+        return "\r\n".join([f"POST {endpoint.target} HTTP/1.1", *lines, ""])
+
+    @property
+    def request_body(self) -> bytes:
+        """The bytes that were sent, and signed."""
+        event = self.delivery.event
+        return challenge_body(self.challenge) if event is None else event.body.encode()

@@ -42,7 +42,7 @@ class IdField(_TextField):
 
     def deconstruct(self) -> Any:
         name, path, args, kwargs = super().deconstruct()
-        return name, path, args, {**kwargs, "prefix": self.prefix}
+        return name, path, args, {**kwargs, "primary_key": self.primary_key, "prefix": self.prefix}
 
     def get_internal_type(self) -> str:
         return "IdField"
@@ -50,11 +50,11 @@ class IdField(_TextField):
     def db_type(self, connection: BaseDatabaseWrapper) -> str:
         return "uuid" if connection.vendor == "postgresql" else "char(32)"
 
-    def get_default(self) -> str:
-        return new_id(self.prefix)
+    def get_default(self) -> str | None:
+        return new_id(self.prefix) if self.primary_key else None
 
     def has_default(self) -> bool:
-        return True
+        return self.primary_key
 
     def to_python(self, value: Any) -> Any:
         if value is None or (isinstance(value, str) and self._pattern.fullmatch(value)):

@@ -73,6 +73,7 @@ def _insert_deliveries(using: str, *, has_owner: bool) -> Statement:
         "state": models.Value(Delivery.State.PENDING),
         "state_reason": models.Value(""),
         "attempt_count": models.Value(0),
+        "last_result": models.Value(""),
         "max_attempts": Slot("max_attempts"),
         "next_attempt_at": UtcNow(),
         "created_at": UtcNow(),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -42,3 +42,46 @@ def writing(using: str, model: type[models.Model]) -> Iterator[None]:
             with connection.cursor() as cursor:
                 cursor.execute(f"UPDATE {connection.ops.quote_name(model._meta.db_table)} SET id = id WHERE 0 = 1")
         yield
+
+
+ROWS_AT_A_TIME = 200
+
+
+def add_to_counters(
+    using: str,
+    model: type[models.Model],
+    keys: Sequence[str],
+    counters: Sequence[str],
+    rows: Sequence[Sequence[Any]],
+) -> None:
+    """Add to the counters of the rows with these keys, which are unique; insert the rows that are not there yet.
+
+    Each of ``rows`` has the values of ``keys``, then those of ``counters``.
+    """
+    connection = connections[using]
+    quote = connection.ops.quote_name
+    table = quote(model._meta.db_table)
+    key_fields: list[Any] = [model._meta.get_field(name) for name in keys]
+    columns = ", ".join(map(quote, (*keys, *counters)))
+    marks = f"({', '.join(['%s'] * (len(keys) + len(counters)))})"
+    if connection.vendor == "mysql":
+        added = ", ".join(f"{quote(name)} = {quote(name)} + VALUES({quote(name)})" for name in counters)
+        conflict = f"ON DUPLICATE KEY UPDATE {added}"
+    else:
+        added = ", ".join(f"{quote(name)} = {table}.{quote(name)} + excluded.{quote(name)}" for name in counters)
+        conflict = f"ON CONFLICT ({', '.join(map(quote, keys))}) DO UPDATE SET {added}"
+    at_a_time = min(ROWS_AT_A_TIME, (connection.features.max_query_params or 30_000) // (len(keys) + len(counters)))
+    with connection.cursor() as cursor:
+        for first in range(0, len(rows), at_a_time):
+            some = rows[first : first + at_a_time]
+            values = [
+                value
+                for row in some
+                for value in (
+                    *(field.get_db_prep_save(key, connection) for field, key in zip(key_fields, row, strict=False)),
+                    *row[len(keys) :],
+                )
+            ]
+            cursor.execute(
+                f"INSERT INTO {table} ({columns}) VALUES {', '.join([marks] * len(some))} {conflict}", values
+            )

@@ -21,8 +21,8 @@ from ..egress import check_endpoint
 from ..encryption import decrypt, encrypt
 from ..event_types import registry
 from ..exceptions import InvalidEndpointError, SecretUnreadableError, UnknownEventTypeError, WebhookStateError
-from ..signals import webhook_disabled, webhook_verified
-from .fields import IdField
+from ..signals import deliveries_created, webhook_disabled, webhook_paused, webhook_resumed, webhook_verified
+from .fields import IdField, PartialIndex
 from .sql import UtcNow
 
 MAX_EVENT_TYPES = 64
@@ -93,17 +93,17 @@ class Webhook(models.Model):
         null=True,
         blank=True,
         validators=[MinValueValidator(1), MaxValueValidator(MAX_IN_FLIGHT)],
-        help_text=_("At most so many, over all workers. Empty for what the settings say."),
+        help_text=_(
+            "At most so many, over all workers. Empty for what the settings say; only staff who manage all webhooks "
+            "can allow more."
+        ),
     )
     rate_limit = models.FloatField(
         _("deliveries a second"),
         null=True,
         blank=True,
         validators=[MinValueValidator(MIN_RATE), MaxValueValidator(MAX_RATE)],
-        help_text=_(
-            "At most so many, retries included, over all workers; after a pause, one second's worth at once. "
-            "Empty for no limit."
-        ),
+        help_text=_("At most so many, retries included, over all workers. Empty for no limit."),
     )
     next_slot_at = models.DateTimeField(
         _("rate limit used up until"), null=True, editable=False, help_text=_("What waits is sent from then on.")
@@ -116,6 +116,9 @@ class Webhook(models.Model):
     )
     status_reason = models.CharField(_("reason"), max_length=MAX_REASON_LENGTH, blank=True, editable=False)
     status_changed_at = models.DateTimeField(_("status since"), default=timezone.now, editable=False)
+    paused_at = models.DateTimeField(
+        _("paused"), null=True, editable=False, help_text=_("What is queued since then, or waited, is held.")
+    )
     created_at = models.DateTimeField(_("created"), default=timezone.now, editable=False)
     deleted_at = models.DateTimeField(_("deleted"), null=True, editable=False)
 
@@ -125,10 +128,14 @@ class Webhook(models.Model):
         verbose_name = _("webhook")
         verbose_name_plural = _("webhooks")
         ordering = ("-id",)
-        indexes = (models.Index(fields=("owner", "-id"), name="webhooks_webhook_owner"),)
+        indexes = (
+            models.Index(fields=("owner", "-id"), name="webhooks_webhook_owner"),
+            PartialIndex(fields=("paused_at",), only=models.Q(paused_at__isnull=False), name="webhooks_webhook_paused"),
+        )
         permissions = (
             ("test_webhook", "Can send test events"),
             ("verify_webhook", "Can verify webhooks"),
+            ("pause_webhook", "Can pause and resume webhooks"),
             ("rotate_webhook_secret", "Can rotate secrets of webhooks"),
             ("redeliver_delivery", "Can redeliver deliveries"),
             ("manage_all_webhooks", "Can manage the webhooks of every account"),
@@ -236,7 +243,7 @@ class Webhook(models.Model):
         Returns the row as it is saved, which this instance may be about to change.
         """
         saved = Webhook.objects.using(self._state.db).select_for_update().get(pk=self.pk)
-        for name in ("status", "status_reason", "status_changed_at", "deleted_at"):
+        for name in ("status", "status_reason", "status_changed_at", "paused_at", "deleted_at"):
             setattr(self, name, getattr(saved, name))
         return saved
 
@@ -262,8 +269,36 @@ class Webhook(models.Model):
         self.lock()
         self._require_existing()
         self._change_status(self.Status.DISABLED, reason)
+        self._end_pause()
         self.deliveries.waiting().cancel("webhook_disabled")
         self._announce(webhook_disabled, reason=reason)
+
+    @transaction.atomic
+    def pause(self) -> None:
+        """Hold what waits and what is queued from now on; what is in flight ends, and nothing is lost.
+
+        Raises WebhookStateError for a webhook that is paused already, or that no event may be queued for.
+        """
+        self.lock()
+        self.require_sendable()
+        self.require_running()
+        self.paused_at = timezone.now()
+        self.save(update_fields=["paused_at"])
+        self._announce(webhook_paused)
+
+    @transaction.atomic
+    def resume(self) -> None:
+        """Send what was held, what was due first first, and no more at a time than the webhook's limits allow.
+
+        Raises WebhookStateError for a webhook that is deleted, or not paused.
+        """
+        self.lock()
+        self._require_existing()
+        if self.paused_at is None:
+            raise WebhookStateError(f"Webhook {self.id} is not paused.")
+        self._end_pause()
+        self._announce(webhook_resumed)
+        transaction.on_commit(lambda: deliveries_created.send_robust(self.deliveries.model), using=self._state.db)
 
     @transaction.atomic
     def soft_delete(self) -> None:
@@ -272,6 +307,7 @@ class Webhook(models.Model):
         self._require_existing()
         self.deleted_at = timezone.now()
         self.save(update_fields=["deleted_at"])
+        self._end_pause()
         self.deliveries.waiting().cancel("webhook_deleted")
 
     def require_testable(self) -> None:
@@ -279,6 +315,11 @@ class Webhook(models.Model):
         self._require_existing()
         if self.status == self.Status.DISABLED:
             raise WebhookStateError(f"Webhook {self.id} is disabled ({self.status_reason}). Enable it first.")
+
+    def require_running(self) -> None:
+        """Raise WebhookStateError for a webhook that is paused, so that whoever waits for an answer would wait long."""
+        if self.paused_at is not None:
+            raise WebhookStateError(f"Webhook {self.id} is paused. Resume it first.")
 
     def require_disabled(self) -> None:
         """Raise WebhookStateError for a webhook that there is no need to enable."""
@@ -295,6 +336,12 @@ class Webhook(models.Model):
     def _require_existing(self) -> None:
         if self.deleted_at is not None:
             raise WebhookStateError(f"Webhook {self.id} is deleted.")
+
+    def _end_pause(self) -> None:
+        """End a pause, also where nothing is left to be held: a webhook that is stopped is not paused."""
+        if self.paused_at is not None:
+            self.paused_at = None
+            self.save(update_fields=["paused_at"])
 
     def _announce(self, signal: Signal, **arguments: Any) -> None:
         transaction.on_commit(
@@ -323,17 +370,16 @@ def check_overlap(overlap: timedelta) -> None:
 
 
 def most_in_flight() -> int:
-    """Return how many requests at a time an owner may ask for: the setting, which only the operator goes beyond."""
+    """Return how many requests at a time an owner may ask for: as many as every webhook has."""
     return min(settings.MAX_IN_FLIGHT_PER_WEBHOOK, MAX_IN_FLIGHT)
 
 
-def check_max_in_flight(number: int) -> None:
+def check_in_flight(number: int) -> None:
     """Raise ValidationError for more requests at a time than an owner may ask for."""
     limit = most_in_flight()
     if number > limit:
-        raise ValidationError(
-            _("At most %(limit)s requests at a time are allowed here."), code="max_in_flight", params={"limit": limit}
-        )
+        message = _("Ask for at most %(limit)s requests at a time, as many as every webhook has; staff can allow more.")
+        raise ValidationError(message, code="max_in_flight", params={"limit": limit})
 
 
 def check_secret(secret: str) -> None:

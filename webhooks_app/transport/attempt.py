@@ -19,6 +19,7 @@ from .proxy import Proxy
 from .resolver import LOOKUP_SECONDS, NameResolver
 
 GRACE_SECONDS = 0.05
+"""For how long what has arrived by the deadline may still be read."""
 
 _PROXY_AGREES = re.compile(rb"HTTP/1\.[01] 200[ \r\n]")
 
@@ -43,7 +44,7 @@ class Attempt:
         self.timings: dict[str, float] = {}
         self.error: TransportError | None = None
         self.started_at = started_at
-        self._grace_until = 0.0
+        self._grace_ends_at: float | None = None
 
     @property
     def duration_seconds(self) -> float:
@@ -57,12 +58,13 @@ class Attempt:
         return left
 
     def grace_seconds_left(self) -> float:
-        """Return how long what came in time may still be read, however late. Raises TimeoutError if no longer."""
-        self._grace_until = self._grace_until or time.monotonic() + GRACE_SECONDS
-        left = self._grace_until - time.monotonic()
-        if left <= 0:
+        """Return what is left of the grace, which begins when it is first asked for. Raises TimeoutError if nothing."""
+        now = time.monotonic()
+        if self._grace_ends_at is None:
+            self._grace_ends_at = now + GRACE_SECONDS
+        if now >= self._grace_ends_at:
             raise TimeoutError
-        return left
+        return self._grace_ends_at - now
 
     def fail(self, error: TransportError) -> AttemptError:
         """Remember why the attempt is over; return what to raise."""

@@ -19,7 +19,7 @@ CERTIFICATE_PROBLEMS = {
 
 
 def address_refused(host: str) -> TransportError:
-    """Say that a name leads where nothing may be sent, and not to what kind of address: it may be an internal name."""
+    """Say that the name leads where it may not; of what an internal name leads to, not even the kind is told."""
     message = f"The name {host} leads to an address that webhooks may not be sent to."
     return TransportError(error_class=ErrorClass.ADDRESS_REFUSED, message=message)
 

@@ -14,7 +14,7 @@ from django.db import connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models import Count, Model
 
-from ...models import Delivery, DeliveryAttempt, Event, Webhook
+from ...models import Delivery, DeliveryAttempt, Event, Tally, Webhook
 from ...models.sql import writing
 from ..attempt_log import AttemptLog, Headers
 from ..claim import Finished
@@ -38,6 +38,7 @@ class PortableStatements:
         self.using = using
         self.deliveries = self.quote(Delivery._meta.db_table)
         self.attempts = self.quote(DeliveryAttempt._meta.db_table)
+        self.webhooks = self.quote(Webhook._meta.db_table)
         self.pending = f"state = '{State.PENDING.value}'"
         self.time_zone = self.connection.timezone or UTC
         self.columns_of_attempts = ", ".join(self.quote(_column(DeliveryAttempt, name)) for name in ATTEMPT_FIELDS)
@@ -56,7 +57,8 @@ class PortableStatements:
         """Return a page of the webhooks with something pending, behind ``after``, each with when its first is due.
 
         A page of fewer than ``MAX_LANES`` is the last. Two index entries are read for each webhook: a loose index
-        scan, spelt as a recursion, because no database makes one of ``SELECT DISTINCT``.
+        scan, spelt as a recursion, because no database makes one of ``SELECT DISTINCT``. What is held for a webhook
+        that is paused is never due, and is not looked at.
         """
         pending = f"FROM {self.deliveries} WHERE {self.pending}"
         following = f"SELECT webhook_id {pending} AND webhook_id > %s ORDER BY webhook_id LIMIT 1"
@@ -67,9 +69,11 @@ class PortableStatements:
                 SELECT ({following.replace("%s", "lane.webhook_id")}), number + 1
                 FROM lane WHERE lane.webhook_id IS NOT NULL AND number < {MAX_LANES}
             )
-            SELECT {self.public_id("wh", "webhook_id")}, (
-                SELECT next_attempt_at {pending} AND webhook_id = lane.webhook_id ORDER BY next_attempt_at LIMIT 1
-            )
+            SELECT {self.public_id("wh", "webhook_id")}, CASE
+                WHEN webhook_id NOT IN (SELECT id FROM {self.webhooks} WHERE paused_at IS NOT NULL) THEN (
+                    SELECT next_attempt_at {pending} AND webhook_id = lane.webhook_id ORDER BY next_attempt_at LIMIT 1
+                )
+            END
             FROM lane WHERE webhook_id IS NOT NULL"""
         rows = self.fetch(sql, [self.write_id(after or NO_WEBHOOK_ID)])
         return [(self.read_id("wh", webhook_id), self.read_time(due_at)) for webhook_id, due_at in rows]
@@ -130,17 +134,29 @@ class PortableStatements:
         """
         claimed = self._still_claimed(finished)
         valid = [item for item in finished if item.claim.key in claimed]
-        for state in (State.SUCCEEDED, State.GIVEN_UP):
-            ended = [self.write_id(item.claim.delivery_id) for item in valid if item.step.state is state]
+        ended: dict[tuple[str, str], list[str]] = {}
+        for item in valid:
+            if item.step.state is not State.PENDING:
+                ending = item.step.state.value, item.attempt.result
+                ended.setdefault(ending, []).append(self.write_id(item.claim.delivery_id))
+        for (state, result), ids in ended.items():
             self._update(
-                "state = %s, finished_at = %s, claimed_at = NULL, next_attempt_at = NULL",
-                [state.value, self.write_time(now)],
-                ended,
+                "state = %s, last_result = %s, finished_at = %s, claimed_at = NULL, next_attempt_at = NULL",
+                [state, result, self.write_time(now)],
+                ids,
                 claimed=True,
             )
         self._save_retries(valid)
         self._save_attempts([item.attempt for item in valid])
         return claimed
+
+    def save_tally(self, counts: str, now: datetime) -> None:
+        """Append what a batch counts; to be called in the transaction that writes it."""
+        tallies = self.quote(Tally._meta.db_table)
+        with self.connection.cursor() as cursor:
+            cursor.execute(
+                f"INSERT INTO {tallies} (recorded_at, counts) VALUES (%s, %s)", [self.write_time(now), counts]
+            )
 
     def fetch(self, sql: str, params: Sequence[Any] | Mapping[str, Any] = ()) -> list[tuple[Any, ...]]:
         with self.connection.cursor() as cursor:
@@ -219,12 +235,13 @@ class PortableStatements:
 
     def _save_retries(self, finished: Sequence[Finished]) -> None:
         rows = [
-            (self.write_time(item.step.next_attempt_at), self.write_id(item.claim.delivery_id))
+            (item.attempt.result, self.write_time(item.step.next_attempt_at), self.write_id(item.claim.delivery_id))
             for item in finished
             if item.step.next_attempt_at is not None
         ]
         if rows:
-            sql = f"UPDATE {self.deliveries} SET claimed_at = NULL, next_attempt_at = %s WHERE id = %s"
+            sql = f"""
+                UPDATE {self.deliveries} SET claimed_at = NULL, last_result = %s, next_attempt_at = %s WHERE id = %s"""
             with self.connection.cursor() as cursor:
                 cursor.executemany(sql, rows)
 
@@ -247,13 +264,19 @@ class PortableStatements:
             self.write_time(log.started_at),
             *log[6:12],
             json_of(log.response_headers),
-            *log[13:],
+            *log[13:16],
+            json_of_timings(log.timings),
+            *log[17:],
         )
 
 
 @lru_cache(maxsize=64)
 def json_of(headers: Headers) -> str:
     return json.dumps(headers)
+
+
+def json_of_timings(timings: Mapping[str, int]) -> str:
+    return json.dumps(dict(timings)) if timings else "{}"
 
 
 def _column(model: type[Model], name: str) -> str:

@@ -14,7 +14,7 @@ from ...models import Event, Webhook
 from ..attempt_log import AttemptLog
 from ..claim import Finished
 from ..lanes import LANE_FIELDS, Lane, Pick
-from .portable import PortableStatements, json_of
+from .portable import PortableStatements, json_of, json_of_timings
 
 
 class PostgresqlStatements(PortableStatements):
@@ -73,10 +73,11 @@ class PostgresqlStatements(PortableStatements):
     def save(self, finished: Sequence[Finished], now: datetime) -> set[tuple[str, int]]:
         sql = f"""
             UPDATE {self.deliveries} AS delivery
-            SET state = step.state, next_attempt_at = step.next_attempt_at, claimed_at = NULL,
+            SET state = step.state, last_result = step.result,
+                next_attempt_at = step.next_attempt_at, claimed_at = NULL,
                 finished_at = CASE WHEN step.next_attempt_at IS NULL THEN %s::timestamptz END
-            FROM unnest(%s::uuid[], %s::smallint[], %s::text[], %s::timestamptz[])
-                AS step (id, number, state, next_attempt_at)
+            FROM unnest(%s::uuid[], %s::smallint[], %s::text[], %s::text[], %s::timestamptz[])
+                AS step (id, number, state, result, next_attempt_at)
             WHERE delivery.id = step.id AND delivery.attempt_count = step.number
                 AND delivery.{self.pending} AND delivery.claimed_at IS NOT NULL
             RETURNING {self.public_id("dlv", "delivery.id")}, step.number"""
@@ -84,6 +85,7 @@ class PostgresqlStatements(PortableStatements):
             _array([self.write_id(item.claim.delivery_id) for item in finished]),
             _array([str(item.claim.number) for item in finished]),
             _array([item.step.state.value for item in finished]),
+            _array([item.attempt.result for item in finished]),
             _array([_time(item.step.next_attempt_at) for item in finished]),
         ]
         saved = {(delivery_id, number) for delivery_id, number in self.fetch(sql, [now, *columns])}
@@ -133,7 +135,8 @@ def _copy_line(log: AttemptLog) -> str:
         f"{log.id[-32:]}\t{log.delivery_id[-32:]}\t{log.number}\t{log.result}\t{_text(log.message)}"
         f"\t{log.started_at.isoformat()}\t{_text(log.url)}\t{_number(log.duration_ms)}\t{_number(log.timestamp)}"
         f"\t{log.signature}\t{log.challenge}\t{_number(log.response_status)}\t{_text(json_of(log.response_headers))}"
-        f"\t{_text(log.response_body)}\t{_text(log.retry_after)}\t{log.peer}\n"
+        f"\t{_text(log.response_body)}\t{_text(log.retry_after)}\t{log.peer}\t{json_of_timings(log.timings)}"
+        f"\t{log.previous_signature}\t{_text(log.agent)}\n"
     )
 
 

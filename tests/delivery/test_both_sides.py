@@ -1,0 +1,108 @@
+"""What the log of an attempt tells of the request: what the receiver got, and how long each stage took."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from webhooks_app.delivery.engine import Engine
+from webhooks_app.egress import transport_options
+from webhooks_app.models import DeliveryAttempt
+from webhooks_app.transport import make_transport
+
+from ..making import emit_one, make_webhook
+
+pytestmark = pytest.mark.django_db
+
+ANSWER = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
+
+
+class RawReceiver:
+    """Answers 200 and keeps the bytes that came, one connection after the other."""
+
+    def __init__(self) -> None:
+        self.got: list[bytes] = []
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self._listener.getsockname()[1]
+        threading.Thread(target=self._serve, daemon=True).start()
+
+    def close(self) -> None:
+        self._listener.close()
+
+    def _serve(self) -> None:
+        while True:
+            try:
+                sock, _ = self._listener.accept()
+            except OSError:
+                return
+            with sock:
+                self.got.append(self._read(sock))
+                sock.sendall(ANSWER)
+
+    def _read(self, sock: socket.socket) -> bytes:
+        data = b""
+        while b"\r\n\r\n" not in data:
+            data += sock.recv(65536)
+        header, _, body = data.partition(b"\r\n\r\n")
+        length = int(header.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0])
+        while len(body) < length:
+            body += sock.recv(65536)
+        return header + b"\r\n\r\n" + body
+
+
+@pytest.fixture
+def raw_receiver() -> Iterator[RawReceiver]:
+    receiver = RawReceiver()
+    yield receiver
+    receiver.close()
+
+
+@pytest.fixture(params=["requests", "curl"])
+def deliver_by(request):
+    """Deliver by a real transport until nothing is left to do."""
+    return lambda: Engine(transport=make_transport(request.param, transport_options())).run_until_idle()
+
+
+def test_the_log_has_the_request_as_the_receiver_got_it(alice, raw_receiver, deliver_by):
+    webhook = make_webhook(alice, url=f"http://127.0.0.1:{raw_receiver.port}/hook%2F?a=b")
+    webhook.rotate_secret()
+    emit_one(alice)
+
+    deliver_by()
+
+    attempt = DeliveryAttempt.objects.get()
+    assert attempt.previous_signature
+    assert raw_receiver.got == [attempt.request_header.encode() + b"\r\n" + attempt.request_body]
+
+
+def test_the_log_of_a_handshake_has_the_challenge_as_the_receiver_got_it(alice, raw_receiver, deliver_by, settings):
+    settings.WEBHOOKS_RETRY_DELAYS_SECONDS = ()
+    make_webhook(alice, status="pending", url=f"http://127.0.0.1:{raw_receiver.port}/hook")
+
+    deliver_by()
+
+    attempt = DeliveryAttempt.objects.get()
+    assert raw_receiver.got == [attempt.request_header.encode() + b"\r\n" + attempt.request_body]
+
+
+def test_the_log_tells_when_each_stage_was_over(alice, raw_receiver, deliver_by):
+    make_webhook(alice, url=f"http://127.0.0.1:{raw_receiver.port}/hook")
+    emit_one(alice)
+
+    deliver_by()
+
+    attempt = DeliveryAttempt.objects.get()
+    assert {"connect", "first_byte"} <= set(attempt.timings) <= {"dns", "connect", "tls", "first_byte"}
+    assert 0 <= attempt.timings["connect"] <= attempt.timings["first_byte"] <= attempt.duration_ms
+
+
+def test_where_nothing_was_sent_no_request_is_shown(alice, webhook, receiver, deliver, settings):
+    emit_one(alice)
+    settings.WEBHOOKS_ENCRYPTION_KEYS = ["0" * 43 + "="]
+
+    deliver(receiver(200))
+
+    assert {attempt.request_header for attempt in DeliveryAttempt.objects.all()} == {""}

@@ -1,0 +1,82 @@
+"""Lists that show a page of the newest rows, and the way to older and newer ones, without counting any."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from django.contrib.admin.options import IncorrectLookupParameters
+from django.contrib.admin.views.main import ChangeList
+from django.http import HttpRequest
+
+from ..models.keyset import HORIZON, Cursor, Page, read_page
+
+if TYPE_CHECKING:
+    from .owned import OwnedAdmin
+
+CURSOR_VAR = "cursor"
+
+
+class KeysetChangeList(ChangeList):
+    """Reads one page by where it begins; a filter whose rows are no stretch of an index is bounded in what it reads."""
+
+    page: Page
+    filter_params: dict[str, list[str]]
+
+    def __init__(self, request: HttpRequest, *args: Any, **kwargs: Any) -> None:
+        self.cursor_text = request.GET.get(CURSOR_VAR, "")
+        super().__init__(request, *args, **kwargs)
+        self.params.pop(CURSOR_VAR, None)  # A search begins at the top.
+
+    def get_filters_params(self, params: dict[str, Any] | None = None) -> dict[str, Any]:
+        found: dict[str, Any] = super().get_filters_params(params)
+        found.pop(CURSOR_VAR, None)
+        return found
+
+    def get_query_string(self, new_params: Any = None, remove: Any = None) -> str:
+        """Return a link's query; a list that is narrowed down anew begins at the top."""
+        return super().get_query_string({CURSOR_VAR: None, **(new_params or {})}, remove)
+
+    def get_results(self, request: HttpRequest) -> None:
+        cursor = Cursor.parsed(self.cursor_text)
+        if self.cursor_text and cursor is None:
+            raise IncorrectLookupParameters
+        admin: OwnedAdmin = self.model_admin  # type: ignore[assignment]
+        self.page = read_page(
+            self.queryset,
+            scope=self._scope(request),
+            parts=admin.parts(request, self.query),
+            cursor=cursor,
+            size=self.list_per_page,
+            horizon=HORIZON,
+        )
+        self.result_list: Any = self.page.rows
+        self.result_count = self.full_result_count = len(self.page.rows)
+        self.show_full_result_count = False
+        self.show_admin_actions = True
+        self.can_show_all = self.multi_page = False
+
+    @property
+    def newer_url(self) -> str:
+        return self._url(self.page.newer)
+
+    @property
+    def older_url(self) -> str:
+        return self._url(self.page.older)
+
+    @property
+    def newest_url(self) -> str:
+        return self.get_query_string() if self.cursor_text else ""
+
+    def _scope(self, request: HttpRequest) -> Any:
+        """Return the rows without the filters that no index answers; None where there is no such filter."""
+        active = [spec for spec in self.filter_specs if getattr(spec, "used_parameters", None)]
+        by_index = [spec for spec in active if getattr(spec, "is_by_index", False)]
+        if len(by_index) == len(active):
+            return None
+        scope: Any = self.root_queryset
+        for spec in by_index:
+            scope = spec.queryset(request, scope)
+        return self.model_admin.get_search_results(request, scope, self.query)[0]
+
+    def _url(self, cursor: Cursor | None) -> str:
+        return self.get_query_string({CURSOR_VAR: str(cursor)}) if cursor else ""

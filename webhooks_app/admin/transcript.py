@@ -1,0 +1,94 @@
+"""Both sides of the attempts of a delivery, as a page shows them."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import zip_longest
+from typing import Any
+
+from django.http import HttpRequest
+from django.utils.translation import gettext_lazy as _
+
+from ..models import Delivery, DeliveryAttempt
+from .explanation import what_followed, why
+
+STAGES = {
+    "dns": _("Name resolved"),
+    "connect": _("Connected"),
+    "tls": _("TLS agreed"),
+    "first_byte": _("First byte of the answer"),
+}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Stage:
+    """A part of the time that an attempt took."""
+
+    label: str
+    milliseconds: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ShownAttempt:
+    """One attempt: what was sent, what came back, and why it went on as it did."""
+
+    attempt: DeliveryAttempt
+    why: str
+    what_followed: str
+    request_header: str
+    request_body: str
+    response_header: str
+    curl: str
+    stages: list[Stage]
+    shows_body: bool
+
+    @property
+    def is_success(self) -> bool:
+        return self.attempt.result == DeliveryAttempt.Result.SUCCEEDED
+
+
+def transcript(request: HttpRequest, delivery: Delivery) -> list[ShownAttempt]:
+    """Return the attempts of a delivery, the first first. Bodies of events are for those who may view events."""
+    attempts = list(delivery.attempts.order_by("number"))
+    shows_body = delivery.kind == Delivery.Kind.VERIFICATION or request.user.has_perm("webhooks_app.view_event")
+    return [
+        _shown(attempt, following, delivery, shows_body) for attempt, following in zip_longest(attempts, attempts[1:])
+    ]
+
+
+def _shown(
+    attempt: DeliveryAttempt, following: DeliveryAttempt | None, delivery: Delivery, shows_body: bool
+) -> ShownAttempt:
+    attempt.delivery = delivery
+    header = attempt.request_header
+    body = attempt.request_body.decode() if header and shows_body else ""
+    return ShownAttempt(
+        attempt=attempt,
+        why=why(attempt),
+        what_followed=what_followed(attempt, following, delivery),
+        request_header=header.replace("\r\n", "\n").rstrip("\n"),
+        request_body=body,
+        response_header="\n".join(f"{name}: {value}" for name, value in attempt.response_headers),
+        curl=curl_command(attempt.url, header, body) if body else "",
+        stages=list(_stages(attempt.timings)),
+        shows_body=shows_body,
+    )
+
+
+def curl_command(url: str, header: str, body: str) -> str:
+    """Return a command for a shell that sends the same request once more."""
+    lines = header.split("\r\n")[1:]
+    left_to_curl = ("host:", "content-length:", "accept:")
+    options = [f"--header {shlex.quote(line)}" for line in lines if line and not line.lower().startswith(left_to_curl)]
+    parts = [f"curl --include --globoff {shlex.quote(url)}", *options, f"--data-binary {shlex.quote(body)}"]
+    return " \\\n  ".join(parts)
+
+
+def _stages(timings: dict[str, Any]) -> Iterator[Stage]:
+    """Return how long each stage took; what is stored is when it was over."""
+    before = 0
+    for name, end in sorted(timings.items(), key=lambda item: item[1]):
+        yield Stage(label=str(STAGES.get(name, name)), milliseconds=max(0, end - before))
+        before = end

@@ -1,0 +1,85 @@
+"""What the page of a webhook shows beside its form: its latest verification, and what was sent to it of late."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from django.db.models import QuerySet
+from django.http import HttpRequest
+from django.urls import reverse
+from django.utils.translation import gettext
+
+from ..event_types import registry
+from ..models import Delivery, Webhook
+from .display import delivery_rows, shows_deliveries
+from .explanation import waiting_for, why, why_cancelled
+from .transcript import transcript
+
+RECENT = 10
+
+Context = dict[str, Any]
+
+
+class Subscribed(NamedTuple):
+    """An event type that a webhook is subscribed to."""
+
+    name: str
+    description: str
+    url: str
+
+
+def recent(request: HttpRequest, webhook: Webhook, *, site: str) -> Context:
+    """Return the newest deliveries of a webhook, for those who may see deliveries."""
+    if not shows_deliveries(request):
+        return {"recent": []}
+    newest = _deliveries(webhook).exclude(kind=Delivery.Kind.VERIFICATION)[:RECENT]
+    listed = reverse("admin:webhooks_app_delivery_changelist", current_app=site, query={"q": webhook.pk})
+    return {"recent": delivery_rows(newest, site=site), "deliveries_url": listed}
+
+
+def handshake(request: HttpRequest, webhook: Webhook) -> Context:
+    """Return how the latest verification goes, and its transcript for those who may see deliveries."""
+    delivery = _deliveries(webhook).filter(kind=Delivery.Kind.VERIFICATION).first()
+    if delivery is None:
+        return {"handshake": None, "shows_attempts": shows_deliveries(request)}
+    attempts = transcript(request, delivery)
+    return {
+        "handshake": delivery,
+        "handshake_says": _state_of_handshake(delivery, why(attempts[-1].attempt) if attempts else ""),
+        "handshake_attempts": attempts,
+        "handshake_waits": waiting_for(delivery),
+        "shows_attempts": shows_deliveries(request),
+    }
+
+
+def subscribed(webhook: Webhook, *, site: str) -> list[Subscribed]:
+    """Return the event types of a webhook with their descriptions."""
+    return [_subscribed(name, site) for name in webhook.event_types]
+
+
+def _subscribed(name: str, site: str) -> Subscribed:
+    if name not in registry:
+        return Subscribed(name, gettext("No longer in the catalogue"), "")
+    url = reverse("admin:webhooks_app_webhook_event_type", args=(name,), current_app=site)
+    return Subscribed(name, registry.get(name).description, url)
+
+
+def _deliveries(webhook: Webhook) -> QuerySet[Delivery]:
+    rows = Delivery.objects.filter(webhook=webhook).order_by("-pk")
+    return rows.select_related("event", "webhook").defer("event__body")
+
+
+def _state_of_handshake(delivery: Delivery, last: str) -> str:
+    if delivery.state == Delivery.State.SUCCEEDED:
+        return gettext("Verified: the URL answered with the challenge. Events are sent to it.")
+    if delivery.state == Delivery.State.GIVEN_UP:
+        return gettext("Not verified: %(reason)s Mend the receiver, then verify again.") % {"reason": last}
+    if delivery.state == Delivery.State.CANCELLED:
+        return why_cancelled(delivery)
+    if delivery.attempt_count:
+        return gettext("Not verified yet, after %(number)d of %(limit)d attempts. %(reason)s") % {
+            "number": delivery.attempt_count,
+            "limit": delivery.max_attempts,
+            "reason": last,
+        }
+    return gettext("A challenge is being sent to the URL; it must come back unchanged.")

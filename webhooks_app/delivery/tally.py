@@ -1,0 +1,53 @@
+"""Counting what a batch of results comes to, for the roll-ups."""
+
+from __future__ import annotations
+
+import json
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import MutableMapping, Sequence
+
+from ..models import Delivery
+from ..models.rollup import BUCKETS_MS, FAILURES, SINCE_SUCCESS, histogram
+from .attempt_log import AttemptLog
+from .claim import Finished
+from .outcome import State
+
+EVENT = Delivery.Kind.EVENT.value
+FAILED = {failure: f"failed_{failure}" for failure in FAILURES}
+TOOK, WAITED = histogram("ms"), histogram("wait")
+
+
+def tally(finished: Sequence[Finished]) -> str:
+    """Return the counts of these results as ``Tally.counts`` has them; "" where none of them is counted."""
+    webhooks: defaultdict[str, defaultdict[str, int]] = defaultdict(lambda: defaultdict(int))
+    given_up: list[str] = []
+    for claim, attempt, step, _ in finished:
+        pick = claim.pick
+        if pick.kind == EVENT:
+            _count(webhooks[pick.webhook_id[-32:]], attempt, step.state)
+            if step.state is State.GIVEN_UP:
+                given_up.append(pick.delivery_id[-32:])
+    if not webhooks:
+        return ""
+    return json.dumps({"webhooks": webhooks, "given_up": given_up}, separators=(",", ":"))
+
+
+def _count(counters: MutableMapping[str, int], attempt: AttemptLog, state: State) -> None:
+    if state is State.SUCCEEDED:
+        counters["succeeded_at_once" if attempt.number == 1 else "succeeded_later"] += 1
+        counters.pop(SINCE_SUCCESS, None)
+    else:
+        counters[FAILED[attempt.result]] += 1
+        if state is State.GIVEN_UP:
+            counters["given_up"] += 1
+            counters[SINCE_SUCCESS] += 1
+    if attempt.response_status is not None:
+        duration_ms = attempt.duration_ms or 0
+        counters[TOOK[bisect_left(BUCKETS_MS, duration_ms)]] += 1
+        counters["ms_sum"] += duration_ms
+    if attempt.number == 1:
+        queued_ms = int(attempt.delivery_id[-32:-20], 16)
+        waited_ms = max(0, int(attempt.started_at.timestamp() * 1000) - queued_ms)
+        counters[WAITED[bisect_left(BUCKETS_MS, waited_ms)]] += 1
+        counters["wait_sum"] += waited_ms

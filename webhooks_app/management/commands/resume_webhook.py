@@ -1,0 +1,26 @@
+"""``manage.py resume_webhook``"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.core.management.base import CommandParser
+
+from ...models import Delivery
+from ..base import WebhooksCommand
+from ..webhooks import get_webhook
+
+
+class Command(WebhooksCommand):
+    help = (
+        "Send what was held while a webhook was paused, the longest due first. "
+        "Prints how many deliveries wait for it, alone on standard output."
+    )
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("webhook_id", help="The webhook, wh_….")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        webhook = get_webhook(options["webhook_id"])
+        webhook.resume()
+        self.result(str(Delivery.objects.filter(webhook=webhook).waiting().count()))

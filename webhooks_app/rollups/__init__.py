@@ -1,0 +1,1 @@
+"""Counters over time: folded from the tallies of recorded batches, read for charts and metrics."""

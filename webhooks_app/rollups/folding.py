@@ -1,0 +1,87 @@
+"""Folding tallies into roll-ups: each counts once, whatever dies in between, and however many fold at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from django.db import transaction
+
+from ..models import ChoreState, Rollup, Tally
+from ..models.rollup import COUNTERS
+from ..models.sql import add_to_counters, writing
+from .counting import Key, Resolution, Sums, TalliedWebhook, add_up, read
+
+LOCK = "fold"
+"""The chore whose row is the lock."""
+
+TALLIES_AT_A_TIME = 100
+"""How many are folded in one transaction: so few that the thread that sends is not kept waiting."""
+
+KEPT = {
+    Resolution.MINUTE: timedelta(days=2),
+    Resolution.HOUR: timedelta(days=90),
+    Resolution.DAY: timedelta(days=400),
+}
+DELETED_AT_A_TIME = 1000
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Folded:
+    """What one fold took in, oldest first."""
+
+    tallies: int
+    webhooks: Sequence[TalliedWebhook] = ()
+    given_up: Sequence[str] = ()
+    """The ids of the deliveries that were given up."""
+
+
+def fold(
+    using: str, *, limit: int = TALLIES_AT_A_TIME, also: Callable[[Folded], object] = lambda folded: None
+) -> Folded:
+    """Add the oldest tallies to the roll-ups and delete them, in one transaction.
+
+    Tallies that another one folded meanwhile are left to it, and none are folded then. ``also`` is called within the
+    transaction with what was folded, for whatever else is to follow from it exactly once.
+    """
+    tallies = list(Tally.objects.using(using).order_by("pk")[:limit])
+    if not tallies:
+        return Folded(tallies=0)
+    # What takes long comes before the transaction, and before anybody's lock.
+    entries = [read(tally) for tally in tallies]
+    folded = Folded(
+        tallies=len(tallies),
+        webhooks=[webhook for webhooks, _ in entries for webhook in webhooks],
+        given_up=[delivery_id for _, given_up in entries for delivery_id in given_up],
+    )
+    sums = add_up(folded.webhooks)
+    ChoreState.objects.using(using).ensure([LOCK])
+    with writing(using, Tally):
+        ChoreState.objects.using(using).lock(LOCK)
+        deleted, _ = Tally.objects.using(using).filter(pk__in=[tally.pk for tally in tallies]).delete()
+        if deleted < len(tallies):
+            transaction.set_rollback(True, using=using)
+            return Folded(tallies=0)
+        write(using, sums)
+        also(folded)
+    return folded
+
+
+def write(using: str, sums: Mapping[Key, Sums]) -> None:
+    counted = {name for counters in sums.values() for name in counters}
+    names = [name for name in COUNTERS if name in counted]
+    rows = [(*key, *(counters.get(name, 0) for name in names)) for key, counters in sorted(sums.items())]
+    if names:
+        add_to_counters(using, Rollup, ("webhook_id", "resolution", "start"), names, rows)
+
+
+def forget_old(using: str, now: datetime) -> int:
+    """Delete roll-ups that are kept no longer, not more than a little at a time; return how many."""
+    deleted = 0
+    for resolution, age in KEPT.items():
+        rows = Rollup.objects.using(using).filter(resolution=resolution, start__lt=now - age)
+        ids = list(rows.order_by("start").values_list("pk", flat=True)[:DELETED_AT_A_TIME])
+        if ids:
+            deleted += Rollup.objects.using(using).filter(pk__in=ids).delete()[0]
+    return deleted

@@ -1,0 +1,146 @@
+// What makes the console more comfortable. Every page works without it.
+"use strict";
+
+const POLL_MILLISECONDS = 3000;
+
+// A live part is fetched again and again while it can be seen, until it says that nothing more will change.
+function keepLive(part) {
+  const refresh = part.parentElement.querySelector(".webhooks-refresh");
+  const isDone = () => part.querySelector("[data-done]") !== null;
+  const isInUse = () => part.contains(document.activeElement) || part.contains(window.getSelection().anchorNode);
+
+  async function poll() {
+    if (!document.hidden && !isInUse()) {
+      try {
+        const answer = await fetch(part.dataset.live, { headers: { "X-Requested-With": "fetch" }, redirect: "error" });
+        if (answer.ok) {
+          show(await answer.text());
+        }
+      } catch {
+        // The server is away for the moment; what is shown stays.
+      }
+    }
+    next();
+  }
+
+  function show(text) {
+    if (text === part.dataset.shown) {
+      return;
+    }
+    const open = [...part.querySelectorAll("details")].map((details) => details.open);
+    part.innerHTML = text;
+    part.dataset.shown = text;
+    part.querySelectorAll("details").forEach((details, index) => {
+      details.open = open[index] ?? details.open;
+    });
+    offerCopies(part);
+  }
+
+  function next() {
+    if (isDone()) {
+      return;
+    }
+    window.setTimeout(poll, POLL_MILLISECONDS);
+  }
+
+  if (refresh && !isDone()) {
+    refresh.hidden = true;
+  }
+  next();
+}
+
+// The buttons that copy are shown by the script that makes them work.
+function offerCopies(root) {
+  for (const button of root.querySelectorAll("[data-copy]")) {
+    if (!navigator.clipboard) {
+      continue;
+    }
+    button.hidden = false;
+    button.addEventListener("click", async () => {
+      await navigator.clipboard.writeText(document.getElementById(button.dataset.copy).textContent);
+      const label = button.textContent;
+      button.textContent = button.dataset.copied;
+      window.setTimeout(() => { button.textContent = label; }, 2000);
+    });
+  }
+}
+
+// One box for a whole group of event types: checked when all are, and undecided when some are.
+function offerWholeGroup(group) {
+  const boxes = [...group.querySelectorAll("input[type=checkbox]")];
+  const whole = document.createElement("input");
+  const label = document.createElement("label");
+  const line = document.createElement("div");
+  whole.type = "checkbox";
+  label.append(whole, ` ${group.dataset.group}`);
+  line.className = "webhooks-choice";
+  line.append(label);
+  group.querySelector("legend").after(line);
+
+  function look() {
+    const checked = boxes.filter((box) => box.checked).length;
+    whole.checked = checked === boxes.length;
+    whole.indeterminate = checked > 0 && checked < boxes.length;
+  }
+
+  whole.addEventListener("change", () => {
+    for (const box of boxes) {
+      box.checked = whole.checked;
+    }
+  });
+  group.addEventListener("change", look);
+  look();
+}
+
+// A URL is checked while it is typed, by the rules that saving applies too.
+function checkAtOnce(input) {
+  const said = document.createElement("p");
+  let timer = 0;
+  said.className = "webhooks-said";
+  said.setAttribute("role", "status");
+  (input.closest(".flex-container") ?? input.parentElement).append(said);
+
+  async function check() {
+    const asked = input.value;
+    if (!asked) {
+      said.textContent = "";
+      return;
+    }
+    const body = new FormData();
+    body.append("url", asked);
+    body.append("csrfmiddlewaretoken", input.form.elements.csrfmiddlewaretoken.value);
+    try {
+      const answer = await fetch(input.dataset.check, { method: "POST", body, redirect: "error" });
+      if (answer.ok && input.value === asked) {
+        said.innerHTML = await answer.text();
+      }
+    } catch {
+      said.textContent = "";
+    }
+  }
+
+  input.addEventListener("input", () => {
+    window.clearTimeout(timer);
+    timer = window.setTimeout(check, 400);
+  });
+  input.addEventListener("change", check);
+}
+
+// Choosing another type shows its example, unless the data was edited.
+function showExamples(select) {
+  const examples = JSON.parse(document.getElementById(select.dataset.examples).textContent);
+  const data = select.form.querySelector("[data-example]");
+  select.addEventListener("change", () => {
+    if (!data.value.trim() || Object.values(examples).includes(data.value.replaceAll("\r\n", "\n"))) {
+      data.value = examples[select.value] ?? "";
+    }
+  });
+}
+
+document.addEventListener("DOMContentLoaded", () => {
+  document.querySelectorAll("[data-live]").forEach(keepLive);
+  document.querySelectorAll("[data-group]").forEach(offerWholeGroup);
+  document.querySelectorAll("[data-check]").forEach(checkAtOnce);
+  document.querySelectorAll("[data-examples]").forEach(showExamples);
+  offerCopies(document);
+});
