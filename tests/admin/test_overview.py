@@ -145,13 +145,13 @@ def test_an_axis_ends_at_a_round_number(most: float, end: float) -> None:
     ids=["nothing", "all well", "one in a thousand", "half", "almost all", "all"],
 )
 def test_the_shade_tells_all_from_almost_all(succeeded: int, given_up: int, shade: int | None) -> None:
-    values = (succeeded, 0, given_up, *Counters().values[3:])
+    counters = Counters({"succeeded_at_once": succeeded, "given_up": given_up})
 
-    assert charts.shade(Counters(values)) == shade
+    assert charts.shade(counters) == shade
 
 
 def test_a_line_is_broken_where_nothing_was_measured() -> None:
-    measured = Counters((1, 0, 0, *(0 for _ in range(10)), 1, *Counters().values[14:]))
+    measured = Counters({"succeeded_at_once": 1, "ms_25": 1})
     counters: list[Any] = [measured, Counters(), measured, measured]
     start = datetime(2026, 3, 5, 14, tzinfo=UTC)
     series = Series(points=[Point(start=start, counters=each) for each in counters], step_seconds=60)

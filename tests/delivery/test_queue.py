@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pytest
-from django.db import OperationalError, connection
+from django.db import DataError, OperationalError, connection
 from django.test.utils import CaptureQueriesContext
 
 from webhooks_app.delivery.queue import Queue, oldest_due_at
@@ -443,3 +443,17 @@ def test_results_are_written_in_the_order_of_their_deliveries(alice, webhook, qu
 
     assert written == sorted(written)
     assert len(written) == 3
+
+
+def test_what_cannot_be_stored_is_not_logged_either(alice, webhook, queue, clock, monkeypatch, caplog):
+    emit_one(alice)
+    (claim,) = queue.claim(10)
+
+    def refuse(self, items, now):
+        raise DataError("invalid byte sequence\nCONTEXT:  COPY webhooks, line 1: said by the receiver")
+
+    monkeypatch.setattr(type(queue._statements), "save", refuse)
+
+    assert record("default", [answered(claim, clock)], clock()) == []
+    assert caplog.messages == [f"Delivery {claim.delivery_id} could not be recorded: DataError."]
+    assert "said by the receiver" not in caplog.text

@@ -48,6 +48,11 @@ def test_counters_say_what_became_of_deliveries_and_attempts():
     assert counters.failures == {"http_status": 7, "timeout": 3}
 
 
+def test_a_name_that_is_no_counter_is_an_error_so_that_templates_find_what_is_reckoned():
+    with pytest.raises(KeyError):
+        Counters()["succeeded"]
+
+
 def test_counters_of_nothing_have_no_rate():
     assert (Counters().success_rate, Counters().response_times.percentile(0.5), Counters().attempts) == (None, None, 0)
 

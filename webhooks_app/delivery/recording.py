@@ -49,12 +49,11 @@ def _kind_of(error: Exception) -> str:
 
 
 def _record(using: str, finished: Sequence[Finished], now: datetime) -> list[Finished]:
-    # Everyone changes deliveries in this order, so that two who record the same can wait for each other.
-    finished = sorted(finished, key=_delivery_id)
     statements = statements_for(using)
     with statements.writing():
         webhooks = _lock_verified(using, finished)
-        saved = statements.save(finished, now)
+        # In one order for everyone, so that two who record the same deliveries wait for each other in turn.
+        saved = statements.save(sorted(finished, key=_delivery_id), now)
         valid = [item for item in finished if item.claim.key in saved]
         save_notices(using, valid)
         if counts := tally(valid):

@@ -543,6 +543,57 @@ class Migration(migrations.Migration):
                 "constraints": [models.UniqueConstraint(fields=("delivery", "number"), name="webhooks_attempt_number")],
             },
         ),
+        migrations.CreateModel(
+            name="WebhookHealth",
+            fields=[
+                (
+                    "webhook",
+                    models.OneToOneField(
+                        db_constraint=False,
+                        on_delete=django.db.models.deletion.CASCADE,
+                        primary_key=True,
+                        related_name="health",
+                        serialize=False,
+                        to="webhooks_app.webhook",
+                        verbose_name="webhook",
+                    ),
+                ),
+                (
+                    "last_success_at",
+                    models.DateTimeField(help_text="To the minute.", null=True, verbose_name="last success"),
+                ),
+                ("last_given_up_at", models.DateTimeField(null=True, verbose_name="last given up")),
+                (
+                    "failing_since",
+                    models.DateTimeField(
+                        help_text="When the first delivery was given up after the last success.",
+                        null=True,
+                        verbose_name="failing since",
+                    ),
+                ),
+                (
+                    "given_up_count",
+                    models.PositiveIntegerField(
+                        default=0, help_text="Deliveries given up since the last success.", verbose_name="given up"
+                    ),
+                ),
+                ("warned_at", models.DateTimeField(null=True, verbose_name="owner warned")),
+                ("cleared_at", models.DateTimeField(null=True, verbose_name="cleared")),
+            ],
+            options={
+                "verbose_name": "health of a webhook",
+                "verbose_name_plural": "health of webhooks",
+            },
+        ),
+        migrations.AddIndex(
+            model_name="webhookhealth",
+            index=webhooks_app.models.fields.PartialIndex(
+                fields=["failing_since"],
+                name="webhooks_health_failing",
+                only=models.Q(("failing_since__isnull", False)),
+                otherwise=(),
+            ),
+        ),
         migrations.AddIndex(
             model_name="event",
             index=models.Index(fields=["owner", "-id"], name="webhooks_event_owner"),

@@ -3,6 +3,7 @@
 from .api_key import ApiKey
 from .delivery import Delivery, DeliveryAttempt
 from .event import Event
+from .health import WebhookHealth
 from .rollup import Rollup, Tally
 from .upkeep import ChoreState, WorkerProcess
 from .webhook import Webhook
@@ -16,5 +17,6 @@ __all__ = [
     "Rollup",
     "Tally",
     "Webhook",
+    "WebhookHealth",
     "WorkerProcess",
 ]

@@ -8,6 +8,8 @@ from datetime import datetime
 
 from ..models.rollup import BUCKETS_MS, COUNTERS, FAILURES, histogram
 
+_NAMES = frozenset(COUNTERS)
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Histogram:
@@ -48,6 +50,8 @@ class Counters:
     numbers: Mapping[str, int] = field(default_factory=dict)
 
     def __getitem__(self, name: str) -> int:
+        if name not in _NAMES:  # Templates then look for an attribute.
+            raise KeyError(name)
         return self.numbers.get(name, 0)
 
     @property

@@ -7,6 +7,7 @@ from typing import Any
 
 from django.db import connections
 
+from ..health.moving import move_all
 from ..models import WorkerProcess
 from ..rollups.folding import TALLIES_AT_A_TIME, fold, forget_old
 
@@ -18,9 +19,12 @@ PROCESSES_KEPT = timedelta(days=1)
 
 
 def fold_tallies(using: str, now: datetime, facts: dict[str, Any]) -> float | None:
-    """Fold a batch of tallies; more of them shortly after, so that whoever sends has its turn in between."""
+    """Fold a batch of tallies, and move the health of their webhooks with it.
+
+    More of them follow shortly after, so that whoever sends has its turn in between.
+    """
     limit = SQLITE_AT_A_TIME if connections[using].vendor == "sqlite" else TALLIES_AT_A_TIME
-    folded = fold(using, limit=limit)
+    folded = fold(using, limit=limit, also=lambda folded: move_all(using, folded.webhooks))
     return AGAIN_SECONDS if folded.tallies == limit else None
 
 
