@@ -1,0 +1,84 @@
+"""Whose time decides what is due: the database's, whatever the clocks of the processes say."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from django.utils import timezone
+
+from webhooks_app import send_test_event
+from webhooks_app.delivery import clock as clock_module
+from webhooks_app.delivery.clock import DatabaseClock
+from webhooks_app.delivery.queue import Queue
+from webhooks_app.models import Delivery
+from webhooks_app.verification import start_verification
+
+from ..making import emit_one
+
+pytestmark = pytest.mark.django_db
+
+NOT_SQLITE = pytest.mark.only_on("postgresql", "mariadb")  # SQLite has no clock but the machine's.
+
+
+class FastClock(datetime):
+    """A process whose clock is an hour ahead."""
+
+    @classmethod
+    def now(cls, tz=None):
+        return datetime.now(tz) + timedelta(hours=1)
+
+
+def redeliver(alice, webhook):
+    emit_one(alice)
+    Delivery.objects.all().cancel("by hand")
+    Delivery.objects.get().redeliver()
+
+
+@pytest.mark.parametrize(
+    ("kind", "ask"),
+    [
+        pytest.param("event", lambda alice, webhook: emit_one(alice), id="emitted"),
+        pytest.param("test", lambda alice, webhook: send_test_event(webhook, "file.uploaded"), id="tested"),
+        pytest.param("verification", lambda alice, webhook: start_verification(webhook), id="verified"),
+        pytest.param("event", redeliver, id="redelivered"),
+    ],
+)
+def test_what_a_process_whose_clock_is_fast_asks_for_is_due_now(alice, webhook, monkeypatch, kind, ask):
+    monkeypatch.setattr(timezone, "datetime", FastClock)
+    assert timezone.now() > datetime.now(UTC) + timedelta(minutes=59)
+    ask(alice, webhook)
+
+    queue = Queue(
+        using="default", clock=DatabaseClock("default"), lease=timedelta(seconds=45), max_in_flight_per_webhook=16
+    )
+
+    assert [claim.pick.kind for claim in queue.claim(10)] == [kind]
+
+
+def test_what_is_queued_says_when_it_is_due(webhook):
+    delivery = send_test_event(webhook, "file.uploaded")
+
+    assert delivery.next_attempt_at == Delivery.objects.get().next_attempt_at
+
+
+@NOT_SQLITE
+def test_the_clock_is_the_databases(monkeypatch):
+    monkeypatch.setattr(clock_module, "datetime", FastClock)
+
+    assert abs(DatabaseClock("default")() - datetime.now(UTC)) < timedelta(minutes=1)
+
+
+@NOT_SQLITE
+def test_the_database_is_asked_for_the_time_once_a_minute(monkeypatch, django_assert_num_queries):
+    moment = 1000.0
+    monkeypatch.setattr(clock_module.time, "monotonic", lambda: moment)
+    clock = DatabaseClock("default")
+    with django_assert_num_queries(1):
+        first = clock()
+        moment += 59
+        assert clock() - first == timedelta(seconds=59)
+
+    moment += 2
+    with django_assert_num_queries(1):
+        assert clock() - first < timedelta(seconds=59)
