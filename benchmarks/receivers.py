@@ -80,6 +80,11 @@ class Receiver:
         return self._counted
 
 
+def hosts(count: int) -> list[str]:
+    """Return so many addresses of this machine, each a host of its own for whoever sends there."""
+    return [f"127.0.{index // 250}.{index % 250 + 1}" for index in range(count)]
+
+
 def _parsed(line: str) -> LoggedRequest:
     answered_at, seconds, target, signature = line.split()
     # nginx writes a hyphen for each header that is not there.
@@ -108,11 +113,11 @@ def nginx(*, addresses: Sequence[str] = ("127.0.0.1",), status: int = 200, tls: 
 
 
 @contextmanager
-def slow(delay_seconds: float) -> Generator[Receiver]:
+def slow(delay_seconds: float, *, addresses: Sequence[str] = ("127.0.0.1",)) -> Generator[Receiver]:
     """Run a receiver that takes so long for each request, however many it has at once."""
     with server_directory("slow") as directory:
         port, log = free_port(), directory / "access.log"
         log.touch()
-        command: list[str | Path] = [sys.executable, SLOW_RECEIVER, str(port), str(delay_seconds), log]
+        command: list[str | Path] = [sys.executable, SLOW_RECEIVER, str(port), str(delay_seconds), log, *addresses]
         with running(command, directory=directory, ready=lambda: listens(port)):
             yield Receiver(port, log)

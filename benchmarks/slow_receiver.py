@@ -1,4 +1,4 @@
-"""A receiver that answers 200 after a delay: ``python slow_receiver.py PORT SECONDS LOG``.
+"""A receiver that answers 200 after a delay: ``python slow_receiver.py PORT SECONDS LOG ADDRESS…``.
 
 It knows as much HTTP as it takes to be fast: requests with a Content-Length, on connections that are kept.
 """
@@ -8,10 +8,11 @@ from __future__ import annotations
 import asyncio
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TextIO
 
-ANSWER = b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 2\r\n\r\nok"
+ANSWER = b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 2\r\nConnection: keep-alive\r\n\r\nok"
 FLUSH_SECONDS = 0.1
 
 
@@ -55,14 +56,14 @@ def _header(head: bytes, name: bytes) -> bytes:
     return head[begin + len(name) + 3 :].split(b"\r\n", 1)[0].strip() if begin >= 0 else b""
 
 
-async def _serve(port: int, delay_seconds: float, path: Path) -> None:
+async def _serve(port: int, delay_seconds: float, path: Path, addresses: Sequence[str]) -> None:
     loop = asyncio.get_running_loop()
     with path.open("a") as log:
-        await loop.create_server(lambda: Connection(delay_seconds, log), "127.0.0.1", port, backlog=8192)
+        await loop.create_server(lambda: Connection(delay_seconds, log), addresses, port, backlog=8192)
         while True:
             await asyncio.sleep(FLUSH_SECONDS)
             log.flush()
 
 
 if __name__ == "__main__":
-    asyncio.run(_serve(int(sys.argv[1]), float(sys.argv[2]), Path(sys.argv[3])))
+    asyncio.run(_serve(int(sys.argv[1]), float(sys.argv[2]), Path(sys.argv[3]), sys.argv[4:]))

@@ -15,8 +15,8 @@ from webhooks_app.conf import setting_types
 def webhooks_settings(environment: Mapping[str, str]) -> dict[str, Any]:
     """Return the settings that the environment names, each in its type.
 
-    A list is written with commas; an empty value is an empty list. Raises ImproperlyConfigured for a value that
-    does not fit.
+    A list is written with commas, a mapping as ``name=value`` with commas; an empty value is an empty one. Raises
+    ImproperlyConfigured for a value that does not fit.
     """
     return {name: _read(name, hint, environment[name]) for name, hint in setting_types().items() if name in environment}
 
@@ -24,9 +24,15 @@ def webhooks_settings(environment: Mapping[str, str]) -> dict[str, Any]:
 def _read(name: str, hint: Any, text: str) -> Any:
     value: Any = text
     if get_origin(hint) in (collections.abc.Sequence, list, tuple):
-        value = [item.strip() for item in text.split(",") if item.strip()]
+        value = _items(text)
+    elif get_origin(hint) is collections.abc.Mapping:
+        value = {name.strip(): each.strip() for name, _, each in (item.partition("=") for item in _items(text))}
     try:
         return TypeAdapter(hint).validate_python(value)
     except ValidationError as error:
         reason = error.errors(include_url=False, include_input=False)[0]["msg"]
         raise ImproperlyConfigured(f"The environment variable {name} cannot be read: {reason}.") from None
+
+
+def _items(text: str) -> list[str]:
+    return [item.strip() for item in text.split(",") if item.strip()]

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
+from django.utils import timezone
+
 from webhooks_app import emit
-from webhooks_app.models import Delivery, Event, Webhook
+from webhooks_app.ids import first_id_at
+from webhooks_app.models import Delivery, DeliveryAttempt, Event, Webhook
 from webhooks_app.registration import register_webhook
 
 URL = "http://127.0.0.1:9000/hook"
@@ -28,3 +32,23 @@ def emit_one(owner: Any, error: str = "No outline") -> Event:
 
 def deliveries(kind: str = "event") -> list[Delivery]:
     return list(Delivery.objects.filter(kind=kind).order_by("created_at"))
+
+
+def make_older(event: Event, age: timedelta) -> Event:
+    """Make an event and its history as if they had been made so long ago: identifiers tell when."""
+    then = timezone.now() - age
+    for delivery in Delivery.objects.filter(event=event):
+        delivery_id = _older(delivery.pk, age)
+        for attempt in DeliveryAttempt.objects.filter(delivery=delivery):
+            DeliveryAttempt.objects.filter(pk=attempt.pk).update(
+                id=_older(attempt.pk, age), delivery=delivery_id, started_at=then
+            )
+        Delivery.objects.filter(pk=delivery.pk).update(id=delivery_id, created_at=then)
+    event_id = _older(event.pk, age)
+    Delivery.objects.filter(event=event).update(event=event_id)
+    Event.objects.filter(pk=event.pk).update(id=event_id, created_at=then)
+    return Event.objects.get(pk=event_id)
+
+
+def _older(pk: str, age: timedelta) -> str:
+    return first_id_at(pk.partition("_")[0], timezone.now() - age)[:-20] + pk[-20:]

@@ -10,6 +10,7 @@ BEAT_SCHEDULE: dict[str, dict[str, Any]] = {
     "webhooks-deliver-due": {
         "task": "webhooks_app.deliver_due",
         "schedule": timedelta(seconds=5),
+        "kwargs": {"by": "beat"},
         "options": {"expires": 30},
     },
     "webhooks-prune": {

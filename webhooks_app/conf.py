@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
+from types import MappingProxyType
 from typing import Any, get_type_hints
 
 from django.conf import settings as django_settings
 
 PREFIX = "WEBHOOKS_"
+
+RECORD_SECONDS = 5
+"""What a lease must be longer than the timeout by, so that the attempt can be begun and recorded under it."""
 
 
 class Settings:
@@ -50,6 +54,7 @@ class Settings:
     # Retention
     ATTEMPT_RETENTION_DAYS: int = 30
     EVENT_RETENTION_DAYS: int = 90
+    RETENTION_DAYS_BY_TYPE: Mapping[str, int] = MappingProxyType({})
 
     def __getattribute__(self, name: str) -> Any:
         if name.isupper():
@@ -58,6 +63,17 @@ class Settings:
 
 
 settings = Settings()
+
+
+def problem_with_lease() -> str:
+    """Return why attempts would be taken for lost while they are being made, or "" if they are not."""
+    lease, timeout = settings.LEASE_SECONDS, settings.TIMEOUT_SECONDS
+    if lease >= timeout + RECORD_SECONDS:
+        return ""
+    return (
+        f"WEBHOOKS_LEASE_SECONDS is {lease:g}, too short for WEBHOOKS_TIMEOUT_SECONDS ({timeout:g}): "
+        "an attempt would be taken for lost while it is still being made."
+    )
 
 
 @cache

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +19,7 @@ from .event_types import registry
 from .exceptions import InvalidEventDataError, InvalidOwnerError
 from .ids import new_id
 from .models import Delivery, Event, Webhook
+from .models.outbox import insert_event, is_one_statement
 from .signals import deliveries_created, event_emitted
 
 if TYPE_CHECKING:
@@ -44,12 +45,8 @@ def emit(event_type: str, data: EventData, *, owner: Any, occurred_at: datetime 
     """
     event = _new_event(event_type, data, owner=owner, occurred_at=occurred_at)
     using = router.db_for_write(Event)
-    with _writing(event, using):
-        event.save(using=using, force_insert=True)
-        deliveries = Delivery.objects.using(using).fan_out(
-            event, Webhook.objects.using(using).listening_to(event.type, owner)
-        )
-        _announce(event, deliveries, using)
+    with _writing(event, using, in_one_statement=is_one_statement(using)):
+        _announce(event, insert_event(event, using), using)
     return event
 
 
@@ -68,11 +65,7 @@ def send_test_event(webhook: Webhook, event_type: str, data: EventData | None = 
     using = router.db_for_write(Event)
     with _writing(event, using):
         event.save(using=using, force_insert=True)
-        delivery = Delivery.objects.using(using).create(
-            event=event,
-            webhook=webhook,
-            kind=Delivery.Kind.TEST,
-        )
+        delivery = Delivery.objects.using(using).queue(event=event, webhook=webhook, kind=Delivery.Kind.TEST)
         _announce(event, 1, using)
     return delivery
 
@@ -149,16 +142,21 @@ def _problem_of_time(moment: object) -> str:
 
 
 @contextmanager
-def _writing(event: Event, using: str) -> Iterator[None]:
-    """Write in the caller's transaction, or say that it can only be rolled back."""
+def _writing(event: Event, using: str, *, in_one_statement: bool = False) -> Iterator[None]:
+    """Write in the caller's transaction, or in one of its own; or say that the caller's can only be rolled back.
+
+    Where there is none, one statement is one: BEGIN and COMMIT would each wait for the database once more.
+    """
+    connection = connections[using]
     refusal = (
         f"The event {event.type} cannot be emitted: an earlier error broke this transaction, and it can only be rolled "
         "back. Let that error leave its atomic() block before you emit."
     )
-    if connections[using].in_atomic_block and connections[using].needs_rollback:
+    if connection.in_atomic_block and connection.needs_rollback:
         raise transaction.TransactionManagementError(refusal)
+    is_alone = in_one_statement and connection.get_autocommit()
     try:
-        with transaction.atomic(using=using, savepoint=False):
+        with nullcontext() if is_alone else transaction.atomic(using=using, savepoint=False):
             yield
     except InternalError as error:
         # PostgreSQL remembers an error that the caller caught, which Django does not.

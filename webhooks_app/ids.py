@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import secrets
 import time
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 
 RANDOM_HEX_DIGITS = 20
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def new_id(prefix: str) -> str:
@@ -14,12 +15,17 @@ def new_id(prefix: str) -> str:
     return f"{prefix}_{time_digits()}{secrets.token_hex(RANDOM_HEX_DIGITS // 2)}"
 
 
-def time_digits() -> str:
-    """Return the 12 hexadecimal digits that order identifiers made now after all made before."""
-    return f"{time.time_ns() // 1_000_000:012x}"
+def time_of(public_id: str) -> datetime:
+    """Return when an identifier was made, to the millisecond, by the clock of the machine that made it."""
+    return datetime.fromtimestamp(int(public_id[-32:-RANDOM_HEX_DIGITS], 16) / 1000, UTC)
 
 
 def first_id_at(prefix: str, moment: datetime) -> str:
-    """Return the identifier before which all were made before ``moment``, and after which all others."""
-    milliseconds = max(0, int(moment.timestamp() * 1000))
+    """Return the identifier that comes before all that are made at ``moment`` or later, and after all made before."""
+    milliseconds = max(0, (moment - EPOCH) // timedelta(milliseconds=1))
     return f"{prefix}_{milliseconds:012x}{'0' * RANDOM_HEX_DIGITS}"
+
+
+def time_digits() -> str:
+    """Return the 12 hexadecimal digits that order identifiers made now after all made before."""
+    return f"{time.time_ns() // 1_000_000:012x}"

@@ -8,7 +8,7 @@ from typing import Any
 from django.contrib.auth import get_user_model
 from django.db import router, transaction
 
-from .models import Webhook
+from .models import Webhook, WebhookHealth
 from .models.sql import writing
 from .verification import start_verification
 
@@ -51,13 +51,14 @@ def save_webhook(webhook: Webhook) -> Webhook:
 
 @transaction.atomic
 def enable_webhook(webhook: Webhook) -> None:
-    """Let a disabled webhook receive again, once its URL has passed a handshake anew.
+    """Let a disabled webhook receive again, once its URL has passed a handshake anew; it counts as well until it fails.
 
     Raises WebhookStateError for one that is deleted, or not disabled.
     """
     webhook.lock()
     webhook.require_disabled()
     webhook.await_verification()
+    WebhookHealth.objects.clear(webhook)
     start_verification(webhook)
 
 

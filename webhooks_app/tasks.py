@@ -22,22 +22,35 @@ from .delivery.worker import worker
 from .exceptions import WebhookStateError
 from .models import Webhook
 from .retention import prune as prune_rows
+from .upkeep.keeper import Keeper
 from .verification import start_verification
 from .wakeup import FoldedCall
 
 logger = logging.getLogger("webhooks_app.delivery")
 
+PRUNE_SECONDS = 600
+"""What one pruning may take, so that it is over long before the next; what is left is for that one."""
+
+keeper = Keeper(worker)
+
 
 @shared_task(name="webhooks_app.deliver_due", ignore_result=True)
-def deliver_due(*_: Any, **__: Any) -> None:
+def deliver_due(*_: Any, by: Any = "", **__: Any) -> None:
     """Wake this process's engine. Carries no data: losing it, or having it twice, makes no difference.
 
-    What another version may have sent along is not looked at.
+    What another version may have sent along is not looked at; ``by`` tells what beat sends from what others do.
     """
     if current_app.conf.task_always_eager:
         Engine().run_until_idle(await_retries=False)
-    else:
-        worker.wake()
+        return
+    _start_work()
+    if by == "beat":
+        keeper.note_beat()
+
+
+def _start_work() -> None:
+    worker.wake()
+    keeper.start()
 
 
 @shared_task(name="webhooks_app.verify_webhook", ignore_result=True)
@@ -52,7 +65,7 @@ def verify_webhook(webhook_id: str, *_: Any, **__: Any) -> None:
 @shared_task(name="webhooks_app.prune", ignore_result=True)
 def prune(*_: Any, **__: Any) -> None:
     """Delete what retention has ended for. What another version may have sent along is not looked at."""
-    prune_rows()
+    prune_rows(max_seconds=PRUNE_SECONDS)
 
 
 def _publish() -> None:
@@ -74,6 +87,7 @@ def wake_workers(**kwargs: Any) -> None:
 @worker_init.connect
 def _begin_anew(**kwargs: Any) -> None:
     worker.reset()
+    keeper.reset()
 
 
 @worker_process_init.connect
@@ -84,7 +98,7 @@ def _sweep_unasked(**kwargs: Any) -> None:
     started another in its place. Not at once: Celery gives up if a process ends before all are ready.
     """
     if _takes_wake_ups():
-        timer = threading.Timer(settings.SWEEP_SECONDS, worker.wake)
+        timer = threading.Timer(settings.SWEEP_SECONDS, _start_work)
         timer.daemon = True
         timer.start()
 
@@ -104,10 +118,13 @@ def _takes_wake_ups() -> bool:
 @worker_shutting_down.connect
 def _stop_claiming(**kwargs: Any) -> None:
     worker.stop()
+    keeper.stop()
 
 
 @worker_process_shutdown.connect
 @worker_shutdown.connect
 def _finish_in_flight(**kwargs: Any) -> None:
     worker.stop()
+    keeper.stop()
     worker.join()
+    keeper.join()

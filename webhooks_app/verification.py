@@ -21,6 +21,6 @@ def start_verification(webhook: Webhook, *, may_be_held: bool = False) -> Delive
         webhook.require_running()
     webhook.await_verification()
     webhook.deliveries.filter(kind=Delivery.Kind.VERIFICATION).pending().cancel("superseded")
-    delivery: Delivery = webhook.deliveries.create(kind=Delivery.Kind.VERIFICATION)
+    delivery = Delivery.objects.queue(webhook=webhook, kind=Delivery.Kind.VERIFICATION)
     transaction.on_commit(lambda: deliveries_created.send_robust(Delivery))
     return delivery

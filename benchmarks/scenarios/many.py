@@ -27,7 +27,7 @@ class Many(BaseScenario):
 
     def measure(self, arguments: argparse.Namespace, variant: Variant, progress: Progress) -> Figures:
         count = arguments.webhooks
-        addresses = [f"127.0.{index // 250}.{index % 250 + 1}" for index in range(HOSTS)]
+        addresses = receivers.hosts(HOSTS)
         with receivers.nginx(addresses=addresses) as receiver, workers.celery_worker(variant.workers) as worker:
             few = rows.make_webhooks([f"{receiver.url}/few/{index}" for index in range(FEW)], subscribers=FEW)
             warmed_up = rows.warm_up(few, [worker], receiver, progress, processes=variant.workers)

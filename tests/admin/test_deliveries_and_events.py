@@ -43,6 +43,12 @@ def test_the_body_of_an_event_is_laid_out_and_escaped(superuser: Page, event: Ev
     assert "<script>alert" not in page
 
 
+def test_a_body_that_is_no_longer_kept_is_said_to_be_so(superuser: Page, event: Event) -> None:
+    Event.objects.update(body="")
+
+    assert shows(superuser.get("event", "change", event.pk), "No longer kept.")
+
+
 def test_a_delivery_shows_its_attempts(superuser: Page, attempt: DeliveryAttempt) -> None:
     page = superuser.get("delivery", "change", attempt.delivery.pk)
 

@@ -111,6 +111,34 @@ def test_the_owner_of_a_webhook_cannot_be_changed_by_staff(
     assert (webhook.owner, webhook.description) == (page.user, "changed")
 
 
+@pytest.mark.parametrize(("permissions", "saved"), [((), 500), (("manage_all_webhooks",), 1000)])
+def test_only_who_manages_all_can_allow_a_webhook_more_requests_at_a_time(
+    staff: Callable[..., Page], new_webhook: Callable[..., Webhook], permissions: tuple[str, ...], saved: int
+) -> None:
+    page = staff("berta", *ALL, *permissions)
+    webhook = new_webhook(page.user, max_in_flight=500)
+    form = {"url": webhook.url, "event_types": webhook.event_types, "owner": page.user.pk}
+
+    answer = page.post("webhook", "change", webhook.pk, **form, max_in_flight=1000)
+
+    webhook.refresh_from_db()
+    assert webhook.max_in_flight == saved
+    assert shows(answer, "at most 16 requests") == (saved == 500)
+
+
+def test_what_a_webhook_was_allowed_stays_when_its_owner_changes_something_else(
+    staff: Callable[..., Page], new_webhook: Callable[..., Webhook]
+) -> None:
+    page = staff("berta", *ALL)
+    webhook = new_webhook(page.user, max_in_flight=500)
+    form = {"url": webhook.url, "event_types": webhook.event_types, "description": "busy"}
+
+    page.post("webhook", "change", webhook.pk, **form, max_in_flight=500)
+
+    webhook.refresh_from_db()
+    assert (webhook.max_in_flight, webhook.description) == (500, "busy")
+
+
 def test_the_limit_of_webhooks_holds_for_staff(
     staff: Callable[..., Page], new_webhook: Callable[..., Webhook], settings: Any
 ) -> None:

@@ -62,4 +62,4 @@ def test_the_api_does_what_its_document_says(unlimited, live_server, alice, tmp_
     )
 
     assert ended.returncode == 0, ended.stdout + ended.stderr
-    assert "18 selected / 18 total" in ended.stdout
+    assert "20 selected / 20 total" in ended.stdout

@@ -132,6 +132,25 @@ def test_of_a_test_and_a_verification_only_the_result_and_the_status_are_told(ap
     assert (attempt["response_headers"], attempt["response_body"], attempt["retry_after"]) == ([], "", "")
 
 
+@pytest.mark.parametrize("message", ["The receiver's TLS certificate has expired.", "The TLS handshake failed."])
+@pytest.mark.parametrize("kind", ["test", "verification"])
+def test_of_a_receivers_certificate_a_test_and_a_verification_tell_nothing(api, delivery, kind, message):
+    Delivery.objects.update(kind=kind)
+    DeliveryAttempt.objects.update(result="tls_error", message=message)
+
+    (attempt,) = api.call("GET", f"/v1/deliveries/{delivery.id}").json()["attempts"]
+
+    assert (attempt["result"], attempt["message"]) == ("tls_error", "No trusted TLS connection could be made.")
+
+
+def test_of_a_receivers_certificate_an_event_tells_what_is_wrong(api, delivery):
+    DeliveryAttempt.objects.update(result="tls_error", message="The receiver's TLS certificate has expired.")
+
+    (attempt,) = api.call("GET", f"/v1/deliveries/{delivery.id}").json()["attempts"]
+
+    assert attempt["message"] == "The receiver's TLS certificate has expired."
+
+
 def test_the_connected_address_is_not_shown(api, delivery):
     assert PEER not in api.call("GET", f"/v1/deliveries/{delivery.id}").text
 
@@ -199,3 +218,12 @@ def test_the_log_survives_the_subscription(api, alice, webhook):
 
     assert len(api.call("GET", f"/v1/webhooks/{webhook.id}/deliveries").json()["results"]) == 1
     assert Event.objects.count() == 1
+
+
+def test_an_event_whose_body_is_no_longer_kept_has_no_data_and_is_not_redelivered(api, delivery):
+    Event.objects.update(body="")
+
+    assert api.call("GET", f"/v1/events/{delivery.event_id}").json()["data"] is None
+    answer = api.call("POST", f"/v1/deliveries/{delivery.id}/redeliver")
+    assert answer.status_code == 409
+    assert "no longer kept" in answer.json()["detail"]

@@ -163,6 +163,13 @@ def test_the_retries_are_told_as_they_are_set(settings):
     assert "after 2, 7.5 seconds" in responses["default"]["description"]
 
 
+def test_the_limit_of_requests_at_a_time_is_told_as_it_is_set(settings):
+    settings.WEBHOOKS_MAX_IN_FLIGHT_PER_WEBHOOK = 7
+
+    told = load()["components"]["schemas"]["NewWebhook"]["properties"]["max_in_flight"]
+    assert (told["minimum"], told["maximum"]) == (1, 7)
+
+
 def test_it_is_the_same_in_every_language(document):
     german = Client(headers={"accept-language": "de"}).get("/v1/openapi.json").json()
 

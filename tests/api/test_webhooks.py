@@ -101,6 +101,31 @@ def test_limits_are_set_changed_and_lifted(api):
     assert (changed["max_in_flight"], changed["rate_limit"]) == (None, 3.0)
 
 
+@pytest.mark.parametrize(("setting", "most"), [(4, 4), (5000, 1000)])
+def test_an_owner_gets_no_more_requests_at_a_time_than_the_service_gives_everyone(api, settings, setting, most):
+    settings.WEBHOOKS_MAX_IN_FLIGHT_PER_WEBHOOK = setting
+    made = api.call("POST", "/v1/webhooks", {**NEW, "max_in_flight": most}).json()
+
+    refused = [
+        api.call("POST", "/v1/webhooks", {**NEW, "max_in_flight": most + 1}),
+        api.call("PATCH", f"/v1/webhooks/{made['id']}", {"max_in_flight": most + 1}),
+    ]
+
+    assert made["max_in_flight"] == most
+    assert [answer.status_code for answer in refused] == [400, 400]
+    assert all(
+        f"at most {most} requests at a time" in answer.json()["errors"]["max_in_flight"][0] for answer in refused
+    )
+
+
+def test_what_staff_allowed_a_webhook_stays_when_its_owner_changes_something_else(api, alice):
+    webhook = make_webhook(alice, max_in_flight=500)
+
+    answer = api.call("PATCH", f"/v1/webhooks/{webhook.id}", {"description": "busy"})
+
+    assert (answer.status_code, answer.json()["max_in_flight"]) == (200, 500)
+
+
 @pytest.mark.parametrize(
     ("body", "field"),
     [

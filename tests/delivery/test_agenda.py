@@ -58,14 +58,14 @@ def test_a_wake_up_makes_a_look_due(agenda):
 
 def test_a_look_is_due_when_a_retry_is(agenda, clock):
     look(agenda)
-    agenda.expect_retry(clock() + timedelta(seconds=1))
+    agenda.look_at(clock() + timedelta(seconds=1))
 
     assert agenda.seconds_to_look() == pytest.approx(1)
     clock.advance(0.99)
     assert not agenda.is_look_due()
     clock.advance(0.01)
     assert agenda.is_look_due()
-    assert not agenda.expects_retries
+    assert not agenda.expects_work
 
 
 def test_a_wake_up_that_met_a_lost_connection_is_not_forgotten(agenda, clock):

@@ -8,6 +8,7 @@ from datetime import timedelta
 from itertools import pairwise
 
 import pytest
+from django.core.exceptions import ImproperlyConfigured
 from django.db import InternalError, OperationalError, connection
 
 from webhooks_app import send_test_event
@@ -346,3 +347,10 @@ def test_retries_left_by_an_earlier_process_are_made(alice, webhook, clock, rece
     Engine(transport=transport, clock=clock).run_until_idle()
 
     assert [delivery.state for delivery in deliveries()] == ["succeeded"]
+
+
+def test_an_engine_refuses_a_lease_that_ends_during_an_attempt(receiver, settings):
+    settings.WEBHOOKS_LEASE_SECONDS = 34
+
+    with pytest.raises(ImproperlyConfigured, match="WEBHOOKS_LEASE_SECONDS is 34, too short"):
+        Engine(transport=receiver(200))

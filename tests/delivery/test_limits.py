@@ -8,7 +8,11 @@ import pytest
 
 from webhooks_app.delivery.engine import Engine
 from webhooks_app.delivery.queue import Queue
+from webhooks_app.delivery.recording import record
+from webhooks_app.delivery.sending import finish, request_for
 from webhooks_app.models import Webhook
+from webhooks_app.retry import RetrySchedule
+from webhooks_app.transport import Exchange, Response
 
 from ..making import deliveries, emit_one, make_webhook
 
@@ -94,3 +98,31 @@ def test_a_limit_that_is_lifted_holds_nobody_up_for_long(alice, clock, make_queu
     clock.advance(5)
 
     assert len(queue.claim(500)) == 9
+
+
+def fail_once(queue, clock):
+    """Have the first attempt of an event fail a second ago, so that its retry is due, and its notice not yet over."""
+    (claim,) = queue.claim(500)
+    request = request_for(claim, now=clock(), timeout_seconds=30)
+    failed = Exchange(request=request, duration_seconds=0, response=Response(status=500))
+    record("default", [finish(failed, RetrySchedule.of_seconds([1, 5]))], clock())
+
+
+def kinds_claimed(seconds, clock, queue):
+    kinds = []
+    for _ in range(round(seconds / 0.05)):
+        clock.advance(0.05)
+        kinds += [claim.pick.kind for claim in queue.claim(500)]
+    return kinds
+
+
+@pytest.mark.parametrize(("rate", "expected"), [(0.5, ["event"]), (4, ["retry_notice", "event"])])
+def test_a_notice_never_takes_the_slot_of_the_retry_that_it_announces(alice, clock, make_queue, rate, expected):
+    make_webhook(alice, rate_limit=rate)
+    emit_one(alice)
+    queue = make_queue()
+    fail_once(queue, clock)
+
+    assert kinds_claimed(4, clock, queue) == expected
+    left = {delivery.state for delivery in deliveries("retry_notice")} - {"pending"}
+    assert left == ({"cancelled"} if rate < 1 else set())

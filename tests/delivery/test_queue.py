@@ -5,13 +5,13 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pytest
-from django.db import connection
+from django.db import DataError, OperationalError, connection
 from django.test.utils import CaptureQueriesContext
 
-from webhooks_app.delivery.queue import Queue
+from webhooks_app.delivery.queue import Queue, oldest_due_at
 from webhooks_app.delivery.recording import record
 from webhooks_app.delivery.sending import finish, finish_lost, request_for
-from webhooks_app.models import Delivery, DeliveryAttempt, Webhook
+from webhooks_app.models import Delivery, DeliveryAttempt, Event, Webhook
 from webhooks_app.retry import RetrySchedule
 from webhooks_app.transport import Exchange, Response
 
@@ -314,3 +314,146 @@ def test_of_two_results_of_a_delivery_only_the_newer_claims_is_recorded(alice, w
 
     assert [item.claim.number for item in recorded] == [2]
     assert DeliveryAttempt.objects.filter(delivery__kind="event").count() == 2
+
+
+@pytest.mark.parametrize("page", [1, 2, 400])
+def test_the_oldest_due_is_found_over_all_pages_and_without_what_is_held(alice, queue, clock, monkeypatch, page):
+    monkeypatch.setattr("webhooks_app.delivery.statements.portable.MAX_LANES", page)
+    monkeypatch.setattr("webhooks_app.delivery.queue.MAX_LANES", page)
+    webhooks = [make_webhook(alice) for _ in range(5)]
+    emit_one(alice)
+    due_at = [clock() - timedelta(minutes=minutes) for minutes in (1, 5, 9, 9, -9)]
+    for webhook, at in zip(webhooks, due_at, strict=True):
+        webhook.deliveries.update(next_attempt_at=at)
+    webhooks[2].pause()
+    webhooks[3].await_verification()
+
+    assert oldest_due_at("default", clock()) == due_at[1]
+
+
+def test_nothing_due_has_no_oldest(alice, webhook, queue, clock):
+    assert oldest_due_at("default", clock()) is None
+    emit_one(alice)
+    queue.claim(10)
+
+    assert oldest_due_at("default", clock()) is None
+
+
+def test_a_late_release_leaves_a_claim_of_the_same_number_alone(alice, webhook, queue, clock):
+    emit_one(alice)
+    stale = queue.claim(10)
+    queue.release(stale)
+    clock.advance(1)
+    (newer,) = queue.claim(10)
+
+    queue.release(stale)  # Once more, because its commit was not acknowledged.
+
+    assert newer.number == 1
+    assert len(record("default", [answered(newer, clock)], clock())) == 1
+
+
+def test_no_repr_shows_what_signs(alice, queue, clock):
+    secret = make_webhook(alice, secret="a secret that is long enough").secret
+    emit_one(alice)
+    (claim,) = queue.claim(10)
+    request = request_for(claim, now=clock(), timeout_seconds=30)
+
+    finished = finish(Exchange(request=request, duration_seconds=0.1, response=Response(status=200)), SCHEDULE)
+
+    assert claim.lane.secret == secret
+    assert all(secret not in repr(each) for each in (claim.lane, claim, request, request.context, finished))
+
+
+def test_lost_claims_are_left_alone_while_others_may_still_record_theirs(alice, webhook, queue, clock):
+    emit_one(alice)
+    (claim,) = queue.claim(10)
+    clock.advance(46)
+    emit_one(alice)
+
+    assert [other.is_lost for other in queue.claim(10, with_lost=False)] == [False]
+
+    assert len(record("default", [answered(claim, clock)], clock())) == 1
+    assert queue.claim(10) == []
+
+
+@pytest.mark.parametrize("is_lost", [False, True], ids=["new", "lost"])
+def test_a_delivery_whose_event_is_gone_is_cancelled(alice, webhook, queue, clock, is_lost):
+    event = emit_one(alice)
+    if is_lost:
+        queue.claim(10)
+        clock.advance(46)
+    Event.objects.filter(pk=event.pk)._raw_delete("default")
+
+    assert queue.claim(10) == []
+
+    (delivery,) = deliveries()
+    assert (delivery.state, delivery.state_reason) == ("cancelled", "event_deleted")
+    assert delivery.attempt_count == int(is_lost)
+
+
+def test_events_are_read_under_the_transaction_that_claims(alice, webhook, queue, monkeypatch):
+    """So that nothing is claimed, and held for the length of a lease, if they cannot be read."""
+    emit_one(alice)
+    with monkeypatch.context() as patch:
+        patch.setattr(queue._statements, "events", gone)
+        with pytest.raises(OperationalError):
+            queue.claim(10)
+
+    assert [claim.number for claim in queue.claim(10)] == [1]
+
+
+def gone(*args):
+    raise OperationalError("gone")
+
+
+@pytest.mark.only_on("sqlite", "mariadb")  # PostgreSQL takes and changes them in one statement.
+def test_a_lost_claim_that_is_recorded_while_it_is_taken_stays_as_recorded(alice, webhook, queue, clock, monkeypatch):
+    statements = queue._statements
+    emit_one(alice)
+    (claim,) = queue.claim(10)
+    clock.advance(46)
+    pick = statements._pick
+
+    def pick_too_late(*args, **options):
+        rows = pick(*args, **options)
+        record("default", [answered(claim, clock)], clock())
+        return rows
+
+    monkeypatch.setattr(statements, "_pick", pick_too_late)
+    queue.claim(10)
+
+    assert [(d.state, d.next_attempt_at) for d in deliveries()] == [("succeeded", None)]
+
+
+def test_results_are_written_in_the_order_of_their_deliveries(alice, webhook, queue, clock, monkeypatch):
+    """Two workers that record the same deliveries wait for each other then, and never both for the other."""
+    for _ in range(3):
+        emit_one(alice)
+    finished = [answered(claim, clock) for claim in queue.claim(10)]
+    written = []
+    statements = type(queue._statements)
+    save = statements.save
+
+    def look_and_save(self, items, now):
+        written.extend(item.claim.delivery_id for item in items)
+        return save(self, items, now)
+
+    monkeypatch.setattr(statements, "save", look_and_save)
+    record("default", sorted(finished, key=lambda item: item.claim.delivery_id, reverse=True), clock())
+
+    assert written == sorted(written)
+    assert len(written) == 3
+
+
+def test_what_cannot_be_stored_is_not_logged_either(alice, webhook, queue, clock, monkeypatch, caplog):
+    emit_one(alice)
+    (claim,) = queue.claim(10)
+
+    def refuse(self, items, now):
+        raise DataError("invalid byte sequence\nCONTEXT:  COPY webhooks, line 1: said by the receiver")
+
+    monkeypatch.setattr(type(queue._statements), "save", refuse)
+
+    assert record("default", [answered(claim, clock)], clock()) == []
+    assert caplog.messages == [f"Delivery {claim.delivery_id} could not be recorded: DataError."]
+    assert "said by the receiver" not in caplog.text

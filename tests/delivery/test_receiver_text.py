@@ -140,6 +140,20 @@ def test_a_success_is_stored_where_the_database_cannot_hold_the_text(latin_bodie
     assert Delivery.objects.filter(kind="event", state="succeeded").count() == 2
 
 
+@pytest.mark.only_on("postgresql")
+def test_the_log_has_no_word_of_a_receiver_whose_attempt_cannot_be_recorded(alice, transport_name, caplog):
+    table = connection.ops.quote_name(DeliveryAttempt._meta.db_table)
+    with connection.cursor() as cursor:
+        cursor.execute(f"ALTER TABLE {table} ADD CONSTRAINT nothing_succeeds CHECK (result <> 'succeeded')")
+
+    deliver_to_each(alice, {"said": ok(b"X-Said: Sesame", body=b"Sesame")})
+
+    (logged,) = [record for record in caplog.records if "could not be recorded" in record.message]
+    assert logged.message.endswith(" could not be recorded: IntegrityError, SQLSTATE 23514.")
+    assert Delivery.objects.get(kind="event").id in logged.message
+    assert "Sesame" not in caplog.text
+
+
 def test_the_log_of_an_answer_is_read_back_as_json(alice, transport_name):
     attempts = deliver_to_each(alice, {path: answer for path, (answer, _, _) in SAID.items()})
 

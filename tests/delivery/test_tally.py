@@ -40,9 +40,9 @@ def counted(webhook):
     """Return the counters that are not 0 for a webhook, added up over all tallies, and those after the last success."""
     sums, since_success = dict.fromkeys(COUNTERS, 0), []
     for tally in Tally.objects.all():
-        vector = json.loads(tally.counts)["webhooks"].get(webhook.pk[3:], [0] * (len(COUNTERS) + 1))
-        since_success.append(vector.pop())
-        for name, value in zip(COUNTERS, vector, strict=True):
+        counters = json.loads(tally.counts)["webhooks"].get(webhook.pk[3:], {})
+        since_success.append(counters.pop("given_up_since_success", 0))
+        for name, value in counters.items():
             sums[name] += value
     return {name: value for name, value in sums.items() if value}, since_success
 

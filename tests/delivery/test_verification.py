@@ -10,7 +10,7 @@ from webhooks_app.exceptions import WebhookStateError
 from webhooks_app.models import DeliveryAttempt, Webhook
 from webhooks_app.registration import enable_webhook, save_webhook
 from webhooks_app.signals import webhook_disabled, webhook_verified
-from webhooks_app.transport import Response
+from webhooks_app.transport import Response, failures
 from webhooks_app.verification import start_verification
 
 from ..making import deliveries, emit_one, make_webhook
@@ -77,6 +77,17 @@ def test_a_wrong_answer_fails_the_webhook_after_four_tries(pending, receiver, de
     assert pending.status == "failed"
     assert pending.status_reason
     assert len({challenge_of(request) for request in transport.requests}) == 4
+
+
+def test_why_a_handshake_failed_tells_nothing_of_the_receivers_certificate(pending, receiver, deliver):
+    transport = receiver()
+    transport.answer = lambda request: failures.certificate_refused(10)
+
+    deliver(transport)
+
+    pending.refresh_from_db()
+    assert (pending.status, pending.status_reason) == ("failed", "No trusted TLS connection could be made.")
+    assert "expired" in DeliveryAttempt.objects.first().message
 
 
 def test_the_challenge_of_the_try_before_does_not_pass(pending, receiver, deliver):

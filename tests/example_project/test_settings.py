@@ -14,6 +14,7 @@ from django.core.exceptions import ImproperlyConfigured
 from example_project.environment import webhooks_settings
 
 ROOT = Path(__file__).parents[2]
+DAYS = {"file.deleted": 7, "ppt.exported": 400}
 
 
 def _settings(tmp_path, expression, **environment):
@@ -35,6 +36,8 @@ def _settings(tmp_path, expression, **environment):
         pytest.param("WEBHOOKS_ALLOWED_NETWORKS", "", [], id="empty list"),
         pytest.param("WEBHOOKS_ALLOWED_NETWORKS", "10.0.0.0/8, ::1/128", ["10.0.0.0/8", "::1/128"], id="list"),
         pytest.param("WEBHOOKS_RETRY_DELAYS_SECONDS", "0.5,2", [0.5, 2.0], id="list of numbers"),
+        pytest.param("WEBHOOKS_RETENTION_DAYS_BY_TYPE", "file.deleted=7, ppt.exported = 400", DAYS, id="mapping"),
+        pytest.param("WEBHOOKS_RETENTION_DAYS_BY_TYPE", "", {}, id="empty mapping"),
         pytest.param("WEBHOOKS_TIMEOUT_SECONDS", "2.5", 2.5, id="number"),
         pytest.param("WEBHOOKS_MAX_IN_FLIGHT", "7", 7, id="whole number"),
         pytest.param("WEBHOOKS_EGRESS_PROXY", "", "", id="empty text"),
@@ -51,6 +54,7 @@ def test_a_variable_becomes_a_setting_of_its_type(name, text, value):
         pytest.param("WEBHOOKS_ALLOW_HTTP", "maybe", id="neither yes nor no"),
         pytest.param("WEBHOOKS_MAX_IN_FLIGHT", "", id="empty number"),
         pytest.param("WEBHOOKS_RETRY_DELAYS_SECONDS", "1,x", id="list of more than numbers"),
+        pytest.param("WEBHOOKS_RETENTION_DAYS_BY_TYPE", "file.deleted", id="mapping to nothing"),
     ],
 )
 def test_a_variable_that_cannot_be_read_is_named(name, text):

@@ -28,6 +28,8 @@ class Hit:
     at: float
     answered_at: float | None = None
     status: int | None = None
+    announced: tuple[str, int] | None = None
+    """Of a notice: the event whose retry it announces, and which retry."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -121,7 +123,7 @@ def count(evidence: Evidence) -> Counts:
         "lost": list(_lost(evidence)),
         "stuck": list(_stuck(evidence)),
         "false_successes": list(_false_successes(evidence)),
-        "too_many": list(_too_many(evidence)),
+        "too_many": [*_too_many(evidence), *_too_many_notices(evidence), *_too_many_handshakes(evidence)],
         "excess_duplicates": list(_excess_duplicates(evidence)),
         "early": [*_early_rows(evidence), *_early_hits(evidence)],
         "rolled_back": list(_rolled_back(evidence)),
@@ -164,10 +166,28 @@ def _false_successes(evidence: Evidence) -> Iterator[str]:
 
 def _too_many(evidence: Evidence) -> Iterator[str]:
     limit = len(evidence.delays_seconds) + 1
-    series = Counter(delivery.pair for delivery in evidence.deliveries if delivery.is_redelivery)
+    again = _redeliveries(evidence)
     for pair, hits in _hits_by_pair(evidence).items():
-        if len(hits) > limit * (1 + series[pair]):
+        if len(hits) > limit * (1 + again[pair]):
             yield f"{len(hits)} requests for {pair}"
+
+
+def _too_many_notices(evidence: Evidence) -> Iterator[str]:
+    """A retry is announced once in each series, by one request."""
+    again = _redeliveries(evidence)
+    notices = Counter((hit.announced, hit.path) for hit in evidence.hits if hit.announced)
+    for ((event_id, retry), path), number in notices.items():
+        if number > 1 + again[event_id, path]:
+            yield f"{number} notices of retry {retry} of {event_id} to {path}"
+
+
+def _too_many_handshakes(evidence: Evidence) -> Iterator[str]:
+    limit = len(evidence.delays_seconds) + 1
+    series = Counter(delivery.path for delivery in evidence.deliveries if delivery.kind == "verification")
+    handshakes = Counter(hit.path for hit in evidence.hits if hit.event_type == "webhook.verification")
+    for path, number in handshakes.items():
+        if number > limit * max(1, series[path]):
+            yield f"{number} handshakes with {path}"
 
 
 def _excess_duplicates(evidence: Evidence) -> Iterator[str]:
@@ -220,11 +240,16 @@ def _rolled_back(evidence: Evidence) -> Iterator[str]:
 
 
 def _hits_by_pair(evidence: Evidence) -> Mapping[Pair, list[Hit]]:
+    """Return the requests for each event, in order; notices and handshakes have series of their own."""
     hits: dict[Pair, list[Hit]] = defaultdict(list)
     for hit in sorted(evidence.hits, key=lambda hit: hit.at):
         if hit.event_type not in ("webhook.verification", "webhook.retry"):
             hits[hit.event_id, hit.path].append(hit)
     return hits
+
+
+def _redeliveries(evidence: Evidence) -> Mapping[Pair, int]:
+    return Counter(delivery.pair for delivery in evidence.deliveries if delivery.is_redelivery)
 
 
 def _hits_after_200(hits_by_pair: Mapping[Pair, list[Hit]]) -> Mapping[Pair, int]:

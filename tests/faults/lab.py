@@ -38,7 +38,7 @@ from .servers import BaseBroker, BaseDatabase, FolderBroker
 SETTINGS: dict[str, Any] = {
     # Where the length of a time does not matter to what is tested, it is short; two retries come as specified.
     "WEBHOOKS_TIMEOUT_SECONDS": 5,
-    "WEBHOOKS_LEASE_SECONDS": 8,
+    "WEBHOOKS_LEASE_SECONDS": 10,
     "WEBHOOKS_RETRY_DELAYS_SECONDS": [1, 5, 6],
     "WEBHOOKS_SWEEP_SECONDS": 2,
 }

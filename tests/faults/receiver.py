@@ -177,11 +177,21 @@ class LogReader:
 
     def hits(self) -> list[Hit]:
         names = ("event_id", "event_type", "path", "at", "answered_at", "status")
-        return [Hit(**{name: request[name] for name in names if name in request}) for request in self.requests()]
+        return [
+            Hit(announced=_announced(request), **{name: request[name] for name in names if name in request})
+            for request in self.requests()
+        ]
 
     def close(self) -> None:
         if self._file is not None:
             self._file.close()
+
+
+def _announced(request: Mapping[str, Any]) -> tuple[str, int] | None:
+    if request["event_type"] != "webhook.retry":
+        return None
+    data = json.loads(request["body"])["data"]
+    return data["original_event_id"], data["retry_count"]
 
 
 class Receiver:

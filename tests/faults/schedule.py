@@ -12,6 +12,10 @@ from dataclasses import dataclass
 from random import Random
 
 import psycopg
+from django.db import connection
+
+from webhooks_app.models import Webhook
+from webhooks_app.registration import save_webhook
 
 from .lab import Lab
 from .servers import FolderBroker, PostgresqlDatabase, Restartable
@@ -150,6 +154,24 @@ def database_away(lab: Lab, dice: Random) -> None:
     assert isinstance(lab.database, PostgresqlDatabase)
     with lab.database.away():
         time.sleep(dice.uniform(0, 2))
+
+
+@fault(has_postgresql)
+def database_frozen(lab: Lab, dice: Random) -> None:
+    assert isinstance(lab.database, PostgresqlDatabase)
+    with lab.database.frozen():
+        time.sleep(dice.uniform(0, 3))
+
+
+@fault()
+def webhook_changed(lab: Lab, dice: Random) -> None:
+    """Its limits and its secret, by the owner; what is on its way goes on."""
+    connection.close()  # The database may have been away since it was last asked.
+    webhook = Webhook.objects.get(pk=dice.choice(lab.webhooks).pk)
+    webhook.max_in_flight = dice.choice([None, 1, 8])
+    webhook.rate_limit = dice.choice([None, 20.0])
+    save_webhook(webhook)
+    webhook.rotate_secret()
 
 
 @fault(has_postgresql)

@@ -88,3 +88,21 @@ def test_the_database_hangs(lab, report):
     report(counts)
     assert counts.duplicates == 0
     assert set(lab.results()) == {"succeeded"}
+
+
+def test_the_database_is_away_for_longer_than_a_lease(lab, report):
+    """Whoever notices first that it is back lets the other record what it holds."""
+    for _ in range(2):
+        lab.webhook("slow-1")
+    host = lab.start_host()
+    lab.start_workers(2)
+    lab.emit(host, 15)
+    lab.wait_for_requests(30)
+
+    with lab.database.away():
+        time.sleep(lab.settings["WEBHOOKS_LEASE_SECONDS"] + 1)
+
+    counts = lab.settle()
+    report(counts)
+    assert counts.duplicates == 0
+    assert lab.results() == {"succeeded": 30}

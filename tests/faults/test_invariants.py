@@ -11,15 +11,24 @@ from .invariants import AttemptRow, DeliveryRow, Evidence, Hit, count
 NOW = 1_000_000.0
 
 
-def hit(at=NOW, *, status=200, event_id="evt_1", path="/ok", event_type="ppt.generation.failed"):
+def hit(at=NOW, *, status=200, event_id="evt_1", path="/ok", event_type="ppt.generation.failed", announced=None):
     return Hit(
         event_id=event_id,
         event_type=event_type,
         path=path,
+        announced=announced,
         at=at,
         answered_at=None if status is None else at + 0.1,
         status=status,
     )
+
+
+def notice(at, number, *, event_id="evt_2"):
+    return hit(at, event_id=event_id, event_type="webhook.retry", announced=("evt_1", number))
+
+
+def handshakes(number):
+    return [hit(NOW + wait, event_id="", event_type="webhook.verification") for wait in range(number)]
 
 
 def attempt(number=1, started_at=NOW, *, status=200, result="succeeded"):
@@ -58,6 +67,11 @@ BROKEN = [
         {"too_many": 1},
         id="five requests",
     ),
+    pytest.param({"hits": [hit(), notice(NOW, 1), notice(NOW, 1)]}, {"too_many": 1}, id="a notice twice"),
+    pytest.param(
+        {"hits": [hit(), notice(NOW, 1), notice(NOW, 1, event_id="evt_3")]}, {"too_many": 1}, id="two of one retry"
+    ),
+    pytest.param({"hits": [hit(), *handshakes(5)]}, {"too_many": 1}, id="five handshakes"),
     pytest.param({"hits": [hit(), hit(NOW + 2)]}, {"excess_duplicates": 1}, id="a request after a 200"),
     pytest.param(
         {"hits": [hit(), hit(NOW + 2)], "kills": 1}, {"excess_duplicates": 1}, id="a kill that lost no attempt of it"
@@ -116,14 +130,28 @@ def test_a_receiver_that_changes_its_mind_makes_no_excess():
     assert counts.duplicates == 2
 
 
-def test_a_notice_after_a_200_is_no_duplicate():
-    notice = hit(NOW + 2, event_type="webhook.retry")
+def test_notices_and_handshakes_after_a_200_are_no_duplicates():
+    hits = [hit(), *handshakes(4), notice(NOW + 2, 1), notice(NOW + 8, 2)]
 
-    assert count(replace(GOOD, hits=[hit(), notice])).duplicates == 0
+    counts = count(replace(GOOD, hits=hits))
+
+    assert (counts.broken, counts.duplicates) == ({}, 0)
+
+
+def test_verifying_again_is_a_new_series():
+    again = [
+        DeliveryRow(id=f"dlv_{n}", event_id="", webhook_id="wh_1", path="/ok", state="given_up", kind="verification")
+        for n in (2, 3)
+    ]
+
+    assert count(replace(GOOD, deliveries=[DELIVERY, *again], hits=[hit(), *handshakes(8)])).too_many == 0
+    assert count(replace(GOOD, deliveries=[DELIVERY, *again], hits=[hit(), *handshakes(9)])).too_many == 1
 
 
 def test_sending_again_by_hand_is_a_new_series():
     again = replace(DELIVERY, id="dlv_2", is_redelivery=True)
     hits = [hit(NOW + wait, status=500) for wait in (0, 2, 8, 40)] + [hit(NOW + 41)]
 
-    assert count(replace(GOOD, deliveries=[DELIVERY, again], hits=hits)).too_many == 0
+    notices = [notice(NOW, 1), notice(NOW + 42, 1, event_id="evt_3")]
+
+    assert count(replace(GOOD, deliveries=[DELIVERY, again], hits=[*hits, *notices])).too_many == 0

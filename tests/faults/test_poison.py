@@ -11,7 +11,7 @@ pytestmark = [pytest.mark.timeout(300), pytest.mark.places("postgresql-redis")]
 SETTINGS = {
     "WEBHOOKS_TRANSPORT": "tests.faults.poison.PoisonedTransport",
     "WEBHOOKS_TIMEOUT_SECONDS": 2,
-    "WEBHOOKS_LEASE_SECONDS": 4,
+    "WEBHOOKS_LEASE_SECONDS": 7,
     "WEBHOOKS_RETRY_DELAYS_SECONDS": [1, 2, 3],
 }
 

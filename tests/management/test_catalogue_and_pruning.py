@@ -14,6 +14,7 @@ from webhooks_app.emission import emit
 from webhooks_app.event_types import registry
 from webhooks_app.models import Delivery, Event, Webhook
 
+from ..making import make_older
 from .conftest import Output
 
 Run = Callable[..., Output]
@@ -41,23 +42,21 @@ def test_json_has_the_schemas_and_examples(run: Run) -> None:
 def old_event(webhook: Webhook) -> Event:
     """An event of 40 days ago, delivered then."""
     event = emit("file.deleted", DATA, owner=webhook.owner)
-    then = timezone.now() - timedelta(days=40)
-    Event.objects.update(created_at=then)
-    Delivery.objects.update(created_at=then, state=Delivery.State.SUCCEEDED, next_attempt_at=None)
-    return event
+    Delivery.objects.update(state=Delivery.State.SUCCEEDED, next_attempt_at=None)
+    return make_older(event, timedelta(days=40))
 
 
 def test_a_dry_run_counts_and_deletes_nothing(run: Run, old_event: Event) -> None:
     output = run("prune_webhooks", "--dry-run", "--events-days", "30")
 
-    assert output.stdout == "Would delete 0 attempts, 1 deliveries, 1 events, 0 webhooks.\n"
+    assert output.stdout == "Would delete 0 attempts, 0 bodies, 1 deliveries, 1 events, 0 webhooks.\n"
     assert Event.objects.exists()
 
 
 def test_pruning_deletes_what_the_dry_run_counted(run: Run, old_event: Event) -> None:
     output = run("prune_webhooks", "--events-days", "30")
 
-    assert output.stdout == "Deleted 0 attempts, 1 deliveries, 1 events, 0 webhooks.\n"
+    assert output.stdout == "Deleted 0 attempts, 0 bodies, 1 deliveries, 1 events, 0 webhooks.\n"
     assert not Event.objects.exists()
     assert not Delivery.objects.exists()
 
@@ -77,7 +76,7 @@ def test_what_is_pending_is_neither_counted_nor_deleted(run: Run, old_event: Eve
     counted = run("prune_webhooks", "--dry-run", "--events-days", "30")
     run("prune_webhooks", "--events-days", "30")
 
-    assert counted.stdout == "Would delete 0 attempts, 0 deliveries, 0 events, 0 webhooks.\n"
+    assert counted.stdout == "Would delete 0 attempts, 0 bodies, 0 deliveries, 0 events, 0 webhooks.\n"
     assert Event.objects.count() == Delivery.objects.count() == 1
 
 
@@ -85,3 +84,15 @@ def test_what_is_pending_is_neither_counted_nor_deleted(run: Run, old_event: Eve
 def test_nothing_is_pruned_for_a_senseless_age(run: Run, db: None, option: str) -> None:
     with pytest.raises(CommandError, match=f"{option} is 0"):
         run("prune_webhooks", option, "0")
+
+
+def test_a_time_that_is_over_is_told(run: Run, old_event: Event) -> None:
+    output = run("prune_webhooks", "--events-days", "30", "--max-seconds", "0.000001")
+
+    assert output.stdout == "Deleted 0 attempts, 0 bodies, 0 deliveries, 0 events, 0 webhooks.\n"
+    assert "run it again" in output.stderr
+
+
+def test_a_time_that_is_none_is_refused(run: Run, db: None) -> None:
+    with pytest.raises(CommandError, match="--max-seconds is 0"):
+        run("prune_webhooks", "--max-seconds", "0")

@@ -2,6 +2,7 @@
 
 import re
 import time
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -40,3 +41,21 @@ def test_80_bits_of_an_id_are_random(monkeypatch):
     every_bit = 2**80 - 1
     assert seen_set & every_bit == every_bit
     assert seen_clear & every_bit == every_bit
+
+
+def test_an_identifier_tells_when_it_was_made():
+    before = datetime.now(UTC)
+
+    made_at = ids.time_of(ids.new_id("evt"))
+
+    assert before - timedelta(milliseconds=1) <= made_at <= datetime.now(UTC)
+
+
+def test_the_first_identifier_of_a_moment_comes_before_all_that_are_made_then():
+    moment = datetime(2026, 3, 5, 14, 30, 20, 123000, tzinfo=UTC)
+
+    first = ids.first_id_at("dlv", moment)
+
+    assert ids.time_of(first) == moment
+    assert ids.first_id_at("dlv", moment - timedelta(milliseconds=1)) < first
+    assert ids.first_id_at("dlv", datetime(1969, 1, 1, tzinfo=UTC)) == "dlv_" + "0" * 32

@@ -16,16 +16,9 @@ NOW = datetime(2026, 3, 5, 14, 30, 20, tzinfo=UTC)
 """A Thursday, in the middle of a minute."""
 
 
-def vector(**counters: int) -> list[int]:
-    return [counters.get(name, 0) for name in COUNTERS]
-
-
 def make_tally(at: datetime, given_up: Any = (), **webhooks: dict[str, int]) -> Tally:
-    """Write what a batch counted for webhooks by their ids; ``since_success`` is no counter, but follows them."""
-    counts = {
-        webhook_id.removeprefix("wh_"): [*vector(**counters), counters.get("since_success", 0)]
-        for webhook_id, counters in webhooks.items()
-    }
+    """Write what a batch counted for webhooks by their ids."""
+    counts = {webhook_id.removeprefix("wh_"): counters for webhook_id, counters in webhooks.items()}
     return Tally.objects.create(recorded_at=at, counts=json.dumps({"webhooks": counts, "given_up": list(given_up)}))
 
 

@@ -7,13 +7,13 @@ from datetime import timedelta
 import pytest
 
 from webhooks_app.models import Tally
-from webhooks_app.models.rollup import BUCKETS_MS, COUNTERS
+from webhooks_app.models.rollup import BUCKETS_MS
 from webhooks_app.rollups import reading
 from webhooks_app.rollups.counters import Counters, Histogram
 from webhooks_app.rollups.folding import fold
 from webhooks_app.rollups.reading import Window, each, ever, heat_map, series, total
 
-from .conftest import NOW, make_tally, vector
+from .conftest import NOW, make_tally
 
 
 def histogram(**buckets):
@@ -41,11 +41,16 @@ def test_a_percentile_lies_evenly_in_its_bucket(buckets, share, expected):
 
 def test_counters_say_what_became_of_deliveries_and_attempts():
     counters = Counters(
-        tuple(vector(succeeded_at_once=6, succeeded_later=2, given_up=2, failed_timeout=3, failed_http_status=7))
+        {"succeeded_at_once": 6, "succeeded_later": 2, "given_up": 2, "failed_timeout": 3, "failed_http_status": 7}
     )
 
     assert (counters.succeeded, counters.finished, counters.success_rate, counters.attempts) == (8, 10, 0.8, 18)
     assert counters.failures == {"http_status": 7, "timeout": 3}
+
+
+def test_a_name_that_is_no_counter_is_an_error_so_that_templates_find_what_is_reckoned():
+    with pytest.raises(KeyError):
+        Counters()["succeeded"]
 
 
 def test_counters_of_nothing_have_no_rate():
@@ -169,7 +174,3 @@ def test_more_than_is_read_at_once_is_said(webhook_id, monkeypatch):
 
     assert (found.total.given_up, found.as_of) == (2, NOW + timedelta(seconds=1))
     assert Tally.objects.count() == 3
-
-
-def test_a_vector_has_a_place_for_each_counter():
-    assert len(Counters().values) == len(COUNTERS)

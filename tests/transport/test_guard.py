@@ -49,8 +49,8 @@ def test_a_name_that_leads_where_it_may_not_is_refused(
     assert exchange.error is not None
     assert exchange.error.error_class is ErrorClass.ADDRESS_REFUSED
     assert exchange.peer == ""
-    message = exchange.error.message.replace(parse_endpoint(case["url"]).host, "")
-    assert not any(address in message for address in looks(case)[-1])
+    host = parse_endpoint(case["url"]).host
+    assert exchange.error.message == f"The name {host} leads to an address that webhooks may not be sent to."
 
 
 @pytest.mark.parametrize("answer", [["127.0.0.1", "10.0.0.1"], ["10.0.0.1", "127.0.0.1"], ["127.0.0.1", "fe80::1%lo"]])

@@ -156,3 +156,59 @@ def test_a_pool_runs_everything_in_no_more_threads_than_its_limit() -> None:
     assert all(done.acquire(timeout=10) for _ in range(20))
     assert max(together) <= 3
     pool.close()
+
+
+class ScarceThreads:
+    """Lets threads begin only while there are ``left``, as a system at its limit does."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.left = 0
+        really_start = threading.Thread.start
+
+        def start(thread: threading.Thread) -> None:
+            if not self.left:
+                raise RuntimeError("can't start new thread")
+            self.left -= 1
+            really_start(thread)
+
+        monkeypatch.setattr(threading.Thread, "start", start)
+
+
+@pytest.fixture
+def scarce(monkeypatch: pytest.MonkeyPatch) -> ScarceThreads:
+    return ScarceThreads(monkeypatch)
+
+
+def test_a_thread_that_cannot_begin_costs_a_pool_no_place(scarce: ScarceThreads) -> None:
+    pool, done, forgotten = DaemonThreads("pool", 1), threading.Event(), threading.Event()
+
+    with pytest.raises(RuntimeError, match="new thread"):
+        pool.submit(forgotten.set)
+    scarce.left = 1
+    pool.submit(done.set)
+
+    assert done.wait(10)
+    assert not forgotten.is_set()
+    pool.close()
+
+
+def test_work_waits_for_the_threads_there_are_where_no_more_can_begin(scarce: ScarceThreads) -> None:
+    pool, go, done = DaemonThreads("pool", 2), threading.Event(), threading.Event()
+    scarce.left = 1
+    pool.submit(lambda: go.wait(10) and None)
+
+    pool.submit(done.set)
+    go.set()
+
+    assert done.wait(10)
+    pool.close()
+
+
+def test_a_name_whose_thread_cannot_begin_fails_at_once_and_is_asked_for_anew(scarce: ScarceThreads) -> None:
+    names = NameResolver(lambda _host, _port: ["192.0.2.1"])
+
+    with pytest.raises(RuntimeError, match="new thread"):
+        names.lookup("a.example", 443).result(10)
+    scarce.left = 1
+
+    assert names.lookup("a.example", 443).result(10) == ("192.0.2.1",)

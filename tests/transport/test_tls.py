@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import ssl
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -152,6 +153,54 @@ def test_a_response_over_tls_keeps_the_deadline(sender: BaseTransport, authority
 
     with receiving({"/drip": drip}, tls=context_of(authority.issue_cert(HOST))) as receiver:
         exchange = send(sender, post(receiver.url("/drip", HOST), timeout_seconds=1.0))
+
+    assert exchange.error is not None
+    assert exchange.error.error_class is ErrorClass.TIMEOUT
+    assert exchange.duration_seconds < 5
+
+
+class StraddlingPeer:
+    """The receiver's side of TLS by hand: what arrives ends in the middle of the next record, each time."""
+
+    def __init__(self, peer: Peer, context: ssl.SSLContext) -> None:
+        self._peer = peer
+        self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self._tls = context.wrap_bio(self._incoming, self._outgoing, server_side=True)
+
+    def read_request(self) -> None:
+        self._until_done(self._tls.do_handshake)
+        self._until_done(lambda: self._tls.read(65536))
+
+    def drip(self, data: bytes, every: float) -> None:
+        held = self._outgoing.read()
+        for number in range(len(data)):
+            self._tls.write(data[number : number + 1])
+            record = self._outgoing.read()
+            self._peer.send(held + record[:-1])
+            held = record[-1:]
+            time.sleep(every)
+
+    def _until_done(self, step: Callable[[], object]) -> None:
+        while True:
+            try:
+                step()
+            except ssl.SSLWantReadError:
+                self._peer.send(self._outgoing.read())
+                self._incoming.write(self._peer.sock.recv(65536))
+            else:
+                return
+
+
+def test_a_response_in_straddling_records_keeps_the_deadline(sender: BaseTransport, authority: trustme.CA) -> None:
+    context = context_of(authority.issue_cert(HOST))
+
+    def straddle(peer: Peer) -> None:
+        straddling = StraddlingPeer(peer, context)
+        straddling.read_request()
+        straddling.drip(b"HTTP/1.1 200 " + b"O" * 500, 0.03)
+
+    with receiving(act=straddle) as receiver:
+        exchange = send(sender, post(f"https://{HOST}:{receiver.port}/ok", timeout_seconds=1.0))
 
     assert exchange.error is not None
     assert exchange.error.error_class is ErrorClass.TIMEOUT

@@ -6,13 +6,14 @@ import resource
 import threading
 import time
 from collections.abc import Callable, Iterator
+from unittest.mock import Mock
 
 import pytest
 
 from webhooks_app.transport import RESPONSE_KEPT, BaseTransport, ErrorClass, Request
 
 from .receiver import OK, Mode, Peer, Receiver, receiving
-from .sending import HEADERS, post, send, send_all
+from .sending import HEADERS, post, send, send_all, transport
 
 HEADER = b"HTTP/1.1 200 OK\r\nConnection: close\r\n"
 
@@ -308,3 +309,17 @@ def wait_until(condition: Callable[[], bool]) -> None:
     deadline = time.monotonic() + 10
     while not condition() and time.monotonic() < deadline:
         time.sleep(0.01)
+
+
+def test_a_request_whose_thread_cannot_begin_fails_alone(receiver: Receiver, monkeypatch: pytest.MonkeyPatch) -> None:
+    sender = transport("requests", max_in_flight=1)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", Mock(side_effect=RuntimeError("can't start new thread")))
+        failed = send(sender, post(receiver.url()))
+    sent = send(sender, post(receiver.url()))
+
+    assert failed.error is not None
+    assert failed.error.error_class is ErrorClass.INTERNAL_ERROR
+    assert sent.response is not None
+    sender.close()

@@ -41,7 +41,7 @@ class EventAdmin(ReadOnlyAdmin):
             "admin:webhooks_app_delivery_changelist", current_app=self.admin_site.name, query={"q": event.pk}
         )
         context |= {
-            "pretty_body": pretty_json(event.body),
+            "pretty_body": pretty_json(event.body) if event.has_body else "",
             "shows_deliveries": shows_deliveries(request),
             "recipients": rows[:MAX_RECIPIENTS],
             "has_more": len(rows) > MAX_RECIPIENTS,

@@ -13,7 +13,7 @@ from ..conf import settings
 from ..event_types import registry
 from ..exceptions import InvalidEventDataError, LimitsUnavailableError, RateLimitedError
 from ..models import Webhook
-from ..models.webhook import MAX_SECRET_OVERLAP
+from ..models.webhook import MAX_SECRET_OVERLAP, check_in_flight
 from ..rate_limits import limit_verification
 
 Choices = list[tuple[str, list[tuple[str, str]]]]
@@ -44,6 +44,9 @@ class WebhookForm(forms.ModelForm):  # type: ignore[type-arg]
     new_owner: Any = None
     """Whose a new webhook is where the form does not ask for the owner."""
 
+    may_exceed_limits = False
+    """Whether a webhook may be allowed more requests at a time than its owner could ask for."""
+
     event_types = forms.MultipleChoiceField(
         label=_("Event types"), choices=event_type_choices, widget=GroupedCheckboxes
     )
@@ -69,6 +72,12 @@ class WebhookForm(forms.ModelForm):  # type: ignore[type-arg]
         elif "owner" not in self.fields:
             self.instance.owner = self.new_owner
         self._offer_retired_types()
+
+    def clean_max_in_flight(self) -> int | None:
+        number: int | None = self.cleaned_data["max_in_flight"]
+        if number is not None and "max_in_flight" in self.changed_data and not self.may_exceed_limits:
+            check_in_flight(number)
+        return number
 
     def clean(self) -> dict[str, Any] | None:
         cleaned = super().clean()

@@ -14,6 +14,7 @@ from drf_spectacular.settings import patched_settings
 
 from ..conf import settings
 from ..event_types import EventType, registry
+from ..models.webhook import most_in_flight
 from . import openapi_webhooks
 
 Patterns = Sequence[URLPattern | URLResolver]
@@ -67,7 +68,8 @@ def document(patterns: Patterns, prefix: str) -> dict[str, Any]:
     """Return the document of the view sets in ``patterns``, which are mounted at ``prefix`` (such as ``/v1``)."""
     # One at a time: drf-spectacular's settings are changed for all threads while it works.
     with _generating:
-        unmounted = _document(tuple(patterns), tuple(registry), tuple(settings.RETRY_DELAYS_SECONDS))
+        told = (tuple(settings.RETRY_DELAYS_SECONDS), most_in_flight())
+        unmounted = _document(tuple(patterns), tuple(registry), told)
     return {**unmounted, "paths": {f"{prefix}{path}": item for path, item in unmounted["paths"].items()}}
 
 
@@ -75,7 +77,7 @@ def document(patterns: Patterns, prefix: str) -> dict[str, Any]:
 def _document(
     patterns: Patterns,
     event_types: tuple[EventType, ...],
-    delays: tuple[float, ...],  # A part of the key: the descriptions tell them.
+    told: tuple[tuple[float, ...], int],  # A part of the key: what the document tells of the settings.
 ) -> dict[str, Any]:
     generator: Any = SchemaGenerator
     with patched_settings(SETTINGS), translation.override("en"):

@@ -18,6 +18,7 @@ _WEBHOOK: dict[str, Any] = {
     "status": "pending",
     "status_reason": "",
     "status_changed_at": "2026-01-31T12:00:00.123456Z",
+    "paused_at": None,
     "description": "Archive",
     "retry_notices": True,
     "max_in_flight": None,

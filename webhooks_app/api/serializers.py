@@ -7,10 +7,18 @@ from typing import Any
 from django.utils import timezone
 from rest_framework import serializers
 
+from ..delivery.outcome import told_of_probe
 from ..event_types import EventType, registry
 from ..exceptions import UnknownEventTypeError
 from ..models import Delivery, DeliveryAttempt, Event, Webhook
-from ..models.webhook import MAX_EVENT_TYPES, MAX_IN_FLIGHT, MAX_RATE, MAX_SECRET_OVERLAP, MIN_RATE
+from ..models.webhook import (
+    MAX_EVENT_TYPES,
+    MAX_RATE,
+    MAX_SECRET_OVERLAP,
+    MIN_RATE,
+    check_in_flight,
+    most_in_flight,
+)
 from ..times import format_time
 from .fields import (
     CountField,
@@ -46,8 +54,8 @@ class SettableFields(serializers.Serializer[Webhook]):
         required=False,
         allow_null=True,
         min_value=1,
-        max_value=MAX_IN_FLIGHT,
-        help_text="Requests at a time, at most; null for what the service allows.",
+        validators=[check_in_flight],
+        help_text="Requests at a time, at most; null for what every webhook has, which an owner can only lower.",
     )
     rate_limit = RateField(
         required=False,
@@ -57,6 +65,11 @@ class SettableFields(serializers.Serializer[Webhook]):
         help_text="Deliveries a second, at most, retries included; what comes faster waits. Null for no limit.",
     )
 
+    def get_fields(self) -> dict[str, Any]:
+        fields: dict[str, Any] = super().get_fields()
+        fields["max_in_flight"].max_value = most_in_flight()  # for the documentation, by the settings in force
+        return fields
+
 
 class NewWebhookSerializer(SettableFields):
     secret = SecretField(help_text="Keys the signatures, as UTF-8 text. Where it is left out, one is made.")
@@ -64,7 +77,7 @@ class NewWebhookSerializer(SettableFields):
 
 class WebhookChangesSerializer(SettableFields):
     def get_fields(self) -> dict[str, Any]:
-        fields: dict[str, Any] = super().get_fields()
+        fields = super().get_fields()
         for field in fields.values():
             field.required = False
         return fields
@@ -167,7 +180,9 @@ class AttemptSerializer(serializers.Serializer[DeliveryAttempt]):
     id = serializers.CharField()
     number = serializers.IntegerField()
     result = serializers.ChoiceField(choices=DeliveryAttempt.Result.choices)
-    message = serializers.CharField(help_text="What the result means, for people.")
+    message = serializers.CharField(
+        help_text="What the result means, for people; of tests and verifications, nothing of a certificate."
+    )
     started_at = MomentField()
     duration_ms = serializers.IntegerField(allow_null=True)
     url = serializers.CharField()
@@ -182,7 +197,8 @@ class AttemptSerializer(serializers.Serializer[DeliveryAttempt]):
     def to_representation(self, instance: DeliveryAttempt) -> dict[str, Any]:
         shown = super().to_representation(instance)
         if instance.delivery.kind in PROBES:
-            shown.update(response_headers=[], response_body="", retry_after="")
+            message = told_of_probe(instance.result, instance.message)
+            shown.update(message=message, response_headers=[], response_body="", retry_after="")
         return shown
 
 
@@ -197,8 +213,15 @@ class EventSerializer(serializers.Serializer[Event]):
     test = serializers.BooleanField(source="is_test")
 
 
+class KeptDataField(serializers.DictField):
+    def get_attribute(self, instance: Event) -> dict[str, Any] | None:
+        return instance.data if instance.has_body else None
+
+
 class EventWithDataSerializer(EventSerializer):
-    data = serializers.DictField()  # type: ignore[assignment] # the field takes the name of a property
+    data = KeptDataField(  # type: ignore[assignment] # the field takes the name of a property
+        allow_null=True, help_text="Null once it is no longer kept; such an event cannot be redelivered."
+    )
 
 
 class EventTypeSerializer(serializers.Serializer[EventType]):

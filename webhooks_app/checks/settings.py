@@ -13,8 +13,9 @@ from django.conf import settings as django_settings
 from django.core import checks
 from django.utils.module_loading import import_string
 
-from ..conf import PREFIX, setting_types, settings
+from ..conf import PREFIX, RECORD_SECONDS, problem_with_lease, setting_types, settings
 from ..encryption import DERIVED
+from ..event_types import registry
 from ..rate_limits import PERIODS
 from ..transport import BaseTransport
 from ..transport.proxy import parse_proxy
@@ -23,13 +24,12 @@ from ..transport.registry import TRANSPORTS
 TAG = "webhooks"
 
 DAY_SECONDS = 86_400
+MAX_DAYS = 36_500
 MAX_RETRIES = 20
 MAX_RATE_DIGITS = 9
 MAX_SHOWN = 200
 MANY = 10**15
 """From here on a number says nothing more by its digits."""
-RECORD_SECONDS = 5
-"""What a lease must be longer than the timeout by, so that the result can be recorded under it."""
 
 RANGES: Mapping[str, tuple[float, float]] = {
     "TIMEOUT_SECONDS": (0.1, 3600),
@@ -41,8 +41,8 @@ RANGES: Mapping[str, tuple[float, float]] = {
     "MAX_ENVELOPE_BYTES": (1024, 16 * 1024 * 1024),
     "MAX_WEBHOOKS_PER_OWNER": (1, 1_000_000),
     "SECRET_OVERLAP_SECONDS": (0, 7 * DAY_SECONDS),
-    "ATTEMPT_RETENTION_DAYS": (1, 36_500),
-    "EVENT_RETENTION_DAYS": (1, 36_500),
+    "ATTEMPT_RETENTION_DAYS": (1, MAX_DAYS),
+    "EVENT_RETENTION_DAYS": (1, MAX_DAYS),
 }
 
 MAKE_A_KEY = "Make one: python -c 'from cryptography.fernet import Fernet; print(Fernet.generate_key().decode())'."
@@ -54,6 +54,7 @@ TYPE_HINTS: Mapping[Any, str] = {
     str: "Give a string.",
     (Sequence, str): "Give a list of strings.",
     (Sequence, float): "Give a list of numbers.",
+    (Mapping, str, int): "Give a dictionary of strings and whole numbers.",
 }
 
 
@@ -93,17 +94,10 @@ def problem_with(name: str) -> checks.CheckMessage | None:
 
 @checks.register(TAG)
 def check_lease(**kwargs: Any) -> list[checks.CheckMessage]:
-    lease, timeout = settings.LEASE_SECONDS, settings.TIMEOUT_SECONDS
-    if problem_with("LEASE_SECONDS") or problem_with("TIMEOUT_SECONDS") or lease >= timeout + RECORD_SECONDS:
+    if problem_with("LEASE_SECONDS") or problem_with("TIMEOUT_SECONDS") or not (problem := problem_with_lease()):
         return []
-    return [
-        checks.Error(
-            f"WEBHOOKS_LEASE_SECONDS is {lease:g}, too short for WEBHOOKS_TIMEOUT_SECONDS ({timeout:g}): "
-            "an attempt would be taken for lost while it is still being made.",
-            hint=f"Give {timeout + RECORD_SECONDS:g} seconds or more.",
-            id="webhooks_app.E010",
-        )
-    ]
+    hint = f"Give {settings.TIMEOUT_SECONDS + RECORD_SECONDS:g} seconds or more."
+    return [checks.Error(problem, hint=hint, id="webhooks_app.E010")]
 
 
 def _looks_like_ours(name: str, known: Collection[str]) -> bool:
@@ -116,6 +110,11 @@ def _is_of_type(value: Any, expected: Any) -> bool:
     if get_origin(expected) is Sequence:
         (item_type,) = get_args(expected)
         return isinstance(value, list | tuple) and all(_is_of_type(item, item_type) for item in value)
+    if get_origin(expected) is Mapping:
+        key_type, item_type = get_args(expected)
+        return isinstance(value, Mapping) and all(
+            _is_of_type(key, key_type) and _is_of_type(item, item_type) for key, item in value.items()
+        )
     # By the type itself: a lazy object passes for what it stands for, until it is used.
     found = type(value)
     if expected is bool or found is bool:
@@ -128,7 +127,8 @@ def _wrong_type(name: str, value: Any, expected: Any) -> checks.CheckMessage:
     found = type(value).__name__
     if isinstance(value, list | tuple):
         found += f" with items of type {', '.join(sorted({type(item).__name__ for item in value}))}"
-    key = (Sequence, *get_args(expected)) if get_origin(expected) is Sequence else expected
+    origin = get_origin(expected)
+    key = (origin, *get_args(expected)) if origin else expected
     return checks.Error(f"{name} is of type {found}.", hint=TYPE_HINTS[key], id="webhooks_app.E001")
 
 
@@ -209,6 +209,19 @@ def _rate(name: str, rate: str) -> Iterator[checks.CheckMessage]:
         yield checks.Error(f"{name} is '{_short(rate)}', which is no rate.", hint=hint, id="webhooks_app.E009")
 
 
+def _retention_by_type(name: str, days_by_type: Mapping[str, int]) -> Iterator[checks.CheckMessage]:
+    for event_type, days in days_by_type.items():
+        if not 1 <= days <= MAX_DAYS:
+            found = f"{name} keeps {_short(event_type)!r} for {_as_text(days)} days."
+            yield checks.Error(found, hint=f"Give 1 to {MAX_DAYS:,}.", id="webhooks_app.E015")
+    for event_type in days_by_type:
+        if event_type not in registry.names():
+            near = get_close_matches(event_type, registry.names(), n=1)
+            hint = f"Did you mean {near[0]}?" if near else "Leave it only while events of a type that is gone are kept."
+            found = f"{name} names {_short(event_type)!r}, which is no event type."
+            yield checks.Warning(found, hint=hint, id="webhooks_app.W010")
+
+
 def _as_text(number: Any) -> str:
     if abs(number) < MANY:
         return f"{number:,}"
@@ -232,4 +245,5 @@ CONTENT_CHECKS: Mapping[str, Callable[[str, Any], Iterator[checks.CheckMessage]]
     "TEST_RATE": _rate,
     "VERIFICATION_RATE": _rate,
     "PROBE_RATE": _rate,
+    "RETENTION_DAYS_BY_TYPE": _retention_by_type,
 }

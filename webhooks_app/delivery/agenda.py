@@ -18,9 +18,12 @@ LOOK_SHARE = 0.1
 FIRST_BACKOFF_SECONDS = 0.1
 MAX_BACKOFF_SECONDS = 5.0
 
+OTHERS_RECORD_WITHIN_SECONDS = MAX_BACKOFF_SECONDS + 5.0
+"""Within what time, once the database is back, every other worker has noticed and recorded what it held."""
+
 
 class Agenda:
-    """Looks are due at once when woken or when a retry is due, every few ms while lingering, and else each sweep.
+    """Looks are due at once when woken, when something expected is due, every few ms while lingering, and each sweep.
 
     While the database is away nothing is due but to ask again, at growing intervals.
     """
@@ -28,16 +31,17 @@ class Agenda:
     def __init__(self, clock: Clock, *, sweep_seconds: float) -> None:
         self._clock = clock
         self._sweep_seconds = sweep_seconds
-        self._retries: list[datetime] = []
+        self._moments: list[datetime] = []
         self._woken = threading.Event()
-        self._look_at = 0.0
+        self._next_look_at = 0.0
         self._linger_until = 0.0
         self._backoff_seconds = 0.0
         self._ask_again_at = 0.0
+        self._lost_from = 0.0
 
     @property
-    def expects_retries(self) -> bool:
-        return bool(self._retries)
+    def expects_work(self) -> bool:
+        return bool(self._moments)
 
     @property
     def is_backing_off(self) -> bool:
@@ -47,23 +51,29 @@ class Agenda:
     def may_ask_database(self) -> bool:
         return self._clock.monotonic() >= self._ask_again_at
 
+    @property
+    def may_take_lost(self) -> bool:
+        """Whether a claim whose lease has ended is lost: not while its worker may be waiting for the database too."""
+        return not self.is_backing_off and self._clock.monotonic() >= self._lost_from
+
     def wake(self) -> None:
         """Make a look due now. Thread-safe."""
         self._woken.set()
 
-    def expect_retry(self, at: datetime) -> None:
-        heapq.heappush(self._retries, at)
+    def look_at(self, at: datetime) -> None:
+        """Make a look due then, when a retry or a slot of a rate limit is."""
+        heapq.heappush(self._moments, at)
 
     def look_soon(self) -> None:
         """Make a look due now, because what was just recorded left room or something due."""
-        self._look_at = 0.0
+        self._next_look_at = 0.0
 
     def is_look_due(self) -> bool:
-        if self._woken.is_set() or self._take_due_retries():
+        if self._woken.is_set() or self._take_due_moments():
             self._woken.clear()
-            self._look_at = 0.0
+            self._next_look_at = 0.0
             self._linger_until = self._clock.monotonic() + LINGER_SECONDS
-        return self._clock.monotonic() >= self._look_at
+        return self._clock.monotonic() >= self._next_look_at
 
     def looked(self, *, found: bool, took_seconds: float) -> None:
         """Plan the look after one that found something, or nothing, and took so long."""
@@ -71,31 +81,32 @@ class Agenda:
         if found:
             self._linger_until = now + LINGER_SECONDS
         soon = max(LOOK_EVERY_SECONDS, took_seconds / LOOK_SHARE)
-        self._look_at = now + (soon if now < self._linger_until else self._sweep_seconds)
+        self._next_look_at = now + (soon if now < self._linger_until else self._sweep_seconds)
 
     def database_failed(self) -> None:
         """Ask the database again after a while, and then look at once: a wake-up may have been lost."""
         self._backoff_seconds = min(max(self._backoff_seconds * 2, FIRST_BACKOFF_SECONDS), MAX_BACKOFF_SECONDS)
         self._ask_again_at = self._clock.monotonic() + self._backoff_seconds
-        self._look_at = 0.0
+        self._next_look_at = 0.0
 
     def database_answered(self) -> None:
         self._backoff_seconds = self._ask_again_at = 0.0
+        self._lost_from = self._clock.monotonic() + OTHERS_RECORD_WITHIN_SECONDS
 
     def seconds_to_look(self) -> float:
         """Return after how many seconds a look will be due if nothing happens."""
-        seconds = self._look_at - self._clock.monotonic()
-        if self._retries:
-            seconds = min(seconds, (self._retries[0] - self._clock()).total_seconds())
+        seconds = self._next_look_at - self._clock.monotonic()
+        if self._moments:
+            seconds = min(seconds, (self._moments[0] - self._clock()).total_seconds())
         return max(0.0, seconds)
 
     def seconds_to_ask(self) -> float:
         return max(0.0, self._ask_again_at - self._clock.monotonic())
 
-    def _take_due_retries(self) -> bool:
-        if not self._retries or self._retries[0] > self._clock():
+    def _take_due_moments(self) -> bool:
+        if not self._moments or self._moments[0] > self._clock():
             return False
         now = self._clock()
-        while self._retries and self._retries[0] <= now:
-            heapq.heappop(self._retries)
+        while self._moments and self._moments[0] <= now:
+            heapq.heappop(self._moments)
         return True

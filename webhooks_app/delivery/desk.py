@@ -6,7 +6,7 @@ import logging
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from django.db import DatabaseError, InterfaceError, connections
 
@@ -50,11 +50,16 @@ class Desk:
             lease=timedelta(seconds=settings.LEASE_SECONDS),
             max_in_flight_per_webhook=settings.MAX_IN_FLIGHT_PER_WEBHOOK,
         )
-        self._claimed: deque[Claim] = deque()
+        # Half of what a lease has beyond the timeout is for beginning, the other half for recording.
+        self._begin_within_seconds = (settings.LEASE_SECONDS - settings.TIMEOUT_SECONDS) / 2
+        self._claimed: deque[tuple[Claim, float]] = deque()
+        self._too_old: deque[Claim] = deque()
+        self._to_release: list[Claim] = []
         self._arrived: deque[Finished] = deque()
         self._to_record: list[Finished] = []
         self._record_at = 0.0
         self._wake_at = 1
+        self._slot_at: datetime | None = None
         self._handed_out: set[tuple[str, int]] = set()
         self._found_nothing = False
         self._stopping = threading.Event()
@@ -76,12 +81,17 @@ class Desk:
         self.changed.set()
 
     def take(self) -> Iterator[Claim]:
-        """Yield the claims that were not handed out yet."""
+        """Yield the claims that were not handed out yet, those excepted that waited too long to be sent now."""
         while True:
             try:
-                yield self._claimed.popleft()
+                claim, begin_by = self._claimed.popleft()
             except IndexError:
                 return
+            if self._clock.monotonic() < begin_by:
+                yield claim
+            else:
+                self._too_old.append(claim)
+                self.changed.set()
 
     def put(self, finished: Sequence[Finished]) -> None:
         """Take what is over, to be recorded together with what follows shortly."""
@@ -95,7 +105,8 @@ class Desk:
         if self._agenda.may_ask_database:
             try:
                 self._ask_database()
-                self.is_over = not self._handed_out and (self._stopping.is_set() or is_done(self))
+                is_finished = not self._handed_out and (self._stopping.is_set() or is_done(self))
+                self.is_over = self.is_over or is_finished  # It may have been ended meanwhile, from outside.
             except (DatabaseError, InterfaceError) as error:
                 self._wait_for_database(error)
         self.is_over = self.is_over or (self._stopping.is_set() and self._is_out_of_time())
@@ -103,9 +114,9 @@ class Desk:
 
     def pause_seconds(self) -> float:
         """Return for how long nothing but a call of ``wake``, ``stop`` or ``put`` can give the desk something to do."""
-        if self._agenda.is_backing_off:
+        if not self._agenda.may_ask_database:
             return self._agenda.seconds_to_ask()
-        if len(self._arrived) >= self._wake_at:  # put while the last turn was under way
+        if self._too_old or len(self._arrived) >= self._wake_at:  # put while the last turn was under way
             return 0.0
         seconds = self._sweep_seconds
         if self._to_record:
@@ -113,6 +124,11 @@ class Desk:
         if self._has_room():
             seconds = min(seconds, self._agenda.seconds_to_look())
         return max(0.0, seconds)
+
+    @property
+    def in_flight(self) -> int:
+        """How many claims are neither recorded nor given back."""
+        return len(self._handed_out)
 
     @property
     def has_claims(self) -> bool:
@@ -126,13 +142,13 @@ class Desk:
 
     def has_retries(self) -> bool:
         """Tell whether a retry is to be made, those that an earlier process left included."""
-        if not self._agenda.expects_retries:
+        if not self._agenda.expects_work:
             next_due_at = self._queue.next_due_at()
             if next_due_at is not None:
                 # What is overdue is waiting for another worker: for a webhook that it holds, or whose cap it fills.
                 soon = self._clock() + timedelta(seconds=LINGER_SECONDS)
-                self._agenda.expect_retry(next_due_at if next_due_at > self._clock() else soon)
-        return self._agenda.expects_retries
+                self._agenda.look_at(next_due_at if next_due_at > self._clock() else soon)
+        return self._agenda.expects_work
 
     @property
     def _enough(self) -> int:
@@ -150,7 +166,11 @@ class Desk:
         if recorded:
             self._record()
         if self._stopping.is_set():
-            self._release(list(self.take()))
+            self._to_release.extend(self.take())
+        for _ in range(len(self._too_old)):
+            self._to_release.append(self._too_old.popleft())
+        if self._to_release:
+            self._release()
         looked = self._has_room() and self._agenda.is_look_due()
         if looked:
             self._claim()
@@ -163,15 +183,17 @@ class Desk:
 
     def _claim(self) -> None:
         began_at = self._clock.monotonic()
-        claims = self._queue.claim(min(self._window - len(self._handed_out), self._batch_size))
+        room = min(self._window - len(self._handed_out), self._batch_size)
+        claims = self._queue.claim(room, with_lost=self._agenda.may_take_lost)
         self._found_nothing = not claims
         self._agenda.looked(found=bool(claims), took_seconds=self._clock.monotonic() - began_at)
-        if self._queue.next_slot_at is not None:
-            self._agenda.expect_retry(self._queue.next_slot_at)
+        if self._queue.next_slot_at not in (None, self._slot_at):
+            self._slot_at = self._queue.next_slot_at
+            self._agenda.look_at(self._slot_at)
         lost = []
         for claim in claims:
             if not claim.is_lost:
-                self._claimed.append(claim)
+                self._claimed.append((claim, began_at + self._begin_within_seconds))
             elif claim.key not in self._handed_out:
                 lost.append(claim)
             else:
@@ -179,10 +201,10 @@ class Desk:
             self._handed_out.add(claim.key)
         self._arrived.extend(finish_all_lost(lost, self._clock(), self._schedule))
 
-    def _release(self, claims: Sequence[Claim]) -> None:
-        if claims:
-            self._queue.release(claims)
-            self._forget(claims)
+    def _release(self) -> None:
+        self._queue.release(self._to_release)
+        self._forget(self._to_release)
+        self._to_release = []
 
     def _should_record(self) -> bool:
         if not self._to_record:
@@ -190,14 +212,16 @@ class Desk:
         return len(self._to_record) >= self._enough or self._clock.monotonic() >= self._record_at
 
     def _record(self) -> None:
-        valid = record(self._using, self._to_record, self._clock())
-        self._forget([item.claim for item in self._to_record])
+        finished = self._to_record
+        valid = record(self._using, finished, self._clock())
+        self._forget([item.claim for item in finished])
         self._to_record = []
         self._found_nothing = False
         self._agenda.look_soon()
-        for item in valid:
+        # Of all, because what is not valid now may have been written before, by a commit that was not acknowledged.
+        for item in finished:
             if item.step.next_attempt_at is not None:
-                self._agenda.expect_retry(item.step.next_attempt_at)
+                self._agenda.look_at(item.step.next_attempt_at)
         announce(valid)
 
     def _forget(self, claims: Iterable[Claim]) -> None:
@@ -211,6 +235,6 @@ class Desk:
 
     def _wait_for_database(self, error: Exception) -> None:
         if not self._agenda.is_backing_off:
-            logger.warning("Waiting for the database: %s", error)
+            logger.warning("Waiting for the database: %s", " ".join(str(error).split()))
         self._agenda.database_failed()
         connections[self._using].close()

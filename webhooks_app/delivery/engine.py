@@ -7,9 +7,10 @@ import threading
 from collections.abc import Callable
 from itertools import islice
 
+from django.core.exceptions import ImproperlyConfigured
 from django.db import connections, router
 
-from ..conf import settings
+from ..conf import problem_with_lease, settings
 from ..egress import configured_transport
 from ..models import Delivery
 from ..models.delivery import configured_schedule
@@ -42,6 +43,8 @@ class Engine:
         using: str | None = None,
         database_thread: bool = False,
     ) -> None:
+        if problem := problem_with_lease():  # Celery's workers start in spite of what the checks say.
+            raise ImproperlyConfigured(problem)
         self._using = using or router.db_for_write(Delivery)
         self._clock = clock or DatabaseClock(self._using)
         self._transport = transport or configured_transport()
@@ -51,6 +54,15 @@ class Engine:
         self._desk = Desk(
             using=self._using, clock=self._clock, window=min(settings.MAX_IN_FLIGHT, self._transport.capacity)
         )
+
+    @property
+    def in_flight(self) -> int:
+        """How many deliveries it has claimed and not yet recorded."""
+        return self._desk.in_flight
+
+    @property
+    def transport_name(self) -> str:
+        return self._transport.name
 
     def wake(self) -> None:
         """Look for due deliveries now. Thread-safe."""

@@ -6,7 +6,7 @@ that have something pending, not with what they have.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -61,11 +61,17 @@ class Lane:
     next_slot_at: datetime | None
     quota: int = 0
     """Deliveries that this claim may take, if ``max_in_flight`` leaves room for them."""
-    _secret: str | None = None
+    claimed_at: datetime = LONG_AGO
+    """When its deliveries were claimed."""
+    withholds_notices: bool = False
+    """Whether its rate limit has too little room for more than what its notices announce."""
+    _secret: str | None = field(default=None, repr=False)
 
     @property
     def kinds(self) -> tuple[Kind, ...]:
-        return tuple(Kind) if self.status == Webhook.Status.ACTIVE else UNVERIFIED_KINDS
+        if self.status != Webhook.Status.ACTIVE:
+            return UNVERIFIED_KINDS
+        return tuple(kind for kind in Kind if kind != Kind.RETRY_NOTICE) if self.withholds_notices else tuple(Kind)
 
     @property
     def stop_reason(self) -> str:

@@ -30,6 +30,8 @@ class NextStep:
     next_attempt_at: datetime | None = None
 
 
+TLS_FAILED = "No trusted TLS connection could be made."
+
 SUCCESS = Verdict(result=Result.SUCCEEDED)
 NOTHING_MORE = NextStep(state=State.SUCCEEDED)
 
@@ -45,6 +47,14 @@ def judge(exchange: Exchange, challenge: str = "") -> Verdict:
     if challenge and (refusal := refusal_of_answer(challenge, exchange.response.body)):
         return Verdict(result=Result.WRONG_CHALLENGE, message=refusal)
     return SUCCESS
+
+
+def told_of_probe(result: str, message: str) -> str:
+    """Return the message of a test's or a handshake's attempt as its caller may read it.
+
+    Whoever may ask for one could otherwise read certificates wherever a URL can point.
+    """
+    return TLS_FAILED if result == Result.TLS_ERROR else message
 
 
 def next_step(

@@ -2,14 +2,15 @@
 
 A webhook's row is the lock of its lane: who claims from a lane holds it for the length of that transaction, so that no
 two workers exceed the webhook's cap together. No lock outlives a transaction; between claim and record a delivery is
-protected by its lease, and ``attempt_count``, which every claim moves on, keeps a late worker from recording.
+protected by its lease. A late worker cannot record: ``claimed_at`` is cleared by every end of a claim, and
+``attempt_count`` is moved on by every claim.
 """
 
 from __future__ import annotations
 
 import math
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -32,6 +33,25 @@ PACED_FOR, PACED_FOR_AT_MOST = timedelta(seconds=0.05), timedelta(seconds=5)
 """How long a webhook at its rate limit is left alone, so that what becomes free is claimed in batches."""
 
 
+def oldest_due_at(using: str, now: datetime) -> datetime | None:
+    """Return since when the delivery that is due longest could have been sent; None if none is due.
+
+    Left out is what a pause, or a handshake that is still to pass, keeps back. Costs two index entries a webhook.
+    """
+    statements = statements_for(using)
+    active = Webhook.objects.using(using).active()
+    oldest: list[datetime] = []
+    after = None
+    while True:
+        page = statements.pending_webhooks(after=after)
+        due = {webhook_id: due_at for webhook_id, due_at in page if due_at is not None and due_at <= now}
+        if due:
+            oldest += [due[pk] for pk in active.filter(pk__in=list(due)).values_list("pk", flat=True)]
+        if len(page) < MAX_LANES:
+            return min(oldest, default=None)
+        after = page[-1][0]
+
+
 class Queue:
     def __init__(self, *, using: str, clock: Clock, lease: timedelta, max_in_flight_per_webhook: int) -> None:
         self._using = using
@@ -42,6 +62,7 @@ class Queue:
         self._last_webhook_id: str | None = None
         self._slots: dict[str, datetime] = {}
         self._busy: list[str] = []
+        self._with_lost = True
         self._looked_at = -math.inf
 
     @property
@@ -49,12 +70,14 @@ class Queue:
         """When a webhook whose rate limit is used up may be given something again; None if there is no such."""
         return min(self._slots.values(), default=None)
 
-    def claim(self, limit: int) -> list[Claim]:
+    def claim(self, limit: int, *, with_lost: bool = True) -> list[Claim]:
         """Claim at most ``limit`` due deliveries, evenly from the webhooks that have some.
 
         A webhook is given no more than its limits leave free, counting what every worker has in flight for it. Nothing
-        is returned only if no webhook has anything to give. Claims that are lost are for recording only.
+        is returned only if no webhook has anything to give. Claims that are lost, which may be left out, are for
+        recording only.
         """
+        self._with_lost = with_lost
         claims = self._claim_from(self._busy, limit) if self._may_skip_look() else []
         began_after = self._last_webhook_id
         while not claims:
@@ -70,10 +93,12 @@ class Queue:
 
     def release(self, claims: Sequence[Claim]) -> None:
         """Give back claims whose request was not started: due at once, the attempt not counted."""
-        for number in {claim.number for claim in claims}:
-            mine = self._deliveries(claim.delivery_id for claim in claims if claim.number == number)
-            # Another number, or no claim: the lease ended, and the delivery is somebody else's by now.
-            mine.filter(attempt_count=number, claimed_at__isnull=False).update(
+        groups: dict[tuple[int, datetime], list[str]] = defaultdict(list)
+        for claim in claims:
+            groups[claim.number, claim.lane.claimed_at].append(claim.delivery_id)
+        for (number, claimed_at), ids in groups.items():
+            # Another number or time: the claim was given back or lost, and the delivery is somebody else's by now.
+            self._deliveries(ids).filter(attempt_count=number, claimed_at=claimed_at).update(
                 attempt_count=number - 1, claimed_at=None, next_attempt_at=self._clock()
             )
 
@@ -109,12 +134,13 @@ class Queue:
             lanes = self._open_lanes(webhook_ids, limit, now)
             picks = self._take(lanes, now)
             self._move_paces(lanes, picks, now)
-        return self._claims(picks, lanes)
+            return self._claims(picks, lanes)
 
     def _take(self, lanes: Mapping[str, Lane], now: datetime) -> list[Pick]:
         """Claim what is due; what has expired is cancelled, and never hides what is due behind it."""
+        lost_again_at = now + LOST_AGAIN_AFTER if self._with_lost else None
         while True:
-            due = self._statements.claim(list(lanes.values()), now, now + self._lease, now + LOST_AGAIN_AFTER)
+            due = self._statements.claim(list(lanes.values()), now, now + self._lease, lost_again_at)
             picks = self._drop_expired(due, now)
             if picks or not due:
                 return picks
@@ -128,10 +154,15 @@ class Queue:
             lane = Lane(*row)
             if lane.paused_at is not None:  # since the look that found something due
                 continue
+            lane.claimed_at = now
             if lane.stop_reason:
                 self._cancel_waiting(lane)
             lane.max_in_flight = lane.max_in_flight or self._cap
-            lane.quota = min(share, lane.pace.allowance(now)) if lane.pace else share
+            lane.quota = share
+            if lane.pace:
+                allowance = lane.pace.allowance(now)
+                lane.quota = min(share, allowance)
+                lane.withholds_notices = allowance < 2
             if lane.quota:
                 lanes[lane.webhook_id] = lane
             elif lane.pace:
@@ -146,7 +177,7 @@ class Queue:
                 continue
             pace = lane.pace.after(numbers[lane.webhook_id], now)
             Webhook.objects.using(self._using).filter(pk=lane.webhook_id).update(next_slot_at=pace.next_slot_at)
-            if not pace.allowance(now):
+            if not pace.allowance(now) or (lane.withholds_notices and not numbers[lane.webhook_id]):
                 self._hold_back(lane.webhook_id, pace, now)
 
     def _hold_back(self, webhook_id: str, pace: Pace, now: datetime) -> None:
@@ -161,25 +192,25 @@ class Queue:
         waiting.cancel(lane.stop_reason)
 
     def _drop_expired(self, picks: list[Pick], now: datetime) -> list[Pick]:
-        """Cancel what may not be sent any more; the attempt that its claim counted is not made."""
-        expired = {
-            pick.delivery_id
-            for pick in picks
-            if pick.lost_since is None and pick.expires_at is not None and pick.expires_at <= now
-        }
-        if not expired:
-            return picks
-        self._deliveries(expired).update(attempt_count=F("attempt_count") - 1)
-        self._deliveries(expired).cancel("expired")
-        return [pick for pick in picks if pick.delivery_id not in expired]
+        """Cancel what may not be sent any more."""
+        expired = {pick for pick in picks if pick.lost_since is None and pick.expires_at and pick.expires_at <= now}
+        self._cancel(expired, "expired")
+        return [pick for pick in picks if pick not in expired]
 
     def _claims(self, picks: Sequence[Pick], lanes: Mapping[str, Lane]) -> list[Claim]:
         event_ids = {pick.event_id for pick in picks if pick.event_id is not None}
         found: dict[str | None, tuple[str, bytes]] = {None: (VERIFICATION_TYPE, b"")}
         if event_ids:
             found.update(self._statements.events(event_ids))
-        # An event may have been deleted since it was picked, and the delivery with it.
+        self._cancel([pick for pick in picks if pick.event_id not in found], "event_deleted")
         return [Claim(pick, lanes[pick.webhook_id], *found[pick.event_id]) for pick in picks if pick.event_id in found]
+
+    def _cancel(self, picks: Collection[Pick], reason: str) -> None:
+        """Cancel what was picked; an attempt that was only counted by its claim is not made."""
+        if picks:
+            new = self._deliveries(pick.delivery_id for pick in picks if pick.lost_since is None)
+            new.update(attempt_count=F("attempt_count") - 1)
+            self._deliveries(pick.delivery_id for pick in picks).pending().cancel(reason)
 
     def _deliveries(self, ids: Any) -> Any:
         return Delivery.objects.using(self._using).filter(pk__in=list(ids))

@@ -11,7 +11,7 @@ from django.db import DataError, IntegrityError
 from ..models import Delivery, Webhook
 from .claim import Finished
 from .notice import save_notices
-from .outcome import State
+from .outcome import State, told_of_probe
 from .statements import statements_for
 from .tally import tally
 
@@ -35,16 +35,25 @@ def record(using: str, finished: Sequence[Finished], now: datetime) -> list[Fini
 def _record_without_text(using: str, item: Finished, now: datetime) -> list[Finished]:
     try:
         return _record(using, [item._replace(attempt=item.attempt.without_response_text())], now)
-    except (DataError, IntegrityError, ValueError):  # Its lease will end, and the attempt be recorded as lost.
-        logger.exception("Delivery %s could not be recorded.", item.claim.delivery_id)
+    except (DataError, IntegrityError, ValueError) as error:  # Its lease will end, and the attempt be recorded as lost.
+        logger.error(  # noqa: TRY400 - a traceback would quote what the receiver said
+            "Delivery %s could not be recorded: %s.", item.claim.delivery_id, _kind_of(error)
+        )
         return []
+
+
+def _kind_of(error: Exception) -> str:
+    """Name an error without its text, in which databases quote the row."""
+    sqlstate = getattr(error.__cause__, "sqlstate", None) or getattr(error.__cause__, "pgcode", None)
+    return f"{type(error).__name__}, SQLSTATE {sqlstate}" if sqlstate else type(error).__name__
 
 
 def _record(using: str, finished: Sequence[Finished], now: datetime) -> list[Finished]:
     statements = statements_for(using)
     with statements.writing():
         webhooks = _lock_verified(using, finished)
-        saved = statements.save(finished, now)
+        # In one order for everyone, so that two who record the same deliveries wait for each other in turn.
+        saved = statements.save(sorted(finished, key=_delivery_id), now)
         valid = [item for item in finished if item.claim.key in saved]
         save_notices(using, valid)
         if counts := tally(valid):
@@ -55,16 +64,21 @@ def _record(using: str, finished: Sequence[Finished], now: datetime) -> list[Fin
     return valid
 
 
+def _delivery_id(item: Finished) -> str:
+    return item.claim.delivery_id
+
+
 def _decides_handshake(item: Finished) -> bool:
     return item.claim.pick.kind == Delivery.Kind.VERIFICATION and item.step.state != State.PENDING
 
 
 def _lock_verified(using: str, finished: Sequence[Finished]) -> Mapping[str, Webhook]:
     """Lock the webhooks whose handshake is decided, before their deliveries: the order that everyone keeps."""
-    decided = [item.claim.pick.webhook_id for item in finished if _decides_handshake(item)]
+    decided = {item.claim.pick.webhook_id for item in finished if _decides_handshake(item)}
     if not decided:
         return {}
-    return Webhook.objects.using(using).existing().select_for_update().in_bulk(decided)
+    webhooks = Webhook.objects.using(using).existing().filter(pk__in=decided).order_by("pk").select_for_update()
+    return {webhook.pk: webhook for webhook in webhooks}
 
 
 def _conclude_handshake(webhook: Webhook, item: Finished) -> None:
@@ -73,4 +87,4 @@ def _conclude_handshake(webhook: Webhook, item: Finished) -> None:
     if item.step.state == State.SUCCEEDED:
         webhook.activate()
     else:
-        webhook.fail(item.attempt.message)
+        webhook.fail(told_of_probe(item.attempt.result, item.attempt.message))

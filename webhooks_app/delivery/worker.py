@@ -30,6 +30,16 @@ class Worker:
         self._engine: Engine | None = None
         self._stopping = threading.Event()
 
+    @property
+    def in_flight(self) -> int:
+        engine = self._engine
+        return engine.in_flight if engine is not None else 0
+
+    @property
+    def transport_name(self) -> str:
+        engine = self._engine
+        return engine.transport_name if engine is not None else ""
+
     def wake(self) -> None:
         """Have this process's engine look for due deliveries now; start it if need be."""
         with self._lock:

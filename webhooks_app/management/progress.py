@@ -17,8 +17,8 @@ class ProgressBar:
         self._done = 0
         self._shown = ""
 
-    def advance(self) -> None:
-        self._done += 1
+    def advance(self, count: int = 1) -> None:
+        self._done += count
         # What was added since the total was counted fills the bar no further.
         share = min(1.0, self._done / max(1, self._total))
         filled = int(share * WIDTH)

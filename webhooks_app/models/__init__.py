@@ -3,7 +3,20 @@
 from .api_key import ApiKey
 from .delivery import Delivery, DeliveryAttempt
 from .event import Event
+from .health import WebhookHealth
 from .rollup import Rollup, Tally
+from .upkeep import ChoreState, WorkerProcess
 from .webhook import Webhook
 
-__all__ = ["ApiKey", "Delivery", "DeliveryAttempt", "Event", "Rollup", "Tally", "Webhook"]
+__all__ = [
+    "ApiKey",
+    "ChoreState",
+    "Delivery",
+    "DeliveryAttempt",
+    "Event",
+    "Rollup",
+    "Tally",
+    "Webhook",
+    "WebhookHealth",
+    "WorkerProcess",
+]

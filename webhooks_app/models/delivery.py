@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
-import secrets
 from ipaddress import ip_network
 from typing import Any, Self
 
 from django.conf import settings as django_settings
-from django.db import connections, models, transaction
-from django.db.models.functions import MD5, Cast, Concat, Substr
+from django.db import DEFAULT_DB_ALIAS, models, transaction
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
 from ..conf import settings
 from ..exceptions import InvalidEndpointError, WebhookStateError
 from ..handshake import challenge_body
-from ..ids import RANDOM_HEX_DIGITS, time_digits
 from ..retry import RetrySchedule
 from ..signals import deliveries_created
 from ..signing import EVENT_HEADER, PREVIOUS_SIGNATURE_HEADER, SIGNATURE_HEADER, TIMESTAMP_HEADER
 from ..transport.endpoint import parse_endpoint
 from .event import Event
 from .fields import IdField, PartialIndex
-from .sql import UtcNow
+from .sql import UtcNow, writing
 from .webhook import Webhook
 
 ANYWHERE = (ip_network("0.0.0.0/0"), ip_network("::/0"))
@@ -53,6 +50,12 @@ class DeliveryQuerySet(models.QuerySet["Delivery"]):
     def final(self) -> Self:
         return self.exclude(state=Delivery.State.PENDING)
 
+    def queue(self, **fields: Any) -> Delivery:
+        """Create a delivery that is due now, by the database's clock, so that no process's own can hold it up."""
+        delivery = self.create(next_attempt_at=UtcNow(), **fields)
+        delivery.refresh_from_db(fields=["next_attempt_at"])
+        return delivery
+
     def cancel(self, reason: str) -> int:
         return self.update(
             state=Delivery.State.CANCELLED,
@@ -61,34 +64,6 @@ class DeliveryQuerySet(models.QuerySet["Delivery"]):
             next_attempt_at=None,
             claimed_at=None,
         )
-
-    def fan_out(self, event: Event, webhooks: models.QuerySet[Webhook]) -> int:
-        """Insert a delivery of ``event`` for each of ``webhooks``, in one statement; return how many."""
-        digits = Substr(
-            MD5(Concat(models.Value(secrets.token_hex(16)), Cast("pk", models.TextField()))), 1, RANDOM_HEX_DIGITS
-        )
-        delivery_id = Cast(Concat(models.Value(time_digits()), digits), IdField(prefix="dlv"))
-        values: dict[str, Any] = {
-            "id": delivery_id,
-            "event_id": models.Value(event.pk, IdField(prefix="evt")),
-            "webhook_id": models.F("pk"),
-            "kind": models.Value(Delivery.Kind.EVENT),
-            "state": models.Value(Delivery.State.PENDING),
-            "state_reason": models.Value(""),
-            "attempt_count": models.Value(0),
-            "last_result": models.Value(""),
-            "max_attempts": models.Value(configured_max_attempts()),
-            "next_attempt_at": UtcNow(),
-            "created_at": UtcNow(),
-        }
-        select = webhooks.order_by().values_list(*values.values())
-        connection = connections[self.db]
-        quote = connection.ops.quote_name
-        table, columns = quote(self.model._meta.db_table), ", ".join(quote(name) for name in values)
-        sql, params = select.query.get_compiler(self.db).as_sql()
-        with connection.cursor() as cursor:
-            cursor.execute(f"INSERT INTO {table} ({columns}) {sql}", params)
-            return int(cursor.rowcount)
 
 
 class Delivery(models.Model):
@@ -201,25 +176,33 @@ class Delivery(models.Model):
         return self.event.type if self.event else "webhook.verification"
 
     def redeliver(self, requested_by: Any = None) -> Delivery:
-        """Start a new series of attempts of the same event. Raises WebhookStateError for a disabled webhook.
+        """Start a new series of attempts of the same event.
 
-        For one that is paused it waits with the others; a test is refused, because somebody waits for it.
+        Raises WebhookStateError for a disabled webhook, and for an event whose body is no longer kept. For one that is
+        paused it waits with the others; a test is refused, because somebody waits for it.
         """
-        if self.event is None:
+        if self.event_id is None:
             raise WebhookStateError("A verification is not redelivered; verify the webhook again.")
         if self.kind == self.Kind.TEST:
             self.webhook.require_testable()
             self.webhook.require_running()
         else:
             self.webhook.require_sendable()
-        delivery = Delivery.objects.create(
-            event=self.event,
-            webhook=self.webhook,
-            kind=self.kind,
-            max_attempts=self.max_attempts,
-            redelivery_of=self,
-            requested_by=requested_by,
-        )
+        using = self._state.db or DEFAULT_DB_ALIAS
+        with writing(using, Delivery):
+            # Pruning locks an event before it takes its body, or the event, away.
+            event = Event.objects.using(using).select_for_update().filter(pk=self.event_id).first()
+            if event is None:
+                raise WebhookStateError(f"Event {self.event_id} is no longer kept: its retention ended.")
+            event.require_body()
+            delivery = Delivery.objects.using(using).queue(
+                event=event,
+                webhook=self.webhook,
+                kind=self.kind,
+                max_attempts=self.max_attempts,
+                redelivery_of=self,
+                requested_by=requested_by,
+            )
         transaction.on_commit(lambda: deliveries_created.send_robust(Delivery), using=delivery._state.db)
         return delivery
 

@@ -10,15 +10,20 @@ from django.conf import settings as django_settings
 from django.db import models
 from django.utils.translation import gettext_lazy as _
 
-from .fields import IdField
+from ..exceptions import WebhookStateError
+from ..ids import first_id_at
+from .fields import IdField, PartialIndex
 
 
 class EventQuerySet(models.QuerySet["Event"]):
     def owned_by(self, owner: Any) -> Self:
         return self.filter(owner=owner)
 
-    def older_than(self, moment: datetime) -> Self:
-        return self.filter(created_at__lt=moment)
+    def queued_before(self, moment: datetime) -> Self:
+        return self.filter(pk__lt=first_id_at("evt", moment))
+
+    def with_body(self) -> Self:
+        return self.exclude(body="")
 
 
 class Event(models.Model):
@@ -47,13 +52,28 @@ class Event(models.Model):
         indexes = (
             models.Index(fields=("owner", "-id"), name="webhooks_event_owner"),
             models.Index(fields=("type", "-id"), name="webhooks_event_type"),
-            models.Index(fields=("created_at",), name="webhooks_event_created"),
+            # Where retention finds the bodies that are still there, however many are gone already.
+            PartialIndex(
+                fields=("type", "id"), only=~models.Q(body=""), otherwise=("created_at",), name="webhooks_event_body"
+            ),
         )
 
     def __str__(self) -> str:
         return f"{self.id} ({self.type})"
 
     @property
+    def has_body(self) -> bool:
+        """Tell whether what was sent is still kept."""
+        return bool(self.body)
+
+    @property
     def data(self) -> dict[str, Any]:
+        """What happened. Raises WebhookStateError once it is no longer kept."""
+        self.require_body()
         data: dict[str, Any] = json.loads(self.body)["data"]
         return data
+
+    def require_body(self) -> None:
+        """Raise WebhookStateError for an event that can be neither read nor sent any more."""
+        if not self.has_body:
+            raise WebhookStateError(f"The body of event {self.id} is no longer kept: its retention ended.")

@@ -17,18 +17,22 @@ BUCKETS_MS = (10, 25, 50, 100, 250, 500, 1000, 2500, 5000, 10_000, 30_000)
 FAILURES = tuple(result.value for result in DeliveryAttempt.Result if result is not DeliveryAttempt.Result.SUCCEEDED)
 
 
-def _histogram(name: str) -> tuple[str, ...]:
+def histogram(name: str) -> tuple[str, ...]:
+    """Return the counters of a histogram: its buckets, then the sum of what was measured."""
     return (*(f"{name}_{bound}" for bound in BUCKETS_MS), f"{name}_more", f"{name}_sum")
 
 
 OUTCOMES = ("succeeded_at_once", "succeeded_later", "given_up")
-COUNTERS = (*OUTCOMES, *(f"failed_{failure}" for failure in FAILURES), *_histogram("ms"), *_histogram("wait"))
-"""What is counted, in the order of a tally's vector: deliveries by outcome; attempts by how they failed, and by how
-long the answer took, where there was one; deliveries by how long they waited for their first attempt."""
+COUNTERS = (*OUTCOMES, *(f"failed_{failure}" for failure in FAILURES), *histogram("ms"), *histogram("wait"))
+"""What is counted: deliveries by outcome; attempts by how they failed, and by how long the answer took, where there was
+one; deliveries by how long they waited for their first attempt."""
+
+SINCE_SUCCESS = "given_up_since_success"
+"""Beside a tally's counters: how many were given up after the last that succeeded, or at all where none did."""
 
 
 def _counter() -> models.BigIntegerField[int, int]:
-    return models.BigIntegerField(default=0)
+    return models.BigIntegerField(default=0, db_default=0)
 
 
 class Tally(models.Model):
@@ -39,8 +43,10 @@ class Tally(models.Model):
 
     recorded_at = models.DateTimeField(_("recorded"))
     counts = models.TextField()
-    """JSON: ``{"webhooks": {id: [COUNTERS…, given up since the last success]}, "given_up": [ids of deliveries]}``,
-    ids without their prefix."""
+    """JSON: ``{"webhooks": {id: {counter: number}}, "given_up": [ids of deliveries]}``, ids without their prefix.
+
+    Counters by name, those that are not 0: other versions of this app may know more of them, or fewer.
+    """
 
     class Meta:
         verbose_name = _("tally")

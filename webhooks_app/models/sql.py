@@ -1,8 +1,8 @@
-"""What the databases do differently, in one place."""
+"""SQL beyond Django's own: what the databases do differently, and statements that are compiled once."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -15,6 +15,18 @@ class UtcNow(Now):
 
     def as_mysql(self, compiler: Any, connection: Any, **context: Any) -> Any:
         return self.as_sql(compiler, connection, template="UTC_TIMESTAMP(6)", **context)
+
+
+class Slot(models.Value):
+    """The place of a value in a statement that is compiled once, and executed with other values each time."""
+
+    def as_sql(self, compiler: Any, connection: Any) -> Any:
+        return "%s", [self]
+
+
+def fill(params: Iterable[Any], values: Mapping[str, Any]) -> list[Any]:
+    """Return the parameters of a compiled statement with the value, as the database takes it, in place of each slot."""
+    return [values[param.value] if isinstance(param, Slot) else param for param in params]
 
 
 @contextmanager

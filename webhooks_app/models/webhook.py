@@ -11,7 +11,7 @@ from django.conf import settings as django_settings
 from django.core.exceptions import ValidationError
 from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models, transaction
-from django.db.models.functions import Cast
+from django.db.models.functions import Cast, Concat, StrIndex
 from django.dispatch import Signal
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
@@ -53,15 +53,16 @@ class WebhookQuerySet(models.QuerySet["Webhook"]):
         ended = self.filter(previous_secret_until__lte=UtcNow())
         return ended.update(encrypted_previous_secret="", previous_secret_until=None)
 
-    def listening_to(self, event_type: str, owner: Any) -> Self:
+    def listening_to(self, event_type: models.Value, owner: models.Value | None) -> Self:
         """Return the active webhooks that get an event of this owner: the owner's own and the platform's."""
         audience = models.Q(owner=None) if owner is None else models.Q(owner=None) | models.Q(owner=owner)
         return self.active().filter(audience).subscribed_to(event_type)
 
-    def subscribed_to(self, event_type: str) -> Self:
-        # A JSON list is searched as text, because SQLite has no `contains` for JSON; names need no escaping.
-        listed = Cast("event_types", models.TextField())
-        return self.alias(listed=listed).filter(listed__contains=f'"{event_type}"')
+    def subscribed_to(self, event_type: models.Value) -> Self:
+        # A JSON list is searched as text, because SQLite has no `contains` for JSON.
+        quoted = Concat(models.Value('"'), event_type, models.Value('"'), output_field=models.TextField())
+        position = StrIndex(Cast("event_types", models.TextField()), quoted)
+        return self.alias(position=position).filter(position__gt=0)
 
 
 class Webhook(models.Model):
@@ -92,7 +93,10 @@ class Webhook(models.Model):
         null=True,
         blank=True,
         validators=[MinValueValidator(1), MaxValueValidator(MAX_IN_FLIGHT)],
-        help_text=_("At most so many, over all workers. Empty for what the settings say."),
+        help_text=_(
+            "At most so many, over all workers. Empty for what the settings say; only staff who manage all webhooks "
+            "can allow more."
+        ),
     )
     rate_limit = models.FloatField(
         _("deliveries a second"),
@@ -363,6 +367,19 @@ def check_overlap(overlap: timedelta) -> None:
     """Raise ValidationError unless two secrets may sign for this long."""
     if not timedelta(0) <= overlap <= MAX_SECRET_OVERLAP:
         raise ValidationError(_("The old secret can sign for 0 to 7 days."), code="overlap")
+
+
+def most_in_flight() -> int:
+    """Return how many requests at a time an owner may ask for: as many as every webhook has."""
+    return min(settings.MAX_IN_FLIGHT_PER_WEBHOOK, MAX_IN_FLIGHT)
+
+
+def check_in_flight(number: int) -> None:
+    """Raise ValidationError for more requests at a time than an owner may ask for."""
+    limit = most_in_flight()
+    if number > limit:
+        message = _("Ask for at most %(limit)s requests at a time, as many as every webhook has; staff can allow more.")
+        raise ValidationError(message, code="max_in_flight", params={"limit": limit})
 
 
 def check_secret(secret: str) -> None:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 
-from ..models.rollup import BUCKETS_MS, COUNTERS, FAILURES
+from ..models.rollup import BUCKETS_MS, COUNTERS, FAILURES, histogram
 
-_PLACES = {name: place for place, name in enumerate(COUNTERS)}
-_BUCKETS = len(BUCKETS_MS) + 1
+_NAMES = frozenset(COUNTERS)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -46,12 +45,14 @@ class Histogram:
 
 @dataclass(frozen=True, slots=True)
 class Counters:
-    """The counters of ``COUNTERS``, in their order."""
+    """What ``COUNTERS`` names; a name that is missing has counted nothing."""
 
-    values: tuple[int, ...] = (0,) * len(COUNTERS)
+    numbers: Mapping[str, int] = field(default_factory=dict)
 
     def __getitem__(self, name: str) -> int:
-        return self.values[_PLACES[name]]
+        if name not in _NAMES:  # Templates then look for an attribute.
+            raise KeyError(name)
+        return self.numbers.get(name, 0)
 
     @property
     def succeeded(self) -> int:
@@ -91,8 +92,8 @@ class Counters:
         return self._histogram("wait")
 
     def _histogram(self, name: str) -> Histogram:
-        first = _PLACES[f"{name}_{BUCKETS_MS[0]}"]
-        return Histogram(buckets=self.values[first : first + _BUCKETS], sum_ms=self[f"{name}_sum"])
+        *buckets, sum_ms = (self[counter] for counter in histogram(name))
+        return Histogram(buckets=buckets, sum_ms=sum_ms)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -114,4 +115,5 @@ class Series:
 
     @property
     def total(self) -> Counters:
-        return Counters(tuple(map(sum, zip(*(point.counters.values for point in self.points), strict=True))))
+        sums = {name: sum(point.counters[name] for point in self.points) for name in COUNTERS}
+        return Counters(sums)

@@ -3,29 +3,32 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
-from typing import Any
+from itertools import groupby
+from typing import Any, NamedTuple, TypeAlias
 
-from ..models.rollup import COUNTERS, EVERY_WEBHOOK, Rollup, Tally
+from ..models.rollup import EVERY_WEBHOOK, SINCE_SUCCESS, Rollup, Tally
 
 Resolution = Rollup.Resolution
 
 EVER = datetime(2000, 1, 1, tzinfo=UTC)
 """The ``start`` of the one roll-up that counts from the beginning."""
 
-Key = tuple[str, str, datetime]
+Key: TypeAlias = tuple[str, str, datetime]
 """A webhook's id, a resolution, and the start of the span."""
 
+Sums: TypeAlias = dict[str, int]
+"""Counters by name, those that are not 0."""
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class TalliedWebhook:
+
+class TalliedWebhook(NamedTuple):
     """What one batch says of one webhook."""
 
     webhook_id: str
     recorded_at: datetime
-    counters: list[int]
+    counters: Mapping[str, int]
     given_up_since_success: int
     """How many deliveries were given up after the last that succeeded, or at all where none did."""
 
@@ -47,40 +50,30 @@ def read(tally: Tally) -> tuple[list[TalliedWebhook], list[str]]:
     counts: dict[str, Any] = json.loads(tally.counts)
     webhooks = [
         TalliedWebhook(
-            webhook_id=f"wh_{digits}",
-            recorded_at=tally.recorded_at,
-            counters=vector[:-1],
-            given_up_since_success=vector[-1],
+            f"wh_{digits}", tally.recorded_at, given_up_since_success=counters.pop(SINCE_SUCCESS, 0), counters=counters
         )
-        for digits, vector in counts["webhooks"].items()
+        for digits, counters in counts["webhooks"].items()
     ]
     return webhooks, [f"dlv_{digits}" for digits in counts["given_up"]]
 
 
-def add_up(entries: Iterable[TalliedWebhook]) -> dict[Key, list[int]]:
+def add_up(entries: Iterable[TalliedWebhook]) -> dict[Key, Sums]:
     """Return what is to be added to each roll-up."""
-    by_minute: dict[tuple[str, datetime], list[int]] = {}
-    for entry in entries:
-        minute = start_of(Resolution.MINUTE, entry.recorded_at)
-        for webhook_id in (entry.webhook_id, EVERY_WEBHOOK):
-            add(by_minute.setdefault((webhook_id, minute), nothing()), entry.counters)
-    sums: dict[Key, list[int]] = {}
+    by_minute: defaultdict[tuple[str, datetime], Sums] = defaultdict(dict)
+    for recorded_at, of_one_moment in groupby(entries, lambda entry: entry.recorded_at):
+        minute = start_of(Resolution.MINUTE, recorded_at)
+        for entry in of_one_moment:
+            add(by_minute[entry.webhook_id, minute], entry.counters)
+    sums: defaultdict[Key, Sums] = defaultdict(dict)
     for (webhook_id, minute), counters in by_minute.items():
-        for resolution in _resolutions(webhook_id):
-            key = webhook_id, resolution, start_of(resolution, minute)
-            add(sums.setdefault(key, nothing()), counters)
+        for resolution in (Resolution.MINUTE.value, Resolution.HOUR.value, Resolution.DAY.value):
+            start = start_of(resolution, minute)
+            add(sums[webhook_id, resolution, start], counters)
+            add(sums[EVERY_WEBHOOK, resolution, start], counters)
+        add(sums[EVERY_WEBHOOK, Resolution.EVER.value, EVER], counters)
     return sums
 
 
-def _resolutions(webhook_id: str) -> Iterator[str]:
-    yield from (Resolution.MINUTE.value, Resolution.HOUR.value, Resolution.DAY.value)
-    if webhook_id == EVERY_WEBHOOK:
-        yield Resolution.EVER.value
-
-
-def nothing() -> list[int]:
-    return [0] * len(COUNTERS)
-
-
-def add(counters: list[int], more: Iterable[int]) -> None:
-    counters[:] = map(int.__add__, counters, more)
+def add(sums: Sums, counters: Mapping[str, int]) -> None:
+    for name, number in counters.items():
+        sums[name] = sums.get(name, 0) + number

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from django.db import connections
+from django.db import transaction
 
-from ..models import Rollup, Tally
+from ..models import ChoreState, Rollup, Tally
 from ..models.rollup import COUNTERS
 from ..models.sql import add_to_counters, writing
-from .counting import Resolution, TalliedWebhook, add_up, read
+from .counting import Key, Resolution, Sums, TalliedWebhook, add_up, read
+
+LOCK = "fold"
+"""The chore whose row is the lock."""
 
 TALLIES_AT_A_TIME = 100
 """How many are folded in one transaction: so few that the thread that sends is not kept waiting."""
@@ -39,26 +42,38 @@ def fold(
 ) -> Folded:
     """Add the oldest tallies to the roll-ups and delete them, in one transaction.
 
-    What another transaction is folding, or has not committed, is left to the next call. ``also`` is called within the
+    Tallies that another one folded meanwhile are left to it, and none are folded then. ``also`` is called within the
     transaction with what was folded, for whatever else is to follow from it exactly once.
     """
+    tallies = list(Tally.objects.using(using).order_by("pk")[:limit])
+    if not tallies:
+        return Folded(tallies=0)
+    # What takes long comes before the transaction, and before anybody's lock.
+    entries = [read(tally) for tally in tallies]
+    folded = Folded(
+        tallies=len(tallies),
+        webhooks=[webhook for webhooks, _ in entries for webhook in webhooks],
+        given_up=[delivery_id for _, given_up in entries for delivery_id in given_up],
+    )
+    sums = add_up(folded.webhooks)
+    ChoreState.objects.using(using).ensure([LOCK])
     with writing(using, Tally):
-        tallies = _take(using, limit)
-        if not tallies:
+        ChoreState.objects.using(using).lock(LOCK)
+        deleted, _ = Tally.objects.using(using).filter(pk__in=[tally.pk for tally in tallies]).delete()
+        if deleted < len(tallies):
+            transaction.set_rollback(True, using=using)
             return Folded(tallies=0)
-        entries = [read(tally) for tally in tallies]
-        folded = Folded(
-            tallies=len(tallies),
-            webhooks=[webhook for webhooks, _ in entries for webhook in webhooks],
-            given_up=[delivery_id for _, given_up in entries for delivery_id in given_up],
-        )
-        # In one order for everyone, so that two that fold at once cannot wait for each other.
-        sums = sorted(add_up(folded.webhooks).items())
-        rows = [(*key, *counters) for key, counters in sums]
-        add_to_counters(using, Rollup, ("webhook_id", "resolution", "start"), COUNTERS, rows)
+        write(using, sums)
         also(folded)
-        Tally.objects.using(using).filter(pk__in=[tally.pk for tally in tallies]).delete()
     return folded
+
+
+def write(using: str, sums: Mapping[Key, Sums]) -> None:
+    counted = {name for counters in sums.values() for name in counters}
+    names = [name for name in COUNTERS if name in counted]
+    rows = [(*key, *(counters.get(name, 0) for name in names)) for key, counters in sorted(sums.items())]
+    if names:
+        add_to_counters(using, Rollup, ("webhook_id", "resolution", "start"), names, rows)
 
 
 def forget_old(using: str, now: datetime) -> int:
@@ -70,12 +85,3 @@ def forget_old(using: str, now: datetime) -> int:
         if ids:
             deleted += Rollup.objects.using(using).filter(pk__in=ids).delete()[0]
     return deleted
-
-
-def _take(using: str, limit: int) -> list[Tally]:
-    """Lock the oldest tallies that nobody else is folding."""
-    features = connections[using].features
-    tallies = Tally.objects.using(using).order_by("pk")
-    if features.has_select_for_update:
-        tallies = tallies.select_for_update(skip_locked=features.has_select_for_update_skip_locked)
-    return list(tallies[:limit])

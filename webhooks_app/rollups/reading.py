@@ -18,7 +18,7 @@ from django.utils import timezone
 from ..models import Rollup, Tally
 from ..models.rollup import COUNTERS, EVERY_WEBHOOK
 from .counters import Counters, Point, Series
-from .counting import EVER, Resolution, TalliedWebhook, add, nothing, read, start_of
+from .counting import EVER, Resolution, Sums, TalliedWebhook, add, read, start_of
 
 TAIL = 1000
 """Tallies that are read beside the roll-ups, at most; a few seconds of many workers."""
@@ -68,7 +68,7 @@ def series(window: Window, webhook_ids: Collection[str] | None = None, *, now: d
     sums, tail = _consistently(lambda: _sums_by_start(_rows(window.resolution, window.starts(now)[0], scope)))
     for entry in tail.of(wanted):
         start = start_of(window.resolution, entry.recorded_at)
-        add(sums.setdefault(start, nothing()), entry.counters)
+        add(sums.setdefault(start, {}), entry.counters)
     return _series(window, now, sums, tail)
 
 
@@ -84,7 +84,7 @@ def each(window: Window, webhook_ids: Iterable[str], *, now: datetime | None = N
     sums, tail = _consistently(lambda: _sums_by_webhook(_rows(window.resolution, window.starts(now)[0], wanted)))
     for entry in tail.of(wanted):
         start = start_of(window.resolution, entry.recorded_at)
-        add(sums.setdefault(entry.webhook_id, {}).setdefault(start, nothing()), entry.counters)
+        add(sums.setdefault(entry.webhook_id, {}).setdefault(start, {}), entry.counters)
     return {webhook_id: _series(window, now, sums.get(webhook_id, {}), tail) for webhook_id in wanted}
 
 
@@ -104,10 +104,10 @@ def heat_map(
 def ever() -> Counters:
     """Return what was counted since the beginning: the numbers only grow."""
     sums, tail = _consistently(lambda: _sums_by_start(_rows(Resolution.EVER, EVER, [EVERY_WEBHOOK])))
-    counters = sums.get(EVER, nothing())
+    counters = sums.get(EVER, {})
     for entry in tail.entries:
         add(counters, entry.counters)
-    return Counters(tuple(counters))
+    return Counters(counters)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -140,20 +140,20 @@ def _rows(resolution: str, since: datetime, webhook_ids: Sequence[str]) -> Query
     return rows.order_by()
 
 
-def _sums_by_start(rows: QuerySet[Rollup]) -> dict[datetime, list[int]]:
+def _sums_by_start(rows: QuerySet[Rollup]) -> dict[datetime, Sums]:
     sums = [Sum(name) for name in COUNTERS]
-    return {start: list(values) for start, *values in rows.values_list("start").annotate(*sums)}
+    return {
+        start: dict(zip(COUNTERS, values, strict=True)) for start, *values in rows.values_list("start").annotate(*sums)
+    }
 
 
-def _sums_by_webhook(rows: QuerySet[Rollup]) -> dict[str, dict[datetime, list[int]]]:
-    sums: dict[str, dict[datetime, list[int]]] = {}
+def _sums_by_webhook(rows: QuerySet[Rollup]) -> dict[str, dict[datetime, Sums]]:
+    sums: dict[str, dict[datetime, Sums]] = {}
     for webhook_id, start, *values in rows.values_list("webhook_id", "start", *COUNTERS):
-        sums.setdefault(webhook_id, {})[start] = list(values)
+        sums.setdefault(webhook_id, {})[start] = dict(zip(COUNTERS, values, strict=True))
     return sums
 
 
-def _series(window: Window, now: datetime, sums: dict[datetime, list[int]], tail: _Tail) -> Series:
-    points = [
-        Point(start=start, counters=Counters(tuple(sums.get(start) or nothing()))) for start in window.starts(now)
-    ]
+def _series(window: Window, now: datetime, sums: dict[datetime, Sums], tail: _Tail) -> Series:
+    points = [Point(start=start, counters=Counters(sums.get(start, {}))) for start in window.starts(now)]
     return Series(points=points, step_seconds=int(window.step.total_seconds()), as_of=tail.as_of)

@@ -18,6 +18,9 @@ from .ip_filter import Address
 from .proxy import Proxy
 from .resolver import LOOKUP_SECONDS, NameResolver
 
+GRACE_SECONDS = 0.05
+"""For how long what has arrived by the deadline may still be read."""
+
 _PROXY_AGREES = re.compile(rb"HTTP/1\.[01] 200[ \r\n]")
 
 
@@ -41,6 +44,7 @@ class Attempt:
         self.timings: dict[str, float] = {}
         self.error: TransportError | None = None
         self.started_at = started_at
+        self._grace_ends_at: float | None = None
 
     @property
     def duration_seconds(self) -> float:
@@ -52,6 +56,15 @@ class Attempt:
         if left <= 0:
             raise TimeoutError
         return left
+
+    def grace_seconds_left(self) -> float:
+        """Return what is left of the grace, which begins when it is first asked for. Raises TimeoutError if nothing."""
+        now = time.monotonic()
+        if self._grace_ends_at is None:
+            self._grace_ends_at = now + GRACE_SECONDS
+        if now >= self._grace_ends_at:
+            raise TimeoutError
+        return self._grace_ends_at - now
 
     def fail(self, error: TransportError) -> AttemptError:
         """Remember why the attempt is over; return what to raise."""

@@ -57,7 +57,7 @@ class Connection:
         except TimeoutError:
             if not self._readable.poll(0):
                 raise
-            self._bound(IMPRECISION_SECONDS)  # it came in time, and was not looked at before
+            self._bound(attempt.grace_seconds_left())  # it came in time, and was not looked at before
         data = self.sock.recv(size)
         self.used_at = time.monotonic()
         return data

@@ -18,8 +18,9 @@ CERTIFICATE_PROBLEMS = {
 """OpenSSL's verification results that a receiver can cause, in words."""
 
 
-def address_refused(host: str, reason: str) -> TransportError:
-    message = f"The name {host} leads to an address that webhooks may not be sent to ({reason})."
+def address_refused(host: str) -> TransportError:
+    """Say that the name leads where it may not; of what an internal name leads to, not even the kind is told."""
+    message = f"The name {host} leads to an address that webhooks may not be sent to."
     return TransportError(error_class=ErrorClass.ADDRESS_REFUSED, message=message)
 
 

@@ -39,9 +39,8 @@ class AddressGuard:
         addresses: dict[Address, None] = {}
         for text in answer:
             address = _parsed(text)
-            reason = refusal_of_address(address, self._allowed_networks) if address else "unknown kind"
-            if address is None or reason:
-                return address_refused(host, reason)
+            if address is None or refusal_of_address(address, self._allowed_networks):
+                return address_refused(host)
             addresses[address] = None
         return tuple(addresses)[:MAX_ADDRESSES]
 

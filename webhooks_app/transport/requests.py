@@ -62,7 +62,11 @@ class RequestsTransport(BaseTransport):
 
     def start(self, request: Request) -> None:
         self._in_flight += 1
-        self._threads.submit(partial(self._run, request, time.monotonic()))
+        started_at = time.monotonic()
+        try:
+            self._threads.submit(partial(self._run, request, started_at))
+        except RuntimeError as error:
+            self._finish(_unsendable(request, started_at, error))
 
     def wait(self, timeout_seconds: float) -> list[Exchange]:
         with self._changed:
@@ -92,10 +96,11 @@ class RequestsTransport(BaseTransport):
     def _run(self, request: Request, started_at: float) -> None:
         try:
             exchange = self._exchange(request, started_at)
-        except Exception:
-            logger.exception("A request could not be sent")
-            duration = time.monotonic() - started_at
-            exchange = Exchange(request=request, duration_seconds=duration, error=failures.internal_error())
+        except Exception as error:  # noqa: BLE001 - whatever it was, the thread must live on
+            exchange = _unsendable(request, started_at, error)
+        self._finish(exchange)
+
+    def _finish(self, exchange: Exchange) -> None:
         with self._changed:
             if not self._closed:
                 self._finished.append(exchange)
@@ -121,6 +126,13 @@ class RequestsTransport(BaseTransport):
             peer=attempt.peer,
             timings=attempt.timings,
         )
+
+
+def _unsendable(request: Request, started_at: float, error: Exception) -> Exchange:
+    """Log an error on this side, and return what the request came to by it."""
+    logger.error("A request could not be sent", exc_info=error)
+    duration = time.monotonic() - started_at
+    return Exchange(request=request, duration_seconds=duration, error=failures.internal_error())
 
 
 def _result(adapter: GuardedAdapter, attempt: Attempt) -> Response | TransportError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import socket
 import threading
 import time
@@ -11,6 +12,8 @@ from functools import partial
 from typing import TypeAlias
 
 from .threads import DaemonThreads
+
+logger = logging.getLogger("webhooks_app.transport")
 
 LOOKUP_SECONDS = 5.0
 MAX_THREADS = 64
@@ -50,7 +53,13 @@ class NameResolver:
                 return answer
             answer = self._under_way[host] = Future()
             threads = self._slow_threads if host in self._slow_names else self._threads
-        threads.submit(partial(self._run, host, port, answer, time.monotonic()))
+        try:
+            threads.submit(partial(self._run, host, port, answer, time.monotonic()))
+        except RuntimeError as error:
+            logger.exception("The name %s cannot be looked up", host)
+            with self._lock:
+                del self._under_way[host]
+            answer.set_exception(error)
         return answer
 
     def close(self) -> None:

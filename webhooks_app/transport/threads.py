@@ -22,14 +22,16 @@ class DaemonThreads:
         self._closed = False
 
     def submit(self, work: Callable[[], None]) -> None:
-        """Run ``work`` in a thread of the pool. It may not raise."""
+        """Run ``work``, which may not raise, in a thread of the pool.
+
+        Raises RuntimeError, and forgets the work, where the pool has no thread and the system gives it none.
+        """
         with self._changed:
             self._waiting.append(work)
             if self._idle >= len(self._waiting):
                 self._changed.notify()
             elif self._running < self._limit:
-                self._running += 1
-                threading.Thread(target=self._run, name=self._name, daemon=True).start()
+                self._begin_thread()
 
     def close(self) -> None:
         """Forget what has not begun, and let every thread end after what it is doing."""
@@ -37,6 +39,16 @@ class DaemonThreads:
             self._closed = True
             self._waiting.clear()
             self._changed.notify_all()
+
+    def _begin_thread(self) -> None:
+        self._running += 1
+        try:
+            threading.Thread(target=self._run, name=self._name, daemon=True).start()
+        except RuntimeError:
+            self._running -= 1
+            if not self._running:  # otherwise the work waits for one of those
+                self._waiting.pop()
+                raise
 
     def _run(self) -> None:
         while (work := self._next()) is not None:

@@ -165,7 +165,7 @@ class Transfer:
         if self._proxied and not self._sent:
             return failures.proxy_failed()
         if self.met_other_peer:
-            return failures.address_refused(self.endpoint.host, "another one than was checked")
+            return failures.address_refused(self.endpoint.host)
         if code == pycurl.E_COULDNT_CONNECT and not self._no_socket:
             return failures.not_connected(self.endpoint.authority)
         logger.error("libcurl could not send to %s: %s (%d)", self.endpoint.authority, message, code)

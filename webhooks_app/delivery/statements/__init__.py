@@ -6,8 +6,10 @@ from django.db import connections
 
 from .portable import PortableStatements
 from .postgresql import PostgresqlStatements
+from .sqlite import SqliteStatements
+
+_BY_VENDOR: dict[str, type[PortableStatements]] = {"postgresql": PostgresqlStatements, "sqlite": SqliteStatements}
 
 
 def statements_for(using: str) -> PortableStatements:
-    is_postgresql = connections[using].vendor == "postgresql"
-    return PostgresqlStatements(using) if is_postgresql else PortableStatements(using)
+    return _BY_VENDOR.get(connections[using].vendor, PortableStatements)(using)

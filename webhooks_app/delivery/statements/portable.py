@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import lru_cache
+from itertools import chain
 from typing import Any
 
 from django.db import connections
 from django.db.backends.base.base import BaseDatabaseWrapper
-from django.db.models import Count, DateTimeField, Model, Value
+from django.db.models import Count, Model
 
 from ...models import Delivery, DeliveryAttempt, Event, Tally, Webhook
 from ...models.sql import writing
@@ -19,6 +20,9 @@ from ..attempt_log import AttemptLog, Headers
 from ..claim import Finished
 from ..lanes import LANE_FIELDS, MAX_LANES, Lane, Pick
 from ..outcome import State
+
+MAX_PARAMS = 999
+"""To a statement: what every SQLite takes."""
 
 NO_WEBHOOK_ID = "wh_" + "0" * 32
 ATTEMPT_FIELDS = tuple(name.removesuffix("_id") for name in AttemptLog._fields)
@@ -36,6 +40,7 @@ class PortableStatements:
         self.attempts = self.quote(DeliveryAttempt._meta.db_table)
         self.webhooks = self.quote(Webhook._meta.db_table)
         self.pending = f"state = '{State.PENDING.value}'"
+        self.time_zone = self.connection.timezone or UTC
         self.columns_of_attempts = ", ".join(self.quote(_column(DeliveryAttempt, name)) for name in ATTEMPT_FIELDS)
 
     @property
@@ -83,21 +88,26 @@ class PortableStatements:
             )
         return list(webhooks.values_list(*LANE_FIELDS))
 
-    def claim(self, lanes: Sequence[Lane], now: datetime, lease_end: datetime, lost_again_at: datetime) -> list[Pick]:
+    def claim(
+        self, lanes: Sequence[Lane], now: datetime, lease_end: datetime, lost_again_at: datetime | None
+    ) -> list[Pick]:
         """Claim the deliveries that are due longest in each lane, up to what its quota and its limit leave.
 
         A claim moves the attempt number on and lasts until ``lease_end``. Claims that were lost are among the picks, of
-        whatever kind; if they are not recorded by ``lost_again_at``, they are picked once more.
+        whatever kind; if they are not recorded by ``lost_again_at``, they are picked once more. None leaves them alone.
+        Of whatever kind is what has expired, too.
         """
-        rows = self._pick(self._with_room(lanes, now), now)
+        rows = self._pick(self._with_room(lanes, now), now, with_lost=lost_again_at is not None)
         new = [row[0] for row in rows if row[6] is None]
         lost = [row[0] for row in rows if row[6] is not None]
         self._update(
             "attempt_count = attempt_count + 1, claimed_at = %s, next_attempt_at = %s",
             [self.write_time(now), self.write_time(lease_end)],
             new,
+            claimed=False,
         )
-        self._update("next_attempt_at = %s", [self.write_time(lost_again_at)], lost)
+        if lost_again_at is not None:
+            self._update("next_attempt_at = %s", [self.write_time(lost_again_at)], lost, claimed=True)
         return [
             Pick(
                 self.read_id("dlv", delivery_id),
@@ -134,8 +144,9 @@ class PortableStatements:
                 "state = %s, last_result = %s, finished_at = %s, claimed_at = NULL, next_attempt_at = NULL",
                 [state, result, self.write_time(now)],
                 ids,
+                claimed=True,
             )
-        self._save_retries([item for item in valid if item.step.next_attempt_at is not None])
+        self._save_retries(valid)
         self._save_attempts([item.attempt for item in valid])
         return claimed
 
@@ -153,6 +164,10 @@ class PortableStatements:
             rows: list[tuple[Any, ...]] = cursor.fetchall()
             return rows
 
+    def fetch_batch(self, sql: str, params: Sequence[Any], *, columns: int) -> Sequence[Sequence[Any]]:
+        """Return many rows of so many columns, which hold texts and numbers, in any order."""
+        return self.fetch(sql, params)
+
     def public_id(self, prefix: str, column: str) -> str:
         """Return the SQL for an identifier as ``read_id`` takes it."""
         return column
@@ -164,13 +179,14 @@ class PortableStatements:
         """Return an identifier without its prefix, as the database has it."""
         return public_id[-32:]
 
-    def read_time(self, value: Any) -> datetime | None:
-        for convert in self.connection.ops.get_db_converters(_TIME):
-            value = convert(value, _TIME, self.connection)
-        return value  # type: ignore[no-any-return]
+    def read_time(self, value: datetime | str | None) -> datetime | None:
+        if value is None:
+            return None
+        moment = datetime.fromisoformat(value) if isinstance(value, str) else value
+        return moment.replace(tzinfo=self.time_zone)
 
-    def write_time(self, moment: datetime | None) -> Any:
-        return self.connection.ops.adapt_datetimefield_value(moment)
+    def write_time(self, moment: datetime) -> str:
+        return str(moment.astimezone(self.time_zone).replace(tzinfo=None))
 
     def _with_room(self, lanes: Sequence[Lane], now: datetime) -> list[tuple[Lane, int]]:
         """Return the lanes that may be given something, each with how much."""
@@ -181,26 +197,31 @@ class PortableStatements:
         rooms = [(lane, min(lane.quota, lane.max_in_flight - in_flight.get(lane.webhook_id, 0))) for lane in lanes]
         return [(lane, room) for lane, room in rooms if room > 0]
 
-    def _pick(self, rooms: Sequence[tuple[Lane, int]], now: datetime) -> list[tuple[Any, ...]]:
+    def _pick(self, rooms: Sequence[tuple[Lane, int]], now: datetime, *, with_lost: bool) -> Sequence[Sequence[Any]]:
         if not rooms:
             return []
         columns = "id, webhook_id, event_id, kind, attempt_count, max_attempts, claimed_at, expires_at"
+        lost = "OR claimed_at IS NOT NULL" if with_lost else "AND claimed_at IS NULL"
         branches, params = [], []
         for number, (lane, room) in enumerate(rooms):
             kinds = ", ".join("%s" for _ in lane.kinds)
             branches.append(
                 f"SELECT * FROM (SELECT {columns} FROM {self.deliveries} WHERE {self.pending} AND webhook_id = %s"
-                f" AND next_attempt_at <= %s AND (kind IN ({kinds}) OR claimed_at IS NOT NULL)"
+                f" AND next_attempt_at <= %s AND ((kind IN ({kinds}) OR expires_at <= %s) {lost})"
                 f" ORDER BY next_attempt_at LIMIT {int(room)}) lane_{number}"
             )
-            params += [self.write_id(lane.webhook_id), self.write_time(now), *(kind.value for kind in lane.kinds)]
-        return self.fetch(" UNION ALL ".join(branches), params)
+            moment = self.write_time(now)
+            params += [self.write_id(lane.webhook_id), moment, *(kind.value for kind in lane.kinds), moment]
+        return self.fetch_batch(" UNION ALL ".join(branches), params, columns=8)
 
-    def _update(self, assignments: str, values: Sequence[Any], ids: Sequence[str]) -> None:
+    def _update(self, assignments: str, values: Sequence[Any], ids: Sequence[str], *, claimed: bool) -> None:
+        """Change those that are still pending, and claimed or not, as they were when they were read."""
         if ids:
+            is_so = f"{self.pending} AND claimed_at IS {'NOT ' if claimed else ''}NULL"
             marks = ", ".join(["%s"] * len(ids))
             with self.connection.cursor() as cursor:
-                cursor.execute(f"UPDATE {self.deliveries} SET {assignments} WHERE id IN ({marks})", [*values, *ids])
+                sql = f"UPDATE {self.deliveries} SET {assignments} WHERE id IN ({marks}) AND {is_so}"
+                cursor.execute(sql, [*values, *ids])
 
     def _still_claimed(self, finished: Sequence[Finished]) -> set[tuple[str, int]]:
         ids = [self.write_id(item.claim.delivery_id) for item in finished]
@@ -209,13 +230,14 @@ class PortableStatements:
         sql = f"""
             SELECT id, attempt_count FROM {self.deliveries}
             WHERE id IN ({marks}) AND {self.pending} AND claimed_at IS NOT NULL ORDER BY id{lock}"""
-        numbers = dict(self.fetch(sql, ids))
+        numbers = {row[0]: row[1] for row in self.fetch_batch(sql, ids, columns=2)}
         return {item.claim.key for item, pk in zip(finished, ids, strict=True) if numbers.get(pk) == item.claim.number}
 
-    def _save_retries(self, retries: Sequence[Finished]) -> None:
+    def _save_retries(self, finished: Sequence[Finished]) -> None:
         rows = [
             (item.attempt.result, self.write_time(item.step.next_attempt_at), self.write_id(item.claim.delivery_id))
-            for item in retries
+            for item in finished
+            if item.step.next_attempt_at is not None
         ]
         if rows:
             sql = f"""
@@ -224,26 +246,28 @@ class PortableStatements:
                 cursor.executemany(sql, rows)
 
     def _save_attempts(self, logs: Sequence[AttemptLog]) -> None:
-        if not logs:
-            return
-        marks = ", ".join(["%s"] * len(ATTEMPT_FIELDS))
-        sql = f"INSERT INTO {self.attempts} ({self.columns_of_attempts}) VALUES ({marks})"
-        rows = [
-            (
-                self.write_id(log.id),
-                self.write_id(log.delivery_id),
-                *log[2:5],
-                self.write_time(log.started_at),
-                *log[6:12],
-                json_of(log.response_headers),
-                *log[13:16],
-                json_of_timings(log.timings),
-                *log[17:],
-            )
-            for log in logs
-        ]
+        row = f"({', '.join(['%s'] * len(ATTEMPT_FIELDS))})"
+        size = MAX_PARAMS // len(ATTEMPT_FIELDS)
         with self.connection.cursor() as cursor:
-            cursor.executemany(sql, rows)
+            for start in range(0, len(logs), size):
+                values = [self._values(log) for log in logs[start : start + size]]
+                marks = ", ".join([row] * len(values))
+                cursor.execute(
+                    f"INSERT INTO {self.attempts} ({self.columns_of_attempts}) VALUES {marks}", list(chain(*values))
+                )
+
+    def _values(self, log: AttemptLog) -> tuple[Any, ...]:
+        return (
+            self.write_id(log.id),
+            self.write_id(log.delivery_id),
+            *log[2:5],
+            self.write_time(log.started_at),
+            *log[6:12],
+            json_of(log.response_headers),
+            *log[13:16],
+            json_of_timings(log.timings),
+            *log[17:],
+        )
 
 
 @lru_cache(maxsize=64)
@@ -259,6 +283,3 @@ def _column(model: type[Model], name: str) -> str:
     field: Any = model._meta.get_field(name)
     column: str = field.column
     return column
-
-
-_TIME: Any = Value(None, DateTimeField())

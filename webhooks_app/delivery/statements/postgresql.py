@@ -19,12 +19,16 @@ from .portable import PortableStatements, json_of, json_of_timings
 
 class PostgresqlStatements(PortableStatements):
     def lock_lanes(self, webhook_ids: Sequence[str]) -> list[tuple[Any, ...]]:
+        # In no order: who skips what others have locked waits for nobody.
         table = self.quote(Webhook._meta.db_table)
         columns = ", ".join([self.public_id("wh", "id"), *LANE_FIELDS[1:]])
         sql = f"SELECT {columns} FROM {table} WHERE id = ANY (%s::uuid[]) FOR NO KEY UPDATE SKIP LOCKED"
         return self.fetch(sql, [_array(map(self.write_id, webhook_ids))])
 
-    def claim(self, lanes: Sequence[Lane], now: datetime, lease_end: datetime, lost_again_at: datetime) -> list[Pick]:
+    def claim(
+        self, lanes: Sequence[Lane], now: datetime, lease_end: datetime, lost_again_at: datetime | None
+    ) -> list[Pick]:
+        lost = "OR claimed_at IS NOT NULL" if lost_again_at else "AND claimed_at IS NULL"
         # The ids are an array, so that the planner looks each up in the index, whatever it thinks of the table.
         sql = f"""
             UPDATE {self.deliveries}
@@ -42,7 +46,7 @@ class PostgresqlStatements(PortableStatements):
                 CROSS JOIN LATERAL (
                     SELECT id FROM {self.deliveries}
                     WHERE {self.pending} AND webhook_id = lane.webhook_id AND next_attempt_at <= %(now)s
-                        AND (kind = ANY (lane.kinds) OR claimed_at IS NOT NULL)
+                        AND ((kind = ANY (lane.kinds) OR expires_at <= %(now)s) {lost})
                     ORDER BY next_attempt_at
                     LIMIT GREATEST(0, LEAST(lane.quota, lane.max_in_flight - in_flight.number))
                     FOR UPDATE SKIP LOCKED

@@ -14,6 +14,7 @@ from ...delivery.engine import Engine
 from ...egress import configured_transport
 from ...models import Delivery
 from ...signals import attempt_made, delivery_given_up, delivery_succeeded
+from ...upkeep.keeper import Keeper
 from ..base import WebhooksCommand
 from ..stopping import stopped_by_signal
 
@@ -39,7 +40,7 @@ class Command(WebhooksCommand):
         self.note(f"Delivering webhooks from {_database()} by the transport {transport.name}.")
         with _counting() as counts:
             try:
-                with stopped_by_signal(engine.stop):
+                with stopped_by_signal(engine.stop), Keeper(engine):
                     engine.run_until_idle() if options["until_idle"] else engine.run()
             except KeyboardInterrupt:
                 raise CommandError(

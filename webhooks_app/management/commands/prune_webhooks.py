@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from datetime import timedelta
 from typing import Any
 
 from django.core.management.base import CommandError, CommandParser
 
 from ...conf import settings
-from ...retention import Pruned, count_prunable, prune
+from ...retention import Pruned, prune
 from ..base import WebhooksCommand
 
 MAX_DAYS = 36_500
+KINDS = ("attempts", "bodies", "deliveries", "events", "webhooks")
 
 
 class Command(WebhooksCommand):
     help = (
-        "Delete attempts, events and deliveries that are older than they are kept, a few hundred at a time, "
-        "so that nobody waits. What is still to be delivered stays."
+        "Delete attempts and the bodies of events, then events and deliveries, that are older than they are kept, a "
+        "few hundred at a time, so that nobody waits. What is still to be delivered stays."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -27,7 +27,7 @@ class Command(WebhooksCommand):
             "--attempts-days",
             type=int,
             metavar="N",
-            help="Keep attempts for N days. Default: WEBHOOKS_ATTEMPT_RETENTION_DAYS.",
+            help="Keep attempts and bodies for N days. Default: WEBHOOKS_ATTEMPT_RETENTION_DAYS.",
         )
         parser.add_argument(
             "--events-days",
@@ -35,30 +35,39 @@ class Command(WebhooksCommand):
             metavar="N",
             help="Keep events and their deliveries for N days. Default: WEBHOOKS_EVENT_RETENTION_DAYS.",
         )
+        parser.add_argument(
+            "--max-seconds", type=float, metavar="S", help="Stop after S seconds and say that there may be more."
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:
-        attempt_age = _age("--attempts-days", options["attempts_days"], settings.ATTEMPT_RETENTION_DAYS)
-        event_age = _age("--events-days", options["events_days"], settings.EVENT_RETENTION_DAYS)
-        if options["dry_run"]:
-            self.result(f"Would delete {_counted(count_prunable(attempt_age=attempt_age, event_age=event_age))}.")
-            return
+        is_dry_run, max_seconds = options["dry_run"], options["max_seconds"]
+        if max_seconds is not None and not max_seconds > 0:
+            raise CommandError(f"--max-seconds is {max_seconds:g}; give a positive number.")
         try:
-            pruned = prune(attempt_age=attempt_age, event_age=event_age, progress=self._progress())
+            pruned = prune(
+                attempt_age=_age("--attempts-days", options["attempts_days"], settings.ATTEMPT_RETENTION_DAYS),
+                event_age=_age("--events-days", options["events_days"], settings.EVENT_RETENTION_DAYS),
+                max_seconds=max_seconds,
+                is_dry_run=is_dry_run,
+                progress=self._progress(),
+            )
         except KeyboardInterrupt:
             raise CommandError(
                 "Stopped. What was deleted so far stays deleted; run it again.", returncode=130
             ) from None
-        self.result(f"Deleted {_counted(pruned)}.")
+        self.result(f"{'Would delete' if is_dry_run else 'Deleted'} {_counted(pruned)}.")
+        if not pruned.is_complete:
+            self.note("The time was over before everything was looked at: run it again for the rest.", role="WARNING")
 
     def _progress(self) -> Any:
         """Return a callable that counts up in place on a terminal and stays silent elsewhere."""
         total = 0
 
-        def show(deleted: int) -> None:
+        def show(rows: int) -> None:
             nonlocal total
-            total += deleted
+            total += rows
             if self.stderr.isatty():
-                self.stderr.write(f"\r{total:,} rows deleted …", str, ending="")
+                self.stderr.write(f"\r{total:,} rows …", str, ending="")
                 self.stderr.flush()
 
         return show
@@ -71,4 +80,4 @@ def _age(option: str, days: int | None, default: int) -> timedelta:
 
 
 def _counted(pruned: Pruned) -> str:
-    return ", ".join(f"{count:,} {kind}" for kind, count in asdict(pruned).items())
+    return ", ".join(f"{getattr(pruned, kind):,} {kind}" for kind in KINDS)

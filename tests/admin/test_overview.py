@@ -1,0 +1,161 @@
+"""The overview on the app's page: what it counts, for whom, and how little it asks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from django.db import DEFAULT_DB_ALIAS, connection
+from django.test.utils import CaptureQueriesContext
+from django.urls import reverse
+from django.utils import timezone
+
+from tests.rollups.conftest import make_tally
+from webhooks_app.admin import charts
+from webhooks_app.emission import emit
+from webhooks_app.models import Webhook, WorkerProcess
+from webhooks_app.rollups.counters import Counters, Point, Series
+from webhooks_app.rollups.folding import fold
+from webhooks_app.rollups.reading import Window
+
+from .conftest import DATA, Page, text
+from .test_content_security import InlineParts
+
+URL = "admin:app_list"
+COUNTED = {"succeeded_at_once": 6, "succeeded_later": 2, "given_up": 2, "failed_timeout": 8, "ms_100": 8, "ms_sum": 640}
+
+
+def overview(page: Page, **query: str) -> str:
+    return text(page.client.get(reverse(URL, args=["webhooks_app"]), query))
+
+
+def figure(html: str, name: str) -> str:
+    """Return the figure that stands beside a name."""
+    return html.partition(f"<dt>{name}</dt><dd>")[2].partition("</dd>")[0]
+
+
+@pytest.fixture
+def counted(webhook: Webhook) -> Webhook:
+    make_tally(timezone.now(), **{webhook.pk: COUNTED})
+    fold(DEFAULT_DB_ALIAS)
+    return webhook
+
+
+def test_the_figures_are_what_was_recorded(superuser: Page, counted: Webhook) -> None:
+    html = overview(superuser, window="hour")
+
+    assert figure(html, "Delivered") == "80 %"
+    assert figure(html, "Deliveries a minute") == "0.2"
+    assert figure(html, "Answer, median") == "75 ms"
+
+
+@pytest.mark.parametrize("window", ["hour", "day", "week", "month", "never", ""])
+def test_every_window_has_its_charts_and_a_table_with_the_same_numbers(
+    superuser: Page, counted: Webhook, window: str
+) -> None:
+    html = overview(superuser, window=window)
+
+    assert html.count('<rect class="given_up"') == 1
+    assert "<td>6</td>" in html
+    assert html.count('role="img"') == 2
+
+
+def test_what_waits_is_counted(superuser: Page, webhook: Webhook) -> None:
+    emit("file.deleted", DATA, owner=webhook.owner)
+
+    html = overview(superuser)
+
+    assert figure(html, "Waiting now") == "1"
+    assert figure(html, "In flight now") == "0"
+    assert "Nothing was delivered in this time." in html
+
+
+def test_a_webhook_with_deliveries_given_up_is_named(superuser: Page, counted: Webhook) -> None:
+    html = overview(superuser)
+
+    assert reverse("admin:webhooks_app_webhook_change", args=[counted.pk]) in html
+    assert "2 of 10" in html
+
+
+@pytest.mark.parametrize(("seconds_ago", "workers"), [(5, "1"), (120, "0")], ids=["seen", "long gone"])
+def test_it_says_whether_a_worker_runs(superuser: Page, seconds_ago: int, workers: str) -> None:
+    seen_at = timezone.now() - timedelta(seconds=seconds_ago)
+    WorkerProcess.objects.create(id="host:1:1", host="host", pid=1, started_at=seen_at, seen_at=seen_at)
+
+    html = overview(superuser)
+
+    assert figure(html, "Workers") == workers
+    assert ("nothing is delivered" in html) == (workers == "0")
+
+
+def test_other_staff_see_their_own_account(
+    staff: Callable[..., Page], counted: Webhook, new_webhook: Callable[..., Webhook]
+) -> None:
+    page = staff("boris", "view_delivery", "view_webhook")
+    make_tally(timezone.now(), **{new_webhook(page.user).pk: {"succeeded_at_once": 1}})
+
+    html = overview(page)
+
+    assert figure(html, "Delivered") == "100 %"
+    assert counted.url not in html or counted.pk not in html
+    assert 'given_up"' not in html.partition("webhooks-legend")[0]
+
+
+def test_who_may_not_see_deliveries_sees_no_overview(staff: Callable[..., Page], counted: Webhook) -> None:
+    assert "webhooks-overview" not in overview(staff("boris", "view_webhook"))
+
+
+def test_the_number_of_queries_does_not_grow(superuser: Page, new_webhook: Callable[..., Webhook]) -> None:
+    def asked() -> int:
+        with CaptureQueriesContext(connection) as queries:
+            overview(superuser)
+        return len(queries)
+
+    def fail(number: int) -> None:
+        webhooks = [new_webhook(superuser.user) for _ in range(number)]
+        make_tally(timezone.now(), **{webhook.pk: COUNTED for webhook in webhooks})
+        fold(DEFAULT_DB_ALIAS)
+
+    fail(2)
+    few = asked()
+    fail(30)
+
+    assert asked() == few <= 14
+
+
+def test_nothing_is_inline(superuser: Page, counted: Webhook) -> None:
+    parts = InlineParts()
+    parts.feed(overview(superuser))
+
+    assert parts.found == []
+
+
+@pytest.mark.parametrize(
+    ("most", "end"), [(0, 1), (1, 1), (1.5, 2), (3, 5), (7, 10), (10, 10), (11, 20), (480, 500), (5001, 10_000)]
+)
+def test_an_axis_ends_at_a_round_number(most: float, end: float) -> None:
+    assert charts.ceiling(most) == end
+
+
+@pytest.mark.parametrize(
+    ("succeeded", "given_up", "shade"),
+    [(0, 0, None), (9, 0, 0), (999, 1, 1), (1, 1, 3), (1, 999, 4), (0, 9, 5)],
+    ids=["nothing", "all well", "one in a thousand", "half", "almost all", "all"],
+)
+def test_the_shade_tells_all_from_almost_all(succeeded: int, given_up: int, shade: int | None) -> None:
+    counters = Counters({"succeeded_at_once": succeeded, "given_up": given_up})
+
+    assert charts.shade(counters) == shade
+
+
+def test_a_line_is_broken_where_nothing_was_measured() -> None:
+    measured = Counters({"succeeded_at_once": 1, "ms_25": 1})
+    counters: list[Any] = [measured, Counters(), measured, measured]
+    start = datetime(2026, 3, 5, 14, tzinfo=UTC)
+    series = Series(points=[Point(start=start, counters=each) for each in counters], step_seconds=60)
+
+    _, (p50, _) = charts.response_times(series, Window.HOUR)
+
+    assert [len(path.split()) for path in p50.paths] == [2, 2]

@@ -1,0 +1,83 @@
+"""A browser before the admin, and rows for it to show."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.conf import settings as django_settings
+from django.contrib.auth import get_user_model
+from django.test import Client
+from django.utils import timezone
+from playwright.sync_api import Browser, sync_playwright
+
+from tests.servers.process import ServerMissingError, program
+from webhooks_app.management.demo_data import make_plan, make_rows
+from webhooks_app.models import ApiKey, Delivery, Event, Webhook
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """Debian's Chromium. While it is open, an event loop runs in this thread, of which Django is not to be afraid."""
+    try:
+        path = program("chromium", package="chromium")
+    except ServerMissingError as error:
+        if os.environ.get("CI"):
+            pytest.fail(f"{error}; in CI nothing may be skipped")
+        pytest.skip(str(error))
+    with pytest.MonkeyPatch.context() as patch, sync_playwright() as playwright:
+        patch.setenv("DJANGO_ALLOW_ASYNC_UNSAFE", "true")
+        browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Console:
+    """The admin of a server that runs, and who is logged in."""
+
+    address: str
+    session: str
+    superuser: Any
+
+    @property
+    def cookie(self) -> dict[str, str]:
+        return {"name": django_settings.SESSION_COOKIE_NAME, "value": self.session, "url": self.address}
+
+
+@pytest.fixture
+def empty_console(live_server: Any) -> Console:
+    superuser = get_user_model().objects.create_superuser("root")
+    client = Client()
+    client.force_login(superuser)
+    return Console(address=live_server.url, session=client.cookies["sessionid"].value, superuser=superuser)
+
+
+@pytest.fixture
+def console(empty_console: Console) -> Console:
+    """The same with rows in every state, some of them with texts that are as long as they may be."""
+    now = timezone.now()
+    plan = make_plan(deliveries=120, owners=2, webhooks=12, days=3, seed=1, now=now - timedelta(minutes=5))
+    make_rows(plan, chunk=120, progress=lambda count: None)
+    ApiKey.objects.make(owner=empty_console.superuser, name="Integration")
+    longest = Webhook.objects.filter(status=Webhook.Status.FAILED).get()
+    longest.url = "https://" + "a" * 60 + ".invalid/" + "b" * 900
+    longest.status_reason = "Answered with " + "x" * 400
+    longest.save()
+    return empty_console
+
+
+def failed_delivery() -> Delivery:
+    return Delivery.objects.filter(state=Delivery.State.GIVEN_UP).latest("pk")
+
+
+def an_event() -> Event:
+    return Event.objects.latest("pk")
+
+
+def an_active_webhook() -> Webhook:
+    return Webhook.objects.filter(status=Webhook.Status.ACTIVE).latest("pk")

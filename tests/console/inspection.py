@@ -1,0 +1,107 @@
+"""What makes a page fit for everybody: no error, nothing that sticks out, nothing that a reader or keyboard misses."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Browser, Page
+
+from .conftest import Console
+
+GRAVE = ("serious", "critical")
+AXE_OPTIONS = {"resultTypes": ["violations"]}
+
+OF_DJANGO = (
+    ("label-title-only", "#searchbar"),
+    ("link-in-text-block", ".breadcrumbs"),
+    ("link-in-text-block", 'a[href="?"]'),
+    # The two fields of a time.
+    ("label", "_at_0"),
+    ("label", "_at_1"),
+)
+"""Findings in parts of a page that are Django's own: the rule, and what the selector of the part holds."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Look:
+    """A way in which a page is looked at."""
+
+    theme: str
+    width: int
+    height: int
+
+
+LOOKS = (
+    Look(theme="light", width=1440, height=900),
+    Look(theme="dark", width=390, height=844),
+)
+"""Colours follow the theme alone and places the width alone, so that these two find what four would."""
+
+ALL_LOOKS = (
+    *LOOKS,
+    Look(theme="dark", width=1440, height=900),
+    Look(theme="light", width=390, height=844),
+)
+"""For the pictures."""
+
+
+@contextmanager
+def looking(browser: Browser, console: Console, look: Look) -> Iterator[tuple[Page, list[str]]]:
+    """Yield a page in the console, and what goes wrong in it, such as what the Content-Security-Policy refuses."""
+    context = browser.new_context(
+        color_scheme=look.theme,  # type: ignore[arg-type]
+        viewport={"width": look.width, "height": look.height},
+        reduced_motion="reduce",
+    )
+    context.add_cookies([console.cookie])  # type: ignore[list-item]
+    context.route("**/favicon.ico", lambda route: route.fulfill(status=204))
+    page = context.new_page()
+    problems: list[str] = []
+    page.on("console", lambda message: problems.append(message.text) if message.type == "error" else None)
+    page.on("pageerror", lambda error: problems.append(str(error)))
+    yield page, problems
+    context.close()
+
+
+def inspect(
+    browser: Browser, console: Console, name: str, path: str, then: Callable[[Page], Any] = lambda page: None
+) -> list[str]:
+    """Open a path in each look, and return what is wrong with the page that it leads to."""
+    found = []
+    pictures = os.environ.get("SCREENSHOTS")
+    for look in ALL_LOOKS if pictures else LOOKS:
+        with looking(browser, console, look) as (page, problems):
+            response = page.goto(console.address + path)
+            assert response is not None
+            assert response.status == 200, path
+            then(page)
+            if pictures:
+                _take_picture(page, Path(pictures), f"{name} {look.width} {look.theme}")
+            found += [f"{look.theme} {look.width}: {each}" for each in (*problems, *_overflow(page), *_grave(page))]
+    return found
+
+
+def _overflow(page: Page) -> Iterator[str]:
+    width, room = page.evaluate("[document.documentElement.scrollWidth, document.documentElement.clientWidth]")
+    if width > room:
+        yield f"the page is {width} pixels wide, where there is room for {room}"
+
+
+def _grave(page: Page) -> Iterator[str]:
+    for violation in Axe().run(page, options=AXE_OPTIONS).response["violations"]:
+        nodes = [" ".join(map(str, node["target"])) for node in violation["nodes"]]
+        ours = [node for node in nodes if not any(violation["id"] == rule and part in node for rule, part in OF_DJANGO)]
+        if violation["impact"] in GRAVE and ours:
+            yield f"{violation['impact']}: {violation['help']} ({violation['id']}): {', '.join(ours[:5])}"
+
+
+def _take_picture(page: Page, directory: Path, name: str) -> None:
+    directory.mkdir(parents=True, exist_ok=True)
+    page.screenshot(path=directory / f"{re.sub(r'[^a-z0-9]+', '-', name.lower())}.png", full_page=True)

@@ -1,0 +1,49 @@
+"""Whose clock decides when something is due: the database's, whatever the time is where it was asked for."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+import pytest
+
+from webhooks_app import send_test_event
+from webhooks_app.delivery.clock import DatabaseClock
+from webhooks_app.delivery.engine import Engine
+from webhooks_app.models import Delivery
+from webhooks_app.verification import start_verification
+
+from ..making import EVENT_TYPE, deliveries, emit_one
+
+pytestmark = pytest.mark.django_db
+
+
+class AnHourAhead(datetime):
+    @classmethod
+    def now(cls, tz=None):
+        return datetime.now(tz) + timedelta(hours=1)
+
+
+def redeliver(webhook):
+    emit_one(webhook.owner)
+    return deliveries()[0].redeliver()
+
+
+QUEUED = {
+    "an event": lambda webhook: emit_one(webhook.owner).deliveries.get(),
+    "a handshake": start_verification,
+    "a test": lambda webhook: send_test_event(webhook, EVENT_TYPE),
+    "a redelivery": redeliver,
+}
+
+
+@pytest.mark.parametrize("queue", QUEUED.values(), ids=QUEUED.keys())
+def test_what_a_process_queues_whose_clock_is_ahead_is_due_at_once(webhook, receiver, monkeypatch, queue):
+    monkeypatch.setattr("django.utils.timezone.datetime", AnHourAhead)
+    queued = queue(webhook)
+    due_at = queued.next_attempt_at
+    monkeypatch.undo()
+
+    Engine(transport=receiver(200), clock=DatabaseClock("default")).run_until_idle(await_retries=False)
+
+    assert due_at < datetime.now(due_at.tzinfo) + timedelta(minutes=1)
+    assert Delivery.objects.get(pk=queued.pk).state == "succeeded"

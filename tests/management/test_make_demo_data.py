@@ -1,0 +1,98 @@
+"""``make_demo_data``"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.core.management.base import CommandError
+from django.utils import timezone
+
+from webhooks_app.delivery.engine import Engine
+from webhooks_app.management.demo_data import insert_portably, make_plan, make_rows
+from webhooks_app.models import Delivery, DeliveryAttempt, Event, Webhook
+from webhooks_app.rollups.reading import ever
+
+from .conftest import Output
+
+Run = Callable[..., Output]
+
+
+@pytest.fixture
+def made(run: Run, db: None) -> Output:
+    return run("make_demo_data", "--deliveries", "2000", "--webhooks", "12", "--owners", "3", "--force")
+
+
+def test_it_says_what_it_made(made: Output) -> None:
+    assert made.stdout.startswith("Made 12 webhooks and 2,000 deliveries in ")
+    assert (Webhook.objects.count(), Event.objects.count(), Delivery.objects.count()) == (12, 2000, 2000)
+
+
+def test_there_are_webhooks_of_every_status_and_deliveries_of_every_final_state(made: Output) -> None:
+    assert set(Webhook.objects.values_list("status", flat=True)) == set(Webhook.Status)
+    assert Webhook.objects.filter(owner=None).exists()
+    states = set(Delivery.objects.values_list("state", flat=True))
+    assert states == set(Delivery.State) - {Delivery.State.PENDING}
+
+
+def test_each_delivery_has_the_attempts_that_it_counts(made: Output) -> None:
+    counted = Counter(DeliveryAttempt.objects.values_list("delivery_id", flat=True))
+
+    assert {pk: count for pk, count in Delivery.objects.values_list("pk", "attempt_count") if count} == counted
+    assert (
+        not DeliveryAttempt.objects.filter(delivery__state="succeeded", number=1, result="succeeded")
+        .exclude(delivery__attempt_count=1)
+        .exists()
+    )
+    assert {1, 2, 3, 4} == set(counted.values())
+
+
+def test_an_event_reads_as_one_that_was_emitted(made: Output) -> None:
+    for event in Event.objects.all()[:20]:
+        assert event.data
+        assert f'"id":"{event.pk}","type":"{event.type}"' in event.body
+        assert int(event.pk[4:16], 16) == int(event.created_at.timestamp() * 1000)
+
+
+def test_the_overview_counts_them(made: Output) -> None:
+    assert ever()["given_up"] == Delivery.objects.filter(state=Delivery.State.GIVEN_UP).count()
+
+
+def test_nothing_of_it_is_sent(made: Output) -> None:
+    Engine().run_until_idle()
+
+    assert not Delivery.objects.exclude(next_attempt_at=None).exists()
+    assert all(".invalid/" in url for url in Webhook.objects.values_list("url", flat=True))
+
+
+@pytest.mark.only_on("postgresql")
+def test_the_database_makes_the_same_rows_as_python(db: None) -> None:
+    plan = make_plan(deliveries=500, owners=3, webhooks=12, days=7, seed=3, now=timezone.now())
+    make_rows(plan, chunk=200, progress=lambda count: None)
+    in_database = rows()
+    for model in (DeliveryAttempt, Delivery, Event):
+        model.objects.all()._raw_delete("default")
+
+    insert_portably(plan, 0, 500)
+
+    for made_by_database, made_by_python in zip(in_database, rows(), strict=True):
+        assert made_by_database == made_by_python
+
+
+def rows() -> list[list[Any]]:
+    return [list(model.objects.order_by("pk").values()) for model in (Event, Delivery, DeliveryAttempt)]
+
+
+def test_a_service_in_use_is_left_alone(run: Run, db: None) -> None:
+    with pytest.raises(CommandError, match="DEBUG is off"):
+        run("make_demo_data")
+
+    assert not Webhook.objects.exists()
+
+
+@pytest.mark.parametrize("option", ["--deliveries", "--owners", "--webhooks", "--days"])
+def test_a_number_that_makes_nothing_is_refused(run: Run, db: None, option: str) -> None:
+    with pytest.raises(CommandError, match=f"{option} is 0"):
+        run("make_demo_data", "--force", option, "0")

@@ -1,0 +1,318 @@
+"""``webhooks_doctor`` finds each part that is broken, and its exit status says so."""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from celery import current_app
+from cryptography.fernet import Fernet
+from django.core.management.base import CommandError
+from django.db.migrations.recorder import MigrationRecorder
+from django.utils import timezone
+from kombu import Connection
+
+from webhooks_app import doctor
+from webhooks_app.conf import settings as conf
+from webhooks_app.doctor import Finding, Level, examine
+from webhooks_app.emission import emit
+from webhooks_app.models import ChoreState, Delivery, Webhook, WorkerProcess
+from webhooks_app.upkeep.keeper import BEAT
+
+from ..making import make_webhook
+from .conftest import Output
+
+Run = Callable[..., Output]
+
+DATA = {"file_id": "file_1", "user_id": "user_1", "filename": "a.pdf"}
+SWEEP = {"task": doctor.SWEEP_TASK, "schedule": 5}
+PRUNE = {"task": doctor.PRUNE_TASK, "schedule": 3600}
+
+
+@pytest.fixture(autouse=True)
+def _healthy(db: None, settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Settings that the doctor has nothing to say about, whatever those of the tests are, and a worker at work."""
+    now = timezone.now()
+    WorkerProcess.objects.create(id="here:1:1", host="here", pid=1, started_at=now, seen_at=now)
+    ChoreState.objects.create(name=BEAT, ended_at=now)
+    settings.DEBUG = True
+    monkeypatch.setitem(current_app.conf, "beat_scheduler", "celery.beat:PersistentScheduler")
+    monkeypatch.setitem(current_app.conf, "beat_schedule", {"sweep": SWEEP, "prune": PRUNE})
+
+
+def found(name: str) -> Finding:
+    [finding] = [finding for finding in examine() if finding.name == name]
+    return finding
+
+
+def overdue(webhook: Webhook, by: timedelta) -> None:
+    emit("file.deleted", DATA, owner=webhook.owner)
+    Delivery.objects.update(next_attempt_at=timezone.now() - by)
+
+
+def test_where_all_is_well_nothing_is_asked_for(webhook: Webhook) -> None:
+    findings = examine()
+
+    assert [finding for finding in findings if finding.level is not Level.OK] == []
+    names = "settings transport guard broker database clock keys workers chores due beat"
+    assert [finding.name for finding in findings] == names.split()
+
+
+def test_the_report_has_a_line_for_each_finding(run: Run, webhook: Webhook) -> None:
+    lines = run("webhooks_doctor").stdout.splitlines()
+
+    assert len(lines) == 11
+    assert all(line.startswith("ok ") for line in lines)
+
+
+def test_a_warning_ends_with_status_1_and_says_what_to_do(
+    run: Run, webhook: Webhook, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(current_app.conf, "beat_schedule", {"sweep": SWEEP})
+
+    with pytest.raises(CommandError, match="errors: 0, warnings: 1") as raised:
+        run("webhooks_doctor")
+
+    assert raised.value.returncode == 1
+
+
+def test_an_error_ends_with_status_2(run: Run, webhook: Webhook, settings: Any) -> None:
+    settings.WEBHOOKS_TRANSPORT = "pigeon"
+
+    with pytest.raises(CommandError) as raised:
+        run("webhooks_doctor")
+
+    assert raised.value.returncode == 2
+
+
+def test_json_has_every_finding_and_nothing_else(begin: Callable[..., Any], transactional_db: None) -> None:
+    process = begin("webhooks_doctor", "--json")
+    out, _ = process.communicate(timeout=60)
+
+    findings = json.loads(out)
+    assert all(set(finding) == {"name", "level", "found", "hint"} for finding in findings)
+    assert process.returncode == {"ok": 0, "warning": 1, "error": 2}[worst(findings)]
+
+
+def worst(findings: list[dict[str, str]]) -> str:
+    return max((finding["level"] for finding in findings), key=["ok", "warning", "error"].index)
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "name", "words"),
+    [
+        pytest.param("TIMEOUT_SECONDS", -1, "webhooks_app.E002", "-1", id="number"),
+        pytest.param("TRANSPORT", "pigeon", "transport", "cannot be imported", id="transport"),
+        pytest.param("ALLOWED_NETWORKS", ["169.254.0.0/16"], "guard", "169.254.169.254", id="metadata"),
+        pytest.param("ALLOWED_NETWORKS", ["10.0.0.1/8"], "guard", "could not be looked at", id="networks"),
+    ],
+)
+def test_a_broken_setting_is_an_error(
+    db: None, settings: Any, setting: str, value: object, name: str, words: str
+) -> None:
+    setattr(settings, f"WEBHOOKS_{setting}", value)
+
+    finding = found(name)
+
+    assert finding.level is Level.ERROR
+    assert words in finding.found
+    assert finding.hint
+
+
+def test_checks_of_a_deployment_count_where_debug_is_off(db: None, settings: Any) -> None:
+    settings.DEBUG = False
+
+    assert found("webhooks_app.W007").level is Level.WARNING
+
+
+def test_a_silenced_check_stays_silent(db: None, settings: Any) -> None:
+    settings.DEBUG = False
+    settings.SILENCED_SYSTEM_CHECKS = [
+        "webhooks_app.W005",
+        "webhooks_app.W006",
+        "webhooks_app.W007",
+        "webhooks_app.W008",
+    ]
+
+    assert found("settings").level is Level.OK
+
+
+def test_a_guard_that_lets_private_addresses_through_is_an_error(db: None, settings: Any, monkeypatch: Any) -> None:
+    settings.WEBHOOKS_ALLOWED_NETWORKS = []
+    monkeypatch.setattr("webhooks_app.transport.ip_filter.REFUSED_IPV4", ())
+
+    finding = found("guard")
+
+    assert finding.level is Level.ERROR
+    assert "10.0.0.1" in finding.found or "169.254.169.254" in finding.found
+
+
+def test_allowed_networks_are_named(db: None) -> None:
+    assert "the settings allow 127.0.0.0/8, ::1/128" in found("guard").found
+    assert conf.ALLOWED_NETWORKS
+
+
+@pytest.mark.parametrize("answers", [False, True], ids=["refused", "silent"])
+def test_a_broker_that_does_not_answer_is_an_error_soon(
+    db: None, monkeypatch: pytest.MonkeyPatch, answers: bool
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        if not answers:
+            server.close()
+        url = f"amqp://user:hidden-password@127.0.0.1:{port}//"
+        monkeypatch.setattr(current_app, "connection_for_write", lambda: Connection(url))
+        monkeypatch.setattr(doctor, "BROKER_SECONDS", 0.3)
+
+        finding = found("broker")
+
+    assert finding.level is Level.ERROR
+    assert f"127.0.0.1:{port}" in finding.found
+    assert "hidden-password" not in finding.found
+
+
+def test_a_database_that_does_not_answer_is_an_error(begin: Callable[..., Any]) -> None:
+    process = begin("webhooks_doctor", "--json", TEST_DATABASE_URL="postgres://nobody@127.0.0.1:1/none")
+    out, _ = process.communicate(timeout=60)
+
+    [finding] = [finding for finding in json.loads(out) if finding["name"] == "database"]
+    assert process.returncode == 2
+    assert "does not answer" in finding["found"]
+
+
+def test_tables_of_another_version_are_an_error(db: None) -> None:
+    MigrationRecorder.Migration.objects.filter(app="webhooks_app").delete()
+
+    finding = found("database")
+
+    assert finding.level is Level.ERROR
+    assert "migrate" in finding.hint
+
+
+@pytest.mark.parametrize(
+    ("apart", "level"),
+    [
+        pytest.param(timedelta(seconds=1), Level.OK, id="a second"),
+        pytest.param(timedelta(seconds=20), Level.WARNING, id="seconds"),
+        pytest.param(timedelta(minutes=5), Level.ERROR, id="minutes"),
+    ],
+)
+@pytest.mark.only_on("postgresql", "mariadb")
+def test_clocks_that_differ_are_found(
+    db: None, monkeypatch: pytest.MonkeyPatch, apart: timedelta, level: Level
+) -> None:
+    ask = doctor.DatabaseClock._ask
+    monkeypatch.setattr(doctor.DatabaseClock, "_ask", lambda clock, query: ask(clock, query) + apart)
+
+    assert found("clock").level is level
+
+
+def test_secrets_that_no_key_opens_are_an_error(webhook: Webhook, settings: Any) -> None:
+    settings.WEBHOOKS_ENCRYPTION_KEYS = [Fernet.generate_key().decode()]
+
+    finding = found("keys")
+
+    assert finding.level is Level.ERROR
+    assert webhook.pk in finding.found
+
+
+@pytest.mark.parametrize(
+    ("late", "level"),
+    [
+        pytest.param(timedelta(seconds=5), Level.OK, id="seconds"),
+        pytest.param(timedelta(minutes=1), Level.WARNING, id="a minute"),
+        pytest.param(timedelta(hours=1), Level.ERROR, id="an hour"),
+    ],
+)
+def test_what_is_overdue_is_found(webhook: Webhook, late: timedelta, level: Level) -> None:
+    overdue(webhook, late)
+
+    assert found("due").level is level
+
+
+def test_what_waits_for_a_handshake_is_not_overdue(webhook: Webhook) -> None:
+    overdue(webhook, timedelta(hours=1))
+    Webhook.objects.update(status=Webhook.Status.PENDING)
+
+    assert found("due").level is Level.OK
+
+
+def test_the_oldest_is_found_behind_many_webhooks(owner: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("webhooks_app.delivery.queue.MAX_LANES", 2)
+    monkeypatch.setattr("webhooks_app.delivery.statements.portable.MAX_LANES", 2)
+    for _ in range(5):
+        make_webhook(owner, "file.deleted")
+    emit("file.deleted", DATA, owner=owner)
+    last = Delivery.objects.order_by("-webhook_id").first()
+    Delivery.objects.filter(pk=last.pk).update(next_attempt_at=timezone.now() - timedelta(hours=1))
+
+    assert found("due").level is Level.ERROR
+
+
+@pytest.mark.parametrize(
+    ("entries", "missing"),
+    [
+        pytest.param({}, [doctor.SWEEP_TASK, doctor.PRUNE_TASK], id="nothing"),
+        pytest.param({"sweep": SWEEP}, [doctor.PRUNE_TASK], id="no pruning"),
+    ],
+)
+def test_a_schedule_without_our_tasks_is_a_warning(
+    db: None, monkeypatch: pytest.MonkeyPatch, entries: dict[str, Any], missing: list[str]
+) -> None:
+    monkeypatch.setitem(current_app.conf, "beat_schedule", entries)
+
+    finding = found("beat")
+
+    assert finding.level is Level.WARNING
+    assert all(task in finding.found for task in missing)
+
+
+def test_a_schedule_in_the_database_is_looked_at_there(db: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    beat = pytest.importorskip("django_celery_beat.models")
+    monkeypatch.setitem(current_app.conf, "beat_scheduler", "django_celery_beat.schedulers:DatabaseScheduler")
+    assert found("beat").level is Level.WARNING
+
+    every, _ = beat.IntervalSchedule.objects.get_or_create(every=5, period="seconds")
+    for task in (doctor.SWEEP_TASK, doctor.PRUNE_TASK):
+        beat.PeriodicTask.objects.create(name=task, task=task, interval=every)
+    assert found("beat").level is Level.OK
+
+    beat.PeriodicTask.objects.filter(task=doctor.SWEEP_TASK).update(enabled=False)
+    assert found("beat").level is Level.WARNING
+
+
+@pytest.mark.parametrize("ever", [True, False], ids=["a while ago", "never"])
+def test_workers_that_are_gone_are_an_error(db: None, ever: bool) -> None:
+    if ever:
+        WorkerProcess.objects.update(seen_at=timezone.now() - timedelta(minutes=5))
+    else:
+        WorkerProcess.objects.all().delete()
+
+    assert found("workers").level is Level.ERROR
+
+
+def test_a_chore_that_failed_is_a_warning(db: None) -> None:
+    ChoreState.objects.create(name="fold", error="DataError: out of range")
+
+    finding = found("chores")
+
+    assert finding.level is Level.WARNING
+    assert "'fold' failed: DataError" in finding.found
+
+
+@pytest.mark.parametrize("came_at", [None, timezone.now() - timedelta(minutes=5)], ids=["never", "a while ago"])
+def test_a_beat_that_sends_nothing_is_a_warning(db: None, came_at: Any) -> None:
+    ChoreState.objects.filter(name=BEAT).update(ended_at=came_at)
+
+    finding = found("beat")
+
+    assert finding.level is Level.WARNING
+    assert "celery beat" in finding.hint
+
+
+def test_without_celery_neither_broker_nor_beat_is_looked_at(run: Run, webhook: Webhook) -> None:
+    assert not any(word in run("webhooks_doctor", "--without-celery").stdout for word in ("broker", "beat"))

@@ -1,0 +1,156 @@
+"""What goes on: the numbers and charts on top of the app's page in the admin.
+
+All of it is read from roll-ups and from indexes over what is pending: how much was delivered makes no difference.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import cached_property
+from typing import Any
+
+from django.db import router
+from django.db.models import QuerySet
+from django.http import HttpRequest
+from django.utils import timezone
+from django.utils.translation import gettext_lazy as _
+
+from ..delivery.statements import statements_for
+from ..models import Delivery, Webhook, WorkerProcess
+from ..models.sql import UtcNow
+from ..rollups import reading
+from ..rollups.counters import Counters, Series
+from ..rollups.reading import Window
+from . import charts
+from .owned import manages_all
+
+MAX_COUNTED = 10_000
+"""How far what is pending is counted; beyond, it is "more than"."""
+
+SEEN_WITHIN = timedelta(minutes=1)
+
+TITLES = {
+    Window.HOUR: _("Last hour"),
+    Window.DAY: _("Last 24 hours"),
+    Window.WEEK: _("Last 7 days"),
+    Window.MONTH: _("Last 30 days"),
+}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Backlog:
+    """What is not delivered yet."""
+
+    waiting: int
+    in_flight: int
+    overdue_seconds: int
+    """How long the oldest has been due; 0 where nothing is."""
+
+    @property
+    def is_more(self) -> bool:
+        """Whether more waits than is counted."""
+        return self.waiting > MAX_COUNTED
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FailingWebhook:
+    webhook: Webhook
+    total: Counters
+    cells: Sequence[charts.Cell]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Overview:
+    window: Window
+    series: Series
+    backlog: Backlog
+    workers: int
+    """Processes that deliver, seen within the last minute."""
+    failing: Sequence[FailingWebhook]
+
+    @cached_property
+    def total(self) -> Counters:
+        return self.series.total
+
+    @property
+    def success_percent(self) -> float | None:
+        """Rounded down, so that 100 stands for all."""
+        rate = self.total.success_rate
+        return None if rate is None else math.floor(1000 * rate) / 10
+
+    @property
+    def p50_ms(self) -> float | None:
+        return self.total.response_times.percentile(0.5)
+
+    @property
+    def p95_ms(self) -> float | None:
+        return self.total.response_times.percentile(0.95)
+
+    @property
+    def per_minute(self) -> float:
+        """Deliveries decided a minute."""
+        return self.total.finished / (len(self.series.points) * self.series.step_seconds / 60)
+
+
+def overview_for(request: HttpRequest, window: Window) -> Overview:
+    """Return what this member of staff may see: everything, or what belongs to their own account."""
+    own = None if manages_all(request) else Webhook.objects.existing().owned_by(request.user)
+    ids = None if own is None else list(own.values_list("pk", flat=True))
+    return Overview(
+        window=window,
+        series=reading.series(window, ids),
+        backlog=_backlog(ids),
+        workers=WorkerProcess.objects.filter(seen_at__gte=UtcNow() - SEEN_WITHIN).count(),
+        failing=_failing(window, ids),
+    )
+
+
+def window_of(request: HttpRequest) -> Window:
+    """Return the window that the address asks for; a day where it asks for none that there is."""
+    return {window.value: window for window in Window}.get(request.GET.get("window"), Window.DAY)
+
+
+def _backlog(webhook_ids: list[str] | None) -> Backlog:
+    deliveries = Delivery.objects.order_by()
+    if webhook_ids is not None:
+        deliveries = deliveries.filter(webhook__in=webhook_ids)
+    due_at = _oldest_due_at(webhook_ids)
+    overdue = timezone.now() - due_at if due_at else timedelta(0)
+    return Backlog(
+        waiting=_count(deliveries.waiting()),
+        in_flight=_count(deliveries.filter(claimed_at__isnull=False)),
+        overdue_seconds=max(0, int(overdue.total_seconds())),
+    )
+
+
+def _count(rows: QuerySet[Any]) -> int:
+    return len(rows.values_list("pk")[: MAX_COUNTED + 1])
+
+
+def _oldest_due_at(webhook_ids: list[str] | None) -> datetime | None:
+    """Return since when something is due, by one index entry for each webhook that has something pending."""
+    statements = statements_for(router.db_for_read(Delivery))
+    pending: dict[str, datetime | None] = {}
+    after: str | None = None
+    while page := statements.pending_webhooks(after=after):
+        pending.update(page)
+        after = page[-1][0]
+    due = [at for webhook_id, at in pending.items() if at and (webhook_ids is None or webhook_id in webhook_ids)]
+    return min(due, default=None)
+
+
+def _failing(window: Window, webhook_ids: list[str] | None) -> list[FailingWebhook]:
+    rows = reading.heat_map(window, webhook_ids)
+    webhooks = Webhook.objects.existing().in_bulk([row.webhook_id for row in rows])
+    return [
+        FailingWebhook(
+            webhook=webhooks[row.webhook_id],
+            total=row.series.total,
+            cells=charts.heat_row(row, window),
+        )
+        for row in rows
+        if row.webhook_id in webhooks
+    ]

@@ -1,0 +1,1 @@
+"""Which webhooks are failing, and since when."""

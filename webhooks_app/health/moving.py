@@ -1,0 +1,67 @@
+"""Moving the health of webhooks on by what was tallied."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+
+from django.db import connections
+
+from ..models import Webhook, WebhookHealth
+from ..rollups.counting import TalliedWebhook
+
+PRECISION = timedelta(minutes=1)
+"""How exact the last success is, so that a webhook that is well costs a write a minute."""
+
+MOVED = ("last_success_at", "last_given_up_at", "failing_since", "given_up_count", "warned_at")
+
+
+def move(health: WebhookHealth, entry: TalliedWebhook) -> bool:
+    """Take in what one batch says; return whether it changed anything."""
+    at = entry.recorded_at
+    if health.cleared_at is not None and at <= health.cleared_at:
+        return False
+    has_changed = _note_success(health, entry) if _succeeded(entry) else False
+    if not entry.given_up_since_success:
+        return has_changed
+    health.failing_since = health.failing_since or at
+    health.given_up_count += entry.given_up_since_success
+    health.last_given_up_at = at
+    return True
+
+
+def move_all(using: str, entries: Iterable[TalliedWebhook]) -> None:
+    """Move the health of every webhook that is named, in the caller's transaction."""
+    by_webhook: dict[str, list[TalliedWebhook]] = {}
+    for entry in entries:
+        by_webhook.setdefault(entry.webhook_id, []).append(entry)
+    rows = WebhookHealth.objects.using(using)
+    known = {row.webhook_id: row for row in rows.select_for_update().filter(pk__in=list(by_webhook)).order_by("pk")}
+    missing = by_webhook.keys() - known.keys()
+    existing = set(Webhook.objects.using(using).filter(pk__in=missing).values_list("pk", flat=True)) if missing else ()
+    changed = []
+    for webhook_id in sorted(known.keys() | existing):
+        health = known.get(webhook_id) or WebhookHealth(webhook_id=webhook_id)
+        if sum(move(health, entry) for entry in by_webhook[webhook_id]):
+            changed.append(health)
+    if changed:
+        has_target = connections[using].features.supports_update_conflicts_with_target
+        unique_fields = ("webhook",) if has_target else None
+        rows.bulk_create(changed, update_conflicts=True, unique_fields=unique_fields, update_fields=MOVED)
+
+
+def _succeeded(entry: TalliedWebhook) -> int:
+    return entry.counters.get("succeeded_at_once", 0) + entry.counters.get("succeeded_later", 0)
+
+
+def _note_success(health: WebhookHealth, entry: TalliedWebhook) -> bool:
+    if health.failing_since is None and _is_recent(health.last_success_at, entry.recorded_at):
+        return False
+    health.last_success_at = entry.recorded_at
+    health.failing_since = health.warned_at = None
+    health.given_up_count = 0
+    return True
+
+
+def _is_recent(moment: datetime | None, now: datetime) -> bool:
+    return moment is not None and now - moment < PRECISION

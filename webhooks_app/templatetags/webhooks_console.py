@@ -1,0 +1,36 @@
+"""Tags of the console's templates."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django import template
+from django.template import RequestContext
+
+from ..admin import charts
+from ..admin.overview import MAX_COUNTED, TITLES, overview_for, window_of
+
+register = template.Library()
+
+
+@register.inclusion_tag("admin/webhooks_app/overview.html", takes_context=True)
+def webhooks_overview(context: RequestContext) -> dict[str, Any]:
+    """Show what goes on to who may see deliveries; nothing to others."""
+    request = context["request"]
+    if not request.user.has_perm("webhooks_app.view_delivery"):
+        return {}
+    window = window_of(request)
+    overview = overview_for(request, window)
+    outcomes_frame, bars = charts.outcomes(overview.series, window)
+    times_frame, lines = charts.response_times(overview.series, window)
+    return {
+        "overview": overview,
+        "windows": [(each.value, TITLES[each], each is window) for each in TITLES],
+        "title": TITLES[window],
+        "outcomes_frame": outcomes_frame,
+        "bars": bars,
+        "times_frame": times_frame,
+        "lines": lines,
+        "heat_width": charts.WIDTH,
+        "max_counted": MAX_COUNTED,
+    }

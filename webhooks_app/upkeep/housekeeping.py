@@ -1,0 +1,35 @@
+"""The chores that keep tables small: tallies are folded, and what is kept no longer is deleted."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.db import connections
+
+from ..health.moving import move_all
+from ..models import WorkerProcess
+from ..rollups.folding import TALLIES_AT_A_TIME, fold, forget_old
+
+SQLITE_AT_A_TIME = 50
+"""Fewer where a fold keeps everyone else from writing."""
+
+AGAIN_SECONDS = 0.1
+PROCESSES_KEPT = timedelta(days=1)
+
+
+def fold_tallies(using: str, now: datetime, facts: dict[str, Any]) -> float | None:
+    """Fold a batch of tallies, and move the health of their webhooks with it.
+
+    More of them follow shortly after, so that whoever sends has its turn in between.
+    """
+    limit = SQLITE_AT_A_TIME if connections[using].vendor == "sqlite" else TALLIES_AT_A_TIME
+    folded = fold(using, limit=limit, also=lambda folded: move_all(using, folded.webhooks))
+    return AGAIN_SECONDS if folded.tallies == limit else None
+
+
+def forget(using: str, now: datetime, facts: dict[str, Any]) -> float | None:
+    """Delete roll-ups that are kept no longer, and the processes that have long ended."""
+    forget_old(using, now)
+    WorkerProcess.objects.using(using).filter(seen_at__lt=now - PROCESSES_KEPT).delete()
+    return None
