@@ -7,7 +7,7 @@ from typing import Any
 
 import django_filters
 from django import forms
-from django.db.models import QuerySet, Value
+from django.db.models import QuerySet
 from django.utils.dateparse import parse_datetime
 from rest_framework.exceptions import ValidationError
 from rest_framework.filters import BaseFilterBackend
@@ -69,7 +69,7 @@ class WebhookFilter(django_filters.FilterSet):
     event_type = django_filters.CharFilter(method="subscribed", help_text="Subscribed to this event type.")
 
     def subscribed(self, queryset: Any, name: str, value: str) -> QuerySet[Webhook]:
-        found: QuerySet[Webhook] = queryset.subscribed_to(Value(value))
+        found: QuerySet[Webhook] = queryset.subscribed_to(value)
         return found
 
 

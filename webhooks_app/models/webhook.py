@@ -58,9 +58,10 @@ class WebhookQuerySet(models.QuerySet["Webhook"]):
         audience = models.Q(owner=None) if owner is None else models.Q(owner=None) | models.Q(owner=owner)
         return self.active().filter(audience).subscribed_to(event_type)
 
-    def subscribed_to(self, event_type: models.Value) -> Self:
+    def subscribed_to(self, event_type: str | models.Value) -> Self:
+        name = models.Value(event_type) if isinstance(event_type, str) else event_type
         # A JSON list is searched as text, because SQLite has no `contains` for JSON.
-        quoted = Concat(models.Value('"'), event_type, models.Value('"'), output_field=models.TextField())
+        quoted = Concat(models.Value('"'), name, models.Value('"'), output_field=models.TextField())
         position = StrIndex(Cast("event_types", models.TextField()), quoted)
         return self.alias(position=position).filter(position__gt=0)
 
