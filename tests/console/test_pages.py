@@ -26,8 +26,8 @@ def choose(action: str) -> Callable[[Tab], None]:
     """Choose an action for the longest row of a list, or the first, which leads to the page that asks."""
 
     def choose(tab: Tab) -> None:
-        longest = tab.locator("tbody tr", has_text="a" * 60)
-        row = longest if longest.count() else tab.locator("tbody tr")
+        longest = tab.locator("#result_list tbody tr", has_text="a" * 60)
+        row = longest if longest.count() else tab.locator("#result_list tbody tr")
         row.first.locator("input.action-select").check()
         tab.select_option("select[name=action]", action)
         tab.click(".actions button")
