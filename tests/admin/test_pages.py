@@ -123,6 +123,15 @@ def test_the_body_of_an_event_is_for_those_who_may_view_events(staff: Any, attem
     assert not shows(page, "file_1")
 
 
+def test_a_body_that_is_no_longer_kept_is_said_to_be_so(superuser: Page, attempt: DeliveryAttempt) -> None:
+    Event.objects.update(body="")
+
+    page = superuser.get("delivery", "change", attempt.delivery_id)
+
+    assert shows(page, "No longer kept.")
+    assert not shows(page, "Content-Length: 0")
+
+
 def test_a_delivery_is_redelivered_from_its_page(superuser: Page, delivery: Delivery) -> None:
     page = superuser.get("delivery", "change", delivery.pk)
     (button,) = page.context["page_actions"]

@@ -43,6 +43,7 @@ class ShownAttempt:
     curl: str
     stages: list[Stage]
     shows_body: bool
+    is_kept: bool
 
     @property
     def is_success(self) -> bool:
@@ -62,7 +63,10 @@ def _shown(
     attempt: DeliveryAttempt, following: DeliveryAttempt | None, delivery: Delivery, shows_body: bool
 ) -> ShownAttempt:
     attempt.delivery = delivery
+    is_kept = delivery.event is None or delivery.event.has_body
     header = attempt.request_header
+    if not is_kept:  # Its length is not known any more either.
+        header = header.partition("Content-Length:")[0]
     body = attempt.request_body.decode() if header and shows_body else ""
     return ShownAttempt(
         attempt=attempt,
@@ -74,6 +78,7 @@ def _shown(
         curl=curl_command(attempt.url, header, body) if body else "",
         stages=list(_stages(attempt.timings)),
         shows_body=shows_body,
+        is_kept=is_kept,
     )
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from django.contrib import admin, messages
 from django.contrib.admin.utils import unquote
 from django.core.exceptions import PermissionDenied
-from django.db.models import Q, QuerySet
+from django.db.models import Q, QuerySet, Value
 from django.http import Http404, HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.template.response import TemplateResponse
@@ -233,7 +233,7 @@ class WebhookAdmin(ActingAdmin):
         if name not in registry:
             raise Http404
         webhooks: Any = self.get_queryset(request)
-        subscribers = list(webhooks.subscribed_to(name).order_by("-pk")[: MAX_SUBSCRIBERS + 1])
+        subscribers = list(webhooks.subscribed_to(Value(name)).order_by("-pk")[: MAX_SUBSCRIBERS + 1])
         event_type = registry.get(name)
         return self._page(
             request,
