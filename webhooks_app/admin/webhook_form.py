@@ -13,7 +13,7 @@ from ..conf import settings
 from ..event_types import registry
 from ..exceptions import InvalidEventDataError, LimitsUnavailableError, RateLimitedError
 from ..models import Webhook
-from ..models.webhook import MAX_SECRET_OVERLAP, check_in_flight
+from ..models.limits import MAX_SECRET_OVERLAP, check_in_flight
 from ..rate_limits import limit_verification
 
 Choices = list[tuple[str, list[tuple[str, str]]]]

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from django.contrib import admin, messages
 from django.contrib.admin.utils import unquote
 from django.core.exceptions import PermissionDenied
-from django.db.models import Q, QuerySet, Value
+from django.db.models import Q, QuerySet
 from django.http import Http404, HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.template.response import TemplateResponse
@@ -22,7 +21,6 @@ from ..egress import check_endpoint
 from ..emission import send_test_event
 from ..encryption import decrypt
 from ..error_reports import keep_discreet
-from ..event_types import registry
 from ..exceptions import InvalidEndpointError, SecretUnreadableError, WebhookStateError
 from ..models import Delivery, Webhook
 from ..rate_limits import limit_test, limit_verification
@@ -31,6 +29,7 @@ from ..verification import start_verification
 from . import webhook_page
 from .actions import ActingAdmin
 from .display import link_to_search, shows_deliveries
+from .event_types import EventTypePages
 from .filters import CreatedFilter
 from .owned import manages_all
 from .webhook_form import OverlapForm, TestEventForm, WebhookForm
@@ -50,11 +49,9 @@ SHOWN = (
 
 SHOWN_IF_SET = ("status_reason", "paused_at", "previous_secret_until", "next_slot_at")
 
-MAX_SUBSCRIBERS = 50
-
 
 @admin.register(Webhook)
-class WebhookAdmin(ActingAdmin):
+class WebhookAdmin(EventTypePages, ActingAdmin):
     form = WebhookForm
     id_lookups = (("wh", "pk"),)
     search_help_text = _("An id (wh_…), a part of a URL, or the name of an account.")
@@ -90,8 +87,6 @@ class WebhookAdmin(ActingAdmin):
         view = self.admin_site.admin_view
         return [
             path("check-url/", view(self.check_url_view), name="webhooks_app_webhook_check_url"),
-            path("event-types/", view(self.event_types_view), name="webhooks_app_webhook_event_types"),
-            path("event-types/<str:name>/", view(self.event_type_view), name="webhooks_app_webhook_event_type"),
             path("<path:object_id>/live/<str:part>/", view(self.live_view), name="webhooks_app_webhook_live"),
             *super().get_urls(),
         ]
@@ -219,37 +214,6 @@ class WebhookAdmin(ActingAdmin):
             return HttpResponse(format_html('<span class="webhooks-bad">{}</span>', error))
         allowed = gettext("This URL is allowed. Whether it answers is seen once it is saved.")
         return HttpResponse(format_html('<span class="webhooks-good">{}</span>', allowed))
-
-    def event_types_view(self, request: HttpRequest) -> TemplateResponse:
-        """List what can be subscribed to."""
-        if not self.has_view_or_change_permission(request):
-            raise PermissionDenied
-        return self._page(request, "event_types", title=gettext("Event types"), groups=registry.groups().items())
-
-    def event_type_view(self, request: HttpRequest, name: str) -> TemplateResponse:
-        """Show an event type, and who is subscribed to it."""
-        if not self.has_view_or_change_permission(request):
-            raise PermissionDenied
-        if name not in registry:
-            raise Http404
-        webhooks: Any = self.get_queryset(request)
-        subscribers = list(webhooks.subscribed_to(Value(name)).order_by("-pk")[: MAX_SUBSCRIBERS + 1])
-        event_type = registry.get(name)
-        return self._page(
-            request,
-            "event_type",
-            title=name,
-            type=event_type,
-            example=json.dumps(event_type.example, indent=2, ensure_ascii=False),
-            schema=json.dumps(event_type.json_schema(), indent=2, ensure_ascii=False),
-            subscribers=subscribers[:MAX_SUBSCRIBERS],
-            has_more=len(subscribers) > MAX_SUBSCRIBERS,
-        )
-
-    def _page(self, request: HttpRequest, name: str, **context: Any) -> TemplateResponse:
-        request.current_app = self.admin_site.name
-        context |= {**self.admin_site.each_context(request), **context, "opts": self.opts, "media": self.media}
-        return TemplateResponse(request, f"admin/webhooks_app/webhook/{name}.html", context)
 
     def delete_model(self, request: HttpRequest, obj: Any) -> None:
         obj.soft_delete()

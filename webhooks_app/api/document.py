@@ -14,7 +14,7 @@ from drf_spectacular.settings import patched_settings
 
 from ..conf import settings
 from ..event_types import EventType, registry
-from ..models.webhook import most_in_flight
+from ..models.limits import most_in_flight
 from . import openapi_webhooks
 
 Patterns = Sequence[URLPattern | URLResolver]

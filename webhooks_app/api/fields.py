@@ -8,7 +8,7 @@ from typing import Any
 from rest_framework import serializers
 
 from ..event_types import registry
-from ..models.webhook import SECRET_LENGTHS, check_secret
+from ..models.limits import SECRET_LENGTHS, check_secret
 from ..times import format_time
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
-import unicodedata
 from datetime import timedelta
 from typing import Any, Self
 
@@ -23,18 +21,11 @@ from ..event_types import registry
 from ..exceptions import InvalidEndpointError, SecretUnreadableError, UnknownEventTypeError, WebhookStateError
 from ..signals import deliveries_created, webhook_disabled, webhook_paused, webhook_resumed, webhook_verified
 from .fields import IdField, PartialIndex
+from .limits import MAX_IN_FLIGHT, MAX_RATE, MIN_RATE, check_overlap, check_secret, new_secret
 from .sql import UtcNow
 
 MAX_EVENT_TYPES = 64
 MAX_REASON_LENGTH = 500
-MIN_RATE, MAX_RATE = 0.01, 10_000
-MAX_IN_FLIGHT = 1000
-SECRET_LENGTHS = range(16, 257)
-MAX_SECRET_OVERLAP = timedelta(days=7)
-
-
-def new_secret() -> str:
-    return f"whsec_{secrets.token_urlsafe(32)}"
 
 
 class WebhookQuerySet(models.QuerySet["Webhook"]):
@@ -362,30 +353,3 @@ def _readable_secret(webhook: Webhook) -> str:
         return webhook.secret
     except SecretUnreadableError:
         return ""
-
-
-def check_overlap(overlap: timedelta) -> None:
-    """Raise ValidationError unless two secrets may sign for this long."""
-    if not timedelta(0) <= overlap <= MAX_SECRET_OVERLAP:
-        raise ValidationError(_("The old secret can sign for 0 to 7 days."), code="overlap")
-
-
-def most_in_flight() -> int:
-    """Return how many requests at a time an owner may ask for: as many as every webhook has."""
-    return min(settings.MAX_IN_FLIGHT_PER_WEBHOOK, MAX_IN_FLIGHT)
-
-
-def check_in_flight(number: int) -> None:
-    """Raise ValidationError for more requests at a time than an owner may ask for."""
-    limit = most_in_flight()
-    if number > limit:
-        message = _("Ask for at most %(limit)s requests at a time, as many as every webhook has; staff can allow more.")
-        raise ValidationError(message, code="max_in_flight", params={"limit": limit})
-
-
-def check_secret(secret: str) -> None:
-    """Raise ValidationError unless the text can key signatures: 16 to 256 characters, none of them a control."""
-    if len(secret) not in SECRET_LENGTHS:
-        raise ValidationError(_("A secret has 16 to 256 characters."), code="secret_length")
-    if any(unicodedata.category(character) in ("Cc", "Cs") for character in secret):
-        raise ValidationError(_("A secret has no control characters."), code="secret_characters")

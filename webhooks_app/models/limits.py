@@ -1,0 +1,48 @@
+"""What may be asked for a webhook: its secret, and how much is sent to it."""
+
+from __future__ import annotations
+
+import secrets
+import unicodedata
+from datetime import timedelta
+
+from django.core.exceptions import ValidationError
+from django.utils.translation import gettext_lazy as _
+
+from ..conf import settings
+
+SECRET_LENGTHS = range(16, 257)
+MAX_SECRET_OVERLAP = timedelta(days=7)
+MIN_RATE, MAX_RATE = 0.01, 10_000
+MAX_IN_FLIGHT = 1000
+
+
+def new_secret() -> str:
+    return f"whsec_{secrets.token_urlsafe(32)}"
+
+
+def check_overlap(overlap: timedelta) -> None:
+    """Raise ValidationError unless two secrets may sign for this long."""
+    if not timedelta(0) <= overlap <= MAX_SECRET_OVERLAP:
+        raise ValidationError(_("The old secret can sign for 0 to 7 days."), code="overlap")
+
+
+def most_in_flight() -> int:
+    """Return how many requests at a time an owner may ask for: as many as every webhook has."""
+    return min(settings.MAX_IN_FLIGHT_PER_WEBHOOK, MAX_IN_FLIGHT)
+
+
+def check_in_flight(number: int) -> None:
+    """Raise ValidationError for more requests at a time than an owner may ask for."""
+    limit = most_in_flight()
+    if number > limit:
+        message = _("Ask for at most %(limit)s requests at a time, as many as every webhook has; staff can allow more.")
+        raise ValidationError(message, code="max_in_flight", params={"limit": limit})
+
+
+def check_secret(secret: str) -> None:
+    """Raise ValidationError unless the text can key signatures: 16 to 256 characters, none of them a control."""
+    if len(secret) not in SECRET_LENGTHS:
+        raise ValidationError(_("A secret has 16 to 256 characters."), code="secret_length")
+    if any(unicodedata.category(character) in ("Cc", "Cs") for character in secret):
+        raise ValidationError(_("A secret has no control characters."), code="secret_characters")
