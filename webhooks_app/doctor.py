@@ -206,7 +206,7 @@ def _problem_of_connecting(connection: Any) -> str:
     """Return why the broker cannot be reached, or "". In a thread, because not every client library keeps to a time."""
     outcome: SimpleQueue[str] = SimpleQueue()
 
-    def connect() -> None:
+    def ask() -> None:
         try:
             connection.ensure_connection(max_retries=1, interval_start=0, interval_step=0, timeout=BROKER_SECONDS)
             connection.default_channel  # noqa: B018 - some transports connect only when they are used
@@ -217,7 +217,7 @@ def _problem_of_connecting(connection: Any) -> str:
         finally:
             connection.release()
 
-    threading.Thread(target=connect, name="webhooks_app.doctor", daemon=True).start()
+    threading.Thread(target=ask, name="webhooks_app.doctor", daemon=True).start()
     try:
         return outcome.get(timeout=BROKER_SECONDS * 1.5)
     except Empty:

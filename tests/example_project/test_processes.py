@@ -108,8 +108,9 @@ def test_when_the_starter_is_killed_the_others_end_too():
         "print(processes._running['web'].pid, flush=True); time.sleep(60)"
     )
     with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as starter:
-        pid = int(starter.stdout.readline())
-        starter.stdout.readline()  # What the program says as soon as it runs.
+        # What the program says as soon as it runs may come first.
+        lines = [starter.stdout.readline().strip() for _ in range(2)]
+        pid = next(int(line) for line in lines if line.isdigit())
         starter.kill()
 
     assert _ends(pid)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-import socket
+import platform
 import time
 from datetime import UTC, datetime, timedelta
 from typing import Protocol
@@ -31,7 +31,7 @@ class Heartbeat:
     def __init__(self, using: str, deliverer: Deliverer) -> None:
         self._using = using
         self._deliverer = deliverer
-        self._host = socket.gethostname()[:100]
+        self._host = platform.node()[:100]
         self._pid = os.getpid()
         self._id = f"{self._host}:{self._pid}:{time.time_ns() // 1_000_000}"
         self._started_at: datetime | None = None
