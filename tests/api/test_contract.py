@@ -38,7 +38,7 @@ def unlimited(settings):
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.only_on("sqlite", "postgresql")
+@pytest.mark.only_on("postgresql")
 def test_the_api_does_what_its_document_says(unlimited, live_server, alice, tmp_path):
     make_webhook(alice)
     event = emit_one(alice)
