@@ -50,9 +50,9 @@ class ActingAdmin(OwnedAdmin):
 
     def buttons(self, request: HttpRequest, item: Any) -> list[Button]:
         """Return what this member of staff can do with a row from its page."""
-        allowed: Any = self.get_actions(request)
+        allowed = self.get_actions(request)
         return [
-            Button(self.page_url(item, "act", action), allowed[action][2])
+            Button(self.page_url(item, "act", action), getattr(self, action).short_description)
             for action in self.page_actions
             if action in allowed and self.offers(item, action)
         ]
@@ -65,14 +65,14 @@ class ActingAdmin(OwnedAdmin):
     def act_view(self, request: HttpRequest, object_id: str, action: str) -> HttpResponseBase:
         """Ask about an action on one row, and carry it out once that is confirmed: the list's own action."""
         keep_discreet(request)
-        allowed: Any = self.get_actions(request)
-        if action not in self.page_actions or action not in allowed or not self.has_view_or_change_permission(request):
+        allowed = self.get_actions(request).keys() & self.page_actions
+        if action not in allowed or not self.has_view_or_change_permission(request):
             raise PermissionDenied
         item = self.get_object(request, unquote(object_id))
         if item is None:
             raise Http404
         rows = self.get_queryset(request).filter(pk=item.pk)
-        answer: HttpResponseBase | None = allowed[action][0](self, request, rows)
+        answer: HttpResponseBase | None = getattr(self, action)(request, rows)
         return answer or HttpResponseRedirect(self.page_url(item))
 
     def render_change_form(self, request: HttpRequest, context: Any, *args: Any, **kwargs: Any) -> Any:
