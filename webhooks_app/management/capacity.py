@@ -14,8 +14,8 @@ CPU_SECONDS_PER_REQUEST: Mapping[str, float] = {"curl": 0.0002, "requests": 0.00
 """Benchmarks ``throughput`` and ``slow``: ``cpu_s_per_1000``, the larger of the two, over kept http connections."""
 
 TLS_CPU_SECONDS: Mapping[str, float] = {"curl": 0.001, "requests": 0.001}
-"""What a new TLS connection costs more. Benchmark ``tls``: 1 / ``new_per_s`` less 1 / ``kept_per_s``, in which some is the
-receiver's. Receivers seldom keep theirs."""
+"""What a new TLS connection costs more. Benchmark ``tls``: 1 / ``new_per_s`` less 1 / ``kept_per_s``, the receiver's
+share included. Receivers seldom keep theirs."""
 
 IN_FLIGHT_AT_MOST: Mapping[str, int] = {"curl": 2000, "requests": 64}
 """What one process has on the wire: ``WEBHOOKS_MAX_IN_FLIGHT`` may lower it."""
