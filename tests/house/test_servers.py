@@ -8,6 +8,7 @@ import requests
 from redis import Redis
 
 from tests.servers.nginx import NginxReceiver
+from tests.waiting import wait_until
 
 
 def test_redis_answers(redis_url: str) -> None:
@@ -31,6 +32,7 @@ def test_nginx_remembers_what_it_received(nginx: NginxReceiver) -> None:
     answer = requests.post(f"{nginx.url}/house", data='{"title": "Ünïcode \\" "}'.encode(), timeout=5)
 
     assert answer.status_code == 200
+    wait_until(lambda: bool(nginx.received("/house")))  # written after the answer
     assert [request.body for request in nginx.received("/house")] == ['{"title": "Ünïcode \\" "}']
 
 

@@ -108,7 +108,8 @@ class Engine:
     def _send(self, seconds: float) -> None:
         exchanges = self._transport.wait(0 if self._desk.has_claims else seconds)
         if exchanges:
-            self._desk.put([finish(exchange, self._schedule) for exchange in exchanges])
+            seen_at = self._clock()
+            self._desk.put([finish(exchange, self._schedule, seen_at=seen_at) for exchange in exchanges])
 
     def _start_claimed(self) -> None:
         for claim in islice(self._desk.take(), STARTS_AT_A_TIME):

@@ -71,8 +71,12 @@ def _previous_secret(lane: Lane, now: datetime) -> str:
         return ""
 
 
-def finish(exchange: Exchange, schedule: RetrySchedule) -> Finished:
-    """Decide what follows from an exchange, and write its log."""
+def finish(exchange: Exchange, schedule: RetrySchedule, *, seen_at: datetime | None = None) -> Finished:
+    """Decide what follows from an exchange, and write its log.
+
+    A retry counts from ``seen_at``, when the end was seen: start and duration are of two clocks, and a process that was
+    held up between reading them would take the end for earlier than it was. Without it, they are all there is.
+    """
     sending: Sending = exchange.request.context
     verdict = judge(exchange, sending.challenge)
     attempt = log_exchange(
@@ -83,7 +87,7 @@ def finish(exchange: Exchange, schedule: RetrySchedule) -> Finished:
         started_at=sending.started_at,
         challenge=sending.challenge,
     )
-    ended_at = sending.started_at + timedelta(seconds=exchange.duration_seconds)
+    ended_at = seen_at or sending.started_at + timedelta(seconds=exchange.duration_seconds)
     return _finished(sending.claim, attempt, verdict, ended_at, schedule)
 
 
