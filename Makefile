@@ -14,7 +14,7 @@ NEWER := .venv-newer
 DJANGO_6_1 := django==6.1.3
 # What newer versions are not tried with: once is enough for it, and it takes long.
 ON_ONE_DJANGO := faults house docs example_project console api/test_contract.py
-ON_ONE_PYTHON := transport protocol workers
+ON_ONE_PYTHON := transport protocol workers delivery management rollups upkeep
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 .DEFAULT_GOAL := help
