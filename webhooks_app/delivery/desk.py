@@ -14,6 +14,7 @@ from ..conf import settings
 from ..models.delivery import configured_schedule
 from .agenda import LINGER_SECONDS, Agenda
 from .announcing import announce
+from .bell import Bell
 from .caps import Caps
 from .claim import Claim, Finished
 from .clock import Clock
@@ -68,7 +69,7 @@ class Desk:
         self._stop_by = 0.0
         self.is_over = False
         """Whether it was stopped, or its work is done, and nothing that it has handed out is missing."""
-        self.changed = threading.Event()
+        self.changed = Bell(using, self._agenda.look_soon)
         """Set when there may be something to do before the pause is over."""
 
     def wake(self) -> None:
