@@ -11,8 +11,7 @@ from ..delivery.outcome import told_of_probe
 from ..event_types import EventType, registry
 from ..exceptions import UnknownEventTypeError
 from ..models import Delivery, DeliveryAttempt, Event, Webhook
-from ..models.limits import MAX_RATE, MAX_SECRET_OVERLAP, MIN_RATE, check_in_flight, most_in_flight
-from ..models.webhook import MAX_EVENT_TYPES
+from ..models.limits import MAX_EVENT_TYPES, MAX_RATE, MAX_SECRET_OVERLAP, MIN_RATE, check_in_flight, most_in_flight
 from ..times import format_time
 from .fields import (
     CountField,
