@@ -28,10 +28,10 @@ class AuditEntryAdmin(ReadOnlyAdmin):
     search_help_text = _(
         "An id of an entry (aud_…), webhook (wh_…), delivery (dlv_…) or key (key_…), or the name of an account."
     )
-    list_display = ("created", "action", "subject_link", "owner", "by", "via", "changed")
+    list_display = ("created", "action", "subject_link", "owner", "by_and_via", "changed")
     list_filter = ("action", "via", CreatedFilter)
     list_select_related = ("owner",)
-    fields = ("id", "created", "action", "subject_link", "owner", "by", "via", "reason")
+    fields = ("id", "created", "action", "subject_link", "owner", "by_and_via", "reason")
     change_form_template = "admin/webhooks_app/auditentry/change_form.html"
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
@@ -53,12 +53,13 @@ class AuditEntryAdmin(ReadOnlyAdmin):
         model = MODELS[entry.subject.partition("_")[0]]
         name = f"admin:webhooks_app_{model._meta.model_name}_change"
         url = reverse(name, args=(entry.subject,), current_app=self.admin_site.name)
-        return format_html('<a href="{}">{}</a>', url, entry.subject)
+        return format_html('<a class="webhooks-url" href="{}">{}</a>', url, entry.subject)
 
     @admin.display(description=_("by"))
-    def by(self, entry: Any) -> str:
-        return str(entry.by)
+    def by_and_via(self, entry: Any) -> str:
+        return ", ".join(filter(None, (entry.by, str(entry.get_via_display()))))
 
     @admin.display(description=_("changes"))
-    def changed(self, entry: AuditEntry) -> str:
-        return Truncator("; ".join(map(str, changes_of(entry)))).chars(MAX_CHANGES_LENGTH)
+    def changed(self, entry: AuditEntry) -> SafeString:
+        text = Truncator("; ".join(map(str, changes_of(entry)))).chars(MAX_CHANGES_LENGTH)
+        return format_html('<span class="webhooks-url">{}</span>', text)

@@ -704,7 +704,7 @@ class Migration(migrations.Migration):
                         ],
                         editable=False,
                         max_length=10,
-                        verbose_name="via",
+                        verbose_name="way",
                     ),
                 ),
                 ("changes", models.JSONField(default=dict, editable=False, verbose_name="changes")),

@@ -141,7 +141,7 @@ class AuditEntry(models.Model):
         db_constraint=False,
     )
     actor_name = models.CharField(_("by"), max_length=MAX_NAME_LENGTH, blank=True, editable=False)
-    via = models.CharField(_("via"), max_length=10, choices=Via.choices, editable=False)
+    via = models.CharField(_("way"), max_length=10, choices=Via.choices, editable=False)
     changes = models.JSONField(_("changes"), default=dict, editable=False)
     reason = models.CharField(_("reason"), max_length=MAX_REASON_LENGTH, blank=True, editable=False)
     created_at = models.DateTimeField(_("time"), default=timezone.now, editable=False)
