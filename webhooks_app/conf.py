@@ -54,6 +54,7 @@ class Settings:
     # Retention
     ATTEMPT_RETENTION_DAYS: int = 30
     EVENT_RETENTION_DAYS: int = 90
+    AUDIT_RETENTION_DAYS: int = 365
     RETENTION_DAYS_BY_TYPE: Mapping[str, int] = MappingProxyType({})
 
     def __getattribute__(self, name: str) -> Any:
