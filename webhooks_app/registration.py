@@ -44,8 +44,10 @@ def save_webhook(webhook: Webhook) -> Webhook:
             return webhook
         saved_url = webhook.lock().url
         webhook.save(update_fields=CHANGEABLE_FIELDS)
-        if saved_url != webhook.url and webhook.status != Webhook.Status.DISABLED:
-            start_verification(webhook, may_be_held=True)
+        if saved_url != webhook.url:
+            WebhookHealth.objects.clear(webhook)
+            if webhook.status != Webhook.Status.DISABLED:
+                start_verification(webhook, may_be_held=True)
     return webhook
 
 

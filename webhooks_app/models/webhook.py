@@ -19,7 +19,14 @@ from ..egress import check_endpoint
 from ..encryption import decrypt, encrypt
 from ..event_types import registry
 from ..exceptions import InvalidEndpointError, SecretUnreadableError, UnknownEventTypeError, WebhookStateError
-from ..signals import deliveries_created, webhook_disabled, webhook_paused, webhook_resumed, webhook_verified
+from ..signals import (
+    deliveries_created,
+    webhook_being_disabled,
+    webhook_disabled,
+    webhook_paused,
+    webhook_resumed,
+    webhook_verified,
+)
 from .fields import IdField, PartialIndex
 from .limits import MAX_IN_FLIGHT, MAX_RATE, MIN_RATE, check_overlap, check_secret, new_secret
 from .sql import UtcNow
@@ -38,6 +45,9 @@ class WebhookQuerySet(models.QuerySet["Webhook"]):
 
     def active(self) -> Self:
         return self.existing().filter(status=Webhook.Status.ACTIVE)
+
+    def of_platform(self) -> Self:
+        return self.filter(owner=None)
 
     def forget_ended_overlaps(self) -> int:
         """Drop the secrets that sign nothing any more; return how many."""
@@ -168,8 +178,9 @@ class Webhook(models.Model):
         names = self.event_types
         if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
             raise ValidationError(_("Give a list of event types."))
+        find = registry.get if self.owner_id is None else registry.get_emittable
         try:
-            self.event_types = [registry.get(name).name for name in dict.fromkeys(names)]
+            self.event_types = [find(name).name for name in dict.fromkeys(names)]
         except UnknownEventTypeError as error:
             raise ValidationError(str(error), code="unknown_event_type") from None
         if not 1 <= len(self.event_types) <= MAX_EVENT_TYPES:
@@ -263,6 +274,7 @@ class Webhook(models.Model):
         self._change_status(self.Status.DISABLED, reason)
         self._end_pause()
         self.deliveries.waiting().cancel("webhook_disabled")
+        webhook_being_disabled.send(Webhook, webhook=self)
         self._announce(webhook_disabled, reason=reason)
 
     @transaction.atomic
