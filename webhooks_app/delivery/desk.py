@@ -16,6 +16,7 @@ from .agenda import LINGER_SECONDS, Agenda
 from .announcing import announce
 from .claim import Claim, Finished
 from .clock import Clock
+from .log_records import log_attempts
 from .queue import Queue
 from .recording import record
 from .sending import finish_all_lost
@@ -222,6 +223,7 @@ class Desk:
         for item in finished:
             if item.step.next_attempt_at is not None:
                 self._agenda.look_at(item.step.next_attempt_at)
+        log_attempts(valid)
         announce(valid)
 
     def _forget(self, claims: Iterable[Claim]) -> None:
