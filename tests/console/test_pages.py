@@ -86,11 +86,12 @@ add("delivery", lambda: url("delivery_change", failed_delivery().pk))
 add("deliveries, redeliver", lambda: url("delivery_changelist"), choose("redeliver"))
 add("events", lambda: url("event_changelist"))
 add("event", lambda: url("event_change", an_event().pk))
+add("operations", lambda: url("webhook_operations"))
 add("keys", lambda: url("apikey_changelist"))
 add("key", lambda: url("apikey_change", ApiKey.objects.get().pk))
 add("key, add", lambda: url("apikey_add"))
 
-EMPTY = ("index", "webhooks", "deliveries", "events", "keys")
+EMPTY = ("index", "webhooks", "deliveries", "events", "operations", "keys")
 
 
 NOT_YET = {"webhook, history": "On a narrow screen Django's heading does not break the name of a webhook."}

@@ -31,6 +31,7 @@ from .actions import ActingAdmin
 from .display import link_to_search, shows_deliveries
 from .event_types import EventTypePages
 from .filters import CreatedFilter
+from .operations import OperationsPage
 from .owned import manages_all
 from .webhook_form import OverlapForm, TestEventForm, WebhookForm
 
@@ -51,7 +52,7 @@ SHOWN_IF_SET = ("status_reason", "paused_at", "previous_secret_until", "next_slo
 
 
 @admin.register(Webhook)
-class WebhookAdmin(EventTypePages, ActingAdmin):
+class WebhookAdmin(EventTypePages, OperationsPage, ActingAdmin):
     form = WebhookForm
     id_lookups = (("wh", "pk"),)
     search_help_text = _("An id (wh_…), a part of a URL, or the name of an account.")
