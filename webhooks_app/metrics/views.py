@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from django.http import HttpRequest, HttpResponse
 from django.utils.crypto import constant_time_compare
 from django.views.decorators.cache import never_cache
@@ -31,5 +33,5 @@ def _may_read(request: HttpRequest) -> bool:
     scheme, _, token = request.headers.get("Authorization", "").partition(" ")
     if settings.METRICS_TOKEN and scheme.lower() == "bearer":
         return constant_time_compare(token.strip(), settings.METRICS_TOKEN)
-    user = getattr(request, "user", None)
-    return user is not None and user.is_staff and user.has_perm(MANAGE_ALL)
+    user: Any = getattr(request, "user", None)
+    return getattr(user, "is_staff", False) and user.has_perm(MANAGE_ALL)
