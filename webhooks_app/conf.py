@@ -36,7 +36,7 @@ class Settings:
     RETRY_DELAYS_SECONDS: Sequence[float] = (1, 5, 30)
     RETRY_NOTICES: bool = True
     MAX_IN_FLIGHT: int = 2000
-    MAX_IN_FLIGHT_PER_WEBHOOK: int = 16
+    MAX_IN_FLIGHT_PER_WEBHOOK: int = 50
     BATCH_SIZE: int = 500
     LEASE_SECONDS: float = 45.0
     SWEEP_SECONDS: float = 5.0
@@ -57,6 +57,7 @@ class Settings:
     # Retention
     ATTEMPT_RETENTION_DAYS: int = 30
     EVENT_RETENTION_DAYS: int = 90
+    AUDIT_RETENTION_DAYS: int = 365
     RETENTION_DAYS_BY_TYPE: Mapping[str, int] = MappingProxyType({})
 
     # Who may read the metrics

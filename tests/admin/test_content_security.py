@@ -6,7 +6,7 @@ from html.parser import HTMLParser
 
 import pytest
 
-from webhooks_app.models import ApiKey, Delivery
+from webhooks_app.models import ApiKey, AuditEntry, Delivery
 
 from .conftest import Page, text
 
@@ -49,6 +49,9 @@ class InlineParts(HTMLParser):
         "key list",
         "key",
         "key add",
+        "audit list",
+        "audit entry",
+        "history",
     ],
 )
 def test_nothing_is_inline(superuser: Page, delivery: Delivery, page: str) -> None:
@@ -73,6 +76,9 @@ def test_nothing_is_inline(superuser: Page, delivery: Delivery, page: str) -> No
         "delivery list": lambda: superuser.get("delivery"),
         "key": lambda: superuser.get("apikey", "change", api_key.pk),
         "key add": lambda: superuser.get("apikey", "add"),
+        "audit list": lambda: superuser.get("auditentry"),
+        "audit entry": lambda: superuser.get("auditentry", "change", AuditEntry.objects.get().pk),
+        "history": lambda: superuser.get("apikey", "history", api_key.pk),
     }
 
     parts = InlineParts()

@@ -117,6 +117,7 @@ def _retention() -> list[tuple[str, int]]:
         (gettext("Attempts, and the bodies of events"), settings.ATTEMPT_RETENTION_DAYS),
         (gettext("Events and deliveries"), settings.EVENT_RETENTION_DAYS),
         *settings.RETENTION_DAYS_BY_TYPE.items(),
+        (gettext("Audit entries"), settings.AUDIT_RETENTION_DAYS),
         (gettext("Roll-ups of minutes"), KEPT[Resolution.MINUTE].days),
         (gettext("Roll-ups of hours"), KEPT[Resolution.HOUR].days),
         (gettext("Roll-ups of days"), KEPT[Resolution.DAY].days),

@@ -44,6 +44,7 @@ RANGES: Mapping[str, tuple[float, float]] = {
     "SECRET_OVERLAP_SECONDS": (0, 7 * DAY_SECONDS),
     "ATTEMPT_RETENTION_DAYS": (1, MAX_DAYS),
     "EVENT_RETENTION_DAYS": (1, MAX_DAYS),
+    "AUDIT_RETENTION_DAYS": (1, MAX_DAYS),
 }
 
 MAKE_A_KEY = "Make one: python -c 'from cryptography.fernet import Fernet; print(Fernet.generate_key().decode())'."

@@ -15,6 +15,7 @@ from django.db import InterfaceError, OperationalError
 from django.db.models import Min
 
 from ..models import ChoreState
+from ..models.audit import SYSTEM, acting
 from .gauges import gauge
 from .housekeeping import fold_tallies, forget
 
@@ -68,7 +69,8 @@ def _run(chore: Chore, using: str, now: datetime, clock: Callable[[], datetime])
     state = ChoreState.objects.using(using).get(name=chore.name)
     error, again_seconds = "", None
     try:
-        again_seconds = chore.run(using, now, state.facts)
+        with acting(SYSTEM):
+            again_seconds = chore.run(using, now, state.facts)
     except (OperationalError, InterfaceError) as problem:
         # A lock that was not to be had is told here; a database that is away, by what follows.
         error = _described(problem)
