@@ -11,6 +11,9 @@ from django.conf import settings as django_settings
 
 PREFIX = "WEBHOOKS_"
 
+SECRETS = frozenset(("ENCRYPTION_KEYS", "METRICS_TOKEN", "EGRESS_PROXY"))
+"""Settings that no page shows; the URL of a proxy may hold a password."""
+
 RECORD_SECONDS = 5
 """What a lease must be longer than the timeout by, so that the attempt can be begun and recorded under it."""
 
@@ -63,6 +66,9 @@ class Settings:
     EVENT_RETENTION_DAYS: int = 90
     AUDIT_RETENTION_DAYS: int = 365
     RETENTION_DAYS_BY_TYPE: Mapping[str, int] = MappingProxyType({})
+
+    # Who may read the metrics
+    METRICS_TOKEN: str = ""
 
     def __getattribute__(self, name: str) -> Any:
         if name.isupper():

@@ -76,7 +76,7 @@ def _run(chore: Chore, using: str, now: datetime, clock: Callable[[], datetime])
         # A lock that was not to be had is told here; a database that is away, by what follows.
         error = _described(problem)
     except Exception as problem:  # The other chores are to be done all the same.
-        logger.exception("The chore %s failed.", chore.name)
+        logger.exception("The chore %s failed.", chore.name, extra={"chore": chore.name})
         error = _described(problem)
     ended_at = clock()
     seconds = chore.every_seconds if again_seconds is None else again_seconds
