@@ -4,6 +4,7 @@ from .api_key import ApiKey
 from .delivery import Delivery, DeliveryAttempt
 from .event import Event
 from .health import WebhookHealth
+from .replay import Replay
 from .rollup import Rollup, Tally
 from .upkeep import ChoreState, WorkerProcess
 from .webhook import Webhook
@@ -14,6 +15,7 @@ __all__ = [
     "Delivery",
     "DeliveryAttempt",
     "Event",
+    "Replay",
     "Rollup",
     "Tally",
     "Webhook",

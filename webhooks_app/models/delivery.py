@@ -141,6 +141,16 @@ class Delivery(models.Model):
         related_name="+",
         db_index=False,
     )
+    replay = models.ForeignKey(
+        "webhooks_app.Replay",
+        verbose_name=_("replay"),
+        null=True,
+        editable=False,
+        on_delete=models.SET_NULL,
+        related_name="deliveries",
+        db_constraint=False,  # inserted while its replay's row is locked
+        db_index=False,
+    )
 
     objects = DeliveryQuerySet.as_manager()
 
@@ -164,6 +174,9 @@ class Delivery(models.Model):
                 fields=("redelivery_of",),
                 only=models.Q(redelivery_of__isnull=False),
                 name="webhooks_delivery_again",
+            ),
+            PartialIndex(
+                fields=("replay", "-id"), only=models.Q(replay__isnull=False), name="webhooks_delivery_replay"
             ),
             models.Index(fields=("webhook", "-id"), name="webhooks_delivery_webhook"),
         )
