@@ -189,7 +189,7 @@ class Delivery(models.Model):
         return self.event.type if self.event else "webhook.verification"
 
     def redeliver(self, requested_by: Any = None) -> Delivery:
-        """Start a new series of attempts of the same event.
+        """Start a new series of attempts of the same event, linked to the first one.
 
         Raises WebhookStateError for a disabled webhook, and for an event whose body is no longer kept. For one that is
         paused it waits with the others; a test is refused, because somebody waits for it.
@@ -213,7 +213,7 @@ class Delivery(models.Model):
                 webhook=self.webhook,
                 kind=self.kind,
                 max_attempts=self.max_attempts,
-                redelivery_of=self,
+                redelivery_of_id=self.redelivery_of_id or self.pk,
                 requested_by=requested_by,
             )
         transaction.on_commit(lambda: deliveries_created.send_robust(Delivery), using=delivery._state.db)
