@@ -33,7 +33,7 @@ class Settings:
     RETRY_DELAYS_SECONDS: Sequence[float] = (1, 5, 30)
     RETRY_NOTICES: bool = True
     MAX_IN_FLIGHT: int = 2000
-    MAX_IN_FLIGHT_PER_WEBHOOK: int = 16
+    MAX_IN_FLIGHT_PER_WEBHOOK: int = 50
     BATCH_SIZE: int = 500
     LEASE_SECONDS: float = 45.0
     SWEEP_SECONDS: float = 5.0
