@@ -25,7 +25,7 @@ from .selection import Look, Match, look
 logger = logging.getLogger("webhooks_app.replays")
 
 SAMPLE = 10
-CAPS_AHEAD = 4
+CAPS_AHEAD = 2
 """How many times what its webhook takes at once may be pending: no more than that ever stands before a live event."""
 
 AT_ONCE, SHORTLY, LATER, MUCH_LATER = 0.0, 0.05, 0.25, 1.0
