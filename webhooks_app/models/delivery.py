@@ -165,6 +165,25 @@ class Delivery(models.Model):
                 only=models.Q(redelivery_of__isnull=False),
                 name="webhooks_delivery_again",
             ),
+            # For lists of what went wrong, and a webhook's handshakes: few among millions, at no cost to the others.
+            PartialIndex(
+                fields=("state", "-id"),
+                only=models.Q(state__in=("given_up", "cancelled")),
+                otherwise=None,
+                name="webhooks_delivery_failed",
+            ),
+            PartialIndex(
+                fields=("webhook", "state", "-id"),
+                only=models.Q(state__in=("given_up", "cancelled")),
+                otherwise=None,
+                name="webhooks_delivery_failed_of",
+            ),
+            PartialIndex(
+                fields=("webhook", "-id"),
+                only=models.Q(kind="verification"),
+                otherwise=None,
+                name="webhooks_delivery_handshake",
+            ),
             models.Index(fields=("webhook", "-id"), name="webhooks_delivery_webhook"),
         )
 
