@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -87,6 +87,7 @@ def prune(
             "Pruned %d events, %d deliveries, %d attempts, %d bodies, %d webhooks and %d audit entries%s.",
             *(pruned.events, pruned.deliveries, pruned.attempts, pruned.bodies, pruned.webhooks, pruned.audit_entries),
             "" if pruned.is_complete else "; the time was over before everything was looked at",
+            extra=asdict(pruned),
         )
     return pruning.pruned
 

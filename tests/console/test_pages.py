@@ -96,13 +96,14 @@ add("delivery", lambda: url("delivery_change", failed_delivery().pk))
 add("deliveries, redeliver", lambda: url("delivery_changelist"), choose("redeliver"))
 add("events", lambda: url("event_changelist"))
 add("event", lambda: url("event_change", an_event().pk))
+add("operations", lambda: url("webhook_operations"))
 add("keys", lambda: url("apikey_changelist"))
 add("key", lambda: url("apikey_change", ApiKey.objects.get().pk))
 add("key, add", lambda: url("apikey_add"))
 add("audit", lambda: url("auditentry_changelist", query=f"?q={a_changed_webhook().pk}"))
 add("audit entry", lambda: url("auditentry_change", AuditEntry.objects.latest("pk").pk))
 
-EMPTY = ("index", "webhooks", "deliveries", "events", "keys")
+EMPTY = ("index", "webhooks", "deliveries", "events", "operations", "keys")
 
 
 @pytest.mark.parametrize("name", PAGES)

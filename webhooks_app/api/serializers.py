@@ -131,7 +131,7 @@ class TestRequestSerializer(serializers.Serializer[Any]):
 
     def validate_event_type(self, value: str) -> str:
         try:
-            return registry.get(value).name
+            return registry.get_emittable(value).name
         except UnknownEventTypeError as error:
             raise serializers.ValidationError(str(error)) from None
 
@@ -157,7 +157,10 @@ class DeliverySerializer(serializers.Serializer[Delivery]):
     next_attempt_at = serializers.SerializerMethodField(help_text="Null while an attempt is made, and after the last.")
     created = MomentField(source="created_at")
     finished_at = MomentField(allow_null=True)
-    redelivery_of = serializers.CharField(source="redelivery_of_id", allow_null=True)
+    redelivery_of = serializers.CharField(
+        source="redelivery_of_id", allow_null=True, help_text="The first delivery of the event, where this is another."
+    )
+    replay_id = serializers.CharField(allow_null=True, help_text="The replay that queued it.")
 
     def get_next_attempt_at(self, delivery: Delivery) -> str | None:
         if delivery.claimed_at or delivery.next_attempt_at is None:
@@ -254,6 +257,9 @@ class EventTypeSerializer(serializers.Serializer[EventType]):
     name = serializers.CharField()
     group = serializers.CharField()
     description = serializers.CharField()
+    operational = serializers.BooleanField(
+        help_text="Whether it tells of this service's own deliveries: an account cannot subscribe to it."
+    )
     schema = serializers.SerializerMethodField(help_text="JSON Schema (2020-12) of the data.")
     example = serializers.DictField(help_text="Data of this type, as a test event carries it.")
 

@@ -6,7 +6,7 @@ from ipaddress import ip_network
 from typing import Any, Self
 
 from django.conf import settings as django_settings
-from django.db import DEFAULT_DB_ALIAS, models, transaction
+from django.db import DEFAULT_DB_ALIAS, connections, models, transaction
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
@@ -50,6 +50,10 @@ class DeliveryQuerySet(models.QuerySet["Delivery"]):
 
     def final(self) -> Self:
         return self.exclude(state=Delivery.State.PENDING)
+
+    def is_listed(self, state: str) -> bool:
+        """Tell whether an index lists the deliveries in this state, by identifier."""
+        return state in Delivery.LISTED_STATES and connections[self.db].features.supports_partial_indexes
 
     def queue(self, **fields: Any) -> Delivery:
         """Create a delivery that is due now, by the database's clock, so that no process's own can hold it up."""
@@ -142,8 +146,21 @@ class Delivery(models.Model):
         related_name="+",
         db_index=False,
     )
+    replay = models.ForeignKey(
+        "webhooks_app.Replay",
+        verbose_name=_("replay"),
+        null=True,
+        editable=False,
+        on_delete=models.SET_NULL,
+        related_name="deliveries",
+        db_constraint=False,  # inserted while its replay's row is locked
+        db_index=False,
+    )
 
     objects = DeliveryQuerySet.as_manager()
+
+    LISTED_STATES = (State.GIVEN_UP, State.CANCELLED)
+    """States that few deliveries end in: an index lists them, where the database has partial ones."""
 
     class Meta:
         verbose_name = _("delivery")
@@ -166,6 +183,28 @@ class Delivery(models.Model):
                 only=models.Q(redelivery_of__isnull=False),
                 name="webhooks_delivery_again",
             ),
+            PartialIndex(
+                fields=("replay", "-id"), only=models.Q(replay__isnull=False), name="webhooks_delivery_replay"
+            ),
+            # For lists of what went wrong, and a webhook's handshakes: few among millions, at no cost to the others.
+            PartialIndex(
+                fields=("state", "-id"),
+                only=models.Q(state__in=("given_up", "cancelled")),
+                otherwise=None,
+                name="webhooks_delivery_failed",
+            ),
+            PartialIndex(
+                fields=("webhook", "state", "-id"),
+                only=models.Q(state__in=("given_up", "cancelled")),
+                otherwise=None,
+                name="webhooks_delivery_failed_of",
+            ),
+            PartialIndex(
+                fields=("webhook", "-id"),
+                only=models.Q(kind="verification"),
+                otherwise=None,
+                name="webhooks_delivery_handshake",
+            ),
             models.Index(fields=("webhook", "-id"), name="webhooks_delivery_webhook"),
         )
 
@@ -177,7 +216,7 @@ class Delivery(models.Model):
         return self.event.type if self.event else "webhook.verification"
 
     def redeliver(self, requested_by: Any = None) -> Delivery:
-        """Start a new series of attempts of the same event.
+        """Start a new series of attempts of the same event, linked to the first one.
 
         Raises WebhookStateError for a disabled webhook, and for an event whose body is no longer kept. For one that is
         paused it waits with the others; a test is refused, because somebody waits for it.
@@ -201,7 +240,7 @@ class Delivery(models.Model):
                 webhook=self.webhook,
                 kind=self.kind,
                 max_attempts=self.max_attempts,
-                redelivery_of=self,
+                redelivery_of_id=self.redelivery_of_id or self.pk,
                 requested_by=requested_by,
             )
             AuditEntry.objects.write(
