@@ -7,6 +7,7 @@ from html.parser import HTMLParser
 import pytest
 
 from webhooks_app.models import ApiKey, Delivery
+from webhooks_app.replays.planning import plan_replay
 
 from .conftest import Page, text
 
@@ -48,10 +49,14 @@ class InlineParts(HTMLParser):
         "key list",
         "key",
         "key add",
+        "replay add",
+        "replay",
+        "replay progress",
     ],
 )
 def test_nothing_is_inline(superuser: Page, delivery: Delivery, page: str) -> None:
     api_key, _ = ApiKey.objects.make(owner=superuser.user)
+    replay = plan_replay(delivery.webhook)
     answers = {
         "webhook list": lambda: superuser.get("webhook"),
         "webhook add": lambda: superuser.get("webhook", "add"),
@@ -71,6 +76,9 @@ def test_nothing_is_inline(superuser: Page, delivery: Delivery, page: str) -> No
         "delivery list": lambda: superuser.get("delivery"),
         "key": lambda: superuser.get("apikey", "change", api_key.pk),
         "key add": lambda: superuser.get("apikey", "add"),
+        "replay add": lambda: superuser.get("replay", "add"),
+        "replay": lambda: superuser.get("replay", "change", replay.pk),
+        "replay progress": lambda: superuser.get("replay", "live", replay.pk),
     }
 
     parts = InlineParts()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from .api_keys import ApiKeyAdmin
 from .deliveries import DeliveryAdmin
 from .events import EventAdmin
+from .replays import ReplayAdmin
 from .webhooks import WebhookAdmin
 
-__all__ = ["ApiKeyAdmin", "DeliveryAdmin", "EventAdmin", "WebhookAdmin"]
+__all__ = ["ApiKeyAdmin", "DeliveryAdmin", "EventAdmin", "ReplayAdmin", "WebhookAdmin"]
