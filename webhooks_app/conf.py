@@ -11,6 +11,9 @@ from django.conf import settings as django_settings
 
 PREFIX = "WEBHOOKS_"
 
+SECRETS = frozenset(("ENCRYPTION_KEYS", "METRICS_TOKEN", "EGRESS_PROXY"))
+"""Settings that no page shows; the URL of a proxy may hold a password."""
+
 RECORD_SECONDS = 5
 """What a lease must be longer than the timeout by, so that the attempt can be begun and recorded under it."""
 
@@ -46,6 +49,13 @@ class Settings:
     ENCRYPTION_KEYS: Sequence[str] = ()
     SECRET_OVERLAP_SECONDS: int = 86_400
 
+    # Webhooks that fail
+    AUTO_DISABLE: bool = True
+    AUTO_DISABLE_AFTER_DAYS: float = 5.0
+    AUTO_DISABLE_MIN_DELIVERIES: int = 10
+    AUTO_DISABLE_MIN_SPAN_HOURS: float = 12.0
+    HEALTH_MAILS: bool = True
+
     # How often: requests/period
     API_RATE: str = "120/min"
     TEST_RATE: str = "10/min"
@@ -55,7 +65,11 @@ class Settings:
     # Retention
     ATTEMPT_RETENTION_DAYS: int = 30
     EVENT_RETENTION_DAYS: int = 90
+    AUDIT_RETENTION_DAYS: int = 365
     RETENTION_DAYS_BY_TYPE: Mapping[str, int] = MappingProxyType({})
+
+    # Who may read the metrics
+    METRICS_TOKEN: str = ""
 
     def __getattribute__(self, name: str) -> Any:
         if name.isupper():

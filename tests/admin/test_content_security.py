@@ -6,7 +6,7 @@ from html.parser import HTMLParser
 
 import pytest
 
-from webhooks_app.models import ApiKey, Delivery
+from webhooks_app.models import ApiKey, AuditEntry, Delivery
 from webhooks_app.replays.planning import plan_replay
 
 from .conftest import Page, text
@@ -42,6 +42,7 @@ class InlineParts(HTMLParser):
         "recent",
         "event types",
         "event type",
+        "operations",
         "event list",
         "event",
         "delivery",
@@ -52,6 +53,9 @@ class InlineParts(HTMLParser):
         "replay add",
         "replay",
         "replay progress",
+        "audit list",
+        "audit entry",
+        "history",
     ],
 )
 def test_nothing_is_inline(superuser: Page, delivery: Delivery, page: str) -> None:
@@ -68,6 +72,7 @@ def test_nothing_is_inline(superuser: Page, delivery: Delivery, page: str) -> No
         "recent": lambda: superuser.get("webhook", "live", delivery.webhook_id, "recent"),
         "event types": lambda: superuser.get("webhook", "event_types"),
         "event type": lambda: superuser.get("webhook", "event_type", "file.deleted"),
+        "operations": lambda: superuser.get("webhook", "operations"),
         "event list": lambda: superuser.get("event"),
         "key list": lambda: superuser.get("apikey"),
         "confirm": lambda: superuser.act("send_test", delivery.webhook),
@@ -79,6 +84,9 @@ def test_nothing_is_inline(superuser: Page, delivery: Delivery, page: str) -> No
         "replay add": lambda: superuser.get("replay", "add"),
         "replay": lambda: superuser.get("replay", "change", replay.pk),
         "replay progress": lambda: superuser.get("replay", "live", replay.pk),
+        "audit list": lambda: superuser.get("auditentry"),
+        "audit entry": lambda: superuser.get("auditentry", "change", AuditEntry.objects.get().pk),
+        "history": lambda: superuser.get("apikey", "history", api_key.pk),
     }
 
     parts = InlineParts()

@@ -62,6 +62,15 @@ _ATTEMPT: dict[str, Any] = {
     "response_body": "thanks",
     "retry_after": "",
 }
+_AUDIT_ENTRY: dict[str, Any] = {
+    "id": "aud_019c138fb1c74f9a06de8b125c7a43e9",
+    "action": "webhook.changed",
+    "via": "api",
+    "by": "whk_5b1f0c9a72de",
+    "changes": {"rate_limit": [None, 10.0]},
+    "reason": "",
+    "created": "2026-01-31T12:05:00.000731Z",
+}
 _REPLAY: dict[str, Any] = {
     "id": REPLAY_ID,
     "webhook_id": WEBHOOK_ID,
@@ -110,9 +119,17 @@ EXAMPLES: dict[type[Any], dict[str, Any]] = {
     serializers.DeliveryWithAttemptsSerializer: {**_DELIVERY, "attempts": [_ATTEMPT]},
     serializers.EventSerializer: _EVENT,
     serializers.EventWithDataSerializer: {**_EVENT, "data": _DATA},
+    serializers.DecisionSerializer: {
+        "webhook_id": WEBHOOK_ID,
+        "sent": True,
+        "reason": "sent",
+        "delivery_id": DELIVERY_ID,
+    },
+    serializers.AuditEntrySerializer: _AUDIT_ENTRY,
     serializers.EventTypeSerializer: {
         "name": "ppt.generation.failed",
         "group": "PPT generation",
+        "operational": False,
         "description": "Generation failed",
         "schema": {"type": "object", "properties": {"error": {"type": "string"}}, "required": ["error"]},
         "example": _DATA,

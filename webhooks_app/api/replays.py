@@ -13,9 +13,8 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from ..models import ApiKey, Replay, Webhook
-from ..models.limits import MAX_RATE
+from ..models.limits import MAX_EVENT_TYPES, MAX_RATE
 from ..models.replay import LEAST_RATE
-from ..models.webhook import MAX_EVENT_TYPES
 from ..replays.planning import plan_replay
 from .base import ApiViewSet, Operation
 from .fields import AskedMomentField, EventTypeField, MomentField, RateField, ShortListField, TextField

@@ -18,6 +18,7 @@ from .bell import Bell
 from .caps import Caps
 from .claim import Claim, Finished
 from .clock import Clock
+from .log_records import log_attempts
 from .queue import Queue
 from .recording import record
 from .sending import finish_all_lost
@@ -226,6 +227,7 @@ class Desk:
         for item in finished:
             if item.step.next_attempt_at is not None:
                 self._agenda.look_at(item.step.next_attempt_at)
+        log_attempts(valid)
         announce(valid)
 
     def _forget(self, claims: Iterable[Claim]) -> None:

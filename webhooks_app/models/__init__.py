@@ -1,6 +1,7 @@
 """The tables: registrations, what happened, and what was sent."""
 
 from .api_key import ApiKey
+from .audit import AuditEntry
 from .delivery import Delivery, DeliveryAttempt
 from .event import Event
 from .health import WebhookHealth
@@ -11,6 +12,7 @@ from .webhook import Webhook
 
 __all__ = [
     "ApiKey",
+    "AuditEntry",
     "ChoreState",
     "Delivery",
     "DeliveryAttempt",

@@ -17,6 +17,7 @@ from ..retry import RetrySchedule
 from ..signals import deliveries_created
 from ..signing import EVENT_HEADER, PREVIOUS_SIGNATURE_HEADER, SIGNATURE_HEADER, TIMESTAMP_HEADER
 from ..transport.endpoint import parse_endpoint
+from .audit import Action, AuditEntry
 from .event import Event
 from .fields import IdField, PartialIndex
 from .sql import UtcNow, writing
@@ -215,6 +216,12 @@ class Delivery(models.Model):
                 max_attempts=self.max_attempts,
                 redelivery_of_id=self.redelivery_of_id or self.pk,
                 requested_by=requested_by,
+            )
+            AuditEntry.objects.write(
+                Action.DELIVERY_REDELIVERED,
+                self,
+                owner_id=self.webhook.owner_id,
+                changes={"redelivery": [None, delivery.pk]},
             )
         transaction.on_commit(lambda: deliveries_created.send_robust(Delivery), using=delivery._state.db)
         return delivery

@@ -15,8 +15,9 @@ from django.db import InterfaceError, OperationalError
 from django.db.models import Min
 
 from ..models import ChoreState
+from ..models.audit import SYSTEM, acting
 from .gauges import gauge
-from .housekeeping import fold_tallies, forget
+from .housekeeping import fold_tallies, forget, judge_health
 from .replaying import carry_replays
 
 logger = logging.getLogger("webhooks_app.upkeep")
@@ -42,6 +43,7 @@ class Chore:
 
 CHORES = (
     Chore(name="fold", every_seconds=5, run=fold_tallies),
+    Chore(name="health", every_seconds=60, run=judge_health),
     Chore(name="replays", every_seconds=2, run=carry_replays, lost_after_seconds=5),
     Chore(name="gauges", every_seconds=15, run=gauge),
     Chore(name="forget", every_seconds=60, run=forget),
@@ -72,12 +74,13 @@ def _run(chore: Chore, using: str, now: datetime, clock: Callable[[], datetime])
     state = ChoreState.objects.using(using).get(name=chore.name)
     error, again_seconds = "", None
     try:
-        again_seconds = chore.run(using, now, state.facts)
+        with acting(SYSTEM):
+            again_seconds = chore.run(using, now, state.facts)
     except (OperationalError, InterfaceError) as problem:
         # A lock that was not to be had is told here; a database that is away, by what follows.
         error = _described(problem)
     except Exception as problem:  # The other chores are to be done all the same.
-        logger.exception("The chore %s failed.", chore.name)
+        logger.exception("The chore %s failed.", chore.name, extra={"chore": chore.name})
         error = _described(problem)
     ended_at = clock()
     seconds = chore.every_seconds if again_seconds is None else again_seconds
