@@ -178,6 +178,12 @@ class Webhook(models.Model):
         names = self.event_types
         if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
             raise ValidationError(_("Give a list of event types."))
+        if self.owner_id is not None and (operational := [name for name in names if registry.is_operational(name)]):
+            raise ValidationError(
+                _("%(names)s: only a webhook without an owner, the platform's, can subscribe to these."),
+                code="operational_event_type",
+                params={"names": ", ".join(operational)},
+            )
         find = registry.get if self.owner_id is None else registry.get_emittable
         try:
             self.event_types = [find(name).name for name in dict.fromkeys(names)]
