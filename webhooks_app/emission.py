@@ -19,6 +19,7 @@ from .event_types import EventType, registry
 from .exceptions import InvalidEventDataError, InvalidOwnerError
 from .ids import new_id
 from .models import Delivery, Event, Webhook
+from .models.audit import Action
 from .models.outbox import insert_event, is_one_statement
 from .models.sql import UtcNow
 from .signals import deliveries_created, event_emitted
@@ -69,6 +70,7 @@ def send_test_event(webhook: Webhook, event_type: str, data: EventData | None = 
     with _writing(event, using):
         event.save(using=using, force_insert=True)
         delivery = Delivery.objects.using(using).queue(event=event, webhook=webhook, kind=Delivery.Kind.TEST)
+        webhook.audit(Action.WEBHOOK_TESTED, {"event_type": [None, event_type], "delivery": [None, delivery.pk]})
         _announce(event, 1, using)
     return delivery
 

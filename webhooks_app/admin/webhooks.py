@@ -32,6 +32,7 @@ from .actions import ActingAdmin
 from .display import link_to_search, shows_deliveries
 from .event_types import EventTypePages
 from .filters import CreatedFilter
+from .operations import OperationsPage
 from .owned import manages_all
 from .webhook_form import OverlapForm, TestEventForm, WebhookForm
 from .webhook_health import HealthColumns
@@ -55,7 +56,7 @@ SHOWN_IF_SET = ("status_reason", "paused_at", "previous_secret_until", "next_slo
 
 
 @admin.register(Webhook)
-class WebhookAdmin(HealthColumns, EventTypePages, ActingAdmin):
+class WebhookAdmin(HealthColumns, EventTypePages, OperationsPage, ActingAdmin):
     form = WebhookForm
     id_lookups = (("wh", "pk"),)
     search_help_text = _("An id (wh_…), a part of a URL, or the name of an account.")

@@ -15,6 +15,7 @@ from rest_framework.request import Request
 
 from ..event_types import VERIFICATION
 from ..models import Delivery, DeliveryAttempt, Webhook
+from ..models.audit import Action, Via
 
 
 class QueryFilterBackend(BaseFilterBackend):
@@ -92,6 +93,12 @@ class DeliveryFilter(CreatedFilterSet):
 
 class DeliveryOfAnyWebhookFilter(DeliveryFilter):
     webhook_id = django_filters.CharFilter(field_name="webhook", help_text="To this webhook.")
+    replay_id = django_filters.CharFilter(field_name="replay", help_text="Queued by this replay.")
+
+
+class AuditFilter(CreatedFilterSet):
+    action = django_filters.ChoiceFilter(choices=Action.choices, help_text="Of this action.")
+    via = django_filters.ChoiceFilter(choices=Via.choices, help_text="Asked for in this way.")
 
 
 class EventFilter(CreatedFilterSet):

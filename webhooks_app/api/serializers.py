@@ -7,12 +7,13 @@ from typing import Any
 from django.utils import timezone
 from rest_framework import serializers
 
+from ..decisions import Decision, Reason
 from ..delivery.outcome import told_of_probe
 from ..event_types import EventType, registry
 from ..exceptions import UnknownEventTypeError
-from ..models import Delivery, DeliveryAttempt, Event, Webhook, WebhookHealth
-from ..models.limits import MAX_RATE, MAX_SECRET_OVERLAP, MIN_RATE, check_in_flight, most_in_flight
-from ..models.webhook import MAX_EVENT_TYPES
+from ..models import AuditEntry, Delivery, DeliveryAttempt, Event, Webhook, WebhookHealth
+from ..models.audit import Action, Via
+from ..models.limits import MAX_EVENT_TYPES, MAX_RATE, MAX_SECRET_OVERLAP, MIN_RATE, check_in_flight, most_in_flight
 from ..times import format_time
 from .fields import (
     CountField,
@@ -163,7 +164,10 @@ class DeliverySerializer(serializers.Serializer[Delivery]):
     next_attempt_at = serializers.SerializerMethodField(help_text="Null while an attempt is made, and after the last.")
     created = MomentField(source="created_at")
     finished_at = MomentField(allow_null=True)
-    redelivery_of = serializers.CharField(source="redelivery_of_id", allow_null=True)
+    redelivery_of = serializers.CharField(
+        source="redelivery_of_id", allow_null=True, help_text="The first delivery of the event, where this is another."
+    )
+    replay_id = serializers.CharField(allow_null=True, help_text="The replay that queued it.")
 
     def get_next_attempt_at(self, delivery: Delivery) -> str | None:
         if delivery.claimed_at or delivery.next_attempt_at is None:
@@ -223,6 +227,37 @@ class EventWithDataSerializer(EventSerializer):
     data = KeptDataField(  # type: ignore[assignment] # the field takes the name of a property
         allow_null=True, help_text="Null once it is no longer kept; such an event cannot be redelivered."
     )
+
+
+class DecisionSerializer(serializers.Serializer[Decision]):
+    webhook_id = serializers.CharField(source="webhook.pk")
+    sent = serializers.BooleanField(source="is_sent")
+    reason = serializers.ChoiceField(choices=Reason.choices, help_text="Why, by what the webhook was like then.")
+    delivery_id = serializers.CharField(source="delivery.pk", default=None, allow_null=True)
+
+
+class AuditEntrySerializer(serializers.Serializer[AuditEntry]):
+    id = serializers.CharField()
+    action = serializers.ChoiceField(choices=Action.choices)
+    via = serializers.ChoiceField(choices=Via.choices, help_text="The way in which it was asked for.")
+    by = serializers.SerializerMethodField(
+        help_text="The account or the beginning of its API key; empty where it was staff or the service."
+    )
+    changes = serializers.DictField(
+        child=serializers.ListField(min_length=2, max_length=2),
+        help_text="By the field that was changed: what it was, and what it became.",
+    )
+    reason = serializers.CharField()
+    created = MomentField(source="created_at")
+
+    def get_by(self, entry: AuditEntry) -> str:
+        return entry.name_for(self.context["request"].user)
+
+    def to_representation(self, instance: AuditEntry) -> dict[str, Any]:
+        shown = super().to_representation(instance)
+        changes = shown["changes"]
+        shown["changes"] = {"events" if name == "event_types" else name: changes[name] for name in changes}
+        return shown
 
 
 class EventTypeSerializer(serializers.Serializer[EventType]):
