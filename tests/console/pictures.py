@@ -16,11 +16,13 @@ from PIL import Image
 from playwright.sync_api import Browser
 from playwright.sync_api import Page as Tab
 
+from tests.making import make_webhook
 from webhooks_app import __version__, emit
 from webhooks_app.delivery.engine import Engine
 from webhooks_app.local_receiver import Answers, LocalReceiver
 from webhooks_app.management.demo_data import make_plan, make_rows
 from webhooks_app.models import ChoreState, Delivery, Webhook, WorkerProcess
+from webhooks_app.models.audit import Actor, Via, acting
 from webhooks_app.registration import register_webhook
 from webhooks_app.upkeep.chores import CHORES, run_due
 from webhooks_app.upkeep.keeper import BEAT
@@ -77,6 +79,7 @@ PICTURES = {
     "event": Picture(path=lambda: url("event_change", retried().event_id)),
     "event-type": Picture(path=lambda: url("webhook_event_type", "ppt.generation.completed")),
     "api-key": Picture(path=lambda: url("apikey_add"), then=make_key),
+    "audit": Picture(path=lambda: url("auditentry_changelist")),
     "operations": Picture(path=lambda: url("webhook_operations")),
 }
 
@@ -99,6 +102,12 @@ def busy_console(empty_console: Console, receiver: LocalReceiver, settings: Any)
         description="Rendering farm",
         secret=SECRET,
     )
+    make_webhook(empty_console.superuser, "user.subscribed", url="https://accounting.example.com/webhooks")
+    old = make_webhook(empty_console.superuser, "ppt.generation.failed", url="https://mirror.example.com/webhooks")
+    with acting(Actor(via=Via.CONSOLE, account=empty_console.superuser)):
+        webhook.pause()
+        webhook.resume()
+        old.disable("Replaced by the rendering farm.")
     Engine().run_until_idle()
     for statuses in ((200,), (503, 200), (200,)):
         receiver.answers = Answers(statuses=statuses, delay_seconds=0.05)
