@@ -48,6 +48,13 @@ class Settings:
     ENCRYPTION_KEYS: Sequence[str] = ()
     SECRET_OVERLAP_SECONDS: int = 86_400
 
+    # Webhooks that fail
+    AUTO_DISABLE: bool = True
+    AUTO_DISABLE_AFTER_DAYS: float = 5.0
+    AUTO_DISABLE_MIN_DELIVERIES: int = 10
+    AUTO_DISABLE_MIN_SPAN_HOURS: float = 12.0
+    HEALTH_MAILS: bool = True
+
     # How often: requests/period
     API_RATE: str = "120/min"
     TEST_RATE: str = "10/min"

@@ -47,8 +47,10 @@ def save_webhook(webhook: Webhook) -> Webhook:
         saved = webhook.lock()
         with webhook.auditing(Action.WEBHOOK_CHANGED, since=saved):
             webhook.save(update_fields=CHANGEABLE_FIELDS)
-            if saved.url != webhook.url and webhook.status != Webhook.Status.DISABLED:
-                queue_handshake(webhook)
+            if saved.url != webhook.url:
+                WebhookHealth.objects.clear(webhook)
+                if webhook.status != Webhook.Status.DISABLED:
+                    queue_handshake(webhook)
     return webhook
 
 

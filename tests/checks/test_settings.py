@@ -188,3 +188,10 @@ def test_no_value_whatever_breaks_the_checks_themselves(found: Check, name: str,
 def test_an_error_stops_manage_py() -> None:
     with override_settings(WEBHOOKS_BATCH_SIZE=0), pytest.raises(SystemCheckError, match="WEBHOOKS_BATCH_SIZE"):
         call_command("check", tags=["webhooks"])
+
+
+def test_a_span_longer_than_the_time_after_which_webhooks_are_disabled_is_an_error(found: Check) -> None:
+    with override_settings(WEBHOOKS_AUTO_DISABLE_AFTER_DAYS=1, WEBHOOKS_AUTO_DISABLE_MIN_SPAN_HOURS=24):
+        assert found() == {}
+    with override_settings(WEBHOOKS_AUTO_DISABLE_AFTER_DAYS=1, WEBHOOKS_AUTO_DISABLE_MIN_SPAN_HOURS=25):
+        assert "24 hours" in str(found()["webhooks_app.E014"].hint)

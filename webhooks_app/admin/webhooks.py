@@ -14,6 +14,7 @@ from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
+from django.utils.text import Truncator
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
@@ -34,6 +35,7 @@ from .filters import CreatedFilter
 from .operations import OperationsPage
 from .owned import manages_all
 from .webhook_form import OverlapForm, TestEventForm, WebhookForm
+from .webhook_health import HealthColumns
 
 SHOWN = (
     "status",
@@ -48,17 +50,19 @@ SHOWN = (
 )
 """What the page of a webhook tells beside what can be changed."""
 
+MAX_REASON = 80
+
 SHOWN_IF_SET = ("status_reason", "paused_at", "previous_secret_until", "next_slot_at")
 
 
 @admin.register(Webhook)
-class WebhookAdmin(EventTypePages, OperationsPage, ActingAdmin):
+class WebhookAdmin(HealthColumns, EventTypePages, OperationsPage, ActingAdmin):
     form = WebhookForm
     id_lookups = (("wh", "pk"),)
     search_help_text = _("An id (wh_…), a part of a URL, or the name of an account.")
-    list_display = ("target", "owner", "state", "status_changed_at", "description")
+    list_display = ("target", "owner", "state", "course", "last_delivery", "failing", "description")
     list_filter = ("status", CreatedFilter)
-    list_select_related = ("owner",)
+    list_select_related = ("owner", "health")
     raw_id_fields = ("owner",)
     actions = (
         "verify",
@@ -149,7 +153,12 @@ class WebhookAdmin(EventTypePages, OperationsPage, ActingAdmin):
     @admin.display(description=_("status"))
     def state(self, webhook: Webhook) -> str:
         status = str(webhook.get_status_display())
-        return status if webhook.paused_at is None else f"{status}, {_('paused')}"
+        if webhook.paused_at is not None:
+            return f"{status}, {_('paused')}"
+        if not webhook.status_reason:
+            return status
+        reason = Truncator(webhook.status_reason).chars(MAX_REASON)
+        return format_html('<span class="webhooks-url" title="{}">{}: {}</span>', webhook.status_reason, status, reason)
 
     @admin.display(description=_("deliveries"))
     def deliveries_link(self, webhook: Webhook) -> SafeString:
@@ -179,6 +188,7 @@ class WebhookAdmin(EventTypePages, OperationsPage, ActingAdmin):
         if (webhook := kwargs.get("obj")) is not None:
             context |= {
                 **webhook_page.handshake(request, webhook),
+                **webhook_page.course(request, webhook),
                 **webhook_page.recent(request, webhook, site=self.admin_site.name),
                 "handshake_url": self.page_url(webhook, "live", "handshake"),
                 "recent_url": self.page_url(webhook, "live", "recent"),

@@ -94,6 +94,7 @@ EXAMPLES: dict[type[Any], dict[str, Any]] = {
     serializers.EventTypeSerializer: {
         "name": "ppt.generation.failed",
         "group": "PPT generation",
+        "operational": False,
         "description": "Generation failed",
         "schema": {"type": "object", "properties": {"error": {"type": "string"}}, "required": ["error"]},
         "example": _DATA,

@@ -44,7 +44,7 @@ class EventTypeField(TextField):
     component = "EventTypeName"
 
     def schema_extras(self) -> dict[str, Any]:
-        return {"enum": list(registry.names())}
+        return {"enum": list(registry.emittable_names())}
 
 
 class ShortListField(serializers.ListField):

@@ -131,7 +131,7 @@ class TestRequestSerializer(serializers.Serializer[Any]):
 
     def validate_event_type(self, value: str) -> str:
         try:
-            return registry.get(value).name
+            return registry.get_emittable(value).name
         except UnknownEventTypeError as error:
             raise serializers.ValidationError(str(error)) from None
 
@@ -254,6 +254,9 @@ class EventTypeSerializer(serializers.Serializer[EventType]):
     name = serializers.CharField()
     group = serializers.CharField()
     description = serializers.CharField()
+    operational = serializers.BooleanField(
+        help_text="Whether it tells of this service's own deliveries: an account cannot subscribe to it."
+    )
     schema = serializers.SerializerMethodField(help_text="JSON Schema (2020-12) of the data.")
     example = serializers.DictField(help_text="Data of this type, as a test event carries it.")
 

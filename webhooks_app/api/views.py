@@ -313,7 +313,7 @@ class EventTypeViewSet(ApiViewSet):
     }
 
     def list(self, request: Request) -> Response:
-        """List the event types that can be subscribed to."""
+        """List the event types."""
         return self.answer_page(registry)
 
     def retrieve(self, request: Request, name: str) -> Response:

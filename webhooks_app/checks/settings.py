@@ -42,6 +42,9 @@ RANGES: Mapping[str, tuple[float, float]] = {
     "MAX_ENVELOPE_BYTES": (1024, 16 * 1024 * 1024),
     "MAX_WEBHOOKS_PER_OWNER": (1, 1_000_000),
     "SECRET_OVERLAP_SECONDS": (0, 7 * DAY_SECONDS),
+    "AUTO_DISABLE_AFTER_DAYS": (0.01, 365),
+    "AUTO_DISABLE_MIN_DELIVERIES": (1, 1_000_000),
+    "AUTO_DISABLE_MIN_SPAN_HOURS": (0, 8760),
     "ATTEMPT_RETENTION_DAYS": (1, MAX_DAYS),
     "EVENT_RETENTION_DAYS": (1, MAX_DAYS),
     "AUDIT_RETENTION_DAYS": (1, MAX_DAYS),
@@ -104,6 +107,18 @@ def check_lease(**kwargs: Any) -> list[checks.CheckMessage]:
         return []
     hint = f"Give {settings.TIMEOUT_SECONDS + RECORD_SECONDS:g} seconds or more."
     return [checks.Error(problem, hint=hint, id="webhooks_app.E010")]
+
+
+@checks.register(TAG)
+def check_auto_disable(**kwargs: Any) -> list[checks.CheckMessage]:
+    if problem_with("AUTO_DISABLE_AFTER_DAYS") or problem_with("AUTO_DISABLE_MIN_SPAN_HOURS"):
+        return []
+    hours, days = settings.AUTO_DISABLE_MIN_SPAN_HOURS, settings.AUTO_DISABLE_AFTER_DAYS
+    if hours <= days * 24:
+        return []
+    problem = f"WEBHOOKS_AUTO_DISABLE_MIN_SPAN_HOURS is {hours:g}, more than the {days:g} days after which webhooks are"
+    hint = f"Give at most {days * 24:g} hours, or raise WEBHOOKS_AUTO_DISABLE_AFTER_DAYS."
+    return [checks.Error(f"{problem} disabled.", hint=hint, id="webhooks_app.E014")]
 
 
 def _looks_like_ours(name: str, known: Collection[str]) -> bool:

@@ -104,7 +104,8 @@ class Plan:
     slots: Sequence[Target]
     types: Sequence[tuple[str, str]] = field(
         default_factory=lambda: [
-            (each.name, json.dumps(dict(each.example), separators=(",", ":"))) for each in registry
+            (name, json.dumps(dict(registry.get(name).example), separators=(",", ":")))
+            for name in registry.emittable_names()
         ]
     )
     """Names and the JSON of their data."""
@@ -188,7 +189,7 @@ def _make_owners(count: int) -> list[Any]:
 
 
 def _make_webhooks(owners: Sequence[Any], count: int, since: datetime, now: datetime) -> list[Target]:
-    names = [each.name for each in registry]
+    names = list(registry.emittable_names())
     targets = []
     for number in range(count):
         profile, owner = PROFILES[number % len(PROFILES)], owners[number % len(owners)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 import unicodedata
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
@@ -11,7 +12,7 @@ from django.core.exceptions import ValidationError
 from django.utils.translation import gettext_lazy as _
 
 from ..conf import settings
-from ..event_types import registry
+from ..event_types import EventType
 from ..exceptions import UnknownEventTypeError
 
 MAX_EVENT_TYPES = 64
@@ -21,12 +22,15 @@ MIN_RATE, MAX_RATE = 0.01, 10_000
 MAX_IN_FLIGHT = 1000
 
 
-def check_event_types(names: Any) -> list[str]:
-    """Return the names of event types without duplicates. Raises ValidationError if a webhook cannot have them."""
+def check_event_types(names: Any, find: Callable[[str], EventType]) -> list[str]:
+    """Return the names of event types without duplicates. Raises ValidationError if a webhook cannot have them.
+
+    ``find`` is how the registry is asked for those that may be chosen.
+    """
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         raise ValidationError(_("Give a list of event types."))
     try:
-        found = [registry.get(name).name for name in dict.fromkeys(names)]
+        found = [find(name).name for name in dict.fromkeys(names)]
     except UnknownEventTypeError as error:
         raise ValidationError(str(error), code="unknown_event_type") from None
     if not 1 <= len(found) <= MAX_EVENT_TYPES:

@@ -15,8 +15,16 @@ from django.utils.translation import gettext_lazy as _
 
 from ..conf import settings
 from ..egress import check_endpoint
+from ..event_types import registry
 from ..exceptions import InvalidEndpointError, WebhookStateError
-from ..signals import deliveries_created, webhook_disabled, webhook_paused, webhook_resumed, webhook_verified
+from ..signals import (
+    deliveries_created,
+    webhook_being_disabled,
+    webhook_disabled,
+    webhook_paused,
+    webhook_resumed,
+    webhook_verified,
+)
 from .audit import SYSTEM, Action, acting
 from .fields import IdField, PartialIndex
 from .limits import MAX_IN_FLIGHT, MAX_RATE, MIN_RATE, check_event_types
@@ -38,6 +46,9 @@ class WebhookQuerySet(models.QuerySet["Webhook"]):
 
     def active(self) -> Self:
         return self.existing().filter(status=Webhook.Status.ACTIVE)
+
+    def of_platform(self) -> Self:
+        return self.filter(owner=None)
 
     def forget_ended_overlaps(self) -> int:
         """Drop the secrets that sign nothing any more; return how many."""
@@ -158,7 +169,8 @@ class Webhook(SigningSecret):
             raise ValidationError(str(error), code=error.rule) from None
 
     def _clean_event_types(self) -> None:
-        self.event_types = check_event_types(self.event_types)
+        find = registry.get if self.owner_id is None else registry.get_emittable
+        self.event_types = check_event_types(self.event_types, find)
 
     def _clean_count(self) -> None:
         if self.owner_id is None:
@@ -209,6 +221,7 @@ class Webhook(SigningSecret):
             self._change_status(self.Status.DISABLED, reason)
             self._end_pause()
         self.deliveries.waiting().cancel("webhook_disabled")
+        webhook_being_disabled.send(Webhook, webhook=self)
         self._announce(webhook_disabled, reason=reason)
 
     @transaction.atomic

@@ -17,7 +17,7 @@ from django.db.models import Min
 from ..models import ChoreState
 from ..models.audit import SYSTEM, acting
 from .gauges import gauge
-from .housekeeping import fold_tallies, forget
+from .housekeeping import fold_tallies, forget, judge_health
 
 logger = logging.getLogger("webhooks_app.upkeep")
 
@@ -40,6 +40,7 @@ class Chore:
 
 CHORES = (
     Chore(name="fold", every_seconds=5, run=fold_tallies),
+    Chore(name="health", every_seconds=60, run=judge_health),
     Chore(name="gauges", every_seconds=15, run=gauge),
     Chore(name="forget", every_seconds=60, run=forget),
 )
