@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.console.pictures import DIRECTORY, LOOK, PICTURES, TALLEST
+from tests.console.pictures import DIRECTORY, LOOK, PICTURES
 
 from .test_security_page import anchors
 
@@ -37,7 +37,7 @@ def test_a_picture_is_small_and_as_wide_as_the_others(name: str) -> None:
 
     width, height = struct.unpack(">II", content[16:24])
     assert len(content) <= MOST_BYTES
-    assert (width, height <= TALLEST) == (LOOK.width, True)
+    assert (width, height <= PICTURES[name].height) == (LOOK.width, True)
 
 
 @pytest.mark.parametrize("link", re.findall(r"(?<!!)\[[^\]]+\]\(([^):]+)\)", PAGE))
