@@ -40,6 +40,7 @@ class Settings:
     BATCH_SIZE: int = 500
     LEASE_SECONDS: float = 45.0
     SWEEP_SECONDS: float = 5.0
+    REPLAY_RATE: float = 100.0
 
     # What may be emitted and registered
     BUILTIN_EVENT_TYPES: bool = True

@@ -93,6 +93,7 @@ class DeliveryFilter(CreatedFilterSet):
 
 class DeliveryOfAnyWebhookFilter(DeliveryFilter):
     webhook_id = django_filters.CharFilter(field_name="webhook", help_text="To this webhook.")
+    replay_id = django_filters.CharFilter(field_name="replay", help_text="Queued by this replay.")
 
 
 class AuditFilter(CreatedFilterSet):

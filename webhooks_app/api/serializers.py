@@ -157,7 +157,10 @@ class DeliverySerializer(serializers.Serializer[Delivery]):
     next_attempt_at = serializers.SerializerMethodField(help_text="Null while an attempt is made, and after the last.")
     created = MomentField(source="created_at")
     finished_at = MomentField(allow_null=True)
-    redelivery_of = serializers.CharField(source="redelivery_of_id", allow_null=True)
+    redelivery_of = serializers.CharField(
+        source="redelivery_of_id", allow_null=True, help_text="The first delivery of the event, where this is another."
+    )
+    replay_id = serializers.CharField(allow_null=True, help_text="The replay that queued it.")
 
     def get_next_attempt_at(self, delivery: Delivery) -> str | None:
         if delivery.claimed_at or delivery.next_attempt_at is None:

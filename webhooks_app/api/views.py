@@ -1,4 +1,4 @@
-"""The view sets: webhooks, events, deliveries and event types."""
+"""The view sets of webhooks, events and event types; those of deliveries and replays have modules of their own."""
 
 # A view is called with the request, and those of one object with its identifier, whether it needs them or not.
 
@@ -23,7 +23,7 @@ from ..registration import enable_webhook, register_webhook, save_webhook
 from ..verification import start_verification
 from . import serializers
 from .base import ApiViewSet, Operation
-from .filters import AuditFilter, DeliveryFilter, DeliveryOfAnyWebhookFilter, EventFilter, WebhookFilter
+from .filters import AuditFilter, DeliveryFilter, EventFilter, WebhookFilter
 from .pagination import WholeListPagination
 
 READ = ApiKey.Scope.WEBHOOKS_READ.value
@@ -268,39 +268,6 @@ class EventViewSet(ApiViewSet):
         Told as things were when it happened; at most 200, first those that it was sent to.
         """
         return self.answer_page(decide(self.find(event_id, self.get_queryset().defer("body"))))
-
-
-class DeliveryViewSet(ApiViewSet):
-    tag = "Deliveries"
-    queryset = Delivery.objects.select_related("event", "webhook").defer("event__body")
-    filterset_class = DeliveryOfAnyWebhookFilter
-    lookup_url_kwarg = "delivery_id"
-    operations: ClassVar = {
-        "list": Operation(scope=READ, answer=serializers.DeliverySerializer, many=True),
-        "retrieve": Operation(scope=READ, answer=serializers.DeliveryWithAttemptsSerializer),
-        "redeliver": Operation(
-            scope=WRITE, answer=serializers.QueuedEventSerializer, status=202, conflicts=True, probes=True
-        ),
-    }
-
-    def list(self, request: Request) -> Response:
-        """List what was sent to your webhooks, the newest first."""
-        return self.answer_page(self.get_queryset())
-
-    def retrieve(self, request: Request, delivery_id: str) -> Response:
-        """Read a delivery with its attempts, and what the receiver answered to each."""
-        return self.answer(self.find(delivery_id, self.get_queryset().prefetch_related("attempts")))
-
-    @action(detail=True, methods=["post"])
-    def redeliver(self, request: Request, delivery_id: str) -> Response:
-        """Send the event of a delivery once more.
-
-        A new delivery of the same event, with the same bytes and attempts of its own.
-        """
-        delivery = self.find(delivery_id)
-        if delivery.kind == Delivery.Kind.TEST:
-            limit_test(delivery.webhook)
-        return self.answer(delivery.redeliver(requested_by=request.user))
 
 
 class EventTypeViewSet(ApiViewSet):

@@ -39,6 +39,7 @@ RANGES: Mapping[str, tuple[float, float]] = {
     "BATCH_SIZE": (1, 5000),
     "LEASE_SECONDS": (1, DAY_SECONDS),
     "SWEEP_SECONDS": (0.01, 3600),
+    "REPLAY_RATE": (0.1, 10_000),
     "MAX_ENVELOPE_BYTES": (1024, 16 * 1024 * 1024),
     "MAX_WEBHOOKS_PER_OWNER": (1, 1_000_000),
     "SECRET_OVERLAP_SECONDS": (0, 7 * DAY_SECONDS),

@@ -5,6 +5,7 @@ from .audit import AuditEntry
 from .delivery import Delivery, DeliveryAttempt
 from .event import Event
 from .health import WebhookHealth
+from .replay import Replay
 from .rollup import Rollup, Tally
 from .upkeep import ChoreState, WorkerProcess
 from .webhook import Webhook
@@ -16,6 +17,7 @@ __all__ = [
     "Delivery",
     "DeliveryAttempt",
     "Event",
+    "Replay",
     "Rollup",
     "Tally",
     "Webhook",

@@ -142,6 +142,16 @@ class Delivery(models.Model):
         related_name="+",
         db_index=False,
     )
+    replay = models.ForeignKey(
+        "webhooks_app.Replay",
+        verbose_name=_("replay"),
+        null=True,
+        editable=False,
+        on_delete=models.SET_NULL,
+        related_name="deliveries",
+        db_constraint=False,  # inserted while its replay's row is locked
+        db_index=False,
+    )
 
     objects = DeliveryQuerySet.as_manager()
 
@@ -166,6 +176,9 @@ class Delivery(models.Model):
                 only=models.Q(redelivery_of__isnull=False),
                 name="webhooks_delivery_again",
             ),
+            PartialIndex(
+                fields=("replay", "-id"), only=models.Q(replay__isnull=False), name="webhooks_delivery_replay"
+            ),
             models.Index(fields=("webhook", "-id"), name="webhooks_delivery_webhook"),
         )
 
@@ -177,7 +190,7 @@ class Delivery(models.Model):
         return self.event.type if self.event else "webhook.verification"
 
     def redeliver(self, requested_by: Any = None) -> Delivery:
-        """Start a new series of attempts of the same event.
+        """Start a new series of attempts of the same event, linked to the first one.
 
         Raises WebhookStateError for a disabled webhook, and for an event whose body is no longer kept. For one that is
         paused it waits with the others; a test is refused, because somebody waits for it.
@@ -201,7 +214,7 @@ class Delivery(models.Model):
                 webhook=self.webhook,
                 kind=self.kind,
                 max_attempts=self.max_attempts,
-                redelivery_of=self,
+                redelivery_of_id=self.redelivery_of_id or self.pk,
                 requested_by=requested_by,
             )
             AuditEntry.objects.write(

@@ -141,6 +141,7 @@ class Webhook(SigningSecret):
             ("test_webhook", "Can send test events"),
             ("verify_webhook", "Can verify webhooks"),
             ("pause_webhook", "Can pause and resume webhooks"),
+            ("replay_webhook", "Can replay what was sent to webhooks"),
             ("rotate_webhook_secret", "Can rotate secrets of webhooks"),
             ("redeliver_delivery", "Can redeliver deliveries"),
             ("manage_all_webhooks", "Can manage the webhooks of every account"),
