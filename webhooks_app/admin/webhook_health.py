@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from django.contrib import admin
@@ -23,6 +23,8 @@ from . import charts
 from .change_list import KeysetChangeList
 from .display import in_time, moment, shows_deliveries
 from .owned import OwnedAdmin
+
+NOTHING = timedelta(0)
 
 
 class HealthChangeList(KeysetChangeList):
@@ -88,7 +90,13 @@ def failing_for(health: WebhookHealth) -> SafeString | str:
 def disabled_in(webhook: Webhook, health: WebhookHealth) -> SafeString | str:
     """Return when a webhook will be disabled if things stay as they are; "" where it will not be."""
     at = disables_at_last(webhook, health)
-    return "" if at is None else moment(at, gettext("disabled in %(time)s") % {"time": in_time(at - timezone.now())})
+    if at is None:
+        return ""
+    rest = at - timezone.now()
+    text = (
+        gettext("disabled in %(time)s") % {"time": in_time(rest)} if rest > NOTHING else gettext("disabled any moment")
+    )
+    return moment(at, text)
 
 
 def sparkline(series: Series) -> SafeString:
@@ -140,6 +148,8 @@ def _outlook(webhook: Webhook, health: WebhookHealth) -> SafeString | str:
     if not rule.disables:
         return gettext("It is not disabled for that.")
     disables_at = disables_at_last(webhook, health)
+    if disables_at is not None and disables_at <= timezone.now():
+        return gettext("It is disabled as soon as a worker looks at it.")
     if disables_at is not None:
         text = gettext("Unless a delivery succeeds, it is disabled in {span}, at {time}.")
         return format_html(text, span=in_time(disables_at - timezone.now()), time=moment(disables_at))
