@@ -16,7 +16,7 @@ from ..rollups.rebuild import rebuild
 
 
 def count_deliveries(using: str, webhook_ids: Collection[str], since: datetime, until: datetime) -> None:
-    """Count the deliveries of this time, but for attempts that are older than they are kept, and move health by them."""
+    """Count what was delivered in this time, as far back as attempts are kept, and move health by it."""
     kept_since = timezone.now() - timedelta(days=settings.ATTEMPT_RETENTION_DAYS, hours=-1)
     rebuild(using, max(since, kept_since), until)
     hours = Rollup.objects.using(using).filter(resolution=Resolution.HOUR, webhook_id__in=webhook_ids)
