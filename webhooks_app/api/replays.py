@@ -13,12 +13,12 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from ..models import ApiKey, Replay, Webhook
-from ..models.limits import MAX_RATE
+from ..models.limits import MAX_EVENT_TYPES, MAX_RATE
 from ..models.replay import LEAST_RATE
-from ..models.limits import MAX_EVENT_TYPES
 from ..replays.planning import plan_replay
 from .base import ApiViewSet, Operation
 from .fields import AskedMomentField, EventTypeField, MomentField, RateField, ShortListField, TextField
+from .filters import BoundedFilterSet
 
 READ = ApiKey.Scope.WEBHOOKS_READ.value
 WRITE = ApiKey.Scope.WEBHOOKS_WRITE.value
@@ -103,7 +103,8 @@ class ReplaySerializer(serializers.Serializer[Replay]):
     finished_at = MomentField(allow_null=True)
 
 
-class ReplayFilter(django_filters.FilterSet):
+class ReplayFilter(BoundedFilterSet):
+    by_index = frozenset({"webhook_id"})
     webhook_id = django_filters.CharFilter(field_name="webhook", help_text="Of this webhook.")
     state = django_filters.ChoiceFilter(choices=Replay.State.choices, help_text="In this state.")
 

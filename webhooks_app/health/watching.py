@@ -6,6 +6,7 @@ import logging
 from datetime import datetime
 
 from ..models import Tally, Webhook, WebhookHealth
+from ..models.audit import SYSTEM, acting
 from ..models.sql import writing
 from ..rollups.counting import read
 from ..rollups.folding import Folded
@@ -73,7 +74,8 @@ def _warn(webhook: Webhook, health: WebhookHealth, rule: Rule, now: datetime) ->
 
 
 def _disable(webhook: Webhook, health: WebhookHealth, rule: Rule) -> None:
-    webhook.disable(_reason(health, rule))
+    with acting(SYSTEM):
+        webhook.disable(_reason(health, rule))
     tell_disabled(webhook, health)
     attributes = {"webhook_id": webhook.pk, "given_up": health.given_up_count}
     logger.warning("Webhook %s is disabled: %s", webhook.pk, webhook.status_reason, extra=attributes)
