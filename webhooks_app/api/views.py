@@ -8,7 +8,6 @@ from datetime import timedelta
 from typing import ClassVar
 
 from django.db import transaction
-from django.db.models import Q
 from django.http import Http404
 from rest_framework.decorators import action
 from rest_framework.request import Request
@@ -18,7 +17,7 @@ from ..emission import send_test_event
 from ..event_types import registry
 from ..exceptions import UnknownEventTypeError, WebhookStateError
 from ..models import ApiKey, Delivery, Event, Webhook
-from ..models.keyset import one_each
+from ..models.keyset import WHOLE, Parts
 from ..rate_limits import limit_test, limit_verification
 from ..registration import enable_webhook, register_webhook, save_webhook
 from ..verification import start_verification
@@ -274,7 +273,7 @@ class DeliveryViewSet(ApiViewSet):
         webhooks = Webhook.objects.owned_by(request.user)
         if (webhook_id := request.query_params.get("webhook_id")) is not None:
             webhooks = webhooks.filter(pk=webhook_id)
-        parts = (Q(),) if "event_id" in request.query_params else one_each(webhooks, "webhook")
+        parts = WHOLE if "event_id" in request.query_params else Parts.of("webhook", webhooks)
         return self.answer_page(self.get_queryset(), parts=parts)
 
     def retrieve(self, request: Request, delivery_id: str) -> Response:

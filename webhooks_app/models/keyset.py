@@ -8,13 +8,15 @@ that nothing matches costs no more than one that everything matches.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from django.core.exceptions import EmptyResultSet
 from django.db import connections
-from django.db.models import Q, QuerySet
+from django.db.models import QuerySet
+
+from .sql import Slot, fill
 
 HORIZON = 20_000
 """Among how many rows a page looks for those that a filter lets through."""
@@ -63,26 +65,37 @@ class Page:
     """Whether looking stopped before the page was full, so that more may lie behind."""
 
 
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """Some rows to each of which those of a list refer by ``field``: a stretch of an index for each of them."""
+
+    field: str = ""
+    ids: Sequence[str] = ()
+    are_too_many: bool = False
+    """Whether they are more than can be read one by one."""
+
+    @classmethod
+    def of(cls, field: str, others: QuerySet[Any]) -> Parts:
+        ids = list(others.order_by("-pk").values_list("pk", flat=True)[: MAX_PARTS + 1])
+        return cls(field, ids[:MAX_PARTS], are_too_many=len(ids) > MAX_PARTS)
+
+
+WHOLE = Parts()
+"""A list that is one stretch of an index as it is."""
+
+
 class Bounds(NamedTuple):
     """How the rows of a list are found, where it is not by their identifiers alone."""
 
     scope: QuerySet[Any] | None = None
-    parts: Sequence[Q] = (Q(),)
-
-
-def one_each(others: QuerySet[Any], field: str) -> Sequence[Q] | None:
-    """Return a part for each of these rows, to which ``field`` refers; None where they are too many."""
-    ids = list(others.order_by("-pk").values_list("pk", flat=True)[: MAX_PARTS + 1])
-    if len(ids) > MAX_PARTS:
-        return None
-    return tuple(Q(**{field: pk}) for pk in ids) or (Q(pk__in=()),)
+    parts: Parts = WHOLE
 
 
 def read_page(
     rows: QuerySet[Any],
     *,
     scope: QuerySet[Any] | None = None,
-    parts: Sequence[Q] = (Q(),),
+    parts: Parts = WHOLE,
     cursor: Cursor | None = None,
     size: int,
     horizon: int = HORIZON,
@@ -90,8 +103,12 @@ def read_page(
     """Return a page of ``rows``, whatever their order.
 
     ``scope`` is for rows that a filter without an index narrows down: the same rows without it. The filter is looked
-    for among ``horizon`` of them. Each of ``parts``, which together are all rows, is read from an index of its own.
+    for among ``horizon`` of them. ``parts``, which together have all rows, are each read from an index; the scope may
+    be of more than them.
     """
+    if len(parts.ids) == 1:
+        of_it = {parts.field: parts.ids[0]}
+        rows, scope, parts = rows.filter(**of_it), scope if scope is None else scope.filter(**of_it), WHOLE
     listing = _Listing(rows, rows if scope is None else scope, parts, size, horizon if scope is not None else None)
     page = listing.page(cursor)
     if cursor and cursor.is_upwards and page.newer is None and len(page.rows) < size:
@@ -102,7 +119,7 @@ def read_page(
 class _Listing(NamedTuple):
     rows: QuerySet[Any]
     scope: QuerySet[Any]
-    parts: Sequence[Q]
+    parts: Parts
     size: int
     horizon: int | None
 
@@ -125,45 +142,58 @@ class _Listing(NamedTuple):
     def _edge(self, cursor: Cursor | None) -> str | None:
         """Return the last identifier that is looked at; None where all of them are."""
         is_upwards = bool(cursor and cursor.is_upwards)
-        reach = max(1, (self.horizon or 0) // len(self.parts))
+        reach = max(1, (self.horizon or 0) // (len(self.parts.ids) or 1))
         edges = self._ids(_beyond(self.scope, cursor), is_upwards, slice(reach - 1, reach))
         if not edges:
             return None
-        edge = min(edges) if is_upwards else max(edges)
+        edge = edges[0]
         return edge[:-_BLURRED_DIGITS] + ("f" if is_upwards else "0") * _BLURRED_DIGITS
 
     def _first(self, rows: QuerySet[Any], is_upwards: bool) -> list[Any]:
         order = "pk" if is_upwards else "-pk"
-        if len(self.parts) == 1:
-            return list(rows.filter(self.parts[0]).order_by(order)[: self.size + 1])
-        ids = sorted(self._ids(rows, is_upwards, slice(self.size + 1)), reverse=not is_upwards)[: self.size + 1]
+        if not self.parts.field:
+            return list(rows.order_by(order)[: self.size + 1])
+        ids = self._ids(rows, is_upwards, slice(self.size + 1))
         return list(rows.filter(pk__in=ids).order_by(order)) if ids else []
 
     def _ids(self, rows: QuerySet[Any], is_upwards: bool, some: slice) -> list[str]:
-        """Return these identifiers of each part, each read from the index, in one statement."""
+        """Return these identifiers of each part, and of them the first, in one statement."""
         order = "pk" if is_upwards else "-pk"
-        queries = [rows.filter(part).order_by(order).values_list("pk")[some] for part in self.parts]
-        if len(queries) == 1:
-            return [pk for (pk,) in queries[0]]
-        connection = connections[rows.db]
-        statements = list(_statements(queries, rows.db))
-        if not statements:
+        if not self.parts.field:
+            return list(rows.order_by(order).values_list("pk", flat=True)[some])
+        if not self.parts.ids:
             return []
+        of_one = rows.filter(**{self.parts.field: _Part("part")}).order_by(order).values_list("pk")[some]
+        try:
+            sql, params = _of_each(of_one, self.parts)
+        except EmptyResultSet:
+            return []
+        connection = connections[rows.db]
         field: Any = rows.model._meta.pk
         with connection.cursor() as db_cursor:
-            db_cursor.execute(
-                " UNION ALL ".join(f"SELECT * FROM ({sql}) AS part" for sql, _ in statements),
-                [param for _, params in statements for param in params],
-            )
+            direction = "ASC" if is_upwards else "DESC"
+            db_cursor.execute(f"{sql} ORDER BY 1 {direction} LIMIT {some.stop - (some.start or 0)}", params)
             return [field.from_db_value(pk, None, connection) for (pk,) in db_cursor.fetchall()]
 
 
-def _statements(queries: Sequence[QuerySet[Any]], using: str) -> Iterator[tuple[str, tuple[Any, ...]]]:
-    for query in queries:
-        try:
-            yield query.query.get_compiler(using).as_sql()
-        except EmptyResultSet:
-            continue
+class _Part(Slot):
+    """The identifier of a part in the query of one of them, which is compiled once for all."""
+
+    def as_postgresql(self, compiler: Any, connection: Any) -> Any:
+        return "part.id", []
+
+
+def _of_each(of_one: QuerySet[Any], parts: Parts) -> tuple[str, list[Any]]:
+    """Return the SQL that does a query for each part, and its parameters."""
+    connection = connections[of_one.db]
+    sql, params = of_one.query.get_compiler(of_one.db).as_sql()
+    field: Any = of_one.model._meta.get_field(parts.field)
+    ids = [field.get_db_prep_value(pk, connection) for pk in parts.ids]
+    if connection.vendor == "postgresql":
+        each = f"SELECT found.* FROM unnest(%s) AS part (id) CROSS JOIN LATERAL ({sql}) AS found"
+        return each, [ids, *params]
+    union = " UNION ALL ".join([f"SELECT * FROM ({sql}) AS found"] * len(ids))
+    return f"SELECT * FROM ({union}) AS found", [value for pk in ids for value in fill(params, {"part": pk})]
 
 
 def _beyond(rows: QuerySet[Any], cursor: Cursor | None) -> QuerySet[Any]:
