@@ -18,7 +18,7 @@ ON_ONE_PYTHON := transport protocol workers delivery management rollups upkeep
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 .DEFAULT_GOAL := help
-.PHONY: help demo run test test-newer soak lint format types imports bench build pins clean
+.PHONY: help demo run test test-newer soak lint format types imports pictures bench build pins clean
 
 help: ## Say what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -57,6 +57,9 @@ types: $(INSTALLED) ## Check types: mypy, strict
 
 imports: $(INSTALLED) ## Check that imports point downwards only
 	$(BIN)/lint-imports
+
+pictures: $(INSTALLED) ## Take the pictures of docs/console.md anew, of demo data
+	$(BIN)/python -m pytest --quiet tests/console/pictures.py
 
 bench: $(INSTALLED) ## Measure everything on this machine, about 50 minutes (QUICK=1: 10)
 	@$(BIN)/python -m benchmarks $(if $(QUICK),--quick)

@@ -1,5 +1,7 @@
 """Addresses of the example project."""
 
+from importlib.util import find_spec
+
 from django.contrib import admin
 from django.urls import include, path, re_path
 from rest_framework.routers import SimpleRouter
@@ -25,4 +27,5 @@ urlpatterns = [
     path("v1/", include(router.urls)),
     re_path("^v1/subscription/?$", subscription, name="subscription"),
     path("v1/", include("webhooks_app.api.urls")),
+    *([path("metrics", include("webhooks_app.metrics.urls"))] if find_spec("prometheus_client") else []),
 ]

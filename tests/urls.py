@@ -6,4 +6,5 @@ from django.urls import include, path
 urlpatterns = [
     path("admin/", admin.site.urls),
     path("v1/", include("webhooks_app.api.urls")),
+    path("metrics", include("webhooks_app.metrics.urls")),
 ]

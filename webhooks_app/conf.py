@@ -11,6 +11,9 @@ from django.conf import settings as django_settings
 
 PREFIX = "WEBHOOKS_"
 
+SECRETS = frozenset(("ENCRYPTION_KEYS", "METRICS_TOKEN", "EGRESS_PROXY"))
+"""Settings that no page shows; the URL of a proxy may hold a password."""
+
 RECORD_SECONDS = 5
 """What a lease must be longer than the timeout by, so that the attempt can be begun and recorded under it."""
 
@@ -33,10 +36,11 @@ class Settings:
     RETRY_DELAYS_SECONDS: Sequence[float] = (1, 5, 30)
     RETRY_NOTICES: bool = True
     MAX_IN_FLIGHT: int = 2000
-    MAX_IN_FLIGHT_PER_WEBHOOK: int = 16
+    MAX_IN_FLIGHT_PER_WEBHOOK: int = 50
     BATCH_SIZE: int = 500
     LEASE_SECONDS: float = 45.0
     SWEEP_SECONDS: float = 5.0
+    REPLAY_RATE: float = 100.0
 
     # What may be emitted and registered
     BUILTIN_EVENT_TYPES: bool = True
@@ -44,6 +48,13 @@ class Settings:
     MAX_WEBHOOKS_PER_OWNER: int = 100
     ENCRYPTION_KEYS: Sequence[str] = ()
     SECRET_OVERLAP_SECONDS: int = 86_400
+
+    # Webhooks that fail
+    AUTO_DISABLE: bool = True
+    AUTO_DISABLE_AFTER_DAYS: float = 5.0
+    AUTO_DISABLE_MIN_DELIVERIES: int = 10
+    AUTO_DISABLE_MIN_SPAN_HOURS: float = 12.0
+    HEALTH_MAILS: bool = True
 
     # How often: requests/period
     API_RATE: str = "120/min"
@@ -54,7 +65,11 @@ class Settings:
     # Retention
     ATTEMPT_RETENTION_DAYS: int = 30
     EVENT_RETENTION_DAYS: int = 90
+    AUDIT_RETENTION_DAYS: int = 365
     RETENTION_DAYS_BY_TYPE: Mapping[str, int] = MappingProxyType({})
+
+    # Who may read the metrics
+    METRICS_TOKEN: str = ""
 
     def __getattribute__(self, name: str) -> Any:
         if name.isupper():

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from asgiref.sync import sync_to_async
 from django.contrib.auth import get_user_model
@@ -15,11 +15,13 @@ from django.utils import timezone
 
 from .conf import settings
 from .envelope import encode
-from .event_types import registry
+from .event_types import EventType, registry
 from .exceptions import InvalidEventDataError, InvalidOwnerError
 from .ids import new_id
 from .models import Delivery, Event, Webhook
+from .models.audit import Action
 from .models.outbox import insert_event, is_one_statement
+from .models.sql import UtcNow
 from .signals import deliveries_created, event_emitted
 
 if TYPE_CHECKING:
@@ -43,7 +45,7 @@ def emit(event_type: str, data: EventData, *, owner: Any, occurred_at: datetime 
     in a transaction that an earlier error has broken; nothing is written then. Whether a broker is there makes no
     difference: what is committed will be sent.
     """
-    event = _new_event(event_type, data, owner=owner, occurred_at=occurred_at)
+    event = _new_event(registry.get_emittable(event_type), data, owner=owner, occurred_at=occurred_at)
     using = router.db_for_write(Event)
     with _writing(event, using, in_one_statement=is_one_statement(using)):
         _announce(event, insert_event(event, using), using)
@@ -56,18 +58,52 @@ aemit = sync_to_async(emit)
 def send_test_event(webhook: Webhook, event_type: str, data: EventData | None = None) -> Delivery:
     """Queue a test event for one webhook, whatever it subscribes to; the type's example is the default data.
 
-    Raises WebhookStateError for a deleted, disabled or paused webhook, and what ``emit`` raises.
+    Raises WebhookStateError for a deleted, disabled or paused webhook, and what ``emit`` raises. The platform's
+    webhooks may be sent an operational event as well.
     """
     webhook.require_testable()
     webhook.require_running()
-    example = registry.get(event_type).example if data is None else data
-    event = _new_event(event_type, example, owner=webhook.owner, is_test=True)
+    find = registry.get if webhook.owner_id is None else registry.get_emittable
+    found = find(event_type)
+    event = _new_event(found, found.example if data is None else data, owner=webhook.owner, is_test=True)
     using = router.db_for_write(Event)
     with _writing(event, using):
         event.save(using=using, force_insert=True)
         delivery = Delivery.objects.using(using).queue(event=event, webhook=webhook, kind=Delivery.Kind.TEST)
+        webhook.audit(Action.WEBHOOK_TESTED, {"event_type": [None, event_type], "delivery": [None, delivery.pk]})
         _announce(event, 1, using)
     return delivery
+
+
+class Operational(NamedTuple):
+    """What an operational event tells, and of which webhook."""
+
+    event_type: EventType
+    webhook_id: str
+    data: Mapping[str, Any]
+
+
+def emit_operational(using: str, happenings: Sequence[Operational]) -> int:
+    """Record events of our own for the platform's webhooks that listen, in the caller's transaction; return how many.
+
+    No webhook is told of itself, and what nobody listens to is not recorded.
+    """
+    platform = Webhook.objects.using(using).active().of_platform().order_by("pk").values_list("pk", "event_types")
+    listeners = list(platform) if happenings else []
+    events, deliveries = [], []
+    for event_type, webhook_id, data in happenings:
+        ids = [pk for pk, names in listeners if event_type.name in names and pk != webhook_id]
+        if ids:
+            event = _new_event(event_type, data, owner=None)
+            events.append((event, len(ids)))
+            deliveries += [Delivery(event=event, webhook_id=pk, next_attempt_at=UtcNow()) for pk in ids]
+    if events:
+        with transaction.atomic(using=using, savepoint=False):
+            Event.objects.using(using).bulk_create([event for event, _ in events])
+            Delivery.objects.using(using).bulk_create(deliveries)
+            for event, number in events:
+                _announce(event, number, using)
+    return len(events)
 
 
 def emit_on(
@@ -100,21 +136,21 @@ def emit_on(
 
 
 def _new_event(
-    event_type: str, data: EventData, *, owner: Any, occurred_at: datetime | None = None, is_test: bool = False
+    event_type: EventType, data: EventData, *, owner: Any, occurred_at: datetime | None = None, is_test: bool = False
 ) -> Event:
     _check_owner(owner)
-    valid_data = registry.get(event_type).validate(data)
+    name, valid_data = event_type.name, event_type.validate(data)
     created_at = timezone.now() if occurred_at is None else occurred_at
     if problem := _problem_of_time(created_at):
-        raise InvalidEventDataError(event_type, {"occurred_at": problem})
+        raise InvalidEventDataError(name, {"occurred_at": problem})
     event_id = new_id("evt")
-    body = encode(id=event_id, type=event_type, created=created_at, data=valid_data)
+    body = encode(id=event_id, type=name, created=created_at, data=valid_data)
     if len(body) > settings.MAX_ENVELOPE_BYTES:
         raise InvalidEventDataError(
-            event_type,
+            name,
             {"": f"makes an envelope of {len(body):,} bytes; at most {settings.MAX_ENVELOPE_BYTES:,} are sent"},
         )
-    return Event(id=event_id, type=event_type, owner=owner, body=body.decode(), is_test=is_test, created_at=created_at)
+    return Event(id=event_id, type=name, owner=owner, body=body.decode(), is_test=is_test, created_at=created_at)
 
 
 def _check_owner(owner: Any) -> None:

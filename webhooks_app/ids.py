@@ -26,6 +26,12 @@ def first_id_at(prefix: str, moment: datetime) -> str:
     return f"{prefix}_{milliseconds:012x}{'0' * RANDOM_HEX_DIGITS}"
 
 
+def id_before(public_id: str) -> str:
+    """Return the identifier that comes right before this one."""
+    prefix, _, digits = public_id.partition("_")
+    return f"{prefix}_{max(0, int(digits, 16) - 1):032x}"
+
+
 def time_digits() -> str:
     """Return the 12 hexadecimal digits that order identifiers made now after all made before."""
     return f"{time.time_ns() // 1_000_000:012x}"

@@ -9,8 +9,9 @@ from django.contrib.auth import get_user_model
 from django.db import router, transaction
 
 from .models import Webhook, WebhookHealth
+from .models.audit import Action
 from .models.sql import writing
-from .verification import start_verification
+from .verification import queue_handshake
 
 CHANGEABLE_FIELDS = ("owner", "url", "event_types", "description", "retry_notices", "max_in_flight", "rate_limit")
 
@@ -40,12 +41,16 @@ def save_webhook(webhook: Webhook) -> Webhook:
         webhook.full_clean()
         if is_new:
             webhook.save(force_insert=True)
-            start_verification(webhook)
+            queue_handshake(webhook)
+            webhook.audit_creation(Action.WEBHOOK_CREATED)
             return webhook
-        saved_url = webhook.lock().url
-        webhook.save(update_fields=CHANGEABLE_FIELDS)
-        if saved_url != webhook.url and webhook.status != Webhook.Status.DISABLED:
-            start_verification(webhook, may_be_held=True)
+        saved = webhook.lock()
+        with webhook.auditing(Action.WEBHOOK_CHANGED, since=saved):
+            webhook.save(update_fields=CHANGEABLE_FIELDS)
+            if saved.url != webhook.url:
+                WebhookHealth.objects.clear(webhook)
+                if webhook.status != Webhook.Status.DISABLED:
+                    queue_handshake(webhook)
     return webhook
 
 
@@ -57,9 +62,10 @@ def enable_webhook(webhook: Webhook) -> None:
     """
     webhook.lock()
     webhook.require_disabled()
-    webhook.await_verification()
-    WebhookHealth.objects.clear(webhook)
-    start_verification(webhook)
+    with webhook.auditing(Action.WEBHOOK_ENABLED):
+        webhook.await_verification()
+        WebhookHealth.objects.clear(webhook)
+        queue_handshake(webhook)
 
 
 def _lock_account(webhook: Webhook) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -19,7 +19,7 @@ from django.utils import timezone
 
 from .conf import settings
 from .ids import first_id_at
-from .models import Delivery, DeliveryAttempt, Event, Webhook
+from .models import AuditEntry, Delivery, DeliveryAttempt, Event, Webhook
 from .models.sql import writing
 
 logger = logging.getLogger("webhooks_app.retention")
@@ -45,6 +45,7 @@ class Pruned:
     deliveries: int = 0
     events: int = 0
     webhooks: int = 0
+    audit_entries: int = 0
     is_complete: bool = True
     """False if the time was over first: there may be more."""
 
@@ -79,12 +80,14 @@ def prune(
     pruning.delete_handshakes(events_before)
     pruning.strip_handshakes(attempts_before, since=events_before)
     pruning.delete_webhooks(events_before)
+    pruning.delete_audit_entries(now - timedelta(days=settings.AUDIT_RETENTION_DAYS))
     if not is_dry_run:
         pruned = pruning.pruned
         logger.info(
-            "Pruned %d events, %d deliveries, %d attempts, %d bodies and %d webhooks%s.",
-            *(pruned.events, pruned.deliveries, pruned.attempts, pruned.bodies, pruned.webhooks),
+            "Pruned %d events, %d deliveries, %d attempts, %d bodies, %d webhooks and %d audit entries%s.",
+            *(pruned.events, pruned.deliveries, pruned.attempts, pruned.bodies, pruned.webhooks, pruned.audit_entries),
             "" if pruned.is_complete else "; the time was over before everything was looked at",
+            extra=asdict(pruned),
         )
     return pruning.pruned
 
@@ -142,6 +145,11 @@ class _Pruning:
         for ids in self._batches(webhooks.filter(models.Q(deleted_at__lt=before), ~models.Exists(history))):
             _, deleted = webhooks.filter(pk__in=ids).delete()
             self._count(webhooks=deleted.get(Webhook._meta.label, 0))
+
+    def delete_audit_entries(self, before: datetime) -> None:
+        entries = AuditEntry.objects.using(self._using).filter(pk__lt=first_id_at("aud", before))
+        for ids in self._batches(entries):
+            self._count(audit_entries=sum(self._delete(AuditEntry, part) for part in _parts(ids)))
 
     def _batches(self, rows: models.QuerySet[Any]) -> Iterator[list[str]]:
         """Return the ids of the rows, oldest first, in batches that take about as long as they may, until time is over.

@@ -1,6 +1,7 @@
 """What the app tells its host, as Django signals.
 
-All are sent with ``send_robust`` once the fact is committed: a signal handler that fails is logged and changes nothing.
+All but one are sent with ``send_robust`` once the fact is committed: a signal handler that fails is logged and changes
+nothing.
 """
 
 from __future__ import annotations
@@ -25,8 +26,19 @@ delivery_given_up = Signal()
 webhook_verified = Signal()
 """A handshake passed. ``webhook_id``."""
 
+webhook_failing = Signal()
+"""Nothing has been delivered to a webhook for a long time: its owner is warned. ``webhook_id``, ``failing_since``,
+``given_up`` (how many deliveries), ``disables_at`` (None where it will not be disabled)."""
+
+webhook_recovered = Signal()
+"""Something was delivered again to a webhook whose owner was warned. ``webhook_id``, ``failed_since``."""
+
+webhook_being_disabled = Signal()
+"""A webhook is disabled in this transaction, which an error rolls back. ``webhook``."""
+
 webhook_disabled = Signal()
-"""A webhook stopped receiving: disabled by a person, or failed its handshake. ``webhook_id``, ``reason``."""
+"""A webhook stopped receiving: disabled by a person or for failing too long, or its handshake failed. ``webhook_id``,
+``reason``."""
 
 webhook_paused = Signal()
 """What is queued for a webhook is held from now on. ``webhook_id``."""

@@ -15,12 +15,14 @@ from celery.signals import (
     worker_shutdown,
     worker_shutting_down,
 )
+from django.db import router
 
 from .conf import settings
+from .delivery.bell import ring
 from .delivery.engine import Engine
 from .delivery.worker import worker
 from .exceptions import WebhookStateError
-from .models import Webhook
+from .models import Delivery, Webhook
 from .retention import prune as prune_rows
 from .upkeep.keeper import Keeper
 from .verification import start_verification
@@ -81,6 +83,7 @@ def wake_workers(**kwargs: Any) -> None:
     if current_app.conf.task_always_eager:
         deliver_due.delay()
     else:
+        ring(router.db_for_write(Delivery))
         _publish_folded()
 
 

@@ -5,20 +5,26 @@ from __future__ import annotations
 from django.db import transaction
 
 from .models import Delivery, Webhook
+from .models.audit import Action
 from .signals import deliveries_created
 
 
 @transaction.atomic
-def start_verification(webhook: Webhook, *, may_be_held: bool = False) -> Delivery:
+def start_verification(webhook: Webhook) -> Delivery:
     """Hold the webhook's events back and queue a handshake; an older one can no longer decide anything.
 
-    Raises WebhookStateError for a deleted or disabled webhook, and for one that is paused unless its handshake
-    ``may_be_held`` until it is resumed.
+    Raises WebhookStateError for a deleted, disabled or paused webhook.
     """
     webhook.lock()
     webhook.require_testable()
-    if not may_be_held:
-        webhook.require_running()
+    webhook.require_running()
+    with webhook.auditing(Action.VERIFICATION_STARTED):
+        return queue_handshake(webhook)
+
+
+def queue_handshake(webhook: Webhook) -> Delivery:
+    """Do the same for a webhook that is locked, as part of something else; a handshake may be held by a pause then."""
+    webhook.require_testable()
     webhook.await_verification()
     webhook.deliveries.filter(kind=Delivery.Kind.VERIFICATION).pending().cancel("superseded")
     delivery = Delivery.objects.queue(webhook=webhook, kind=Delivery.Kind.VERIFICATION)

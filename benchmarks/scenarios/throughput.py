@@ -18,10 +18,6 @@ from ..progress import Progress
 from ..rivals import one_task_each, packages
 from ..scenario import BaseScenario, Figures, Variant, at_least, at_most
 
-WIDE = {"WEBHOOKS_MAX_IN_FLIGHT_PER_WEBHOOK": 64}
-"""For receivers that answer within milliseconds: by default each of the 20 webhooks has 16 requests at a time, over all
-workers, and a delivery counts among them until its result is committed."""
-
 
 class Throughput(BaseScenario):
     name = "throughput"
@@ -41,28 +37,11 @@ class Throughput(BaseScenario):
         ),
         Variant(label="PostgreSQL, curl, 2 processes", workers=2, targets={"deliveries_per_s": at_least(15_000)}),
         Variant(
-            label="PostgreSQL, curl, 1 process, 64 at a time",
-            settings=WIDE,
-            targets={"deliveries_per_s": at_least(10_000), "ratio_to_ceiling": at_least(0.22)},
-        ),
-        Variant(
-            label="PostgreSQL, curl, 2 processes, 64 at a time",
-            workers=2,
-            settings=WIDE,
-            targets={"deliveries_per_s": at_least(15_000)},
-        ),
-        Variant(
             label="PostgreSQL, requests, 1 process",
             transport="requests",
             targets={"deliveries_per_s": at_least(1000)},
         ),
         Variant(label="SQLite, curl, 1 process", database="sqlite", targets={"deliveries_per_s": at_least(12_000)}),
-        Variant(
-            label="SQLite, curl, 1 process, 64 at a time",
-            database="sqlite",
-            settings=WIDE,
-            targets={"deliveries_per_s": at_least(12_000)},
-        ),
         Variant(label="one task each", contestant="one-task-each"),
         Variant(label="django-outbound-webhooks", contestant="django-outbound-webhooks"),
         Variant(label="django-webhook", contestant="django-webhook"),

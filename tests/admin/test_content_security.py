@@ -6,7 +6,8 @@ from html.parser import HTMLParser
 
 import pytest
 
-from webhooks_app.models import ApiKey, Delivery
+from webhooks_app.models import ApiKey, AuditEntry, Delivery
+from webhooks_app.replays.planning import plan_replay
 
 from .conftest import Page, text
 
@@ -41,6 +42,7 @@ class InlineParts(HTMLParser):
         "recent",
         "event types",
         "event type",
+        "operations",
         "event list",
         "event",
         "delivery",
@@ -48,10 +50,17 @@ class InlineParts(HTMLParser):
         "key list",
         "key",
         "key add",
+        "replay add",
+        "replay",
+        "replay progress",
+        "audit list",
+        "audit entry",
+        "history",
     ],
 )
 def test_nothing_is_inline(superuser: Page, delivery: Delivery, page: str) -> None:
     api_key, _ = ApiKey.objects.make(owner=superuser.user)
+    replay = plan_replay(delivery.webhook)
     answers = {
         "webhook list": lambda: superuser.get("webhook"),
         "webhook add": lambda: superuser.get("webhook", "add"),
@@ -63,6 +72,7 @@ def test_nothing_is_inline(superuser: Page, delivery: Delivery, page: str) -> No
         "recent": lambda: superuser.get("webhook", "live", delivery.webhook_id, "recent"),
         "event types": lambda: superuser.get("webhook", "event_types"),
         "event type": lambda: superuser.get("webhook", "event_type", "file.deleted"),
+        "operations": lambda: superuser.get("webhook", "operations"),
         "event list": lambda: superuser.get("event"),
         "key list": lambda: superuser.get("apikey"),
         "confirm": lambda: superuser.act("send_test", delivery.webhook),
@@ -71,6 +81,12 @@ def test_nothing_is_inline(superuser: Page, delivery: Delivery, page: str) -> No
         "delivery list": lambda: superuser.get("delivery"),
         "key": lambda: superuser.get("apikey", "change", api_key.pk),
         "key add": lambda: superuser.get("apikey", "add"),
+        "replay add": lambda: superuser.get("replay", "add"),
+        "replay": lambda: superuser.get("replay", "change", replay.pk),
+        "replay progress": lambda: superuser.get("replay", "live", replay.pk),
+        "audit list": lambda: superuser.get("auditentry"),
+        "audit entry": lambda: superuser.get("auditentry", "change", AuditEntry.objects.get().pk),
+        "history": lambda: superuser.get("apikey", "history", api_key.pk),
     }
 
     parts = InlineParts()

@@ -12,6 +12,7 @@ import pytest
 
 from tests.making import emit_one, make_webhook
 from webhooks_app.models import ApiKey, Delivery
+from webhooks_app.replays.planning import plan_replay
 
 OPTIONS = [
     *("--checks", "all"),
@@ -27,6 +28,7 @@ CONFIG = """
 [parameters]
 "path.event_id" = "{event}"
 "path.delivery_id" = "{delivery}"
+"path.replay_id" = "{replay}"
 """
 
 
@@ -40,9 +42,9 @@ def unlimited(settings):
 @pytest.mark.timeout(300)
 @pytest.mark.only_on("postgresql")
 def test_the_api_does_what_its_document_says(unlimited, live_server, alice, tmp_path):
-    make_webhook(alice)
+    replay = plan_replay(make_webhook(alice))
     event = emit_one(alice)
-    config = CONFIG.format(event=event.id, delivery=Delivery.objects.get().id)
+    config = CONFIG.format(event=event.id, delivery=Delivery.objects.get().id, replay=replay.id)
     Path(tmp_path, "schemathesis.toml").write_text(config)
     _, key = ApiKey.objects.make(owner=alice)
     # An address that webhooks may be sent to here: links of answers are tried as URLs.

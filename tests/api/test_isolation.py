@@ -9,7 +9,8 @@ from django.urls import URLPattern
 
 from tests.making import EVENT_TYPE, emit_one, make_webhook
 from webhooks_app.api.routers import ApiRouter
-from webhooks_app.models import Delivery, Event, Webhook
+from webhooks_app.models import Delivery, Event, Replay, Webhook
+from webhooks_app.replays.planning import plan_replay
 
 from .conftest import ApiClient
 
@@ -27,18 +28,20 @@ def routes():
 
 # The catalogue of event types is everybody's.
 ROUTES = [(method, address) for method, address in routes() if "{" in address and "{name}" not in address]
-UNKNOWN = {"webhook": "wh_" + "7" * 32, "event": "evt_" + "7" * 32, "delivery": "dlv_" + "7" * 32}
+PREFIXES = {"webhook": "wh", "event": "evt", "delivery": "dlv", "replay": "rpl"}
+UNKNOWN = {name: f"{prefix}_{'7' * 32}" for name, prefix in PREFIXES.items()}
 
 
 @pytest.fixture
 def theirs(bob):
     """The identifiers of what bob owns."""
     webhook, event = make_webhook(bob), emit_one(bob)
-    return {"webhook": webhook.id, "event": event.id, "delivery": Delivery.objects.get().id}
+    replay = plan_replay(webhook)
+    return {"webhook": webhook.id, "event": event.id, "delivery": Delivery.objects.get().id, "replay": replay.id}
 
 
 def rows():
-    return [list(model.objects.order_by("pk").values()) for model in (Webhook, Event, Delivery)]
+    return [list(model.objects.order_by("pk").values()) for model in (Webhook, Event, Delivery, Replay)]
 
 
 def document():
@@ -55,8 +58,8 @@ def test_the_walk_knows_every_place_for_an_identifier():
 
     assert len(ROUTES) == sum("_id}" in path for path, _ in operations)
     assert {place for place in places if "id" in place[1].split("_") or place[1] in ("cursor", "owner")} == {
-        *(("path", "webhook_id"), ("path", "event_id"), ("path", "delivery_id")),
-        *(("query", "event_id"), ("query", "webhook_id"), ("query", "cursor")),
+        *(("path", "webhook_id"), ("path", "event_id"), ("path", "delivery_id"), ("path", "replay_id")),
+        *(("query", "event_id"), ("query", "webhook_id"), ("query", "replay_id"), ("query", "cursor")),
         ("body", "webhook_id"),
     }
 
@@ -77,7 +80,7 @@ def test_anothers_identifier_reads_as_an_unknown_one(api, theirs, method, addres
 
 @pytest.mark.parametrize(("method", "address"), ROUTES, ids=lambda value: value)
 def test_the_querysets_alone_decide(api, theirs, monkeypatch, method, address):
-    for model in (Webhook, Event, Delivery):
+    for model in (Webhook, Event, Delivery, Replay):
         monkeypatch.setattr(model.objects._queryset_class, "owned_by", lambda queryset, owner: queryset)
 
     assert api.call(method, address.format(**theirs), {}).status_code != 404
@@ -94,7 +97,7 @@ def test_anothers_webhook_cannot_be_tested(api, theirs):
     assert Event.objects.count() == 1
 
 
-@pytest.mark.parametrize("path", ["/v1/webhooks", "/v1/events"])
+@pytest.mark.parametrize("path", ["/v1/webhooks", "/v1/events", "/v1/replays"])
 def test_lists_hold_nothing_of_others(api, theirs, path):
     assert api.call("GET", path).json() == {"next": None, "previous": None, "results": []}
 
@@ -119,7 +122,7 @@ def test_a_filter_for_anothers_event_finds_nothing(api, alice, theirs):
 
 def test_the_deliveries_of_others_are_in_no_list(api, theirs):
     assert api.call("GET", "/v1/deliveries").json()["results"] == []
-    for name in ("webhook", "event"):
+    for name in ("webhook", "event", "replay"):
         assert api.call("GET", f"/v1/deliveries?{name}_id={theirs[name]}").json()["results"] == []
 
 

@@ -97,6 +97,8 @@ WRONG = [
     pytest.param("PROBE_RATE", "60/minutes", "E009", id="period in the plural"),
     pytest.param("LEASE_SECONDS", 30, "E010", id="lease as short as the timeout"),
     pytest.param("TIMEOUT_SECONDS", 44, "E010", id="timeout nearly as long as the lease"),
+    pytest.param("METRICS_TOKEN", "a" * 15, "E016", id="short token"),
+    pytest.param("METRICS_TOKEN", "a token with spaces in it", "E016", id="token that no header takes"),
     pytest.param("TIMEOUTS", 10, "W001", id="unknown name"),
 ]
 
@@ -120,6 +122,7 @@ RIGHT = [
     pytest.param("TRANSPORT", "webhooks_app.transport.memory.MemoryTransport", id="transport by path"),
     pytest.param("RETRY_DELAYS_SECONDS", [], id="no retries"),
     pytest.param("RETRY_DELAYS_SECONDS", (0, 0.5), id="tuple"),
+    pytest.param("METRICS_TOKEN", "Zm9v-_.~+/1234567==", id="token"),
     pytest.param("API_RATE", "1/day", id="rate"),
     pytest.param("API_RATE", "", id="no limit"),
     pytest.param("TIMEOUT_SECONDS", 40, id="timeout within the lease"),
@@ -164,6 +167,7 @@ def test_other_settings_are_no_concern_of_ours(found: Check, name: str) -> None:
         pytest.param("WEBHOOKS_ENCRYPTION_KEYS", "a-secret-key", id="key for a list"),
         pytest.param("WEBHOOKS_ENCRYPTION_KEYS", [b"a-secret-key"], id="bytes"),
         pytest.param("WEBHOOKS_EGRESS_PROXY", "ftp://user:a-secret-key@proxy:1", id="password of a proxy"),
+        pytest.param("WEBHOOKS_METRICS_TOKEN", "a-secret-key", id="short token"),
     ],
 )
 def test_a_secret_is_not_repeated(found: Check, name: str, value: Any) -> None:
@@ -184,3 +188,10 @@ def test_no_value_whatever_breaks_the_checks_themselves(found: Check, name: str,
 def test_an_error_stops_manage_py() -> None:
     with override_settings(WEBHOOKS_BATCH_SIZE=0), pytest.raises(SystemCheckError, match="WEBHOOKS_BATCH_SIZE"):
         call_command("check", tags=["webhooks"])
+
+
+def test_a_span_longer_than_the_time_after_which_webhooks_are_disabled_is_an_error(found: Check) -> None:
+    with override_settings(WEBHOOKS_AUTO_DISABLE_AFTER_DAYS=1, WEBHOOKS_AUTO_DISABLE_MIN_SPAN_HOURS=24):
+        assert found() == {}
+    with override_settings(WEBHOOKS_AUTO_DISABLE_AFTER_DAYS=1, WEBHOOKS_AUTO_DISABLE_MIN_SPAN_HOURS=25):
+        assert "24 hours" in str(found()["webhooks_app.E014"].hint)

@@ -49,9 +49,7 @@ def test_what_a_process_whose_clock_is_fast_asks_for_is_due_now(alice, webhook, 
     assert timezone.now() > datetime.now(UTC) + timedelta(minutes=59)
     ask(alice, webhook)
 
-    queue = Queue(
-        using="default", clock=DatabaseClock("default"), lease=timedelta(seconds=45), max_in_flight_per_webhook=16
-    )
+    queue = Queue(using="default", clock=DatabaseClock("default"), lease=timedelta(seconds=45), cap=lambda _: 16)
 
     assert [claim.pick.kind for claim in queue.claim(10)] == [kind]
 

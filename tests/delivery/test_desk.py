@@ -9,7 +9,7 @@ from webhooks_app.delivery import desk as desk_module
 from webhooks_app.delivery.desk import Desk
 from webhooks_app.delivery.recording import record
 from webhooks_app.delivery.sending import finish, request_for
-from webhooks_app.models import DeliveryAttempt
+from webhooks_app.models import DeliveryAttempt, Webhook
 from webhooks_app.retry import RetrySchedule
 from webhooks_app.signals import attempt_made
 from webhooks_app.transport import Exchange, Response
@@ -35,6 +35,7 @@ def desk(clock):
 @pytest.fixture
 def results(alice, webhook, clock, desk):
     """Eight attempts that are over, of claims that the desk has handed out."""
+    Webhook.objects.update(max_in_flight=8)
     for _ in range(8):
         emit_one(alice)
     desk.turn(never)

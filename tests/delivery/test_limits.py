@@ -21,7 +21,7 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def make_queue(clock):
-    return lambda: Queue(using="default", clock=clock, lease=timedelta(hours=1), max_in_flight_per_webhook=1000)
+    return lambda: Queue(using="default", clock=clock, lease=timedelta(hours=1), cap=lambda _: 1000)
 
 
 def claimed_in(seconds, clock, *queues, limit=500, step=0.1):

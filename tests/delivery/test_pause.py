@@ -28,7 +28,7 @@ SCHEDULE = RetrySchedule.of_seconds()
 
 
 def new_queue(clock, cap=16):
-    return Queue(using="default", clock=clock, lease=timedelta(seconds=45), max_in_flight_per_webhook=cap)
+    return Queue(using="default", clock=clock, lease=timedelta(seconds=45), cap=lambda _: cap)
 
 
 @pytest.fixture

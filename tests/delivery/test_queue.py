@@ -25,7 +25,7 @@ SCHEDULE = RetrySchedule.of_seconds()
 
 @pytest.fixture
 def queue(clock):
-    return Queue(using="default", clock=clock, lease=LEASE, max_in_flight_per_webhook=16)
+    return Queue(using="default", clock=clock, lease=LEASE, cap=lambda _: 16)
 
 
 def answered(claim, clock, status=200):
@@ -266,7 +266,7 @@ def test_a_claim_is_never_larger_than_asked_for(alice, queue):
 
 
 def test_expired_notices_do_not_hide_what_is_due_behind_them(alice, webhook, clock):
-    queue = Queue(using="default", clock=clock, lease=LEASE, max_in_flight_per_webhook=2)
+    queue = Queue(using="default", clock=clock, lease=LEASE, cap=lambda _: 2)
     for _ in range(2):
         emit_one(alice)
     record("default", [answered(claim, clock, 500) for claim in queue.claim(10)], clock())

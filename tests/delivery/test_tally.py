@@ -27,7 +27,7 @@ SCHEDULE = RetrySchedule.of_seconds()
 
 @pytest.fixture
 def queue(clock):
-    return Queue(using="default", clock=clock, lease=timedelta(seconds=45), max_in_flight_per_webhook=16)
+    return Queue(using="default", clock=clock, lease=timedelta(seconds=45), cap=lambda _: 16)
 
 
 def ended(claim, clock, *, seconds=0.1, status=200, error=None):

@@ -109,8 +109,7 @@ def test_when_the_starter_is_killed_the_others_end_too():
     )
     with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as starter:
         # What the program says as soon as it runs may come first.
-        lines = [starter.stdout.readline().strip() for _ in range(2)]
-        pid = next(int(line) for line in lines if line.isdigit())
+        pid = next(int(line) for line in starter.stdout if line.strip().isdigit())
         starter.kill()
 
     assert _ends(pid)

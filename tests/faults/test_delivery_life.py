@@ -52,7 +52,7 @@ class RealWorker:
 
     def __init__(self, clock: ManualClock) -> None:
         self._clock = clock
-        self._queue = Queue(using="default", clock=clock, lease=LEASE, max_in_flight_per_webhook=CAP)
+        self._queue = Queue(using="default", clock=clock, lease=LEASE, cap=lambda _: CAP)
 
     def claim(self, limit: int) -> Sequence[Any]:
         return self._queue.claim(limit)

@@ -63,7 +63,7 @@ def test_the_tests_are_not_installed(wheel: ZipFile) -> None:
     assert {Path(name).parts[0] for name in wheel.namelist()} == {"webhooks_app", _dist_info(wheel)}
 
 
-@pytest.mark.parametrize("extra", ["curl", "beat", "redis", "api-docs", "all"])
+@pytest.mark.parametrize("extra", ["curl", "beat", "redis", "api-docs", "metrics", "all"])
 def test_the_extra_is_offered(metadata: Message, extra: str) -> None:
     assert extra in metadata.get_all("Provides-Extra", [])
 

@@ -49,14 +49,14 @@ def old_event(webhook: Webhook) -> Event:
 def test_a_dry_run_counts_and_deletes_nothing(run: Run, old_event: Event) -> None:
     output = run("prune_webhooks", "--dry-run", "--events-days", "30")
 
-    assert output.stdout == "Would delete 0 attempts, 0 bodies, 1 deliveries, 1 events, 0 webhooks.\n"
+    assert output.stdout == "Would delete 0 attempts, 0 bodies, 1 deliveries, 1 events, 0 webhooks, 0 audit entries.\n"
     assert Event.objects.exists()
 
 
 def test_pruning_deletes_what_the_dry_run_counted(run: Run, old_event: Event) -> None:
     output = run("prune_webhooks", "--events-days", "30")
 
-    assert output.stdout == "Deleted 0 attempts, 0 bodies, 1 deliveries, 1 events, 0 webhooks.\n"
+    assert output.stdout == "Deleted 0 attempts, 0 bodies, 1 deliveries, 1 events, 0 webhooks, 0 audit entries.\n"
     assert not Event.objects.exists()
     assert not Delivery.objects.exists()
 
@@ -76,7 +76,7 @@ def test_what_is_pending_is_neither_counted_nor_deleted(run: Run, old_event: Eve
     counted = run("prune_webhooks", "--dry-run", "--events-days", "30")
     run("prune_webhooks", "--events-days", "30")
 
-    assert counted.stdout == "Would delete 0 attempts, 0 bodies, 0 deliveries, 0 events, 0 webhooks.\n"
+    assert counted.stdout == "Would delete 0 attempts, 0 bodies, 0 deliveries, 0 events, 0 webhooks, 0 audit entries.\n"
     assert Event.objects.count() == Delivery.objects.count() == 1
 
 
@@ -89,7 +89,7 @@ def test_nothing_is_pruned_for_a_senseless_age(run: Run, db: None, option: str) 
 def test_a_time_that_is_over_is_told(run: Run, old_event: Event) -> None:
     output = run("prune_webhooks", "--events-days", "30", "--max-seconds", "0.000001")
 
-    assert output.stdout == "Deleted 0 attempts, 0 bodies, 0 deliveries, 0 events, 0 webhooks.\n"
+    assert output.stdout == "Deleted 0 attempts, 0 bodies, 0 deliveries, 0 events, 0 webhooks, 0 audit entries.\n"
     assert "run it again" in output.stderr
 
 

@@ -3,13 +3,15 @@
 import json
 from pathlib import Path
 
-from webhooks_app.event_types import INTERNAL_EVENT_TYPES, PRESENTATION_EVENT_TYPES
+from webhooks_app.event_types import INTERNAL_EVENT_TYPES, OPERATIONAL_EVENT_TYPES, PRESENTATION_EVENT_TYPES
+
+EVERY_TYPE = (*PRESENTATION_EVENT_TYPES, *INTERNAL_EVENT_TYPES, *OPERATIONAL_EVENT_TYPES)
 
 FILE = Path(__file__).with_name("event_type_schemas.json")
 
 
 def current():
-    return {each.name: each.json_schema() for each in (*PRESENTATION_EVENT_TYPES, *INTERNAL_EVENT_TYPES)}
+    return {each.name: each.json_schema() for each in EVERY_TYPE}
 
 
 def promised():

@@ -149,7 +149,7 @@ def test_the_rollups_equal_a_recount_of_the_attempts(django_user_model):
     alice = django_user_model.objects.create_user("alice")
     webhooks = [make_webhook(alice, retry_notices=False) for _ in range(3)]
     clock = ManualClock()
-    queue = Queue(using="default", clock=clock, lease=timedelta(seconds=45), max_in_flight_per_webhook=16)
+    queue = Queue(using="default", clock=clock, lease=timedelta(seconds=45), cap=lambda _: 16)
     statuses = iter([200, 500, 404, 200, 500] * 100)
     for turn in range(20):
         if turn < 6:

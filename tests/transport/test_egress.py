@@ -155,10 +155,8 @@ def test_the_proxy_is_not_asked_for_a_forbidden_address(make: Callable[..., Base
 
 
 def test_the_proxy_is_asked_for_the_second_address_when_the_first_is_dead(
-    make: Callable[..., BaseTransport], receiver: Receiver, request: pytest.FixtureRequest, name: str
+    make: Callable[..., BaseTransport], receiver: Receiver
 ) -> None:
-    if name == "curl":
-        request.applymarker(pytest.mark.xfail(reason="libcurl is told of the first address alone"))
     proxy = ConnectProxy(dead="127.0.0.9")
 
     with receiving(act=proxy.serve) as listening:

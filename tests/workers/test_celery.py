@@ -139,11 +139,12 @@ def test_two_workers_and_two_beats_send_nothing_twice(alice, redis_url, start_wo
 
 def test_no_number_of_workers_exceeds_a_webhooks_cap(alice, redis_url, start_worker, tmp_path):
     with SlowReceiver(delay_seconds=0.3).running() as receiver:
-        make_webhook(alice, url=receiver.url)
+        make_webhook(alice, url=receiver.url, max_in_flight=16)
         start_worker(redis_url)
         start_worker(redis_url)
-        for _ in range(10):
-            emit_elsewhere(redis_url, tmp_path, 20)
+        for _ in range(180):
+            emit_one(alice)
+        emit_elsewhere(redis_url, tmp_path, 20)
 
         wait_until(all_final)
 

@@ -20,7 +20,7 @@ from django.utils.translation import gettext
 
 from ..error_reports import keep_discreet
 from ..exceptions import WebhooksError
-from .owned import OwnedAdmin
+from .history import AuditedAdmin
 
 MAX_SELECTED = 100
 CONFIRMED = "confirmed"
@@ -33,7 +33,7 @@ class Button(NamedTuple):
     label: str
 
 
-class ActingAdmin(OwnedAdmin):
+class ActingAdmin(AuditedAdmin):
     """Carries out actions row by row, and asks before it does where that is wanted."""
 
     page_actions: tuple[str, ...] = ()

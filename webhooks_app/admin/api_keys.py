@@ -63,7 +63,7 @@ class ApiKeyAdmin(ActingAdmin):
 
     def save_model(self, request: HttpRequest, obj: Any, form: Any, change: Any) -> None:
         if change:
-            obj.save(update_fields=["name", "scopes", "expires_at"])
+            obj.change()
             return
         owner = obj.owner if manages_all(request) else request.user
         made, text = ApiKey.objects.make(
@@ -73,6 +73,10 @@ class ApiKeyAdmin(ActingAdmin):
 
     def response_add(self, request: HttpRequest, obj: Any, post_url_continue: str | None = None) -> TemplateResponse:
         return self.show_once(request, gettext("The key is"), obj.text)
+
+    def delete_queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
+        for api_key in queryset:
+            api_key.delete()
 
     @admin.action(description=_("Revoke"), permissions=["change"])
     def revoke(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponseBase | None:

@@ -10,13 +10,16 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 from django.utils import formats, timezone
 
+from ..models.rollup import OUTCOMES
 from ..rollups.counters import Counters, Point, Series
 from ..rollups.reading import HeatRow, Window
 
 WIDTH, HEIGHT = 640, 180
+SPARK_WIDTH, SPARK_HEIGHT = 96, 24
 LEFT, TOP, RIGHT, BOTTOM = 64, 10, 8, 24
 MAX_TIMES = 6
 GAP = 0.2
@@ -92,18 +95,44 @@ def outcomes(series: Series, window: Window) -> tuple[Frame, Sequence[Bar]]:
     most = ceiling(max(point.counters.finished for point in series.points))
     frame = _frame(series, window, most, f"{{:{_spec(most)}}}")
     step = (frame.right - frame.left) / len(series.points)
-    bars = []
-    for number, point in enumerate(series.points):
-        rects, y = [], float(frame.floor)
-        for name in ("succeeded_at_once", "succeeded_later", "given_up"):
-            height = point.counters[name] / most * (frame.floor - TOP)
-            y -= height
-            if height:
-                x = frame.left + (number + GAP / 2) * step
-                width = _round(step * (1 - GAP))
-                rects.append(Rect(name=name, x=_round(x), y=_round(y), width=width, height=_round(height)))
-        bars.append(_bar(point, rects, window))
+    unit = (frame.floor - TOP) / most
+    bars = [
+        _bar(point, _stack(point, frame.left + number * step, step, floor=frame.floor, unit=unit), window)
+        for number, point in enumerate(series.points)
+    ]
     return frame, bars
+
+
+def shown(series: Series, window: Window) -> dict[str, Any]:
+    """Return what ``charts/charts.html`` shows of a series: nothing where nothing was delivered."""
+    if not series.total.attempts:
+        return {}
+    outcomes_frame, bars = outcomes(series, window)
+    times_frame, lines = response_times(series, window)
+    return {"outcomes_frame": outcomes_frame, "bars": bars, "times_frame": times_frame, "lines": lines}
+
+
+def sparkline(series: Series) -> Sequence[Rect]:
+    """Return the same without axes; the highest bar is as high as there is room."""
+    unit = SPARK_HEIGHT / max(1, *(point.counters.finished for point in series.points))
+    step = SPARK_WIDTH / len(series.points)
+    return [
+        rect
+        for number, point in enumerate(series.points)
+        for rect in _stack(point, number * step, step, floor=SPARK_HEIGHT, unit=unit)
+    ]
+
+
+def _stack(point: Point, left: float, step: float, *, floor: float, unit: float) -> Sequence[Rect]:
+    """Return the outcomes of a step, one on the other."""
+    rects, y = [], float(floor)
+    for name in OUTCOMES:
+        height = point.counters[name] * unit
+        y -= height
+        if height:
+            x, width = _round(left + GAP / 2 * step), _round(step * (1 - GAP))
+            rects.append(Rect(name=name, x=x, y=_round(y), width=width, height=_round(height)))
+    return rects
 
 
 def _bar(point: Point, rects: Sequence[Rect], window: Window) -> Bar:

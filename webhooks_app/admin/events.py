@@ -1,8 +1,8 @@
-"""Events in the admin, and who they went to."""
+"""Events in the admin, who they went to, and why."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.contrib import admin
 from django.db.models import QuerySet
@@ -12,6 +12,7 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext_lazy as _
 
+from ..decisions import Decision, decide
 from ..event_types import registry
 from ..models import Event
 from .display import DeliveryRow, delivery_rows, pretty_json, shows_deliveries
@@ -19,6 +20,14 @@ from .filters import CreatedFilter, EventTypeFilter
 from .owned import ReadOnlyAdmin, manages_all
 
 MAX_RECIPIENTS = 50
+
+
+class DecisionRow(NamedTuple):
+    """Whether a webhook was sent an event, with links; "" where there is no page."""
+
+    decision: Decision
+    webhook_url: str
+    delivery_url: str
 
 
 @admin.register(Event)
@@ -46,6 +55,7 @@ class EventAdmin(ReadOnlyAdmin):
             "recipients": rows[:MAX_RECIPIENTS],
             "has_more": len(rows) > MAX_RECIPIENTS,
             "deliveries_url": listed,
+            "decisions": self._decisions(request, event),
         }
         return super().render_change_form(request, context, *args, **kwargs)
 
@@ -55,6 +65,22 @@ class EventAdmin(ReadOnlyAdmin):
         rows = event.deliveries.all() if manages_all(request) else event.deliveries.owned_by(request.user)
         newest = rows.select_related("webhook").order_by("-pk")[: MAX_RECIPIENTS + 1]
         return delivery_rows(newest, site=self.admin_site.name)
+
+    def _decisions(self, request: HttpRequest, event: Event) -> list[DecisionRow]:
+        """Return why each webhook was sent the event or not, for those who may see webhooks and deliveries."""
+        if not (shows_deliveries(request) and request.user.has_perm("webhooks_app.view_webhook")):
+            return []
+        return [
+            DecisionRow(
+                decision,
+                "" if decision.webhook.deleted_at else self._url("webhook", decision.webhook.pk),
+                self._url("delivery", decision.delivery.pk) if decision.delivery else "",
+            )
+            for decision in decide(event, with_platform=manages_all(request))
+        ]
+
+    def _url(self, model: str, pk: str) -> str:
+        return reverse(f"admin:webhooks_app_{model}_change", args=(pk,), current_app=self.admin_site.name)
 
     @admin.display(description=_("type"))
     def type_link(self, event: Event) -> SafeString | str:

@@ -19,14 +19,16 @@ from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
 from ..delivery.queue import oldest_due_at
-from ..models import Delivery, Webhook, WorkerProcess
+from ..models import Delivery, Webhook, WebhookHealth, WorkerProcess
 from ..models.sql import UtcNow
 from ..rollups import reading
 from ..rollups.counters import Counters, Series
 from ..rollups.reading import Window
 from . import charts
 from .owned import manages_all
+from .webhook_health import disabled_in, failing_for
 
+MAX_ENDANGERED = 10
 MAX_COUNTED = 10_000
 """How far what is pending is counted; beyond, it is "more than"."""
 
@@ -62,6 +64,17 @@ class FailingWebhook:
     cells: Sequence[charts.Cell]
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class EndangeredWebhook:
+    """A webhook to which nothing has been delivered since some time."""
+
+    webhook: Webhook
+    since: str
+    given_up: int
+    disabled: str
+    """When it will be; empty where it will not."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Overview:
     window: Window
@@ -70,6 +83,7 @@ class Overview:
     workers: int
     """Processes that deliver, seen within the last minute."""
     failing: Sequence[FailingWebhook]
+    endangered: Sequence[EndangeredWebhook]
 
     @cached_property
     def total(self) -> Counters:
@@ -105,12 +119,18 @@ def overview_for(request: HttpRequest, window: Window) -> Overview:
         backlog=_backlog(ids),
         workers=WorkerProcess.objects.filter(seen_at__gte=UtcNow() - SEEN_WITHIN).count(),
         failing=_failing(window, ids),
+        endangered=_endangered(ids),
     )
 
 
 def window_of(request: HttpRequest) -> Window:
     """Return the window that the address asks for; a day where it asks for none that there is."""
     return {window.value: window for window in Window}.get(request.GET.get("window"), Window.DAY)
+
+
+def windows(current: Window) -> list[tuple[str, Any, bool]]:
+    """Return the windows to choose from: value, title, and whether it is the current one."""
+    return [(each.value, title, each is current) for each, title in TITLES.items()]
 
 
 def _backlog(webhook_ids: list[str] | None) -> Backlog:
@@ -142,4 +162,20 @@ def _failing(window: Window, webhook_ids: list[str] | None) -> list[FailingWebho
         )
         for row in rows
         if row.webhook_id in webhooks
+    ]
+
+
+def _endangered(webhook_ids: list[str] | None) -> list[EndangeredWebhook]:
+    """Return the active webhooks that have been failing longest."""
+    failing = WebhookHealth.objects.filter(failing_since__isnull=False, webhook__in=Webhook.objects.active())
+    if webhook_ids is not None:
+        failing = failing.filter(webhook__in=webhook_ids)
+    return [
+        EndangeredWebhook(
+            webhook=health.webhook,
+            since=failing_for(health),
+            given_up=health.given_up_count,
+            disabled=disabled_in(health.webhook, health),
+        )
+        for health in failing.select_related("webhook").order_by("failing_since")[:MAX_ENDANGERED]
     ]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import wraps
 from typing import TYPE_CHECKING, Any
 
 from django.contrib import admin
@@ -10,7 +12,10 @@ from django.core.exceptions import SuspiciousOperation
 from django.db.models import Q, QuerySet
 from django.db.models.constants import LOOKUP_SEP
 from django.http import HttpRequest
+from django.http.response import HttpResponseBase
+from django.urls import URLPattern
 
+from ..models.audit import Actor, Via, acting
 from ..models.keyset import WHOLE, Parts
 from .change_list import KeysetChangeList
 
@@ -45,6 +50,11 @@ class OwnedAdmin(BaseAdmin):
     class Media:
         css = {"all": ("webhooks_app/console.css",)}  # noqa: RUF012
         js = ("webhooks_app/console.js",)
+
+    @property
+    def urls(self) -> list[URLPattern]:
+        """The pages, on which whoever is logged in does what is done."""
+        return [_attributed(page) for page in super().urls]
 
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[KeysetChangeList]:
         return KeysetChangeList
@@ -97,6 +107,17 @@ class OwnedAdmin(BaseAdmin):
         if not self.is_id(term):
             return self.matches_text(term)
         return Q(**{dict(self.id_lookups)[term.partition("_")[0]]: term})
+
+
+def _attributed(page: URLPattern) -> URLPattern:
+    view: Callable[..., HttpResponseBase] = page.callback
+
+    @wraps(view)
+    def act(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
+        with acting(Actor(via=Via.CONSOLE, account=request.user)):
+            return view(request, *args, **kwargs)
+
+    return URLPattern(page.pattern, act, page.default_args, page.name)
 
 
 class ReadOnlyAdmin(OwnedAdmin):

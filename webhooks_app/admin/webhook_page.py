@@ -11,8 +11,11 @@ from django.utils.translation import gettext
 
 from ..event_types import registry
 from ..models import Delivery, Webhook
+from ..rollups import reading
+from . import charts, webhook_health
 from .display import delivery_rows, shows_deliveries
 from .explanation import waiting_for, why, why_cancelled
+from .overview import window_of, windows
 from .transcript import transcript
 
 RECENT = 10
@@ -35,6 +38,16 @@ def recent(request: HttpRequest, webhook: Webhook, *, site: str) -> Context:
     newest = _deliveries(webhook).filter(kind__in=(Delivery.Kind.EVENT, Delivery.Kind.TEST))[:RECENT]
     listed = reverse("admin:webhooks_app_delivery_changelist", current_app=site, query={"q": webhook.pk})
     return {"recent": delivery_rows(newest, site=site), "deliveries_url": listed}
+
+
+def course(request: HttpRequest, webhook: Webhook) -> Context:
+    """Return how a webhook does, and its charts for those who may see deliveries."""
+    said = {"health_says": webhook_health.sentences(webhook)}
+    if not shows_deliveries(request):
+        return said
+    window = window_of(request)
+    series = reading.series(window, [webhook.pk])
+    return {**said, "windows": windows(window), **charts.shown(series, window)}
 
 
 def handshake(request: HttpRequest, webhook: Webhook) -> Context:

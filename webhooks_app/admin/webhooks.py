@@ -14,6 +14,7 @@ from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
+from django.utils.text import Truncator
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
@@ -31,8 +32,11 @@ from .actions import ActingAdmin
 from .display import link_to_search, shows_deliveries
 from .event_types import EventTypePages
 from .filters import CreatedFilter
+from .missed import MissedEvents
+from .operations import OperationsPage
 from .owned import manages_all
 from .webhook_form import OverlapForm, TestEventForm, WebhookForm
+from .webhook_health import HealthColumns
 
 SHOWN = (
     "status",
@@ -47,17 +51,19 @@ SHOWN = (
 )
 """What the page of a webhook tells beside what can be changed."""
 
+MAX_REASON, MAX_URL = 80, 160
+
 SHOWN_IF_SET = ("status_reason", "paused_at", "previous_secret_until", "next_slot_at")
 
 
 @admin.register(Webhook)
-class WebhookAdmin(EventTypePages, ActingAdmin):
+class WebhookAdmin(HealthColumns, EventTypePages, MissedEvents, OperationsPage, ActingAdmin):
     form = WebhookForm
     id_lookups = (("wh", "pk"),)
     search_help_text = _("An id (wh_…), a part of a URL, or the name of an account.")
-    list_display = ("target", "owner", "state", "status_changed_at", "description")
+    list_display = ("target", "owner", "state", "course", "last_delivery", "failing")
     list_filter = ("status", CreatedFilter)
-    list_select_related = ("owner",)
+    list_select_related = ("owner", "health")
     raw_id_fields = ("owner",)
     actions = (
         "verify",
@@ -68,6 +74,7 @@ class WebhookAdmin(EventTypePages, ActingAdmin):
         "enable",
         "rotate_secret",
         "revoke_previous_secret",
+        "replay_missed",
         "delete_selected",
     )
 
@@ -80,6 +87,7 @@ class WebhookAdmin(EventTypePages, ActingAdmin):
         "disable",
         "rotate_secret",
         "revoke_previous_secret",
+        "replay_missed",
     )
     change_form_template = "admin/webhooks_app/webhook/change_form.html"
 
@@ -143,12 +151,21 @@ class WebhookAdmin(EventTypePages, ActingAdmin):
 
     @admin.display(description=_("URL"))
     def target(self, webhook: Webhook) -> SafeString:
-        return format_html('<span class="webhooks-url" title="{}">{}</span>', webhook.pk, webhook.url)
+        url = Truncator(webhook.url).chars(MAX_URL)
+        shown = format_html('<span class="webhooks-url" title="{}">{}</span>', webhook.pk, url)
+        if not webhook.description:
+            return shown
+        return format_html('{}<span class="webhooks-quiet">{}</span>', shown, webhook.description)
 
     @admin.display(description=_("status"))
     def state(self, webhook: Webhook) -> str:
         status = str(webhook.get_status_display())
-        return status if webhook.paused_at is None else f"{status}, {_('paused')}"
+        if webhook.paused_at is not None:
+            return f"{status}, {_('paused')}"
+        if not webhook.status_reason:
+            return status
+        reason = Truncator(webhook.status_reason).chars(MAX_REASON)
+        return format_html('<span class="webhooks-url" title="{}">{}: {}</span>', webhook.status_reason, status, reason)
 
     @admin.display(description=_("deliveries"))
     def deliveries_link(self, webhook: Webhook) -> SafeString:
@@ -178,6 +195,7 @@ class WebhookAdmin(EventTypePages, ActingAdmin):
         if (webhook := kwargs.get("obj")) is not None:
             context |= {
                 **webhook_page.handshake(request, webhook),
+                **webhook_page.course(request, webhook),
                 **webhook_page.recent(request, webhook, site=self.admin_site.name),
                 "handshake_url": self.page_url(webhook, "live", "handshake"),
                 "recent_url": self.page_url(webhook, "live", "recent"),
@@ -259,9 +277,10 @@ class WebhookAdmin(EventTypePages, ActingAdmin):
         return None
 
     def _test_form(self, request: HttpRequest) -> TestEventForm:
-        if "show_example" in request.POST:
-            return TestEventForm.with_example(request.POST.get("event_type", ""))
-        return TestEventForm(request.POST) if self.is_confirmed(request) else TestEventForm.with_example()
+        operational = manages_all(request)
+        if "show_example" in request.POST or not self.is_confirmed(request):
+            return TestEventForm.with_example(request.POST.get("event_type", ""), operational=operational)
+        return TestEventForm(request.POST, operational=operational)
 
     @admin.action(description=_("Pause"), permissions=["pause"])
     def pause(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponseBase | None:
@@ -297,7 +316,15 @@ class WebhookAdmin(EventTypePages, ActingAdmin):
     def enable(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponseBase | None:
         question = gettext("Enable these webhooks? Each is verified first.")
         history = gettext("Enabled the webhook.")
-        return self.ask_and_carry_out(request, queryset, _enable, action="enable", question=question, history=history)
+        enabled: list[Webhook] = []
+
+        def enable(webhook: Webhook) -> None:
+            _enable(webhook)
+            enabled.append(webhook)
+
+        answer = self.ask_and_carry_out(request, queryset, enable, action="enable", question=question, history=history)
+        self.offer_replays(request, enabled)
+        return answer
 
     @admin.action(description=_("Rotate the secret"), permissions=["rotate"])
     def rotate_secret(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponseBase | None:

@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 from django.core.exceptions import ImproperlyConfigured
 from django.db.models import QuerySet
 from django.http import HttpRequest
+from django.http.response import HttpResponseBase
 from django.shortcuts import get_object_or_404
 from rest_framework.authentication import BaseAuthentication
 from rest_framework.exceptions import UnsupportedMediaType, ValidationError
@@ -27,6 +28,8 @@ from rest_framework.views import APIView
 from rest_framework.viewsets import GenericViewSet
 
 from ..error_reports import keep_discreet
+from ..models import ApiKey
+from ..models.audit import Actor, Via, acting
 from ..models.keyset import WHOLE, Bounds, Parts
 from .authentication import ApiKeyAuthentication
 from .filters import QueryFilterBackend
@@ -89,6 +92,16 @@ class ApiView(APIView):
     versioning_class = None
     metadata_class = None
     settings = APISettings(_OWN_SETTINGS, DEFAULTS)
+
+    def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
+        with acting(self._actor):
+            return super().dispatch(request, *args, **kwargs)
+
+    def _actor(self) -> Actor:
+        """Return who calls, which is known once the request is authenticated."""
+        api_key = self.request.auth
+        name = f"whk_{api_key.prefix}" if isinstance(api_key, ApiKey) else ""
+        return Actor(via=Via.API, account=self.request.user, name=name)
 
     def initialize_request(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Request:
         keep_discreet(request)

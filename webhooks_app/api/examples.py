@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from . import serializers
+from . import deliveries, replays, serializers
 
 WEBHOOK_ID = "wh_019c138f9ac012d1c9a64a2e0f3b7d55"
 EVENT_ID = "evt_019c138fa2905be1f0d27c3384a6e91b"
 DELIVERY_ID = "dlv_019c138fa291c40a7e55d3b0962f18ec"
+REPLAY_ID = "rpl_019c138fb3a15dd0e8c1b92f04a6c7e3"
 _SECRET = "whsec_VYJ6q0o9zD3vA4m4kQ1yPDkWwT0v1sO8n5oJfX2bE0c"  # noqa: S105 (an example)
 
 _WEBHOOK: dict[str, Any] = {
@@ -19,6 +20,7 @@ _WEBHOOK: dict[str, Any] = {
     "status_reason": "",
     "status_changed_at": "2026-01-31T12:00:00.123456Z",
     "paused_at": None,
+    "failing_since": None,
     "description": "Archive",
     "retry_notices": True,
     "max_in_flight": None,
@@ -46,6 +48,7 @@ _DELIVERY: dict[str, Any] = {
     "created": "2026-01-31T12:00:02.001204Z",
     "finished_at": "2026-01-31T12:00:02.060718Z",
     "redelivery_of": None,
+    "replay_id": None,
 }
 _ATTEMPT: dict[str, Any] = {
     "id": "att_019c138fa2a8f1370b9c64e2d85a03b7",
@@ -60,6 +63,44 @@ _ATTEMPT: dict[str, Any] = {
     "response_body": "thanks",
     "retry_after": "",
 }
+_AUDIT_ENTRY: dict[str, Any] = {
+    "id": "aud_019c138fb1c74f9a06de8b125c7a43e9",
+    "action": "webhook.changed",
+    "via": "api",
+    "by": "whk_5b1f0c9a72de",
+    "changes": {"rate_limit": [None, 10.0]},
+    "reason": "",
+    "created": "2026-01-31T12:05:00.000731Z",
+}
+_REPLAY: dict[str, Any] = {
+    "id": REPLAY_ID,
+    "webhook_id": WEBHOOK_ID,
+    "state": "ready",
+    "state_reason": "",
+    "since": "2026-01-31T06:00:00.000000Z",
+    "until": "2026-01-31T12:00:00.000000Z",
+    "events": [],
+    "states": ["missed", "given_up", "cancelled"],
+    "rate": None,
+    "matched": 1204,
+    "queued": 0,
+    "sample": [
+        {
+            "event_id": EVENT_ID,
+            "type": "ppt.generation.failed",
+            "created": "2026-01-31T06:00:02.000512Z",
+            "state": "missed",
+        }
+    ],
+    "created": "2026-01-31T12:00:00.000000Z",
+    "started_at": None,
+    "finished_at": None,
+}
+_QUEUED = {"delivery_id": DELIVERY_ID, "event_id": EVENT_ID}
+_REFUSED = {
+    "delivery_id": "dlv_019c138fa291c40a7e55d3b0962f18ed",
+    "reason": f"Webhook {WEBHOOK_ID} is disabled (Disabled by its owner.). Enable it first.",
+}
 _DATA = {"error": "The outline has no headings to make pages from."}
 
 EXAMPLES: dict[type[Any], dict[str, Any]] = {
@@ -70,14 +111,26 @@ EXAMPLES: dict[type[Any], dict[str, Any]] = {
     serializers.WebhookWithSecretSerializer: {**_WEBHOOK, "secret": _SECRET},
     serializers.TestRequestSerializer: {"webhook_id": WEBHOOK_ID, "event_type": "ppt.generation.failed"},
     serializers.QueuedDeliverySerializer: {"delivery_id": DELIVERY_ID},
-    serializers.QueuedEventSerializer: {"delivery_id": DELIVERY_ID, "event_id": EVENT_ID},
+    serializers.QueuedEventSerializer: _QUEUED,
+    deliveries.SelectionSerializer: {"delivery_ids": [DELIVERY_ID]},
+    deliveries.RedeliveredSerializer: {"queued": [_QUEUED], "refused": [_REFUSED]},
+    replays.NewReplaySerializer: {"webhook_id": WEBHOOK_ID, "since": "2026-01-31T06:00:00Z", "states": ["missed"]},
+    replays.ReplaySerializer: _REPLAY,
     serializers.DeliverySerializer: _DELIVERY,
     serializers.DeliveryWithAttemptsSerializer: {**_DELIVERY, "attempts": [_ATTEMPT]},
     serializers.EventSerializer: _EVENT,
     serializers.EventWithDataSerializer: {**_EVENT, "data": _DATA},
+    serializers.DecisionSerializer: {
+        "webhook_id": WEBHOOK_ID,
+        "sent": True,
+        "reason": "sent",
+        "delivery_id": DELIVERY_ID,
+    },
+    serializers.AuditEntrySerializer: _AUDIT_ENTRY,
     serializers.EventTypeSerializer: {
         "name": "ppt.generation.failed",
         "group": "PPT generation",
+        "operational": False,
         "description": "Generation failed",
         "schema": {"type": "object", "properties": {"error": {"type": "string"}}, "required": ["error"]},
         "example": _DATA,

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
+from django.utils.dateparse import parse_datetime
 from rest_framework import serializers
 
 from ..event_types import registry
 from ..models.limits import SECRET_LENGTHS, check_secret
 from ..times import format_time
+
+ASK_FOR_MOMENT = "Give a time with its offset, as in 2026-01-31T12:00:00Z."
 
 
 class TextField(serializers.CharField):
@@ -44,7 +47,7 @@ class EventTypeField(TextField):
     component = "EventTypeName"
 
     def schema_extras(self) -> dict[str, Any]:
-        return {"enum": list(registry.names())}
+        return {"enum": list(registry.emittable_names())}
 
 
 class ShortListField(serializers.ListField):
@@ -93,6 +96,19 @@ class RateField(serializers.FloatField):
         if not isinstance(data, (int, float)) or isinstance(data, bool):
             self.fail("invalid")
         return super().to_internal_value(data)
+
+
+class AskedMomentField(serializers.DateTimeField):
+    """A point in time that a caller gives: a string with its offset, so that it means the same everywhere."""
+
+    def to_internal_value(self, value: Any) -> datetime:
+        try:
+            moment = parse_datetime(value) if isinstance(value, str) else None
+            if moment is not None and moment.tzinfo is not None:
+                return moment.astimezone(UTC)
+        except (ValueError, OverflowError):
+            pass
+        raise serializers.ValidationError(ASK_FOR_MOMENT)
 
 
 class MomentField(serializers.DateTimeField):

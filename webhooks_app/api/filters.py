@@ -21,6 +21,7 @@ from rest_framework.request import Request
 from ..event_types import VERIFICATION
 from ..ids import first_id_at
 from ..models import Delivery, DeliveryAttempt, Webhook
+from ..models.audit import Action, Via
 from ..models.keyset import WHOLE, Bounds, Parts
 
 CLOCKS_APART = timedelta(minutes=1)
@@ -146,7 +147,7 @@ class DeliveryFilter(BoundedFilterSet):
 
     created_after = MadeFilter(field_name="created_at", lookup_expr="gte", help_text="Created at this time or later.")
     created_before = MadeFilter(field_name="created_at", lookup_expr="lt", help_text="Created before this time.")
-    by_index = frozenset({"event_id", "webhook_id", "created_after", "created_before"})
+    by_index = frozenset({"event_id", "webhook_id", "replay_id", "created_after", "created_before"})
 
     def is_by_index(self, name: str, value: Any) -> bool:
         return super().is_by_index(name, value) or (name == "state" and Delivery.objects.is_listed(value))
@@ -159,6 +160,15 @@ class DeliveryFilter(BoundedFilterSet):
 
 class DeliveryOfAnyWebhookFilter(DeliveryFilter):
     webhook_id = django_filters.CharFilter(field_name="webhook", help_text="To this webhook.")
+    replay_id = django_filters.CharFilter(field_name="replay", help_text="Queued by this replay.")
+
+
+class AuditFilter(BoundedFilterSet):
+    created_after = MadeFilter(field_name="created_at", lookup_expr="gte", help_text="Created at this time or later.")
+    created_before = MadeFilter(field_name="created_at", lookup_expr="lt", help_text="Created before this time.")
+    by_index = frozenset({"created_after", "created_before"})
+    action = django_filters.ChoiceFilter(choices=Action.choices, help_text="Of this action.")
+    via = django_filters.ChoiceFilter(choices=Via.choices, help_text="Asked for in this way.")
 
 
 class EventFilter(BoundedFilterSet):

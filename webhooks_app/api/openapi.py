@@ -33,7 +33,7 @@ PROBLEMS = {
     403: "The API key lacks the scope.",
     404: "There is no such thing, or it is another account's.",
     406: "The Accept header takes no JSON.",
-    409: "The state of the webhook does not allow it.",
+    409: "The state of the webhook, or of the replay, does not allow it.",
     411: "The body came in chunks, without a Content-Length.",
     413: "The body is larger than 64 KiB.",
     415: "The body is not JSON in UTF-8.",
@@ -110,7 +110,7 @@ class OperationSchema(AutoSchema):
         return [
             *(400, 401),
             *([403] if operation.scope else []),
-            *([404] if "{" in self.path or self.view.action == "test" else []),
+            *([404] if "{" in self.path or _names_webhook(operation.request) else []),
             406,
             *([409] if operation.conflicts else []),
             *([411, 413, 415] if self.method in ("POST", "PATCH") else []),
@@ -128,6 +128,10 @@ class OperationSchema(AutoSchema):
     def _docstring(self) -> list[str]:
         text = super().get_description()
         return [" ".join(part.split()) for part in text.split("\n\n")]
+
+
+def _names_webhook(request: Any) -> bool:
+    return request is not None and "webhook_id" in request().fields
 
 
 class ApiKeyScheme(OpenApiAuthenticationExtension):

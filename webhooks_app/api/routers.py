@@ -5,9 +5,11 @@ from __future__ import annotations
 from django.urls import URLPattern, URLResolver, re_path
 from rest_framework.routers import SimpleRouter
 
+from .deliveries import DeliveryViewSet
 from .docs import documentation
 from .problems import not_found
-from .views import DeliveryViewSet, EventTypeViewSet, EventViewSet, WebhookViewSet
+from .replays import ReplayViewSet
+from .views import EventTypeViewSet, EventViewSet, WebhookViewSet
 
 
 class ApiRouter(SimpleRouter):
@@ -25,12 +27,14 @@ class ApiRouter(SimpleRouter):
         events: type[EventViewSet] = EventViewSet,
         deliveries: type[DeliveryViewSet] = DeliveryViewSet,
         event_types: type[EventTypeViewSet] = EventTypeViewSet,
+        replays: type[ReplayViewSet] = ReplayViewSet,
     ) -> None:
         super().__init__(trailing_slash=False)
         self.trailing_slash = "/?"
         self.register("webhooks", webhooks, basename="webhook")
         self.register("events", events, basename="event")
         self.register("deliveries", deliveries, basename="delivery")
+        self.register("replays", replays, basename="replay")
         self.register("event-types", event_types, basename="event-type")
 
     def get_urls(self) -> list[URLPattern | URLResolver]:

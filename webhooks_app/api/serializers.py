@@ -7,12 +7,13 @@ from typing import Any
 from django.utils import timezone
 from rest_framework import serializers
 
+from ..decisions import Decision, Reason
 from ..delivery.outcome import told_of_probe
 from ..event_types import EventType, registry
 from ..exceptions import UnknownEventTypeError
-from ..models import Delivery, DeliveryAttempt, Event, Webhook
-from ..models.limits import MAX_RATE, MAX_SECRET_OVERLAP, MIN_RATE, check_in_flight, most_in_flight
-from ..models.webhook import MAX_EVENT_TYPES
+from ..models import AuditEntry, Delivery, DeliveryAttempt, Event, Webhook, WebhookHealth
+from ..models.audit import Action, Via
+from ..models.limits import MAX_EVENT_TYPES, MAX_RATE, MAX_SECRET_OVERLAP, MIN_RATE, check_in_flight, most_in_flight
 from ..times import format_time
 from .fields import (
     CountField,
@@ -106,6 +107,9 @@ class WebhookSerializer(serializers.Serializer[Webhook]):
         allow_null=True,
         help_text="Since when deliveries are held, to be sent once it is resumed; null when they are not.",
     )
+    failing_since = serializers.SerializerMethodField(
+        help_text="Since when every delivery has been given up; null when none was after the last that succeeded."
+    )
     description = serializers.CharField()
     retry_notices = serializers.BooleanField()
     max_in_flight = serializers.IntegerField(allow_null=True)
@@ -114,6 +118,10 @@ class WebhookSerializer(serializers.Serializer[Webhook]):
         help_text="Until when the secret before the current one signs too; null when it does not."
     )
     created = MomentField(source="created_at")
+
+    def get_failing_since(self, webhook: Webhook) -> str | None:
+        health = WebhookHealth.of(webhook)
+        return format_time(health.failing_since) if health and health.failing_since else None
 
     def get_previous_secret_until(self, webhook: Webhook) -> str | None:
         until = webhook.previous_secret_until
@@ -130,7 +138,7 @@ class TestRequestSerializer(serializers.Serializer[Any]):
 
     def validate_event_type(self, value: str) -> str:
         try:
-            return registry.get(value).name
+            return registry.get_emittable(value).name
         except UnknownEventTypeError as error:
             raise serializers.ValidationError(str(error)) from None
 
@@ -156,7 +164,10 @@ class DeliverySerializer(serializers.Serializer[Delivery]):
     next_attempt_at = serializers.SerializerMethodField(help_text="Null while an attempt is made, and after the last.")
     created = MomentField(source="created_at")
     finished_at = MomentField(allow_null=True)
-    redelivery_of = serializers.CharField(source="redelivery_of_id", allow_null=True)
+    redelivery_of = serializers.CharField(
+        source="redelivery_of_id", allow_null=True, help_text="The first delivery of the event, where this is another."
+    )
+    replay_id = serializers.CharField(allow_null=True, help_text="The replay that queued it.")
 
     def get_next_attempt_at(self, delivery: Delivery) -> str | None:
         if delivery.claimed_at or delivery.next_attempt_at is None:
@@ -218,10 +229,44 @@ class EventWithDataSerializer(EventSerializer):
     )
 
 
+class DecisionSerializer(serializers.Serializer[Decision]):
+    webhook_id = serializers.CharField(source="webhook.pk")
+    sent = serializers.BooleanField(source="is_sent")
+    reason = serializers.ChoiceField(choices=Reason.choices, help_text="Why, by what the webhook was like then.")
+    delivery_id = serializers.CharField(source="delivery.pk", default=None, allow_null=True)
+
+
+class AuditEntrySerializer(serializers.Serializer[AuditEntry]):
+    id = serializers.CharField()
+    action = serializers.ChoiceField(choices=Action.choices)
+    via = serializers.ChoiceField(choices=Via.choices, help_text="The way in which it was asked for.")
+    by = serializers.SerializerMethodField(
+        help_text="The account or the beginning of its API key; empty where it was staff or the service."
+    )
+    changes = serializers.DictField(
+        child=serializers.ListField(min_length=2, max_length=2),
+        help_text="By the field that was changed: what it was, and what it became.",
+    )
+    reason = serializers.CharField()
+    created = MomentField(source="created_at")
+
+    def get_by(self, entry: AuditEntry) -> str:
+        return entry.name_for(self.context["request"].user)
+
+    def to_representation(self, instance: AuditEntry) -> dict[str, Any]:
+        shown = super().to_representation(instance)
+        changes = shown["changes"]
+        shown["changes"] = {"events" if name == "event_types" else name: changes[name] for name in changes}
+        return shown
+
+
 class EventTypeSerializer(serializers.Serializer[EventType]):
     name = serializers.CharField()
     group = serializers.CharField()
     description = serializers.CharField()
+    operational = serializers.BooleanField(
+        help_text="Whether it tells of this service's own deliveries: an account cannot subscribe to it."
+    )
     schema = serializers.SerializerMethodField(help_text="JSON Schema (2020-12) of the data.")
     example = serializers.DictField(help_text="Data of this type, as a test event carries it.")
 

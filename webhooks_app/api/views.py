@@ -1,4 +1,4 @@
-"""The view sets: webhooks, events, deliveries and event types."""
+"""The view sets of webhooks, events and event types; those of deliveries and replays have modules of their own."""
 
 # A view is called with the request, and those of one object with its identifier, whether it needs them or not.
 
@@ -13,17 +13,17 @@ from rest_framework.decorators import action
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from ..decisions import decide
 from ..emission import send_test_event
 from ..event_types import registry
 from ..exceptions import UnknownEventTypeError, WebhookStateError
-from ..models import ApiKey, Delivery, Event, Webhook
-from ..models.keyset import WHOLE, Parts
+from ..models import ApiKey, AuditEntry, Delivery, Event, Webhook
 from ..rate_limits import limit_test, limit_verification
 from ..registration import enable_webhook, register_webhook, save_webhook
 from ..verification import start_verification
 from . import serializers
 from .base import ApiViewSet, Operation
-from .filters import DeliveryFilter, DeliveryOfAnyWebhookFilter, EventFilter, WebhookFilter
+from .filters import AuditFilter, DeliveryFilter, EventFilter, WebhookFilter
 from .pagination import WholeListPagination
 
 READ = ApiKey.Scope.WEBHOOKS_READ.value
@@ -78,11 +78,12 @@ class WebhookViewSet(ApiViewSet):
         "resume": Operation(scope=WRITE, answer=serializers.WebhookSerializer),
         "enable": Operation(scope=WRITE, answer=serializers.WebhookSerializer, conflicts=True, probes=True),
         "deliveries": Operation(scope=READ, answer=serializers.DeliverySerializer, many=True),
+        "audit": Operation(scope=READ, answer=serializers.AuditEntrySerializer, many=True),
     }
 
     def list(self, request: Request) -> Response:
         """List your webhooks, the newest first."""
-        return self.answer_page(self.get_queryset())
+        return self.answer_page(self.get_queryset().select_related("health"))
 
     def create(self, request: Request) -> Response:
         """Create a webhook.
@@ -97,7 +98,7 @@ class WebhookViewSet(ApiViewSet):
 
     def retrieve(self, request: Request, webhook_id: str) -> Response:
         """Read a webhook."""
-        return self.answer(self.find(webhook_id))
+        return self.answer(self.find(webhook_id, self.get_queryset().select_related("health")))
 
     @transaction.atomic
     def partial_update(self, request: Request, webhook_id: str) -> Response:
@@ -230,6 +231,11 @@ class WebhookViewSet(ApiViewSet):
         deliveries = self.owned(Delivery.objects.filter(webhook=self.find(webhook_id)))
         return self.answer_page(deliveries.select_related("event").defer("event__body"))
 
+    @action(detail=True, methods=["get"], filterset_class=AuditFilter)
+    def audit(self, request: Request, webhook_id: str) -> Response:
+        """List who did what to a webhook, the latest first."""
+        return self.answer_page(self.owned(AuditEntry.objects.about(self.find(webhook_id))))
+
     def locked(self, webhook_id: str) -> Webhook:
         """Return the webhook, and let nobody else change it until the transaction ends."""
         webhook: Webhook = self.find(webhook_id, self.get_queryset().select_for_update())
@@ -244,6 +250,7 @@ class EventViewSet(ApiViewSet):
     operations: ClassVar = {
         "list": Operation(scope=READ_EVENTS, answer=serializers.EventSerializer, many=True),
         "retrieve": Operation(scope=READ_EVENTS, answer=serializers.EventWithDataSerializer),
+        "decisions": Operation(scope=READ_EVENTS, answer=serializers.DecisionSerializer, many=True),
     }
 
     def list(self, request: Request) -> Response:
@@ -254,42 +261,13 @@ class EventViewSet(ApiViewSet):
         """Read an event with its data."""
         return self.answer(self.find(event_id))
 
+    @action(detail=True, methods=["get"], filterset_class=None, pagination_class=WholeListPagination)
+    def decisions(self, request: Request, event_id: str) -> Response:
+        """List your webhooks with the reason why each was sent an event, or was not.
 
-class DeliveryViewSet(ApiViewSet):
-    tag = "Deliveries"
-    queryset = Delivery.objects.select_related("event", "webhook").defer("event__body")
-    filterset_class = DeliveryOfAnyWebhookFilter
-    lookup_url_kwarg = "delivery_id"
-    operations: ClassVar = {
-        "list": Operation(scope=READ, answer=serializers.DeliverySerializer, many=True),
-        "retrieve": Operation(scope=READ, answer=serializers.DeliveryWithAttemptsSerializer),
-        "redeliver": Operation(
-            scope=WRITE, answer=serializers.QueuedEventSerializer, status=202, conflicts=True, probes=True
-        ),
-    }
-
-    def list(self, request: Request) -> Response:
-        """List what was sent to your webhooks, the newest first."""
-        webhooks = Webhook.objects.owned_by(request.user)
-        if (webhook_id := request.query_params.get("webhook_id")) is not None:
-            webhooks = webhooks.filter(pk=webhook_id)
-        parts = WHOLE if "event_id" in request.query_params else Parts.of("webhook", webhooks)
-        return self.answer_page(self.get_queryset(), parts=parts)
-
-    def retrieve(self, request: Request, delivery_id: str) -> Response:
-        """Read a delivery with its attempts, and what the receiver answered to each."""
-        return self.answer(self.find(delivery_id, self.get_queryset().prefetch_related("attempts")))
-
-    @action(detail=True, methods=["post"])
-    def redeliver(self, request: Request, delivery_id: str) -> Response:
-        """Send the event of a delivery once more.
-
-        A new delivery of the same event, with the same bytes and attempts of its own.
+        Told as things were when it happened; at most 200, first those that it was sent to.
         """
-        delivery = self.find(delivery_id)
-        if delivery.kind == Delivery.Kind.TEST:
-            limit_test(delivery.webhook)
-        return self.answer(delivery.redeliver(requested_by=request.user))
+        return self.answer_page(decide(self.find(event_id, self.get_queryset().defer("body"))))
 
 
 class EventTypeViewSet(ApiViewSet):
@@ -302,7 +280,7 @@ class EventTypeViewSet(ApiViewSet):
     }
 
     def list(self, request: Request) -> Response:
-        """List the event types that can be subscribed to."""
+        """List the event types."""
         return self.answer_page(registry)
 
     def retrieve(self, request: Request, name: str) -> Response:

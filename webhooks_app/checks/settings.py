@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import ssl
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from difflib import get_close_matches
@@ -38,14 +39,23 @@ RANGES: Mapping[str, tuple[float, float]] = {
     "BATCH_SIZE": (1, 5000),
     "LEASE_SECONDS": (1, DAY_SECONDS),
     "SWEEP_SECONDS": (0.01, 3600),
+    "REPLAY_RATE": (0.1, 10_000),
     "MAX_ENVELOPE_BYTES": (1024, 16 * 1024 * 1024),
     "MAX_WEBHOOKS_PER_OWNER": (1, 1_000_000),
     "SECRET_OVERLAP_SECONDS": (0, 7 * DAY_SECONDS),
+    "AUTO_DISABLE_AFTER_DAYS": (0.01, 365),
+    "AUTO_DISABLE_MIN_DELIVERIES": (1, 1_000_000),
+    "AUTO_DISABLE_MIN_SPAN_HOURS": (0, 8760),
     "ATTEMPT_RETENTION_DAYS": (1, MAX_DAYS),
     "EVENT_RETENTION_DAYS": (1, MAX_DAYS),
+    "AUDIT_RETENTION_DAYS": (1, MAX_DAYS),
 }
 
 MAKE_A_KEY = "Make one: python -c 'from cryptography.fernet import Fernet; print(Fernet.generate_key().decode())'."
+
+MAKE_A_RANDOM_ONE = "Make one: python -c 'import secrets; print(secrets.token_urlsafe(32))'."
+MIN_TOKEN_LENGTH = 16
+TOKEN = re.compile(rf"[A-Za-z0-9._~+/-]{{{MIN_TOKEN_LENGTH},}}=*")
 
 TYPE_HINTS: Mapping[Any, str] = {
     bool: "Give True or False.",
@@ -98,6 +108,18 @@ def check_lease(**kwargs: Any) -> list[checks.CheckMessage]:
         return []
     hint = f"Give {settings.TIMEOUT_SECONDS + RECORD_SECONDS:g} seconds or more."
     return [checks.Error(problem, hint=hint, id="webhooks_app.E010")]
+
+
+@checks.register(TAG)
+def check_auto_disable(**kwargs: Any) -> list[checks.CheckMessage]:
+    if problem_with("AUTO_DISABLE_AFTER_DAYS") or problem_with("AUTO_DISABLE_MIN_SPAN_HOURS"):
+        return []
+    hours, days = settings.AUTO_DISABLE_MIN_SPAN_HOURS, settings.AUTO_DISABLE_AFTER_DAYS
+    if hours <= days * 24:
+        return []
+    problem = f"WEBHOOKS_AUTO_DISABLE_MIN_SPAN_HOURS is {hours:g}, more than the {days:g} days after which webhooks are"
+    hint = f"Give at most {days * 24:g} hours, or raise WEBHOOKS_AUTO_DISABLE_AFTER_DAYS."
+    return [checks.Error(f"{problem} disabled.", hint=hint, id="webhooks_app.E014")]
 
 
 def _looks_like_ours(name: str, known: Collection[str]) -> bool:
@@ -209,6 +231,12 @@ def _rate(name: str, rate: str) -> Iterator[checks.CheckMessage]:
         yield checks.Error(f"{name} is '{_short(rate)}', which is no rate.", hint=hint, id="webhooks_app.E009")
 
 
+def _metrics_token(name: str, token: str) -> Iterator[checks.CheckMessage]:
+    if token and not TOKEN.fullmatch(token):
+        found = f"{name} is shorter than {MIN_TOKEN_LENGTH} characters, or has some that no Bearer token has."
+        yield checks.Error(found, hint=MAKE_A_RANDOM_ONE, id="webhooks_app.E016")
+
+
 def _retention_by_type(name: str, days_by_type: Mapping[str, int]) -> Iterator[checks.CheckMessage]:
     for event_type, days in days_by_type.items():
         if not 1 <= days <= MAX_DAYS:
@@ -246,4 +274,5 @@ CONTENT_CHECKS: Mapping[str, Callable[[str, Any], Iterator[checks.CheckMessage]]
     "VERIFICATION_RATE": _rate,
     "PROBE_RATE": _rate,
     "RETENTION_DAYS_BY_TYPE": _retention_by_type,
+    "METRICS_TOKEN": _metrics_token,
 }

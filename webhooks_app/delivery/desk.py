@@ -14,8 +14,11 @@ from ..conf import settings
 from ..models.delivery import configured_schedule
 from .agenda import LINGER_SECONDS, Agenda
 from .announcing import announce
+from .bell import Bell
+from .caps import Caps
 from .claim import Claim, Finished
 from .clock import Clock
+from .log_records import log_attempts
 from .queue import Queue
 from .recording import record
 from .sending import finish_all_lost
@@ -44,11 +47,12 @@ class Desk:
         self._timeout_seconds = settings.TIMEOUT_SECONDS
         self._schedule = configured_schedule()
         self._agenda = Agenda(clock, sweep_seconds=self._sweep_seconds)
+        self._caps = Caps(clock=clock, window=window, configured=settings.MAX_IN_FLIGHT_PER_WEBHOOK)
         self._queue = Queue(
             using=using,
             clock=clock,
             lease=timedelta(seconds=settings.LEASE_SECONDS),
-            max_in_flight_per_webhook=settings.MAX_IN_FLIGHT_PER_WEBHOOK,
+            cap=self._caps.of,
         )
         # Half of what a lease has beyond the timeout is for beginning, the other half for recording.
         self._begin_within_seconds = (settings.LEASE_SECONDS - settings.TIMEOUT_SECONDS) / 2
@@ -66,7 +70,7 @@ class Desk:
         self._stop_by = 0.0
         self.is_over = False
         """Whether it was stopped, or its work is done, and nothing that it has handed out is missing."""
-        self.changed = threading.Event()
+        self.changed = Bell(using, self._agenda.look_soon)
         """Set when there may be something to do before the pause is over."""
 
     def wake(self) -> None:
@@ -217,11 +221,13 @@ class Desk:
         self._forget([item.claim for item in finished])
         self._to_record = []
         self._found_nothing = False
+        self._caps.note(finished)
         self._agenda.look_soon()
         # Of all, because what is not valid now may have been written before, by a commit that was not acknowledged.
         for item in finished:
             if item.step.next_attempt_at is not None:
                 self._agenda.look_at(item.step.next_attempt_at)
+        log_attempts(valid)
         announce(valid)
 
     def _forget(self, claims: Iterable[Claim]) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -56,12 +56,14 @@ def oldest_due_at(using: str, now: datetime, *, among: Collection[str] | None = 
 
 
 class Queue:
-    def __init__(self, *, using: str, clock: Clock, lease: timedelta, max_in_flight_per_webhook: int) -> None:
+    """Claims and gives back. ``cap`` says what a webhook without a limit of its own may have in flight."""
+
+    def __init__(self, *, using: str, clock: Clock, lease: timedelta, cap: Callable[[str], int]) -> None:
         self._using = using
         self._statements = statements_for(using)
         self._clock = clock
         self._lease = lease
-        self._cap = max_in_flight_per_webhook
+        self._cap = cap
         self._last_webhook_id: str | None = None
         self._slots: dict[str, datetime] = {}
         self._busy: list[str] = []
@@ -160,7 +162,7 @@ class Queue:
             lane.claimed_at = now
             if lane.stop_reason:
                 self._cancel_waiting(lane)
-            lane.max_in_flight = lane.max_in_flight or self._cap
+            lane.max_in_flight = lane.max_in_flight or self._cap(lane.webhook_id)
             lane.quota = share
             if lane.pace:
                 allowance = lane.pace.allowance(now)

@@ -50,7 +50,8 @@ class EventType:
 
     ``data_model`` is any pydantic model. Values are never converted (``"3"`` is no integer), and unknown fields
     are refused unless the model's own configuration says what to do with them. ``example`` becomes the plain
-    data that a test event of this type carries.
+    data that a test event of this type carries. ``operational`` marks what this app tells of its own deliveries: the
+    platform's webhooks alone can subscribe to it, and nobody else emits it.
     """
 
     name: str
@@ -58,6 +59,7 @@ class EventType:
     data_model: type[BaseModel]
     example: Mapping[str, Any]
     group: str = ""
+    operational: bool = False
 
     def __post_init__(self) -> None:
         if not NAME_PATTERN.fullmatch(self.name) or len(self.name) > MAX_NAME_LENGTH:

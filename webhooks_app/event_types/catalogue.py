@@ -49,13 +49,31 @@ class EventTypeRegistry:
 
     def get(self, name: object) -> EventType:
         """Return the event type of this name. Raises UnknownEventTypeError, which lists those there are."""
-        found = self._by_name.get(name) if isinstance(name, str) else None
+        found = self._find(name)
         if found is None:
             raise UnknownEventTypeError(name, self.names())
         return found
 
+    def get_emittable(self, name: object) -> EventType:
+        """Return the same of those that hosts emit and accounts subscribe to: the operational ones are unknown here."""
+        found = self._find(name)
+        if found is None or found.operational:
+            raise UnknownEventTypeError(name, self.emittable_names())
+        return found
+
+    def is_operational(self, name: object) -> bool:
+        found = self._find(name)
+        return found is not None and found.operational
+
     def names(self) -> tuple[str, ...]:
         return tuple(self._by_name)
+
+    def emittable_names(self) -> tuple[str, ...]:
+        """Return the names of all but the operational event types."""
+        return tuple(name for name, event_type in self._by_name.items() if not event_type.operational)
+
+    def _find(self, name: object) -> EventType | None:
+        return self._by_name.get(name) if isinstance(name, str) else None
 
     def groups(self) -> dict[str, tuple[EventType, ...]]:
         """Return the event types by group, both in the order of registration."""

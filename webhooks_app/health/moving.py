@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import datetime, timedelta
+from typing import NamedTuple
 
 from django.db import connections
 
@@ -16,12 +17,20 @@ PRECISION = timedelta(minutes=1)
 MOVED = ("last_success_at", "last_given_up_at", "failing_since", "given_up_count", "warned_at")
 
 
+class Recovery(NamedTuple):
+    """That a webhook works again whose owner was warned."""
+
+    webhook_id: str
+    failed_since: datetime
+    recovered_at: datetime
+
+
 def move(health: WebhookHealth, entry: TalliedWebhook) -> bool:
     """Take in what one batch says; return whether it changed anything."""
     at = entry.recorded_at
     if health.cleared_at is not None and at <= health.cleared_at:
         return False
-    has_changed = _note_success(health, entry) if _succeeded(entry) else False
+    has_changed = _note_success(health, entry) if has_success(entry) else False
     if not entry.given_up_since_success:
         return has_changed
     health.failing_since = health.failing_since or at
@@ -30,8 +39,8 @@ def move(health: WebhookHealth, entry: TalliedWebhook) -> bool:
     return True
 
 
-def move_all(using: str, entries: Iterable[TalliedWebhook]) -> None:
-    """Move the health of every webhook that is named, in the caller's transaction."""
+def move_all(using: str, entries: Iterable[TalliedWebhook]) -> list[Recovery]:
+    """Move the health of every webhook that is named, in the caller's transaction; return those that recovered."""
     by_webhook: dict[str, list[TalliedWebhook]] = {}
     for entry in entries:
         by_webhook.setdefault(entry.webhook_id, []).append(entry)
@@ -39,19 +48,24 @@ def move_all(using: str, entries: Iterable[TalliedWebhook]) -> None:
     known = {row.webhook_id: row for row in rows.select_for_update().filter(pk__in=list(by_webhook)).order_by("pk")}
     missing = by_webhook.keys() - known.keys()
     existing = set(Webhook.objects.using(using).filter(pk__in=missing).values_list("pk", flat=True)) if missing else ()
-    changed = []
+    changed, recoveries = [], []
     for webhook_id in sorted(known.keys() | existing):
         health = known.get(webhook_id) or WebhookHealth(webhook_id=webhook_id)
+        failed_since = health.failing_since if health.warned_at else None
         if sum(move(health, entry) for entry in by_webhook[webhook_id]):
             changed.append(health)
+        if failed_since and health.warned_at is None:
+            # A success was among what moved it, to the minute.
+            recoveries.append(Recovery(webhook_id, failed_since, health.last_success_at or failed_since))
     if changed:
         has_target = connections[using].features.supports_update_conflicts_with_target
         unique_fields = ("webhook",) if has_target else None
         rows.bulk_create(changed, update_conflicts=True, unique_fields=unique_fields, update_fields=MOVED)
+    return recoveries
 
 
-def _succeeded(entry: TalliedWebhook) -> int:
-    return entry.counters.get("succeeded_at_once", 0) + entry.counters.get("succeeded_later", 0)
+def has_success(entry: TalliedWebhook) -> bool:
+    return bool(entry.counters.get("succeeded_at_once") or entry.counters.get("succeeded_later"))
 
 
 def _note_success(health: WebhookHealth, entry: TalliedWebhook) -> bool:

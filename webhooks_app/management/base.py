@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 from typing import Any
 
 from django.core.exceptions import ValidationError
@@ -10,6 +11,7 @@ from django.core.management.color import no_style
 from django.db import DatabaseError, InterfaceError
 
 from ..exceptions import WebhooksError
+from ..models.audit import Actor, Via, acting
 from .terminal import is_colour_refused, printable
 
 
@@ -20,7 +22,8 @@ class WebhooksCommand(BaseCommand):
         if is_colour_refused() and not options["force_color"]:
             options["no_color"] = True
         try:
-            return super().execute(*args, **options)
+            with acting(lambda: Actor(via=Via.COMMAND, name=_user())):
+                return super().execute(*args, **options)
         except WebhooksError as error:
             raise CommandError(str(error)) from error
         except ValidationError as error:
@@ -41,6 +44,14 @@ class WebhooksCommand(BaseCommand):
         style = self.style if self.stderr.isatty() else no_style()
         self.stderr.write(printable(text, keep_newlines=True), getattr(style, role) if role else str)
         self.stderr.flush()
+
+
+def _user() -> str:
+    """Return who runs this, as the operating system knows them; "" where it knows no name."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return ""
 
 
 def _described(error: ValidationError) -> str:

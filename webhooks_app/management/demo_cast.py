@@ -104,7 +104,7 @@ def make_owners(count: int) -> list[Any]:
 
 
 def make_webhooks(owners: Sequence[Any], count: int, since: datetime, now: datetime) -> list[Target]:
-    names = [each.name for each in registry]
+    names = list(registry.emittable_names())
     targets = []
     for number in range(count):
         profile, owner = PROFILES[number % len(PROFILES)], owners[number % len(owners)]

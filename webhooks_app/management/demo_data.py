@@ -49,7 +49,8 @@ class Plan:
     due_slots: Sequence[Target] = ()
     types: Sequence[tuple[str, str]] = field(
         default_factory=lambda: [
-            (each.name, json.dumps(dict(each.example), separators=(",", ":"))) for each in registry
+            (name, json.dumps(dict(registry.get(name).example), separators=(",", ":")))
+            for name in registry.emittable_names()
         ]
     )
     """Names and the JSON of their data."""

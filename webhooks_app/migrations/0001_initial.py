@@ -9,6 +9,7 @@ from django.db import migrations, models
 import webhooks_app.models.api_key
 import webhooks_app.models.delivery
 import webhooks_app.models.fields
+import webhooks_app.models.replay
 
 
 class Migration(migrations.Migration):
@@ -302,10 +303,122 @@ class Migration(migrations.Migration):
                     ("test_webhook", "Can send test events"),
                     ("verify_webhook", "Can verify webhooks"),
                     ("pause_webhook", "Can pause and resume webhooks"),
+                    ("replay_webhook", "Can replay what was sent to webhooks"),
                     ("rotate_webhook_secret", "Can rotate secrets of webhooks"),
                     ("redeliver_delivery", "Can redeliver deliveries"),
                     ("manage_all_webhooks", "Can manage the webhooks of every account"),
                 ),
+            },
+        ),
+        migrations.CreateModel(
+            name="Replay",
+            fields=[
+                (
+                    "id",
+                    webhooks_app.models.fields.IdField(editable=False, prefix="rpl", primary_key=True, serialize=False),
+                ),
+                (
+                    "event_types",
+                    models.JSONField(
+                        blank=True,
+                        default=list,
+                        help_text="Empty for all that the webhook is subscribed to.",
+                        verbose_name="event types",
+                    ),
+                ),
+                (
+                    "states",
+                    models.JSONField(default=webhooks_app.models.replay.missing_outcomes, verbose_name="which events"),
+                ),
+                ("since", models.DateTimeField(verbose_name="from")),
+                ("until", models.DateTimeField(help_text="What happens later never joins.", verbose_name="to")),
+                (
+                    "rate",
+                    models.FloatField(
+                        blank=True,
+                        help_text="At most so many are queued. Empty for what the settings say.",
+                        null=True,
+                        validators=[
+                            django.core.validators.MinValueValidator(0.1),
+                            django.core.validators.MaxValueValidator(10000),
+                        ],
+                        verbose_name="deliveries a second",
+                    ),
+                ),
+                (
+                    "state",
+                    models.CharField(
+                        choices=[
+                            ("counting", "counting"),
+                            ("ready", "ready"),
+                            ("running", "running"),
+                            ("paused", "paused"),
+                            ("done", "done"),
+                            ("cancelled", "cancelled"),
+                            ("stopped", "stopped"),
+                        ],
+                        default="counting",
+                        editable=False,
+                        max_length=10,
+                        verbose_name="state",
+                    ),
+                ),
+                ("state_reason", models.CharField(blank=True, editable=False, max_length=500, verbose_name="reason")),
+                (
+                    "cursor",
+                    models.CharField(
+                        blank=True, editable=False, max_length=40, verbose_name="last event that was looked at"
+                    ),
+                ),
+                ("next_slot_at", models.DateTimeField(editable=False, null=True, verbose_name="rate used up until")),
+                ("matched", models.PositiveIntegerField(default=0, editable=False, verbose_name="found")),
+                ("queued", models.PositiveIntegerField(default=0, editable=False, verbose_name="queued")),
+                ("examined", models.PositiveIntegerField(default=0, editable=False, verbose_name="looked at")),
+                ("sample", models.JSONField(default=list, editable=False, verbose_name="sample")),
+                (
+                    "created_at",
+                    models.DateTimeField(default=django.utils.timezone.now, editable=False, verbose_name="created"),
+                ),
+                ("started_at", models.DateTimeField(editable=False, null=True, verbose_name="started")),
+                ("finished_at", models.DateTimeField(editable=False, null=True, verbose_name="finished")),
+                (
+                    "requested_by",
+                    models.ForeignKey(
+                        db_index=False,
+                        editable=False,
+                        null=True,
+                        on_delete=django.db.models.deletion.SET_NULL,
+                        related_name="+",
+                        to=settings.AUTH_USER_MODEL,
+                        verbose_name="requested by",
+                    ),
+                ),
+                (
+                    "webhook",
+                    models.ForeignKey(
+                        db_constraint=False,
+                        db_index=False,
+                        editable=False,
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="replays",
+                        to="webhooks_app.webhook",
+                        verbose_name="webhook",
+                    ),
+                ),
+            ],
+            options={
+                "verbose_name": "replay",
+                "verbose_name_plural": "replays",
+                "ordering": ("-id",),
+                "indexes": [
+                    models.Index(fields=["webhook", "-id"], name="webhooks_replay_webhook"),
+                    webhooks_app.models.fields.PartialIndex(
+                        fields=["state"],
+                        name="webhooks_replay_under_way",
+                        only=models.Q(("state__in", ("counting", "running"))),
+                        otherwise=(),
+                    ),
+                ],
             },
         ),
         migrations.CreateModel(
@@ -419,6 +532,19 @@ class Migration(migrations.Migration):
                         related_name="deliveries",
                         to="webhooks_app.event",
                         verbose_name="event",
+                    ),
+                ),
+                (
+                    "replay",
+                    models.ForeignKey(
+                        db_constraint=False,
+                        db_index=False,
+                        editable=False,
+                        null=True,
+                        on_delete=django.db.models.deletion.SET_NULL,
+                        related_name="deliveries",
+                        to="webhooks_app.replay",
+                        verbose_name="replay",
                     ),
                 ),
                 (
@@ -654,6 +780,15 @@ class Migration(migrations.Migration):
         migrations.AddIndex(
             model_name="delivery",
             index=webhooks_app.models.fields.PartialIndex(
+                fields=["replay", "-id"],
+                name="webhooks_delivery_replay",
+                only=models.Q(("replay__isnull", False)),
+                otherwise=(),
+            ),
+        ),
+        migrations.AddIndex(
+            model_name="delivery",
+            index=webhooks_app.models.fields.PartialIndex(
                 fields=["state", "-id"],
                 name="webhooks_delivery_failed",
                 only=models.Q(("state__in", ("given_up", "cancelled"))),
@@ -681,5 +816,104 @@ class Migration(migrations.Migration):
         migrations.AddIndex(
             model_name="delivery",
             index=models.Index(fields=["webhook", "-id"], name="webhooks_delivery_webhook"),
+        ),
+        migrations.CreateModel(
+            name="AuditEntry",
+            fields=[
+                (
+                    "id",
+                    webhooks_app.models.fields.IdField(editable=False, prefix="aud", primary_key=True, serialize=False),
+                ),
+                (
+                    "action",
+                    models.CharField(
+                        choices=[
+                            ("webhook.created", "webhook created"),
+                            ("webhook.changed", "webhook changed"),
+                            ("webhook.deleted", "webhook deleted"),
+                            ("webhook.paused", "webhook paused"),
+                            ("webhook.resumed", "webhook resumed"),
+                            ("webhook.disabled", "webhook disabled"),
+                            ("webhook.enabled", "webhook enabled"),
+                            ("webhook.verification_started", "verification started"),
+                            ("webhook.verified", "verification passed"),
+                            ("webhook.verification_failed", "verification failed"),
+                            ("webhook.secret_rotated", "secret rotated"),
+                            ("webhook.previous_secret_revoked", "old secret cut off"),
+                            ("webhook.tested", "test event sent"),
+                            ("delivery.redelivered", "delivery redelivered"),
+                            ("replay.planned", "replay planned"),
+                            ("replay.started", "replay started"),
+                            ("replay.paused", "replay paused"),
+                            ("replay.resumed", "replay resumed"),
+                            ("replay.cancelled", "replay cancelled"),
+                            ("api_key.created", "API key made"),
+                            ("api_key.changed", "API key changed"),
+                            ("api_key.revoked", "API key revoked"),
+                            ("api_key.deleted", "API key deleted"),
+                        ],
+                        editable=False,
+                        max_length=40,
+                        verbose_name="action",
+                    ),
+                ),
+                ("subject", models.CharField(editable=False, max_length=40, verbose_name="subject")),
+                ("actor_name", models.CharField(blank=True, editable=False, max_length=150, verbose_name="by")),
+                (
+                    "via",
+                    models.CharField(
+                        choices=[
+                            ("console", "console"),
+                            ("api", "API"),
+                            ("command", "command"),
+                            ("code", "the project's code"),
+                            ("system", "the service"),
+                        ],
+                        editable=False,
+                        max_length=10,
+                        verbose_name="way",
+                    ),
+                ),
+                ("changes", models.JSONField(default=dict, editable=False, verbose_name="changes")),
+                ("reason", models.CharField(blank=True, editable=False, max_length=500, verbose_name="reason")),
+                (
+                    "created_at",
+                    models.DateTimeField(default=django.utils.timezone.now, editable=False, verbose_name="time"),
+                ),
+                (
+                    "actor",
+                    models.ForeignKey(
+                        db_constraint=False,
+                        editable=False,
+                        null=True,
+                        on_delete=django.db.models.deletion.SET_NULL,
+                        related_name="+",
+                        to=settings.AUTH_USER_MODEL,
+                        verbose_name="account",
+                    ),
+                ),
+                (
+                    "owner",
+                    models.ForeignKey(
+                        db_constraint=False,
+                        db_index=False,
+                        editable=False,
+                        null=True,
+                        on_delete=django.db.models.deletion.SET_NULL,
+                        related_name="+",
+                        to=settings.AUTH_USER_MODEL,
+                        verbose_name="owner",
+                    ),
+                ),
+            ],
+            options={
+                "verbose_name": "audit entry",
+                "verbose_name_plural": "audit entries",
+                "ordering": ("-id",),
+                "indexes": [
+                    models.Index(fields=["subject", "-id"], name="webhooks_audit_subject"),
+                    models.Index(fields=["owner", "-id"], name="webhooks_audit_owner"),
+                ],
+            },
         ),
     ]

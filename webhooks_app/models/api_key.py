@@ -9,15 +9,19 @@ from typing import Any, Self
 
 from django.conf import settings as django_settings
 from django.core.exceptions import ValidationError
-from django.db import models
+from django.db import models, transaction
 from django.utils import timezone
 from django.utils.crypto import constant_time_compare
 from django.utils.translation import gettext_lazy as _
 
+from .audit import Action, Audited
 from .fields import IdField
 
 LAST_USED_PRECISION = timedelta(minutes=1)
 """How exact ``last_used_at`` is; a write for every request would make a key's row a bottleneck."""
+
+SETTABLE_FIELDS = ("name", "scopes", "expires_at")
+"""What an owner sets when a key is made, and may change later."""
 
 
 def _digest(key: str) -> str:
@@ -39,7 +43,9 @@ class ApiKeyQuerySet(models.QuerySet["ApiKey"]):
         text = f"whk_{prefix}_{secrets.token_urlsafe(32)}"
         api_key = self.model(prefix=prefix, digest=_digest(text), **fields)
         api_key.full_clean()
-        api_key.save(using=self.db, force_insert=True)
+        with transaction.atomic(using=self.db):
+            api_key.save(using=self.db, force_insert=True)
+            api_key.audit_creation(Action.KEY_CREATED)
         return api_key, text
 
     def find(self, text: str) -> ApiKey | None:
@@ -53,7 +59,9 @@ class ApiKeyQuerySet(models.QuerySet["ApiKey"]):
         return api_key if api_key.is_valid() and api_key.owner.is_active else None
 
 
-class ApiKey(models.Model):
+class ApiKey(Audited):
+    audited_fields = ("prefix", *SETTABLE_FIELDS)
+
     class Scope(models.TextChoices):
         WEBHOOKS_READ = "webhooks:read", _("read webhooks and deliveries")
         WEBHOOKS_WRITE = "webhooks:write", _("create, change and delete webhooks, redeliver")
@@ -100,10 +108,24 @@ class ApiKey(models.Model):
     def allows(self, scope: str) -> bool:
         return scope in self.scopes
 
+    @transaction.atomic
+    def change(self) -> None:
+        """Save what may be changed of a key."""
+        saved = ApiKey.objects.select_for_update().get(pk=self.pk)
+        with self.auditing(Action.KEY_CHANGED, since=saved):
+            self.save(update_fields=SETTABLE_FIELDS)
+
+    @transaction.atomic
     def revoke(self) -> None:
         """Refuse this key from the next request on; the time of the first revocation stays."""
-        ApiKey.objects.filter(pk=self.pk, revoked_at=None).update(revoked_at=timezone.now())
+        if ApiKey.objects.filter(pk=self.pk, revoked_at=None).update(revoked_at=timezone.now()):
+            self.audit(Action.KEY_REVOKED)
         self.refresh_from_db(fields=["revoked_at"])
+
+    @transaction.atomic
+    def delete(self, *args: Any, **kwargs: Any) -> tuple[int, dict[str, int]]:
+        self.audit(Action.KEY_DELETED)
+        return super().delete(*args, **kwargs)
 
     def touch(self) -> None:
         """Record that the key was used, to the minute."""

@@ -17,6 +17,7 @@ from ..retry import RetrySchedule
 from ..signals import deliveries_created
 from ..signing import EVENT_HEADER, PREVIOUS_SIGNATURE_HEADER, SIGNATURE_HEADER, TIMESTAMP_HEADER
 from ..transport.endpoint import parse_endpoint
+from .audit import Action, AuditEntry
 from .event import Event
 from .fields import IdField, PartialIndex
 from .sql import UtcNow, writing
@@ -145,6 +146,16 @@ class Delivery(models.Model):
         related_name="+",
         db_index=False,
     )
+    replay = models.ForeignKey(
+        "webhooks_app.Replay",
+        verbose_name=_("replay"),
+        null=True,
+        editable=False,
+        on_delete=models.SET_NULL,
+        related_name="deliveries",
+        db_constraint=False,  # inserted while its replay's row is locked
+        db_index=False,
+    )
 
     objects = DeliveryQuerySet.as_manager()
 
@@ -171,6 +182,9 @@ class Delivery(models.Model):
                 fields=("redelivery_of",),
                 only=models.Q(redelivery_of__isnull=False),
                 name="webhooks_delivery_again",
+            ),
+            PartialIndex(
+                fields=("replay", "-id"), only=models.Q(replay__isnull=False), name="webhooks_delivery_replay"
             ),
             # For lists of what went wrong, and a webhook's handshakes: few among millions, at no cost to the others.
             PartialIndex(
@@ -202,7 +216,7 @@ class Delivery(models.Model):
         return self.event.type if self.event else "webhook.verification"
 
     def redeliver(self, requested_by: Any = None) -> Delivery:
-        """Start a new series of attempts of the same event.
+        """Start a new series of attempts of the same event, linked to the first one.
 
         Raises WebhookStateError for a disabled webhook, and for an event whose body is no longer kept. For one that is
         paused it waits with the others; a test is refused, because somebody waits for it.
@@ -226,8 +240,14 @@ class Delivery(models.Model):
                 webhook=self.webhook,
                 kind=self.kind,
                 max_attempts=self.max_attempts,
-                redelivery_of=self,
+                redelivery_of_id=self.redelivery_of_id or self.pk,
                 requested_by=requested_by,
+            )
+            AuditEntry.objects.write(
+                Action.DELIVERY_REDELIVERED,
+                self,
+                owner_id=self.webhook.owner_id,
+                changes={"redelivery": [None, delivery.pk]},
             )
         transaction.on_commit(lambda: deliveries_created.send_robust(Delivery), using=delivery._state.db)
         return delivery

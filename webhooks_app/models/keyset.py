@@ -18,7 +18,7 @@ from django.db.models import QuerySet
 
 from .sql import Slot, fill
 
-HORIZON = 20_000
+HORIZON = 10_000
 """Among how many rows a page looks for those that a filter lets through."""
 
 MAX_PARTS = 200
@@ -126,74 +126,108 @@ class _Listing(NamedTuple):
     def page(self, cursor: Cursor | None) -> Page:
         is_upwards = bool(cursor and cursor.is_upwards)
         edge = self._edge(cursor) if self.horizon else None
-        rows = _beyond(self.rows, cursor)
-        if edge is not None:
-            rows = rows.filter(**{"pk__lte" if is_upwards else "pk__gte": edge})
-        found = self._first(rows, is_upwards)
+        ids = self._ids(cursor, edge)
+        order = "pk" if is_upwards else "-pk"
+        found = list(self.rows.filter(pk__in=ids).order_by(order)) if ids else []
         shown = found[: self.size]
-        is_cut_short = len(found) <= self.size and edge is not None
-        last = shown[-1].pk if len(found) > self.size else edge
+        is_cut_short = len(ids) <= self.size and edge is not None
+        last = ids[self.size - 1] if len(ids) > self.size else edge
         onwards = None if last is None else Cursor(is_upwards, _digits(last))
         back = Cursor(not is_upwards, _digits(shown[0].pk)) if shown else cursor and cursor.turned()
         if is_upwards:
             return Page(rows=shown[::-1], newer=onwards, older=back, is_cut_short=is_cut_short)
         return Page(rows=shown, newer=back if cursor else None, older=onwards, is_cut_short=is_cut_short)
 
+    @property
+    def _reach(self) -> int:
+        """How many rows of each part are looked at."""
+        return max(1, (self.horizon or 0) // (len(self.parts.ids) or 1))
+
     def _edge(self, cursor: Cursor | None) -> str | None:
         """Return the last identifier that is looked at; None where all of them are."""
         is_upwards = bool(cursor and cursor.is_upwards)
-        reach = max(1, (self.horizon or 0) // (len(self.parts.ids) or 1))
-        edges = self._ids(_beyond(self.scope, cursor), is_upwards, slice(reach - 1, reach))
+        ends = _Ids(_beyond(self.scope, cursor), is_upwards, self.parts)
+        edges = ends.read(1, after=self._reach - 1)
         if not edges:
             return None
-        edge = edges[0]
-        return edge[:-_BLURRED_DIGITS] + ("f" if is_upwards else "0") * _BLURRED_DIGITS
+        return edges[0][:-_BLURRED_DIGITS] + ("f" if is_upwards else "0") * _BLURRED_DIGITS
 
-    def _first(self, rows: QuerySet[Any], is_upwards: bool) -> list[Any]:
-        order = "pk" if is_upwards else "-pk"
-        if not self.parts.field:
-            return list(rows.order_by(order)[: self.size + 1])
-        ids = self._ids(rows, is_upwards, slice(self.size + 1))
-        return list(rows.filter(pk__in=ids).order_by(order)) if ids else []
+    def _ids(self, cursor: Cursor | None, edge: str | None) -> list[str]:
+        """Return the identifiers of a page, and of one row more.
 
-    def _ids(self, rows: QuerySet[Any], is_upwards: bool, some: slice) -> list[str]:
-        """Return these identifiers of each part, and of them the first, in one statement."""
-        order = "pk" if is_upwards else "-pk"
-        if not self.parts.field:
-            return list(rows.order_by(order).values_list("pk", flat=True)[some])
-        if not self.parts.ids:
-            return []
-        of_one = rows.filter(**{self.parts.field: _Part("part")}).order_by(order).values_list("pk")[some]
+        They are read before the rows, by statements to which indexes are enough, so that the database has no reason to
+        go through other rows in the order of the list instead.
+        """
+        is_upwards = bool(cursor and cursor.is_upwards)
+        within = {} if edge is None else {"pk__lte" if is_upwards else "pk__gte": edge}
+        rows = _Ids(_beyond(self.rows, cursor).filter(**within), is_upwards, self.parts)
+        if self.horizon is None or connections[self.rows.db].vendor != "postgresql":
+            return rows.read(self.size + 1)
+        scope = _Ids(_beyond(self.scope, cursor).filter(**within), is_upwards, self.parts)
+        return scope.read_matching(self.rows, self.size + 1, among=2 * self._reach)
+
+
+class _Ids(NamedTuple):
+    """Reads the first identifiers of some rows, each part of them from the index that it is a stretch of."""
+
+    rows: QuerySet[Any]
+    is_upwards: bool
+    parts: Parts
+
+    def read(self, count: int, *, after: int = 0) -> list[str]:
+        """Return so many; those that come after the first few of each part."""
         try:
-            sql, params = _of_each(of_one, self.parts)
+            sql, params = self._sql(slice(after, after + count))
         except EmptyResultSet:
             return []
+        return self._executed(f"SELECT * FROM ({sql}) AS found", "1", count, params)
+
+    def read_matching(self, rows: QuerySet[Any], count: int, *, among: int) -> list[str]:
+        """Return so many of those that are in ``rows``, which are looked up one by one, and are few of each part."""
+        try:
+            window, params = self._sql(slice(among))
+            one, more = _compiled(rows.order_by().filter(pk=_Outer("looked_at")).values_list("pk")[:1])
+        except EmptyResultSet:
+            return []
+        # Lateral and with a limit, so that no other plan is possible, whatever the statistics say.
+        sql = f"SELECT found.* FROM ({window}) AS looked_at (id) CROSS JOIN LATERAL ({one}) AS found"
+        return self._executed(sql, "looked_at.id", count, [*params, *more])
+
+    def _sql(self, some: slice) -> tuple[str, list[Any]]:
+        rows = self.rows.order_by("pk" if self.is_upwards else "-pk").values_list("pk")
+        if not self.parts.field:
+            return _compiled(rows[some])
+        if not self.parts.ids:
+            raise EmptyResultSet
+        sql, params = _compiled(rows.filter(**{self.parts.field: _Outer("part")})[some])
         connection = connections[rows.db]
-        field: Any = rows.model._meta.pk
-        with connection.cursor() as db_cursor:
-            direction = "ASC" if is_upwards else "DESC"
-            db_cursor.execute(f"{sql} ORDER BY 1 {direction} LIMIT {some.stop - (some.start or 0)}", params)
-            return [field.from_db_value(pk, None, connection) for (pk,) in db_cursor.fetchall()]
+        field: Any = rows.model._meta.get_field(self.parts.field)
+        ids = [field.get_db_prep_value(pk, connection) for pk in self.parts.ids]
+        if connection.vendor == "postgresql":
+            each = f"SELECT found.* FROM unnest(%s) AS part (id) CROSS JOIN LATERAL ({sql}) AS found"
+            return each, [ids, *params]
+        union = " UNION ALL ".join([f"SELECT * FROM ({sql}) AS found"] * len(ids))
+        return f"SELECT * FROM ({union}) AS found", [value for pk in ids for value in fill(params, {"part": pk})]
+
+    def _executed(self, sql: str, by: str, count: int, params: Sequence[Any]) -> list[str]:
+        connection = connections[self.rows.db]
+        field: Any = self.rows.model._meta.pk
+        direction = "ASC" if self.is_upwards else "DESC"
+        with connection.cursor() as cursor:
+            cursor.execute(f"{sql} ORDER BY {by} {direction} LIMIT {count}", params)
+            return [field.from_db_value(pk, None, connection) for (pk,) in cursor.fetchall()]
 
 
-class _Part(Slot):
-    """The identifier of a part in the query of one of them, which is compiled once for all."""
+class _Outer(Slot):
+    """The identifier of what a query is about that is compiled once for all of them."""
 
     def as_postgresql(self, compiler: Any, connection: Any) -> Any:
-        return "part.id", []
+        return f"{self.value}.id", []
 
 
-def _of_each(of_one: QuerySet[Any], parts: Parts) -> tuple[str, list[Any]]:
-    """Return the SQL that does a query for each part, and its parameters."""
-    connection = connections[of_one.db]
-    sql, params = of_one.query.get_compiler(of_one.db).as_sql()
-    field: Any = of_one.model._meta.get_field(parts.field)
-    ids = [field.get_db_prep_value(pk, connection) for pk in parts.ids]
-    if connection.vendor == "postgresql":
-        each = f"SELECT found.* FROM unnest(%s) AS part (id) CROSS JOIN LATERAL ({sql}) AS found"
-        return each, [ids, *params]
-    union = " UNION ALL ".join([f"SELECT * FROM ({sql}) AS found"] * len(ids))
-    return f"SELECT * FROM ({union}) AS found", [value for pk in ids for value in fill(params, {"part": pk})]
+def _compiled(query: QuerySet[Any]) -> tuple[str, list[Any]]:
+    sql, params = query.query.get_compiler(query.db).as_sql()
+    return sql, list(params)
 
 
 def _beyond(rows: QuerySet[Any], cursor: Cursor | None) -> QuerySet[Any]:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
-from typing import Any, Self
+from typing import Any, Self, cast
 
 from django.conf import settings as django_settings
 from django.core.exceptions import ValidationError
@@ -16,16 +15,24 @@ from django.utils.translation import gettext_lazy as _
 
 from ..conf import settings
 from ..egress import check_endpoint
-from ..encryption import decrypt, encrypt
-from ..event_types import registry
-from ..exceptions import InvalidEndpointError, SecretUnreadableError, UnknownEventTypeError, WebhookStateError
-from ..signals import deliveries_created, webhook_disabled, webhook_paused, webhook_resumed, webhook_verified
+from ..exceptions import InvalidEndpointError, WebhookStateError
+from ..signals import (
+    deliveries_created,
+    webhook_being_disabled,
+    webhook_disabled,
+    webhook_paused,
+    webhook_resumed,
+    webhook_verified,
+)
+from .audit import SYSTEM, Action, acting
 from .fields import IdField, PartialIndex
-from .limits import MAX_IN_FLIGHT, MAX_RATE, MIN_RATE, check_overlap, check_secret, new_secret
+from .limits import MAX_IN_FLIGHT, MAX_RATE, MIN_RATE, check_event_types
 from .sql import UtcNow
+from .webhook_secret import SigningSecret
 
-MAX_EVENT_TYPES = 64
 MAX_REASON_LENGTH = 500
+LOCKED_FIELDS = ("status", "status_reason", "status_changed_at", "paused_at", "previous_secret_until", "deleted_at")
+"""What an instance takes from its row once that is locked."""
 
 
 class WebhookQuerySet(models.QuerySet["Webhook"]):
@@ -38,6 +45,9 @@ class WebhookQuerySet(models.QuerySet["Webhook"]):
 
     def active(self) -> Self:
         return self.existing().filter(status=Webhook.Status.ACTIVE)
+
+    def of_platform(self) -> Self:
+        return self.filter(owner=None)
 
     def forget_ended_overlaps(self) -> int:
         """Drop the secrets that sign nothing any more; return how many."""
@@ -57,7 +67,12 @@ class WebhookQuerySet(models.QuerySet["Webhook"]):
         return self.alias(position=position).filter(position__gt=0)
 
 
-class Webhook(models.Model):
+class Webhook(SigningSecret):
+    audited_fields = (
+        *("url", "event_types", "description", "retry_notices", "max_in_flight", "rate_limit"),
+        *("status", "paused_at", "previous_secret_until", "deleted_at"),
+    )
+
     class Status(models.TextChoices):
         PENDING = "pending", _("pending")
         ACTIVE = "active", _("active")
@@ -100,9 +115,6 @@ class Webhook(models.Model):
     next_slot_at = models.DateTimeField(
         _("rate limit used up until"), null=True, editable=False, help_text=_("What waits is sent from then on.")
     )
-    encrypted_secret = models.TextField(editable=False)
-    encrypted_previous_secret = models.TextField(default="", editable=False)
-    previous_secret_until = models.DateTimeField(_("previous secret signs until"), null=True, editable=False)
     status = models.CharField(
         _("status"), max_length=10, choices=Status.choices, default=Status.PENDING, editable=False
     )
@@ -128,6 +140,7 @@ class Webhook(models.Model):
             ("test_webhook", "Can send test events"),
             ("verify_webhook", "Can verify webhooks"),
             ("pause_webhook", "Can pause and resume webhooks"),
+            ("replay_webhook", "Can replay what was sent to webhooks"),
             ("rotate_webhook_secret", "Can rotate secrets of webhooks"),
             ("redeliver_delivery", "Can redeliver deliveries"),
             ("manage_all_webhooks", "Can manage the webhooks of every account"),
@@ -135,15 +148,6 @@ class Webhook(models.Model):
 
     def __str__(self) -> str:
         return f"{self.id} ({self.url})"
-
-    @property
-    def secret(self) -> str:
-        """The text that keys the signature. Raises SecretUnreadableError."""
-        return decrypt(self.encrypted_secret)
-
-    @secret.setter
-    def secret(self, secret: str) -> None:
-        self.encrypted_secret = encrypt(secret)
 
     def clean(self) -> None:
         errors: dict[str, list[Any]] = {}
@@ -165,23 +169,7 @@ class Webhook(models.Model):
             raise ValidationError(str(error), code=error.rule) from None
 
     def _clean_event_types(self) -> None:
-        names = self.event_types
-        if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-            raise ValidationError(_("Give a list of event types."))
-        try:
-            self.event_types = [registry.get(name).name for name in dict.fromkeys(names)]
-        except UnknownEventTypeError as error:
-            raise ValidationError(str(error), code="unknown_event_type") from None
-        if not 1 <= len(self.event_types) <= MAX_EVENT_TYPES:
-            raise ValidationError(
-                _("Give 1 to %(limit)s event types."), code="event_types_count", params={"limit": MAX_EVENT_TYPES}
-            )
-
-    def _clean_secret(self) -> None:
-        if not self.encrypted_secret:
-            self.secret = new_secret()
-        elif self._state.adding:
-            check_secret(self.secret)
+        self.event_types = check_event_types(self.event_types, is_platforms=self.owner_id is None)
 
     def _clean_count(self) -> None:
         if self.owner_id is None:
@@ -194,54 +182,21 @@ class Webhook(models.Model):
                 params={"limit": limit},
             )
 
-    @transaction.atomic
-    def rotate_secret(self, secret: str | None = None, *, overlap: timedelta | None = None) -> str:
-        """Sign with a new secret from the next attempt on, and return it: it is shown this once.
-
-        For the time of ``overlap``, by default a setting, the secret that it replaces signs too, in a header of its
-        own. One that was replaced before signs nothing any more. The current secret once more replaces nothing, so that
-        a repeated request does no harm. A secret that no encryption key opens is replaced without an overlap.
-
-        Raises django.core.exceptions.ValidationError for a secret or an overlap that is not allowed.
-        """
-        overlap = timedelta(seconds=settings.SECRET_OVERLAP_SECONDS) if overlap is None else overlap
-        check_overlap(overlap)
-        if secret is not None:
-            check_secret(secret)
-        replaced = _readable_secret(self.lock())
-        if secret is None or secret != replaced:
-            self.secret = secret or new_secret()
-            self._keep_previous(replaced, overlap)
-        elif not overlap:
-            self._keep_previous("", overlap)
-        return self.secret
-
-    def revoke_previous_secret(self) -> None:
-        """End the overlap of a rotation: from the next attempt on, the current secret signs alone."""
-        self.encrypted_previous_secret, self.previous_secret_until = "", None
-        self.save(update_fields=["encrypted_previous_secret", "previous_secret_until"])
-
-    def _keep_previous(self, previous: str, overlap: timedelta) -> None:
-        keeps = bool(previous and overlap)
-        self.encrypted_previous_secret = encrypt(previous) if keeps else ""
-        # The database's clock, by which the engine decides whether the overlap has ended.
-        self.previous_secret_until = UtcNow() + overlap if keeps else None
-        self.save(update_fields=["encrypted_secret", "encrypted_previous_secret", "previous_secret_until"])
-        self.refresh_from_db(fields=["previous_secret_until"])
-
-    def lock(self) -> Webhook:
+    def lock(self) -> Self:
         """Keep everyone else from this webhook until the transaction ends, and take its state from the database.
 
         Returns the row as it is saved, which this instance may be about to change.
         """
-        saved = Webhook.objects.using(self._state.db).select_for_update().get(pk=self.pk)
-        for name in ("status", "status_reason", "status_changed_at", "paused_at", "deleted_at"):
+        saved = cast("Self", Webhook.objects.using(self._state.db).select_for_update().get(pk=self.pk))
+        for name in LOCKED_FIELDS:
             setattr(self, name, getattr(saved, name))
         return saved
 
+    @transaction.atomic
     def activate(self) -> None:
         """Let events flow: the handshake passed."""
-        self._change_status(self.Status.ACTIVE)
+        with acting(SYSTEM), self.auditing(Action.WEBHOOK_VERIFIED):
+            self._change_status(self.Status.ACTIVE)
         self._announce(webhook_verified)
 
     def await_verification(self) -> None:
@@ -251,7 +206,8 @@ class Webhook(models.Model):
     @transaction.atomic
     def fail(self, reason: str) -> None:
         """Give the handshake up and cancel what waited for it; ``reason`` is for the owner."""
-        self._change_status(self.Status.FAILED, reason)
+        with acting(SYSTEM), self.auditing(Action.VERIFICATION_FAILED, reason=reason):
+            self._change_status(self.Status.FAILED, reason)
         self.deliveries.waiting().except_tests().cancel("webhook_failed")
         self._announce(webhook_disabled, reason=reason)
 
@@ -260,9 +216,11 @@ class Webhook(models.Model):
         """Stop sending and cancel what is waiting; ``reason`` is for the owner."""
         self.lock()
         self._require_existing()
-        self._change_status(self.Status.DISABLED, reason)
-        self._end_pause()
+        with self.auditing(Action.WEBHOOK_DISABLED, reason=reason):
+            self._change_status(self.Status.DISABLED, reason)
+            self._end_pause()
         self.deliveries.waiting().cancel("webhook_disabled")
+        webhook_being_disabled.send(Webhook, webhook=self)
         self._announce(webhook_disabled, reason=reason)
 
     @transaction.atomic
@@ -274,8 +232,9 @@ class Webhook(models.Model):
         self.lock()
         self.require_sendable()
         self.require_running()
-        self.paused_at = timezone.now()
-        self.save(update_fields=["paused_at"])
+        with self.auditing(Action.WEBHOOK_PAUSED):
+            self.paused_at = timezone.now()
+            self.save(update_fields=["paused_at"])
         self._announce(webhook_paused)
 
     @transaction.atomic
@@ -288,7 +247,8 @@ class Webhook(models.Model):
         self._require_existing()
         if self.paused_at is None:
             raise WebhookStateError(f"Webhook {self.id} is not paused.")
-        self._end_pause()
+        with self.auditing(Action.WEBHOOK_RESUMED):
+            self._end_pause()
         self._announce(webhook_resumed)
         transaction.on_commit(lambda: deliveries_created.send_robust(self.deliveries.model), using=self._state.db)
 
@@ -297,9 +257,10 @@ class Webhook(models.Model):
         """Stop sending, cancel what is waiting and hide the webhook; its history stays until retention ends."""
         self.lock()
         self._require_existing()
-        self.deleted_at = timezone.now()
-        self.save(update_fields=["deleted_at"])
-        self._end_pause()
+        with self.auditing(Action.WEBHOOK_DELETED):
+            self.deleted_at = timezone.now()
+            self.save(update_fields=["deleted_at"])
+            self._end_pause()
         self.deliveries.waiting().cancel("webhook_deleted")
 
     def require_testable(self) -> None:
@@ -345,11 +306,3 @@ class Webhook(models.Model):
         self.status_reason = reason[:MAX_REASON_LENGTH]
         self.status_changed_at = timezone.now()
         self.save(update_fields=["status", "status_reason", "status_changed_at"])
-
-
-def _readable_secret(webhook: Webhook) -> str:
-    """Return the webhook's secret, or "" where no encryption key opens it."""
-    try:
-        return webhook.secret
-    except SecretUnreadableError:
-        return ""

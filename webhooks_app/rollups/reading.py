@@ -77,11 +77,21 @@ def total(window: Window, webhook_ids: Collection[str] | None = None, *, now: da
     return series(window, webhook_ids, now=now).total
 
 
-def each(window: Window, webhook_ids: Iterable[str], *, now: datetime | None = None) -> dict[str, Series]:
-    """Return the series of each of these webhooks, of a page of a list for example, by one read."""
+def each(
+    window: Window,
+    webhook_ids: Iterable[str],
+    *,
+    counters: Sequence[str] = COUNTERS,
+    now: datetime | None = None,
+) -> dict[str, Series]:
+    """Return the series of each of these webhooks, of a page of a list for example, by one read.
+
+    ``counters`` names those that are wanted at least: a long list needs few.
+    """
     now = now or timezone.now()
     wanted = list(webhook_ids)
-    sums, tail = _consistently(lambda: _sums_by_webhook(_rows(window.resolution, window.starts(now)[0], wanted)))
+    since = window.starts(now)[0]
+    sums, tail = _consistently(lambda: _sums_by_webhook(_rows(window.resolution, since, wanted), counters))
     for entry in tail.of(wanted):
         start = start_of(window.resolution, entry.recorded_at)
         add(sums.setdefault(entry.webhook_id, {}).setdefault(start, {}), entry.counters)
@@ -147,10 +157,10 @@ def _sums_by_start(rows: QuerySet[Rollup]) -> dict[datetime, Sums]:
     }
 
 
-def _sums_by_webhook(rows: QuerySet[Rollup]) -> dict[str, dict[datetime, Sums]]:
+def _sums_by_webhook(rows: QuerySet[Rollup], counters: Sequence[str]) -> dict[str, dict[datetime, Sums]]:
     sums: dict[str, dict[datetime, Sums]] = {}
-    for webhook_id, start, *values in rows.values_list("webhook_id", "start", *COUNTERS):
-        sums.setdefault(webhook_id, {})[start] = dict(zip(COUNTERS, values, strict=True))
+    for webhook_id, start, *values in rows.values_list("webhook_id", "start", *counters):
+        sums.setdefault(webhook_id, {})[start] = dict(zip(counters, values, strict=True))
     return sums
 
 

@@ -8,7 +8,7 @@ from django import template
 from django.template import RequestContext
 
 from ..admin import charts
-from ..admin.overview import MAX_COUNTED, TITLES, overview_for, window_of
+from ..admin.overview import MAX_COUNTED, TITLES, overview_for, window_of, windows
 
 register = template.Library()
 
@@ -21,16 +21,11 @@ def webhooks_overview(context: RequestContext) -> dict[str, Any]:
         return {}
     window = window_of(request)
     overview = overview_for(request, window)
-    outcomes_frame, bars = charts.outcomes(overview.series, window)
-    times_frame, lines = charts.response_times(overview.series, window)
     return {
         "overview": overview,
-        "windows": [(each.value, TITLES[each], each is window) for each in TITLES],
+        "windows": windows(window),
         "title": TITLES[window],
-        "outcomes_frame": outcomes_frame,
-        "bars": bars,
-        "times_frame": times_frame,
-        "lines": lines,
+        **charts.shown(overview.series, window),
         "heat_width": charts.WIDTH,
         "max_counted": MAX_COUNTED,
     }

@@ -151,6 +151,8 @@ class CurlTransport(BaseTransport):
                 # was sent on it.
                 transfer.begin(fresh=True)
                 multi.add(curl)
+            elif transfer.turns_to_next_address():
+                multi.add(curl)
             else:
                 transfer = self._active.pop(curl)
                 self._note_keeping(transfer, fd)

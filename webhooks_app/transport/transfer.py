@@ -100,8 +100,6 @@ class Transfer:
         self.curl.setopt(pycurl.POSTFIELDS, request.body)
         self._tell(pycurl.URL, endpoint.origin)
         self._tell(pycurl.REQUEST_TARGET, endpoint.target)  # as a part of the URL its escapes would be rewritten
-        if self._proxied:
-            self.curl.setopt(pycurl.CONNECT_TO, [f"::{_bracketed(addresses[0])}:{endpoint.port}"])
         self.begin(fresh=fresh)
 
     def begin(self, *, fresh: bool) -> None:
@@ -116,6 +114,8 @@ class Transfer:
         self.met_other_peer = self.met_doubtful_connection = False
         self.peer = ""
         self.fresh = fresh
+        if self._proxied:
+            self.curl.setopt(pycurl.CONNECT_TO, [f"::{_bracketed(self.addresses[0])}:{self.endpoint.port}"])
         if not self.endpoint.is_address:
             self.curl.setopt(pycurl.RESOLVE, [_pin(self.endpoint, self.addresses)])  # holds for one transfer
         self._tell(pycurl.FRESH_CONNECT, fresh)
@@ -123,6 +123,17 @@ class Transfer:
         self.seconds_before = time.monotonic() - self.started_at
         seconds_left = self.request.timeout_seconds - self.seconds_before
         self._tell(pycurl.TIMEOUT_MS, max(1, int(seconds_left * 1000)))
+
+    def turns_to_next_address(self) -> bool:
+        """Begin again with the receiver's next address where the proxy did not reach this one, if there is time.
+
+        Without a proxy libcurl itself knows all addresses and goes through them.
+        """
+        if not self._proxied or self._sent or len(self.addresses) == 1 or self._is_late():
+            return False
+        self.addresses = self.addresses[1:]
+        self.begin(fresh=True)
+        return True
 
     def release(self) -> None:
         """Let go of the request, since the handle may be idle for long."""
@@ -191,6 +202,9 @@ class Transfer:
             return
         self._told[option] = value
         self.curl.setopt(option, value)
+
+    def _is_late(self) -> bool:
+        return time.monotonic() - self.started_at >= self.request.timeout_seconds
 
     def _timeout(self) -> TransportError:
         seconds = self.request.timeout_seconds

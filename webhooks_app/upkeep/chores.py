@@ -15,14 +15,17 @@ from django.db import InterfaceError, OperationalError
 from django.db.models import Min
 
 from ..models import ChoreState
+from ..models.audit import SYSTEM, acting
 from .gauges import gauge
-from .housekeeping import fold_tallies, forget
+from .housekeeping import fold_tallies, forget, judge_health
+from .replaying import carry_replays
 
 logger = logging.getLogger("webhooks_app.upkeep")
 
 MAX_ERROR_LENGTH = 500
 LOST_AFTER_SECONDS = 60.0
-"""After how long another worker takes a chore over that was begun and is not over, where it is not due before."""
+"""After how long another worker takes a chore over that was begun and is not over, unless the chore says otherwise or
+is not due before."""
 
 Facts: TypeAlias = dict[str, Any]
 Run: TypeAlias = Callable[[str, datetime, Facts], float | None]
@@ -35,10 +38,13 @@ class Chore:
     name: str
     every_seconds: float
     run: Run
+    lost_after_seconds: float = LOST_AFTER_SECONDS
 
 
 CHORES = (
     Chore(name="fold", every_seconds=5, run=fold_tallies),
+    Chore(name="health", every_seconds=60, run=judge_health),
+    Chore(name="replays", every_seconds=2, run=carry_replays, lost_after_seconds=5),
     Chore(name="gauges", every_seconds=15, run=gauge),
     Chore(name="forget", every_seconds=60, run=forget),
 )
@@ -52,7 +58,7 @@ def run_due(using: str, clock: Callable[[], datetime], chores: Sequence[Chore] =
     for chore in chores:
         now = clock()
         states = ChoreState.objects.using(using)
-        lost_at = now + timedelta(seconds=max(chore.every_seconds, LOST_AFTER_SECONDS))
+        lost_at = now + timedelta(seconds=max(chore.every_seconds, chore.lost_after_seconds))
         if states.take(chore.name, now, lost_at):
             _run(chore, using, now, clock)
 
@@ -68,12 +74,13 @@ def _run(chore: Chore, using: str, now: datetime, clock: Callable[[], datetime])
     state = ChoreState.objects.using(using).get(name=chore.name)
     error, again_seconds = "", None
     try:
-        again_seconds = chore.run(using, now, state.facts)
+        with acting(SYSTEM):
+            again_seconds = chore.run(using, now, state.facts)
     except (OperationalError, InterfaceError) as problem:
         # A lock that was not to be had is told here; a database that is away, by what follows.
         error = _described(problem)
     except Exception as problem:  # The other chores are to be done all the same.
-        logger.exception("The chore %s failed.", chore.name)
+        logger.exception("The chore %s failed.", chore.name, extra={"chore": chore.name})
         error = _described(problem)
     ended_at = clock()
     seconds = chore.every_seconds if again_seconds is None else again_seconds

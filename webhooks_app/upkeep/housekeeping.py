@@ -1,4 +1,4 @@
-"""The chores that keep tables small: tallies are folded, and what is kept no longer is deleted."""
+"""The chores that follow from what is counted: it is folded, judged, and deleted once it is kept no longer."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from django.db import connections
 
-from ..health.moving import move_all
+from ..health.watching import take_in, watch
 from ..models import WorkerProcess
 from ..rollups.folding import TALLIES_AT_A_TIME, fold, forget_old
 
@@ -24,8 +24,14 @@ def fold_tallies(using: str, now: datetime, facts: dict[str, Any]) -> float | No
     More of them follow shortly after, so that whoever sends has its turn in between.
     """
     limit = SQLITE_AT_A_TIME if connections[using].vendor == "sqlite" else TALLIES_AT_A_TIME
-    folded = fold(using, limit=limit, also=lambda folded: move_all(using, folded.webhooks))
+    folded = fold(using, limit=limit, also=lambda folded: take_in(using, folded))
     return AGAIN_SECONDS if folded.tallies == limit else None
+
+
+def judge_health(using: str, now: datetime, facts: dict[str, Any]) -> float | None:
+    """Warn of the webhooks that have been failing for long, and disable those that have for too long."""
+    watch(using, now)
+    return None
 
 
 def forget(using: str, now: datetime, facts: dict[str, Any]) -> float | None:

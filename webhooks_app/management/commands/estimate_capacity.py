@@ -7,6 +7,7 @@ from typing import Any
 from django.core.management.base import CommandError, CommandParser
 
 from ...conf import settings
+from ...delivery.caps import usual_cap
 from ...egress import configured_transport
 from ...models.delivery import configured_max_attempts
 from ..base import WebhooksCommand
@@ -85,11 +86,12 @@ def _configured_transport() -> str:
 
 
 def _policy(transport: str) -> Policy:
+    window = min(settings.MAX_IN_FLIGHT, IN_FLIGHT_AT_MOST[transport])
     return Policy(
         max_attempts=configured_max_attempts(),
         retry_notices=settings.RETRY_NOTICES,
-        in_flight_per_process=min(settings.MAX_IN_FLIGHT, IN_FLIGHT_AT_MOST[transport]),
-        in_flight_per_webhook=settings.MAX_IN_FLIGHT_PER_WEBHOOK,
+        in_flight_per_process=window,
+        in_flight_per_webhook=usual_cap(window, settings.MAX_IN_FLIGHT_PER_WEBHOOK),
         attempt_days=settings.ATTEMPT_RETENTION_DAYS,
         event_days=settings.EVENT_RETENTION_DAYS,
     )

@@ -43,6 +43,7 @@ def _described(event_type: EventType) -> dict[str, Any]:
     return {
         "name": event_type.name,
         "group": event_type.group,
+        "operational": event_type.operational,
         "description": event_type.description,
         "example": event_type.example,
         "schema": event_type.json_schema(),

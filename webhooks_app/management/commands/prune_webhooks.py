@@ -12,7 +12,7 @@ from ...retention import Pruned, prune
 from ..base import WebhooksCommand
 
 MAX_DAYS = 36_500
-KINDS = ("attempts", "bodies", "deliveries", "events", "webhooks")
+KINDS = ("attempts", "bodies", "deliveries", "events", "webhooks", "audit_entries")
 
 
 class Command(WebhooksCommand):
@@ -80,4 +80,4 @@ def _age(option: str, days: int | None, default: int) -> timedelta:
 
 
 def _counted(pruned: Pruned) -> str:
-    return ", ".join(f"{getattr(pruned, kind):,} {kind}" for kind in KINDS)
+    return ", ".join(f"{getattr(pruned, kind):,} {kind.replace('_', ' ')}" for kind in KINDS)

@@ -1,0 +1,170 @@
+"""The operations page: what it tells, to whom, and that it tells no secret."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from celery import current_app
+from django.db import DEFAULT_DB_ALIAS, connection
+from django.test.utils import CaptureQueriesContext
+from django.urls import reverse
+from django.utils import timezone
+
+from tests.servers.process import free_port
+from webhooks_app.admin.operations import settings_in_force
+from webhooks_app.conf import SECRETS, setting_types
+from webhooks_app.emission import emit
+from webhooks_app.models import ChoreState, Delivery, DeliveryAttempt, Event, Webhook, WorkerProcess
+from webhooks_app.models.sizes import table_sizes
+
+from .conftest import DATA, Page, shows, text
+
+
+def operations(page: Page) -> Any:
+    return page.get("webhook", "operations")
+
+
+def row(html: str, first: str) -> str:
+    """Return the row of a table that begins with this cell."""
+    return html.partition(f">{first}</th>")[2].partition("</tr>")[0]
+
+
+@pytest.mark.parametrize(
+    ("codenames", "status"),
+    [
+        pytest.param(["manage_all_webhooks", "view_webhook"], 200, id="manages all"),
+        pytest.param(["view_webhook", "change_webhook", "view_delivery"], 403, id="other staff"),
+    ],
+)
+def test_it_is_for_those_who_manage_all(staff: Callable[..., Page], codenames: list[str], status: int) -> None:
+    page = staff("boris", *codenames)
+
+    assert operations(page).status_code == status
+    link = reverse("admin:webhooks_app_webhook_operations")
+    index = page.client.get(reverse("admin:app_list", args=["webhooks_app"]))
+    assert (link in index.content.decode()) == (status == 200)
+
+
+def test_workers_are_at_work_or_gone(superuser: Page) -> None:
+    for host, seconds_ago in (("here", 5), ("there", 120)):
+        seen_at = timezone.now() - timedelta(seconds=seconds_ago)
+        WorkerProcess.objects.create(id=host, host=host, pid=12345, in_flight=7, started_at=seen_at, seen_at=seen_at)
+
+    html = text(operations(superuser))
+
+    assert "at work" in row(html, "here")
+    assert "gone" in row(html, "there")
+    assert "<td>12345</td>" in row(html, "here")
+
+
+def test_a_chore_that_failed_says_why(superuser: Page) -> None:
+    ChoreState.objects.create(name="fold", ended_at=timezone.now(), error="DataError: <too long>")
+
+    assert "DataError: &lt;too long&gt;" in row(text(operations(superuser)), "fold")
+
+
+def test_what_the_doctor_finds_begins_with_the_gravest(superuser: Page) -> None:
+    found = operations(superuser).context["findings"]
+
+    assert (found[0].finding.name, found[-1].finding.level.value) == ("workers", "ok")
+
+
+def test_a_broker_that_is_away_delays_it_no_longer_than_the_doctor_waits(
+    superuser: Page, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    connect = current_app.connection_for_write
+    monkeypatch.setattr(current_app, "connection_for_write", lambda: connect(f"amqp://127.0.0.1:{free_port()}//"))
+
+    assert "does not answer" in row(text(operations(superuser)), "broker")
+
+
+def test_what_is_kept_is_shown_by_type_too(superuser: Page, settings: Any) -> None:
+    settings.WEBHOOKS_ATTEMPT_RETENTION_DAYS = 12
+    settings.WEBHOOKS_RETENTION_DAYS_BY_TYPE = {"file.deleted": 1}
+
+    html = text(operations(superuser))
+
+    assert "<dd>12 days</dd>" in html
+    assert "<dt>file.deleted</dt><dd>1 day</dd>" in html
+
+
+def test_a_setting_shows_its_value_and_whence_it_is(superuser: Page, settings: Any) -> None:
+    settings.WEBHOOKS_TIMEOUT_SECONDS = 12.5
+
+    html = text(operations(superuser))
+
+    assert "12.5" in row(html, "WEBHOOKS_TIMEOUT_SECONDS")
+    assert "settings" in row(html, "WEBHOOKS_TIMEOUT_SECONDS")
+    assert "500" in row(html, "WEBHOOKS_BATCH_SIZE")
+    assert "default" in row(html, "WEBHOOKS_BATCH_SIZE")
+
+
+def test_no_secret_is_shown(superuser: Page, settings: Any) -> None:
+    settings.WEBHOOKS_ENCRYPTION_KEYS = ["a-secret-key", "SECRET_KEY"]
+    settings.WEBHOOKS_METRICS_TOKEN = "a-secret-token-of-metrics"
+    settings.WEBHOOKS_EGRESS_PROXY = "http://user:a-secret-password@proxy.example.com:3128"
+
+    html = text(operations(superuser))
+
+    assert "a-secret" not in html
+    assert html.count("set, and not shown") == 3
+
+
+def test_every_setting_is_shown_and_whatever_sounds_secret_is_one() -> None:
+    names = [setting.name for setting in settings_in_force()]
+
+    assert names == list(setting_types())
+    assert {
+        name.removeprefix("WEBHOOKS_")
+        for name in names
+        if any(word in name for word in ("KEY", "TOKEN", "PASSWORD", "PROXY"))
+    } == SECRETS
+
+
+@pytest.mark.parametrize("value", [None, object(), "x" * 5000, {1: [2]}], ids=["None", "object", "long", "mapping"])
+def test_a_value_that_cannot_be_used_is_shown_all_the_same(superuser: Page, settings: Any, value: Any) -> None:
+    settings.WEBHOOKS_CA_BUNDLE = value
+
+    assert shows(operations(superuser), "WEBHOOKS_CA_BUNDLE")
+
+
+def test_the_size_of_a_table_is_near_what_it_holds(transactional_db: None, new_webhook: Any, owner: Any) -> None:
+    new_webhook(owner)
+    for _ in range(30):
+        emit("file.deleted", DATA, owner=owner)
+    with connection.cursor() as cursor:
+        if connection.vendor == "postgresql":
+            cursor.execute("ANALYZE")
+        elif connection.vendor == "mysql":
+            cursor.execute(f"ANALYZE TABLE {Event._meta.db_table}")
+
+    sizes = {size.model: size for size in table_sizes(DEFAULT_DB_ALIAS)}
+
+    assert {Delivery, DeliveryAttempt, Event, Webhook} <= sizes.keys()
+    assert sizes[Event].rows == pytest.approx(30, abs=10)
+    assert (sizes[Event].size is None) == (connection.vendor == "sqlite")
+    assert sizes[Event].since == pytest.approx(timezone.now(), abs=timedelta(minutes=1))
+    assert sizes[DeliveryAttempt].since is None
+
+
+def test_the_number_of_queries_does_not_grow(superuser: Page, new_webhook: Any) -> None:
+    def asked() -> int:
+        with CaptureQueriesContext(connection) as queries:
+            operations(superuser)
+        return len(queries)
+
+    def work(number: int) -> None:
+        for pid in range(number):
+            new_webhook(superuser.user)
+            emit("file.deleted", DATA, owner=superuser.user)
+            now = timezone.now()
+            WorkerProcess.objects.create(id=f"{number} {pid}", pid=pid, started_at=now, seen_at=now)
+
+    work(1)
+    few = asked()
+    work(20)
+
+    assert asked() == few <= 35

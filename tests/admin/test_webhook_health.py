@@ -1,0 +1,213 @@
+"""How webhooks do, in their list, on the page of one and in the overview."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
+
+from tests.rollups.conftest import make_tally
+from webhooks_app.models import Webhook, WebhookHealth
+
+from .conftest import Page, text
+from .test_overview import overview
+
+COUNTED = {"succeeded_at_once": 6, "succeeded_later": 2, "given_up": 2, "ms_100": 8, "ms_sum": 640}
+
+
+def make_health(webhook: Webhook, *, days: float = 2.6, given_up: int = 57, **fields: Any) -> WebhookHealth:
+    """Let a webhook have been failing for so long."""
+    now = timezone.now()
+    return WebhookHealth.objects.create(
+        webhook=webhook,
+        failing_since=now - timedelta(days=days),
+        last_given_up_at=now - timedelta(minutes=5),
+        given_up_count=given_up,
+        **fields,
+    )
+
+
+def column(html: str, name: str) -> str:
+    """Return what stands in a column of the only row of a list."""
+    return html.partition(f'class="field-{name}')[2].partition(">")[2].partition("</td>")[0]
+
+
+def test_the_list_says_how_a_webhook_did_in_the_last_day(superuser: Page, webhook: Webhook) -> None:
+    make_tally(timezone.now(), **{webhook.pk: COUNTED})
+    make_tally(timezone.now() - timedelta(days=2), **{webhook.pk: COUNTED})
+
+    course = column(text(superuser.get("webhook")), "course")
+
+    assert 'aria-label="8 delivered, 2 given up"' in course
+    assert course.count("<rect") == 3
+
+
+def test_the_list_says_that_a_webhook_is_failing_and_when_it_is_disabled(superuser: Page, webhook: Webhook) -> None:
+    make_health(webhook)
+
+    html = text(superuser.get("webhook"))
+
+    assert "5 min ago" in column(html, "last_delivery")
+    assert ">for 3 d<" in column(html, "failing")
+    assert ">disabled in 2 d<" in column(html, "failing")
+
+
+@pytest.mark.parametrize(
+    ("given_up", "fields"),
+    [(3, {}), (57, {"paused_at": timezone.now()}), (57, {"status": "disabled"})],
+    ids=["too few", "paused", "disabled"],
+)
+def test_it_does_not_say_so_of_what_is_not_about_to_be(
+    superuser: Page, webhook: Webhook, given_up: int, fields: dict[str, Any]
+) -> None:
+    make_health(webhook, given_up=given_up)
+    Webhook.objects.update(**fields)
+
+    assert "disabled in" not in text(superuser.get("webhook"))
+
+
+def test_the_list_says_why_a_webhook_is_disabled(superuser: Page, webhook: Webhook) -> None:
+    webhook.disable("Every delivery was given up.")
+
+    assert "Every delivery was given up." in column(text(superuser.get("webhook")), "state")
+
+
+def test_a_list_of_many_costs_no_more(superuser: Page, new_webhook: Callable[..., Webhook]) -> None:
+    def asked() -> int:
+        with CaptureQueriesContext(connection) as queries:
+            superuser.get("webhook")
+        return len(queries)
+
+    def add(number: int) -> None:
+        webhooks = [new_webhook(superuser.user) for _ in range(number)]
+        make_tally(timezone.now(), **{webhook.pk: COUNTED for webhook in webhooks})
+        for webhook in webhooks:
+            make_health(webhook)
+
+    add(2)
+    few = asked()
+    add(30)
+
+    assert asked() == few
+
+
+@pytest.mark.parametrize(
+    ("make", "expected"),
+    [
+        (lambda webhook: None, "No delivery to it has succeeded or been given up yet."),
+        (
+            lambda webhook: WebhookHealth.objects.create(webhook=webhook, last_success_at=timezone.now()),
+            "Its last delivery was at",
+        ),
+        (make_health, "Unless a delivery succeeds, it is disabled in 2 d, at"),
+        (lambda webhook: make_health(webhook, warned_at=timezone.now()), "Its owner was warned at"),
+        (
+            lambda webhook: make_health(webhook, given_up=3),
+            "It is disabled if that goes on for 5 d, with at least 10 given up, the last 12 h after the first.",
+        ),
+    ],
+    ids=["new", "well", "about to be disabled", "warned", "not enough"],
+)
+def test_the_page_of_a_webhook_says_how_it_does(
+    superuser: Page, webhook: Webhook, make: Callable[[Webhook], Any], expected: str
+) -> None:
+    make(webhook)
+
+    assert expected in text(superuser.get("webhook", "change", webhook.pk))
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        (lambda webhook: webhook.pause(), "It is not judged while it is paused."),
+        (lambda webhook: webhook.disable("Enough."), "Nothing is sent to it as long as it is not active."),
+    ],
+    ids=["paused", "disabled"],
+)
+def test_the_page_says_what_a_stop_means_for_one_that_fails(
+    superuser: Page, webhook: Webhook, change: Callable[[Webhook], None], expected: str
+) -> None:
+    make_health(webhook)
+    change(webhook)
+
+    assert expected in text(superuser.get("webhook", "change", webhook.pk))
+
+
+def test_the_page_has_charts_of_the_webhook_alone(
+    superuser: Page, webhook: Webhook, new_webhook: Callable[..., Webhook]
+) -> None:
+    make_tally(timezone.now(), **{webhook.pk: COUNTED, new_webhook(webhook.owner).pk: {"succeeded_at_once": 99}})
+
+    html = text(superuser.get("webhook", "change", webhook.pk, window="hour"))
+
+    assert html.count('role="img"') == 2
+    assert "<td>6</td>" in html
+    assert "<td>105</td>" not in html
+    assert '<a href="?window=hour" aria-current="page">' in html
+
+
+def test_who_may_not_see_deliveries_sees_no_charts(staff: Callable[..., Page], new_webhook: Any) -> None:
+    page = staff("berta", "view_webhook")
+    webhook = new_webhook(page.user)
+    make_tally(timezone.now(), **{webhook.pk: COUNTED})
+    make_health(webhook)
+
+    listed, shown = text(page.get("webhook")), text(page.get("webhook", "change", webhook.pk))
+
+    assert column(listed, "course").strip() == "-"
+    assert "disabled in" in listed
+    assert 'role="img"' not in shown
+
+
+def test_the_overview_names_those_that_fail_the_longest_first(
+    superuser: Page, new_webhook: Callable[..., Webhook]
+) -> None:
+    for host, days in (("later", 1), ("longest", 4)):
+        make_health(new_webhook(superuser.user, url=f"https://{host}.example.com/"), days=days)
+
+    html = overview(superuser).partition('class="webhooks-endangered"')[2]
+
+    assert 0 < html.index("longest.example.com") < html.index("later.example.com")
+    assert ">disabled in 24 h<" in html
+
+
+def test_the_overview_names_nobody_elses(staff: Callable[..., Page], webhook: Webhook) -> None:
+    make_health(webhook)
+
+    assert "webhooks-endangered" not in overview(staff("boris", "view_delivery", "view_webhook"))
+
+
+# Operational event types
+
+
+def test_they_are_offered_to_whoever_may_make_a_webhook_of_the_platform(
+    superuser: Page, staff: Callable[..., Page], webhook: Webhook, new_webhook: Callable[..., Webhook]
+) -> None:
+    of_platform = new_webhook(None)
+
+    added, own = text(superuser.get("webhook", "add")), text(staff("berta", "add_webhook").get("webhook", "add"))
+    changed = [text(superuser.get("webhook", "change", each.pk)) for each in (of_platform, webhook)]
+
+    assert ["delivery.given_up" in html for html in (added, own, *changed)] == [True, False, True, False]
+
+
+def test_a_test_of_them_is_offered_to_whoever_manages_all(
+    superuser: Page, staff: Callable[..., Page], webhook: Webhook, new_webhook: Callable[..., Webhook]
+) -> None:
+    page = staff("berta", "view_webhook", "test_webhook")
+    offered = '<option value="delivery.given_up"'
+
+    assert offered in text(superuser.get("webhook", "act", webhook.pk, "send_test"))
+    assert offered not in text(page.get("webhook", "act", new_webhook(page.user).pk, "send_test"))
+
+
+def test_their_page_says_who_can_subscribe(superuser: Page) -> None:
+    words = "Only a webhook without an owner"
+
+    assert words in text(superuser.get("webhook", "event_type", "webhook.failing"))
+    assert words not in text(superuser.get("webhook", "event_type", "file.deleted"))

@@ -1,0 +1,111 @@
+"""What the host's log is told of attempts, under keys that do not change."""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.utils import timezone
+
+from webhooks_app.delivery.engine import Engine
+from webhooks_app.models import ChoreState, DeliveryAttempt, Webhook
+from webhooks_app.retention import prune
+from webhooks_app.upkeep.chores import Chore, run_due
+
+from ..making import emit_one
+
+pytestmark = pytest.mark.django_db
+
+DEPLOYMENT = Path(__file__).parents[2] / "docs" / "deployment.md"
+OF_EVERY_RECORD = set(vars(logging.makeLogRecord({}))) | {"message", "asctime"}
+
+
+def attributes(record: logging.LogRecord) -> dict[str, Any]:
+    """Return what a formatter that writes JSON adds: what not every record has."""
+    found = {name: value for name, value in vars(record).items() if name not in OF_EVERY_RECORD}
+    return dict(json.loads(json.dumps(found)))
+
+
+def documented(logger: str) -> set[str]:
+    [row] = [line for line in DEPLOYMENT.read_text().splitlines() if line.startswith(f"| `{logger}` |")]
+    return set(re.findall(r"`(\w+)`", row.split("|")[3]))
+
+
+@pytest.fixture
+def logged(caplog: pytest.LogCaptureFixture) -> Callable[..., list[dict[str, Any]]]:
+    def logged(name: str) -> list[dict[str, Any]]:
+        return [attributes(record) for record in caplog.records if record.name == f"webhooks_app.{name}"]
+
+    return logged
+
+
+@pytest.mark.parametrize(
+    ("level", "results"),
+    [
+        (logging.DEBUG, ["http_status", "succeeded"]),
+        (logging.INFO, ["http_status"]),
+        (logging.WARNING, []),
+    ],
+    ids=["debug", "info", "warning"],
+)
+def test_an_attempt_is_logged_by_how_it_ended(
+    webhook: Webhook, receiver: Any, deliver: Any, caplog: Any, logged: Any, level: int, results: list[str]
+) -> None:
+    caplog.set_level(level, "webhooks_app.attempts")
+    emit_one(webhook.owner)
+
+    deliver(receiver(503, 200))
+
+    assert [each["result"] for each in logged("attempts") if each["event_type"] != "webhook.retry"] == results
+
+
+def test_the_attributes_of_an_attempt_are_those_of_its_row(
+    webhook: Webhook, receiver: Any, clock: Any, caplog: Any, logged: Any
+) -> None:
+    caplog.set_level(logging.INFO, "webhooks_app.attempts")
+    event = emit_one(webhook.owner)
+
+    Engine(transport=receiver(503), clock=clock).run_until_idle(await_retries=False)
+
+    attempt = DeliveryAttempt.objects.get(delivery__kind="event")
+    assert logged("attempts") == [
+        {
+            "webhook_id": webhook.pk,
+            "delivery_id": attempt.delivery_id,
+            "event_id": event.pk,
+            "event_type": event.type,
+            "attempt": 1,
+            "result": "http_status",
+            "duration_ms": attempt.duration_ms,
+            "state": "pending",
+        }
+    ]
+    assert logged("attempts")[0].keys() == documented("webhooks_app.attempts")
+
+
+def test_a_pruning_tells_how_much(caplog: Any, logged: Any) -> None:
+    caplog.set_level(logging.INFO, "webhooks_app.retention")
+
+    prune()
+
+    [found] = logged("retention")
+    assert found.keys() == documented("webhooks_app.retention")
+    assert (found["events"], found["is_complete"]) == (0, True)
+
+
+def test_a_chore_that_fails_is_named(caplog: Any, logged: Any) -> None:
+    def fail(using: str, now: Any, facts: Any) -> None:
+        raise ArithmeticError("It does not add up.")
+
+    chore = Chore(name="sums", every_seconds=5, run=fail)
+    ChoreState.objects.ensure(["sums"])
+
+    run_due("default", timezone.now, [chore])
+
+    assert logged("upkeep") == [{"chore": "sums"}]
+    assert documented("webhooks_app.upkeep") == {"chore"}

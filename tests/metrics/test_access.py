@@ -1,0 +1,99 @@
+"""Who may read the metrics."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from typing import Any
+
+import pytest
+from django.contrib.auth import get_user_model
+from django.contrib.auth.models import Permission
+from django.core.exceptions import ImproperlyConfigured
+from django.test import Client, RequestFactory
+from django.urls import reverse
+
+from webhooks_app.metrics.views import metrics
+
+from .conftest import TOKEN
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.mark.parametrize(
+    ("setting", "header", "status"),
+    [
+        pytest.param(TOKEN, f"Bearer {TOKEN}", 200, id="token"),
+        pytest.param(TOKEN, f"bearer  {TOKEN}", 200, id="scheme in small letters"),
+        pytest.param(TOKEN, f"Bearer {TOKEN}x", 401, id="longer token"),
+        pytest.param(TOKEN, "Bearer ", 401, id="empty token"),
+        pytest.param(TOKEN, "Bearer tökén", 401, id="token beyond ASCII"),
+        pytest.param(TOKEN, f"Basic {TOKEN}", 401, id="another scheme"),
+        pytest.param(TOKEN, "", 401, id="no header"),
+        pytest.param("", "Bearer ", 401, id="nothing shown where no token is set"),
+        pytest.param("", "", 401, id="no token is set"),
+    ],
+)
+def test_without_a_session_the_token_decides(
+    client: Client, settings: Any, setting: str, header: str, status: int
+) -> None:
+    settings.WEBHOOKS_METRICS_TOKEN = setting
+
+    response = client.get("/metrics", headers={"Authorization": header} if header else {})
+
+    assert response.status_code == status
+    assert response.headers.get("WWW-Authenticate") == (None if status == 200 else "Bearer")
+    assert (b"webhooks_workers" in response.content) == (status == 200)
+
+
+@pytest.mark.parametrize(
+    ("is_staff", "permission", "status"),
+    [
+        pytest.param(True, "manage_all_webhooks", 200, id="manages all"),
+        pytest.param(True, "view_webhook", 401, id="other staff"),
+        pytest.param(False, "manage_all_webhooks", 401, id="no staff"),
+    ],
+)
+def test_a_session_may_read_them_that_manages_all(
+    client: Client, settings: Any, is_staff: bool, permission: str, status: int
+) -> None:
+    settings.WEBHOOKS_METRICS_TOKEN = TOKEN
+    user = get_user_model().objects.create_user("amina", is_staff=is_staff)
+    user.user_permissions.add(Permission.objects.get(codename=permission))
+    client.force_login(user)
+
+    assert client.get(reverse("webhooks_metrics")).status_code == status
+
+
+def test_it_needs_no_authentication_middleware(settings: Any) -> None:
+    settings.WEBHOOKS_METRICS_TOKEN = TOKEN
+    request = RequestFactory().get("/metrics")
+
+    assert metrics(request).status_code == 401
+
+
+def test_nothing_on_the_way_keeps_a_copy_and_nothing_is_changed(client: Client, settings: Any) -> None:
+    settings.WEBHOOKS_METRICS_TOKEN = TOKEN
+    headers = {"Authorization": f"Bearer {TOKEN}"}
+
+    assert "no-store" in client.get("/metrics", headers=headers).headers["Cache-Control"]
+    assert client.post("/metrics", headers=headers).status_code == 405
+
+
+def test_open_metrics_is_spoken_to_who_asks_for_it(client: Client, settings: Any) -> None:
+    settings.WEBHOOKS_METRICS_TOKEN = TOKEN
+    headers = {"Authorization": f"Bearer {TOKEN}", "Accept": "application/openmetrics-text;version=1.0.0"}
+
+    response = client.get("/metrics", headers=headers)
+
+    assert response.headers["Content-Type"].startswith("application/openmetrics-text")
+    assert response.content.endswith(b"# EOF\n")
+
+
+def test_where_the_extra_is_missing_the_error_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in sys.modules if name.startswith(("prometheus_client", "webhooks_app.metrics"))]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "prometheus_client", None)
+
+    with pytest.raises(ImproperlyConfigured, match=r"pip install 'django-webhooks-app\[metrics\]'"):
+        importlib.import_module("webhooks_app.metrics.urls")

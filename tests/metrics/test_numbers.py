@@ -1,0 +1,159 @@
+"""The metrics say what the rows say, whoever delivered, and reading them costs next to nothing."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.db import DEFAULT_DB_ALIAS, connection
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
+from prometheus_client import CollectorRegistry
+
+from tests.rollups.conftest import make_tally
+from webhooks_app.emission import emit
+from webhooks_app.local_receiver import Answers, LocalReceiver
+from webhooks_app.metrics.collector import WebhooksCollector
+from webhooks_app.models import ChoreState, Delivery, DeliveryAttempt, Webhook, WorkerProcess
+from webhooks_app.rollups.folding import fold
+from webhooks_app.upkeep.gauges import gauge
+
+from .conftest import Samples
+
+DATA = {"file_id": "file_1", "user_id": "user_1", "filename": "a.pdf"}
+COUNTED = {"succeeded_at_once": 6, "succeeded_later": 2, "given_up": 1, "failed_timeout": 8, "ms_100": 5, "ms_sum": 400}
+
+Scrape = Callable[[], Samples]
+
+
+@pytest.mark.only_on("postgresql")
+@pytest.mark.django_db(transaction=True)
+def test_they_are_the_rows_after_deliveries_by_two_processes(
+    begin: Callable[..., Any], scrape: Scrape, owner: Any, webhook: Webhook, receiver: LocalReceiver, settings: Any
+) -> None:
+    for statuses in ((200,), (503, 200)):
+        receiver.answers = Answers(statuses=statuses)
+        for _ in range(10):
+            emit("file.deleted", DATA, owner=owner)
+        begin("deliver_webhooks", "--until-idle").communicate(timeout=60)
+
+    attempts = DeliveryAttempt.objects.filter(delivery__kind="event")
+    results = Counter(attempts.values_list("result", flat=True))
+    samples = scrape()
+    assert (
+        samples["webhooks_deliveries_total", "succeeded_at_once"]
+        == attempts.filter(number=1, result="succeeded").count()
+    )
+    assert samples["webhooks_deliveries_total", "succeeded_later"] == results["http_status"] == 10
+    assert samples["webhooks_attempts_failed_total", "http_status"] == 10
+    assert samples["webhooks_attempt_seconds_count",] == attempts.count() == 30
+    assert samples["webhooks_first_attempt_delay_seconds_count",] == Delivery.objects.filter(kind="event").count()
+
+
+@pytest.mark.django_db
+def test_what_is_folded_and_what_is_not_count_together(scrape: Scrape, webhook: Webhook) -> None:
+    make_tally(timezone.now(), **{webhook.pk: COUNTED})
+    fold(DEFAULT_DB_ALIAS)
+    make_tally(timezone.now(), **{webhook.pk: COUNTED})
+
+    samples = scrape()
+
+    assert samples["webhooks_deliveries_total", "succeeded_at_once"] == 12
+    assert samples["webhooks_deliveries_total", "given_up"] == 2
+    assert samples["webhooks_attempts_failed_total", "timeout"] == 16
+    assert samples["webhooks_attempts_failed_total", "dns_error"] == 0
+
+
+@pytest.mark.django_db
+def test_a_histogram_is_cumulative_and_in_seconds(scrape: Scrape, webhook: Webhook) -> None:
+    make_tally(timezone.now(), **{webhook.pk: {"ms_10": 1, "ms_250": 2, "ms_more": 4, "ms_sum": 90_250}})
+
+    samples = scrape()
+
+    bounds = ["0.01", "0.1", "0.25", "30.0", "+Inf"]
+    assert [samples["webhooks_attempt_seconds_bucket", bound] for bound in bounds] == [1, 1, 3, 3, 7]
+    assert samples["webhooks_attempt_seconds_sum",] == 90.25
+
+
+@pytest.mark.django_db
+def test_what_waits_is_what_the_chore_counted(scrape: Scrape, owner: Any, webhook: Webhook) -> None:
+    emit("file.deleted", DATA, owner=owner)
+    Delivery.objects.update(next_attempt_at=timezone.now() - timedelta(seconds=90))
+    chore = ChoreState(name="gauges", ended_at=timezone.now())
+    gauge(DEFAULT_DB_ALIAS, timezone.now(), chore.facts)
+    chore.save()
+
+    samples = scrape()
+
+    assert samples["webhooks_deliveries_waiting",] == samples["webhooks_deliveries_due",] == 1
+    assert samples["webhooks_deliveries_held",] == 0
+    assert 90 <= samples["webhooks_oldest_due_seconds",] < 150
+    assert samples["webhooks_gauges_age_seconds",] < 60
+
+
+@pytest.mark.django_db
+def test_what_nobody_counted_is_left_out(scrape: Scrape) -> None:
+    samples = scrape()
+
+    assert ("webhooks_deliveries_waiting",) not in samples
+    assert samples["webhooks_workers",] == samples["webhooks_oldest_due_seconds",] == 0
+
+
+@pytest.mark.django_db
+def test_workers_that_were_seen_lately_are_added_up(scrape: Scrape) -> None:
+    now = timezone.now()
+    for pid, seconds_ago in enumerate((1, 2, 300), start=1):
+        seen_at = now - timedelta(seconds=seconds_ago)
+        WorkerProcess.objects.create(id=str(pid), pid=pid, started_at=seen_at, seen_at=seen_at, in_flight=10)
+
+    samples = scrape()
+
+    assert samples["webhooks_workers",] == 2
+    assert samples["webhooks_deliveries_in_flight",] == 20
+
+
+@pytest.mark.django_db
+def test_a_chore_that_failed_shows(scrape: Scrape) -> None:
+    ended_at = timezone.now() - timedelta(seconds=100)
+    ChoreState.objects.create(name="fold", ended_at=ended_at, error="DataError: too long")
+    ChoreState.objects.create(name="forget", ended_at=ended_at)
+    ChoreState.objects.create(name="beat")
+
+    samples = scrape()
+
+    assert (samples["webhooks_chore_failed", "fold"], samples["webhooks_chore_failed", "forget"]) == (1, 0)
+    assert 100 <= samples["webhooks_chore_age_seconds", "fold"] < 160
+    assert ("webhooks_chore_age_seconds", "beat") not in samples
+
+
+@pytest.mark.django_db
+def test_the_number_of_queries_does_not_grow(scrape: Scrape, owner: Any, webhook: Webhook) -> None:
+    def asked() -> int:
+        with CaptureQueriesContext(connection) as queries:
+            scrape()
+        return len(queries)
+
+    def work(number: int) -> None:
+        for _ in range(number):
+            emit("file.deleted", DATA, owner=owner)
+            make_tally(timezone.now(), **{webhook.pk: COUNTED})
+        fold(DEFAULT_DB_ALIAS)
+        make_tally(timezone.now(), **{webhook.pk: COUNTED})
+
+    work(2)
+    few = asked()
+    work(20)
+
+    assert asked() == few <= 7
+
+
+def test_a_host_may_register_the_collector_without_a_query(django_assert_num_queries: Any, db: None) -> None:
+    registry = CollectorRegistry(auto_describe=True)
+
+    with django_assert_num_queries(0):
+        registry.register(WebhooksCollector())
+
+    assert registry.get_sample_value("webhooks_workers") == 0

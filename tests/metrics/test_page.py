@@ -1,0 +1,43 @@
+"""``docs/deployment.md`` tells of each metric, and its rules are about metrics that there are."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from django.utils import timezone
+
+from webhooks_app.metrics.collector import WebhooksCollector
+from webhooks_app.models import ChoreState
+from webhooks_app.upkeep.gauges import gauge
+
+PAGE = (Path(__file__).parents[2] / "docs" / "deployment.md").read_text()
+OURS = re.compile(r"\bwebhooks_(?!app)\w+")
+
+
+@pytest.fixture
+def names(db: None) -> set[str]:
+    chore = ChoreState(name="gauges", ended_at=timezone.now())
+    gauge("default", timezone.now(), chore.facts)
+    chore.save()
+    return {f"{each.name}_total" if each.type == "counter" else each.name for each in WebhooksCollector().collect()}
+
+
+def test_the_table_has_every_metric_and_no_other(names: set[str]) -> None:
+    table = PAGE.partition("## Metrics")[2].partition("\n## ")[0]
+    rows = [row.split("|")[1] for row in table.splitlines() if row.startswith("| `")]
+
+    assert {name for row in rows for name in OURS.findall(row)} == names
+
+
+def test_the_rules_are_about_metrics_that_there_are(names: set[str]) -> None:
+    [text] = re.findall(r"```yaml\n# webhooks.rules.yml\n(.*?)```", PAGE, re.DOTALL)
+    rules: list[dict[str, Any]] = yaml.safe_load(text)["groups"][0]["rules"]
+
+    named = {name for rule in rules for name in OURS.findall(rule["expr"])}
+
+    assert len(rules) == 6
+    assert named <= names

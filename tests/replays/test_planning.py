@@ -1,0 +1,198 @@
+"""A replay is counted before it sends anything."""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+
+import pytest
+from django.core.exceptions import ValidationError
+from django.utils import timezone
+
+from webhooks_app import emit
+from webhooks_app.emission import send_test_event
+from webhooks_app.event_types import registry
+from webhooks_app.event_types.operational import WEBHOOK_DISABLED
+from webhooks_app.exceptions import WebhookStateError
+from webhooks_app.models import Delivery, Event, Replay, WebhookHealth
+from webhooks_app.replays import selection
+from webhooks_app.replays.planning import MARGIN, missed_since, plan_replay
+
+from ..making import EVENT_TYPE, emit_one, make_older, make_webhook
+from .conftest import emit_all, emit_with, plan, step
+
+pytestmark = pytest.mark.django_db
+
+OUTCOMES = ("missed", "given_up", "cancelled", "succeeded", "pending")
+
+
+@pytest.mark.parametrize(
+    ("states", "found"),
+    [
+        (None, ["missed", "given_up", "cancelled"]),
+        (["missed"], ["missed"]),
+        (["succeeded", "given_up"], ["given_up", "succeeded"]),
+    ],
+    ids=["default", "missed", "chosen"],
+)
+def test_what_became_of_an_event_decides(webhook, states, found):
+    for outcome in OUTCOMES:
+        emit_with(webhook, outcome)
+
+    replay = plan(webhook, states=states)
+
+    assert (replay.state, replay.matched, replay.examined, replay.queued) == ("ready", len(found), 5, 0)
+    assert sorted(each["state"] for each in replay.sample) == sorted(found)
+    assert not Delivery.objects.filter(replay=replay).exists()
+
+
+def test_the_newest_delivery_of_an_event_decides_and_one_that_is_pending_keeps_it_out(webhook):
+    mended, failed_again, open_again = (emit_with(webhook, "given_up") for _ in range(3))
+    for event, state in ((mended, "succeeded"), (failed_again, "given_up"), (open_again, "pending")):
+        again = event.deliveries.get().redeliver()
+        Delivery.objects.filter(pk=again.pk).update(state=state)
+
+    assert [each["event_id"] for each in plan(webhook).sample] == [failed_again.pk]
+
+
+def test_types_narrow_it_down_to_what_is_subscribed(webhook, alice):
+    failed = emit_with(webhook, "missed")
+    uploaded = emit("file.uploaded", registry.get("file.uploaded").example, owner=alice)
+    uploaded.deliveries.all().delete()
+    emit("user.registered", registry.get("user.registered").example, owner=alice)
+
+    assert plan(webhook).matched == 2
+    assert [each["event_id"] for each in plan(webhook, event_types=["file.uploaded"]).sample] == [uploaded.pk]
+    assert [each["type"] for each in plan(webhook, event_types=[EVENT_TYPE]).sample] == [failed.type]
+
+
+def test_what_is_not_the_webhooks_is_not_found(webhook, alice, bob):
+    theirs = make_webhook(bob)
+    emit_with(theirs, "missed")
+    send_test_event(webhook, EVENT_TYPE)
+    Delivery.objects.all().delete()
+    stripped = emit_with(webhook, "missed")
+    Event.objects.filter(pk=stripped.pk).update(body="")
+
+    assert plan(webhook).matched == 0
+
+
+def test_the_platforms_webhook_gets_everybodys(alice, bob):
+    platform = make_webhook(None)
+    type(platform).objects.update(created_at=timezone.now() - timedelta(days=1))
+    platform.refresh_from_db()
+    for owner in (alice, bob, None):
+        emit_one(owner)
+    Delivery.objects.all().delete()
+
+    assert plan(platform).matched == 3
+
+
+def test_no_webhook_gets_what_is_told_of_itself(webhook):
+    platform = make_webhook(None, "webhook.disabled")
+    type(platform).objects.filter(pk=platform.pk).update(created_at=timezone.now() - timedelta(days=1))
+    platform.refresh_from_db()
+    for subject in (webhook, platform):
+        example = WEBHOOK_DISABLED.example | {"webhook_id": subject.pk}
+        body = json.dumps({"id": "evt_1", "type": "webhook.disabled", "data": example})
+        Event.objects.create(type="webhook.disabled", body=body, created_at=timezone.now())
+
+    (found,) = plan(platform).sample
+
+    assert json.loads(Event.objects.get(pk=found["event_id"]).body)["data"]["webhook_id"] == webhook.pk
+
+
+def test_time_narrows_it_down_and_never_before_the_webhook_was_there(webhook):
+    old, middle, new = (emit_with(webhook, "missed") for _ in range(3))
+    make_older(old, timedelta(days=3))
+    middle = make_older(middle, timedelta(days=2))
+    now = timezone.now()
+
+    replay = plan(webhook, since=now - timedelta(days=2.5), until=now - timedelta(days=1))
+    assert [each["event_id"] for each in replay.sample] == [middle.pk]
+    assert plan(webhook, since=now - timedelta(days=5)).matched == 3
+
+    webhook.created_at = now - timedelta(days=1)
+    assert [each["event_id"] for each in plan(webhook, since=now - timedelta(days=5)).sample] == [new.pk]
+
+
+def test_a_long_count_goes_on_in_the_background(webhook, monkeypatch):
+    monkeypatch.setattr(selection, "MOST_EVENTS", 3)
+    emit_all(webhook, "missed", 7)
+
+    replay = plan(webhook, max_seconds=0)
+    pauses = [step(replay) for _ in range(3)]
+
+    assert pauses == [0, 0, None]
+    assert (replay.state, replay.matched, len(replay.sample)) == ("ready", 7, 7)
+
+
+@pytest.mark.parametrize(
+    ("fields", "field"),
+    [
+        ({"since": timezone.now() + timedelta(days=1)}, "since"),
+        ({"states": []}, "states"),
+        ({"states": ["lost"]}, "states"),
+        ({"event_types": ["user.registered"]}, "event_types"),
+        ({"rate": 0.01}, "rate"),
+    ],
+    ids=["future", "no-state", "unknown-state", "not-subscribed", "slow"],
+)
+def test_what_cannot_be_replayed_is_refused(webhook, fields, field):
+    with pytest.raises(ValidationError) as refusal:
+        plan(webhook, **fields)
+
+    assert list(refusal.value.message_dict) == [field]
+    assert not Replay.objects.exists()
+
+
+def test_a_deleted_webhook_has_nothing_to_be_replayed(webhook):
+    webhook.soft_delete()
+
+    with pytest.raises(WebhookStateError, match="is deleted"):
+        plan_replay(webhook)
+
+
+@pytest.fixture
+def bob(django_user_model):
+    return django_user_model.objects.create_user("bob")
+
+
+def succeed_days_ago(webhook, days):
+    make_older(emit_with(webhook, "succeeded"), timedelta(days=days))
+    return timezone.now() - timedelta(days=days)
+
+
+def is_about(found, expected):
+    return abs(found - expected) < timedelta(minutes=1)
+
+
+def test_what_was_missed_begins_with_the_last_success_of_a_webhook_in_trouble(webhook):
+    last = succeed_days_ago(webhook, 9)
+    make_older(emit_with(webhook, "given_up"), timedelta(days=8))
+    webhook.disable("Out of order.")
+
+    assert is_about(missed_since(webhook), last - MARGIN)
+
+
+def test_what_was_missed_begins_before_the_trouble_that_ended_when_it_was_enabled(webhook):
+    last = succeed_days_ago(webhook, 9)
+    WebhookHealth.objects.clear(webhook)
+    WebhookHealth.objects.update(cleared_at=timezone.now() - timedelta(days=1))
+    emit_with(webhook, "succeeded")
+
+    assert is_about(missed_since(webhook), last - MARGIN)
+
+
+@pytest.mark.parametrize(("age", "expected"), [(60, 7), (2, 2)], ids=["old", "new"])
+def test_without_trouble_it_is_a_week(webhook, age, expected):
+    webhook.created_at = timezone.now() - timedelta(days=age)
+    emit_with(webhook, "succeeded")
+
+    assert is_about(missed_since(webhook), timezone.now() - timedelta(days=expected))
+
+
+def test_a_webhook_that_never_succeeded_missed_everything(webhook):
+    webhook.disable("Out of order.")
+
+    assert missed_since(webhook) == webhook.created_at

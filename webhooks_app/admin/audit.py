@@ -1,0 +1,68 @@
+"""The audit entries in the admin: read by whom they concern, changed and deleted by nobody."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib import admin
+from django.db.models import QuerySet
+from django.http import HttpRequest
+from django.urls import reverse
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+from django.utils.text import Truncator
+from django.utils.translation import gettext_lazy as _
+
+from ..models import AuditEntry
+from .display import moment
+from .filters import CreatedFilter
+from .history import MODELS, changes_of, with_names
+from .owned import ReadOnlyAdmin, manages_all
+
+MAX_CHANGES_LENGTH = 120
+
+
+@admin.register(AuditEntry)
+class AuditEntryAdmin(ReadOnlyAdmin):
+    id_lookups = (("aud", "pk"), *((prefix, "subject") for prefix in MODELS))
+    search_help_text = _(
+        "An id of an entry (aud_…), webhook (wh_…), delivery (dlv_…), key (key_…) or replay (rpl_…), or the name of an "
+        "account."
+    )
+    list_display = ("created", "action", "subject_link", "owner", "by_and_via", "changed")
+    list_filter = ("action", "via", CreatedFilter)
+    list_select_related = ("owner",)
+    fields = ("id", "created", "action", "subject_link", "owner", "by_and_via", "reason")
+    change_form_template = "admin/webhooks_app/auditentry/change_form.html"
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
+        return with_names(request, super().get_queryset(request))
+
+    def get_fields(self, request: HttpRequest, obj: Any = None) -> list[Any]:
+        return [name for name in self.fields if name != "owner" or manages_all(request)]
+
+    def render_change_form(self, request: HttpRequest, context: Any, *args: Any, **kwargs: Any) -> Any:
+        context["changes"] = changes_of(kwargs["obj"])
+        return super().render_change_form(request, context, *args, **kwargs)
+
+    @admin.display(description=_("time"))
+    def created(self, entry: AuditEntry) -> SafeString:
+        return moment(entry.created_at)
+
+    @admin.display(description=_("subject"))
+    def subject_link(self, entry: AuditEntry) -> SafeString | str:
+        model = MODELS.get(entry.subject.partition("_")[0])
+        if model is None:
+            return entry.subject
+        name = f"admin:webhooks_app_{model._meta.model_name}_change"
+        url = reverse(name, args=(entry.subject,), current_app=self.admin_site.name)
+        return format_html('<a class="webhooks-url" href="{}">{}</a>', url, entry.subject)
+
+    @admin.display(description=_("by"))
+    def by_and_via(self, entry: Any) -> str:
+        return ", ".join(filter(None, (entry.by, str(entry.get_via_display()))))
+
+    @admin.display(description=_("changes"))
+    def changed(self, entry: AuditEntry) -> SafeString:
+        text = Truncator("; ".join(map(str, changes_of(entry)))).chars(MAX_CHANGES_LENGTH)
+        return format_html('<span class="webhooks-url">{}</span>', text)

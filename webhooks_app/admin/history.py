@@ -1,0 +1,91 @@
+"""Who did what to a row, as its page and the list of all entries tell it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from django.contrib.admin.utils import unquote
+from django.core.exceptions import FieldDoesNotExist
+from django.db.models import Case, F, QuerySet, Value, When
+from django.http import HttpRequest, HttpResponse
+from django.urls import reverse
+from django.utils.translation import gettext
+
+from ..models import ApiKey, AuditEntry, Delivery, Replay, Webhook
+from .owned import OwnedAdmin, manages_all
+
+MAX_SHOWN = 50
+MODELS: dict[str, Any] = {"wh": Webhook, "dlv": Delivery, "key": ApiKey, "rpl": Replay}
+"""What entries are about, by the prefix of its identifiers."""
+
+
+class Change(NamedTuple):
+    """A field that was changed, in words."""
+
+    name: str
+    before: str
+    after: str
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.before} → {self.after}"
+
+
+class HistoryRow(NamedTuple):
+    entry: AuditEntry
+    by: str
+    changes: list[Change]
+
+
+def with_names(request: HttpRequest, entries: QuerySet[AuditEntry]) -> QuerySet[AuditEntry]:
+    """Give entries a ``by``, whom this member of staff may know: those who do not manage all, themselves alone."""
+    name: Any = F("actor_name")
+    if not manages_all(request):
+        name = Case(When(actor=request.user.pk, then=name), default=Value(""))
+    return entries.annotate(by=name)
+
+
+def changes_of(entry: AuditEntry) -> list[Change]:
+    """Return what was changed from what to what."""
+    model = MODELS.get(entry.subject.partition("_")[0])
+    return [Change(_label(model, name), _text(before), _text(after)) for name, (before, after) in entry.changes.items()]
+
+
+class AuditedAdmin(OwnedAdmin):
+    """Shows who did what to a row as its history, by whatever way it was done."""
+
+    object_history_template = "admin/webhooks_app/history.html"
+
+    def history_view(
+        self, request: HttpRequest, object_id: str, extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        subject = unquote(object_id)
+        listed = reverse("admin:webhooks_app_auditentry_changelist", current_app=self.admin_site.name)
+        context = {
+            "title": gettext("Who did what"),
+            "rows": self._history(request, subject),
+            "all_url": f"{listed}?q={subject}" if request.user.has_perm("webhooks_app.view_auditentry") else "",
+            "media": self.media,
+        }
+        return super().history_view(request, object_id, {**context, **(extra_context or {})})
+
+    def _history(self, request: HttpRequest, subject: str) -> Iterator[HistoryRow]:
+        """Return the latest entries, which are read once the page is allowed to show them."""
+        entries: Any = with_names(request, AuditEntry.objects.filter(subject=subject)).order_by("-pk")
+        for entry in entries[:MAX_SHOWN]:
+            yield HistoryRow(entry, entry.by, changes_of(entry))
+
+
+def _label(model: Any, name: str) -> str:
+    try:
+        return str(model._meta.get_field(name).verbose_name)
+    except (AttributeError, FieldDoesNotExist):
+        return name.replace("_", " ")
+
+
+def _text(value: Any) -> str:
+    if value is None or value == "":
+        return "-"
+    if isinstance(value, bool):
+        return gettext("yes") if value else gettext("no")
+    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)

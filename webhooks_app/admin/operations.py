@@ -1,0 +1,124 @@
+"""The page for whoever runs the service: findings of the doctor, workers, what is kept, the settings in force."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from django.conf import settings as django_settings
+from django.core.exceptions import PermissionDenied
+from django.db import router
+from django.db.models import Q, QuerySet
+from django.http import HttpRequest
+from django.template.response import TemplateResponse
+from django.urls import URLPattern, path
+from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
+
+from ..conf import PREFIX, SECRETS, setting_types, settings
+from ..doctor import BEAT_CHECK, Finding, Level, examine
+from ..models import ChoreState, Delivery, WorkerProcess
+from ..models.sizes import table_sizes
+from ..models.sql import UtcNow
+from ..rollups.counting import Resolution
+from ..rollups.folding import KEPT
+from .overview import SEEN_WITHIN
+from .owned import OwnedAdmin, manages_all
+
+MAX_WORKERS = 100
+MAX_SHOWN = 200
+
+GRAVEST_FIRST = (Level.ERROR, Level.WARNING, Level.OK)
+LEVELS = {Level.ERROR: _("Error"), Level.WARNING: _("Warning"), Level.OK: _("Fine")}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Found:
+    """What the doctor found, as the page says it."""
+
+    finding: Finding
+    level: Any
+    css: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Setting:
+    """A setting of this app as it is in force."""
+
+    name: str
+    value: str
+    is_default: bool
+
+
+class OperationsPage(OwnedAdmin):
+    """To be mixed into the admin of webhooks."""
+
+    def get_urls(self) -> list[URLPattern]:
+        view = self.admin_site.admin_view(self.operations_view)
+        return [path("operations/", view, name="webhooks_app_webhook_operations"), *super().get_urls()]
+
+    def operations_view(self, request: HttpRequest) -> TemplateResponse:
+        """Show to those who manage the webhooks of every account how the service fares."""
+        if not manages_all(request):
+            raise PermissionDenied
+        request.current_app = self.admin_site.name
+        using = router.db_for_write(Delivery)
+        context = {
+            **self.admin_site.each_context(request),
+            "title": gettext("Operations"),
+            "opts": self.opts,
+            "media": self.media,
+            "findings": found_by_doctor(),
+            "workers": _workers(using),
+            "chores": ChoreState.objects.using(using),
+            "retention": _retention(),
+            "tables": sorted(table_sizes(using), key=lambda table: -(table.size or table.rows or 0)),
+            "settings": settings_in_force(),
+        }
+        return TemplateResponse(request, "admin/webhooks_app/webhook/operations.html", context)
+
+
+def found_by_doctor() -> list[Found]:
+    """Examine everything, the gravest first; what only Celery needs is left out where its check is silenced."""
+    findings = examine(celery=BEAT_CHECK not in django_settings.SILENCED_SYSTEM_CHECKS)
+    css = {Level.ERROR: "webhooks-bad", Level.WARNING: "webhooks-open", Level.OK: "webhooks-good"}
+    return [
+        Found(finding=finding, level=LEVELS[finding.level], css=css[finding.level])
+        for finding in sorted(findings, key=lambda finding: GRAVEST_FIRST.index(finding.level))
+    ]
+
+
+def settings_in_force() -> list[Setting]:
+    """Return every setting with its value, and whether it is the default. Secrets are not shown."""
+    names = [name.removeprefix(PREFIX) for name in setting_types()]
+    return [
+        Setting(name=PREFIX + name, value=_shown(name), is_default=not hasattr(django_settings, PREFIX + name))
+        for name in names
+    ]
+
+
+def _shown(name: str) -> str:
+    value = getattr(settings, name)
+    if name in SECRETS:
+        return gettext("set, and not shown") if value else gettext("not set")
+    text = repr(dict(value) if isinstance(value, Mapping) else value)
+    return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}…"
+
+
+def _workers(using: str) -> QuerySet[WorkerProcess]:
+    seen = WorkerProcess.objects.using(using).order_by("-seen_at")
+    return seen.annotate(is_alive=Q(seen_at__gte=UtcNow() - SEEN_WITHIN))[:MAX_WORKERS]
+
+
+def _retention() -> list[tuple[str, int]]:
+    """Return what is kept for how many days."""
+    return [
+        (gettext("Attempts, and the bodies of events"), settings.ATTEMPT_RETENTION_DAYS),
+        (gettext("Events and deliveries"), settings.EVENT_RETENTION_DAYS),
+        *settings.RETENTION_DAYS_BY_TYPE.items(),
+        (gettext("Audit entries"), settings.AUDIT_RETENTION_DAYS),
+        (gettext("Roll-ups of minutes"), KEPT[Resolution.MINUTE].days),
+        (gettext("Roll-ups of hours"), KEPT[Resolution.HOUR].days),
+        (gettext("Roll-ups of days"), KEPT[Resolution.DAY].days),
+    ]

@@ -1,0 +1,150 @@
+"""How webhooks do: columns of their list, and what the page of one says."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from django.contrib import admin
+from django.http import HttpRequest
+from django.utils import timezone
+from django.utils.html import format_html, format_html_join
+from django.utils.safestring import SafeString
+from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
+
+from ..health.rule import Rule
+from ..models import Webhook, WebhookHealth
+from ..models.rollup import OUTCOMES
+from ..rollups import reading
+from ..rollups.counters import Series
+from ..rollups.reading import Window
+from . import charts
+from .change_list import KeysetChangeList
+from .display import in_time, moment, shows_deliveries
+from .owned import OwnedAdmin
+
+
+class HealthChangeList(KeysetChangeList):
+    """Reads the last day of all webhooks of a page at once."""
+
+    def get_results(self, request: HttpRequest) -> None:
+        super().get_results(request)
+        if not shows_deliveries(request):
+            return
+        courses = reading.each(Window.DAY, [webhook.pk for webhook in self.result_list], counters=OUTCOMES)
+        for webhook in self.result_list:
+            webhook.last_day = courses[webhook.pk]
+
+
+class HealthColumns(OwnedAdmin):
+    """To be mixed into the admin of webhooks."""
+
+    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[KeysetChangeList]:
+        return HealthChangeList
+
+    @admin.display(description=_("last 24 hours"))
+    def course(self, webhook: Webhook) -> SafeString | str:
+        series: Series | None = getattr(webhook, "last_day", None)
+        return sparkline(series) if series is not None and series.total.finished else ""
+
+    @admin.display(description=_("last delivery"))
+    def last_delivery(self, webhook: Webhook) -> SafeString | str:
+        health = WebhookHealth.of(webhook)
+        at = last_at(health) if health else None
+        if health is None or at is None:
+            return ""
+        said = moment(at, gettext("%(time)s ago") % {"time": in_time(timezone.now() - at)})
+        return said if health.failing_since is None else format_html('<span class="webhooks-bad">{}</span>', said)
+
+    @admin.display(description=_("failing"))
+    def failing(self, webhook: Webhook) -> SafeString | str:
+        health = WebhookHealth.of(webhook)
+        if health is None or health.failing_since is None or webhook.status != Webhook.Status.ACTIVE:
+            return ""
+        return format_html('<span class="webhooks-bad">{} {}</span>', failing_for(health), disabled_in(webhook, health))
+
+
+def last_at(health: WebhookHealth) -> datetime | None:
+    """Return when a delivery was decided last, a success to the minute."""
+    return max((at for at in (health.last_success_at, health.last_given_up_at) if at is not None), default=None)
+
+
+def disables_at_last(webhook: Webhook, health: WebhookHealth) -> datetime | None:
+    """Return when a webhook will be disabled if things stay as they are; None where it will not be."""
+    rule = Rule.configured()
+    is_judged = webhook.status == Webhook.Status.ACTIVE and webhook.paused_at is None
+    return rule.disables_at(health) if is_judged and rule.is_enough(health) else None
+
+
+def failing_for(health: WebhookHealth) -> SafeString | str:
+    """Return for how long a webhook has been failing."""
+    since = health.failing_since
+    if since is None:
+        return ""
+    return moment(since, gettext("for %(time)s") % {"time": in_time(timezone.now() - since)})
+
+
+def disabled_in(webhook: Webhook, health: WebhookHealth) -> SafeString | str:
+    """Return when a webhook will be disabled if things stay as they are; "" where it will not be."""
+    at = disables_at_last(webhook, health)
+    return "" if at is None else moment(at, gettext("disabled in %(time)s") % {"time": in_time(at - timezone.now())})
+
+
+def sparkline(series: Series) -> SafeString:
+    """Return a small chart of the outcomes, with its numbers as its name."""
+    total = series.total
+    name = gettext("%(succeeded)d delivered, %(given_up)d given up") % {
+        "succeeded": total.succeeded,
+        "given_up": total.given_up,
+    }
+    rects = format_html_join(
+        "",
+        '<rect class="{}" x="{}" y="{}" width="{}" height="{}"/>',
+        ((rect.name, rect.x, rect.y, rect.width, rect.height) for rect in charts.sparkline(series)),
+    )
+    return format_html(
+        '<svg class="webhooks-course" viewBox="0 0 {} {}" role="img" aria-label="{}"><title>{}</title>{}</svg>',
+        charts.SPARK_WIDTH,
+        charts.SPARK_HEIGHT,
+        name,
+        name,
+        rects,
+    )
+
+
+def sentences(webhook: Webhook) -> list[SafeString | str]:
+    """Return what there is to say of a webhook's health, and of what is to become of it."""
+    health = WebhookHealth.of(webhook)
+    if health is None or (last_at(health) is None and health.failing_since is None):
+        return [gettext("No delivery to it has succeeded or been given up yet.")]
+    if health.failing_since is None:
+        return [
+            format_html(gettext("Its last delivery was at {time}."), time=moment(last_at(health) or timezone.now()))
+        ]
+    failing = gettext("Every delivery has been given up since {time}: {number} so far.")
+    said: list[SafeString | str] = [
+        format_html(failing, time=moment(health.failing_since), number=health.given_up_count),
+    ]
+    if health.warned_at is not None:
+        said.append(format_html(gettext("Its owner was warned at {time}."), time=moment(health.warned_at)))
+    return [*said, _outlook(webhook, health)]
+
+
+def _outlook(webhook: Webhook, health: WebhookHealth) -> SafeString | str:
+    rule = Rule.configured()
+    if webhook.status != Webhook.Status.ACTIVE:
+        return gettext("Nothing is sent to it as long as it is not active.")
+    if webhook.paused_at is not None:
+        return gettext("It is not judged while it is paused.")
+    if not rule.disables:
+        return gettext("It is not disabled for that.")
+    disables_at = disables_at_last(webhook, health)
+    if disables_at is not None:
+        text = gettext("Unless a delivery succeeds, it is disabled in {span}, at {time}.")
+        return format_html(text, span=in_time(disables_at - timezone.now()), time=moment(disables_at))
+    text = gettext(
+        "It is disabled if that goes on for %(after)s, with at least %(number)d given up, the last %(span)s after the "
+        "first."
+    )
+    return text % {"after": in_time(rule.after), "number": rule.min_deliveries, "span": in_time(rule.min_span)}

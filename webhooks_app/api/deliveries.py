@@ -1,0 +1,112 @@
+"""Deliveries: the log, and sending once more."""
+
+# A view is called with the request, and those of one object with its identifier, whether it needs them or not.
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from rest_framework import serializers
+from rest_framework.decorators import action
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from ..exceptions import WebhooksError
+from ..models import ApiKey, Delivery, Replay, Webhook
+from ..models.keyset import WHOLE, Parts
+from ..rate_limits import limit_test
+from .base import ApiViewSet, Operation
+from .fields import ShortListField, TextField
+from .filters import DeliveryOfAnyWebhookFilter
+from .serializers import DeliverySerializer, DeliveryWithAttemptsSerializer, QueuedEventSerializer
+
+READ = ApiKey.Scope.WEBHOOKS_READ.value
+WRITE = ApiKey.Scope.WEBHOOKS_WRITE.value
+MAX_SELECTED = 100
+
+
+class SelectionSerializer(serializers.Serializer[Any]):
+    delivery_ids = ShortListField(
+        child=TextField(),
+        min_length=1,
+        max_length=MAX_SELECTED,
+        help_text="The deliveries whose events are to be sent once more. For more than that there are replays.",
+    )
+
+
+class RefusedSerializer(serializers.Serializer[Any]):
+    delivery_id = serializers.CharField()
+    reason = serializers.CharField(help_text="Why its event is not sent once more, for people.")
+
+
+class RedeliveredSerializer(serializers.Serializer[Any]):
+    queued = QueuedEventSerializer(many=True, help_text="The new deliveries, in the order of the request.")
+    refused = RefusedSerializer(many=True)
+
+
+class DeliveryViewSet(ApiViewSet):
+    tag = "Deliveries"
+    queryset = Delivery.objects.select_related("event", "webhook").defer("event__body")
+    filterset_class = DeliveryOfAnyWebhookFilter
+    lookup_url_kwarg = "delivery_id"
+    operations: ClassVar = {
+        "list": Operation(scope=READ, answer=DeliverySerializer, many=True),
+        "retrieve": Operation(scope=READ, answer=DeliveryWithAttemptsSerializer),
+        "redeliver": Operation(scope=WRITE, answer=QueuedEventSerializer, status=202, conflicts=True, probes=True),
+        "redeliver_selection": Operation(
+            scope=WRITE, request=SelectionSerializer, answer=RedeliveredSerializer, status=202
+        ),
+    }
+
+    def list(self, request: Request) -> Response:
+        """List what was sent to your webhooks, the newest first."""
+        return self.answer_page(self.get_queryset(), parts=_parts(request))
+
+    def retrieve(self, request: Request, delivery_id: str) -> Response:
+        """Read a delivery with its attempts, and what the receiver answered to each."""
+        return self.answer(self.find(delivery_id, self.get_queryset().prefetch_related("attempts")))
+
+    @action(detail=True, methods=["post"])
+    def redeliver(self, request: Request, delivery_id: str) -> Response:
+        """Send the event of a delivery once more.
+
+        A new delivery of the same event, with the same bytes and attempts of its own.
+        """
+        return self.answer(_redeliver(self.find(delivery_id), request.user))
+
+    @action(detail=False, methods=["post"], url_path="redeliver")
+    def redeliver_selection(self, request: Request) -> Response:
+        """Send the events of several deliveries once more.
+
+        Each is queued or refused by itself.
+        """
+        ids = list(dict.fromkeys(self.validated()["delivery_ids"]))
+        found = {delivery.pk: delivery for delivery in self.get_queryset().filter(pk__in=ids)}
+        queued: list[Delivery] = []
+        refused: list[dict[str, str]] = []
+        for delivery_id in ids:
+            if (delivery := found.get(delivery_id)) is None:
+                refused.append({"delivery_id": delivery_id, "reason": "There is no such delivery."})
+                continue
+            try:
+                queued.append(_redeliver(delivery, request.user))
+            except WebhooksError as error:
+                refused.append({"delivery_id": delivery_id, "reason": str(error)})
+        return self.answer({"queued": queued, "refused": refused})
+
+
+def _parts(request: Request) -> Parts:
+    """Return what the list is put together from: nothing of anybody else's, however much they have."""
+    asked = request.query_params
+    if "event_id" in asked:
+        return WHOLE
+    for name, others in (("replay", Replay.objects), ("webhook", Webhook.objects)):
+        if (pk := asked.get(f"{name}_id")) is not None:
+            return Parts.of(name, others.owned_by(request.user).filter(pk=pk))
+    return Parts.of("webhook", Webhook.objects.owned_by(request.user))
+
+
+def _redeliver(delivery: Delivery, requested_by: Any) -> Delivery:
+    if delivery.kind == Delivery.Kind.TEST:
+        limit_test(delivery.webhook)
+    return delivery.redeliver(requested_by=requested_by)

@@ -1,0 +1,90 @@
+"""Judging the webhooks that are failing, and taking in what their deliveries came to."""
+
+from __future__ import annotations
+
+import logging
+from datetime import datetime
+
+from ..models import Tally, Webhook, WebhookHealth
+from ..models.audit import SYSTEM, acting
+from ..models.sql import writing
+from ..rollups.counting import read
+from ..rollups.folding import Folded
+from .moving import has_success, move_all
+from .rule import Rule, Verdict
+from .telling import emit_given_up, tell_disabled, tell_failing, tell_recovered
+
+logger = logging.getLogger("webhooks_app.health")
+
+
+def take_in(using: str, folded: Folded) -> None:
+    """Move health on by what was folded, in the fold's transaction, and tell of what recovered and was given up."""
+    tell_recovered(using, move_all(using, folded.webhooks))
+    emit_given_up(using, folded.given_up)
+
+
+def watch(using: str, now: datetime) -> None:
+    """Warn of the webhooks that have been failing for half the time, and disable those that have for all of it.
+
+    ``now`` is the database's time.
+    """
+    rule = Rule.configured()
+    failing = WebhookHealth.objects.using(using).filter(failing_since__lte=now - rule.warns_after)
+    for health in failing.filter(webhook__in=Webhook.objects.using(using).active()).order_by("failing_since"):
+        if rule.verdict(health, now) is not Verdict.NONE:
+            _judge(using, health.webhook_id, rule, now)
+
+
+def _judge(using: str, webhook_id: str, rule: Rule, now: datetime) -> None:
+    """Do what the rule says of a webhook as it is now, while nobody else can change it or fold what it did."""
+    with writing(using, Webhook):
+        webhooks = Webhook.objects.using(using).active().order_by()
+        webhook = webhooks.select_for_update().filter(pk=webhook_id).first()
+        health = WebhookHealth.objects.using(using).select_for_update().filter(pk=webhook_id).first()
+        if webhook is None or health is None:
+            return
+        if webhook.paused_at is not None:
+            # Nothing could succeed meanwhile: it is to be judged by what happens once it is resumed.
+            WebhookHealth.objects.using(using).clear(webhook)
+            return
+        verdict = rule.verdict(health, now)
+        if verdict is Verdict.NONE or _has_unfolded_success(using, webhook_id):
+            return
+        if health.warned_at is None:
+            _warn(webhook, health, rule, now)
+        if verdict is Verdict.DISABLE:
+            _disable(webhook, health, rule)
+
+
+def _has_unfolded_success(using: str, webhook_id: str) -> bool:
+    """Tell whether a success is recorded that health does not know of yet.
+
+    Whoever folds it waits for the row of health that is locked here, and so it is still to be seen.
+    """
+    tallies = Tally.objects.using(using).filter(counts__contains=webhook_id.removeprefix("wh_"))
+    return any(has_success(entry) for tally in tallies for entry in read(tally)[0] if entry.webhook_id == webhook_id)
+
+
+def _warn(webhook: Webhook, health: WebhookHealth, rule: Rule, now: datetime) -> None:
+    health.warned_at = now
+    health.save(update_fields=["warned_at"])
+    tell_failing(webhook, health, rule)
+    attributes = {"webhook_id": webhook.pk, "given_up": health.given_up_count}
+    logger.warning("Webhook %s has been failing since %s.", webhook.pk, health.failing_since, extra=attributes)
+
+
+def _disable(webhook: Webhook, health: WebhookHealth, rule: Rule) -> None:
+    with acting(SYSTEM):
+        webhook.disable(_reason(health, rule))
+    tell_disabled(webhook, health)
+    attributes = {"webhook_id": webhook.pk, "given_up": health.given_up_count}
+    logger.warning("Webhook %s is disabled: %s", webhook.pk, webhook.status_reason, extra=attributes)
+
+
+def _reason(health: WebhookHealth, rule: Rule) -> str:
+    """Say it in English, as every reason that the owner may also read by the API."""
+    days = rule.after.total_seconds() / 86_400
+    return (
+        f"Every delivery was given up for {days:g} days: {health.given_up_count} "
+        f"since {health.failing_since:%Y-%m-%d %H:%M} UTC."
+    )

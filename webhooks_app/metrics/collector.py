@@ -1,0 +1,121 @@
+"""What is counted, as families of Prometheus metrics.
+
+All of it is read from the database when it is asked for, so that it is right however many processes deliver, and
+whichever of the web processes answers. Counters are those of the roll-up over all time and of what is not folded into
+it yet; what would need a scan was counted by a chore of the workers. None of it grows with what was delivered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from itertools import accumulate
+
+from django.db import router
+from django.db.models import Count, Sum
+from django.utils import timezone
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from ..delivery.queue import oldest_due_at
+from ..models import ChoreState, Delivery, WorkerProcess
+from ..models.rollup import BUCKETS_MS, FAILURES, OUTCOMES
+from ..models.sql import UtcNow
+from ..rollups import reading
+from ..rollups.counters import Counters, Histogram
+
+SEEN_WITHIN = timedelta(minutes=1)
+"""A process that did not report itself for longer is taken for gone."""
+
+BOUNDS = (*(str(bound / 1000) for bound in BUCKETS_MS), "+Inf")
+
+
+class WebhooksCollector(Collector):
+    """To be registered where a host has a registry of its own."""
+
+    def describe(self) -> Iterator[Metric]:
+        """Name nothing: whoever registers this is not to wait for the database."""
+        yield from ()
+
+    def collect(self) -> Iterator[Metric]:
+        yield from _counted(reading.ever())
+        yield from _of_chores(timezone.now())
+        yield from _of_workers()
+        yield _oldest_due(timezone.now())
+
+
+def _counted(counters: Counters) -> Iterator[Metric]:
+    deliveries = CounterMetricFamily(
+        "webhooks_deliveries", "Deliveries of events that were decided, by how they ended.", labels=["outcome"]
+    )
+    for outcome in OUTCOMES:
+        deliveries.add_metric([outcome], counters[outcome])
+    yield deliveries
+    failed = CounterMetricFamily(
+        "webhooks_attempts_failed", "Attempts of such deliveries that failed, by what went wrong.", labels=["result"]
+    )
+    for failure in FAILURES:
+        failed.add_metric([failure], counters[f"failed_{failure}"])
+    yield failed
+    yield _histogram("webhooks_attempt_seconds", "How long attempts took that were answered.", counters.response_times)
+    yield _histogram(
+        "webhooks_first_attempt_delay_seconds",
+        "How long deliveries waited for their first attempt, since they were queued.",
+        counters.first_attempt_delays,
+    )
+
+
+def _histogram(name: str, text: str, measured: Histogram) -> Metric:
+    buckets = list(zip(BOUNDS, map(float, accumulate(measured.buckets)), strict=True))
+    return HistogramMetricFamily(name, text, buckets=buckets, sum_value=measured.sum_ms / 1000)
+
+
+def _of_chores(now: datetime) -> Iterator[Metric]:
+    age = GaugeMetricFamily(
+        "webhooks_chore_age_seconds", "Since when a chore of the workers was done last.", labels=["chore"]
+    )
+    failed = GaugeMetricFamily(
+        "webhooks_chore_failed", "Whether a chore of the workers failed when it was done last.", labels=["chore"]
+    )
+    gauges: dict[str, object] = {}
+    for chore in ChoreState.objects.all():
+        if chore.ended_at is not None:
+            age.add_metric([chore.name], _seconds(now - chore.ended_at))
+        failed.add_metric([chore.name], bool(chore.error))
+        if chore.name == "gauges":
+            gauges = chore.facts
+    yield age
+    yield failed
+    yield from _gauged(gauges, now)
+
+
+def _gauged(facts: dict[str, object], now: datetime) -> Iterator[Metric]:
+    """Yield what the chore counted; nothing where it has never run, since a 0 would be a guess."""
+    texts = {
+        "waiting": "Deliveries that wait for an attempt.",
+        "due": "Of those that wait, the ones whose time has come.",
+        "held": "Of those that wait, the ones that a pause or an open verification keeps back.",
+    }
+    for name, text in texts.items():
+        if isinstance(number := facts.get(name), int):
+            yield GaugeMetricFamily(f"webhooks_deliveries_{name}", text, value=number)
+    if isinstance(at := facts.get("at"), str):
+        age = _seconds(now - datetime.fromisoformat(at))
+        yield GaugeMetricFamily("webhooks_gauges_age_seconds", "Since when waiting, due and held were counted.", age)
+
+
+def _of_workers() -> Iterator[Metric]:
+    seen = WorkerProcess.objects.filter(seen_at__gte=UtcNow() - SEEN_WITHIN)
+    found = seen.aggregate(number=Count("pk"), in_flight=Sum("in_flight", default=0))
+    yield GaugeMetricFamily("webhooks_workers", "Processes that deliver, seen within a minute.", found["number"])
+    yield GaugeMetricFamily("webhooks_deliveries_in_flight", "Deliveries that they have claimed.", found["in_flight"])
+
+
+def _oldest_due(now: datetime) -> Metric:
+    due_at = oldest_due_at(router.db_for_read(Delivery), now)
+    late = _seconds(now - due_at) if due_at else 0.0
+    return GaugeMetricFamily("webhooks_oldest_due_seconds", "For how long a delivery has been due, at most.", late)
+
+
+def _seconds(span: timedelta) -> float:
+    return max(0.0, span.total_seconds())

@@ -1,0 +1,9 @@
+"""The address of the metrics, to be mounted with ``path("metrics", include("webhooks_app.metrics.urls"))``."""
+
+from __future__ import annotations
+
+from django.urls import path
+
+from .views import metrics
+
+urlpatterns = [path("", metrics, name="webhooks_metrics")]

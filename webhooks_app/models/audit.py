@@ -1,0 +1,212 @@
+"""Who did what to a webhook, a key, a delivery or a replay: an entry each, written with what was done.
+
+Entries outlive what they are about, and the account that it belonged to. They never hold a secret, a header or a body.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+from django.conf import settings as django_settings
+from django.db import models
+from django.utils import timezone
+from django.utils.translation import gettext_lazy as _
+
+from ..times import format_time
+from .fields import IdField
+
+MAX_NAME_LENGTH = 150
+MAX_REASON_LENGTH = 500
+
+Changes = Mapping[str, Any]
+"""By the name of what changed: a list of what it was, and what it is."""
+
+
+class Action(models.TextChoices):
+    """What can be done, as ``<what it is done to>.<what was done>``."""
+
+    WEBHOOK_CREATED = "webhook.created", _("webhook created")
+    WEBHOOK_CHANGED = "webhook.changed", _("webhook changed")
+    WEBHOOK_DELETED = "webhook.deleted", _("webhook deleted")
+    WEBHOOK_PAUSED = "webhook.paused", _("webhook paused")
+    WEBHOOK_RESUMED = "webhook.resumed", _("webhook resumed")
+    WEBHOOK_DISABLED = "webhook.disabled", _("webhook disabled")
+    WEBHOOK_ENABLED = "webhook.enabled", _("webhook enabled")
+    VERIFICATION_STARTED = "webhook.verification_started", _("verification started")
+    WEBHOOK_VERIFIED = "webhook.verified", _("verification passed")
+    VERIFICATION_FAILED = "webhook.verification_failed", _("verification failed")
+    SECRET_ROTATED = "webhook.secret_rotated", _("secret rotated")
+    PREVIOUS_SECRET_REVOKED = "webhook.previous_secret_revoked", _("old secret cut off")
+    WEBHOOK_TESTED = "webhook.tested", _("test event sent")
+    DELIVERY_REDELIVERED = "delivery.redelivered", _("delivery redelivered")
+    REPLAY_PLANNED = "replay.planned", _("replay planned")
+    REPLAY_STARTED = "replay.started", _("replay started")
+    REPLAY_PAUSED = "replay.paused", _("replay paused")
+    REPLAY_RESUMED = "replay.resumed", _("replay resumed")
+    REPLAY_CANCELLED = "replay.cancelled", _("replay cancelled")
+    KEY_CREATED = "api_key.created", _("API key made")
+    KEY_CHANGED = "api_key.changed", _("API key changed")
+    KEY_REVOKED = "api_key.revoked", _("API key revoked")
+    KEY_DELETED = "api_key.deleted", _("API key deleted")
+
+
+class Via(models.TextChoices):
+    """The way in which something was asked for."""
+
+    CONSOLE = "console", _("console")
+    API = "api", _("API")
+    COMMAND = "command", _("command")
+    CODE = "code", _("the project's code")
+    SYSTEM = "system", _("the service")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Actor:
+    """Who does something, and by what way; ``name`` is of use where it is not that of an account."""
+
+    via: str = Via.CODE
+    account: Any = None
+    name: str = ""
+
+    @property
+    def known_as(self) -> str:
+        if self.name or self.account is None:
+            return self.name[:MAX_NAME_LENGTH]
+        return str(self.account.get_username())[:MAX_NAME_LENGTH]
+
+
+CODE = Actor()
+SYSTEM = Actor(via=Via.SYSTEM)
+
+_find_actor: ContextVar[Callable[[], Actor]] = ContextVar("webhooks_app_actor", default=lambda: CODE)
+
+
+@contextmanager
+def acting(actor: Actor | Callable[[], Actor]) -> Iterator[None]:
+    """Attribute what is done within the block, in this thread or task, to an actor.
+
+    A callable is asked when there is something to write down, for who is not known at the beginning of a request.
+    """
+    token = _find_actor.set(actor if callable(actor) else lambda: actor)
+    try:
+        yield
+    finally:
+        _find_actor.reset(token)
+
+
+class AuditEntryQuerySet(models.QuerySet["AuditEntry"]):
+    def owned_by(self, owner: Any) -> Self:
+        return self.filter(owner=owner)
+
+    def about(self, subject: models.Model) -> Self:
+        return self.filter(subject=subject.pk)
+
+    def write(self, action: str, subject: Any, *, owner_id: Any, changes: Changes, reason: str = "") -> None:
+        """Write down what was done to a row, in the transaction in which it is done."""
+        actor = _find_actor.get()()
+        self.using(subject._state.db).create(
+            action=action,
+            subject=subject.pk,
+            owner_id=owner_id,
+            actor_id=getattr(actor.account, "pk", None),
+            actor_name=actor.known_as,
+            via=actor.via,
+            changes=changes,
+            reason=reason[:MAX_REASON_LENGTH],
+        )
+
+
+class AuditEntry(models.Model):
+    id = IdField(prefix="aud")
+    action = models.CharField(_("action"), max_length=40, choices=Action.choices, editable=False)
+    subject = models.CharField(_("subject"), max_length=40, editable=False)
+    # No constraints in the database: a worker that writes an entry would wait for whoever locks an account.
+    owner = models.ForeignKey(
+        django_settings.AUTH_USER_MODEL,
+        verbose_name=_("owner"),
+        null=True,
+        editable=False,
+        on_delete=models.SET_NULL,
+        related_name="+",
+        db_constraint=False,
+        db_index=False,
+    )
+    actor = models.ForeignKey(
+        django_settings.AUTH_USER_MODEL,
+        verbose_name=_("account"),
+        null=True,
+        editable=False,
+        on_delete=models.SET_NULL,
+        related_name="+",
+        db_constraint=False,
+    )
+    actor_name = models.CharField(_("by"), max_length=MAX_NAME_LENGTH, blank=True, editable=False)
+    via = models.CharField(_("way"), max_length=10, choices=Via.choices, editable=False)
+    changes = models.JSONField(_("changes"), default=dict, editable=False)
+    reason = models.CharField(_("reason"), max_length=MAX_REASON_LENGTH, blank=True, editable=False)
+    created_at = models.DateTimeField(_("time"), default=timezone.now, editable=False)
+
+    objects = AuditEntryQuerySet.as_manager()
+
+    class Meta:
+        verbose_name = _("audit entry")
+        verbose_name_plural = _("audit entries")
+        ordering = ("-id",)
+        indexes = (
+            models.Index(fields=("subject", "-id"), name="webhooks_audit_subject"),
+            models.Index(fields=("owner", "-id"), name="webhooks_audit_owner"),
+        )
+
+    def __str__(self) -> str:
+        return f"{self.subject}: {self.get_action_display()}"
+
+    def name_for(self, account: Any) -> str:
+        """Return by whom it was, as far as an account may know: staff and machines are named to nobody outside."""
+        return self.actor_name if self.actor_id is not None and self.actor_id == account.pk else ""
+
+
+class Audited(models.Model):
+    """A row whose changes are written down; of its fields, those in ``audited_fields`` and their values."""
+
+    audited_fields: ClassVar[tuple[str, ...]] = ()
+
+    class Meta:
+        abstract = True
+
+    if TYPE_CHECKING:
+        owner_id: Any
+
+    def audited_values(self) -> dict[str, Any]:
+        return {name: _as_json(getattr(self, name)) for name in self.audited_fields}
+
+    def audit(self, action: str, changes: Changes | None = None, *, reason: str = "") -> None:
+        """Write down what was done to this row."""
+        AuditEntry.objects.write(action, self, owner_id=self.owner_id, changes=changes or {}, reason=reason)
+
+    def audit_creation(self, action: str) -> None:
+        """Write down that this row was made, and with what."""
+        values = self.audited_values().items()
+        self.audit(action, {name: [None, value] for name, value in values if value not in (None, "")})
+
+    @contextmanager
+    def auditing(self, action: str, *, reason: str = "", since: Audited | None = None) -> Iterator[None]:
+        """Write down what is done to this row within the block, in the same transaction.
+
+        ``since`` is the row as it is saved, where this one has been changed already; where it has not, after all,
+        there is nothing to write.
+        """
+        before = (since or self).audited_values()
+        yield
+        after = self.audited_values()
+        changes = {name: [before[name], after[name]] for name in after if before[name] != after[name]}
+        if changes or since is None:
+            self.audit(action, changes, reason=reason)
+
+
+def _as_json(value: Any) -> Any:
+    return format_time(value) if isinstance(value, datetime) else value
