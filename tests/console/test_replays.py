@@ -29,13 +29,13 @@ def test_what_was_missed_is_sent_by_clicking(browser: Browser, empty_console: Co
         tab.goto(empty_console.address + url("webhook_change", webhook.pk))
         tab.click("text=Redeliver what was missed")
         tab.click("input[value=Count]")
-        tab.wait_for_selector("text=1 events would be sent.")
+        tab.wait_for_selector("text=1 event would be sent.")
         assert missed.pk in tab.inner_text("#content")
         tab.click("a.button:has-text('Start')")
         tab.click("input[value=Start]")
-        tab.wait_for_selector("text=Running: 0 of 1 events are queued.")
+        tab.wait_for_selector("text=Running: 0 of 1 queued.")
         carry_replays("default", timezone.now(), {})
-        tab.wait_for_selector("text=Done: all 1 events were queued.")
+        tab.wait_for_selector("text=Done: all that was found is queued.")
         assert problems == []
 
     assert Replay.objects.get().deliveries.get().event == missed
