@@ -50,8 +50,10 @@ class AuditEntryAdmin(ReadOnlyAdmin):
         return moment(entry.created_at)
 
     @admin.display(description=_("subject"))
-    def subject_link(self, entry: AuditEntry) -> SafeString:
-        model = MODELS[entry.subject.partition("_")[0]]
+    def subject_link(self, entry: AuditEntry) -> SafeString | str:
+        model = MODELS.get(entry.subject.partition("_")[0])
+        if model is None:
+            return entry.subject
         name = f"admin:webhooks_app_{model._meta.model_name}_change"
         url = reverse(name, args=(entry.subject,), current_app=self.admin_site.name)
         return format_html('<a class="webhooks-url" href="{}">{}</a>', url, entry.subject)

@@ -51,7 +51,7 @@ SHOWN = (
 )
 """What the page of a webhook tells beside what can be changed."""
 
-MAX_REASON = 80
+MAX_REASON, MAX_URL = 80, 160
 
 SHOWN_IF_SET = ("status_reason", "paused_at", "previous_secret_until", "next_slot_at")
 
@@ -61,7 +61,7 @@ class WebhookAdmin(HealthColumns, EventTypePages, MissedEvents, OperationsPage, 
     form = WebhookForm
     id_lookups = (("wh", "pk"),)
     search_help_text = _("An id (wh_…), a part of a URL, or the name of an account.")
-    list_display = ("target", "owner", "state", "course", "last_delivery", "failing", "description")
+    list_display = ("target", "owner", "state", "course", "last_delivery", "failing")
     list_filter = ("status", CreatedFilter)
     list_select_related = ("owner", "health")
     raw_id_fields = ("owner",)
@@ -151,7 +151,11 @@ class WebhookAdmin(HealthColumns, EventTypePages, MissedEvents, OperationsPage, 
 
     @admin.display(description=_("URL"))
     def target(self, webhook: Webhook) -> SafeString:
-        return format_html('<span class="webhooks-url" title="{}">{}</span>', webhook.pk, webhook.url)
+        url = Truncator(webhook.url).chars(MAX_URL)
+        shown = format_html('<span class="webhooks-url" title="{}">{}</span>', webhook.pk, url)
+        if not webhook.description:
+            return shown
+        return format_html('{}<span class="webhooks-quiet">{}</span>', shown, webhook.description)
 
     @admin.display(description=_("status"))
     def state(self, webhook: Webhook) -> str:
@@ -273,9 +277,10 @@ class WebhookAdmin(HealthColumns, EventTypePages, MissedEvents, OperationsPage, 
         return None
 
     def _test_form(self, request: HttpRequest) -> TestEventForm:
-        if "show_example" in request.POST:
-            return TestEventForm.with_example(request.POST.get("event_type", ""))
-        return TestEventForm(request.POST) if self.is_confirmed(request) else TestEventForm.with_example()
+        operational = manages_all(request)
+        if "show_example" in request.POST or not self.is_confirmed(request):
+            return TestEventForm.with_example(request.POST.get("event_type", ""), operational=operational)
+        return TestEventForm(request.POST, operational=operational)
 
     @admin.action(description=_("Pause"), permissions=["pause"])
     def pause(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponseBase | None:
