@@ -21,9 +21,10 @@ from webhooks_app import __version__, emit
 from webhooks_app.delivery.engine import Engine
 from webhooks_app.local_receiver import Answers, LocalReceiver
 from webhooks_app.management.demo_data import make_plan, make_rows
-from webhooks_app.models import ChoreState, Delivery, Webhook, WebhookHealth, WorkerProcess
+from webhooks_app.models import ChoreState, Delivery, Replay, Webhook, WebhookHealth, WorkerProcess
 from webhooks_app.models.audit import Actor, Via, acting
 from webhooks_app.registration import register_webhook
+from webhooks_app.replays.planning import plan_replay
 from webhooks_app.upkeep.chores import CHORES, run_due
 from webhooks_app.upkeep.housekeeping import fold_tallies
 from webhooks_app.upkeep.keeper import BEAT
@@ -63,6 +64,12 @@ def retried() -> Delivery:
     return own().deliveries.get(kind="event", attempt_count=2)
 
 
+def planned() -> Replay:
+    """Plan what the webhook that fails missed."""
+    webhook = of_demo("down")
+    return plan_replay(webhook, since=webhook.created_at, requested_by=webhook.owner)
+
+
 def fill_in(tab: Tab) -> None:
     tab.fill("[name=url]", "http://10.0.0.1/webhooks")
     tab.press("[name=url]", "Tab")
@@ -86,6 +93,7 @@ PICTURES = {
     "delivery": Picture(path=lambda: url("delivery_change", retried().pk)),
     "event": Picture(path=lambda: url("event_change", retried().event_id)),
     "event-type": Picture(path=lambda: url("webhook_event_type", "ppt.generation.completed")),
+    "replay": Picture(path=lambda: url("replay_change", planned().pk)),
     "api-key": Picture(path=lambda: url("apikey_add"), then=make_key),
     "audit": Picture(path=lambda: url("auditentry_changelist")),
     "operations": Picture(path=lambda: url("webhook_operations")),
