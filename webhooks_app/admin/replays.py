@@ -114,7 +114,7 @@ class ReplayAdmin(ReadOnlyAdmin, ActingAdmin):
         except ValidationError as error:
             form.add_error(None, error)
         except WebhookStateError as error:
-            form.add_error("webhook", str(error))
+            form.add_error(None, str(error))
         return None
 
     # The page
