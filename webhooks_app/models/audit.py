@@ -1,4 +1,4 @@
-"""Who did what to a webhook, a key or a delivery: an entry each, written with what was done.
+"""Who did what to a webhook, a key, a delivery or a replay: an entry each, written with what was done.
 
 Entries outlive what they are about, and the account that it belonged to. They never hold a secret, a header or a body.
 """
@@ -17,6 +17,7 @@ from django.db import models
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
+from ..ids import new_ordered_id
 from ..times import format_time
 from .fields import IdField
 
@@ -44,6 +45,11 @@ class Action(models.TextChoices):
     PREVIOUS_SECRET_REVOKED = "webhook.previous_secret_revoked", _("old secret cut off")
     WEBHOOK_TESTED = "webhook.tested", _("test event sent")
     DELIVERY_REDELIVERED = "delivery.redelivered", _("delivery redelivered")
+    REPLAY_PLANNED = "replay.planned", _("replay planned")
+    REPLAY_STARTED = "replay.started", _("replay started")
+    REPLAY_PAUSED = "replay.paused", _("replay paused")
+    REPLAY_RESUMED = "replay.resumed", _("replay resumed")
+    REPLAY_CANCELLED = "replay.cancelled", _("replay cancelled")
     KEY_CREATED = "api_key.created", _("API key made")
     KEY_CHANGED = "api_key.changed", _("API key changed")
     KEY_REVOKED = "api_key.revoked", _("API key revoked")
@@ -105,6 +111,7 @@ class AuditEntryQuerySet(models.QuerySet["AuditEntry"]):
         """Write down what was done to a row, in the transaction in which it is done."""
         actor = _find_actor.get()()
         self.using(subject._state.db).create(
+            id=new_ordered_id("aud"),  # what is done to one row in the same millisecond has an order
             action=action,
             subject=subject.pk,
             owner_id=owner_id,

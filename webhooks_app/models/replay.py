@@ -16,6 +16,7 @@ from django.utils.translation import gettext_lazy as _
 from ..conf import settings
 from ..exceptions import WebhookStateError
 from ..ids import id_before
+from .audit import Action, AuditEntry, Changes
 from .fields import IdField, PartialIndex
 from .limits import MAX_RATE
 from .sql import writing
@@ -151,37 +152,37 @@ class Replay(models.Model):
 
         Raises WebhookStateError unless it is ready, its webhook can receive, and none of its webhook's runs already.
         """
-        with self._changing():
+        with self._changing(Action.REPLAY_STARTED):
             self._require("start", self.State.READY)
             self.cursor, self.examined = "", 0
             self._run()
 
     def resume(self) -> None:
         """Go on where it was paused or stopped, with what was cancelled then first. Raises WebhookStateError."""
-        with self._changing():
+        with self._changing(Action.REPLAY_RESUMED):
             self._require("resume", self.State.PAUSED, self.State.STOPPED)
             self._go_back()
             self._run()
 
     def pause(self) -> None:
         """Queue nothing more until it is resumed; what was queued is sent. Raises WebhookStateError."""
-        with self._changing():
+        with self._changing(Action.REPLAY_PAUSED):
             self._require("pause", self.State.RUNNING)
             self._change_state(self.State.PAUSED)
 
     def cancel(self) -> None:
         """End it for good, and cancel what it queued and what is not being sent yet. Raises WebhookStateError."""
-        with self._changing():
+        with self._changing(Action.REPLAY_CANCELLED):
             ended = (self.State.DONE, self.State.CANCELLED)
             self._require("cancel", *(state for state in self.State if state not in ended))
             self._change_state(self.State.CANCELLED)
             self.deliveries.waiting().cancel("replay_cancelled")
 
     @contextmanager
-    def _changing(self) -> Iterator[None]:
+    def _changing(self, action: Action) -> Iterator[None]:
         """Keep everyone else from this replay, and its webhook's others from starting, and take it as it is saved.
 
-        The webhook first, as everywhere.
+        The webhook first, as everywhere. What was changed is written down.
         """
         using = self._state.db or DEFAULT_DB_ALIAS
         with writing(using, Replay):
@@ -190,6 +191,11 @@ class Replay(models.Model):
             for field in self._meta.concrete_fields:
                 setattr(self, field.attname, getattr(saved, field.attname))
             yield
+            self.audit(action, {"state": [saved.state, self.state]})
+
+    def audit(self, action: Action, changes: Changes) -> None:
+        """Write down what was done to this replay."""
+        AuditEntry.objects.write(action, self, owner_id=self.webhook.owner_id, changes=changes)
 
     def _require(self, verb: str, *states: State) -> None:
         if self.state not in states:

@@ -13,8 +13,11 @@ from ..delivery.clock import DatabaseClock
 from ..exceptions import WebhookStateError
 from ..ids import first_id_at, time_of
 from ..models import Delivery, Replay, Webhook, WebhookHealth
+from ..models.audit import Action
 from ..models.keyset import read_page
 from ..models.replay import missing_outcomes
+from ..models.sql import writing
+from ..times import format_time
 from .carrying import count
 
 COUNT_SECONDS = 1.0
@@ -61,9 +64,21 @@ def plan_replay(
         requested_by=requested_by,
     )
     replay.full_clean()
-    replay.save(using=using, force_insert=True)
+    with writing(using, Replay):
+        replay.save(using=using, force_insert=True)
+        replay.audit(Action.REPLAY_PLANNED, {name: [None, value] for name, value in _terms(replay).items()})
     count(using, replay, DatabaseClock(using), max_seconds=max_seconds)
     return replay
+
+
+def _terms(replay: Replay) -> dict[str, Any]:
+    return {
+        "webhook": replay.webhook_id,
+        "since": format_time(replay.since),
+        "until": format_time(replay.until),
+        "event_types": replay.event_types,
+        "states": replay.states,
+    }
 
 
 def missed_since(webhook: Webhook) -> datetime:
