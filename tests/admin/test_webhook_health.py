@@ -180,3 +180,34 @@ def test_the_overview_names_nobody_elses(staff: Callable[..., Page], webhook: We
     make_health(webhook)
 
     assert "webhooks-endangered" not in overview(staff("boris", "view_delivery", "view_webhook"))
+
+
+# Operational event types
+
+
+def test_they_are_offered_to_whoever_may_make_a_webhook_of_the_platform(
+    superuser: Page, staff: Callable[..., Page], webhook: Webhook, new_webhook: Callable[..., Webhook]
+) -> None:
+    of_platform = new_webhook(None)
+
+    added, own = text(superuser.get("webhook", "add")), text(staff("berta", "add_webhook").get("webhook", "add"))
+    changed = [text(superuser.get("webhook", "change", each.pk)) for each in (of_platform, webhook)]
+
+    assert ["delivery.given_up" in html for html in (added, own, *changed)] == [True, False, True, False]
+
+
+def test_a_test_of_them_is_offered_to_whoever_manages_all(
+    superuser: Page, staff: Callable[..., Page], webhook: Webhook, new_webhook: Callable[..., Webhook]
+) -> None:
+    page = staff("berta", "view_webhook", "test_webhook")
+    offered = '<option value="delivery.given_up"'
+
+    assert offered in text(superuser.get("webhook", "act", webhook.pk, "send_test"))
+    assert offered not in text(page.get("webhook", "act", new_webhook(page.user).pk, "send_test"))
+
+
+def test_their_page_says_who_can_subscribe(superuser: Page) -> None:
+    words = "Only a webhook without an owner"
+
+    assert words in text(superuser.get("webhook", "event_type", "webhook.failing"))
+    assert words not in text(superuser.get("webhook", "event_type", "file.deleted"))

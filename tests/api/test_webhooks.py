@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import re
+from datetime import UTC, datetime
 
 import pytest
 
 from tests.making import EVENT_TYPE, URL, emit_one, make_webhook
-from webhooks_app.models import Delivery, Webhook
+from webhooks_app.models import Delivery, Webhook, WebhookHealth
 
 pytestmark = pytest.mark.django_db
 
@@ -21,6 +22,7 @@ RECORD = [
     "status_reason",
     "status_changed_at",
     "paused_at",
+    "failing_since",
     "description",
     "retry_notices",
     "max_in_flight",
@@ -38,6 +40,17 @@ def test_creation_answers_with_the_record_and_its_secret(api):
     assert list(answer.json()) == [*RECORD, "secret"]
     assert re.fullmatch("wh_[0-9a-f]{32}", answer.json()["id"])
     assert re.fullmatch(r"whsec_[\w-]{43}", answer.json()["secret"])
+
+
+def test_the_record_says_since_when_a_webhook_is_failing(api, alice):
+    webhook = make_webhook(alice)
+    since = datetime(2026, 1, 31, 12, tzinfo=UTC)
+    WebhookHealth.objects.create(webhook=webhook, failing_since=since)
+
+    read, listed = api.call("GET", f"/v1/webhooks/{webhook.pk}").json(), api.call("GET", "/v1/webhooks").json()
+
+    assert read["failing_since"] == "2026-01-31T12:00:00.000000Z"
+    assert listed["results"] == [read]
 
 
 def test_creation_says_where_the_record_is(api):

@@ -157,7 +157,7 @@ def test_a_replay_is_written_down_from_its_plan_to_its_end(webhook, alice):
     verbs = ("planned", "started", "paused", "resumed", "cancelled")
     assert [entry.action for entry in entries] == [f"replay.{verb}" for verb in verbs]
     assert {entry.owner for entry in entries} == {alice}
-    assert entries[0].changes["webhook"] == [None, webhook.pk]
+    assert entries[0].changes["webhook_id"] == [None, webhook.pk]
     assert entries[-1].changes == {"state": ["running", "cancelled"]}
 
 

@@ -114,8 +114,13 @@ def test_nothing_more_is_asked_where_nothing_was_given_up(days, watcher, django_
 
 
 def test_an_account_cannot_subscribe_to_them(owner):
+    with pytest.raises(ValidationError, match=f"{NAMES[0]}: only a webhook without an owner"):
+        make_webhook(owner, EVENT_TYPE, NAMES[0])
+
+
+def test_an_account_that_asks_for_what_there_is_not_is_told_of_what_it_can_have(owner):
     with pytest.raises(ValidationError) as error:
-        make_webhook(owner, NAMES[0])
+        make_webhook(owner, "ppt.lost")
 
     known = str(error.value).partition("Known types:")[2]
     assert EVENT_TYPE in known

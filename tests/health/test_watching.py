@@ -9,7 +9,7 @@ from django.core import mail
 from django.test import override_settings
 
 from webhooks_app.health.watching import watch
-from webhooks_app.models import ChoreState, Webhook, WebhookHealth
+from webhooks_app.models import AuditEntry, ChoreState, Webhook, WebhookHealth
 from webhooks_app.registration import enable_webhook, save_webhook
 from webhooks_app.upkeep.chores import CHORES, run_due
 
@@ -48,6 +48,7 @@ def test_a_webhook_that_fails_for_five_days_is_warned_of_and_disabled_once_each(
     assert [name for name, _ in told] == ["failing", "disabled"]
     assert subjects() == [f"Webhook {webhook.pk} is failing", f"Webhook {webhook.pk} is disabled"]
     assert (webhook.status, waiting.state) == ("disabled", "cancelled")
+    assert AuditEntry.objects.get(action="webhook.disabled").via == "system"
     assert (
         webhook.status_reason == f"Every delivery was given up for 5 days: 21 since {days.began_at:%Y-%m-%d %H:%M} UTC."
     )

@@ -26,7 +26,8 @@ MAX_CHANGES_LENGTH = 120
 class AuditEntryAdmin(ReadOnlyAdmin):
     id_lookups = (("aud", "pk"), *((prefix, "subject") for prefix in MODELS))
     search_help_text = _(
-        "An id of an entry (aud_…), webhook (wh_…), delivery (dlv_…) or key (key_…), or the name of an account."
+        "An id of an entry (aud_…), webhook (wh_…), delivery (dlv_…), key (key_…) or replay (rpl_…), or the name of an "
+        "account."
     )
     list_display = ("created", "action", "subject_link", "owner", "by_and_via", "changed")
     list_filter = ("action", "via", CreatedFilter)

@@ -29,9 +29,10 @@ from .transcript import transcript
 @admin.register(Delivery)
 class DeliveryAdmin(ReadOnlyAdmin, ActingAdmin):
     owner_lookup = "webhook__owner"
-    id_lookups = (("dlv", "pk"), ("evt", "event"), ("wh", "webhook"))
+    id_lookups = (("dlv", "pk"), ("evt", "event"), ("wh", "webhook"), ("rpl", "replay"))
     search_help_text = _(
-        "An id of a delivery (dlv_…), event (evt_…) or webhook (wh_…), a part of a URL, or the name of an account."
+        "An id of a delivery (dlv_…), event (evt_…), webhook (wh_…) or replay (rpl_…), a part of a URL, or the name of "
+        "an account."
     )
     list_display = ("created", "type_and_kind", "target", "state_and_result", "attempt_count", "next_try")
     list_filter = (("state", StateFilter), ResultFilter, "kind", CreatedFilter, EventTypeOfDeliveryFilter)
@@ -44,7 +45,7 @@ class DeliveryAdmin(ReadOnlyAdmin, ActingAdmin):
         "webhook_link",
         ("attempt_count", "max_attempts"),
         ("created_at", "finished_at", "expires_at"),
-        ("redelivery_link", "requested_by"),
+        ("redelivery_link", "replay_link", "requested_by"),
     )
     actions = ("redeliver",)
     page_actions = ("redeliver",)
@@ -119,6 +120,10 @@ class DeliveryAdmin(ReadOnlyAdmin, ActingAdmin):
     @admin.display(description=_("redelivery of"))
     def redelivery_link(self, delivery: Delivery) -> SafeString | str:
         return self._link(delivery.redelivery_of)
+
+    @admin.display(description=_("replay"))
+    def replay_link(self, delivery: Delivery) -> SafeString | str:
+        return self._link(delivery.replay)
 
     def _link(self, item: Model | None) -> SafeString | str:
         return link_to(item, site=self.admin_site.name) if item else self.get_empty_value_display()

@@ -16,7 +16,7 @@ from ..models import ApiKey, AuditEntry, Delivery, Replay, Webhook
 from .owned import OwnedAdmin, manages_all
 
 MAX_SHOWN = 50
-MODELS: dict[str, Any] = {"wh": Webhook, "dlv": Delivery, "rpl": Replay, "key": ApiKey}
+MODELS: dict[str, Any] = {"wh": Webhook, "dlv": Delivery, "key": ApiKey, "rpl": Replay}
 """What entries are about, by the prefix of its identifiers."""
 
 

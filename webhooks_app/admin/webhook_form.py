@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from datetime import timedelta
-from typing import Any
+from typing import Any, cast
 
 from django import forms
 from django.utils.translation import gettext_lazy as _
@@ -19,12 +19,13 @@ from ..rate_limits import limit_verification
 Choices = list[tuple[str, list[tuple[str, str]]]]
 
 
-def event_type_choices() -> Choices:
-    """Return the catalogue, grouped, as a form field wants it."""
-    return [
-        (group or str(_("Other")), [(member.name, member.name) for member in members])
+def event_type_choices(*, operational: bool = True) -> Choices:
+    """Return the catalogue, grouped, as a form field wants it, with the operational event types or without."""
+    groups = [
+        (group or str(_("Other")), [(each.name, each.name) for each in members if operational or not each.operational])
         for group, members in registry.groups().items()
     ]
+    return [(group, names) for group, names in groups if names]
 
 
 class GroupedCheckboxes(forms.CheckboxSelectMultiple):
@@ -71,7 +72,7 @@ class WebhookForm(forms.ModelForm):  # type: ignore[type-arg]
             self.fields.pop("secret", None)
         elif "owner" not in self.fields:
             self.instance.owner = self.new_owner
-        self._offer_retired_types()
+        self._offer_types()
 
     def clean_max_in_flight(self) -> int | None:
         number: int | None = self.cleaned_data["max_in_flight"]
@@ -94,13 +95,16 @@ class WebhookForm(forms.ModelForm):  # type: ignore[type-arg]
         except (RateLimitedError, LimitsUnavailableError) as error:
             self.add_error(None, str(error))
 
-    def _offer_retired_types(self) -> None:
-        """Show types that left the catalogue, so that they are not dropped without a word."""
-        retired = [name for name in self.instance.event_types if name not in registry]
+    def _offer_types(self) -> None:
+        """Show types that left the catalogue, so that they are not dropped without a word; what is ours, to our own."""
         field = self.fields.get("event_types")
-        if retired and isinstance(field, forms.MultipleChoiceField):
-            group = (str(_("No longer in the catalogue")), [(name, name) for name in retired])
-            field.choices = [*event_type_choices(), group]
+        if not isinstance(field, forms.MultipleChoiceField):
+            return
+        choices = event_type_choices(operational="owner" in self.fields or self.instance.owner_id is None)
+        retired = [name for name in self.instance.event_types if name not in registry]
+        if retired:
+            choices.append((str(_("No longer in the catalogue")), [(name, name) for name in retired]))
+        field.choices = choices
 
 
 class OverlapForm(forms.Form):
@@ -133,17 +137,20 @@ class TestEventForm(forms.Form):
         help_text=_("A JSON object that fits the type. Leave it empty to send the type's example."),
     )
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, *args: Any, operational: bool = True, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.fields["event_type"].widget.attrs["data-examples"] = "examples"
+        event_type = cast("forms.ChoiceField", self.fields["event_type"])
+        event_type.choices = event_type_choices(operational=operational)
+        event_type.widget.attrs["data-examples"] = "examples"
         self.fields["event_data"].widget.attrs["data-example"] = ""
 
     @classmethod
-    def with_example(cls, event_type: str = "") -> TestEventForm:
+    def with_example(cls, event_type: str = "", *, operational: bool = True) -> TestEventForm:
         """Return the form with the example of a type, by default of the first, to be edited."""
         names = [found.name for found in registry]
         name = event_type if event_type in names else next(iter(names), "")
-        return cls(initial={"event_type": name, "event_data": cls.examples().get(name, "")})
+        initial = {"event_type": name, "event_data": cls.examples().get(name, "")}
+        return cls(initial=initial, operational=operational)
 
     @staticmethod
     def examples() -> dict[str, str]:

@@ -50,7 +50,7 @@ class HealthColumns(OwnedAdmin):
 
     @admin.display(description=_("last delivery"))
     def last_delivery(self, webhook: Webhook) -> SafeString | str:
-        health = health_of(webhook)
+        health = WebhookHealth.of(webhook)
         at = last_at(health) if health else None
         if health is None or at is None:
             return ""
@@ -59,18 +59,10 @@ class HealthColumns(OwnedAdmin):
 
     @admin.display(description=_("failing"))
     def failing(self, webhook: Webhook) -> SafeString | str:
-        health = health_of(webhook)
+        health = WebhookHealth.of(webhook)
         if health is None or health.failing_since is None or webhook.status != Webhook.Status.ACTIVE:
             return ""
         return format_html('<span class="webhooks-bad">{} {}</span>', failing_for(health), disabled_in(webhook, health))
-
-
-def health_of(webhook: Webhook) -> WebhookHealth | None:
-    """Return the health of a webhook; None before anything was delivered to it, or given up."""
-    try:
-        return webhook.health
-    except WebhookHealth.DoesNotExist:
-        return None
 
 
 def last_at(health: WebhookHealth) -> datetime | None:
@@ -123,7 +115,7 @@ def sparkline(series: Series) -> SafeString:
 
 def sentences(webhook: Webhook) -> list[SafeString | str]:
     """Return what there is to say of a webhook's health, and of what is to become of it."""
-    health = health_of(webhook)
+    health = WebhookHealth.of(webhook)
     if health is None or (last_at(health) is None and health.failing_since is None):
         return [gettext("No delivery to it has succeeded or been given up yet.")]
     if health.failing_since is None:

@@ -32,6 +32,7 @@ from .actions import ActingAdmin
 from .display import link_to_search, shows_deliveries
 from .event_types import EventTypePages
 from .filters import CreatedFilter
+from .missed import MissedEvents
 from .operations import OperationsPage
 from .owned import manages_all
 from .webhook_form import OverlapForm, TestEventForm, WebhookForm
@@ -50,17 +51,17 @@ SHOWN = (
 )
 """What the page of a webhook tells beside what can be changed."""
 
-MAX_REASON = 80
+MAX_REASON, MAX_URL = 80, 160
 
 SHOWN_IF_SET = ("status_reason", "paused_at", "previous_secret_until", "next_slot_at")
 
 
 @admin.register(Webhook)
-class WebhookAdmin(HealthColumns, EventTypePages, OperationsPage, ActingAdmin):
+class WebhookAdmin(HealthColumns, EventTypePages, MissedEvents, OperationsPage, ActingAdmin):
     form = WebhookForm
     id_lookups = (("wh", "pk"),)
     search_help_text = _("An id (wh_…), a part of a URL, or the name of an account.")
-    list_display = ("target", "owner", "state", "course", "last_delivery", "failing", "description")
+    list_display = ("target", "owner", "state", "course", "last_delivery", "failing")
     list_filter = ("status", CreatedFilter)
     list_select_related = ("owner", "health")
     raw_id_fields = ("owner",)
@@ -73,6 +74,7 @@ class WebhookAdmin(HealthColumns, EventTypePages, OperationsPage, ActingAdmin):
         "enable",
         "rotate_secret",
         "revoke_previous_secret",
+        "replay_missed",
         "delete_selected",
     )
 
@@ -85,6 +87,7 @@ class WebhookAdmin(HealthColumns, EventTypePages, OperationsPage, ActingAdmin):
         "disable",
         "rotate_secret",
         "revoke_previous_secret",
+        "replay_missed",
     )
     change_form_template = "admin/webhooks_app/webhook/change_form.html"
 
@@ -148,7 +151,11 @@ class WebhookAdmin(HealthColumns, EventTypePages, OperationsPage, ActingAdmin):
 
     @admin.display(description=_("URL"))
     def target(self, webhook: Webhook) -> SafeString:
-        return format_html('<span class="webhooks-url" title="{}">{}</span>', webhook.pk, webhook.url)
+        url = Truncator(webhook.url).chars(MAX_URL)
+        shown = format_html('<span class="webhooks-url" title="{}">{}</span>', webhook.pk, url)
+        if not webhook.description:
+            return shown
+        return format_html('{}<span class="webhooks-quiet">{}</span>', shown, webhook.description)
 
     @admin.display(description=_("status"))
     def state(self, webhook: Webhook) -> str:
@@ -270,9 +277,10 @@ class WebhookAdmin(HealthColumns, EventTypePages, OperationsPage, ActingAdmin):
         return None
 
     def _test_form(self, request: HttpRequest) -> TestEventForm:
-        if "show_example" in request.POST:
-            return TestEventForm.with_example(request.POST.get("event_type", ""))
-        return TestEventForm(request.POST) if self.is_confirmed(request) else TestEventForm.with_example()
+        operational = manages_all(request)
+        if "show_example" in request.POST or not self.is_confirmed(request):
+            return TestEventForm.with_example(request.POST.get("event_type", ""), operational=operational)
+        return TestEventForm(request.POST, operational=operational)
 
     @admin.action(description=_("Pause"), permissions=["pause"])
     def pause(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponseBase | None:
@@ -308,7 +316,15 @@ class WebhookAdmin(HealthColumns, EventTypePages, OperationsPage, ActingAdmin):
     def enable(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponseBase | None:
         question = gettext("Enable these webhooks? Each is verified first.")
         history = gettext("Enabled the webhook.")
-        return self.ask_and_carry_out(request, queryset, _enable, action="enable", question=question, history=history)
+        enabled: list[Webhook] = []
+
+        def enable(webhook: Webhook) -> None:
+            _enable(webhook)
+            enabled.append(webhook)
+
+        answer = self.ask_and_carry_out(request, queryset, enable, action="enable", question=question, history=history)
+        self.offer_replays(request, enabled)
+        return answer
 
     @admin.action(description=_("Rotate the secret"), permissions=["rotate"])
     def rotate_secret(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponseBase | None:

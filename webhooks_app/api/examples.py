@@ -20,6 +20,7 @@ _WEBHOOK: dict[str, Any] = {
     "status_reason": "",
     "status_changed_at": "2026-01-31T12:00:00.123456Z",
     "paused_at": None,
+    "failing_since": None,
     "description": "Archive",
     "retry_notices": True,
     "max_in_flight": None,

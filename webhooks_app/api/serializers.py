@@ -11,7 +11,7 @@ from ..decisions import Decision, Reason
 from ..delivery.outcome import told_of_probe
 from ..event_types import EventType, registry
 from ..exceptions import UnknownEventTypeError
-from ..models import AuditEntry, Delivery, DeliveryAttempt, Event, Webhook
+from ..models import AuditEntry, Delivery, DeliveryAttempt, Event, Webhook, WebhookHealth
 from ..models.audit import Action, Via
 from ..models.limits import MAX_EVENT_TYPES, MAX_RATE, MAX_SECRET_OVERLAP, MIN_RATE, check_in_flight, most_in_flight
 from ..times import format_time
@@ -107,6 +107,9 @@ class WebhookSerializer(serializers.Serializer[Webhook]):
         allow_null=True,
         help_text="Since when deliveries are held, to be sent once it is resumed; null when they are not.",
     )
+    failing_since = serializers.SerializerMethodField(
+        help_text="Since when every delivery has been given up; null when none was after the last that succeeded."
+    )
     description = serializers.CharField()
     retry_notices = serializers.BooleanField()
     max_in_flight = serializers.IntegerField(allow_null=True)
@@ -115,6 +118,10 @@ class WebhookSerializer(serializers.Serializer[Webhook]):
         help_text="Until when the secret before the current one signs too; null when it does not."
     )
     created = MomentField(source="created_at")
+
+    def get_failing_since(self, webhook: Webhook) -> str | None:
+        health = WebhookHealth.of(webhook)
+        return format_time(health.failing_since) if health and health.failing_since else None
 
     def get_previous_secret_until(self, webhook: Webhook) -> str | None:
         until = webhook.previous_secret_until

@@ -83,7 +83,7 @@ class WebhookViewSet(ApiViewSet):
 
     def list(self, request: Request) -> Response:
         """List your webhooks, the newest first."""
-        return self.answer_page(self.get_queryset())
+        return self.answer_page(self.get_queryset().select_related("health"))
 
     def create(self, request: Request) -> Response:
         """Create a webhook.
@@ -98,7 +98,7 @@ class WebhookViewSet(ApiViewSet):
 
     def retrieve(self, request: Request, webhook_id: str) -> Response:
         """Read a webhook."""
-        return self.answer(self.find(webhook_id))
+        return self.answer(self.find(webhook_id, self.get_queryset().select_related("health")))
 
     @transaction.atomic
     def partial_update(self, request: Request, webhook_id: str) -> Response:

@@ -61,6 +61,10 @@ class EventTypeRegistry:
             raise UnknownEventTypeError(name, self.emittable_names())
         return found
 
+    def is_operational(self, name: object) -> bool:
+        found = self._find(name)
+        return found is not None and found.operational
+
     def names(self) -> tuple[str, ...]:
         return tuple(self._by_name)
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any
 
-from django.db import models, transaction
+from django.db import DEFAULT_DB_ALIAS, models, transaction
 
 from ..emission import Operational, emit_operational
 from ..event_types import (
@@ -31,7 +31,7 @@ def tell_failing(webhook: Webhook, health: WebhookHealth, rule: Rule) -> None:
     facts = {"failing_since": health.failing_since, "given_up": health.given_up_count}
     disables_at = rule.disables_at(health)
     data = facts if disables_at is None else {**facts, "disables_at": disables_at}
-    using = str(webhook._state.db)
+    using = _database(webhook)
     emit_operational(using, [Operational(WEBHOOK_FAILING, webhook.pk, {**_about(webhook), **data})])
     facts["disables_at"] = disables_at
     signal = partial(webhook_failing.send_robust, Webhook, webhook_id=webhook.pk, **facts)
@@ -59,14 +59,14 @@ def tell_recovered(using: str, recoveries: Sequence[Recovery]) -> None:
 def tell_disabled(webhook: Webhook, health: WebhookHealth) -> None:
     """Mail that a webhook was disabled for failing; the signal and the event come of every disabling."""
     facts = {"failing_since": health.failing_since, "given_up": health.given_up_count}
-    mail_owner("disabled", webhook, using=str(webhook._state.db), reason=webhook.status_reason, **facts)
+    mail_owner("disabled", webhook, using=_database(webhook), reason=webhook.status_reason, **facts)
 
 
 def emit_disabled(sender: type[models.Model], webhook: Webhook, **kwargs: Any) -> None:
     """Signal handler of ``webhook_being_disabled``."""
     facts = {"reason": webhook.status_reason, "disabled_at": webhook.status_changed_at}
     happening = Operational(WEBHOOK_DISABLED, webhook.pk, {**_about(webhook), **facts})
-    emit_operational(str(webhook._state.db), [happening])
+    emit_operational(_database(webhook), [happening])
 
 
 def emit_given_up(using: str, delivery_ids: Sequence[str]) -> None:
@@ -101,3 +101,7 @@ def _about(webhook: Webhook) -> dict[str, Any]:
     """Return what each operational event says of its webhook."""
     about = {"webhook_id": webhook.pk, "url": webhook.url}
     return about if webhook.owner_id is None else {**about, "owner": str(webhook.owner_id)}
+
+
+def _database(webhook: Webhook) -> str:
+    return webhook._state.db or DEFAULT_DB_ALIAS

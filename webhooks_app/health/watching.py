@@ -6,6 +6,7 @@ import logging
 from datetime import datetime
 
 from ..models import Tally, Webhook, WebhookHealth
+from ..models.audit import SYSTEM, acting
 from ..models.sql import writing
 from ..rollups.counting import read
 from ..rollups.folding import Folded
@@ -68,13 +69,16 @@ def _warn(webhook: Webhook, health: WebhookHealth, rule: Rule, now: datetime) ->
     health.warned_at = now
     health.save(update_fields=["warned_at"])
     tell_failing(webhook, health, rule)
-    logger.warning("Webhook %s has been failing since %s.", webhook.pk, health.failing_since)
+    attributes = {"webhook_id": webhook.pk, "given_up": health.given_up_count}
+    logger.warning("Webhook %s has been failing since %s.", webhook.pk, health.failing_since, extra=attributes)
 
 
 def _disable(webhook: Webhook, health: WebhookHealth, rule: Rule) -> None:
-    webhook.disable(_reason(health, rule))
+    with acting(SYSTEM):
+        webhook.disable(_reason(health, rule))
     tell_disabled(webhook, health)
-    logger.warning("Webhook %s is disabled: %s", webhook.pk, webhook.status_reason)
+    attributes = {"webhook_id": webhook.pk, "given_up": health.given_up_count}
+    logger.warning("Webhook %s is disabled: %s", webhook.pk, webhook.status_reason, extra=attributes)
 
 
 def _reason(health: WebhookHealth, rule: Rule) -> str:

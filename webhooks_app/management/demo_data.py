@@ -85,8 +85,7 @@ def make_plan(
         due=due,
         since=since,
         until=now,
-        # An hour less, so that none of it is past its age before it is counted.
-        kept_since=timezone.now() - timedelta(days=settings.ATTEMPT_RETENTION_DAYS, hours=-1),
+        kept_since=_kept_since(),
         seed=seed,
         slots=_slots([target for target in targets if sum(target.bounds)], seed),
         due_slots=_slots([target for target in targets if target.is_sent_to], seed),
@@ -96,7 +95,7 @@ def make_plan(
 def make_rows(plan: Plan, *, chunk: int, progress: Callable[[int], None]) -> None:
     """Make the plan's events, deliveries and attempts, so many deliveries to a transaction, and count them."""
     insert_rows(plan, chunk=chunk, progress=progress)
-    if (since := max(plan.since, plan.kept_since)) < plan.until:
+    if (since := max(plan.since, _kept_since())) < plan.until:
         rebuild(router.db_for_write(Delivery), since, plan.until)
 
 
@@ -136,6 +135,11 @@ def insert_portably(plan: Plan, first: int, last: int) -> None:
 def digest_of(plan: Plan, number: int) -> str:
     """Return 32 hexadecimal digits from which everything about a delivery follows."""
     return hashlib.md5(f"{plan.seed}:{number}".encode(), usedforsecurity=False).hexdigest()
+
+
+def _kept_since() -> datetime:
+    """Return since when attempts are kept, and are so for the hour whose counting begins now."""
+    return timezone.now() - timedelta(days=settings.ATTEMPT_RETENTION_DAYS, hours=-1)
 
 
 def _slots(targets: Sequence[Target], seed: int) -> list[Target]:

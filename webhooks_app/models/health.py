@@ -54,3 +54,11 @@ class WebhookHealth(models.Model):
 
     def __str__(self) -> str:
         return f"{self.webhook_id} ({self.failing_since or 'well'})"
+
+    @classmethod
+    def of(cls, webhook: Webhook) -> WebhookHealth | None:
+        """Return the health of a webhook; None before anything was delivered to it or given up."""
+        try:
+            return webhook.health
+        except cls.DoesNotExist:
+            return None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import secrets
 import unicodedata
-from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
@@ -12,7 +11,7 @@ from django.core.exceptions import ValidationError
 from django.utils.translation import gettext_lazy as _
 
 from ..conf import settings
-from ..event_types import EventType
+from ..event_types import registry
 from ..exceptions import UnknownEventTypeError
 
 MAX_EVENT_TYPES = 64
@@ -22,13 +21,20 @@ MIN_RATE, MAX_RATE = 0.01, 10_000
 MAX_IN_FLIGHT = 1000
 
 
-def check_event_types(names: Any, find: Callable[[str], EventType]) -> list[str]:
+def check_event_types(names: Any, *, is_platforms: bool) -> list[str]:
     """Return the names of event types without duplicates. Raises ValidationError if a webhook cannot have them.
 
-    ``find`` is how the registry is asked for those that may be chosen.
+    ``is_platforms`` says whether it is one without an owner.
     """
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         raise ValidationError(_("Give a list of event types."))
+    if not is_platforms and (operational := [name for name in names if registry.is_operational(name)]):
+        raise ValidationError(
+            _("%(names)s: only a webhook without an owner, the platform's, can subscribe to these."),
+            code="operational_event_type",
+            params={"names": ", ".join(operational)},
+        )
+    find = registry.get if is_platforms else registry.get_emittable
     try:
         found = [find(name).name for name in dict.fromkeys(names)]
     except UnknownEventTypeError as error:

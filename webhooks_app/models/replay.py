@@ -16,7 +16,7 @@ from django.utils.translation import gettext_lazy as _
 from ..conf import settings
 from ..exceptions import WebhookStateError
 from ..ids import id_before
-from .audit import Action, AuditEntry, Changes
+from .audit import Action, Audited
 from .fields import IdField, PartialIndex
 from .limits import MAX_RATE
 from .sql import writing
@@ -40,7 +40,9 @@ def missing_outcomes() -> list[str]:
     return [Replay.Outcome.MISSED.value, Replay.Outcome.GIVEN_UP.value, Replay.Outcome.CANCELLED.value]
 
 
-class Replay(models.Model):
+class Replay(Audited):
+    audited_fields = ("webhook_id", "since", "until", "event_types", "states", "rate", "state")
+
     class State(models.TextChoices):
         COUNTING = "counting", _("counting")
         READY = "ready", _("ready")
@@ -119,6 +121,10 @@ class Replay(models.Model):
         return f"{self.id} ({self.state})"
 
     @property
+    def owner_id(self) -> Any:
+        return self.webhook.owner_id
+
+    @property
     def is_over(self) -> bool:
         """Tell whether nothing more will ever come of it."""
         return self.state in (self.State.DONE, self.State.CANCELLED)
@@ -182,7 +188,7 @@ class Replay(models.Model):
     def _changing(self, action: Action) -> Iterator[None]:
         """Keep everyone else from this replay, and its webhook's others from starting, and take it as it is saved.
 
-        The webhook first, as everywhere. What was changed is written down.
+        The webhook first, as everywhere.
         """
         using = self._state.db or DEFAULT_DB_ALIAS
         with writing(using, Replay):
@@ -190,12 +196,8 @@ class Replay(models.Model):
             saved = Replay.objects.using(using).select_for_update().get(pk=self.pk)
             for field in self._meta.concrete_fields:
                 setattr(self, field.attname, getattr(saved, field.attname))
-            yield
-            self.audit(action, {"state": [saved.state, self.state]})
-
-    def audit(self, action: Action, changes: Changes) -> None:
-        """Write down what was done to this replay."""
-        AuditEntry.objects.write(action, self, owner_id=self.webhook.owner_id, changes=changes)
+            with self.auditing(action):
+                yield
 
     def _require(self, verb: str, *states: State) -> None:
         if self.state not in states:

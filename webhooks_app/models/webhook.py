@@ -15,7 +15,6 @@ from django.utils.translation import gettext_lazy as _
 
 from ..conf import settings
 from ..egress import check_endpoint
-from ..event_types import registry
 from ..exceptions import InvalidEndpointError, WebhookStateError
 from ..signals import (
     deliveries_created,
@@ -170,8 +169,7 @@ class Webhook(SigningSecret):
             raise ValidationError(str(error), code=error.rule) from None
 
     def _clean_event_types(self) -> None:
-        find = registry.get if self.owner_id is None else registry.get_emittable
-        self.event_types = check_event_types(self.event_types, find)
+        self.event_types = check_event_types(self.event_types, is_platforms=self.owner_id is None)
 
     def _clean_count(self) -> None:
         if self.owner_id is None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from django.db import DEFAULT_DB_ALIAS
+from django.db import DEFAULT_DB_ALIAS, transaction
 from django.utils import timezone
 
 from ..delivery.clock import DatabaseClock
@@ -16,8 +16,6 @@ from ..models import Delivery, Replay, Webhook, WebhookHealth
 from ..models.audit import Action
 from ..models.keyset import read_page
 from ..models.replay import missing_outcomes
-from ..models.sql import writing
-from ..times import format_time
 from .carrying import count
 
 COUNT_SECONDS = 1.0
@@ -64,21 +62,11 @@ def plan_replay(
         requested_by=requested_by,
     )
     replay.full_clean()
-    with writing(using, Replay):
+    with transaction.atomic(using=using):
         replay.save(using=using, force_insert=True)
-        replay.audit(Action.REPLAY_PLANNED, {name: [None, value] for name, value in _terms(replay).items()})
+        replay.audit_creation(Action.REPLAY_PLANNED)
     count(using, replay, DatabaseClock(using), max_seconds=max_seconds)
     return replay
-
-
-def _terms(replay: Replay) -> dict[str, Any]:
-    return {
-        "webhook": replay.webhook_id,
-        "since": format_time(replay.since),
-        "until": format_time(replay.until),
-        "event_types": replay.event_types,
-        "states": replay.states,
-    }
 
 
 def missed_since(webhook: Webhook) -> datetime:
