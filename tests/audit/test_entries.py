@@ -97,6 +97,16 @@ def test_a_registration_is_written_down_with_what_was_asked_for(alice):
     assert entry.changes["event_types"] == [None, ["file.deleted"]]
 
 
+def test_a_new_owner_is_written_down_and_sees_it(webhook, alice, django_user_model):
+    bob = django_user_model.objects.create_user("bob")
+
+    change(webhook, owner=bob)
+
+    (entry,) = written()
+    assert entry.changes == {"owner_id": [alice.pk, bob.pk]}
+    assert entry.owner == bob
+
+
 def test_pausing_and_resuming_tell_since_when(webhook):
     webhook.pause()
     webhook.resume()

@@ -211,4 +211,6 @@ class Audited(models.Model):
 
 
 def _as_json(value: Any) -> Any:
-    return format_time(value) if isinstance(value, datetime) else value
+    if isinstance(value, datetime):
+        return format_time(value)
+    return value if value is None or isinstance(value, bool | int | float | str | list) else str(value)

@@ -36,7 +36,7 @@ LOCKED_FIELDS = ("status", "status_reason", "status_changed_at", "paused_at", "p
 
 class Webhook(SigningSecret):
     audited_fields = (
-        *("url", "event_types", "description", "retry_notices", "max_in_flight", "rate_limit"),
+        *("owner_id", "url", "event_types", "description", "retry_notices", "max_in_flight", "rate_limit"),
         *("status", "paused_at", "previous_secret_until", "deleted_at"),
     )
 
