@@ -11,6 +11,8 @@ from webhooks_app.replays.planning import plan_replay
 
 from .conftest import Page, text
 
+pytestmark = pytest.mark.only_on("sqlite")
+
 DATA_TYPES = {"application/json", "text/html"}
 
 
