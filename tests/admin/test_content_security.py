@@ -7,6 +7,7 @@ from html.parser import HTMLParser
 import pytest
 
 from webhooks_app.models import ApiKey, AuditEntry, Delivery
+from webhooks_app.replays.planning import plan_replay
 
 from .conftest import Page, text
 
@@ -49,6 +50,9 @@ class InlineParts(HTMLParser):
         "key list",
         "key",
         "key add",
+        "replay add",
+        "replay",
+        "replay progress",
         "audit list",
         "audit entry",
         "history",
@@ -56,6 +60,7 @@ class InlineParts(HTMLParser):
 )
 def test_nothing_is_inline(superuser: Page, delivery: Delivery, page: str) -> None:
     api_key, _ = ApiKey.objects.make(owner=superuser.user)
+    replay = plan_replay(delivery.webhook)
     answers = {
         "webhook list": lambda: superuser.get("webhook"),
         "webhook add": lambda: superuser.get("webhook", "add"),
@@ -76,6 +81,9 @@ def test_nothing_is_inline(superuser: Page, delivery: Delivery, page: str) -> No
         "delivery list": lambda: superuser.get("delivery"),
         "key": lambda: superuser.get("apikey", "change", api_key.pk),
         "key add": lambda: superuser.get("apikey", "add"),
+        "replay add": lambda: superuser.get("replay", "add"),
+        "replay": lambda: superuser.get("replay", "change", replay.pk),
+        "replay progress": lambda: superuser.get("replay", "live", replay.pk),
         "audit list": lambda: superuser.get("auditentry"),
         "audit entry": lambda: superuser.get("auditentry", "change", AuditEntry.objects.get().pk),
         "history": lambda: superuser.get("apikey", "history", api_key.pk),

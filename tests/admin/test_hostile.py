@@ -15,14 +15,17 @@ from django.views.debug import ExceptionReporter
 
 from webhooks_app.admin import WebhookAdmin
 from webhooks_app.emission import send_test_event
-from webhooks_app.models import ApiKey, Delivery, Event, Webhook
+from webhooks_app.models import ApiKey, Delivery, Event, Replay, Webhook
+from webhooks_app.replays.planning import plan_replay
 
 from .conftest import SECRET, Page, said, shows, text
 
-MODELS = (Webhook, Event, Delivery, ApiKey)
+MODELS = (Webhook, Event, Delivery, ApiKey, Replay)
+VIEW = ("view_webhook", "view_event", "view_delivery", "view_apikey", "view_replay")
 FORMS: dict[str, dict[str, Any]] = {
     "webhook": {"url": "https://evil.example.com/", "event_types": ["file.deleted"], "description": "changed"},
     "apikey": {"name": "changed", "scopes": ["webhooks:read"]},
+    "replay": {"states": ["missed"]},
 }
 
 
@@ -35,7 +38,14 @@ def _unlimited() -> None:
 def rows(delivery: Delivery, owner: Any) -> dict[str, Any]:
     """One row of each model, by its name."""
     api_key, _ = ApiKey.objects.make(owner=owner)
-    return {"webhook": delivery.webhook, "event": delivery.event, "delivery": delivery, "apikey": api_key}
+    replay = plan_replay(delivery.webhook)
+    return {
+        "webhook": delivery.webhook,
+        "event": delivery.event,
+        "delivery": delivery,
+        "apikey": api_key,
+        "replay": replay,
+    }
 
 
 def saved() -> list[Any]:
@@ -59,9 +69,12 @@ def actions() -> Iterator[tuple[str, str]]:
 
 
 PAGES = list(pages())
-MORE_ARGS = {"act": {"webhook": "disable", "delivery": "redeliver", "apikey": "revoke"}, "live": {"webhook": "recent"}}
+MORE_ARGS = {
+    "act": {"webhook": "disable", "delivery": "redeliver", "apikey": "revoke", "replay": "cancel"},
+    "live": {"webhook": "recent"},
+}
 """What the address of a page says beside the row."""
-READ_ONLY = ("changelist", "history", "live", "event_types", "event_type", "check_url")
+READ_ONLY = ("changelist", "history", "live", "event_types", "event_type", "check_url", "operations")
 ACTIONS = sorted(actions())
 
 
@@ -79,12 +92,12 @@ def address(rows: dict[str, Any], model: str, page: str, of_row: bool) -> tuple[
 def test_the_walk_knows_every_page_and_action() -> None:
     usual = {"changelist", "add", "history", "delete", "change"}
     assert {page for _, page, _ in PAGES} == {*usual, "act", *MORE_ARGS, *READ_ONLY}
-    assert len(PAGES) == 20 + 3 + 4
+    assert len(PAGES) == 25 + 5 + 5
     assert len(ACTIONS) >= 12
 
 
 @pytest.mark.parametrize(("model", "page", "of_row"), PAGES, ids=str)
-@pytest.mark.parametrize("permissions", [(), ("view_webhook", "view_event", "view_delivery", "view_apikey")])
+@pytest.mark.parametrize("permissions", [(), VIEW])
 def test_without_a_permission_nothing_is_changed_by_post(
     staff: Callable[..., Page], rows: dict[str, Any], model: str, page: str, of_row: bool, permissions: tuple[str, ...]
 ) -> None:
@@ -93,7 +106,7 @@ def test_without_a_permission_nothing_is_changed_by_post(
 
     answer = caller.post(model, page, *address(rows, model, page, of_row), **FORMS.get(model, {}), **CONFIRMATIONS)
 
-    is_open = permissions and page in READ_ONLY and page != "check_url"
+    is_open = page == "operations" or (permissions and page in READ_ONLY and page != "check_url")
     assert answer.status_code == (200 if is_open else 403)
     assert saved() == before
 
@@ -112,7 +125,7 @@ def test_nobody_but_staff_gets_in(rows: dict[str, Any], owner: Any, model: str, 
 def test_without_its_permission_an_action_does_nothing(
     staff: Callable[..., Page], rows: dict[str, Any], model: str, action: str
 ) -> None:
-    caller = staff("berta", "view_webhook", "view_event", "view_delivery", "view_apikey", "manage_all_webhooks")
+    caller = staff("berta", *VIEW, "manage_all_webhooks")
     before = saved()
 
     caller.act(action, rows[model], confirmed=True, post="yes", event_type="file.deleted", overlap_hours="1")
@@ -129,7 +142,7 @@ def test_an_action_asks_before_it_does(superuser: Page, rows: dict[str, Any], mo
     answer = superuser.act(action, rows[model])
 
     assert saved() == before
-    if (model, action) != ("delivery", "delete_selected"):
+    if (model, action) not in (("delivery", "delete_selected"), ("replay", "delete_selected")):
         assert rows[model].pk in text(answer) or rows[model].prefix in text(answer)
         assert 'type="submit"' in text(answer)
 

@@ -97,18 +97,30 @@ def test_what_is_no_cursor_is_refused_as_any_other_bad_filter_is(superuser: Page
 def test_a_filter_looks_back_a_bounded_way_and_says_so(
     superuser: Page, new_deliveries: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    webhook = Webhook.objects.create(event_types=[], url="https://receiver.example.com")
-    (rare,) = new_deliveries(1, webhook, state=State.GIVEN_UP)
-    new_deliveries(30, webhook)
+    (rare,) = new_deliveries(1, last_result=Result.TIMEOUT)
+    new_deliveries(30)
     monkeypatch.setattr("webhooks_app.admin.change_list.HORIZON", 20)
 
-    near = superuser.get("delivery", state__exact="given_up")
+    near = superuser.get("delivery", result="timeout")
     far = follow(superuser, near, "older")
 
     assert listed(near) == []
     assert shows(near, "Look further back")
     assert listed(far) == [rare]
     assert not shows(far, "Look further back")
+
+
+@pytest.mark.only_on("sqlite", "postgresql")
+@pytest.mark.parametrize("query", [{}, {"q": "other.example"}], ids=["all", "some webhooks'"])
+def test_what_went_wrong_is_found_however_far_back(
+    superuser: Page, new_webhook: Any, new_deliveries: Any, monkeypatch: pytest.MonkeyPatch, query: dict[str, str]
+) -> None:
+    webhook = new_webhook(None, url="https://other.example/hook")
+    rare = new_deliveries(1, webhook, state=State.GIVEN_UP)
+    new_deliveries(30, webhook, state=State.CANCELLED)
+    monkeypatch.setattr("webhooks_app.admin.change_list.HORIZON", 20)
+
+    assert listed(superuser.get("delivery", state__exact="given_up", **query)) == rare
 
 
 def test_the_last_result_is_a_filter(superuser: Page, new_deliveries: Any) -> None:
@@ -152,11 +164,11 @@ def test_staff_filter_within_a_bound_of_each_of_their_webhooks(
 ) -> None:
     page = staff("berta", "view_delivery")
     quiet, busy = new_webhook(page.user), new_webhook(page.user)
-    rare = new_deliveries(1, quiet, state=State.GIVEN_UP)
+    rare = new_deliveries(1, quiet, last_result=Result.TIMEOUT)
     new_deliveries(30, busy)
     monkeypatch.setattr("webhooks_app.admin.change_list.HORIZON", 20)
 
-    answer, found = page.get("delivery", state__exact="given_up"), []
+    answer, found = page.get("delivery", result="timeout"), []
     for _ in range(4):
         found += listed(answer)
         if not answer.context["cl"].older_url:
@@ -175,6 +187,33 @@ def test_deliveries_are_found_by_account_and_by_url(
     new_deliveries(2)
 
     assert listed(superuser.get("delivery", q=term)) == wanted
+
+
+def test_webhooks_too_many_to_look_at_one_by_one_are_looked_for_among_limited_rows(
+    staff: Callable[..., Page], new_webhook: Any, new_deliveries: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = staff("berta", "view_delivery")
+    mine = new_deliveries(1, new_webhook(page.user))
+    new_webhook(page.user)
+    new_deliveries(30)
+    monkeypatch.setattr("webhooks_app.models.keyset.MAX_PARTS", 1)
+    monkeypatch.setattr("webhooks_app.admin.change_list.HORIZON", 20)
+
+    near = page.get("delivery")
+
+    assert listed(near) == []
+    assert listed(follow(page, near, "older")) == mine
+
+
+def test_staff_find_nothing_by_the_id_of_anothers_webhook(
+    staff: Callable[..., Page], new_webhook: Any, new_deliveries: Any
+) -> None:
+    page, webhook = staff("berta", "view_delivery"), new_webhook(None)
+    new_deliveries(2, webhook)
+
+    with CaptureQueriesContext(connection) as captured:
+        assert listed(page.get("delivery", q=webhook.pk)) == []
+    assert not any(f"FROM {connection.ops.quote_name('webhooks_app_delivery')}" in each["sql"] for each in captured)
 
 
 @pytest.mark.parametrize(

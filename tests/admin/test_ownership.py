@@ -123,7 +123,7 @@ def test_only_who_manages_all_can_allow_a_webhook_more_requests_at_a_time(
 
     webhook.refresh_from_db()
     assert webhook.max_in_flight == saved
-    assert shows(answer, "at most 16 requests") == (saved == 500)
+    assert shows(answer, "at most 50 requests") == (saved == 500)
 
 
 def test_what_a_webhook_was_allowed_stays_when_its_owner_changes_something_else(

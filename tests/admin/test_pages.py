@@ -155,9 +155,9 @@ def buttons(page: Any) -> list[str]:
 @pytest.mark.parametrize(
     ("status", "expected"),
     [
-        ("active", ["send_test", "verify", "pause", "disable", "rotate_secret"]),
-        ("disabled", ["enable", "rotate_secret"]),
-        ("failed", ["send_test", "verify", "disable", "rotate_secret"]),
+        ("active", ["send_test", "verify", "pause", "disable", "rotate_secret", "replay_missed"]),
+        ("disabled", ["enable", "rotate_secret", "replay_missed"]),
+        ("failed", ["send_test", "verify", "disable", "rotate_secret", "replay_missed"]),
     ],
 )
 def test_a_webhook_has_the_buttons_that_its_state_allows(

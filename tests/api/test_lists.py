@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from django.utils import timezone
 
-from tests.making import EVENT_TYPE, emit_one, make_webhook
+from tests.making import EVENT_TYPE, emit_one, make_older, make_webhook
 from webhooks_app import emit, send_test_event
 from webhooks_app.models import Delivery, DeliveryAttempt, Event
 from webhooks_app.verification import start_verification
@@ -194,8 +194,10 @@ def test_deliveries_are_filtered(api, alice):
     event = emit_one(alice)
     test = send_test_event(webhook, "file.deleted")
     verification = start_verification(webhook)
-    Delivery.objects.filter(event=event).update(state="succeeded", created_at=datetime(2026, 1, 1, tzinfo=UTC))
+    event = make_older(event, timedelta(days=2))
+    Delivery.objects.filter(event=event).update(state="succeeded")
     real = Delivery.objects.get(event=event)
+    yesterday = (timezone.now() - timedelta(days=1)).isoformat().replace("+", "%2B")
 
     def found(query):
         return ids(api.call("GET", f"/v1/webhooks/{webhook.id}/deliveries?{query}"))
@@ -206,7 +208,9 @@ def test_deliveries_are_filtered(api, alice):
     assert found("event_type=webhook.verification") == [verification.id]
     assert found(f"event_id={event.id}") == [real.id]
     assert found("event_id=nonsense") == []
-    assert found("created_before=2026-01-02T00:00:00Z") == [real.id]
+    assert found(f"created_before={yesterday}") == [real.id]
+    assert set(found(f"created_after={yesterday}")) == {test.id, verification.id}
+    assert found(f"created_after={yesterday}&created_before={yesterday}") == []
     assert found("kind=event&state=pending") == []
 
 
@@ -224,7 +228,7 @@ def test_the_deliveries_of_all_webhooks_are_listed_and_filtered(api, alice):
     assert api.call("GET", "/v1/deliveries?result=anything").status_code == 400
 
 
-@pytest.mark.parametrize("rows", [1, 7])
+@pytest.mark.parametrize("rows", [2, 99])
 def test_the_queries_of_a_list_do_not_grow_with_it(api, alice, rows, django_assert_num_queries):
     webhook = make_webhook(alice)
     for _ in range(rows):
@@ -232,10 +236,77 @@ def test_the_queries_of_a_list_do_not_grow_with_it(api, alice, rows, django_asse
         emit_one(alice)
     api.call("GET", "/v1/webhooks")  # The first use of a key in a minute is recorded.
 
-    lists = {"webhooks": 2, "events": 2, "deliveries": 2, f"webhooks/{webhook.id}/deliveries": 3}
+    lists = {
+        "webhooks": 2,
+        "webhooks?status=active": 3,
+        "events": 2,
+        f"events?type={EVENT_TYPE}": 3,
+        "deliveries": 4,
+        "deliveries?kind=event": 5,
+        f"deliveries?webhook_id={webhook.id}": 3,
+        f"webhooks/{webhook.id}/deliveries": 3,
+        f"webhooks/{webhook.id}/deliveries?kind=event": 4,
+    }
     for path, queries in lists.items():
         with django_assert_num_queries(queries):
-            assert len(ids(api.call("GET", f"/v1/{path}"))) >= rows
+            assert len(ids(api.call("GET", f"/v1/{path}{'&' if '?' in path else '?'}limit=200"))) >= rows
+
+
+def rows_of(webhook, count, **fields):
+    """Insert deliveries of one event, and return their ids, the newest first."""
+    event = emit_one(None)
+    made = [Delivery(event=event, webhook=webhook, **fields) for _ in range(count)]
+    Delivery.objects.bulk_create(made)
+    return sorted((delivery.pk for delivery in made), reverse=True)
+
+
+@pytest.fixture
+def horizon_of_20(monkeypatch):
+    monkeypatch.setattr("webhooks_app.api.pagination.HORIZON", 20)
+
+
+def test_a_filter_without_an_index_looks_at_limited_rows_and_leads_on(api, alice, horizon_of_20):
+    webhook = make_webhook(alice)
+    old = rows_of(webhook, 3, last_result="timeout")
+    rows_of(webhook, 30)
+    new = rows_of(webhook, 1, last_result="timeout")
+
+    assert walk(api, "/v1/deliveries?result=timeout&limit=2", "next") == [new, old[:2], old[2:]]
+
+
+def test_the_way_back_looks_at_limited_rows_too(api, alice, horizon_of_20):
+    webhook = make_webhook(alice)
+    old = rows_of(webhook, 1, last_result="timeout")
+    rows_of(webhook, 30)
+    new = rows_of(webhook, 1, last_result="timeout")
+
+    pages = walk(api, f"/v1/deliveries?result=timeout&limit=2&cursor=before.{digits_of(old[0])}", "previous")
+
+    assert pages == [[], new]
+
+
+@pytest.mark.only_on("sqlite", "postgresql")
+def test_what_went_wrong_is_found_however_far_back(api, alice, horizon_of_20):
+    webhook = make_webhook(alice)
+    old = rows_of(webhook, 1, state="given_up")
+    rows_of(webhook, 30, state="cancelled")
+
+    for path in ("/v1/deliveries", f"/v1/webhooks/{webhook.id}/deliveries"):
+        assert ids(api.call("GET", f"{path}?state=given_up")) == old
+
+
+def test_the_deliveries_of_too_many_webhooks_are_looked_for_among_everybodys(
+    api, alice, bob, horizon_of_20, monkeypatch
+):
+    monkeypatch.setattr("webhooks_app.models.keyset.MAX_PARTS", 1)
+    mine = rows_of(make_webhook(alice), 1) + rows_of(make_webhook(alice), 1)
+    theirs = rows_of(make_webhook(bob), 30)
+
+    first = api.call("GET", "/v1/deliveries")
+
+    assert ids(first) == []
+    assert not any(digits_of(each) in first.text for each in theirs)
+    assert ids(api.call("GET", first.json()["next"])) == sorted(mine, reverse=True)
 
 
 @pytest.mark.parametrize("attempts", [1, 4])
@@ -258,7 +329,7 @@ def test_a_list_does_not_read_what_it_does_not_show(api, alice, django_assert_nu
     emit_one(alice)
     api.call("GET", "/v1/webhooks")
 
-    for path in ("events", "deliveries", f"webhooks/{webhook.id}/deliveries"):
-        with django_assert_num_queries(3 if path.startswith("webhooks/") else 2) as queries:
+    for path, number in {"events": 2, "deliveries": 3, f"webhooks/{webhook.id}/deliveries": 3}.items():
+        with django_assert_num_queries(number) as queries:
             api.call("GET", f"/v1/{path}")
         assert '"body"' not in queries[-1]["sql"].replace("`", '"')

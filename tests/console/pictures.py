@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +16,16 @@ from PIL import Image
 from playwright.sync_api import Browser
 from playwright.sync_api import Page as Tab
 
+from tests.making import make_webhook
 from webhooks_app import __version__, emit
 from webhooks_app.delivery.engine import Engine
 from webhooks_app.local_receiver import Answers, LocalReceiver
 from webhooks_app.management.demo_data import make_plan, make_rows
-from webhooks_app.models import ChoreState, Delivery, Webhook, WorkerProcess
+from webhooks_app.models import ChoreState, Delivery, Webhook, WebhookHealth, WorkerProcess
+from webhooks_app.models.audit import Actor, Via, acting
 from webhooks_app.registration import register_webhook
 from webhooks_app.upkeep.chores import CHORES, run_due
+from webhooks_app.upkeep.housekeeping import fold_tallies
 from webhooks_app.upkeep.keeper import BEAT
 
 from .conftest import Console
@@ -33,7 +36,7 @@ pytestmark = [pytest.mark.only_on("sqlite"), pytest.mark.timeout(300)]
 
 DIRECTORY = Path(__file__).parents[2] / "docs" / "pictures"
 LOOK = Look(theme="light", width=1280, height=800)
-TALLEST, COLOURS = 1600, 64
+COLOURS = 64
 SECRET = "a shared secret of the demo"
 
 
@@ -43,6 +46,12 @@ class Picture:
 
     path: Callable[[], str]
     then: Callable[[Tab], Any] = lambda tab: None
+    height: int = 1600
+    """Where it is cut: what follows says nothing new."""
+
+
+def of_demo(profile: str) -> Webhook:
+    return Webhook.objects.filter(description=f"Demo: {profile}").latest("pk")
 
 
 def own() -> Webhook:
@@ -70,13 +79,15 @@ PICTURES = {
     "overview": Picture(path=lambda: reverse("admin:app_list", args=["webhooks_app"]) + "?window=week"),
     "webhooks": Picture(path=lambda: url("webhook_changelist")),
     "webhook-add": Picture(path=lambda: url("webhook_add"), then=fill_in),
-    "webhook": Picture(path=lambda: url("webhook_change", own().pk)),
+    "webhook": Picture(path=lambda: url("webhook_change", own().pk) + "?window=hour", height=2000),
+    "webhook-failing": Picture(path=lambda: url("webhook_change", of_demo("down").pk) + "?window=week", height=1250),
     "test-event": Picture(path=lambda: url("webhook_act", own().pk, "send_test")),
     "deliveries": Picture(path=lambda: url("delivery_changelist")),
     "delivery": Picture(path=lambda: url("delivery_change", retried().pk)),
     "event": Picture(path=lambda: url("event_change", retried().event_id)),
     "event-type": Picture(path=lambda: url("webhook_event_type", "ppt.generation.completed")),
     "api-key": Picture(path=lambda: url("apikey_add"), then=make_key),
+    "audit": Picture(path=lambda: url("auditentry_changelist")),
     "operations": Picture(path=lambda: url("webhook_operations")),
 }
 
@@ -99,19 +110,39 @@ def busy_console(empty_console: Console, receiver: LocalReceiver, settings: Any)
         description="Rendering farm",
         secret=SECRET,
     )
+    make_webhook(empty_console.superuser, "user.subscribed", url="https://accounting.example.com/webhooks")
+    old = make_webhook(empty_console.superuser, "ppt.generation.failed", url="https://mirror.example.com/webhooks")
+    with acting(Actor(via=Via.CONSOLE, account=empty_console.superuser)):
+        webhook.pause()
+        webhook.resume()
+        old.disable("Replaced by the rendering farm.")
     Engine().run_until_idle()
     for statuses in ((200,), (503, 200), (200,)):
         receiver.answers = Answers(statuses=statuses, delay_seconds=0.05)
         emit("ppt.generation.failed", {"error": "No outline"}, owner=webhook.owner)
         Engine().run_until_idle()
     now = timezone.now()
+    fold_tallies("default", now, {})
     plan = make_plan(deliveries=6000, owners=3, webhooks=12, days=7, seed=1, now=now - timedelta(minutes=5))
     make_rows(plan, chunk=2000, progress=lambda count: None)
+    # The platform's was there when these events happened, and does not know of them.
+    Webhook.objects.filter(owner=None).update(owner=plan.slots[0].owner_id)
+    make_health(now)
     make_workers(now)
     return empty_console
 
 
-def make_workers(now: Any) -> None:
+def make_health(now: datetime) -> None:
+    """Say of the webhooks of the demo what the chores would have found out."""
+    since = now - timedelta(days=3)
+    for webhook in Webhook.objects.filter(description__startswith="Demo", status=Webhook.Status.ACTIVE):
+        is_failing = webhook.description in ("Demo: down", "Demo: unknown")
+        failing = {"failing_since": since, "given_up_count": 184, "warned_at": since + timedelta(days=2.5)}
+        last = {"last_given_up_at": now} if is_failing else {"last_success_at": now}
+        WebhookHealth.objects.create(webhook=webhook, **last, **(failing if is_failing else {}))
+
+
+def make_workers(now: datetime) -> None:
     """Make what two workers and beat would have written of themselves."""
     for number in (1, 2):
         WorkerProcess.objects.create(
@@ -139,12 +170,12 @@ def test_every_page_has_its_picture_taken(browser: Browser, busy_console: Consol
             tab.goto(busy_console.address + picture.path())
             picture.then(tab)
             tab.wait_for_load_state("networkidle")
-            save(tab.screenshot(full_page=True), DIRECTORY / f"{name}.png")
+            save(tab.screenshot(full_page=True), DIRECTORY / f"{name}.png", picture.height)
             assert problems == [], name
 
 
-def save(screenshot: bytes, path: Path) -> None:
-    """Write a picture with as few colours as the admin needs, cut where it says nothing new."""
+def save(screenshot: bytes, path: Path, height: int) -> None:
+    """Write the upper part of a page, with as few colours as the admin needs."""
     image = Image.open(io.BytesIO(screenshot)).convert("RGB")
-    image = image.crop((0, 0, image.width, min(image.height, TALLEST)))
+    image = image.crop((0, 0, image.width, min(image.height, height)))
     image.quantize(COLOURS, dither=Image.Dither.NONE).save(path, optimize=True)

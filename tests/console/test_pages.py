@@ -103,7 +103,7 @@ add("key, add", lambda: url("apikey_add"))
 add("audit", lambda: url("auditentry_changelist", query=f"?q={a_changed_webhook().pk}"))
 add("audit entry", lambda: url("auditentry_change", AuditEntry.objects.latest("pk").pk))
 
-EMPTY = ("index", "webhooks", "deliveries", "events", "operations", "keys")
+EMPTY = ("index", "webhooks", "deliveries", "events", "keys")
 
 
 @pytest.mark.parametrize("name", PAGES)

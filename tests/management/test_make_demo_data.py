@@ -10,10 +10,15 @@ import pytest
 from django.core.management.base import CommandError
 from django.utils import timezone
 
+from tests.making import emit_one, make_webhook
 from webhooks_app.delivery.engine import Engine
+from webhooks_app.egress import transport_options
 from webhooks_app.management.demo_data import insert_portably, make_plan, make_rows
-from webhooks_app.models import Delivery, DeliveryAttempt, Event, Webhook
+from webhooks_app.models import Delivery, DeliveryAttempt, Event, Rollup, Webhook
+from webhooks_app.models.rollup import EVERY_WEBHOOK
+from webhooks_app.retention import Pruned, prune
 from webhooks_app.rollups.reading import ever
+from webhooks_app.transport.memory import MemoryTransport
 
 from .conftest import Output
 
@@ -76,16 +81,51 @@ def test_nothing_of_it_is_sent(made: Output) -> None:
 
 @pytest.mark.only_on("postgresql")
 def test_the_database_makes_the_same_rows_as_python(db: None) -> None:
-    plan = make_plan(deliveries=500, owners=3, webhooks=12, days=7, seed=3, now=timezone.now())
+    # The older half is past the time for which attempts are kept.
+    plan = make_plan(deliveries=500, due=100, owners=3, webhooks=12, days=60, seed=3, now=timezone.now())
     make_rows(plan, chunk=200, progress=lambda count: None)
     in_database = rows()
     for model in (DeliveryAttempt, Delivery, Event):
         model.objects.all()._raw_delete("default")
 
-    insert_portably(plan, 0, 500)
+    insert_portably(plan, 0, 600)
 
     for made_by_database, made_by_python in zip(in_database, rows(), strict=True):
         assert made_by_database == made_by_python
+
+
+def test_what_is_asked_to_be_due_is_due(run: Run, db: None) -> None:
+    output = run("make_demo_data", "--deliveries", "100", "--due", "30", "--force")
+
+    pending = Delivery.objects.pending()
+    assert output.stdout.startswith("Made 24 webhooks and 130 deliveries, 30 of them due, in ")
+    assert pending.filter(next_attempt_at__lte=timezone.now(), attempt_count=0).count() == 30
+    assert not pending.exclude(webhook__status="active", webhook__paused_at=None).exists()
+
+
+def test_what_is_past_its_age_is_as_pruning_leaves_it(run: Run, db: None) -> None:
+    run("make_demo_data", "--deliveries", "200", "--days", "60", "--force")
+
+    assert Event.objects.filter(body="").count() == pytest.approx(100, abs=5)
+    assert prune() == Pruned()
+
+
+def test_deleting_leaves_what_others_made(run: Run, db: None, django_user_model: Any) -> None:
+    mine = django_user_model.objects.create_user("demo-me", password="secret")
+    make_webhook(mine)
+    emit_one(mine)
+    Engine(transport=MemoryTransport(transport_options())).run_until_idle()
+    run("make_demo_data", "--deliveries", "300", "--webhooks", "12", "--due", "5", "--force")
+    emit_one(mine)  # The demo's webhook of the platform hears of it.
+
+    output = run("make_demo_data", "--delete", "--force")
+
+    assert output.stdout.startswith("Deleted the demo's accounts, webhooks and 306 deliveries in ")
+    assert list(django_user_model.objects.all()) == [mine]
+    assert [webhook.owner for webhook in Webhook.objects.all()] == [mine]
+    assert (Event.objects.count(), Delivery.objects.count(), DeliveryAttempt.objects.count()) == (2, 2, 1)
+    assert (ever()["succeeded_at_once"], ever()["given_up"]) == (1, 0)
+    assert set(Rollup.objects.values_list("webhook_id", flat=True)) == {EVERY_WEBHOOK, Webhook.objects.get().pk}
 
 
 def rows() -> list[list[Any]]:

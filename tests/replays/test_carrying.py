@@ -11,7 +11,8 @@ from django.db import connections
 from django.utils import timezone
 
 from webhooks_app.exceptions import WebhookStateError
-from webhooks_app.models import ChoreState, Delivery, Event, Webhook
+from webhooks_app.models import AuditEntry, ChoreState, Delivery, Event, Webhook
+from webhooks_app.models.audit import Actor, acting
 from webhooks_app.replays import carrying
 from webhooks_app.replays.carrying import advance
 from webhooks_app.upkeep.chores import CHORES, run_due
@@ -269,6 +270,31 @@ def test_a_step_that_fails_leaves_nothing_behind(webhook, monkeypatch):
 
     carry_to_the_end(replay)
     assert queued_by(replay) == events
+
+
+def test_its_end_is_logged_with_its_numbers(webhook, caplog, django_capture_on_commit_callbacks):
+    emit_with(webhook, "missed")
+    replay = started(webhook)
+
+    with caplog.at_level("INFO", "webhooks_app.replays"), django_capture_on_commit_callbacks(execute=True):
+        carry_to_the_end(replay)
+
+    (record,) = [record for record in caplog.records if record.name == "webhooks_app.replays"]
+    assert record.getMessage().startswith(f"Replay {replay.pk} is done after 1 of 1 events.")
+    assert (record.replay_id, record.webhook_id, record.state, record.queued) == (replay.pk, webhook.pk, "done", 1)
+
+
+def test_who_did_what_to_it_is_written_down(webhook, alice):
+    with acting(Actor(account=alice)):
+        replay = started(webhook)
+        replay.pause()
+        replay.cancel()
+
+    entries = AuditEntry.objects.filter(subject=replay.pk).order_by("pk")
+    assert sorted(entries.values_list("action", "actor_name", "owner")) == [
+        (f"replay.{what}", "alice", alice.pk) for what in ("cancelled", "paused", "planned", "started")
+    ]
+    assert entries.get(action="replay.paused").changes == {"state": ["running", "paused"]}
 
 
 @pytest.mark.django_db(transaction=True)

@@ -6,6 +6,7 @@ from .api_keys import ApiKeyAdmin
 from .audit import AuditEntryAdmin
 from .deliveries import DeliveryAdmin
 from .events import EventAdmin
+from .replays import ReplayAdmin
 from .webhooks import WebhookAdmin
 
-__all__ = ["ApiKeyAdmin", "AuditEntryAdmin", "DeliveryAdmin", "EventAdmin", "WebhookAdmin"]
+__all__ = ["ApiKeyAdmin", "AuditEntryAdmin", "DeliveryAdmin", "EventAdmin", "ReplayAdmin", "WebhookAdmin"]

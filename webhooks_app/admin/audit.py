@@ -26,7 +26,8 @@ MAX_CHANGES_LENGTH = 120
 class AuditEntryAdmin(ReadOnlyAdmin):
     id_lookups = (("aud", "pk"), *((prefix, "subject") for prefix in MODELS))
     search_help_text = _(
-        "An id of an entry (aud_…), webhook (wh_…), delivery (dlv_…) or key (key_…), or the name of an account."
+        "An id of an entry (aud_…), webhook (wh_…), delivery (dlv_…), key (key_…) or replay (rpl_…), or the name of an "
+        "account."
     )
     list_display = ("created", "action", "subject_link", "owner", "by_and_via", "changed")
     list_filter = ("action", "via", CreatedFilter)
@@ -49,8 +50,10 @@ class AuditEntryAdmin(ReadOnlyAdmin):
         return moment(entry.created_at)
 
     @admin.display(description=_("subject"))
-    def subject_link(self, entry: AuditEntry) -> SafeString:
-        model = MODELS[entry.subject.partition("_")[0]]
+    def subject_link(self, entry: AuditEntry) -> SafeString | str:
+        model = MODELS.get(entry.subject.partition("_")[0])
+        if model is None:
+            return entry.subject
         name = f"admin:webhooks_app_{model._meta.model_name}_change"
         url = reverse(name, args=(entry.subject,), current_app=self.admin_site.name)
         return format_html('<a class="webhooks-url" href="{}">{}</a>', url, entry.subject)

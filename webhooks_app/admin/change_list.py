@@ -8,7 +8,7 @@ from django.contrib.admin.options import IncorrectLookupParameters
 from django.contrib.admin.views.main import ChangeList
 from django.http import HttpRequest
 
-from ..models.keyset import HORIZON, Cursor, Page, read_page
+from ..models.keyset import HORIZON, Bounds, Cursor, Page, read_page
 
 if TYPE_CHECKING:
     from .owned import OwnedAdmin
@@ -40,11 +40,11 @@ class KeysetChangeList(ChangeList):
         cursor = Cursor.parsed(self.cursor_text)
         if self.cursor_text and cursor is None:
             raise IncorrectLookupParameters
-        admin: OwnedAdmin = self.model_admin  # type: ignore[assignment]
+        bounds = self._bounds(request)
         self.page = read_page(
             self.queryset,
-            scope=self._scope(request),
-            parts=admin.parts(request, self.query),
+            scope=bounds.scope,
+            parts=bounds.parts,
             cursor=cursor,
             size=self.list_per_page,
             horizon=HORIZON,
@@ -67,16 +67,20 @@ class KeysetChangeList(ChangeList):
     def newest_url(self) -> str:
         return self.get_query_string() if self.cursor_text else ""
 
-    def _scope(self, request: HttpRequest) -> Any:
-        """Return the rows without the filters that no index answers; None where there is no such filter."""
+    def _bounds(self, request: HttpRequest) -> Bounds:
+        """Return how the page is found: among limited rows, where a filter has no index or the parts are too many."""
+        admin: OwnedAdmin = self.model_admin  # type: ignore[assignment]
+        parts = admin.parts(request, self.query)
         active = [spec for spec in self.filter_specs if getattr(spec, "used_parameters", None)]
         by_index = [spec for spec in active if getattr(spec, "is_by_index", False)]
-        if len(by_index) == len(active):
-            return None
-        scope: Any = self.root_queryset
+        if parts is not None and len(by_index) == len(active):
+            return Bounds(parts=parts)
+        scope: Any = self.root_queryset if parts is not None else self.model._default_manager.all()
         for spec in by_index:
             scope = spec.queryset(request, scope)
-        return self.model_admin.get_search_results(request, scope, self.query)[0]
+        if parts is None:
+            return Bounds(scope=scope)
+        return Bounds(scope=admin.get_search_results(request, scope, self.query)[0], parts=parts)
 
     def _url(self, cursor: Cursor | None) -> str:
         return self.get_query_string({CURSOR_VAR: str(cursor)}) if cursor else ""

@@ -16,12 +16,12 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from ..models import Delivery, Webhook
-from ..models.keyset import MAX_PARTS
+from ..models.keyset import one_each
 from ..rate_limits import limit_test
 from .actions import ActingAdmin
 from .display import link_to, moment, next_try, state_and_result
 from .explanation import waiting_for, why_cancelled
-from .filters import CreatedFilter, EventTypeOfDeliveryFilter, ResultFilter
+from .filters import CreatedFilter, EventTypeOfDeliveryFilter, ResultFilter, StateFilter
 from .owned import ReadOnlyAdmin, manages_all
 from .transcript import transcript
 
@@ -29,12 +29,13 @@ from .transcript import transcript
 @admin.register(Delivery)
 class DeliveryAdmin(ReadOnlyAdmin, ActingAdmin):
     owner_lookup = "webhook__owner"
-    id_lookups = (("dlv", "pk"), ("evt", "event"), ("wh", "webhook"))
+    id_lookups = (("dlv", "pk"), ("evt", "event"), ("wh", "webhook"), ("rpl", "replay"))
     search_help_text = _(
-        "An id of a delivery (dlv_…), event (evt_…) or webhook (wh_…), a part of a URL, or the name of an account."
+        "An id of a delivery (dlv_…), event (evt_…), webhook (wh_…) or replay (rpl_…), a part of a URL, or the name of "
+        "an account."
     )
     list_display = ("created", "type_and_kind", "target", "state_and_result", "attempt_count", "next_try")
-    list_filter = ("state", ResultFilter, "kind", CreatedFilter, EventTypeOfDeliveryFilter)
+    list_filter = (("state", StateFilter), ResultFilter, "kind", CreatedFilter, EventTypeOfDeliveryFilter)
     fields = (
         "id",
         "kind",
@@ -44,7 +45,7 @@ class DeliveryAdmin(ReadOnlyAdmin, ActingAdmin):
         "webhook_link",
         ("attempt_count", "max_attempts"),
         ("created_at", "finished_at", "expires_at"),
-        ("redelivery_link", "requested_by"),
+        ("redelivery_link", "replay_link", "requested_by"),
     )
     actions = ("redeliver",)
     page_actions = ("redeliver",)
@@ -55,19 +56,17 @@ class DeliveryAdmin(ReadOnlyAdmin, ActingAdmin):
     def matches_text(self, term: str) -> Q:
         return Q(webhook__url__icontains=term) | super().matches_text(term)
 
-    def parts(self, request: HttpRequest, query: str) -> Sequence[Q]:
+    def parts(self, request: HttpRequest, query: str) -> Sequence[Q] | None:
         """Return the deliveries of each webhook, where the list is about those of some webhooks alone."""
-        texts = [term for term in query.split() if not self.is_id(term)]
-        if (manages_all(request) and not texts) or len(texts) < len(query.split()):
+        terms = query.split()
+        if any(term.startswith(("dlv_", "evt_")) for term in terms) or (manages_all(request) and not terms):
             return (Q(),)
         webhooks = Webhook.objects.all() if manages_all(request) else Webhook.objects.owned_by(request.user)
         name = f"owner__{get_user_model().USERNAME_FIELD}"
-        for text in texts:
-            webhooks = webhooks.filter(Q(url__icontains=text) | Q(**{name: text}))
-        ids = list(webhooks.order_by("-pk").values_list("pk", flat=True)[: MAX_PARTS + 1])
-        if len(ids) > MAX_PARTS:
-            return (Q(),)
-        return tuple(Q(webhook=pk) for pk in ids) or (Q(pk__in=()),)
+        for term in terms:
+            is_it = Q(pk=term) if self.is_id(term) else Q(url__icontains=term) | Q(**{name: term})
+            webhooks = webhooks.filter(is_it)
+        return one_each(webhooks, "webhook")
 
     @admin.display(description=_("created"))
     def created(self, delivery: Delivery) -> SafeString:
@@ -121,6 +120,10 @@ class DeliveryAdmin(ReadOnlyAdmin, ActingAdmin):
     @admin.display(description=_("redelivery of"))
     def redelivery_link(self, delivery: Delivery) -> SafeString | str:
         return self._link(delivery.redelivery_of)
+
+    @admin.display(description=_("replay"))
+    def replay_link(self, delivery: Delivery) -> SafeString | str:
+        return self._link(delivery.replay)
 
     def _link(self, item: Model | None) -> SafeString | str:
         return link_to(item, site=self.admin_site.name) if item else self.get_empty_value_display()

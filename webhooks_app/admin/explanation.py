@@ -73,6 +73,7 @@ def why_cancelled(delivery: Delivery) -> str:
         "webhook_failed": gettext("The webhook failed its verification."),
         "webhook_disabled": gettext("The webhook was disabled."),
         "webhook_deleted": gettext("The webhook was deleted."),
+        "replay_cancelled": gettext("The replay that queued it was cancelled."),
     }
     return reasons.get(delivery.state_reason, delivery.state_reason)
 

@@ -19,6 +19,15 @@ from ..ids import first_id_at
 from ..models import Delivery, DeliveryAttempt
 
 
+class StateFilter(admin.ChoicesFieldListFilter):
+    """By the state of deliveries, some of which an index lists."""
+
+    @property
+    def is_by_index(self) -> bool:
+        values: Any = self.lookup_val or ()
+        return len(values) == 1 and Delivery.objects.is_listed(values[0])
+
+
 class EventTypeFilter(admin.SimpleListFilter):
     """By event type, from the catalogue: asking the table would read all of it."""
 

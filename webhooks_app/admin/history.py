@@ -12,11 +12,11 @@ from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils.translation import gettext
 
-from ..models import ApiKey, AuditEntry, Delivery, Webhook
+from ..models import ApiKey, AuditEntry, Delivery, Replay, Webhook
 from .owned import OwnedAdmin, manages_all
 
 MAX_SHOWN = 50
-MODELS: dict[str, Any] = {"wh": Webhook, "dlv": Delivery, "key": ApiKey}
+MODELS: dict[str, Any] = {"wh": Webhook, "dlv": Delivery, "key": ApiKey, "rpl": Replay}
 """What entries are about, by the prefix of its identifiers."""
 
 

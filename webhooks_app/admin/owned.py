@@ -58,8 +58,11 @@ class OwnedAdmin(BaseAdmin):
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[KeysetChangeList]:
         return KeysetChangeList
 
-    def parts(self, request: HttpRequest, query: str) -> Sequence[Q]:
-        """Return the stretches of an index which together are what the list shows when nothing filters it."""
+    def parts(self, request: HttpRequest, query: str) -> Sequence[Q] | None:
+        """Return the stretches of an index which together are what the list shows when nothing filters it.
+
+        None stands for more of them than can be read.
+        """
         return (Q(),)
 
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> Any:
@@ -69,7 +72,8 @@ class OwnedAdmin(BaseAdmin):
 
     def lookup_allowed(self, lookup: str, value: str, request: HttpRequest | None = None) -> bool:
         """Allow the filters of the list alone: each other field that can be asked for can be guessed bit by bit."""
-        fields = {getattr(each, "parameter_name", each) for each in self.list_filter}
+        filters = [each[0] if isinstance(each, tuple) else each for each in self.list_filter]
+        fields = {getattr(each, "parameter_name", each) for each in filters}
         return lookup.partition(LOOKUP_SEP)[0] in fields
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
@@ -89,8 +93,13 @@ class OwnedAdmin(BaseAdmin):
         return queryset, False
 
     def matches_text(self, term: str) -> Q:
-        """Return what a search for something that is no id finds: an account's name."""
-        return Q(**{f"{self.owner_lookup}__{get_user_model().USERNAME_FIELD}": term})
+        """Return what a search for something that is no id finds: what belongs to the account of this name.
+
+        The account is looked up first, so that its rows are a stretch of an index.
+        """
+        accounts: Any = get_user_model()
+        named = accounts._default_manager.filter(**{accounts.USERNAME_FIELD: term})
+        return Q(**{f"{self.owner_lookup}__in": list(named.values_list("pk", flat=True)[:2])})
 
     def is_id(self, term: str) -> bool:
         """Tell whether a search for this is one by index."""

@@ -32,6 +32,7 @@ from .actions import ActingAdmin
 from .display import link_to_search, shows_deliveries
 from .event_types import EventTypePages
 from .filters import CreatedFilter
+from .missed import MissedEvents
 from .operations import OperationsPage
 from .owned import manages_all
 from .webhook_form import OverlapForm, TestEventForm, WebhookForm
@@ -56,7 +57,7 @@ SHOWN_IF_SET = ("status_reason", "paused_at", "previous_secret_until", "next_slo
 
 
 @admin.register(Webhook)
-class WebhookAdmin(HealthColumns, EventTypePages, OperationsPage, ActingAdmin):
+class WebhookAdmin(HealthColumns, EventTypePages, MissedEvents, OperationsPage, ActingAdmin):
     form = WebhookForm
     id_lookups = (("wh", "pk"),)
     search_help_text = _("An id (wh_…), a part of a URL, or the name of an account.")
@@ -73,6 +74,7 @@ class WebhookAdmin(HealthColumns, EventTypePages, OperationsPage, ActingAdmin):
         "enable",
         "rotate_secret",
         "revoke_previous_secret",
+        "replay_missed",
         "delete_selected",
     )
 
@@ -85,6 +87,7 @@ class WebhookAdmin(HealthColumns, EventTypePages, OperationsPage, ActingAdmin):
         "disable",
         "rotate_secret",
         "revoke_previous_secret",
+        "replay_missed",
     )
     change_form_template = "admin/webhooks_app/webhook/change_form.html"
 
@@ -313,7 +316,15 @@ class WebhookAdmin(HealthColumns, EventTypePages, OperationsPage, ActingAdmin):
     def enable(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponseBase | None:
         question = gettext("Enable these webhooks? Each is verified first.")
         history = gettext("Enabled the webhook.")
-        return self.ask_and_carry_out(request, queryset, _enable, action="enable", question=question, history=history)
+        enabled: list[Webhook] = []
+
+        def enable(webhook: Webhook) -> None:
+            _enable(webhook)
+            enabled.append(webhook)
+
+        answer = self.ask_and_carry_out(request, queryset, enable, action="enable", question=question, history=history)
+        self.offer_replays(request, enabled)
+        return answer
 
     @admin.action(description=_("Rotate the secret"), permissions=["rotate"])
     def rotate_secret(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponseBase | None:

@@ -6,13 +6,15 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
+from django.db.models import Q
 from rest_framework import serializers
 from rest_framework.decorators import action
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from ..exceptions import WebhooksError
-from ..models import ApiKey, Delivery
+from ..models import ApiKey, Delivery, Webhook
+from ..models.keyset import one_each
 from ..rate_limits import limit_test
 from .base import ApiViewSet, Operation
 from .fields import ShortListField, TextField
@@ -59,7 +61,12 @@ class DeliveryViewSet(ApiViewSet):
 
     def list(self, request: Request) -> Response:
         """List what was sent to your webhooks, the newest first."""
-        return self.answer_page(self.get_queryset())
+        webhooks = Webhook.objects.owned_by(request.user)
+        if (webhook_id := request.query_params.get("webhook_id")) is not None:
+            webhooks = webhooks.filter(pk=webhook_id)
+        has_own_index = {"event_id", "replay_id"} & request.query_params.keys()
+        parts = (Q(),) if has_own_index else one_each(webhooks, "webhook")
+        return self.answer_page(self.get_queryset(), parts=parts)
 
     def retrieve(self, request: Request, delivery_id: str) -> Response:
         """Read a delivery with its attempts, and what the receiver answered to each."""

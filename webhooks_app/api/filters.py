@@ -1,37 +1,70 @@
-"""What lists can be narrowed down by."""
+"""What lists can be narrowed down by.
+
+A filter whose rows are a stretch of an index finds them wherever they are; for the others a page looks among a limited
+number of rows.
+"""
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import django_filters
 from django import forms
-from django.db.models import QuerySet
+from django.core.validators import EMPTY_VALUES
+from django.db.models import Q, QuerySet
 from django.utils.dateparse import parse_datetime
 from rest_framework.exceptions import ValidationError
 from rest_framework.filters import BaseFilterBackend
 from rest_framework.request import Request
 
 from ..event_types import VERIFICATION
+from ..ids import first_id_at
 from ..models import Delivery, DeliveryAttempt, Webhook
 from ..models.audit import Action, Via
+from ..models.keyset import Bounds
+
+CLOCKS_APART = timedelta(minutes=1)
+"""How far the clock of the process that made an identifier may be from the database's, which says when it was."""
+
+EARLIEST, LATEST = datetime(2, 1, 1, tzinfo=UTC), datetime(9998, 12, 31, tzinfo=UTC)
 
 
 class QueryFilterBackend(BaseFilterBackend):
     """Apply a view's ``filterset_class``, and document it from its fields alone."""
 
     def filter_queryset(self, request: Request, queryset: QuerySet[Any], view: Any) -> QuerySet[Any]:
-        filterset_class = getattr(view, "filterset_class", None)
-        if filterset_class is None:
+        filterset = self._filterset(request, queryset, view)
+        if filterset is None:
             return queryset
-        if blank := [name for name in filterset_class.base_filters if request.query_params.get(name) == ""]:
-            raise ValidationError({name: ["Give a value, or leave the parameter out."] for name in blank})
-        filterset = filterset_class(request.query_params, queryset=queryset, request=request)
-        if not filterset.is_valid():
-            raise ValidationError({name: list(messages) for name, messages in filterset.errors.items()})
         filtered: QuerySet[Any] = filterset.qs
         return filtered
+
+    def bounds(self, request: Request, queryset: QuerySet[Any], view: Any, parts: Sequence[Q] | None) -> Bounds:
+        """Return how a page of the filtered rows is found.
+
+        ``parts`` are the stretches of an index that ``queryset`` is made of; None if they are too many to read. It is
+        looked for among all rows then, whoever's they are.
+        """
+        rows = queryset if parts is not None else queryset.model._default_manager.all()
+        filterset = self._filterset(request, rows, view)
+        if parts is None:
+            return Bounds(scope=rows if filterset is None else filterset.indexed())
+        if filterset is None or filterset.is_indexed():
+            return Bounds(parts=parts)
+        return Bounds(scope=filterset.indexed(), parts=parts)
+
+    def _filterset(self, request: Request, queryset: QuerySet[Any], view: Any) -> BoundedFilterSet | None:
+        filterset_class = getattr(view, "filterset_class", None)
+        if filterset_class is None:
+            return None
+        if blank := [name for name in filterset_class.base_filters if request.query_params.get(name) == ""]:
+            raise ValidationError({name: ["Give a value, or leave the parameter out."] for name in blank})
+        filterset: BoundedFilterSet = filterset_class(request.query_params, queryset=queryset, request=request)
+        if not filterset.is_valid():
+            raise ValidationError({name: list(messages) for name, messages in filterset.errors.items()})
+        return filterset
 
     def get_schema_operation_parameters(self, view: Any) -> list[dict[str, Any]]:
         filterset_class = getattr(view, "filterset_class", None)
@@ -50,7 +83,8 @@ class MomentField(forms.CharField):
         try:
             moment = parse_datetime(text)
             if moment and moment.tzinfo:
-                return moment.astimezone(UTC)
+                # Within the years that can be moved a little.
+                return min(max(moment.astimezone(UTC), EARLIEST), LATEST)
         except (ValueError, OverflowError):
             pass
         raise forms.ValidationError("Give a time with its offset, as in 2026-01-31T12:00:00Z.")
@@ -60,12 +94,42 @@ class MomentFilter(django_filters.Filter):
     field_class = MomentField
 
 
-class CreatedFilterSet(django_filters.FilterSet):
-    created_after = MomentFilter(field_name="created_at", lookup_expr="gte", help_text="Created at this time or later.")
-    created_before = MomentFilter(field_name="created_at", lookup_expr="lt", help_text="Created before this time.")
+class MadeFilter(MomentFilter):
+    """Goes by the identifier too, which tells the time nearly as exactly, and has an index."""
+
+    def filter(self, qs: QuerySet[Any], value: datetime | None) -> QuerySet[Any]:
+        if value is None:
+            return qs
+        pk: Any = qs.model._meta.pk
+        edge = value - CLOCKS_APART if self.lookup_expr == "gte" else value + CLOCKS_APART
+        found: QuerySet[Any] = super().filter(qs, value)
+        return found.filter(**{f"pk__{self.lookup_expr}": first_id_at(pk.prefix, edge)})
 
 
-class WebhookFilter(django_filters.FilterSet):
+class BoundedFilterSet(django_filters.FilterSet):
+    by_index: frozenset[str] = frozenset()
+    """The filters whose rows are a stretch of an index."""
+
+    def indexed(self) -> QuerySet[Any]:
+        """Return the rows without the filters that no index answers."""
+        rows: QuerySet[Any] = self.queryset  # type: ignore[assignment] # a view always gives one
+        for name, value in self._given():
+            if self.is_by_index(name, value):
+                rows = self.filters[name].filter(rows, value)
+        return rows
+
+    def is_indexed(self) -> bool:
+        """Tell whether an index answers every filter that is given."""
+        return all(self.is_by_index(name, value) for name, value in self._given())
+
+    def is_by_index(self, name: str, value: Any) -> bool:
+        return name in self.by_index
+
+    def _given(self) -> list[tuple[str, Any]]:
+        return [(name, value) for name, value in self.form.cleaned_data.items() if value not in EMPTY_VALUES]
+
+
+class WebhookFilter(BoundedFilterSet):
     status = django_filters.ChoiceFilter(choices=Webhook.Status.choices, help_text="In this status.")
     event_type = django_filters.CharFilter(method="subscribed", help_text="Subscribed to this event type.")
 
@@ -74,7 +138,7 @@ class WebhookFilter(django_filters.FilterSet):
         return found
 
 
-class DeliveryFilter(CreatedFilterSet):
+class DeliveryFilter(BoundedFilterSet):
     state = django_filters.ChoiceFilter(choices=Delivery.State.choices, help_text="In this state.")
     kind = django_filters.ChoiceFilter(choices=Delivery.Kind.choices, help_text="Of this kind.")
     event_type = django_filters.CharFilter(method="of_type", help_text="Of an event of this type.")
@@ -84,6 +148,13 @@ class DeliveryFilter(CreatedFilterSet):
         choices=DeliveryAttempt.Result.choices,
         help_text="Whose last attempt had this result.",
     )
+
+    created_after = MadeFilter(field_name="created_at", lookup_expr="gte", help_text="Created at this time or later.")
+    created_before = MadeFilter(field_name="created_at", lookup_expr="lt", help_text="Created before this time.")
+    by_index = frozenset({"event_id", "webhook_id", "replay_id", "created_after", "created_before"})
+
+    def is_by_index(self, name: str, value: Any) -> bool:
+        return super().is_by_index(name, value) or (name == "state" and Delivery.objects.is_listed(value))
 
     def of_type(self, queryset: QuerySet[Delivery], name: str, value: str) -> QuerySet[Delivery]:
         if value == VERIFICATION.name:
@@ -96,12 +167,18 @@ class DeliveryOfAnyWebhookFilter(DeliveryFilter):
     replay_id = django_filters.CharFilter(field_name="replay", help_text="Queued by this replay.")
 
 
-class AuditFilter(CreatedFilterSet):
+class AuditFilter(BoundedFilterSet):
+    created_after = MadeFilter(field_name="created_at", lookup_expr="gte", help_text="Created at this time or later.")
+    created_before = MadeFilter(field_name="created_at", lookup_expr="lt", help_text="Created before this time.")
+    by_index = frozenset({"created_after", "created_before"})
     action = django_filters.ChoiceFilter(choices=Action.choices, help_text="Of this action.")
     via = django_filters.ChoiceFilter(choices=Via.choices, help_text="Asked for in this way.")
 
 
-class EventFilter(CreatedFilterSet):
+class EventFilter(BoundedFilterSet):
+    # By when it occurred, of which the identifier tells nothing.
+    created_after = MomentFilter(field_name="created_at", lookup_expr="gte", help_text="Created at this time or later.")
+    created_before = MomentFilter(field_name="created_at", lookup_expr="lt", help_text="Created before this time.")
     type = django_filters.CharFilter(help_text="Of this type.")
     test = django_filters.TypedChoiceFilter(
         field_name="is_test",

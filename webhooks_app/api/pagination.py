@@ -6,21 +6,20 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from django.db.models import QuerySet
 from rest_framework.exceptions import ValidationError
 from rest_framework.pagination import BasePagination
 from rest_framework.request import Request
 from rest_framework.response import Response
-from rest_framework.utils.urls import remove_query_param, replace_query_param
+from rest_framework.utils.urls import replace_query_param
 
-AFTER, BEFORE = "after", "before"
-CURSOR_PATTERN = r"(after|before)\.[0-9a-f]{32}"
+from ..models.keyset import CURSOR_PATTERN, HORIZON, Bounds, Cursor, read_page
 
 
 class NewestFirstPagination(BasePagination):
     """Pages of the newest first, each beginning where its neighbour ended: identifiers are ordered by time.
 
-    A page costs the same however far down the list it is, and stays in place when rows are added above it.
+    A page costs the same however far down the list it is, and stays in place when rows are added above it. Where a
+    filter has no index, it looks among a limited number of rows: then it is not full, and leads on to the next ones.
     """
 
     page_size = 50
@@ -28,32 +27,25 @@ class NewestFirstPagination(BasePagination):
 
     def paginate_queryset(self, queryset: Any, request: Request, view: Any = None) -> list[Any]:
         self.url = request.build_absolute_uri()
-        self.size = self._page_size(request)
-        self.direction, position = self._cursor(request, queryset)
-        if self.direction == BEFORE:
-            # Upwards from where the later page began, then turned round.
-            found = list(queryset.filter(pk__gt=position).order_by("pk")[: self.size + 1])
-            self.page = found[: self.size][::-1]
-        else:
-            older = queryset.filter(pk__lt=position) if position else queryset
-            found = list(older.order_by("-pk")[: self.size + 1])
-            self.page = found[: self.size]
-        self.has_more = len(found) > self.size
-        self.has_cursor = bool(position)
-        return self.page
+        bounds: Bounds = getattr(view, "bounds", Bounds())
+        self.page = read_page(
+            queryset,
+            scope=bounds.scope,
+            parts=bounds.parts,
+            cursor=self._cursor(request),
+            size=self._page_size(request),
+            horizon=HORIZON,
+        )
+        return self.page.rows
 
     def get_paginated_response(self, data: Any) -> Response:
         return Response({"next": self.next_url(), "previous": self.previous_url(), "results": data})
 
     def next_url(self) -> str | None:
-        is_last = self.direction != BEFORE and not self.has_more
-        return None if is_last else self._url(AFTER, self.page[-1:])
+        return self._url(self.page.older)
 
     def previous_url(self) -> str | None:
-        if self.direction == BEFORE and not self.has_more:
-            # The top: without a cursor, so that it shows what has been added since.
-            return None
-        return self._url(BEFORE, self.page[:1]) if self.has_cursor else None
+        return self._url(self.page.newer)
 
     def get_paginated_response_schema(self, schema: Mapping[str, Any]) -> dict[str, Any]:
         link = {"type": ["string", "null"], "format": "uri"}
@@ -61,7 +53,11 @@ class NewestFirstPagination(BasePagination):
             "type": "object",
             "required": ["next", "previous", "results"],
             "properties": {
-                "next": {**link, "description": "The older ones; null on the last page."},
+                "next": {
+                    **link,
+                    "description": "The older ones; null on the last page, and on that alone: a page need not "
+                    "be full, or hold anything, where a filter had to look for what it lets through.",
+                },
                 "previous": {**link, "description": "The newer ones; null on the first page."},
                 "results": schema,
             },
@@ -87,20 +83,17 @@ class NewestFirstPagination(BasePagination):
         # Nine digits are beyond any size of page; more need not be read.
         return min(int(digits[:9]), self.max_page_size)
 
-    def _cursor(self, request: Request, queryset: QuerySet[Any]) -> tuple[str, str]:
+    def _cursor(self, request: Request) -> Cursor | None:
         text = request.query_params.get("cursor")
         if text is None:
-            return AFTER, ""
-        if not re.fullmatch(CURSOR_PATTERN, text):
+            return None
+        cursor = Cursor.parsed(text)
+        if cursor is None:
             raise ValidationError({"cursor": ["This is not a cursor; follow next and previous."]})
-        direction, _, digits = text.partition(".")
-        return direction, f"{queryset.model._meta.pk.prefix}_{digits}"
+        return cursor
 
-    def _url(self, direction: str, edge: list[Any]) -> str | None:
-        if not edge:
-            return remove_query_param(self.url, "cursor")
-        digits = edge[0].pk.partition("_")[2]
-        return replace_query_param(self.url, "cursor", f"{direction}.{digits}")
+    def _url(self, cursor: Cursor | None) -> str | None:
+        return replace_query_param(self.url, "cursor", str(cursor)) if cursor else None
 
 
 class WholeListPagination(NewestFirstPagination):

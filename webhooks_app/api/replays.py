@@ -18,6 +18,7 @@ from ..models.replay import LEAST_RATE
 from ..replays.planning import plan_replay
 from .base import ApiViewSet, Operation
 from .fields import AskedMomentField, EventTypeField, MomentField, RateField, ShortListField, TextField
+from .filters import BoundedFilterSet
 
 READ = ApiKey.Scope.WEBHOOKS_READ.value
 WRITE = ApiKey.Scope.WEBHOOKS_WRITE.value
@@ -102,7 +103,8 @@ class ReplaySerializer(serializers.Serializer[Replay]):
     finished_at = MomentField(allow_null=True)
 
 
-class ReplayFilter(django_filters.FilterSet):
+class ReplayFilter(BoundedFilterSet):
+    by_index = frozenset({"webhook_id"})
     webhook_id = django_filters.CharFilter(field_name="webhook", help_text="Of this webhook.")
     state = django_filters.ChoiceFilter(choices=Replay.State.choices, help_text="In this state.")
 

@@ -39,7 +39,8 @@ def _try(name: str, context: Context) -> None:
     try:
         _send(name, context)
     except Exception:  # Templates and mail backends may be the host's, and raise anything.
-        logger.exception("The mail about webhook %s could not be sent.", context["webhook"].pk)
+        webhook_id = context["webhook"].pk
+        logger.exception("The mail about webhook %s could not be sent.", webhook_id, extra={"webhook_id": webhook_id})
     finally:
         connections.close_all()
 
@@ -54,4 +55,5 @@ def _send(name: str, context: Context) -> None:
     elif address := getattr(owner, owner.get_email_field_name(), ""):
         send_mail(subject, f"{body}\n", None, [address])
     else:
-        logger.info("The owner of webhook %s has no address to be mailed at.", context["webhook"].pk)
+        webhook_id = context["webhook"].pk
+        logger.info("The owner of webhook %s has no address.", webhook_id, extra={"webhook_id": webhook_id})

@@ -1,95 +1,36 @@
-"""Rows as a service has them after some weeks, to look at and to measure with; nothing of it is ever sent."""
+"""Rows as a service has them after some weeks, to look at and to measure with.
+
+Nothing of it is sent, unless some of it is asked to be due; and then no such receiver exists.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import random
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from itertools import accumulate
-from typing import Any
 
-from django.contrib.auth import get_user_model
 from django.db import connections, router, transaction
+from django.utils import timezone
 
 from ..conf import settings
 from ..event_types import registry
 from ..ids import first_id_at
-from ..models import Delivery, DeliveryAttempt, Event, Webhook
+from ..models import Delivery, DeliveryAttempt, Event
 from ..models.delivery import configured_max_attempts
+from ..rollups.rebuild import rebuild
 from ..times import format_time
-from .demo_counting import count_deliveries
+from .demo_cast import ANSWERS, OF_ALL, Target, make_owners, make_webhooks
+from .demo_health import move_health
 
 SLOTS = 1000
 """An event's digest chooses one of so many: a webhook that gets more has more of them."""
 
-OF_ALL = 65_536
-"""Shares are given in so many parts, since a digest's four digits choose among them."""
-
-ANSWERS: Mapping[str, tuple[str, int | None]] = {
-    "succeeded": ("", 200),
-    "http_status": ("Answered with status 503.", 503),
-    "timeout": ("The receiver sent no complete answer within 30 seconds.", None),
-    "connection_error": (
-        "No connection could be opened. Check that the receiver runs and its port is reachable.",
-        None,
-    ),
-    "dns_error": ("The name could not be resolved. Check that it exists in the public DNS.", None),
-}
-"""What is logged of an attempt by its result: the message and the status."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Profile:
-    """How a webhook fares. The shares are of its deliveries; what they leave was cancelled."""
-
-    name: str
-    at_once: float = 0.0
-    later: float = 0.0
-    given_up: float = 0.0
-    failure: str = "http_status"
-    milliseconds: int = 60
-    status: str = Webhook.Status.ACTIVE
-    reason: str = ""
-    is_paused: bool = False
-
-
-HEALTHY = Profile(name="healthy", at_once=0.995, later=0.004, given_up=0.001)
-PROFILES = (
-    HEALTHY,
-    Profile(name="flaky", at_once=0.72, later=0.25, given_up=0.03, milliseconds=180),
-    Profile(name="slow", at_once=0.95, later=0.04, given_up=0.01, failure="timeout", milliseconds=4000),
-    Profile(name="down", at_once=0.06, later=0.04, given_up=0.9, failure="connection_error", milliseconds=300),
-    HEALTHY,
-    Profile(
-        name="disabled", at_once=0.3, later=0.1, given_up=0.3, status=Webhook.Status.DISABLED, reason="Under repair."
-    ),
-    Profile(name="unverified", status=Webhook.Status.PENDING),
-    Profile(name="unknown", given_up=1.0, failure="dns_error", milliseconds=20),
-    Profile(name="failed", status=Webhook.Status.FAILED, reason="No handshake passed in 4 attempts."),
-    Profile(name="paused", at_once=0.97, later=0.02, given_up=0.01, is_paused=True),
-    HEALTHY,
-    HEALTHY,
-)
-"""Dealt out to the webhooks in turn, so that a dozen of them have every state."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Target:
-    """A webhook that deliveries go to."""
-
-    webhook: Webhook
-    owner_id: Any
-    profile: Profile
-
-    @property
-    def bounds(self) -> tuple[int, int, int]:
-        """Up to which of OF_ALL an outcome is: at once, later, given up."""
-        shares = accumulate((self.profile.at_once, self.profile.later, self.profile.given_up))
-        at_once, later, given_up = (round(share * OF_ALL) for share in shares)
-        return at_once, later, given_up
+DUE_WITHIN_MS = 60_000
+"""How long after all others what is due was queued."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,10 +38,16 @@ class Plan:
     """Everything that the rows follow from: the same plan makes the same rows on every database."""
 
     deliveries: int
+    """How many of the deliveries are final; each is of an event of its own."""
+    due: int = 0
+    """How many more are waiting to be sent."""
     since: datetime
     until: datetime
+    kept_since: datetime
+    """Since when there are bodies and attempts; those before are pruned."""
     seed: int
     slots: Sequence[Target]
+    due_slots: Sequence[Target] = ()
     types: Sequence[tuple[str, str]] = field(
         default_factory=lambda: [
             (name, json.dumps(dict(registry.get(name).example), separators=(",", ":")))
@@ -112,7 +59,11 @@ class Plan:
 
     @property
     def since_ms(self) -> int:
-        return int(self.since.timestamp() * 1000)
+        return _milliseconds(self.since)
+
+    @property
+    def kept_since_ms(self) -> int:
+        return _milliseconds(self.kept_since)
 
     @property
     def span_ms(self) -> int:
@@ -124,30 +75,45 @@ class Plan:
         return [20, *(20 + int(total * 1000) for total in accumulate(settings.RETRY_DELAYS_SECONDS))]
 
 
-def make_plan(*, deliveries: int, owners: int, webhooks: int, days: float, seed: int, now: datetime) -> Plan:
+def make_plan(
+    *, deliveries: int, due: int = 0, owners: int, webhooks: int, days: float, seed: int, now: datetime
+) -> Plan:
     """Make the accounts and webhooks, and return what their deliveries follow from."""
     since = now - timedelta(days=days)
-    targets = _make_webhooks(_make_owners(owners), webhooks, since, now)
-    busy = [target for target in targets if sum(target.bounds)]
-    chances = random.Random(seed)  # noqa: S311 - demo data is to be the same each time
-    slots = chances.choices(busy, weights=[1 / rank for rank in range(1, len(busy) + 1)], k=SLOTS)
-    return Plan(deliveries=deliveries, since=since, until=now, seed=seed, slots=slots)
+    targets = make_webhooks(make_owners(owners), webhooks, since, now)
+    return Plan(
+        deliveries=deliveries,
+        due=due,
+        since=since,
+        until=now,
+        kept_since=_kept_since(),
+        seed=seed,
+        slots=_slots([target for target in targets if sum(target.bounds)], seed),
+        due_slots=_slots([target for target in targets if target.is_sent_to], seed),
+    )
 
 
 def make_rows(plan: Plan, *, chunk: int, progress: Callable[[int], None]) -> None:
-    """Make the plan's events, deliveries and attempts, so many deliveries to a transaction."""
+    """Make the plan's events, deliveries and attempts, so many deliveries to a transaction, and count them."""
+    insert_rows(plan, chunk=chunk, progress=progress)
+    if (since := max(plan.since, _kept_since())) < plan.until:
+        using = router.db_for_write(Delivery)
+        rebuild(using, since, plan.until)
+        move_health(using, {target.webhook.pk for target in plan.slots})
+
+
+def insert_rows(plan: Plan, *, chunk: int, progress: Callable[[int], None]) -> None:
     from .demo_sql import DemoSql  # noqa: PLC0415 - it needs what is defined here
 
     using = router.db_for_write(Delivery)
     is_postgresql = connections[using].vendor == "postgresql"
     insert = DemoSql(plan, using).insert if is_postgresql else lambda first, last: insert_portably(plan, first, last)
-    for first in range(0, plan.deliveries, chunk):
-        last = min(first + chunk, plan.deliveries)
+    total = plan.deliveries + plan.due
+    for first in range(0, total, chunk):
+        last = min(first + chunk, total)
         with transaction.atomic(using=using):
             insert(first, last)
         progress(last - first)
-    webhook_ids = {target.webhook.pk for target in plan.slots}
-    count_deliveries(using, webhook_ids, plan.since, plan.until)
     if is_postgresql:
         with connections[using].cursor() as cursor:
             for model in (Event, Delivery, DeliveryAttempt):
@@ -174,55 +140,35 @@ def digest_of(plan: Plan, number: int) -> str:
     return hashlib.md5(f"{plan.seed}:{number}".encode(), usedforsecurity=False).hexdigest()
 
 
-def _make_owners(count: int) -> list[Any]:
-    accounts: Any = get_user_model()
-    owners = []
-    for number in range(1, count + 1):
-        owner, is_new = accounts._default_manager.get_or_create(**{accounts.USERNAME_FIELD: f"demo-{number}"})
-        if is_new:
-            owner.set_unusable_password()
-            owner.save()
-        owners.append(owner)
-    return owners
+def _kept_since() -> datetime:
+    """Return since when attempts are kept, and are so for the hour whose counting begins now."""
+    return timezone.now() - timedelta(days=settings.ATTEMPT_RETENTION_DAYS, hours=-1)
 
 
-def _make_webhooks(owners: Sequence[Any], count: int, since: datetime, now: datetime) -> list[Target]:
-    names = list(registry.emittable_names())
-    targets = []
-    for number in range(count):
-        profile, owner = PROFILES[number % len(PROFILES)], owners[number % len(owners)]
-        is_changed = profile.status != Webhook.Status.ACTIVE
-        webhook = Webhook(
-            # The last of each dozen is the platform's.
-            owner=None if number % len(PROFILES) == len(PROFILES) - 1 else owner,
-            url=f"https://{profile.name}-{number + 1}.demo.invalid/webhooks",
-            event_types=names,
-            description=f"Demo: {profile.name}",
-            status=profile.status,
-            status_reason=profile.reason,
-            status_changed_at=since + (now - since) * (0.7 if is_changed else 0),
-            paused_at=now - (now - since) * 0.1 if profile.is_paused else None,
-            created_at=since,
-        )
-        webhook.secret = f"whsec_demo_{number:06}_nothing_is_sent"
-        targets.append(Target(webhook=webhook, owner_id=owner.pk, profile=profile))
-    Webhook.objects.bulk_create([target.webhook for target in targets], batch_size=500)
-    return targets
+def _slots(targets: Sequence[Target], seed: int) -> list[Target]:
+    """Return the targets so that the first gets most, and each next one less."""
+    chances = random.Random(seed)  # noqa: S311 - demo data is to be the same each time
+    return chances.choices(targets, weights=[1 / rank for rank in range(1, len(targets) + 1)], k=SLOTS)
 
 
 def _event_and_delivery(plan: Plan, number: int) -> tuple[Event, Delivery]:
     digest = digest_of(plan, number)
-    target = _target(plan, digest)
-    moment = _moment(plan.since_ms + number * plan.span_ms // plan.deliveries)
+    target = _target(plan, number, digest)
+    moment = _moment(_queued_at_ms(plan, number))
     name, data = plan.types[int(digest[4:8], 16) % len(plan.types)]
     digits = first_id_at("", moment)[1:13] + digest[12:]
     body = f'{{"id":"evt_{digits}","type":"{name}","created":"{format_time(moment)}","data":{data}}}'
-    count, state = _outcome(plan, target, digest)
-    finished_at = moment + timedelta(
-        milliseconds=_begins_after(plan, target, digest, count) + _duration(target, digest)
-    )
+    count, state = _outcome(plan, target, number, digest)
+    is_due = state == Delivery.State.PENDING
+    took = timedelta(milliseconds=_begins_after(plan, target, digest, count) + _duration(target, digest))
     return (
-        Event(id=f"evt_{digits}", type=name, owner_id=target.owner_id, body=body, created_at=moment),
+        Event(
+            id=f"evt_{digits}",
+            type=name,
+            owner_id=target.owner_id,
+            body=body if moment >= _moment(plan.kept_since_ms) else "",
+            created_at=moment,
+        ),
         Delivery(
             id=f"dlv_{digits}",
             event_id=f"evt_{digits}",
@@ -232,16 +178,18 @@ def _event_and_delivery(plan: Plan, number: int) -> tuple[Event, Delivery]:
             attempt_count=count,
             last_result=_last_result(target, state),
             max_attempts=plan.max_attempts,
-            next_attempt_at=None,
+            next_attempt_at=moment if is_due else None,
             created_at=moment,
-            finished_at=finished_at,
+            finished_at=None if is_due else moment + took,
         ),
     )
 
 
 def _attempts(plan: Plan, delivery: Delivery, number: int) -> Iterator[DeliveryAttempt]:
+    if delivery.created_at < _moment(plan.kept_since_ms):
+        return
     digest = digest_of(plan, number)
-    target = _target(plan, digest)
+    target = _target(plan, number, digest)
     for attempt in range(1, delivery.attempt_count + 1):
         is_last_good = attempt == delivery.attempt_count and delivery.state == Delivery.State.SUCCEEDED
         result = "succeeded" if is_last_good else target.profile.failure
@@ -265,12 +213,21 @@ def _attempts(plan: Plan, delivery: Delivery, number: int) -> Iterator[DeliveryA
         )
 
 
-def _target(plan: Plan, digest: str) -> Target:
-    return plan.slots[int(digest[:4], 16) % SLOTS]
+def _target(plan: Plan, number: int, digest: str) -> Target:
+    slots = plan.slots if number < plan.deliveries else plan.due_slots
+    return slots[int(digest[:4], 16) % SLOTS]
 
 
-def _outcome(plan: Plan, target: Target, digest: str) -> tuple[int, str]:
+def _queued_at_ms(plan: Plan, number: int) -> int:
+    if number < plan.deliveries:
+        return plan.since_ms + number * plan.span_ms // plan.deliveries
+    return plan.since_ms + plan.span_ms + (number - plan.deliveries) * DUE_WITHIN_MS // plan.due
+
+
+def _outcome(plan: Plan, target: Target, number: int, digest: str) -> tuple[int, str]:
     """Return how many attempts were made, and the state."""
+    if number >= plan.deliveries:
+        return 0, Delivery.State.PENDING
     part, (at_once, later, given_up) = int(digest[8:12], 16), target.bounds
     if part < at_once:
         return 1, Delivery.State.SUCCEEDED
@@ -280,9 +237,9 @@ def _outcome(plan: Plan, target: Target, digest: str) -> tuple[int, str]:
 
 
 def _last_result(target: Target, state: str) -> str:
-    if state == Delivery.State.CANCELLED:
-        return ""
-    return "succeeded" if state == Delivery.State.SUCCEEDED else target.profile.failure
+    if state == Delivery.State.SUCCEEDED:
+        return "succeeded"
+    return target.profile.failure if state == Delivery.State.GIVEN_UP else ""
 
 
 def _begins_after(plan: Plan, target: Target, digest: str, attempt: int) -> int:
@@ -293,6 +250,10 @@ def _begins_after(plan: Plan, target: Target, digest: str, attempt: int) -> int:
 
 def _duration(target: Target, digest: str) -> int:
     return target.profile.milliseconds * (OF_ALL // 2 + int(digest[16:20], 16)) // OF_ALL
+
+
+def _milliseconds(moment: datetime) -> int:
+    return int(moment.timestamp() * 1000)
 
 
 def _moment(ms: int) -> datetime:

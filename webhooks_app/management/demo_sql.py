@@ -8,7 +8,8 @@ from typing import Any
 from django.db import connections, models
 
 from ..models import Delivery, DeliveryAttempt, Event
-from .demo_data import ANSWERS, OF_ALL, SLOTS, Plan
+from .demo_cast import ANSWERS, OF_ALL, Target
+from .demo_data import DUE_WITHIN_MS, SLOTS, Plan
 
 _MOMENT = "to_timestamp(0) + make_interval(secs => {} / 1000.0)"
 
@@ -27,9 +28,11 @@ class DemoSql:
             "since": plan.since_ms,
             "span": plan.span_ms,
             "deliveries": plan.deliveries,
+            "due": plan.due,
+            "kept_since": plan.kept_since_ms,
             "max_attempts": plan.max_attempts,
             "waits": plan.waits_ms,
-            "slots": json.dumps([self._slot(number) for number in range(SLOTS)]),
+            "slots": json.dumps([_slot(number, each) for number, each in enumerate((*plan.slots, *plan.due_slots))]),
             "types": json.dumps([{"k": k, "type": name, "data": data} for k, (name, data) in enumerate(plan.types)]),
             "answers": json.dumps(
                 [{"result": result, "message": text, "status": status} for result, (text, status) in ANSWERS.items()]
@@ -42,21 +45,6 @@ class DemoSql:
             sql, defaults = self._statement()
             cursor.execute(sql, {**self._values, **defaults, "first": first, "last": last - 1})
 
-    def _slot(self, number: int) -> dict[str, Any]:
-        target = self._plan.slots[number]
-        at_once, later, given_up = target.bounds
-        return {
-            "slot": number,
-            "webhook_id": target.webhook.pk[-32:],
-            "url": target.webhook.url,
-            "owner_id": str(target.owner_id),
-            "at_once": at_once,
-            "later": later,
-            "given_up": given_up,
-            "failure": target.profile.failure,
-            "ms": target.profile.milliseconds,
-        }
-
     def _statement(self) -> tuple[str, dict[str, Any]]:
         owner = Event._meta.get_field("owner").db_type(self._connection)
         defaults: dict[str, Any] = {}
@@ -66,8 +54,10 @@ class DemoSql:
             id="digits::uuid",
             type="type",
             owner_id=f"owner_id::{owner}",
-            body="""'{"id":"evt_' || digits || '","type":"' || type || '","created":"'
-                || to_char(moment AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') || '","data":' || data || '}'""",
+            body="""CASE WHEN ms < %(kept_since)s THEN '' ELSE
+                '{"id":"evt_' || digits || '","type":"' || type || '","created":"'
+                || to_char(moment AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') || '","data":' || data || '}'
+                END""",
             is_test="FALSE",
             created_at="moment",
         )
@@ -81,9 +71,9 @@ class DemoSql:
             state_reason="CASE state WHEN 'cancelled' THEN 'webhook_disabled' ELSE '' END",
             attempt_count="attempts",
             max_attempts="%(max_attempts)s",
-            next_attempt_at="NULL::timestamptz",
+            next_attempt_at="CASE state WHEN 'pending' THEN moment END",
             created_at="moment",
-            finished_at=_MOMENT.format("(ms + wait + duration)"),
+            finished_at=f"CASE WHEN state <> 'pending' THEN {_MOMENT.format('(ms + wait + duration)')} END",
             last_result="CASE state WHEN 'succeeded' THEN state WHEN 'given_up' THEN failure ELSE '' END",
         )
         attempts = self._insert(
@@ -114,20 +104,24 @@ class DemoSql:
             ), answers AS MATERIALIZED (
                 SELECT * FROM json_to_recordset(%(answers)s::json) AS a (result text, message text, status smallint)
             ), numbered AS MATERIALIZED (
-                SELECT md5(%(seed)s || ':' || n) AS digest, %(since)s + n * %(span)s::bigint / %(deliveries)s AS ms
+                SELECT md5(%(seed)s || ':' || n) AS digest, n >= %(deliveries)s AS is_due,
+                    CASE WHEN n < %(deliveries)s THEN %(since)s + n * %(span)s::bigint / %(deliveries)s
+                        ELSE %(since)s + %(span)s::bigint + (n - %(deliveries)s) * {DUE_WITHIN_MS} / %(due)s END AS ms
                 FROM generate_series(%(first)s::bigint, %(last)s::bigint) AS n
             ), decided AS MATERIALIZED (
                 SELECT numbered.digest, numbered.ms, slots.webhook_id, slots.url, slots.owner_id, slots.failure,
                     types.type, types.data, {_MOMENT.format("numbered.ms")} AS moment,
                     lpad(to_hex(numbered.ms), 12, '0') || substr(digest, 13) AS digits,
                     slots.ms * ({OF_ALL // 2} + {_part("digest", 17)}) / {OF_ALL} AS duration,
-                    CASE WHEN {_part("digest", 9)} < later THEN 'succeeded'
+                    CASE WHEN is_due THEN 'pending'
+                        WHEN {_part("digest", 9)} < later THEN 'succeeded'
                         WHEN {_part("digest", 9)} < given_up THEN 'given_up' ELSE 'cancelled' END AS state,
-                    CASE WHEN {_part("digest", 9)} < at_once THEN 1
+                    CASE WHEN is_due THEN 0
+                        WHEN {_part("digest", 9)} < at_once THEN 1
                         WHEN {_part("digest", 9)} < later THEN LEAST(%(max_attempts)s, 2 + {_part("digest", 13)} %% 3)
                         WHEN {_part("digest", 9)} < given_up THEN %(max_attempts)s ELSE 0 END AS attempts
                 FROM numbered
-                JOIN slots ON slots.slot = {_part("digest", 1)} %% {SLOTS}
+                JOIN slots ON slots.slot = {_part("digest", 1)} %% {SLOTS} + CASE WHEN is_due THEN {SLOTS} ELSE 0 END
                 JOIN types ON types.k = {_part("digest", 5)} %% {len(self._plan.types)}
             ), timed AS MATERIALIZED (
                 SELECT *, (%(waits)s::bigint[])[GREATEST(1, attempts)] + GREATEST(0, attempts - 1) * duration AS wait
@@ -139,6 +133,7 @@ class DemoSql:
                     ms + (%(waits)s::bigint[])[number] + (number - 1) * duration AS begins,
                     CASE WHEN number = attempts AND state = 'succeeded' THEN 'succeeded' ELSE failure END AS result
                 FROM timed CROSS JOIN LATERAL generate_series(1, attempts) AS number
+                WHERE ms >= %(kept_since)s
             ) AS made JOIN answers USING (result)"""
         return sql, defaults
 
@@ -156,3 +151,18 @@ class DemoSql:
         quote = self._connection.ops.quote_name
         names = ", ".join(map(quote, chosen))
         return f"INSERT INTO {quote(model._meta.db_table)} ({names}) SELECT {', '.join(chosen.values())}"
+
+
+def _slot(number: int, target: Target) -> dict[str, Any]:
+    at_once, later, given_up = target.bounds
+    return {
+        "slot": number,
+        "webhook_id": target.webhook.pk[-32:],
+        "url": target.webhook.url,
+        "owner_id": str(target.owner_id),
+        "at_once": at_once,
+        "later": later,
+        "given_up": given_up,
+        "failure": target.profile.failure,
+        "ms": target.profile.milliseconds,
+    }

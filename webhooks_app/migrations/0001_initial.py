@@ -788,6 +788,33 @@ class Migration(migrations.Migration):
         ),
         migrations.AddIndex(
             model_name="delivery",
+            index=webhooks_app.models.fields.PartialIndex(
+                fields=["state", "-id"],
+                name="webhooks_delivery_failed",
+                only=models.Q(("state__in", ("given_up", "cancelled"))),
+                otherwise=None,
+            ),
+        ),
+        migrations.AddIndex(
+            model_name="delivery",
+            index=webhooks_app.models.fields.PartialIndex(
+                fields=["webhook", "state", "-id"],
+                name="webhooks_delivery_failed_of",
+                only=models.Q(("state__in", ("given_up", "cancelled"))),
+                otherwise=None,
+            ),
+        ),
+        migrations.AddIndex(
+            model_name="delivery",
+            index=webhooks_app.models.fields.PartialIndex(
+                fields=["webhook", "-id"],
+                name="webhooks_delivery_handshake",
+                only=models.Q(("kind", "verification")),
+                otherwise=None,
+            ),
+        ),
+        migrations.AddIndex(
+            model_name="delivery",
             index=models.Index(fields=["webhook", "-id"], name="webhooks_delivery_webhook"),
         ),
         migrations.CreateModel(
@@ -815,6 +842,11 @@ class Migration(migrations.Migration):
                             ("webhook.previous_secret_revoked", "old secret cut off"),
                             ("webhook.tested", "test event sent"),
                             ("delivery.redelivered", "delivery redelivered"),
+                            ("replay.planned", "replay planned"),
+                            ("replay.started", "replay started"),
+                            ("replay.paused", "replay paused"),
+                            ("replay.resumed", "replay resumed"),
+                            ("replay.cancelled", "replay cancelled"),
                             ("api_key.created", "API key made"),
                             ("api_key.changed", "API key changed"),
                             ("api_key.revoked", "API key revoked"),

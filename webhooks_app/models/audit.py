@@ -1,4 +1,4 @@
-"""Who did what to a webhook, a key or a delivery: an entry each, written with what was done.
+"""Who did what to a webhook, a key, a delivery or a replay: an entry each, written with what was done.
 
 Entries outlive what they are about, and the account that it belonged to. They never hold a secret, a header or a body.
 """
@@ -44,6 +44,11 @@ class Action(models.TextChoices):
     PREVIOUS_SECRET_REVOKED = "webhook.previous_secret_revoked", _("old secret cut off")
     WEBHOOK_TESTED = "webhook.tested", _("test event sent")
     DELIVERY_REDELIVERED = "delivery.redelivered", _("delivery redelivered")
+    REPLAY_PLANNED = "replay.planned", _("replay planned")
+    REPLAY_STARTED = "replay.started", _("replay started")
+    REPLAY_PAUSED = "replay.paused", _("replay paused")
+    REPLAY_RESUMED = "replay.resumed", _("replay resumed")
+    REPLAY_CANCELLED = "replay.cancelled", _("replay cancelled")
     KEY_CREATED = "api_key.created", _("API key made")
     KEY_CHANGED = "api_key.changed", _("API key changed")
     KEY_REVOKED = "api_key.revoked", _("API key revoked")

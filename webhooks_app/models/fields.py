@@ -22,6 +22,9 @@ else:
 # What a text that is no identifier becomes in a query: an identifier that no row has.
 _NO_ID = "0" * 32
 
+NOTHING = "DO 0"
+"""What MySQL and MariaDB are told instead of making an index: a migration has to tell them something."""
+
 
 class IdField(_TextField):
     """A public identifier such as ``evt_…``, stored in 16 bytes where the database has a UUID type that sorts by bytes.
@@ -86,13 +89,14 @@ class PartialIndex(models.Index):
     """An index over the rows that match ``only``; over all rows, and the fields ``otherwise``, where the
     database has no partial indexes.
 
-    ``models.Index(condition=…)`` makes no index at all on MySQL and MariaDB.
+    With ``otherwise=None`` there is none on such a database, where it would not be worth its cost for all rows. Django
+    makes one over all rows of a ``models.Index(condition=…)`` there.
     """
 
-    def __init__(self, *, only: models.Q, otherwise: Sequence[str] = (), **kwargs: Any) -> None:
+    def __init__(self, *, only: models.Q, otherwise: Sequence[str] | None = (), **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.only = only
-        self.otherwise = tuple(otherwise)
+        self.otherwise = None if otherwise is None else tuple(otherwise)
 
     def deconstruct(self) -> Any:
         path, args, kwargs = super().deconstruct()
@@ -100,6 +104,13 @@ class PartialIndex(models.Index):
 
     def create_sql(self, model: Any, schema_editor: Any, using: str = "", **kwargs: Any) -> Any:
         partial = schema_editor.connection.features.supports_partial_indexes
+        if self.otherwise is None and not partial:
+            return NOTHING
         fields = self.fields if partial else self.otherwise or self.fields
         plain = models.Index(fields=fields, name=self.name, condition=self.only if partial else None)
         return plain.create_sql(model, schema_editor, using, **kwargs)
+
+    def remove_sql(self, model: Any, schema_editor: Any, **kwargs: Any) -> Any:
+        if self.otherwise is None and not schema_editor.connection.features.supports_partial_indexes:
+            return NOTHING
+        return super().remove_sql(model, schema_editor, **kwargs)

@@ -22,8 +22,10 @@ HORIZON = 20_000
 MAX_PARTS = 200
 """How many stretches of an index are read for one page; SQLite reads 500 in one statement."""
 
-_CURSOR = re.compile(r"(after|before)\.([0-9a-f]{32})", re.ASCII)
+CURSOR_PATTERN = r"(after|before)\.[0-9a-f]{32}"
 _ID_BITS = 128
+_BLURRED_DIGITS = 12
+"""So many digits of the last row that was looked at are not told: it may be somebody else's."""
 
 
 class Cursor(NamedTuple):
@@ -35,8 +37,10 @@ class Cursor(NamedTuple):
     @classmethod
     def parsed(cls, text: str) -> Cursor | None:
         """Return the cursor that a link carries; None for a text that is none."""
-        match = _CURSOR.fullmatch(text)
-        return cls(match[1] == "before", match[2]) if match else None
+        if not re.fullmatch(CURSOR_PATTERN, text):
+            return None
+        direction, _, digits = text.partition(".")
+        return cls(direction == "before", digits)
 
     def __str__(self) -> str:
         return f"{'before' if self.is_upwards else 'after'}.{self.digits}"
@@ -57,6 +61,21 @@ class Page:
     older: Cursor | None = None
     is_cut_short: bool = False
     """Whether looking stopped before the page was full, so that more may lie behind."""
+
+
+class Bounds(NamedTuple):
+    """How the rows of a list are found, where it is not by their identifiers alone."""
+
+    scope: QuerySet[Any] | None = None
+    parts: Sequence[Q] = (Q(),)
+
+
+def one_each(others: QuerySet[Any], field: str) -> Sequence[Q] | None:
+    """Return a part for each of these rows, to which ``field`` refers; None where they are too many."""
+    ids = list(others.order_by("-pk").values_list("pk", flat=True)[: MAX_PARTS + 1])
+    if len(ids) > MAX_PARTS:
+        return None
+    return tuple(Q(**{field: pk}) for pk in ids) or (Q(pk__in=()),)
 
 
 def read_page(
@@ -108,7 +127,10 @@ class _Listing(NamedTuple):
         is_upwards = bool(cursor and cursor.is_upwards)
         reach = max(1, (self.horizon or 0) // len(self.parts))
         edges = self._ids(_beyond(self.scope, cursor), is_upwards, slice(reach - 1, reach))
-        return (min(edges) if is_upwards else max(edges)) if edges else None
+        if not edges:
+            return None
+        edge = min(edges) if is_upwards else max(edges)
+        return edge[:-_BLURRED_DIGITS] + ("f" if is_upwards else "0") * _BLURRED_DIGITS
 
     def _first(self, rows: QuerySet[Any], is_upwards: bool) -> list[Any]:
         order = "pk" if is_upwards else "-pk"

@@ -16,6 +16,7 @@ from django.utils.translation import gettext_lazy as _
 from ..conf import settings
 from ..exceptions import WebhookStateError
 from ..ids import id_before
+from .audit import Action, Audited
 from .fields import IdField, PartialIndex
 from .limits import MAX_RATE
 from .sql import writing
@@ -39,7 +40,9 @@ def missing_outcomes() -> list[str]:
     return [Replay.Outcome.MISSED.value, Replay.Outcome.GIVEN_UP.value, Replay.Outcome.CANCELLED.value]
 
 
-class Replay(models.Model):
+class Replay(Audited):
+    audited_fields = ("state",)
+
     class State(models.TextChoices):
         COUNTING = "counting", _("counting")
         READY = "ready", _("ready")
@@ -118,6 +121,10 @@ class Replay(models.Model):
         return f"{self.id} ({self.state})"
 
     @property
+    def owner_id(self) -> Any:
+        return self.webhook.owner_id
+
+    @property
     def is_over(self) -> bool:
         """Tell whether nothing more will ever come of it."""
         return self.state in (self.State.DONE, self.State.CANCELLED)
@@ -151,34 +158,34 @@ class Replay(models.Model):
 
         Raises WebhookStateError unless it is ready, its webhook can receive, and none of its webhook's runs already.
         """
-        with self._changing():
+        with self._changing(Action.REPLAY_STARTED):
             self._require("start", self.State.READY)
             self.cursor, self.examined = "", 0
             self._run()
 
     def resume(self) -> None:
         """Go on where it was paused or stopped, with what was cancelled then first. Raises WebhookStateError."""
-        with self._changing():
+        with self._changing(Action.REPLAY_RESUMED):
             self._require("resume", self.State.PAUSED, self.State.STOPPED)
             self._go_back()
             self._run()
 
     def pause(self) -> None:
         """Queue nothing more until it is resumed; what was queued is sent. Raises WebhookStateError."""
-        with self._changing():
+        with self._changing(Action.REPLAY_PAUSED):
             self._require("pause", self.State.RUNNING)
             self._change_state(self.State.PAUSED)
 
     def cancel(self) -> None:
         """End it for good, and cancel what it queued and what is not being sent yet. Raises WebhookStateError."""
-        with self._changing():
+        with self._changing(Action.REPLAY_CANCELLED):
             ended = (self.State.DONE, self.State.CANCELLED)
             self._require("cancel", *(state for state in self.State if state not in ended))
             self._change_state(self.State.CANCELLED)
             self.deliveries.waiting().cancel("replay_cancelled")
 
     @contextmanager
-    def _changing(self) -> Iterator[None]:
+    def _changing(self, action: Action) -> Iterator[None]:
         """Keep everyone else from this replay, and its webhook's others from starting, and take it as it is saved.
 
         The webhook first, as everywhere.
@@ -189,7 +196,8 @@ class Replay(models.Model):
             saved = Replay.objects.using(using).select_for_update().get(pk=self.pk)
             for field in self._meta.concrete_fields:
                 setattr(self, field.attname, getattr(saved, field.attname))
-            yield
+            with self.auditing(action):
+                yield
 
     def _require(self, verb: str, *states: State) -> None:
         if self.state not in states:

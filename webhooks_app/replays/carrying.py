@@ -82,7 +82,7 @@ def _send(using: str, replay: Replay, now: datetime) -> float | None:
     if reason := _reason_to_stop(webhook):
         replay.state, replay.state_reason = Replay.State.STOPPED, reason
         replay.save(update_fields=["state", "state_reason"])
-        logger.warning("Replay %s stopped: %s", replay.pk, reason)
+        transaction.on_commit(lambda: _log(logging.WARNING, replay), using=using)
         return None
     if webhook.paused_at is not None or webhook.status != Webhook.Status.ACTIVE:
         return MUCH_LATER
@@ -98,6 +98,7 @@ def _send(using: str, replay: Replay, now: datetime) -> float | None:
         replay.state, replay.finished_at = Replay.State.DONE, now
     _move(replay, found, "queued", "next_slot_at", "state", "finished_at")
     if found.is_last:
+        transaction.on_commit(lambda: _log(logging.INFO, replay), using=using)
         return None
     if not found.is_cut:
         return AT_ONCE
@@ -158,3 +159,15 @@ def _described(match: Match) -> dict[str, str]:
         "created": format_time(match.created_at),
         "state": match.outcome,
     }
+
+
+def _log(level: int, replay: Replay) -> None:
+    attributes = {
+        "replay_id": replay.pk,
+        "webhook_id": replay.webhook_id,
+        "state": replay.state,
+        "matched": replay.matched,
+        "queued": replay.queued,
+    }
+    words = (replay.pk, replay.state, replay.queued, replay.matched, replay.state_reason)
+    logger.log(level, "Replay %s is %s after %d of %d events. %s", *words, extra=attributes)

@@ -6,13 +6,14 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from django.db import DEFAULT_DB_ALIAS
+from django.db import DEFAULT_DB_ALIAS, transaction
 from django.utils import timezone
 
 from ..delivery.clock import DatabaseClock
 from ..exceptions import WebhookStateError
 from ..ids import first_id_at, time_of
 from ..models import Delivery, Replay, Webhook, WebhookHealth
+from ..models.audit import Action
 from ..models.keyset import read_page
 from ..models.replay import missing_outcomes
 from .carrying import count
@@ -61,7 +62,9 @@ def plan_replay(
         requested_by=requested_by,
     )
     replay.full_clean()
-    replay.save(using=using, force_insert=True)
+    with transaction.atomic(using=using):
+        replay.save(using=using, force_insert=True)
+        replay.audit_creation(Action.REPLAY_PLANNED)
     count(using, replay, DatabaseClock(using), max_seconds=max_seconds)
     return replay
 

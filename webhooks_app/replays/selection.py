@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection
 from datetime import datetime
 from typing import Any, NamedTuple
 
 from django.db.models import BooleanField, ExpressionWrapper, Q
 
+from ..event_types.operational import OPERATIONAL_EVENT_TYPES
 from ..ids import first_id_at
 from ..models import Delivery, Event, Replay
 
@@ -16,6 +18,7 @@ LEAST_EVENTS, MOST_EVENTS = 100, 1000
 
 Outcome = Replay.Outcome
 PENDING = Delivery.State.PENDING
+OPERATIONAL = frozenset(event_type.name for event_type in OPERATIONAL_EVENT_TYPES)
 
 
 class Match(NamedTuple):
@@ -68,6 +71,8 @@ def look(using: str, replay: Replay, limit: int | None = None) -> Look:
     events = list(_events(using, replay)[:size])
     types = set(replay.wanted_types)
     wanted = [event for event in events if event[1] in types and event[3]]
+    about_itself = _about_itself(using, replay, wanted)
+    wanted = [event for event in wanted if event[0] not in about_itself]
     pasts = _pasts(using, replay, [event_id for event_id, *_ in wanted])
     matches = [
         Match(event_id, event_type, created_at, past.outcome, past.first_delivery_id)
@@ -89,6 +94,13 @@ def _events(using: str, replay: Replay) -> Any:
         rows = rows.filter(pk__gt=replay.cursor)
     can_be_sent = ExpressionWrapper(~Q(body="") & Q(is_test=False), output_field=BooleanField())
     return rows.order_by("pk").annotate(can_be_sent=can_be_sent).values_list("pk", "type", "created_at", "can_be_sent")
+
+
+def _about_itself(using: str, replay: Replay, events: Collection[tuple[Any, ...]]) -> set[str]:
+    """Return those of our own events that tell of the very webhook, which it never gets."""
+    ids = [event_id for event_id, event_type, *_ in events if event_type in OPERATIONAL]
+    rows = Event.objects.using(using).filter(pk__in=ids).values_list("pk", "body") if ids else ()
+    return {pk for pk, body in rows if json.loads(body)["data"].get("webhook_id") == replay.webhook_id}
 
 
 def _pasts(using: str, replay: Replay, event_ids: Collection[str]) -> dict[str, Past]:

@@ -1,0 +1,188 @@
+"""Replays by clicking: planned, counted, steered, and offered where something was missed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.contrib.admin.models import LogEntry
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
+
+from webhooks_app.emission import emit
+from webhooks_app.models import Delivery, Event, Replay, Webhook
+from webhooks_app.replays.carrying import advance
+from webhooks_app.replays.planning import plan_replay
+
+from .conftest import DATA, Page, said, shows, text
+
+FORM = {"states": ["missed", "given_up", "cancelled"]}
+MAX_QUERIES = 14
+
+
+@pytest.fixture
+def missed(webhook: Webhook) -> Event:
+    Webhook.objects.update(created_at=timezone.now() - timedelta(days=1))
+    webhook.refresh_from_db()
+    event = emit("file.deleted", DATA, owner=webhook.owner)
+    event.deliveries.all().delete()
+    return event
+
+
+@pytest.fixture
+def replay(webhook: Webhook, missed: Event) -> Replay:
+    return plan_replay(webhook)
+
+
+def plan(page: Page, webhook: Webhook, **fields: Any) -> Any:
+    return page.post("replay", "add", webhook=webhook.pk, **{**FORM, **fields})
+
+
+def steer(page: Page, replay: Replay, verb: str) -> Any:
+    return page.post("replay", "act", replay.pk, verb, confirmed="yes", _selected_action=replay.pk)
+
+
+def test_the_form_counts_and_sends_nothing(superuser: Page, webhook: Webhook, missed: Event) -> None:
+    page = plan(superuser, webhook, event_types=["file.deleted"], rate="5")
+
+    replay = Replay.objects.get()
+    assert shows(page, "1 events would be sent.")
+    assert shows(page, missed.pk)
+    assert (replay.event_types, replay.rate, replay.requested_by) == (["file.deleted"], 5, superuser.user)
+    assert LogEntry.objects.get().object_id == replay.pk
+    assert not Delivery.objects.exists()
+
+
+@pytest.mark.parametrize(
+    ("fields", "says"),
+    [
+        ({"webhook": "wh_unknown"}, "Select a valid choice"),
+        ({"since": "2999-01-01T00:00:00"}, "Give a time before the end"),
+        ({"event_types": ["file.uploaded"]}, "The webhook is not subscribed to: file.uploaded."),
+        ({"states": []}, "This field is required"),
+        ({"rate": "0"}, "greater than or equal to 0.1"),
+    ],
+    ids=["webhook", "time", "type", "state", "rate"],
+)
+def test_what_cannot_be_replayed_is_said_on_the_form(
+    superuser: Page, webhook: Webhook, fields: dict[str, Any], says: str
+) -> None:
+    assert shows(superuser.post("replay", "add", **{"webhook": webhook.pk, **FORM, **fields}), says)
+    assert not Replay.objects.exists()
+
+
+def test_it_is_started_paused_resumed_and_cancelled_by_its_buttons(superuser: Page, replay: Replay) -> None:
+    offered, states = [], []
+    for verb in ("start", "pause", "resume", "cancel"):
+        offered.append([button.label for button in superuser.get("replay", "change", replay.pk).context["steering"]])
+        steer(superuser, replay, verb)
+        replay.refresh_from_db()
+        states.append(replay.state)
+
+    assert states == ["running", "paused", "running", "cancelled"]
+    assert offered == [["Start", "Cancel"], ["Pause", "Cancel"], ["Resume", "Cancel"], ["Pause", "Cancel"]]
+    assert superuser.get("replay", "change", replay.pk).context["steering"] == []
+
+
+def test_its_page_asks_before_it_starts(superuser: Page, replay: Replay) -> None:
+    assert shows(superuser.get("replay", "act", replay.pk, "start"), "Each event is sent once")
+    replay.refresh_from_db()
+    assert replay.state == "ready"
+
+
+def test_the_live_part_tells_how_far_it_is_until_it_is_over(superuser: Page, replay: Replay) -> None:
+    replay.start()
+    running = text(superuser.get("replay", "live", replay.pk))
+    advance("default", replay.pk, timezone.now())
+    done = superuser.get("replay", "live", replay.pk)
+
+    assert "0 of 1 events are queued" in running
+    assert "data-done" not in running
+    assert "data-done" in text(done)
+    assert shows(done, "Done: all 1 events were queued.")
+    assert shows(done, "1 pending")
+    listed = superuser.get("delivery", q=replay.pk).context["cl"].result_list
+    assert [delivery.replay for delivery in listed] == [replay]
+
+
+def test_a_stopped_one_says_why(superuser: Page, replay: Replay, webhook: Webhook) -> None:
+    replay.start()
+    webhook.disable("Out of order.")
+    advance("default", replay.pk, timezone.now())
+
+    assert shows(superuser.get("replay", "change", replay.pk), "The webhook was disabled. Enable it, then resume.")
+    assert "Out of order." in " ".join(said(steer(superuser, replay, "resume")))
+
+
+def test_a_webhook_leads_to_what_it_missed(superuser: Page, webhook: Webhook, missed: Event) -> None:
+    buttons = superuser.get("webhook", "change", webhook.pk).context["page_actions"]
+    assert "Redeliver what was missed" in [button.label for button in buttons]
+
+    form = superuser.get("webhook", "act", webhook.pk, "replay_missed").context["form"]
+
+    assert form["webhook"].value() == webhook.pk
+    since = timezone.localtime(webhook.created_at)
+    assert form["since"].value() == since.strftime("%Y-%m-%dT%H:%M:%S")
+
+
+def test_enabling_offers_what_was_missed(superuser: Page, webhook: Webhook) -> None:
+    webhook.disable("Out of order.")
+
+    messages = said(superuser.act("enable", webhook, confirmed=True))
+
+    assert "Redeliver what was missed" in " ".join(messages)
+    assert f"/replay/add/?webhook={webhook.pk}" in " ".join(messages)
+
+
+def test_who_may_not_replay_sees_no_button_and_is_refused(staff: Callable[..., Page], new_webhook: Any) -> None:
+    page = staff("berta", "view_replay", "view_webhook", "change_webhook")
+    webhook = new_webhook(page.user)
+    replay = plan_replay(webhook)
+    webhook.disable("Out of order.")
+
+    assert page.get("replay", "change", replay.pk).context["steering"] == []
+    assert page.get("replay", "add").status_code == 403
+    assert page.get("webhook", "act", webhook.pk, "replay_missed").status_code == 403
+    assert steer(page, replay, "start").status_code == 403
+    assert not any("missed" in message for message in said(page.act("enable", webhook, confirmed=True)))
+
+
+def test_staff_replay_their_own_alone(staff: Callable[..., Page], replay: Replay, new_webhook: Any) -> None:
+    page = staff("berta", "replay_webhook")
+    own = new_webhook(page.user)
+
+    assert shows(plan(page, replay.webhook), "Select a valid choice")
+    assert page.get("replay", "live", replay.pk).status_code == 404
+    assert plan(page, own).context["original"] == Replay.objects.get(webhook=own)
+    assert [row.webhook for row in page.get("replay").context["cl"].result_list] == [own]
+
+
+def test_without_any_permission_nothing_is_shown(staff: Callable[..., Page], replay: Replay) -> None:
+    page = staff("berta", "view_webhook", "manage_all_webhooks")
+
+    for name, args in (("changelist", ()), ("change", (replay.pk,)), ("live", (replay.pk,))):
+        assert page.get("replay", name, *args).status_code == 403
+
+
+@pytest.mark.parametrize("page", ["changelist", "change", "live"])
+def test_the_queries_do_not_grow_with_what_was_sent(superuser: Page, replay: Replay, page: str) -> None:
+    replay.start()
+    advance("default", replay.pk, timezone.now())
+    args = () if page == "changelist" else (replay.pk,)
+    for _ in range(3):
+        plan_replay(replay.webhook)
+
+    with CaptureQueriesContext(connection) as queries:
+        superuser.get("replay", page, *args)
+
+    assert len(queries) <= MAX_QUERIES
+
+
+def test_the_page_of_a_delivery_links_to_its_replay(superuser: Page, replay: Replay) -> None:
+    replay.start()
+    advance("default", replay.pk, timezone.now())
+
+    assert shows(superuser.get("delivery", "change", Delivery.objects.get().pk), replay.pk)

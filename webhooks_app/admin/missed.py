@@ -1,0 +1,56 @@
+"""The way from a webhook to the replay of what it missed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib import admin, messages
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponseRedirect
+from django.http.response import HttpResponseBase
+from django.urls import reverse
+from django.utils import timezone
+from django.utils.html import format_html
+from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
+
+from ..models import Webhook
+from ..replays.planning import missed_since
+from .actions import ActingAdmin
+
+
+def may_replay(request: HttpRequest) -> bool:
+    return request.user.has_perm("webhooks_app.replay_webhook")
+
+
+class MissedEvents(ActingAdmin):
+    """To be mixed into the admin of webhooks."""
+
+    def has_replay_permission(self, request: HttpRequest) -> bool:
+        return may_replay(request)
+
+    @admin.action(description=_("Redeliver what was missed"), permissions=["replay"])
+    def replay_missed(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponseBase | None:
+        """Lead to the form of a replay, filled in; it asks, and counts before anything is sent."""
+        webhook = queryset.first()
+        if webhook is None or queryset.count() > 1:
+            self.message_user(request, gettext("Select one webhook: each has missed something else."), messages.ERROR)
+            return None
+        return HttpResponseRedirect(self._plan_url(webhook))
+
+    def offer_replays(self, request: HttpRequest, webhooks: list[Webhook]) -> None:
+        """Say where what was missed can be sent again, to those who may."""
+        if not may_replay(request):
+            return
+        text = gettext('{webhook} may have missed events. <a href="{url}">Redeliver what was missed</a>')
+        for webhook in webhooks:
+            offer = format_html(text, webhook=webhook.url, url=self._plan_url(webhook))
+            self.message_user(request, offer, messages.INFO)
+
+    def _plan_url(self, webhook: Webhook) -> str:
+        since = timezone.localtime(missed_since(webhook)).strftime("%Y-%m-%dT%H:%M:%S")
+        return reverse(
+            "admin:webhooks_app_replay_add",
+            current_app=self.admin_site.name,
+            query={"webhook": webhook.pk, "since": since},
+        )

@@ -1,0 +1,62 @@
+"""The form that asks what is to be replayed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django import forms
+from django.utils.translation import gettext_lazy as _
+
+from ..models import Replay, Webhook
+from ..models.limits import MAX_RATE
+from ..models.replay import LEAST_RATE, missing_outcomes
+from .display import WideCheckboxes
+from .webhook_form import GroupedCheckboxes, event_type_choices
+
+
+class MomentInput(forms.DateTimeInput):
+    """The browser's own field for a time, to the second."""
+
+    input_type = "datetime-local"
+
+    def __init__(self) -> None:
+        super().__init__(attrs={"step": "1"}, format="%Y-%m-%dT%H:%M:%S")
+
+
+class ReplayForm(forms.Form):
+    webhook: forms.ModelChoiceField[Webhook] = forms.ModelChoiceField(
+        label=_("Webhook"),
+        queryset=None,
+        widget=forms.TextInput(attrs={"class": "vTextField"}),
+        help_text=_("Its id, wh_…. The page of a webhook has a button that leads here."),
+    )
+    since = forms.DateTimeField(
+        label=_("From"),
+        required=False,
+        widget=MomentInput,
+        help_text=_("Empty for since the webhook was last delivering."),
+    )
+    until = forms.DateTimeField(
+        label=_("To"), required=False, widget=MomentInput, help_text=_("Empty for now. What happens later never joins.")
+    )
+    states = forms.MultipleChoiceField(
+        label=_("Which events"), choices=Replay.Outcome.choices, initial=missing_outcomes, widget=WideCheckboxes
+    )
+    event_types = forms.MultipleChoiceField(
+        label=_("Event types"),
+        required=False,
+        choices=event_type_choices,
+        widget=GroupedCheckboxes,
+        help_text=_("None for all that the webhook is subscribed to."),
+    )
+    rate = forms.FloatField(
+        label=_("Deliveries a second"),
+        required=False,
+        min_value=LEAST_RATE,
+        max_value=MAX_RATE,
+        help_text=_("At most. Empty for what the settings say; live traffic comes first in any case."),
+    )
+
+    def __init__(self, *args: Any, webhooks: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.fields["webhook"].queryset = webhooks  # type: ignore[attr-defined]

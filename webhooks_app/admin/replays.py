@@ -1,0 +1,229 @@
+"""Replays in the admin: planned on a form, which counts, and steered from a page that shows how far they are."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+from django.contrib import admin
+from django.contrib.admin.utils import unquote
+from django.core.exceptions import PermissionDenied, ValidationError
+from django.db.models import QuerySet
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
+from django.http.response import HttpResponseBase
+from django.template.response import TemplateResponse
+from django.urls import URLPattern, path, reverse
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
+
+from ..exceptions import WebhookStateError
+from ..models import Delivery, Replay, Webhook
+from ..replays.planning import plan_replay
+from .actions import ActingAdmin
+from .display import link_to, moment, shows_deliveries
+from .filters import CreatedFilter
+from .missed import may_replay
+from .owned import ReadOnlyAdmin, manages_all
+from .replay_form import ReplayForm
+
+State = Replay.State
+
+LATEST = 1000
+"""Of how many of the deliveries that were queued last it is told what became of them."""
+
+VERBS: dict[str, tuple[State, ...]] = {
+    "start": (State.READY,),
+    "pause": (State.RUNNING,),
+    "resume": (State.PAUSED, State.STOPPED),
+    "cancel": (State.COUNTING, State.READY, State.RUNNING, State.PAUSED, State.STOPPED),
+}
+
+
+@admin.register(Replay)
+class ReplayAdmin(ReadOnlyAdmin, ActingAdmin):
+    owner_lookup = "webhook__owner"
+    id_lookups = (("rpl", "pk"), ("wh", "webhook"))
+    search_help_text = _("An id of a replay (rpl_…) or webhook (wh_…), or the name of an account.")
+    list_display = ("created", "target", "state", "progress", "requested_by")
+    list_filter = ("state", CreatedFilter)
+    list_select_related = ("webhook", "requested_by")
+    fields = (
+        "id",
+        "webhook_link",
+        ("since", "until"),
+        "types_shown",
+        "states_shown",
+        "rate_shown",
+        ("created_at", "requested_by"),
+        ("started_at", "finished_at"),
+    )
+    actions = tuple(VERBS)
+    page_actions = tuple(VERBS)
+    change_form_template = "admin/webhooks_app/replay/change_form.html"
+
+    def get_urls(self) -> list[URLPattern]:
+        live = self.admin_site.admin_view(self.live_view)
+        return [path("<path:object_id>/live/", live, name="webhooks_app_replay_live"), *super().get_urls()]
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
+        return super().get_queryset(request).select_related("webhook")
+
+    def offers(self, item: Replay, action: str) -> bool:
+        return item.state in VERBS[action]
+
+    # Who may
+
+    def has_replay_permission(self, request: HttpRequest) -> bool:
+        return may_replay(request)
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        return may_replay(request)
+
+    def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return may_replay(request) or super().has_view_permission(request, obj)
+
+    # The form
+
+    def add_view(self, request: HttpRequest, form_url: str = "", extra_context: Any = None) -> HttpResponse:
+        """Ask what is to be replayed, and count it; nothing is sent yet."""
+        if not self.has_add_permission(request):
+            raise PermissionDenied
+        webhooks = Webhook.objects.existing()
+        if not manages_all(request):
+            webhooks = webhooks.owned_by(request.user)
+        form = ReplayForm(request.POST or None, initial=request.GET.dict(), webhooks=webhooks)
+        if form.is_valid() and (replay := self._plan(request, form)) is not None:
+            self.log_addition(request, replay, gettext("Planned the replay."))
+            return HttpResponseRedirect(self.page_url(replay))
+        request.current_app = self.admin_site.name
+        context = {
+            **self.admin_site.each_context(request),
+            "title": gettext("Replay events"),
+            "form": form,
+            "opts": self.opts,
+            "media": self.media,
+        }
+        return TemplateResponse(request, "admin/webhooks_app/replay/plan.html", context)
+
+    def _plan(self, request: HttpRequest, form: ReplayForm) -> Replay | None:
+        try:
+            return plan_replay(**form.cleaned_data, requested_by=request.user)
+        except ValidationError as error:
+            form.add_error(None, error)
+        except WebhookStateError as error:
+            form.add_error("webhook", str(error))
+        return None
+
+    # The page
+
+    def render_change_form(self, request: HttpRequest, context: Any, *args: Any, **kwargs: Any) -> Any:
+        replay = kwargs["obj"]
+        answer = super().render_change_form(request, context, *args, **kwargs)
+        context["page_actions"] = []  # They are a part of what is live: each state has its own.
+        context |= {**self._progress(request, replay), "live_url": self.page_url(replay, "live")}
+        return answer
+
+    def live_view(self, request: HttpRequest, object_id: str) -> TemplateResponse:
+        """Return how far a replay is now, with the buttons that it has now."""
+        if not self.has_view_permission(request):
+            raise PermissionDenied
+        replay = self.get_object(request, unquote(object_id))
+        if replay is None:
+            raise Http404
+        return TemplateResponse(request, "admin/webhooks_app/replay/progress.html", self._progress(request, replay))
+
+    def _progress(self, request: HttpRequest, replay: Replay) -> dict[str, Any]:
+        latest = replay.deliveries.order_by("-pk").values_list("state", flat=True)[:LATEST]
+        labels = dict(Replay.Outcome.choices)
+        deliveries = reverse(
+            "admin:webhooks_app_delivery_changelist", current_app=self.admin_site.name, query={"q": replay.pk}
+        )
+        return {
+            "replay": replay,
+            "says": _says(replay),
+            "latest": [(Delivery.State(state).label, number) for state, number in Counter(latest).items()],
+            "sample": [{**each, "outcome": labels.get(each["state"], each["state"])} for each in replay.sample],
+            "steering": self.buttons(request, replay),
+            "deliveries_url": deliveries if replay.started_at and shows_deliveries(request) else "",
+        }
+
+    # The columns and fields
+
+    @admin.display(description=_("created"))
+    def created(self, replay: Replay) -> SafeString:
+        return moment(replay.created_at)
+
+    @admin.display(description=_("webhook"))
+    def target(self, replay: Replay) -> SafeString:
+        return format_html('<span class="webhooks-url" title="{}">{}</span>', replay.webhook_id, replay.webhook.url)
+
+    @admin.display(description=_("queued"))
+    def progress(self, replay: Replay) -> str:
+        return gettext("%(queued)d of %(matched)d") % {"queued": replay.queued, "matched": replay.matched}
+
+    @admin.display(description=_("webhook"))
+    def webhook_link(self, replay: Replay) -> SafeString | str:
+        webhook = replay.webhook
+        return str(webhook) if webhook.deleted_at else link_to(webhook, site=self.admin_site.name)
+
+    @admin.display(description=_("event types"))
+    def types_shown(self, replay: Replay) -> str:
+        return ", ".join(replay.event_types) or gettext("all that the webhook is subscribed to")
+
+    @admin.display(description=_("which events"))
+    def states_shown(self, replay: Replay) -> str:
+        labels = dict(Replay.Outcome.choices)
+        return ", ".join(str(labels.get(state, state)) for state in replay.states)
+
+    @admin.display(description=_("deliveries a second"))
+    def rate_shown(self, replay: Replay) -> str:
+        return f"{replay.per_second:g}"
+
+    # The actions
+
+    @admin.action(description=_("Start"), permissions=["replay"])
+    def start(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponseBase | None:
+        question = gettext("Send what was found? Each event is sent once, beside what happens meanwhile.")
+        return self._ask(request, queryset, "start", question, gettext("Started the replay."))
+
+    @admin.action(description=_("Pause"), permissions=["replay"])
+    def pause(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponseBase | None:
+        question = gettext("Queue nothing more for now? What is queued already is sent.")
+        return self._ask(request, queryset, "pause", question, gettext("Paused the replay."))
+
+    @admin.action(description=_("Resume"), permissions=["replay"])
+    def resume(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponseBase | None:
+        question = gettext("Go on where it was? No event is sent again that this replay has sent.")
+        return self._ask(request, queryset, "resume", question, gettext("Resumed the replay."))
+
+    @admin.action(description=_("Cancel"), permissions=["replay"])
+    def cancel(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponseBase | None:
+        question = gettext("End it for good? What is queued and not being sent yet is cancelled.")
+        return self._ask(request, queryset, "cancel", question, gettext("Cancelled the replay."))
+
+    def _ask(
+        self, request: HttpRequest, queryset: QuerySet[Any], verb: str, question: str, history: str
+    ) -> HttpResponseBase | None:
+        def steer(replay: Replay) -> None:
+            getattr(replay, verb)()
+
+        return self.ask_and_carry_out(request, queryset, steer, action=verb, question=question, history=history)
+
+
+def _says(replay: Replay) -> str:
+    """Return in a sentence where a replay stands."""
+    numbers = {"queued": replay.queued, "matched": replay.matched, "examined": replay.examined}
+    sentences = {
+        State.COUNTING: gettext("Counting: %(matched)d found among %(examined)d events. Nothing is sent yet."),
+        State.READY: gettext("%(matched)d events would be sent. Nothing is sent before it is started."),
+        State.RUNNING: gettext("Running: %(queued)d of %(matched)d events are queued."),
+        State.PAUSED: gettext("Paused: %(queued)d of %(matched)d events are queued."),
+        State.DONE: gettext("Done: %(queued)d of %(matched)d events were queued; the others were sent meanwhile."),
+        State.CANCELLED: gettext("Cancelled after %(queued)d of %(matched)d events were queued."),
+        State.STOPPED: gettext("Stopped after %(queued)d of %(matched)d events were queued."),
+    }
+    if replay.state == State.DONE and replay.queued >= replay.matched:
+        return gettext("Done: all %(queued)d events were queued.") % numbers
+    return sentences[State(replay.state)] % numbers
