@@ -17,7 +17,8 @@ from playwright.sync_api import Browser, sync_playwright
 
 from tests.servers.process import ServerMissingError, program
 from webhooks_app.management.demo_data import make_plan, make_rows
-from webhooks_app.models import ApiKey, ChoreState, Delivery, Event, Webhook, WorkerProcess
+from webhooks_app.models import ApiKey, ChoreState, Delivery, Event, Replay, Webhook, WorkerProcess
+from webhooks_app.replays.planning import plan_replay
 
 
 @pytest.fixture(scope="module")
@@ -83,3 +84,9 @@ def an_event() -> Event:
 
 def an_active_webhook() -> Webhook:
     return Webhook.objects.filter(status=Webhook.Status.ACTIVE).latest("pk")
+
+
+def a_replay() -> Replay:
+    """Plan the replay of everything that a webhook was sent."""
+    webhook = an_active_webhook()
+    return plan_replay(webhook, since=webhook.created_at, states=Replay.Outcome.values)
