@@ -1,4 +1,4 @@
-"""The health of the demo's webhooks, as it would be if workers had delivered what was made."""
+"""What workers would have counted of the demo data as they delivered it: roll-ups, and the health of webhooks."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ from ..health.moving import move_all
 from ..models import Rollup
 from ..models.rollup import OUTCOMES
 from ..rollups.counting import Resolution, TalliedWebhook
+from ..rollups.rebuild import rebuild
 
 
-def move_health(using: str, webhook_ids: Collection[str]) -> None:
-    """Move the health of new webhooks by what is counted of them, hour by hour."""
+def count_deliveries(using: str, webhook_ids: Collection[str], since: datetime, until: datetime) -> None:
+    """Count what was delivered in this time, of which attempts are kept, and move health by it."""
+    rebuild(using, since, until)
     hours = Rollup.objects.using(using).filter(resolution=Resolution.HOUR, webhook_id__in=webhook_ids)
     rows = hours.order_by("start").values_list("webhook_id", "start", *OUTCOMES)
     move_all(using, [_entry(webhook_id, start, *outcomes) for webhook_id, start, *outcomes in rows])
