@@ -8,7 +8,7 @@ from django.contrib.admin.options import IncorrectLookupParameters
 from django.contrib.admin.views.main import ChangeList
 from django.http import HttpRequest
 
-from ..models.keyset import HORIZON, Bounds, Cursor, Page, read_page
+from ..models.keyset import HORIZON, WHOLE, Bounds, Cursor, Page, read_page
 
 if TYPE_CHECKING:
     from .owned import OwnedAdmin
@@ -73,14 +73,16 @@ class KeysetChangeList(ChangeList):
         parts = admin.parts(request, self.query)
         active = [spec for spec in self.filter_specs if getattr(spec, "used_parameters", None)]
         by_index = [spec for spec in active if getattr(spec, "is_by_index", False)]
-        if parts is not None and len(by_index) == len(active):
+        if not parts.are_too_many and len(by_index) == len(active):
             return Bounds(parts=parts)
-        scope: Any = self.root_queryset if parts is not None else self.model._default_manager.all()
+        # The parts are what this member of staff may see, and what was searched for; or they are too many to be asked.
+        scope: Any = self.model._default_manager.all() if parts.field else self._searched(request)
         for spec in by_index:
             scope = spec.queryset(request, scope)
-        if parts is None:
-            return Bounds(scope=scope)
-        return Bounds(scope=admin.get_search_results(request, scope, self.query)[0], parts=parts)
+        return Bounds(scope, WHOLE if parts.are_too_many else parts)
+
+    def _searched(self, request: HttpRequest) -> Any:
+        return self.model_admin.get_search_results(request, self.root_queryset, self.query)[0]
 
     def _url(self, cursor: Cursor | None) -> str:
         return self.get_query_string({CURSOR_VAR: str(cursor)}) if cursor else ""

@@ -172,18 +172,22 @@ def response_times(series: Series, window: Window) -> tuple[Frame, Sequence[Line
     return frame, lines
 
 
-def heat_row(row: HeatRow, window: Window) -> Sequence[Cell]:
-    """Return a cell for each step of a webhook, over a width of ``WIDTH``."""
+def heat_map(rows: Sequence[HeatRow], window: Window) -> list[Sequence[Cell]]:
+    """Return for each webhook a cell for each step, over a width of ``WIDTH``."""
+    labels: dict[datetime, str] = {}
+    return [_heat_row(row, window, labels) for row in rows]
+
+
+def _heat_row(row: HeatRow, window: Window, labels: dict[datetime, str]) -> Sequence[Cell]:
+    """Return the cells of a webhook, and note the labels, of which those of all webhooks are the same."""
     step = WIDTH / len(row.series.points)
-    return [
-        Cell(
-            x=_round(number * step),
-            width=_round(step * (1 - GAP / 2)),
-            shade=shade(point.counters),
-            label=_label(point.start, window),
-        )
-        for number, point in enumerate(row.series.points)
-    ]
+    cells = []
+    for number, point in enumerate(row.series.points):
+        if point.start not in labels:
+            labels[point.start] = _label(point.start, window)
+        x, width = _round(number * step), _round(step * (1 - GAP / 2))
+        cells.append(Cell(x=x, width=width, shade=shade(point.counters), label=labels[point.start]))
+    return cells
 
 
 def shade(counters: Counters) -> int | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from django.contrib import admin
@@ -16,7 +15,7 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from ..models import Delivery, Webhook
-from ..models.keyset import one_each
+from ..models.keyset import WHOLE, Parts
 from ..rate_limits import limit_test
 from .actions import ActingAdmin
 from .display import link_to, moment, next_try, state_and_result
@@ -56,17 +55,17 @@ class DeliveryAdmin(ReadOnlyAdmin, ActingAdmin):
     def matches_text(self, term: str) -> Q:
         return Q(webhook__url__icontains=term) | super().matches_text(term)
 
-    def parts(self, request: HttpRequest, query: str) -> Sequence[Q] | None:
+    def parts(self, request: HttpRequest, query: str) -> Parts:
         """Return the deliveries of each webhook, where the list is about those of some webhooks alone."""
         terms = query.split()
         if any(term.startswith(("dlv_", "evt_", "rpl_")) for term in terms) or (manages_all(request) and not terms):
-            return (Q(),)
+            return WHOLE
         webhooks = Webhook.objects.all() if manages_all(request) else Webhook.objects.owned_by(request.user)
         name = f"owner__{get_user_model().USERNAME_FIELD}"
         for term in terms:
             is_it = Q(pk=term) if self.is_id(term) else Q(url__icontains=term) | Q(**{name: term})
             webhooks = webhooks.filter(is_it)
-        return one_each(webhooks, "webhook")
+        return Parts.of("webhook", webhooks)
 
     @admin.display(description=_("created"))
     def created(self, delivery: Delivery) -> SafeString:

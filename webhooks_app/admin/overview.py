@@ -148,7 +148,7 @@ def _backlog(webhook_ids: list[str] | None) -> Backlog:
 
 
 def _count(rows: QuerySet[Any]) -> int:
-    return len(rows.values_list("pk")[: MAX_COUNTED + 1])
+    return rows.values_list("pk")[: MAX_COUNTED + 1].count()
 
 
 def _failing(window: Window, webhook_ids: list[str] | None) -> list[FailingWebhook]:
@@ -158,9 +158,9 @@ def _failing(window: Window, webhook_ids: list[str] | None) -> list[FailingWebho
         FailingWebhook(
             webhook=webhooks[row.webhook_id],
             total=row.series.total,
-            cells=charts.heat_row(row, window),
+            cells=cells,
         )
-        for row in rows
+        for row, cells in zip(rows, charts.heat_map(rows, window), strict=True)
         if row.webhook_id in webhooks
     ]
 

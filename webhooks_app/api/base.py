@@ -9,7 +9,7 @@ from types import SimpleNamespace
 from typing import Any, ClassVar
 
 from django.core.exceptions import ImproperlyConfigured
-from django.db.models import Q, QuerySet
+from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 from django.shortcuts import get_object_or_404
@@ -30,7 +30,7 @@ from rest_framework.viewsets import GenericViewSet
 from ..error_reports import keep_discreet
 from ..models import ApiKey
 from ..models.audit import Actor, Via, acting
-from ..models.keyset import Bounds
+from ..models.keyset import WHOLE, Bounds, Parts
 from .authentication import ApiKeyAuthentication
 from .filters import QueryFilterBackend
 from .pagination import NewestFirstPagination
@@ -182,7 +182,7 @@ class ApiViewSet(ApiView, GenericViewSet[Any]):
         assert self.operation is not None
         return Response(self.get_serializer(instance).data, status=self.operation.status, headers=dict(headers or {}))
 
-    def answer_page(self, queryset: Any, *, parts: Sequence[Q] | None = (Q(),)) -> Response:
+    def answer_page(self, queryset: Any, *, parts: Parts = WHOLE) -> Response:
         """Answer with a page of what the filters let through; ``parts`` as ``QueryFilterBackend.bounds`` takes them."""
         self.bounds = QueryFilterBackend().bounds(self.request, queryset, self, parts)
         page = self.paginate_queryset(self.filter_queryset(queryset))

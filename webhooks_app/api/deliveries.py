@@ -6,15 +6,14 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from django.db.models import Q
 from rest_framework import serializers
 from rest_framework.decorators import action
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from ..exceptions import WebhooksError
-from ..models import ApiKey, Delivery, Webhook
-from ..models.keyset import one_each
+from ..models import ApiKey, Delivery, Replay, Webhook
+from ..models.keyset import WHOLE, Parts
 from ..rate_limits import limit_test
 from .base import ApiViewSet, Operation
 from .fields import ShortListField, TextField
@@ -61,12 +60,7 @@ class DeliveryViewSet(ApiViewSet):
 
     def list(self, request: Request) -> Response:
         """List what was sent to your webhooks, the newest first."""
-        webhooks = Webhook.objects.owned_by(request.user)
-        if (webhook_id := request.query_params.get("webhook_id")) is not None:
-            webhooks = webhooks.filter(pk=webhook_id)
-        has_own_index = {"event_id", "replay_id"} & request.query_params.keys()
-        parts = (Q(),) if has_own_index else one_each(webhooks, "webhook")
-        return self.answer_page(self.get_queryset(), parts=parts)
+        return self.answer_page(self.get_queryset(), parts=_parts(request))
 
     def retrieve(self, request: Request, delivery_id: str) -> Response:
         """Read a delivery with its attempts, and what the receiver answered to each."""
@@ -99,6 +93,17 @@ class DeliveryViewSet(ApiViewSet):
             except WebhooksError as error:
                 refused.append({"delivery_id": delivery_id, "reason": str(error)})
         return self.answer({"queued": queued, "refused": refused})
+
+
+def _parts(request: Request) -> Parts:
+    """Return what the list is put together from: nothing of anybody else's, however much they have."""
+    asked = request.query_params
+    if "event_id" in asked:
+        return WHOLE
+    for name, others in (("replay", Replay.objects), ("webhook", Webhook.objects)):
+        if (pk := asked.get(f"{name}_id")) is not None:
+            return Parts.of(name, others.owned_by(request.user).filter(pk=pk))
+    return Parts.of("webhook", Webhook.objects.owned_by(request.user))
 
 
 def _redeliver(delivery: Delivery, requested_by: Any) -> Delivery:

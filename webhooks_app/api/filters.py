@@ -6,14 +6,13 @@ number of rows.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import django_filters
 from django import forms
 from django.core.validators import EMPTY_VALUES
-from django.db.models import Q, QuerySet
+from django.db.models import QuerySet
 from django.utils.dateparse import parse_datetime
 from rest_framework.exceptions import ValidationError
 from rest_framework.filters import BaseFilterBackend
@@ -23,7 +22,7 @@ from ..event_types import VERIFICATION
 from ..ids import first_id_at
 from ..models import Delivery, DeliveryAttempt, Webhook
 from ..models.audit import Action, Via
-from ..models.keyset import Bounds
+from ..models.keyset import WHOLE, Bounds, Parts
 
 CLOCKS_APART = timedelta(minutes=1)
 """How far the clock of the process that made an identifier may be from the database's, which says when it was."""
@@ -41,19 +40,16 @@ class QueryFilterBackend(BaseFilterBackend):
         filtered: QuerySet[Any] = filterset.qs
         return filtered
 
-    def bounds(self, request: Request, queryset: QuerySet[Any], view: Any, parts: Sequence[Q] | None) -> Bounds:
-        """Return how a page of the filtered rows is found.
+    def bounds(self, request: Request, queryset: QuerySet[Any], view: Any, parts: Parts) -> Bounds:
+        """Return how a page of the filtered rows is found, which ``parts`` make up.
 
-        ``parts`` are the stretches of an index that ``queryset`` is made of; None if they are too many to read. It is
-        looked for among all rows then, whoever's they are.
+        If these are too many to be asked, it is looked for among all rows, whoever's they are.
         """
-        rows = queryset if parts is not None else queryset.model._default_manager.all()
+        rows = queryset.model._default_manager.all() if parts.field else queryset
         filterset = self._filterset(request, rows, view)
-        if parts is None:
-            return Bounds(scope=rows if filterset is None else filterset.indexed())
-        if filterset is None or filterset.is_indexed():
+        if not parts.are_too_many and (filterset is None or filterset.is_indexed()):
             return Bounds(parts=parts)
-        return Bounds(scope=filterset.indexed(), parts=parts)
+        return Bounds(rows if filterset is None else filterset.indexed(), WHOLE if parts.are_too_many else parts)
 
     def _filterset(self, request: Request, queryset: QuerySet[Any], view: Any) -> BoundedFilterSet | None:
         filterset_class = getattr(view, "filterset_class", None)

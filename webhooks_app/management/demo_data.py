@@ -24,6 +24,7 @@ from ..models.delivery import configured_max_attempts
 from ..rollups.rebuild import rebuild
 from ..times import format_time
 from .demo_cast import ANSWERS, OF_ALL, Target, make_owners, make_webhooks
+from .demo_health import move_health
 
 SLOTS = 1000
 """An event's digest chooses one of so many: a webhook that gets more has more of them."""
@@ -96,7 +97,9 @@ def make_rows(plan: Plan, *, chunk: int, progress: Callable[[int], None]) -> Non
     """Make the plan's events, deliveries and attempts, so many deliveries to a transaction, and count them."""
     insert_rows(plan, chunk=chunk, progress=progress)
     if (since := max(plan.since, _kept_since())) < plan.until:
-        rebuild(router.db_for_write(Delivery), since, plan.until)
+        using = router.db_for_write(Delivery)
+        rebuild(using, since, plan.until)
+        move_health(using, {target.webhook.pk for target in plan.slots})
 
 
 def insert_rows(plan: Plan, *, chunk: int, progress: Callable[[int], None]) -> None:

@@ -8,15 +8,17 @@ that nothing matches costs no more than one that everything matches.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from django.core.exceptions import EmptyResultSet
 from django.db import connections
-from django.db.models import Q, QuerySet
+from django.db.models import QuerySet
 
-HORIZON = 20_000
+from .sql import Slot, fill
+
+HORIZON = 10_000
 """Among how many rows a page looks for those that a filter lets through."""
 
 MAX_PARTS = 200
@@ -63,26 +65,37 @@ class Page:
     """Whether looking stopped before the page was full, so that more may lie behind."""
 
 
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """Some rows to each of which those of a list refer by ``field``: a stretch of an index for each of them."""
+
+    field: str = ""
+    ids: Sequence[str] = ()
+    are_too_many: bool = False
+    """Whether they are more than can be read one by one."""
+
+    @classmethod
+    def of(cls, field: str, others: QuerySet[Any]) -> Parts:
+        ids = list(others.order_by("-pk").values_list("pk", flat=True)[: MAX_PARTS + 1])
+        return cls(field, ids[:MAX_PARTS], are_too_many=len(ids) > MAX_PARTS)
+
+
+WHOLE = Parts()
+"""A list that is one stretch of an index as it is."""
+
+
 class Bounds(NamedTuple):
     """How the rows of a list are found, where it is not by their identifiers alone."""
 
     scope: QuerySet[Any] | None = None
-    parts: Sequence[Q] = (Q(),)
-
-
-def one_each(others: QuerySet[Any], field: str) -> Sequence[Q] | None:
-    """Return a part for each of these rows, to which ``field`` refers; None where they are too many."""
-    ids = list(others.order_by("-pk").values_list("pk", flat=True)[: MAX_PARTS + 1])
-    if len(ids) > MAX_PARTS:
-        return None
-    return tuple(Q(**{field: pk}) for pk in ids) or (Q(pk__in=()),)
+    parts: Parts = WHOLE
 
 
 def read_page(
     rows: QuerySet[Any],
     *,
     scope: QuerySet[Any] | None = None,
-    parts: Sequence[Q] = (Q(),),
+    parts: Parts = WHOLE,
     cursor: Cursor | None = None,
     size: int,
     horizon: int = HORIZON,
@@ -90,8 +103,12 @@ def read_page(
     """Return a page of ``rows``, whatever their order.
 
     ``scope`` is for rows that a filter without an index narrows down: the same rows without it. The filter is looked
-    for among ``horizon`` of them. Each of ``parts``, which together are all rows, is read from an index of its own.
+    for among ``horizon`` of them. ``parts``, which together have all rows, are each read from an index; the scope may
+    be of more than them.
     """
+    if len(parts.ids) == 1:
+        of_it = {parts.field: parts.ids[0]}
+        rows, scope, parts = rows.filter(**of_it), scope if scope is None else scope.filter(**of_it), WHOLE
     listing = _Listing(rows, rows if scope is None else scope, parts, size, horizon if scope is not None else None)
     page = listing.page(cursor)
     if cursor and cursor.is_upwards and page.newer is None and len(page.rows) < size:
@@ -102,68 +119,115 @@ def read_page(
 class _Listing(NamedTuple):
     rows: QuerySet[Any]
     scope: QuerySet[Any]
-    parts: Sequence[Q]
+    parts: Parts
     size: int
     horizon: int | None
 
     def page(self, cursor: Cursor | None) -> Page:
         is_upwards = bool(cursor and cursor.is_upwards)
         edge = self._edge(cursor) if self.horizon else None
-        rows = _beyond(self.rows, cursor)
-        if edge is not None:
-            rows = rows.filter(**{"pk__lte" if is_upwards else "pk__gte": edge})
-        found = self._first(rows, is_upwards)
+        ids = self._ids(cursor, edge)
+        order = "pk" if is_upwards else "-pk"
+        found = list(self.rows.filter(pk__in=ids).order_by(order)) if ids else []
         shown = found[: self.size]
-        is_cut_short = len(found) <= self.size and edge is not None
-        last = shown[-1].pk if len(found) > self.size else edge
+        is_cut_short = len(ids) <= self.size and edge is not None
+        last = ids[self.size - 1] if len(ids) > self.size else edge
         onwards = None if last is None else Cursor(is_upwards, _digits(last))
         back = Cursor(not is_upwards, _digits(shown[0].pk)) if shown else cursor and cursor.turned()
         if is_upwards:
             return Page(rows=shown[::-1], newer=onwards, older=back, is_cut_short=is_cut_short)
         return Page(rows=shown, newer=back if cursor else None, older=onwards, is_cut_short=is_cut_short)
 
+    @property
+    def _reach(self) -> int:
+        """How many rows of each part are looked at."""
+        return max(1, (self.horizon or 0) // (len(self.parts.ids) or 1))
+
     def _edge(self, cursor: Cursor | None) -> str | None:
         """Return the last identifier that is looked at; None where all of them are."""
         is_upwards = bool(cursor and cursor.is_upwards)
-        reach = max(1, (self.horizon or 0) // len(self.parts))
-        edges = self._ids(_beyond(self.scope, cursor), is_upwards, slice(reach - 1, reach))
+        ends = _Ids(_beyond(self.scope, cursor), is_upwards, self.parts)
+        edges = ends.read(1, after=self._reach - 1)
         if not edges:
             return None
-        edge = min(edges) if is_upwards else max(edges)
-        return edge[:-_BLURRED_DIGITS] + ("f" if is_upwards else "0") * _BLURRED_DIGITS
+        return edges[0][:-_BLURRED_DIGITS] + ("f" if is_upwards else "0") * _BLURRED_DIGITS
 
-    def _first(self, rows: QuerySet[Any], is_upwards: bool) -> list[Any]:
-        order = "pk" if is_upwards else "-pk"
-        if len(self.parts) == 1:
-            return list(rows.filter(self.parts[0]).order_by(order)[: self.size + 1])
-        ids = sorted(self._ids(rows, is_upwards, slice(self.size + 1)), reverse=not is_upwards)[: self.size + 1]
-        return list(rows.filter(pk__in=ids).order_by(order)) if ids else []
+    def _ids(self, cursor: Cursor | None, edge: str | None) -> list[str]:
+        """Return the identifiers of a page, and of one row more.
 
-    def _ids(self, rows: QuerySet[Any], is_upwards: bool, some: slice) -> list[str]:
-        """Return these identifiers of each part, each read from the index, in one statement."""
-        order = "pk" if is_upwards else "-pk"
-        queries = [rows.filter(part).order_by(order).values_list("pk")[some] for part in self.parts]
-        if len(queries) == 1:
-            return [pk for (pk,) in queries[0]]
-        connection = connections[rows.db]
-        statements = list(_statements(queries, rows.db))
-        if not statements:
-            return []
-        field: Any = rows.model._meta.pk
-        with connection.cursor() as db_cursor:
-            db_cursor.execute(
-                " UNION ALL ".join(f"SELECT * FROM ({sql}) AS part" for sql, _ in statements),
-                [param for _, params in statements for param in params],
-            )
-            return [field.from_db_value(pk, None, connection) for (pk,) in db_cursor.fetchall()]
+        They are read before the rows, by statements to which indexes are enough, so that the database has no reason to
+        go through other rows in the order of the list instead.
+        """
+        is_upwards = bool(cursor and cursor.is_upwards)
+        within = {} if edge is None else {"pk__lte" if is_upwards else "pk__gte": edge}
+        rows = _Ids(_beyond(self.rows, cursor).filter(**within), is_upwards, self.parts)
+        if self.horizon is None or connections[self.rows.db].vendor != "postgresql":
+            return rows.read(self.size + 1)
+        scope = _Ids(_beyond(self.scope, cursor).filter(**within), is_upwards, self.parts)
+        return scope.read_matching(self.rows, self.size + 1, among=2 * self._reach)
 
 
-def _statements(queries: Sequence[QuerySet[Any]], using: str) -> Iterator[tuple[str, tuple[Any, ...]]]:
-    for query in queries:
+class _Ids(NamedTuple):
+    """Reads the first identifiers of some rows, each part of them from the index that it is a stretch of."""
+
+    rows: QuerySet[Any]
+    is_upwards: bool
+    parts: Parts
+
+    def read(self, count: int, *, after: int = 0) -> list[str]:
+        """Return so many; those that come after the first few of each part."""
         try:
-            yield query.query.get_compiler(using).as_sql()
+            sql, params = self._sql(slice(after, after + count))
         except EmptyResultSet:
-            continue
+            return []
+        return self._executed(f"SELECT * FROM ({sql}) AS found", "1", count, params)
+
+    def read_matching(self, rows: QuerySet[Any], count: int, *, among: int) -> list[str]:
+        """Return so many of those that are in ``rows``, which are looked up one by one, and are few of each part."""
+        try:
+            window, params = self._sql(slice(among))
+            one, more = _compiled(rows.order_by().filter(pk=_Outer("looked_at")).values_list("pk")[:1])
+        except EmptyResultSet:
+            return []
+        # Lateral and with a limit, so that no other plan is possible, whatever the statistics say.
+        sql = f"SELECT found.* FROM ({window}) AS looked_at (id) CROSS JOIN LATERAL ({one}) AS found"
+        return self._executed(sql, "looked_at.id", count, [*params, *more])
+
+    def _sql(self, some: slice) -> tuple[str, list[Any]]:
+        rows = self.rows.order_by("pk" if self.is_upwards else "-pk").values_list("pk")
+        if not self.parts.field:
+            return _compiled(rows[some])
+        if not self.parts.ids:
+            raise EmptyResultSet
+        sql, params = _compiled(rows.filter(**{self.parts.field: _Outer("part")})[some])
+        connection = connections[rows.db]
+        field: Any = rows.model._meta.get_field(self.parts.field)
+        ids = [field.get_db_prep_value(pk, connection) for pk in self.parts.ids]
+        if connection.vendor == "postgresql":
+            each = f"SELECT found.* FROM unnest(%s) AS part (id) CROSS JOIN LATERAL ({sql}) AS found"
+            return each, [ids, *params]
+        union = " UNION ALL ".join([f"SELECT * FROM ({sql}) AS found"] * len(ids))
+        return f"SELECT * FROM ({union}) AS found", [value for pk in ids for value in fill(params, {"part": pk})]
+
+    def _executed(self, sql: str, by: str, count: int, params: Sequence[Any]) -> list[str]:
+        connection = connections[self.rows.db]
+        field: Any = self.rows.model._meta.pk
+        direction = "ASC" if self.is_upwards else "DESC"
+        with connection.cursor() as cursor:
+            cursor.execute(f"{sql} ORDER BY {by} {direction} LIMIT {count}", params)
+            return [field.from_db_value(pk, None, connection) for (pk,) in cursor.fetchall()]
+
+
+class _Outer(Slot):
+    """The identifier of what a query is about that is compiled once for all of them."""
+
+    def as_postgresql(self, compiler: Any, connection: Any) -> Any:
+        return f"{self.value}.id", []
+
+
+def _compiled(query: QuerySet[Any]) -> tuple[str, list[Any]]:
+    sql, params = query.query.get_compiler(query.db).as_sql()
+    return sql, list(params)
 
 
 def _beyond(rows: QuerySet[Any], cursor: Cursor | None) -> QuerySet[Any]:

@@ -41,7 +41,7 @@ def missing_outcomes() -> list[str]:
 
 
 class Replay(Audited):
-    audited_fields = ("state",)
+    audited_fields = ("webhook_id", "since", "until", "event_types", "states", "rate", "state")
 
     class State(models.TextChoices):
         COUNTING = "counting", _("counting")

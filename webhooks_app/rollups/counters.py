@@ -115,5 +115,8 @@ class Series:
 
     @property
     def total(self) -> Counters:
-        sums = {name: sum(point.counters[name] for point in self.points) for name in COUNTERS}
+        sums: dict[str, int] = {}
+        for point in self.points:
+            for name, number in point.counters.numbers.items():
+                sums[name] = sums.get(name, 0) + number
         return Counters(sums)

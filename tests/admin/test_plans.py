@@ -1,0 +1,74 @@
+"""What the lists ask the database is answered by indexes, not by reading whole tables."""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.contrib.auth import get_user_model
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
+
+from webhooks_app.management.demo_data import insert_rows, make_plan
+from webhooks_app.models import ApiKey
+
+from .conftest import Page
+
+pytestmark = pytest.mark.only_on("postgresql")
+
+LARGE = "delivery|event|deliveryattempt"
+CONSOLE = [
+    "delivery/",
+    "delivery/?state__exact=cancelled",
+    "delivery/?state__exact=pending",
+    "delivery/?result=tls_error",
+    "delivery/?kind__exact=test",
+    "delivery/?event_type=webhook.retry",
+    "delivery/?created=hour",
+    "delivery/?q=demo-1&result=tls_error",
+    "event/",
+    "event/?event_type=webhook.retry",
+    "event/?q=demo-1",
+]
+API = [
+    "deliveries",
+    "deliveries?state=given_up&result=tls_error",
+    "deliveries?kind=test",
+    "deliveries?event_type=nobodys.type",
+    "deliveries?created_before=2020-01-01T00:00:00Z",
+    "events",
+    "events?type=nobodys.type",
+    "events?created_before=2020-01-01T00:00:00Z",
+]
+
+
+def whole_tables_read(get: Any, address: str) -> list[str]:
+    """Return the plans that read a large table from end to end."""
+    with CaptureQueriesContext(connection) as captured:
+        assert get(address).status_code == 200
+    asked = [each["sql"] for each in captured if re.search(rf'FROM \(*"webhooks_app_({LARGE})"|LATERAL', each["sql"])]
+    plans = []
+    with connection.cursor() as cursor:
+        for sql in asked:
+            cursor.execute(f"EXPLAIN {sql}")
+            plans.append("\n".join(line for (line,) in cursor.fetchall()))
+    assert plans
+    return [plan for plan in plans if re.search(rf"Seq Scan on webhooks_app_({LARGE})\b", plan)]
+
+
+@pytest.mark.django_db
+def test_no_list_reads_a_whole_table(superuser: Page) -> None:
+    now = timezone.now() - timedelta(minutes=5)
+    plan = make_plan(deliveries=30_000, due=1000, owners=3, webhooks=36, days=20, seed=1, now=now)
+    insert_rows(plan, chunk=31_000, progress=lambda count: None)
+    _, key = ApiKey.objects.make(owner=get_user_model().objects.get(username="demo-1"))
+    api = Client(headers={"Authorization": f"Bearer {key}"})
+
+    found = {address: whole_tables_read(superuser.client.get, f"/admin/webhooks_app/{address}") for address in CONSOLE}
+    found |= {address: whole_tables_read(api.get, f"/v1/{address}") for address in API}
+
+    assert {address: plans for address, plans in found.items() if plans} == {}
