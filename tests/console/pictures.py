@@ -141,13 +141,12 @@ def busy_console(empty_console: Console, receiver: LocalReceiver, settings: Any)
 
 
 def make_health(now: datetime) -> None:
-    """Say of the webhooks of the demo what the chores would have found out."""
+    """Have the webhooks of the demo that fail do so for days, and their owners warned."""
     since = now - timedelta(days=3)
-    for webhook in Webhook.objects.filter(description__startswith="Demo", status=Webhook.Status.ACTIVE):
-        is_failing = webhook.description in ("Demo: down", "Demo: unknown")
-        failing = {"failing_since": since, "given_up_count": 184, "warned_at": since + timedelta(days=2.5)}
-        last = {"last_given_up_at": now} if is_failing else {"last_success_at": now}
-        WebhookHealth.objects.create(webhook=webhook, **last, **(failing if is_failing else {}))
+    failing = {"failing_since": since, "given_up_count": 184, "warned_at": since + timedelta(days=2.5)}
+    for profile in ("down", "unknown"):
+        last = {"last_given_up_at": now - timedelta(minutes=5)}
+        WebhookHealth.objects.update_or_create(webhook=of_demo(profile), defaults={**failing, **last})
 
 
 def make_workers(now: datetime) -> None:
