@@ -131,6 +131,7 @@ def _open(
         progress.done(number)
         with CaptureQueriesContext(connection) as queries:
             first_ms, status = _timed(get, address)
+        count = len(queries)  # now: the next request forgets them
         if status in NOT_SHOWN:
             continue
         times = [first_ms]
@@ -138,7 +139,7 @@ def _open(
             times = [GIVEN_UP_AFTER_MS]
         elif LIMIT_MS / 4 < first_ms < GIVEN_UP_AFTER_MS / 2:
             times = [_timed(get, address)[0] for _ in range(TIMES)]
-        opened.append(Opened(kind, who, address, statistics.median(times), max(times), len(queries)))
+        opened.append(Opened(kind, who, address, statistics.median(times), max(times), count))
     with connection.cursor() as cursor:
         cursor.execute("RESET statement_timeout")
     return opened
