@@ -16,7 +16,7 @@ from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
 from .conf import settings
-from .event_types import INTERNAL_EVENT_TYPES
+from .event_types import INTERNAL_EVENT_TYPES, OPERATIONAL_EVENT_TYPES
 from .ids import first_id_at, time_of
 from .models import AuditEntry, Delivery, Event, Webhook
 from .models.audit import Action
@@ -26,7 +26,7 @@ MAX_DELIVERIES = 1000
 MAX_CHANGES = 2000
 
 MADE_WITH_EVENT = timedelta(seconds=10)
-"""Deliveries that were made later than this after their event were not made by emitting it."""
+"""What was made later than this after its event was not made by emitting it, also where its replay is gone."""
 
 CHANGING = (
     Action.WEBHOOK_CHANGED,
@@ -51,6 +51,7 @@ class Reason(models.TextChoices):
     PENDING = "pending", _("It was not verified yet.")
     FAILED = "failed", _("Its verification had failed.")
     DISABLED = "disabled", _("It was disabled.")
+    ABOUT_ITSELF = "about_itself", _("No webhook is told of itself.")
     DELETED = "deleted", _("It had been deleted.")
     NOT_RECORDED = "not_recorded", _("Nothing that is still recorded says why.")
 
@@ -104,16 +105,23 @@ def _first_deliveries(event: Event, audience: models.QuerySet[Webhook]) -> dict[
 
 
 def _reason_sent(event: Event, delivery: Delivery) -> Reason:
-    return Reason.REPLAYED if time_of(delivery.pk) - time_of(event.pk) > MADE_WITH_EVENT else Reason.SENT
+    is_later = time_of(delivery.pk) - time_of(event.pk) > MADE_WITH_EVENT
+    return Reason.REPLAYED if is_later or delivery.replay_id else Reason.SENT
 
 
 def _not_sent(event: Event, webhooks: list[Webhook]) -> list[Decision]:
     emitted_at = _emitted_at(event)
     earlier = _earlier_values(webhooks, emitted_at)
-    return [
-        Decision(webhook=webhook, reason=_reason_not_sent(event.type, webhook, emitted_at, earlier))
-        for webhook in webhooks
-    ]
+    reasons = {webhook.pk: _reason_not_sent(event.type, webhook, emitted_at, earlier) for webhook in webhooks}
+    if (subject := _subject_of(event)) in reasons:
+        reasons[subject] = Reason.ABOUT_ITSELF
+    return [Decision(webhook=webhook, reason=reasons[webhook.pk]) for webhook in webhooks]
+
+
+def _subject_of(event: Event) -> str:
+    """Return the webhook that an operational event is about; "" for other events, and where the body is gone."""
+    is_operational = event.type in {operational.name for operational in OPERATIONAL_EVENT_TYPES}
+    return str(event.data["webhook_id"]) if is_operational and event.has_body else ""
 
 
 def _emitted_at(event: Event) -> datetime:

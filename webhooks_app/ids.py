@@ -15,6 +15,12 @@ def new_id(prefix: str) -> str:
     return f"{prefix}_{time_digits()}{secrets.token_hex(RANDOM_HEX_DIGITS // 2)}"
 
 
+def new_ordered_id(prefix: str) -> str:
+    """Return the same, but ordered to the microsecond, which leaves 68 random bits: for what others cannot ask for."""
+    milliseconds, rest = divmod(time.time_ns() // 1000, 1000)
+    return f"{prefix}_{milliseconds:012x}{rest:03x}{secrets.token_hex(RANDOM_HEX_DIGITS // 2)[3:]}"
+
+
 def time_of(public_id: str) -> datetime:
     """Return when an identifier was made, to the millisecond, by the clock of the machine that made it."""
     return datetime.fromtimestamp(int(public_id[-32:-RANDOM_HEX_DIGITS], 16) / 1000, UTC)

@@ -20,6 +20,8 @@ from webhooks_app.replays.planning import plan_replay
 
 from .conftest import SECRET, Page, said, shows, text
 
+pytestmark = pytest.mark.only_on("sqlite")
+
 MODELS = (Webhook, Event, Delivery, ApiKey, Replay)
 VIEW = ("view_webhook", "view_event", "view_delivery", "view_apikey", "view_replay")
 FORMS: dict[str, dict[str, Any]] = {

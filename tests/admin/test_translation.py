@@ -17,6 +17,8 @@ from webhooks_app.models import Delivery
 
 from .conftest import Page, text
 
+pytestmark = pytest.mark.only_on("sqlite")
+
 ROOT = Path(webhooks_app.__file__).parent
 CATALOGUE = ROOT / "locale" / "de" / "LC_MESSAGES" / "django.po"
 FUNCTIONS = {"_", "gettext", "gettext_lazy"}

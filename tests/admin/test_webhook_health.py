@@ -182,6 +182,13 @@ def test_the_overview_names_nobody_elses(staff: Callable[..., Page], webhook: We
     assert "webhooks-endangered" not in overview(staff("boris", "view_delivery", "view_webhook"))
 
 
+def test_one_that_is_overdue_is_not_disabled_in_the_past(superuser: Page, webhook: Webhook) -> None:
+    make_health(webhook, days=6)
+
+    assert "disabled any moment" in text(superuser.get("webhook"))
+    assert "as soon as a worker looks at it" in text(superuser.get("webhook", "change", webhook.pk))
+
+
 # Operational event types
 
 

@@ -12,7 +12,7 @@ from webhooks_app.models import ApiKey, Delivery, Event, Webhook
 
 from .conftest import PROBLEM, ApiClient, client_of
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.only_on("sqlite")]
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ from webhooks_app.models import Webhook
 
 from .conftest import PROBLEM
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.only_on("sqlite")]
 
 NEW = {"url": URL, "events": [EVENT_TYPE]}
 

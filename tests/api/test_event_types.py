@@ -8,7 +8,7 @@ from pydantic import BaseModel
 
 from webhooks_app.event_types import EventType, registry
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.only_on("sqlite")]
 
 
 class Shipped(BaseModel):

@@ -11,6 +11,8 @@ from tests.making import EVENT_TYPE, URL, make_webhook
 
 from .conftest import PROBLEM, client_of
 
+pytestmark = pytest.mark.only_on("sqlite")
+
 ODD_SETTINGS = {
     "NON_FIELD_ERRORS_KEY": "everything",
     "DATETIME_FORMAT": "%s",

@@ -14,7 +14,7 @@ from webhooks_app.api.views import WebhookViewSet
 
 from .conftest import PROBLEM
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.only_on("sqlite")]
 
 
 @pytest.mark.parametrize("method", ["GET", "POST", "PATCH", "DELETE", "PUT", "OPTIONS"])

@@ -13,7 +13,7 @@ from webhooks_app.models import Delivery, Webhook
 
 from .conftest import PROBLEM, client_of
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.only_on("sqlite")]
 
 ELSEWHERE = "http://127.0.0.9:9000/"
 

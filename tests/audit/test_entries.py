@@ -14,8 +14,9 @@ from tests.making import URL, emit_one, make_webhook
 from webhooks_app import retention, send_test_event
 from webhooks_app.exceptions import WebhookStateError
 from webhooks_app.ids import first_id_at
-from webhooks_app.models import ApiKey, AuditEntry, Delivery
+from webhooks_app.models import ApiKey, AuditEntry, Delivery, Webhook
 from webhooks_app.registration import enable_webhook, register_webhook, save_webhook
+from webhooks_app.replays.planning import plan_replay
 from webhooks_app.verification import start_verification
 
 from .conftest import written
@@ -96,6 +97,16 @@ def test_a_registration_is_written_down_with_what_was_asked_for(alice):
     assert entry.changes["event_types"] == [None, ["file.deleted"]]
 
 
+def test_a_new_owner_is_written_down_and_sees_it(webhook, alice, django_user_model):
+    bob = django_user_model.objects.create_user("bob")
+
+    change(webhook, owner=bob)
+
+    (entry,) = written()
+    assert entry.changes == {"owner_id": [alice.pk, bob.pk]}
+    assert entry.owner == bob
+
+
 def test_pausing_and_resuming_tell_since_when(webhook):
     webhook.pause()
     webhook.resume()
@@ -140,6 +151,24 @@ def test_a_redelivery_is_written_down_at_the_delivery_that_it_repeats(webhook, a
     (entry,) = written(delivery)
     assert (entry.action, entry.owner) == ("delivery.redelivered", alice)
     assert entry.changes == {"redelivery": [None, again.pk]}
+
+
+def test_a_replay_is_written_down_from_its_plan_to_its_end(webhook, alice):
+    Webhook.objects.update(created_at=timezone.now() - timedelta(days=1))
+    webhook.refresh_from_db()
+    emit_one(alice).deliveries.all().delete()
+    replay = plan_replay(webhook)
+    replay.start()
+    replay.pause()
+    replay.resume()
+    replay.cancel()
+
+    entries = written(replay)
+    verbs = ("planned", "started", "paused", "resumed", "cancelled")
+    assert [entry.action for entry in entries] == [f"replay.{verb}" for verb in verbs]
+    assert {entry.owner for entry in entries} == {alice}
+    assert entries[0].changes["webhook_id"] == [None, webhook.pk]
+    assert entries[-1].changes == {"state": ["running", "cancelled"]}
 
 
 def test_a_key_is_written_down_from_its_making_to_its_end(alice):

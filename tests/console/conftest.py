@@ -17,7 +17,8 @@ from playwright.sync_api import Browser, sync_playwright
 
 from tests.servers.process import ServerMissingError, program
 from webhooks_app.management.demo_data import make_plan, make_rows
-from webhooks_app.models import ApiKey, ChoreState, Delivery, Event, Webhook, WebhookHealth, WorkerProcess
+from webhooks_app.models import ApiKey, ChoreState, Delivery, Event, Replay, Webhook, WorkerProcess
+from webhooks_app.replays.planning import plan_replay
 
 
 @pytest.fixture(scope="module")
@@ -64,9 +65,6 @@ def console(empty_console: Console) -> Console:
     plan = make_plan(deliveries=120, owners=2, webhooks=12, days=3, seed=1, now=now - timedelta(minutes=5))
     make_rows(plan, chunk=120, progress=lambda count: None)
     ApiKey.objects.make(owner=empty_console.superuser, name="Integration")
-    for webhook in Webhook.objects.active():
-        since = now - timedelta(days=3)
-        WebhookHealth.objects.create(webhook=webhook, failing_since=since, last_given_up_at=now, given_up_count=57)
     WorkerProcess.objects.create(id="x", host="x" * 100, pid=4_000_000, version="1.0", started_at=now, seen_at=now)
     ChoreState.objects.create(name="fold", ended_at=now, error="DataError: " + "x" * 400)
     longest = Webhook.objects.filter(status=Webhook.Status.FAILED).get()
@@ -86,3 +84,9 @@ def an_event() -> Event:
 
 def an_active_webhook() -> Webhook:
     return Webhook.objects.filter(status=Webhook.Status.ACTIVE).latest("pk")
+
+
+def a_replay() -> Replay:
+    """Plan the replay of everything that a webhook was sent."""
+    webhook = an_active_webhook()
+    return plan_replay(webhook, since=webhook.created_at, states=Replay.Outcome.values)

@@ -13,7 +13,7 @@ from playwright.sync_api import Page as Tab
 from webhooks_app.models import ApiKey, AuditEntry, Webhook
 from webhooks_app.registration import save_webhook
 
-from .conftest import Console, an_active_webhook, an_event, failed_delivery
+from .conftest import Console, a_replay, an_active_webhook, an_event, failed_delivery
 from .inspection import inspect
 
 pytestmark = pytest.mark.only_on("sqlite")
@@ -96,6 +96,9 @@ add("delivery", lambda: url("delivery_change", failed_delivery().pk))
 add("deliveries, redeliver", lambda: url("delivery_changelist"), choose("redeliver"))
 add("events", lambda: url("event_changelist"))
 add("event", lambda: url("event_change", an_event().pk))
+add("replays", lambda: url("replay_changelist", query=f"?q={a_replay().webhook_id}"))
+add("replay", lambda: url("replay_change", a_replay().pk))
+add("replay, add", lambda: url("replay_add", query=f"?webhook={an_active_webhook().pk}"))
 add("operations", lambda: url("webhook_operations"))
 add("keys", lambda: url("apikey_changelist"))
 add("key", lambda: url("apikey_change", ApiKey.objects.get().pk))

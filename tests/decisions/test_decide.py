@@ -14,7 +14,7 @@ from tests.making import EVENT_TYPE, deliveries, emit_one, make_older, make_webh
 from webhooks_app import decisions, send_test_event
 from webhooks_app.decisions import decide
 from webhooks_app.ids import first_id_at
-from webhooks_app.models import AuditEntry, Delivery, Event, Webhook
+from webhooks_app.models import AuditEntry, Delivery, Event, Replay, Webhook
 from webhooks_app.registration import enable_webhook, save_webhook
 from webhooks_app.verification import start_verification
 
@@ -149,6 +149,28 @@ def test_what_was_sent_later_is_told_apart(alice):
     Delivery.objects.create(event=event, webhook=webhook)
 
     assert reasons(event) == ["replayed"]
+
+
+def test_a_replay_is_told_apart_however_soon_it_came(alice):
+    webhook = make_webhook(alice)
+    Webhook.objects.update(created_at=timezone.now() - HOUR)
+    event = emit_one(alice)
+    Delivery.objects.all().delete()
+    now = timezone.now()
+    replay = Replay.objects.create(webhook=webhook, since=now - HOUR, until=now)
+    Delivery.objects.create(event=event, webhook=webhook, replay=replay)
+
+    assert reasons(event) == ["replayed"]
+
+
+def test_no_webhook_is_told_of_itself(alice):
+    watcher, itself = make_webhook(None, "webhook.disabled"), make_webhook(None, "webhook.disabled")
+    itself.disable("Enough.")
+    event = Event.objects.get(type="webhook.disabled")
+
+    found = {decision.webhook: decision.reason.value for decision in decide(event, with_platform=True)}
+
+    assert found == {watcher: "sent", itself: "about_itself"}
 
 
 def test_a_redelivery_does_not_hide_the_first_delivery(alice):

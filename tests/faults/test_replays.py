@@ -28,14 +28,15 @@ def test_a_worker_is_killed_mid_replay(lab, report):
     lab.queue(webhook, 200)
     Delivery.objects.all().delete()
     Webhook.objects.update(created_at=timezone.now() - timedelta(days=1))
-    replay = plan_replay(webhook, since=timezone.now() - timedelta(hours=1))
+    replay = plan_replay(webhook, since=timezone.now() - timedelta(hours=1), rate=5)
     replay.start()
     lab.start_worker()
-    lab.wait_for_requests(20)
+    lab.wait_for_requests(8)
 
     with lab.database.writes_held(lab.url):
         wait_until(lambda: bool(lab.database.execute(INSERTING)), lab.explain)
         lab.kill_worker()
+    wait_until(lambda: asked(lambda: Replay.objects.update(rate=1000) == 1), lab.explain)
     lab.start_worker()
 
     wait_until(lambda: asked(lambda: Replay.objects.get().state == Replay.State.DONE), lab.explain)

@@ -11,6 +11,7 @@ from django.test import override_settings
 from webhooks_app.health.watching import watch
 from webhooks_app.models import AuditEntry, ChoreState, Webhook, WebhookHealth
 from webhooks_app.registration import enable_webhook, save_webhook
+from webhooks_app.signals import webhook_being_disabled
 from webhooks_app.upkeep.chores import CHORES, run_due
 
 from ..making import emit_one, make_webhook
@@ -100,6 +101,22 @@ def test_a_success_that_is_recorded_and_not_folded_yet_wins(days, told):
 
     days.webhook.refresh_from_db()
     assert days.webhook.status == Webhook.Status.ACTIVE
+
+
+def test_a_success_that_is_recorded_while_it_is_being_disabled_wins(days, told):
+    days.fail_until(4.75)
+    days.clock.advance(86_400)
+
+    def succeed(sender, **kwargs):
+        days.succeed()
+
+    webhook_being_disabled.connect(succeed)
+    days.look()
+    webhook_being_disabled.disconnect(succeed)
+
+    days.webhook.refresh_from_db()
+    assert days.webhook.status == Webhook.Status.ACTIVE
+    assert [name for name, _ in told] == ["failing"]
 
 
 def test_a_webhook_is_judged_by_its_own_successes(days):

@@ -65,6 +65,13 @@ def test_the_overview_counts_them(made: Output) -> None:
     assert ever()["given_up"] == Delivery.objects.filter(state=Delivery.State.GIVEN_UP).count()
 
 
+def test_webhooks_that_never_succeed_are_failing(made: Output) -> None:
+    failing = Webhook.objects.filter(health__failing_since__isnull=False).values_list("url", flat=True)
+
+    assert any("//unknown-" in url for url in failing)
+    assert not any("//healthy-" in url for url in failing)
+
+
 def test_nothing_of_it_is_sent(made: Output) -> None:
     Engine().run_until_idle()
 

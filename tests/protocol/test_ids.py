@@ -43,6 +43,18 @@ def test_80_bits_of_an_id_are_random(monkeypatch):
     assert seen_clear & every_bit == every_bit
 
 
+def test_ordered_ids_of_different_microseconds_sort_by_time(monkeypatch):
+    moments = [1_767_268_800_000_000, 1_767_268_800_000_001, 1_767_268_800_000_999, 1_767_268_800_001_000]
+    made = []
+    for microseconds in moments:
+        monkeypatch.setattr(time, "time_ns", lambda now=microseconds: now * 1000)
+        made.append(ids.new_ordered_id("aud"))
+
+    assert made == sorted(made)
+    assert all(re.fullmatch(r"aud_[0-9a-f]{32}", each) for each in made)
+    assert ids.time_of(made[2]) == ids.time_of(made[0])
+
+
 def test_an_identifier_tells_when_it_was_made():
     before = datetime.now(UTC)
 

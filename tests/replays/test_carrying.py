@@ -177,7 +177,7 @@ def test_a_webhook_that_stops_stops_it_with_the_reason(webhook, settings, stop, 
 def test_once_enabled_it_goes_on_with_what_was_cancelled_and_what_was_not_queued_yet(webhook, settings):
     settings.WEBHOOKS_MAX_IN_FLIGHT_PER_WEBHOOK = 1
     events = emit_all(webhook, "missed", 10)
-    replay = started(webhook)
+    replay = started(webhook, states=["missed"])
     step(replay)
     Delivery.objects.filter(event=events[1]).update(state="given_up", next_attempt_at=None)
     for _ in range(2):
@@ -334,7 +334,8 @@ def test_the_chore_carries_all_that_are_under_way_each_in_its_turn(webhook, alic
     replays = [started(webhook), started(other), plan(webhook, max_seconds=0)]
     facts = {}
 
-    assert carry_replays("default", timezone.now(), facts) is None
+    while carry_replays("default", timezone.now(), facts) is not None:
+        pass
 
     for replay in replays:
         replay.refresh_from_db()

@@ -52,7 +52,7 @@ class AuditEntryAdmin(ReadOnlyAdmin):
     @admin.display(description=_("subject"))
     def subject_link(self, entry: AuditEntry) -> SafeString | str:
         model = MODELS.get(entry.subject.partition("_")[0])
-        if model is None:
+        if model is None or not self.admin_site.is_registered(model):
             return entry.subject
         name = f"admin:webhooks_app_{model._meta.model_name}_change"
         url = reverse(name, args=(entry.subject,), current_app=self.admin_site.name)

@@ -58,7 +58,7 @@ class DeliveryAdmin(ReadOnlyAdmin, ActingAdmin):
     def parts(self, request: HttpRequest, query: str) -> Parts:
         """Return the deliveries of each webhook, where the list is about those of some webhooks alone."""
         terms = query.split()
-        if any(term.startswith(("dlv_", "evt_")) for term in terms) or (manages_all(request) and not terms):
+        if any(term.startswith(("dlv_", "evt_", "rpl_")) for term in terms) or (manages_all(request) and not terms):
             return WHOLE
         webhooks = Webhook.objects.all() if manages_all(request) else Webhook.objects.owned_by(request.user)
         name = f"owner__{get_user_model().USERNAME_FIELD}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 
 from django import forms
@@ -11,7 +12,7 @@ from ..models import Replay, Webhook
 from ..models.limits import MAX_RATE
 from ..models.replay import LEAST_RATE, missing_outcomes
 from .display import WideCheckboxes
-from .webhook_form import GroupedCheckboxes, event_type_choices
+from .webhook_form import Choices, GroupedCheckboxes, event_type_choices
 
 
 class MomentInput(forms.DateTimeInput):
@@ -27,7 +28,7 @@ class ReplayForm(forms.Form):
     webhook: forms.ModelChoiceField[Webhook] = forms.ModelChoiceField(
         label=_("Webhook"),
         queryset=None,
-        widget=forms.TextInput(attrs={"class": "vTextField"}),
+        widget=forms.TextInput(attrs={"class": "vURLField"}),
         help_text=_("Its id, wh_…. The page of a webhook has a button that leads here."),
     )
     since = forms.DateTimeField(
@@ -60,3 +61,20 @@ class ReplayForm(forms.Form):
     def __init__(self, *args: Any, webhooks: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.fields["webhook"].queryset = webhooks  # type: ignore[attr-defined]
+        if not self.is_bound and (webhook := webhooks.filter(pk=self.initial.get("webhook")).first()) is not None:
+            self.fields["event_types"].choices = _of(webhook)  # type: ignore[attr-defined]
+
+    def clean_until(self) -> datetime | None:
+        since, until = self.cleaned_data.get("since"), self.cleaned_data["until"]
+        if since is not None and until is not None and until <= since:
+            raise forms.ValidationError(_("Give a time after the first one."))
+        return until  # type: ignore[no-any-return]
+
+
+def _of(webhook: Webhook) -> Choices:
+    """Return the event types of a webhook in their groups."""
+    groups = [
+        (group, [choice for choice in choices if choice[0] in webhook.event_types])
+        for group, choices in event_type_choices()
+    ]
+    return [(group, choices) for group, choices in groups if choices]

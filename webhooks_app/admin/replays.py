@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from datetime import datetime
 from typing import Any
 
 from django.contrib import admin
@@ -15,11 +16,11 @@ from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
-from django.utils.translation import gettext
+from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
 from ..exceptions import WebhookStateError
-from ..models import Delivery, Replay, Webhook
+from ..models import Delivery, Event, Replay, Webhook
 from ..replays.planning import plan_replay
 from .actions import ActingAdmin
 from .display import link_to, moment, shows_deliveries
@@ -113,7 +114,7 @@ class ReplayAdmin(ReadOnlyAdmin, ActingAdmin):
         except ValidationError as error:
             form.add_error(None, error)
         except WebhookStateError as error:
-            form.add_error("webhook", str(error))
+            form.add_error(None, str(error))
         return None
 
     # The page
@@ -136,7 +137,6 @@ class ReplayAdmin(ReadOnlyAdmin, ActingAdmin):
 
     def _progress(self, request: HttpRequest, replay: Replay) -> dict[str, Any]:
         latest = replay.deliveries.order_by("-pk").values_list("state", flat=True)[:LATEST]
-        labels = dict(Replay.Outcome.choices)
         deliveries = reverse(
             "admin:webhooks_app_delivery_changelist", current_app=self.admin_site.name, query={"q": replay.pk}
         )
@@ -144,9 +144,20 @@ class ReplayAdmin(ReadOnlyAdmin, ActingAdmin):
             "replay": replay,
             "says": _says(replay),
             "latest": [(Delivery.State(state).label, number) for state, number in Counter(latest).items()],
-            "sample": [{**each, "outcome": labels.get(each["state"], each["state"])} for each in replay.sample],
+            "sample": [self._sampled(request, each) for each in replay.sample],
             "steering": self.buttons(request, replay),
             "deliveries_url": deliveries if replay.started_at and shows_deliveries(request) else "",
+        }
+
+    def _sampled(self, request: HttpRequest, found: dict[str, str]) -> dict[str, Any]:
+        event: SafeString | str = found["event_id"]
+        if request.user.has_perm("webhooks_app.view_event"):
+            event = link_to(Event(id=event), site=self.admin_site.name)
+        return {
+            "created": moment(datetime.fromisoformat(found["created"])),
+            "type": found["type"],
+            "outcome": dict(Replay.Outcome.choices).get(found["state"], found["state"]),
+            "event": event,
         }
 
     # The columns and fields
@@ -164,9 +175,10 @@ class ReplayAdmin(ReadOnlyAdmin, ActingAdmin):
         return gettext("%(queued)d of %(matched)d") % {"queued": replay.queued, "matched": replay.matched}
 
     @admin.display(description=_("webhook"))
-    def webhook_link(self, replay: Replay) -> SafeString | str:
+    def webhook_link(self, replay: Replay) -> SafeString:
         webhook = replay.webhook
-        return str(webhook) if webhook.deleted_at else link_to(webhook, site=self.admin_site.name)
+        shown = webhook.pk if webhook.deleted_at else link_to(webhook, site=self.admin_site.name)
+        return format_html('{} <span class="webhooks-url">{}</span>', shown, webhook.url)
 
     @admin.display(description=_("event types"))
     def types_shown(self, replay: Replay) -> str:
@@ -215,15 +227,17 @@ class ReplayAdmin(ReadOnlyAdmin, ActingAdmin):
 def _says(replay: Replay) -> str:
     """Return in a sentence where a replay stands."""
     numbers = {"queued": replay.queued, "matched": replay.matched, "examined": replay.examined}
-    sentences = {
-        State.COUNTING: gettext("Counting: %(matched)d found among %(examined)d events. Nothing is sent yet."),
-        State.READY: gettext("%(matched)d events would be sent. Nothing is sent before it is started."),
-        State.RUNNING: gettext("Running: %(queued)d of %(matched)d events are queued."),
-        State.PAUSED: gettext("Paused: %(queued)d of %(matched)d events are queued."),
-        State.DONE: gettext("Done: %(queued)d of %(matched)d events were queued; the others were sent meanwhile."),
-        State.CANCELLED: gettext("Cancelled after %(queued)d of %(matched)d events were queued."),
-        State.STOPPED: gettext("Stopped after %(queued)d of %(matched)d events were queued."),
-    }
+    if replay.state == State.READY:
+        ready = ngettext("%(matched)d event would be sent.", "%(matched)d events would be sent.", replay.matched)
+        return f"{ready % numbers} {gettext('Nothing is sent before it is started.')}"
     if replay.state == State.DONE and replay.queued >= replay.matched:
-        return gettext("Done: all %(queued)d events were queued.") % numbers
+        return gettext("Done: all that was found is queued.")
+    sentences = {
+        State.COUNTING: gettext("Counting: found %(matched)d among %(examined)d. Nothing is sent yet."),
+        State.RUNNING: gettext("Running: %(queued)d of %(matched)d queued."),
+        State.PAUSED: gettext("Paused: %(queued)d of %(matched)d queued."),
+        State.DONE: gettext("Done: %(queued)d of %(matched)d queued; the others were sent meanwhile."),
+        State.CANCELLED: gettext("Cancelled: %(queued)d of %(matched)d were queued."),
+        State.STOPPED: gettext("Stopped: %(queued)d of %(matched)d were queued."),
+    }
     return sentences[State(replay.state)] % numbers

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from django.contrib import admin
@@ -23,6 +23,8 @@ from . import charts
 from .change_list import KeysetChangeList
 from .display import in_time, moment, shows_deliveries
 from .owned import OwnedAdmin
+
+NOTHING = timedelta(0)
 
 
 class HealthChangeList(KeysetChangeList):
@@ -70,7 +72,7 @@ def last_at(health: WebhookHealth) -> datetime | None:
     return max((at for at in (health.last_success_at, health.last_given_up_at) if at is not None), default=None)
 
 
-def disables_at_last(webhook: Webhook, health: WebhookHealth) -> datetime | None:
+def disables_at(webhook: Webhook, health: WebhookHealth) -> datetime | None:
     """Return when a webhook will be disabled if things stay as they are; None where it will not be."""
     rule = Rule.configured()
     is_judged = webhook.status == Webhook.Status.ACTIVE and webhook.paused_at is None
@@ -87,8 +89,13 @@ def failing_for(health: WebhookHealth) -> SafeString | str:
 
 def disabled_in(webhook: Webhook, health: WebhookHealth) -> SafeString | str:
     """Return when a webhook will be disabled if things stay as they are; "" where it will not be."""
-    at = disables_at_last(webhook, health)
-    return "" if at is None else moment(at, gettext("disabled in %(time)s") % {"time": in_time(at - timezone.now())})
+    at = disables_at(webhook, health)
+    if at is None:
+        return ""
+    rest = at - timezone.now()
+    if rest <= NOTHING:
+        return moment(at, gettext("disabled any moment"))
+    return moment(at, gettext("disabled in %(time)s") % {"time": in_time(rest)})
 
 
 def sparkline(series: Series) -> SafeString:
@@ -116,12 +123,11 @@ def sparkline(series: Series) -> SafeString:
 def sentences(webhook: Webhook) -> list[SafeString | str]:
     """Return what there is to say of a webhook's health, and of what is to become of it."""
     health = WebhookHealth.of(webhook)
-    if health is None or (last_at(health) is None and health.failing_since is None):
+    at = last_at(health) if health else None
+    if health is None or at is None:
         return [gettext("No delivery to it has succeeded or been given up yet.")]
     if health.failing_since is None:
-        return [
-            format_html(gettext("Its last delivery was at {time}."), time=moment(last_at(health) or timezone.now()))
-        ]
+        return [format_html(gettext("Its last delivery was at {time}."), time=moment(at))]
     failing = gettext("Every delivery has been given up since {time}: {number} so far.")
     said: list[SafeString | str] = [
         format_html(failing, time=moment(health.failing_since), number=health.given_up_count),
@@ -139,10 +145,12 @@ def _outlook(webhook: Webhook, health: WebhookHealth) -> SafeString | str:
         return gettext("It is not judged while it is paused.")
     if not rule.disables:
         return gettext("It is not disabled for that.")
-    disables_at = disables_at_last(webhook, health)
-    if disables_at is not None:
+    at = disables_at(webhook, health)
+    if at is not None and at <= timezone.now():
+        return gettext("It is disabled as soon as a worker looks at it.")
+    if at is not None:
         text = gettext("Unless a delivery succeeds, it is disabled in {span}, at {time}.")
-        return format_html(text, span=in_time(disables_at - timezone.now()), time=moment(disables_at))
+        return format_html(text, span=in_time(at - timezone.now()), time=moment(at))
     text = gettext(
         "It is disabled if that goes on for %(after)s, with at least %(number)d given up, the last %(span)s after the "
         "first."

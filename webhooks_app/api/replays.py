@@ -116,7 +116,9 @@ class ReplayViewSet(ApiViewSet):
     lookup_url_kwarg = "replay_id"
     operations: ClassVar = {
         "list": Operation(scope=READ, answer=ReplaySerializer, many=True),
-        "create": Operation(scope=WRITE, request=NewReplaySerializer, answer=ReplaySerializer, status=201),
+        "create": Operation(
+            scope=WRITE, request=NewReplaySerializer, answer=ReplaySerializer, status=201, conflicts=True
+        ),
         "retrieve": Operation(scope=READ, answer=ReplaySerializer),
         "start": Operation(scope=WRITE, answer=ReplaySerializer, conflicts=True),
         "pause": Operation(scope=WRITE, answer=ReplaySerializer, conflicts=True),

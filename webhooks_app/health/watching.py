@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import logging
 from datetime import datetime
+from functools import partial
+
+from django.db import transaction
 
 from ..models import Tally, Webhook, WebhookHealth
 from ..models.audit import SYSTEM, acting
@@ -48,12 +51,18 @@ def _judge(using: str, webhook_id: str, rule: Rule, now: datetime) -> None:
             WebhookHealth.objects.using(using).clear(webhook)
             return
         verdict = rule.verdict(health, now)
-        if verdict is Verdict.NONE or _has_unfolded_success(using, webhook_id):
-            return
-        if health.warned_at is None:
-            _warn(webhook, health, rule, now)
-        if verdict is Verdict.DISABLE:
-            _disable(webhook, health, rule)
+        if verdict is not Verdict.NONE:
+            _act(verdict, webhook, health, rule, now)
+            # Looked for at the end, so that nothing is recorded in between.
+            if _has_unfolded_success(using, webhook_id):
+                transaction.set_rollback(True, using=using)
+
+
+def _act(verdict: Verdict, webhook: Webhook, health: WebhookHealth, rule: Rule, now: datetime) -> None:
+    if health.warned_at is None:
+        _warn(webhook, health, rule, now)
+    if verdict is Verdict.DISABLE:
+        _disable(webhook, health, rule)
 
 
 def _has_unfolded_success(using: str, webhook_id: str) -> bool:
@@ -69,16 +78,20 @@ def _warn(webhook: Webhook, health: WebhookHealth, rule: Rule, now: datetime) ->
     health.warned_at = now
     health.save(update_fields=["warned_at"])
     tell_failing(webhook, health, rule)
-    attributes = {"webhook_id": webhook.pk, "given_up": health.given_up_count}
-    logger.warning("Webhook %s has been failing since %s.", webhook.pk, health.failing_since, extra=attributes)
+    _log(health, "Webhook %s has been failing since %s.", webhook.pk, health.failing_since)
 
 
 def _disable(webhook: Webhook, health: WebhookHealth, rule: Rule) -> None:
     with acting(SYSTEM):
         webhook.disable(_reason(health, rule))
     tell_disabled(webhook, health)
-    attributes = {"webhook_id": webhook.pk, "given_up": health.given_up_count}
-    logger.warning("Webhook %s is disabled: %s", webhook.pk, webhook.status_reason, extra=attributes)
+    _log(health, "Webhook %s is disabled: %s", webhook.pk, webhook.status_reason)
+
+
+def _log(health: WebhookHealth, text: str, *args: object) -> None:
+    """Log once it is committed."""
+    attributes = {"webhook_id": health.webhook_id, "given_up": health.given_up_count}
+    transaction.on_commit(partial(logger.warning, text, *args, extra=attributes), using=health._state.db)
 
 
 def _reason(health: WebhookHealth, rule: Rule) -> str:

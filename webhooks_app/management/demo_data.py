@@ -21,9 +21,9 @@ from ..event_types import registry
 from ..ids import first_id_at
 from ..models import Delivery, DeliveryAttempt, Event
 from ..models.delivery import configured_max_attempts
-from ..rollups.rebuild import rebuild
 from ..times import format_time
 from .demo_cast import ANSWERS, OF_ALL, Target, make_owners, make_webhooks
+from .demo_counting import count_deliveries
 
 SLOTS = 1000
 """An event's digest chooses one of so many: a webhook that gets more has more of them."""
@@ -96,7 +96,8 @@ def make_rows(plan: Plan, *, chunk: int, progress: Callable[[int], None]) -> Non
     """Make the plan's events, deliveries and attempts, so many deliveries to a transaction, and count them."""
     insert_rows(plan, chunk=chunk, progress=progress)
     if (since := max(plan.since, _kept_since())) < plan.until:
-        rebuild(router.db_for_write(Delivery), since, plan.until)
+        webhook_ids = {target.webhook.pk for target in plan.slots}
+        count_deliveries(router.db_for_write(Delivery), webhook_ids, since, plan.until)
 
 
 def insert_rows(plan: Plan, *, chunk: int, progress: Callable[[int], None]) -> None:

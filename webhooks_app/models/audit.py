@@ -17,6 +17,7 @@ from django.db import models
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
+from ..ids import new_ordered_id
 from ..times import format_time
 from .fields import IdField
 
@@ -110,6 +111,7 @@ class AuditEntryQuerySet(models.QuerySet["AuditEntry"]):
         """Write down what was done to a row, in the transaction in which it is done."""
         actor = _find_actor.get()()
         self.using(subject._state.db).create(
+            id=new_ordered_id("aud"),  # what is done to one row in the same millisecond has an order
             action=action,
             subject=subject.pk,
             owner_id=owner_id,
@@ -209,4 +211,6 @@ class Audited(models.Model):
 
 
 def _as_json(value: Any) -> Any:
-    return format_time(value) if isinstance(value, datetime) else value
+    if isinstance(value, datetime):
+        return format_time(value)
+    return value if value is None or isinstance(value, bool | int | float | str | list) else str(value)

@@ -8,7 +8,6 @@ from django.conf import settings as django_settings
 from django.core.exceptions import ValidationError
 from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models, transaction
-from django.db.models.functions import Cast, Concat, StrIndex
 from django.dispatch import Signal
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
@@ -27,7 +26,7 @@ from ..signals import (
 from .audit import SYSTEM, Action, acting
 from .fields import IdField, PartialIndex
 from .limits import MAX_IN_FLIGHT, MAX_RATE, MIN_RATE, check_event_types
-from .sql import UtcNow
+from .webhook_query import WebhookQuerySet
 from .webhook_secret import SigningSecret
 
 MAX_REASON_LENGTH = 500
@@ -35,41 +34,9 @@ LOCKED_FIELDS = ("status", "status_reason", "status_changed_at", "paused_at", "p
 """What an instance takes from its row once that is locked."""
 
 
-class WebhookQuerySet(models.QuerySet["Webhook"]):
-    def existing(self) -> Self:
-        return self.filter(deleted_at=None)
-
-    def owned_by(self, owner: Any) -> Self:
-        """Return the webhooks that this account may see: its own, and never the platform's."""
-        return self.filter(owner=owner)
-
-    def active(self) -> Self:
-        return self.existing().filter(status=Webhook.Status.ACTIVE)
-
-    def of_platform(self) -> Self:
-        return self.filter(owner=None)
-
-    def forget_ended_overlaps(self) -> int:
-        """Drop the secrets that sign nothing any more; return how many."""
-        ended = self.filter(previous_secret_until__lte=UtcNow())
-        return ended.update(encrypted_previous_secret="", previous_secret_until=None)
-
-    def listening_to(self, event_type: models.Value, owner: models.Value | None) -> Self:
-        """Return the active webhooks that get an event of this owner: the owner's own and the platform's."""
-        audience = models.Q(owner=None) if owner is None else models.Q(owner=None) | models.Q(owner=owner)
-        return self.active().filter(audience).subscribed_to(event_type)
-
-    def subscribed_to(self, event_type: str | models.Value) -> Self:
-        name = models.Value(event_type) if isinstance(event_type, str) else event_type
-        # A JSON list is searched as text, because SQLite has no `contains` for JSON.
-        quoted = Concat(models.Value('"'), name, models.Value('"'), output_field=models.TextField())
-        position = StrIndex(Cast("event_types", models.TextField()), quoted)
-        return self.alias(position=position).filter(position__gt=0)
-
-
 class Webhook(SigningSecret):
     audited_fields = (
-        *("url", "event_types", "description", "retry_notices", "max_in_flight", "rate_limit"),
+        *("owner_id", "url", "event_types", "description", "retry_notices", "max_in_flight", "rate_limit"),
         *("status", "paused_at", "previous_secret_until", "deleted_at"),
     )
 

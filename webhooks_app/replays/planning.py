@@ -46,16 +46,16 @@ def plan_replay(
     is counted for too, but must be enabled before the start.
 
     Raises django.core.exceptions.ValidationError with the problems by field, and WebhookStateError for a webhook that
-    is deleted.
+    is deleted, or not subscribed to one of the types.
     """
-    if webhook.deleted_at is not None:
-        raise WebhookStateError(f"Webhook {webhook.id} is deleted.")
+    _require_subscribed(webhook, event_types)
     using = webhook._state.db or DEFAULT_DB_ALIAS
     end = timezone.now() + ONE_TICK  # identifiers tell the millisecond: what has just happened is meant, too
+    begin = min(max(since or missed_since(webhook), webhook.created_at), end)
     replay = Replay(
         webhook=webhook,
-        since=max(since or missed_since(webhook), webhook.created_at),
-        until=min(until or end, end),
+        since=begin,
+        until=max(begin, min(until or end, end)),
         event_types=list(dict.fromkeys(event_types)),
         states=missing_outcomes() if states is None else list(dict.fromkeys(states)),
         rate=rate,
@@ -67,6 +67,13 @@ def plan_replay(
         replay.audit_creation(Action.REPLAY_PLANNED)
     count(using, replay, DatabaseClock(using), max_seconds=max_seconds)
     return replay
+
+
+def _require_subscribed(webhook: Webhook, event_types: Sequence[str]) -> None:
+    if webhook.deleted_at is not None:
+        raise WebhookStateError(f"Webhook {webhook.id} is deleted.")
+    if others := [name for name in event_types if name not in webhook.event_types]:
+        raise WebhookStateError(f"Webhook {webhook.id} is not subscribed to: {', '.join(others)}.")
 
 
 def missed_since(webhook: Webhook) -> datetime:

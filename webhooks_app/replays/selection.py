@@ -37,11 +37,17 @@ class Past(NamedTuple):
     outcome: str
     """The state of the newest, or "pending" where any of them is."""
     first_delivery_id: str | None
-    is_queued: bool
-    """Whether the replay itself has queued it, and that was not cancelled."""
+    own_state: str | None
+    """Of the newest that the replay itself has queued; None where it has queued none."""
+
+    def is_wanted_in(self, states: Collection[str]) -> bool:
+        if self.own_state is None:
+            return self.outcome in states
+        # What it queued was cancelled with its webhook, and nobody has sent it since.
+        return self.own_state == self.outcome == Outcome.CANCELLED
 
 
-NO_PAST = Past(Outcome.MISSED.value, None, is_queued=False)
+NO_PAST = Past(Outcome.MISSED.value, None, None)
 
 
 class Look(NamedTuple):
@@ -77,7 +83,7 @@ def look(using: str, replay: Replay, limit: int | None = None) -> Look:
     matches = [
         Match(event_id, event_type, created_at, past.outcome, past.first_delivery_id)
         for event_id, event_type, created_at, _ in wanted
-        if (past := pasts.get(event_id, NO_PAST)).outcome in replay.states and not past.is_queued
+        if (past := pasts.get(event_id, NO_PAST)).is_wanted_in(replay.states)
     ]
     found = Look([event_id for event_id, *_ in events], matches, len(events) < size)
     return found if limit is None else found.cut(limit)
@@ -117,6 +123,6 @@ def _pasts(using: str, replay: Replay, event_ids: Collection[str]) -> dict[str, 
         pasts[event_id] = Past(
             before.outcome if before.outcome == PENDING else state,
             before.first_delivery_id or delivery_id,
-            state != Outcome.CANCELLED if replay_id == replay.pk else before.is_queued,
+            state if replay_id == replay.pk else before.own_state,
         )
     return pasts

@@ -27,6 +27,14 @@ def test_addresses_of_the_service_and_of_the_webhooks_stand_side_by_side(amina):
     assert amina.get("/v1/nothing").json()["status"] == 404
 
 
+def test_the_metrics_are_there_for_who_may_read_them(client, tmp_path):
+    password, _ = ensure_login(tmp_path)
+
+    assert client.get("/metrics").status_code == 401
+    client.login(username="admin", password=password)
+    assert "webhooks_workers 0.0" in client.get("/metrics").content.decode()
+
+
 def test_every_event_type_is_bound_to_a_happening():
     from example_project import webhook_events
 
