@@ -261,7 +261,7 @@ def test_no_report_of_an_error_tells_a_secret(
         raise RuntimeError("no luck")
 
     monkeypatch.setattr("webhooks_app.admin.webhooks.save_webhook", broken)
-    monkeypatch.setattr(WebhookAdmin, "_show_secret", broken)
+    monkeypatch.setattr(WebhookAdmin, "show_secret", broken)
     superuser.post("webhook", "add", **form)
     superuser.act("rotate_secret", webhook, confirmed=True)
 

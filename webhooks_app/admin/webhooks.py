@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.contrib import admin, messages
+from django.contrib import admin
 from django.contrib.admin.utils import unquote
 from django.core.exceptions import PermissionDenied
 from django.db.models import Q, QuerySet
@@ -19,23 +19,19 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from ..egress import check_endpoint
-from ..emission import send_test_event
 from ..encryption import decrypt
 from ..error_reports import keep_discreet
-from ..exceptions import InvalidEndpointError, SecretUnreadableError, WebhookStateError
+from ..exceptions import InvalidEndpointError, SecretUnreadableError
 from ..models import Delivery, Webhook
-from ..rate_limits import limit_test, limit_verification
-from ..registration import enable_webhook, save_webhook
-from ..verification import start_verification
+from ..registration import save_webhook
 from . import webhook_page
-from .actions import ActingAdmin
 from .display import link_to_search, shows_deliveries
 from .event_types import EventTypePages
 from .filters import CreatedFilter
-from .missed import MissedEvents
 from .operations import OperationsPage
 from .owned import manages_all
-from .webhook_form import OverlapForm, TestEventForm, WebhookForm
+from .webhook_actions import WebhookActions
+from .webhook_form import WebhookForm
 from .webhook_health import HealthColumns
 
 SHOWN = (
@@ -57,7 +53,7 @@ SHOWN_IF_SET = ("status_reason", "paused_at", "previous_secret_until", "next_slo
 
 
 @admin.register(Webhook)
-class WebhookAdmin(HealthColumns, EventTypePages, MissedEvents, OperationsPage, ActingAdmin):
+class WebhookAdmin(HealthColumns, EventTypePages, OperationsPage, WebhookActions):
     form = WebhookForm
     id_lookups = (("wh", "pk"),)
     search_help_text = _("An id (wh_…), a part of a URL, or the name of an account.")
@@ -65,30 +61,6 @@ class WebhookAdmin(HealthColumns, EventTypePages, MissedEvents, OperationsPage, 
     list_filter = ("status", CreatedFilter)
     list_select_related = ("owner", "health")
     raw_id_fields = ("owner",)
-    actions = (
-        "verify",
-        "send_test",
-        "pause",
-        "resume",
-        "disable",
-        "enable",
-        "rotate_secret",
-        "revoke_previous_secret",
-        "replay_missed",
-        "delete_selected",
-    )
-
-    page_actions = (
-        "send_test",
-        "verify",
-        "pause",
-        "resume",
-        "enable",
-        "disable",
-        "rotate_secret",
-        "revoke_previous_secret",
-        "replay_missed",
-    )
     change_form_template = "admin/webhooks_app/webhook/change_form.html"
 
     def get_urls(self) -> list[URLPattern]:
@@ -98,19 +70,6 @@ class WebhookAdmin(HealthColumns, EventTypePages, MissedEvents, OperationsPage, 
             path("<path:object_id>/live/<str:part>/", view(self.live_view), name="webhooks_app_webhook_live"),
             *super().get_urls(),
         ]
-
-    def offers(self, item: Webhook, action: str) -> bool:
-        is_disabled = item.status == Webhook.Status.DISABLED
-        is_paused = item.paused_at is not None
-        return {
-            "send_test": not is_disabled and not is_paused,
-            "verify": not is_disabled and not is_paused,
-            "pause": not is_disabled and not is_paused and item.status != Webhook.Status.FAILED,
-            "resume": is_paused,
-            "enable": is_disabled,
-            "disable": not is_disabled,
-            "revoke_previous_secret": bool(item.encrypted_previous_secret),
-        }.get(action, True)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         return super().get_queryset(request).filter(deleted_at=None)
@@ -183,7 +142,7 @@ class WebhookAdmin(HealthColumns, EventTypePages, MissedEvents, OperationsPage, 
         save_webhook(obj)
 
     def response_add(self, request: HttpRequest, obj: Any, post_url_continue: str | None = None) -> TemplateResponse:
-        return self._show_secret(
+        return self.show_secret(
             request,
             obj,
             live_url=self.page_url(obj, "live", "handshake"),
@@ -244,135 +203,3 @@ class WebhookAdmin(HealthColumns, EventTypePages, MissedEvents, OperationsPage, 
         """Name the webhooks alone: what belongs to their history stays."""
         names = [str(webhook) for webhook in objs]
         return names, {str(self.opts.verbose_name_plural): len(names)}, set(), []
-
-    # The actions
-
-    def has_verify_permission(self, request: HttpRequest) -> bool:
-        return request.user.has_perm("webhooks_app.verify_webhook")
-
-    def has_test_permission(self, request: HttpRequest) -> bool:
-        return request.user.has_perm("webhooks_app.test_webhook")
-
-    def has_pause_permission(self, request: HttpRequest) -> bool:
-        return request.user.has_perm("webhooks_app.pause_webhook")
-
-    def has_rotate_permission(self, request: HttpRequest) -> bool:
-        return request.user.has_perm("webhooks_app.rotate_webhook_secret")
-
-    @admin.action(description=_("Verify"), permissions=["verify"])
-    def verify(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponseBase | None:
-        question = gettext("Verify these webhooks? Until they have answered, no event is sent to them.")
-        history = gettext("Started the verification.")
-        return self.ask_and_carry_out(request, queryset, _verify, action="verify", question=question, history=history)
-
-    @admin.action(description=_("Send a test event"), permissions=["test"])
-    def send_test(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponseBase | None:
-        form = self._test_form(request)
-        if not form.is_valid():
-            question = gettext("Which event is to be sent? It is recorded as a test, and sent to these webhooks alone.")
-            return self.ask(request, queryset, action="send_test", question=question, form=form)
-        event_type, data = form.cleaned_data["event_type"], form.cleaned_data["event_data"]
-        history = gettext("Sent a test event of the type %(type)s.") % {"type": event_type}
-        self.carry_out(request, queryset, lambda webhook: _send_test(webhook, event_type, data), history=history)
-        return None
-
-    def _test_form(self, request: HttpRequest) -> TestEventForm:
-        operational = manages_all(request)
-        if "show_example" in request.POST or not self.is_confirmed(request):
-            return TestEventForm.with_example(request.POST.get("event_type", ""), operational=operational)
-        return TestEventForm(request.POST, operational=operational)
-
-    @admin.action(description=_("Pause"), permissions=["pause"])
-    def pause(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponseBase | None:
-        question = gettext(
-            "Hold what is to be sent to these webhooks? Nothing is lost: it is sent when they are resumed."
-        )
-        history = gettext("Paused the webhook.")
-        return self.ask_and_carry_out(
-            request, queryset, Webhook.pause, action="pause", question=question, history=history
-        )
-
-    @admin.action(description=_("Resume"), permissions=["pause"])
-    def resume(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponseBase | None:
-        question = gettext("Send to these webhooks again? What was held comes first.")
-        history = gettext("Resumed the webhook.")
-        return self.ask_and_carry_out(
-            request, queryset, Webhook.resume, action="resume", question=question, history=history
-        )
-
-    @admin.action(description=_("Disable"), permissions=["change"])
-    def disable(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponseBase | None:
-        reason = gettext("Disabled by %(name)s.") % {"name": request.user.get_username()}
-        return self.ask_and_carry_out(
-            request,
-            queryset,
-            lambda webhook: webhook.disable(reason),
-            action="disable",
-            question=gettext("Stop sending to these webhooks? What waits to be delivered to them is cancelled."),
-            history=gettext("Disabled the webhook."),
-        )
-
-    @admin.action(description=_("Enable"), permissions=["change"])
-    def enable(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponseBase | None:
-        question = gettext("Enable these webhooks? Each is verified first.")
-        history = gettext("Enabled the webhook.")
-        enabled: list[Webhook] = []
-
-        def enable(webhook: Webhook) -> None:
-            _enable(webhook)
-            enabled.append(webhook)
-
-        answer = self.ask_and_carry_out(request, queryset, enable, action="enable", question=question, history=history)
-        self.offer_replays(request, enabled)
-        return answer
-
-    @admin.action(description=_("Rotate the secret"), permissions=["rotate"])
-    def rotate_secret(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponseBase | None:
-        if queryset.count() > 1:
-            self.message_user(request, gettext("Select one webhook: its new secret is shown once."), messages.ERROR)
-            return None
-        form = OverlapForm(request.POST if self.is_confirmed(request) else None)
-        if not form.is_valid():
-            question = gettext("Make a new secret? It is shown once, and signs from the next request on.")
-            return self.ask(request, queryset, action="rotate_secret", question=question, form=form)
-        shown: list[TemplateResponse] = []
-
-        def rotate(webhook: Webhook) -> None:
-            webhook.rotate_secret(overlap=form.overlap)
-            shown.append(self._show_secret(request, webhook))
-
-        self.carry_out(request, queryset, rotate, history=gettext("Rotated the secret."))
-        return shown[0] if shown else None
-
-    @admin.action(description=_("Cut the old secret off"), permissions=["rotate"])
-    def revoke_previous_secret(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponseBase | None:
-        return self.ask_and_carry_out(
-            request,
-            queryset,
-            Webhook.revoke_previous_secret,
-            action="revoke_previous_secret",
-            question=gettext("Cut the old secrets off? From the next request on they sign nothing any more."),
-            history=gettext("Cut the old secret off."),
-        )
-
-    def _show_secret(self, request: HttpRequest, webhook: Webhook, **context: Any) -> TemplateResponse:
-        label = gettext("The secret of %(id)s is") % {"id": webhook.id}
-        item_url = self.page_url(webhook)
-        return self.show_once(request, label, webhook.secret, item=webhook, item_url=item_url, **context)
-
-
-def _verify(webhook: Webhook) -> None:
-    limit_verification(webhook)
-    start_verification(webhook)
-
-
-def _send_test(webhook: Webhook, event_type: str, data: dict[str, Any] | None) -> None:
-    limit_test(webhook)
-    send_test_event(webhook, event_type, data)
-
-
-def _enable(webhook: Webhook) -> None:
-    if webhook.status != Webhook.Status.DISABLED:
-        raise WebhookStateError(f"Webhook {webhook.id} is not disabled; there is nothing to enable.")
-    limit_verification(webhook)
-    enable_webhook(webhook)

@@ -16,7 +16,7 @@ from django.db.models import QuerySet, Sum
 from django.utils import timezone
 
 from ..models import Rollup, Tally
-from ..models.rollup import COUNTERS, EVERY_WEBHOOK
+from ..models.rollup import COUNTERS, EVERY_WEBHOOK, OUTCOMES
 from .counters import Counters, Point, Series
 from .counting import EVER, Resolution, Sums, TalliedWebhook, add, read, start_of
 
@@ -101,14 +101,15 @@ def each(
 def heat_map(
     window: Window, webhook_ids: Collection[str] | None = None, *, top: int = TOP, now: datetime | None = None
 ) -> list[HeatRow]:
-    """Return the webhooks with the most deliveries that were given up, the worst first."""
+    """Return the outcomes of the webhooks with the most deliveries that were given up, the worst first."""
     now = now or timezone.now()
     failing = Rollup.objects.filter(resolution=window.resolution, start__gte=window.starts(now)[0], given_up__gt=0)
     if webhook_ids is not None:
         failing = failing.filter(webhook_id__in=list(webhook_ids))
     by_webhook = failing.exclude(webhook_id=EVERY_WEBHOOK).order_by().values_list("webhook_id")
     worst = [webhook_id for webhook_id, _ in by_webhook.annotate(sum=Sum("given_up")).order_by("-sum")[:top]]
-    return [HeatRow(webhook_id=webhook_id, series=found) for webhook_id, found in each(window, worst, now=now).items()]
+    found = each(window, worst, counters=OUTCOMES, now=now)
+    return [HeatRow(webhook_id=webhook_id, series=series) for webhook_id, series in found.items()]
 
 
 def ever() -> Counters:

@@ -7,8 +7,8 @@ from typing import Any
 
 from django import template
 from django.template import RequestContext
-from django.utils.html import format_html_join
-from django.utils.safestring import SafeString
+from django.utils.html import escape
+from django.utils.safestring import SafeString, mark_safe
 
 from ..admin import charts
 from ..admin.overview import MAX_COUNTED, TITLES, overview_for, window_of, windows
@@ -37,8 +37,9 @@ def webhooks_overview(context: RequestContext) -> dict[str, Any]:
 @register.filter
 def heat_cells(cells: Sequence[charts.Cell]) -> SafeString:
     """Draw a row of the heat map: a template would take several times as long for its thousands of cells."""
-    return format_html_join(
-        "",
-        '<rect class="shade-{}" x="{}" y="0" width="{}" height="16"><title>{}</title></rect>',
-        (("none" if each.shade is None else each.shade, each.x, each.width, each.label) for each in cells),
-    )
+    rects = [
+        f'<rect class="shade-{"none" if each.shade is None else each.shade}" x="{each.x}" y="0" width="{each.width}"'
+        f' height="16"><title>{escape(each.label)}</title></rect>'
+        for each in cells
+    ]
+    return mark_safe("".join(rects))  # noqa: S308 - numbers, and a text that is escaped
