@@ -132,6 +132,7 @@ def attempt_everything_at(alice, cases, transport):
     return {(attempt.url, attempt.delivery.kind): attempt for attempt in attempts}
 
 
+@pytest.mark.only_on("sqlite")
 @pytest.mark.parametrize(
     "cases",
     [
