@@ -270,7 +270,7 @@ def test_a_webhook_is_added_by_keyboard_alone(browser: Browser, login: Login, re
         operator.opens(INDEX)
         operator.tabs_to(operator.to_add("Webhooks"))
         operator.presses_enter()
-        operator.tabs_to(operator.field("URL"))
+        expect(operator.field("URL")).to_be_focused()
         operator.tab.keyboard.type(f"{receiver.url}hook")
         operator.tabs_to(operator.field("all of this group").first)
         operator.tab.keyboard.press("Space")
