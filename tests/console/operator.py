@@ -55,7 +55,7 @@ class Operator:
 
         wait_until(shows_it)
 
-    def sees_no(self, *links: str) -> None:
+    def is_offered_none_of(self, *links: str) -> None:
         for link in links:
             expect(self.link(link)).to_have_count(0)
 
