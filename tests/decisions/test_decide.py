@@ -39,7 +39,7 @@ def age(webhook, hours):
     Webhook.objects.filter(pk=webhook.pk).update(created_at=timezone.now() - hours * HOUR)
     for number, entry in enumerate(AuditEntry.objects.about(webhook).order_by("id")):
         then = first_id_at("aud", timezone.now() - hours * HOUR)
-        AuditEntry.objects.filter(pk=entry.pk).update(id=f"{then[:-4]}{number:04x}")
+        AuditEntry.objects.filter(pk=entry.pk).update(id=f"{then[:-20]}{number:04x}{entry.pk[-16:]}")
 
 
 def emitted(owner, hours=1):

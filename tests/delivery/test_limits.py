@@ -41,6 +41,7 @@ def test_a_webhook_may_have_a_smaller_cap_of_its_own(alice, make_queue):
     assert len(make_queue().claim(100)) == 2
 
 
+@pytest.mark.only_on("sqlite", "postgresql")
 @pytest.mark.parametrize("rate", [0.5, 3, 10])
 def test_a_rate_limit_holds_over_a_minute_and_all_workers(alice, clock, make_queue, rate):
     make_webhook(alice, rate_limit=rate)

@@ -135,7 +135,7 @@ def attempt_everything_at(alice, cases, transport):
 @pytest.mark.parametrize(
     "cases",
     [
-        pytest.param(REFUSED, marks=pytest.mark.only_on("sqlite", "postgresql"), id="refused-at-create"),
+        pytest.param(REFUSED, marks=pytest.mark.only_on("sqlite"), id="refused-at-create"),
         pytest.param(BLOCKED, id="blocked-at-send"),
     ],
 )

@@ -41,7 +41,7 @@ def test_one_receiver_hangs_and_another_is_healthy(lab, report):
     beside = p95_seconds(lab, host, healthy)
 
     assert Delivery.objects.pending().filter(webhook=hanging).count() > PENDING / 2
-    assert lab.most_at_once(hanging) <= 16
+    assert lab.most_at_once(hanging) <= 50
     hanging.disable("Hangs.")
     report(lab.settle(), name=f"one receiver hangs: p95 of another {beside * 1000:.0f} ms, alone {alone * 1000:.0f} ms")
     assert beside < LATENCY_SECONDS
@@ -58,5 +58,5 @@ def test_a_receiver_comes_back_with_thousands_overdue(lab, report):
     lab.start_receiver()
 
     report(lab.settle())
-    assert 8 < lab.most_at_once(webhook) <= 16
+    assert 8 < lab.most_at_once(webhook) <= 50
     assert len(lab.requests(webhook)) == PENDING

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import django
 import pytest
 from django.core import mail
 from django.core.mail.backends.base import BaseEmailBackend
@@ -37,7 +38,7 @@ def test_a_mail_says_what_happens_when_and_to_which_webhook(days):
     assert "Unless a delivery succeeds, it is disabled on" in message.body
 
 
-@override_settings(ADMINS=[("Root", "root@example.com")])
+@override_settings(ADMINS=["root@example.com"] if django.VERSION >= (6, 0) else [("Root", "root@example.com")])
 def test_the_admins_are_told_of_the_platforms_webhooks(days):
     Webhook.objects.update(owner=None)
 

@@ -18,7 +18,7 @@ Begin = Callable[..., "subprocess.Popen[str]"]
 DATA = {"file_id": "file_1", "user_id": "user_1", "filename": "a.pdf"}
 TIMEOUT = 60
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.only_on("sqlite")]
 
 
 def test_until_idle_delivers_what_is_due_and_counts_it(

@@ -58,6 +58,7 @@ def test_every_event_arrives_once(alice, broker_url, start_worker, nginx, tmp_pa
     assert len(received_ids(nginx, path)) == len(set(received_ids(nginx, path))) == 300
 
 
+@pytest.mark.only_on("postgresql")
 def test_a_worker_that_is_told_to_stop_finishes_what_is_in_flight(alice, redis_url, start_worker):
     with SlowReceiver(delay_seconds=3).running() as receiver:
         make_webhook(alice, url=receiver.url)
@@ -74,6 +75,7 @@ def test_a_worker_that_is_told_to_stop_finishes_what_is_in_flight(alice, redis_u
     assert len(receiver.hits) == 5
 
 
+@pytest.mark.only_on("postgresql")
 def test_a_single_threaded_worker_stops_as_cleanly(alice, redis_url, start_worker):
     with SlowReceiver(delay_seconds=3).running() as receiver:
         make_webhook(alice, url=receiver.url)
@@ -88,6 +90,7 @@ def test_a_single_threaded_worker_stops_as_cleanly(alice, redis_url, start_worke
     assert len(receiver.hits) == 1
 
 
+@pytest.mark.only_on("postgresql")
 def test_a_broker_that_refuses_neither_fails_nor_delays_the_caller(alice, redis_url, start_worker, nginx, tmp_path):
     path = f"/refused-{time.time_ns()}"
     make_webhook(alice, url=nginx.url + path)
@@ -100,6 +103,7 @@ def test_a_broker_that_refuses_neither_fails_nor_delays_the_caller(alice, redis_
     assert len(received_ids(nginx, path)) == 5
 
 
+@pytest.mark.only_on("postgresql")
 def test_a_worker_needs_no_beat_to_find_what_no_message_announced(alice, redis_url, start_worker, nginx, tmp_path):
     path = f"/no-beat-{time.time_ns()}"
     make_webhook(alice, url=nginx.url + path)
@@ -111,6 +115,7 @@ def test_a_worker_needs_no_beat_to_find_what_no_message_announced(alice, redis_u
     assert len(received_ids(nginx, path)) == 5
 
 
+@pytest.mark.only_on("postgresql")
 def test_retries_are_made_by_the_worker_that_scheduled_them(alice, redis_url, start_worker):
     webhook = make_webhook(alice, url=f"http://127.0.0.1:{free_port()}/nobody", retry_notices=False)
     start_worker(redis_url)

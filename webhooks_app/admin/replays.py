@@ -229,7 +229,8 @@ def _says(replay: Replay) -> str:
     numbers = {"queued": replay.queued, "matched": replay.matched, "examined": replay.examined}
     if replay.state == State.READY:
         ready = ngettext("%(matched)d event would be sent.", "%(matched)d events would be sent.", replay.matched)
-        return f"{ready % numbers} {gettext('Nothing is sent before it is started.')}"
+        waits = gettext("Nothing is sent before it is started.")
+        return f"{ready % numbers} {waits}"
     if replay.state == State.DONE and replay.queued >= replay.matched:
         return gettext("Done: all that was found is queued.")
     sentences = {

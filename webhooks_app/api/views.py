@@ -18,6 +18,7 @@ from ..emission import send_test_event
 from ..event_types import registry
 from ..exceptions import UnknownEventTypeError, WebhookStateError
 from ..models import ApiKey, AuditEntry, Delivery, Event, Webhook
+from ..models.sql import take_write_lock
 from ..rate_limits import limit_test, limit_verification
 from ..registration import enable_webhook, register_webhook, save_webhook
 from ..verification import start_verification
@@ -238,7 +239,9 @@ class WebhookViewSet(ApiViewSet):
 
     def locked(self, webhook_id: str) -> Webhook:
         """Return the webhook, and let nobody else change it until the transaction ends."""
-        webhook: Webhook = self.find(webhook_id, self.get_queryset().select_for_update())
+        rows = self.get_queryset().select_for_update()
+        take_write_lock(rows.db, Webhook)
+        webhook: Webhook = self.find(webhook_id, rows)
         return webhook
 
 

@@ -6,27 +6,26 @@ import logging
 from collections.abc import Sequence
 
 from .claim import Finished
-from .outcome import Result
+from .outcome import State
 
 logger = logging.getLogger("webhooks_app.attempts")
 
 
 def log_attempts(finished: Sequence[Finished]) -> None:
-    """Log the attempts of a batch: those that failed as INFO, the others as DEBUG. Asks once for the level."""
+    """Log the attempts of a batch: those that ended in giving up as INFO, the others as DEBUG.
+
+    Asks once for the level. Where a receiver is down, a line for each of its retries would hide everything else.
+    """
     if not logger.isEnabledFor(logging.INFO):
         return
     shows_all = logger.isEnabledFor(logging.DEBUG)
     for item in finished:
-        has_failed = item.attempt.result != Result.SUCCEEDED
-        if has_failed:
-            # What went wrong in words may quote the receiver, and is in the database.
-            logger.info("Attempt %d of %s failed: %s.", *_words(item), item.attempt.result, extra=_attributes(item))
-        elif shows_all:
-            logger.debug("Attempt %d of %s succeeded.", *_words(item), extra=_attributes(item))
-
-
-def _words(item: Finished) -> tuple[int, str]:
-    return item.claim.number, item.claim.delivery_id
+        level = logging.INFO if item.step.state == State.GIVEN_UP else logging.DEBUG
+        if level == logging.DEBUG and not shows_all:
+            continue
+        # What went wrong in words may quote the receiver, and is in the database.
+        words = (item.claim.number, item.claim.delivery_id, item.attempt.result, item.step.state.value)
+        logger.log(level, "Attempt %d of %s: %s; the delivery is %s.", *words, extra=_attributes(item))
 
 
 def _attributes(item: Finished) -> dict[str, object]:

@@ -9,13 +9,14 @@ from typing import Any, Self
 
 from django.conf import settings as django_settings
 from django.core.exceptions import ValidationError
-from django.db import models, transaction
+from django.db import DEFAULT_DB_ALIAS, models, transaction
 from django.utils import timezone
 from django.utils.crypto import constant_time_compare
 from django.utils.translation import gettext_lazy as _
 
 from .audit import Action, Audited
 from .fields import IdField
+from .sql import take_write_lock
 
 LAST_USED_PRECISION = timedelta(minutes=1)
 """How exact ``last_used_at`` is; a write for every request would make a key's row a bottleneck."""
@@ -111,6 +112,7 @@ class ApiKey(Audited):
     @transaction.atomic
     def change(self) -> None:
         """Save what may be changed of a key."""
+        take_write_lock(self._state.db or DEFAULT_DB_ALIAS, ApiKey)
         saved = ApiKey.objects.select_for_update().get(pk=self.pk)
         with self.auditing(Action.KEY_CHANGED, since=saved):
             self.save(update_fields=SETTABLE_FIELDS)

@@ -125,7 +125,7 @@ class AuditEntryQuerySet(models.QuerySet["AuditEntry"]):
 
 class AuditEntry(models.Model):
     id = IdField(prefix="aud")
-    action = models.CharField(_("action"), max_length=40, choices=Action.choices, editable=False)
+    action = models.CharField(_("action"), max_length=40, choices=Action, editable=False)
     subject = models.CharField(_("subject"), max_length=40, editable=False)
     # No constraints in the database: a worker that writes an entry would wait for whoever locks an account.
     owner = models.ForeignKey(
@@ -148,7 +148,7 @@ class AuditEntry(models.Model):
         db_constraint=False,
     )
     actor_name = models.CharField(_("by"), max_length=MAX_NAME_LENGTH, blank=True, editable=False)
-    via = models.CharField(_("way"), max_length=10, choices=Via.choices, editable=False)
+    via = models.CharField(_("way"), max_length=10, choices=Via, editable=False)
     changes = models.JSONField(_("changes"), default=dict, editable=False)
     reason = models.CharField(_("reason"), max_length=MAX_REASON_LENGTH, blank=True, editable=False)
     created_at = models.DateTimeField(_("time"), default=timezone.now, editable=False)

@@ -31,17 +31,21 @@ def fill(params: Iterable[Any], values: Mapping[str, Any]) -> list[Any]:
 
 @contextmanager
 def writing(using: str, model: type[models.Model]) -> Iterator[None]:
-    """Open a transaction that will write.
+    """Open a transaction that will write."""
+    with transaction.atomic(using=using):
+        take_write_lock(using, model)
+        yield
 
-    SQLite refuses a transaction that reads first and writes later if another one wrote in between, so it takes the
-    write lock at the start, with a statement that changes nothing.
+
+def take_write_lock(using: str, model: type[models.Model]) -> None:
+    """Begin to write on SQLite, with a statement that changes nothing; other databases lock rows.
+
+    SQLite refuses a transaction that reads first and writes later if another one wrote in between.
     """
     connection = connections[using]
-    with transaction.atomic(using=using):
-        if connection.vendor == "sqlite":
-            with connection.cursor() as cursor:
-                cursor.execute(f"UPDATE {connection.ops.quote_name(model._meta.db_table)} SET id = id WHERE 0 = 1")
-        yield
+    if connection.vendor == "sqlite":
+        with connection.cursor() as cursor:
+            cursor.execute(f"UPDATE {connection.ops.quote_name(model._meta.db_table)} SET id = id WHERE 0 = 1")
 
 
 ROWS_AT_A_TIME = 200

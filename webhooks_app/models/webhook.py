@@ -7,7 +7,7 @@ from typing import Any, Self, cast
 from django.conf import settings as django_settings
 from django.core.exceptions import ValidationError
 from django.core.validators import MaxValueValidator, MinValueValidator
-from django.db import models, transaction
+from django.db import DEFAULT_DB_ALIAS, models, transaction
 from django.dispatch import Signal
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
@@ -26,6 +26,7 @@ from ..signals import (
 from .audit import SYSTEM, Action, acting
 from .fields import IdField, PartialIndex
 from .limits import MAX_IN_FLIGHT, MAX_RATE, MIN_RATE, check_event_types
+from .sql import take_write_lock
 from .webhook_query import WebhookQuerySet
 from .webhook_secret import SigningSecret
 
@@ -154,6 +155,7 @@ class Webhook(SigningSecret):
 
         Returns the row as it is saved, which this instance may be about to change.
         """
+        take_write_lock(self._state.db or DEFAULT_DB_ALIAS, Webhook)
         saved = cast("Self", Webhook.objects.using(self._state.db).select_for_update().get(pk=self.pk))
         for name in LOCKED_FIELDS:
             setattr(self, name, getattr(saved, name))

@@ -8,11 +8,12 @@ from typing import Any
 from django.contrib.auth import get_user_model
 from django.core.exceptions import ValidationError
 from django.core.management.base import CommandError, CommandParser
-from django.db import transaction
+from django.db import router
 from django.utils import timezone
 
 from ...models import ApiKey
 from ...models.api_key import all_scopes
+from ...models.sql import writing
 from ..accounts import find_account, get_account
 from ..base import WebhooksCommand
 
@@ -44,7 +45,7 @@ class Command(WebhooksCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         scopes = _scopes(options["scopes"])
         expires_at = _expiry(options["expires_days"])
-        with transaction.atomic():
+        with writing(router.db_for_write(ApiKey), ApiKey):
             owner = self._account(options["username"], create=options["create_user"])
             api_key, text = ApiKey.objects.make(owner=owner, name=options["name"], scopes=scopes, expires_at=expires_at)
         self.note(f"Key {api_key.id} of {owner.get_username()} with the scopes {', '.join(scopes)}.")
