@@ -13,12 +13,15 @@ from django.conf import settings as django_settings
 from django.contrib.auth import get_user_model
 from django.test import Client
 from django.utils import timezone
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser, expect, sync_playwright
 
 from tests.servers.process import ServerMissingError, program
 from webhooks_app.management.demo_data import make_plan, make_rows
 from webhooks_app.models import ApiKey, ChoreState, Delivery, Event, Replay, Webhook, WorkerProcess
 from webhooks_app.replays.planning import plan_replay
+
+EXPECT_MILLISECONDS = 30_000
+"""What a page may take to show something, on a machine that is busy with other tests."""
 
 
 @pytest.fixture(scope="module")
@@ -32,30 +35,41 @@ def browser() -> Iterator[Browser]:
         pytest.skip(str(error))
     with pytest.MonkeyPatch.context() as patch, sync_playwright() as playwright:
         patch.setenv("DJANGO_ALLOW_ASYNC_UNSAFE", "true")
+        expect.set_options(timeout=EXPECT_MILLISECONDS)
         browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
         yield browser
         browser.close()
 
 
 @dataclass(frozen=True, kw_only=True)
-class Console:
-    """The admin of a server that runs, and who is logged in."""
+class Login:
+    """The admin of a server that runs, and the session of somebody who is logged in."""
 
     address: str
     session: str
-    superuser: Any
 
     @property
     def cookie(self) -> dict[str, str]:
         return {"name": django_settings.SESSION_COOKIE_NAME, "value": self.session, "url": self.address}
 
 
+@dataclass(frozen=True, kw_only=True)
+class Console(Login):
+    """The same where a superuser is logged in."""
+
+    superuser: Any
+
+
+def new_session(account: Any) -> str:
+    client = Client()
+    client.force_login(account)
+    return client.cookies[django_settings.SESSION_COOKIE_NAME].value
+
+
 @pytest.fixture
 def empty_console(live_server: Any) -> Console:
     superuser = get_user_model().objects.create_superuser("root")
-    client = Client()
-    client.force_login(superuser)
-    return Console(address=live_server.url, session=client.cookies["sessionid"].value, superuser=superuser)
+    return Console(address=live_server.url, session=new_session(superuser), superuser=superuser)
 
 
 @pytest.fixture

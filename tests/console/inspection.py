@@ -13,7 +13,7 @@ from typing import Any
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page
 
-from .conftest import Console
+from .conftest import Console, Login
 
 GRAVE = ("serious", "critical")
 AXE_OPTIONS = {"resultTypes": ["violations"]}
@@ -45,23 +45,19 @@ LOOKS = (
 )
 """Colours follow the theme alone and places the width alone, so that these two find what four would."""
 
-ALL_LOOKS = (
-    *LOOKS,
-    Look(theme="dark", width=1440, height=900),
-    Look(theme="light", width=390, height=844),
-)
-"""For the pictures."""
-
 
 @contextmanager
-def looking(browser: Browser, console: Console, look: Look) -> Iterator[tuple[Page, list[str]]]:
+def looking(
+    browser: Browser, login: Login, look: Look, *, with_javascript: bool = True
+) -> Iterator[tuple[Page, list[str]]]:
     """Yield a page in the console, and what goes wrong in it, such as what the Content-Security-Policy refuses."""
     context = browser.new_context(
         color_scheme=look.theme,  # type: ignore[arg-type]
         viewport={"width": look.width, "height": look.height},
         reduced_motion="reduce",
+        java_script_enabled=with_javascript,
     )
-    context.add_cookies([console.cookie])  # type: ignore[list-item]
+    context.add_cookies([login.cookie])  # type: ignore[list-item]
     context.route("**/favicon.ico", lambda route: route.fulfill(status=204))
     page = context.new_page()
     problems: list[str] = []
@@ -76,17 +72,22 @@ def inspect(
 ) -> list[str]:
     """Open a path in each look, and return what is wrong with the page that it leads to."""
     found = []
-    pictures = os.environ.get("SCREENSHOTS")
-    for look in ALL_LOOKS if pictures else LOOKS:
+    for look in LOOKS:
         with looking(browser, console, look) as (page, problems):
             response = page.goto(console.address + path)
             assert response is not None
             assert response.status == 200, path
             then(page)
-            if pictures:
-                _take_picture(page, Path(pictures), f"{name} {look.width} {look.theme}")
+            keep_picture(page, f"{name} {look.width} {look.theme}")
             found += [f"{look.theme} {look.width}: {each}" for each in (*problems, *_overflow(page), *_grave(page))]
     return found
+
+
+def keep_picture(page: Page, name: str) -> None:
+    """Write what a page looks like into the directory $SCREENSHOTS, if there is one."""
+    if directory := os.environ.get("SCREENSHOTS"):
+        path = Path(directory) / f"{re.sub(r'[^a-z0-9]+', '-', name.lower()).strip('-')}.png"
+        page.screenshot(path=path, full_page=True)
 
 
 def _overflow(page: Page) -> Iterator[str]:
@@ -101,8 +102,3 @@ def _grave(page: Page) -> Iterator[str]:
         ours = [node for node in nodes if not any(violation["id"] == rule and part in node for rule, part in OF_DJANGO)]
         if violation["impact"] in GRAVE and ours:
             yield f"{violation['impact']}: {violation['help']} ({violation['id']}): {', '.join(ours[:5])}"
-
-
-def _take_picture(page: Page, directory: Path, name: str) -> None:
-    directory.mkdir(parents=True, exist_ok=True)
-    page.screenshot(path=directory / f"{re.sub(r'[^a-z0-9]+', '-', name.lower())}.png", full_page=True)

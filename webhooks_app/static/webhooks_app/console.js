@@ -38,15 +38,15 @@ function keepLive(part) {
   }
 
   function next() {
-    if (isDone()) {
-      return;
+    // Once nothing more changes here, what the page says beside it may be older.
+    if (refresh) {
+      refresh.hidden = !isDone();
     }
-    window.setTimeout(poll, POLL_MILLISECONDS);
+    if (!isDone()) {
+      window.setTimeout(poll, POLL_MILLISECONDS);
+    }
   }
 
-  if (refresh && !isDone()) {
-    refresh.hidden = true;
-  }
   next();
 }
 
