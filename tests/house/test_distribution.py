@@ -77,6 +77,37 @@ def test_it_says_what_it_is(metadata: Message) -> None:
     assert metadata["License-Expression"] == "MIT"
 
 
+ALONE = """
+import sys
+sys.modules.update(dict.fromkeys(sys.argv[2:]))  # as if it were not installed
+import django
+from django.conf import settings
+from django.core.management import call_command
+settings.configure(
+    SECRET_KEY="x" * 50,
+    INSTALLED_APPS=["django.contrib.admin", "django.contrib.auth", "django.contrib.contenttypes",
+        "django.contrib.messages", "django.contrib.sessions", "rest_framework", "webhooks_app"],
+    DATABASES={"default": {"ENGINE": "django.db.backends.sqlite3", "NAME": sys.argv[1]}},
+    ROOT_URLCONF="webhooks_app.api.urls",
+)
+django.setup()
+import webhooks_app.admin
+call_command("migrate", verbosity=0)
+call_command("deliver_webhooks", "--until-idle")
+"""
+OPTIONAL = (
+    *("psycopg", "psycopg2", "pymysql", "MySQLdb", "pycurl", "redis", "prometheus_client", "django_celery_beat"),
+    *("drf_spectacular", "responses", "pytest"),
+)
+
+
+def test_it_delivers_with_what_it_requires_alone(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", ALONE, str(tmp_path / "db.sqlite3"), *OPTIONAL]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=60)
+
+    assert done.returncode == 0, done.stderr
+
+
 def test_pytest_finds_the_plugin(wheel: ZipFile) -> None:
     entry_points = wheel.read(f"{_dist_info(wheel)}/entry_points.txt").decode()
 

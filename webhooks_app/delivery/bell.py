@@ -17,7 +17,8 @@ from contextlib import suppress
 from typing import Any
 
 from django.db import DatabaseError, InterfaceError, connections
-from django.db.backends.postgresql.psycopg_any import is_psycopg3
+
+from .statements.postgresql import uses_psycopg3
 
 logger = logging.getLogger("webhooks_app.wakeup")
 
@@ -52,7 +53,7 @@ class Bell:
     def __init__(self, using: str, on_ring: Callable[[], None]) -> None:
         self._using = using
         self._on_ring = on_ring
-        self._can_listen = connections[using].vendor == "postgresql" and is_psycopg3
+        self._can_listen = uses_psycopg3(using)
         self._is_set = False
         self._reading, self._writing = os.pipe()
         for end in (self._reading, self._writing):

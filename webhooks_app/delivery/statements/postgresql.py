@@ -8,13 +8,19 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from django.db.backends.postgresql.psycopg_any import is_psycopg3
+from django.db import connections
 
 from ...models import Event, Webhook
 from ..attempt_log import AttemptLog
 from ..claim import Finished
 from ..lanes import LANE_FIELDS, Lane, Pick
 from .portable import PortableStatements, json_of, json_of_timings
+
+
+def uses_psycopg3(using: str) -> bool:
+    """Tell whether the database is asked by psycopg 3, which who has another database need not have."""
+    connection: Any = connections[using]
+    return bool(connection.vendor == "postgresql" and connection.Database.__name__ == "psycopg")
 
 
 class PostgresqlStatements(PortableStatements):
@@ -104,7 +110,7 @@ class PostgresqlStatements(PortableStatements):
         lines = "".join([_copy_line(log) for log in logs])
         sql = f"COPY {self.attempts} ({self.columns_of_attempts}) FROM STDIN"
         with self.connection.cursor() as cursor, self.connection.wrap_database_errors:
-            if is_psycopg3:
+            if uses_psycopg3(self.using):
                 with cursor.copy(sql) as copy:
                     copy.write(lines)
             else:
