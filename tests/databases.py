@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Collection, Generator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,6 +37,14 @@ DATABASES = {
     "postgresql": Database(check=postgresql.programs, running=postgresql.running),
     "mariadb": Database(check=mariadb.programs, running=mariadb.running),
 }
+
+
+TESTS = Path(__file__).parent
+LEFT_OUT: Mapping[str, Collection[str]] = {
+    "postgresql": ("admin",),
+    "mariadb": ("admin", "api", "audit", "checks", "decisions", "management", "metrics"),
+}
+"""The edges, which ask no database anything of their own: once is enough. What does is marked ``only_on``."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -77,7 +85,8 @@ def pytest_report_header(config: pytest.Config) -> str:
 def _runs_on(database: str, item: pytest.Item) -> bool:
     if marker := item.get_closest_marker("only_on"):
         return database in marker.args
-    return database == "sqlite" or _uses_database(item)
+    part = item.path.relative_to(TESTS).parts[0]
+    return database == "sqlite" or (_uses_database(item) and part not in LEFT_OUT.get(database, ()))
 
 
 def _uses_database(item: pytest.Item) -> bool:

@@ -19,6 +19,8 @@ from webhooks_app.models.keyset import Cursor, read_page
 
 from .conftest import DATA, Page, shows, text
 
+pytestmark = pytest.mark.only_on("sqlite", "postgresql", "mariadb")
+
 MAX_QUERIES = 8
 State, Result = Delivery.State, DeliveryAttempt.Result
 

@@ -22,6 +22,8 @@ from webhooks_app.models.sizes import table_sizes
 
 from .conftest import DATA, Page, shows, text
 
+pytestmark = pytest.mark.only_on("sqlite", "postgresql", "mariadb")
+
 
 def operations(page: Page) -> Any:
     return page.get("webhook", "operations")

@@ -12,7 +12,7 @@ from webhooks_app import emit, send_test_event
 from webhooks_app.models import Delivery, DeliveryAttempt, Event
 from webhooks_app.verification import start_verification
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.only_on("sqlite", "postgresql", "mariadb")]
 
 
 def ids(answer):
