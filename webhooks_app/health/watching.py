@@ -29,7 +29,7 @@ def take_in(using: str, folded: Folded) -> None:
 def watch(using: str, now: datetime) -> None:
     """Warn of the webhooks that have been failing for half the time, and disable those that have for all of it.
 
-    ``now`` is the database's time. The first error that kept a webhook from being judged is raised after the others are.
+    ``now`` is the database's time. The first error that kept one from being judged is raised once the others are.
     """
     rule = Rule.configured()
     problem: Exception | None = None
