@@ -10,7 +10,7 @@ import pytest
 from django.contrib.admin.models import LogEntry
 from django.utils import timezone
 
-from webhooks_app.models import Delivery, Webhook
+from webhooks_app.models import AuditEntry, Delivery, Webhook
 
 from .conftest import SECRET, Page, said, shows, text
 
@@ -81,6 +81,17 @@ def test_disable_asks_and_then_cancels_what_waits(superuser: Page, delivery: Del
     webhook = Webhook.objects.get()
     assert (webhook.status, webhook.status_reason) == (Webhook.Status.DISABLED, "Disabled by root.")
     assert Delivery.objects.get().state == Delivery.State.CANCELLED
+
+
+def test_disabling_what_is_disabled_keeps_the_reason_and_tells_nobody_again(superuser: Page, webhook: Webhook) -> None:
+    webhook.disable("It failed for days.")
+    number_told = AuditEntry.objects.count()
+
+    answer = superuser.act("disable", webhook, confirmed=True)
+
+    assert said(answer) == [f"Webhook {webhook.pk} is disabled already."]
+    assert Webhook.objects.get().status_reason == "It failed for days."
+    assert AuditEntry.objects.count() == number_told
 
 
 def test_enable_verifies_again(superuser: Page, webhook: Webhook) -> None:

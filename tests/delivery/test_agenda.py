@@ -56,6 +56,15 @@ def test_a_wake_up_makes_a_look_due(agenda):
     assert agenda.is_look_due()
 
 
+def test_what_is_heard_of_during_a_look_makes_another_one_due(agenda):
+    assert agenda.is_look_due()
+    agenda.look_soon()
+    agenda.looked(found=False, took_seconds=0.001)
+
+    assert agenda.seconds_to_look() == 0
+    assert agenda.is_look_due()
+
+
 def test_a_look_is_due_when_a_retry_is(agenda, clock):
     look(agenda)
     agenda.look_at(clock() + timedelta(seconds=1))

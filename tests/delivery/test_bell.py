@@ -6,7 +6,7 @@ import threading
 from contextlib import contextmanager
 
 import pytest
-from django.db import connection
+from django.db import OperationalError, connection
 
 from webhooks_app.delivery.bell import CHANNEL, Bell, ring
 from webhooks_app.delivery.engine import Engine
@@ -70,6 +70,18 @@ def test_a_lost_connection_is_listened_on_anew(alice, webhook, settings, ring_at
         emit_one(alice)
 
         wait_until(lambda: len(transport.requests) == 2, timeout_seconds=20)
+
+
+def test_a_connection_that_somebody_else_found_lost_is_not_listened_on():
+    bell = Bell("default", on_ring=lambda: None)
+    bell.wait(0)
+    bell.clear()
+    with pytest.raises(OperationalError), connection.cursor() as cursor:
+        cursor.execute("SELECT pg_terminate_backend(pg_backend_pid())")
+
+    bell.wait(0)
+
+    connection.close()
 
 
 def test_a_process_rings_no_more_often_than_engines_go_on_looking():

@@ -203,3 +203,25 @@ def test_a_worker_looks_by_the_time_of_the_database(days):
 
     days.webhook.refresh_from_db()
     assert (ChoreState.objects.get(name="health").error, days.webhook.status) == ("", "disabled")
+
+
+def test_a_veto_against_disabling_one_webhook_does_not_save_the_next(days, owner):
+    other = make_webhook(owner)
+    for webhook, days_ago in ((days.webhook, 8), (other, 7)):
+        since = days.clock() - timedelta(days=days_ago)
+        WebhookHealth.objects.create(
+            webhook=webhook, failing_since=since, given_up_count=20, last_given_up_at=days.clock()
+        )
+
+    def veto(sender, webhook, **arguments):
+        if webhook == days.webhook:
+            raise PermissionError("Not this one.")
+
+    webhook_being_disabled.connect(veto)
+    try:
+        with pytest.raises(PermissionError, match=r"Not this one\."):
+            watch("default", days.clock())
+    finally:
+        webhook_being_disabled.disconnect(veto)
+
+    assert dict(Webhook.objects.values_list("pk", "status")) == {days.webhook.pk: "active", other.pk: "disabled"}

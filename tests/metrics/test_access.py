@@ -46,6 +46,15 @@ def test_without_a_session_the_token_decides(
     assert (b"webhooks_workers" in response.content) == (status == 200)
 
 
+def test_the_token_is_enough_where_every_page_wants_a_login(client: Client, settings: Any) -> None:
+    settings.WEBHOOKS_METRICS_TOKEN = TOKEN
+    settings.MIDDLEWARE = [*settings.MIDDLEWARE, "django.contrib.auth.middleware.LoginRequiredMiddleware"]
+
+    response = client.get("/metrics", headers={"Authorization": f"Bearer {TOKEN}"})
+
+    assert response.status_code == 200
+
+
 @pytest.mark.parametrize(
     ("is_staff", "permission", "status"),
     [

@@ -193,6 +193,43 @@ def test_once_enabled_it_goes_on_with_what_was_cancelled_and_what_was_not_queued
     assert sorted(replay.deliveries.exclude(state="cancelled").values_list("event_id", flat=True)) == events
 
 
+def test_what_was_cancelled_is_taken_back_once_however_often_it_is_resumed(webhook, settings):
+    settings.WEBHOOKS_MAX_IN_FLIGHT_PER_WEBHOOK = 1
+    emit_all(webhook, "missed", 5)
+    replay = started(webhook)
+    step(replay)
+    webhook.disable("Enough.")
+    webhook.activate()
+
+    for _ in range(2):
+        replay.pause()
+        replay.resume()
+
+    assert replay.queued == 0
+    carry_to_the_end(replay)
+    assert replay.queued == 5
+
+
+def test_what_was_sent_by_hand_does_not_keep_it_from_going_on(webhook, settings):
+    settings.WEBHOOKS_MAX_IN_FLIGHT_PER_WEBHOOK = 1
+    events = emit_all(webhook, "missed", 5)
+    replay = started(webhook)
+    for _ in range(2):
+        step(replay)
+        webhook.disable("Enough.")
+        webhook.activate()
+        for delivery in replay.deliveries.filter(event__in=events[:2]):
+            delivery.redeliver()
+        finish_pending()
+        replay.pause()
+        replay.resume()
+
+    carry_to_the_end(replay)
+
+    assert replay.state == "done"
+    assert set(webhook.deliveries.exclude(state="cancelled").values_list("event_id", flat=True)) == set(events)
+
+
 @pytest.mark.parametrize("hold", [Webhook.pause, Webhook.await_verification], ids=["paused", "unverified"])
 def test_a_webhook_that_holds_its_deliveries_holds_it_too(webhook, hold):
     emit_with(webhook, "missed")

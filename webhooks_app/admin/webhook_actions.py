@@ -121,7 +121,7 @@ class WebhookActions(MissedEvents):
         return self.ask_and_carry_out(
             request,
             queryset,
-            lambda webhook: webhook.disable(reason),
+            lambda webhook: _disable(webhook, reason),
             action="disable",
             question=gettext("Stop sending to these webhooks? What waits to be delivered to them is cancelled."),
             history=gettext("Disabled the webhook."),
@@ -184,6 +184,12 @@ def _verify(webhook: Webhook) -> None:
 def _send_test(webhook: Webhook, event_type: str, data: dict[str, Any] | None) -> None:
     limit_test(webhook)
     send_test_event(webhook, event_type, data)
+
+
+def _disable(webhook: Webhook, reason: str) -> None:
+    if webhook.status == Webhook.Status.DISABLED:
+        raise WebhookStateError(f"Webhook {webhook.id} is disabled already.")
+    webhook.disable(reason)
 
 
 def _enable(webhook: Webhook) -> None:

@@ -34,6 +34,7 @@ class Agenda:
         self._moments: list[datetime] = []
         self._woken = threading.Event()
         self._next_look_at = 0.0
+        self._is_look_asked_for = False
         self._linger_until = 0.0
         self._backoff_seconds = 0.0
         self._ask_again_at = 0.0
@@ -65,14 +66,17 @@ class Agenda:
         heapq.heappush(self._moments, at)
 
     def look_soon(self) -> None:
-        """Make a look due now, because what was just recorded left room or something due."""
-        self._next_look_at = 0.0
+        """Make a look due now, because something may be due, or there may be room; during a look, one more."""
+        self._is_look_asked_for = True
 
     def is_look_due(self) -> bool:
         if self._woken.is_set() or self._take_due_moments():
             self._woken.clear()
             self._next_look_at = 0.0
             self._linger_until = self._clock.monotonic() + LINGER_SECONDS
+        if self._is_look_asked_for:
+            self._is_look_asked_for = False
+            self._next_look_at = 0.0
         return self._clock.monotonic() >= self._next_look_at
 
     def looked(self, *, found: bool, took_seconds: float) -> None:
@@ -95,6 +99,8 @@ class Agenda:
 
     def seconds_to_look(self) -> float:
         """Return after how many seconds a look will be due if nothing happens."""
+        if self._is_look_asked_for:
+            return 0.0
         seconds = self._next_look_at - self._clock.monotonic()
         if self._moments:
             seconds = min(seconds, (self._moments[0] - self._clock()).total_seconds())

@@ -89,7 +89,7 @@ class Bell:
     def _connection(self) -> Any:
         """Return the driver's connection, listening; None if there is none that can be listened on."""
         connection = connections[self._using].connection if self._can_listen else None
-        if connection is None or connection is self._deaf:
+        if connection is None or connection is self._deaf or connection.closed:
             return None
         if connection is not self._heard:
             try:

@@ -6,7 +6,7 @@ import logging
 from datetime import datetime
 from functools import partial
 
-from django.db import transaction
+from django.db import InterfaceError, OperationalError, transaction
 
 from ..models import Tally, Webhook, WebhookHealth
 from ..models.audit import SYSTEM, acting
@@ -29,13 +29,24 @@ def take_in(using: str, folded: Folded) -> None:
 def watch(using: str, now: datetime) -> None:
     """Warn of the webhooks that have been failing for half the time, and disable those that have for all of it.
 
-    ``now`` is the database's time.
+    ``now`` is the database's time. The first error that kept one from being judged is raised once the others are.
     """
     rule = Rule.configured()
+    problem: Exception | None = None
     failing = WebhookHealth.objects.using(using).filter(failing_since__lte=now - rule.warns_after)
     for health in failing.filter(webhook__in=Webhook.objects.using(using).active()).order_by("failing_since"):
-        if rule.verdict(health, now) is not Verdict.NONE:
+        if rule.verdict(health, now) is Verdict.NONE:
+            continue
+        try:
             _judge(using, health.webhook_id, rule, now)
+        except (OperationalError, InterfaceError):
+            raise
+        except Exception as error:  # A signal handler of the host's: the next webhook is not to suffer from it.
+            webhook_id = health.webhook_id
+            logger.exception("Webhook %s could not be judged.", webhook_id, extra={"webhook_id": webhook_id})
+            problem = problem or error
+    if problem is not None:
+        raise problem
 
 
 def _judge(using: str, webhook_id: str, rule: Rule, now: datetime) -> None:

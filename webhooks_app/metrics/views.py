@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from django.contrib.auth.decorators import login_not_required
 from django.http import HttpRequest, HttpResponse
 from django.utils.crypto import constant_time_compare
 from django.views.decorators.cache import never_cache
@@ -18,6 +19,7 @@ MANAGE_ALL = "webhooks_app.manage_all_webhooks"
 REFUSED = "Send `Authorization: Bearer` and the WEBHOOKS_METRICS_TOKEN, or log in as staff who manage all webhooks.\n"
 
 
+@login_not_required
 @never_cache
 @require_safe
 def metrics(request: HttpRequest) -> HttpResponse:

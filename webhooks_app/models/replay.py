@@ -206,9 +206,12 @@ class Replay(Audited):
         states: dict[str, str] = {}
         for event_id, state in newest:
             states.setdefault(event_id or "", state)
-        if cancelled := [event_id for event_id, state in states.items() if state == self.Outcome.CANCELLED]:
-            self.cursor = min(self.cursor, id_before(min(cancelled)))
-            self.queued -= len(cancelled)
+        cancelled = [event_id for event_id, state in states.items() if state == self.Outcome.CANCELLED]
+        # Behind the cursor, because it may have gone back before and not have come to them again.
+        if again := [event_id for event_id in cancelled if event_id <= self.cursor]:
+            self.cursor = id_before(min(again))
+            # Not below 0: what was cancelled and then sent by hand stays cancelled here, and is found each time.
+            self.queued = max(0, self.queued - len(again))
 
     def _run(self) -> None:
         self.webhook.require_sendable()
