@@ -16,7 +16,7 @@ from webhooks_app.replays.planning import plan_replay
 
 OPTIONS = [
     *("--checks", "all"),
-    *("--max-examples", "5"),
+    *("--max-examples", "3"),
     "--generation-deterministic",
     "--continue-on-failure",
     "--no-color",

@@ -34,11 +34,11 @@ def test_a_webhook_fills_at_most_a_quarter_of_a_process(window, configured, cap)
     ("outcome", "seconds_later", "claimed"),
     [
         pytest.param(FAILED, 0, 50, id="an answer"),
-        pytest.param(TIMED_OUT, 0, 12, id="a timeout"),
+        pytest.param(TIMED_OUT, 0, 16, id="a timeout"),
         pytest.param(TIMED_OUT, SLOW_FOR_SECONDS, 50, id="a timeout a minute ago"),
     ],
 )
-def test_a_webhook_gets_a_quarter_after_a_timeout(alice, webhook, clock, outcome, seconds_later, claimed):
+def test_a_webhook_gets_a_third_after_a_timeout(alice, webhook, clock, outcome, seconds_later, claimed):
     webhook.retry_notices = False
     webhook.save()
     desk = Desk(using="default", clock=clock, window=1000)

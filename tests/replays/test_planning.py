@@ -133,8 +133,9 @@ def test_a_long_count_goes_on_in_the_background(webhook, monkeypatch):
         ({"states": []}, "states"),
         ({"states": ["lost"]}, "states"),
         ({"rate": 0.01}, "rate"),
+        ({"rate": float("nan")}, "rate"),
     ],
-    ids=["no-state", "unknown-state", "slow"],
+    ids=["no-state", "unknown-state", "slow", "no-number"],
 )
 def test_what_cannot_be_replayed_is_refused(webhook, fields, field):
     with pytest.raises(ValidationError) as refusal:

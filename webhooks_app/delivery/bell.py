@@ -53,7 +53,8 @@ class Bell:
     def __init__(self, using: str, on_ring: Callable[[], None]) -> None:
         self._using = using
         self._on_ring = on_ring
-        self._can_listen = uses_psycopg3(using)
+        # A connection of the driver's pool would go on listening for whoever has it next.
+        self._can_listen = uses_psycopg3(using) and not connections[using].settings_dict["OPTIONS"].get("pool")
         self._is_set = False
         self._reading, self._writing = os.pipe()
         for end in (self._reading, self._writing):

@@ -11,7 +11,7 @@ from .outcome import Result
 SHARE_OF_WINDOW = 4
 """A webhook fills at most a quarter of what one process can have in flight, so that three that hang leave room."""
 
-SHARE_AFTER_TIMEOUT = 4
+SHARE_AFTER_TIMEOUT = 3
 SLOW_FOR_SECONDS = 60.0
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Self
@@ -143,6 +144,8 @@ class Replay(Audited):
         return [name for name in self.webhook.event_types if not self.event_types or name in self.event_types]
 
     def clean(self) -> None:
+        if self.rate is not None and not math.isfinite(self.rate):
+            raise ValidationError({"rate": _("Give a number.")})
         known = self.Outcome.values
         if not self.states or not set(self.states) <= set(known):
             message = _("Give one or more of: %(known)s.") % {"known": ", ".join(known)}
