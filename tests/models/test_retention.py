@@ -314,7 +314,10 @@ def test_bodies_that_are_gone_are_not_looked_at_again(alice):
 
     with connection.cursor() as cursor:
         if connection.vendor == "postgresql":
+            # What other tests left behind is not to count, and a table of three rows is read as one of millions is.
+            cursor.execute(f"ANALYZE {Event._meta.db_table}")
             cursor.execute("SET LOCAL enable_seqscan = off")
+            cursor.execute("SET LOCAL enable_bitmapscan = off")
     assert "webhooks_event_body" in events.explain()
 
 
