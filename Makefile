@@ -13,7 +13,7 @@ NEWER := .venv-newer
 # Not among the pins, because the pinned django-celery-beat does not declare that it works with it.
 DJANGO_6_1 := django==6.1.3
 # What newer versions are not tried with: once is enough for it, and it takes long.
-ON_ONE_DJANGO := faults house docs example_project console
+ON_ONE_DJANGO := faults house docs example_project console workers management
 # What depends on Django more than on Python, and so is left to the newest Django.
 DJANGO_S := admin api audit checks decisions emission health metrics models replays
 
