@@ -4,6 +4,7 @@ import os
 from importlib.util import find_spec
 from pathlib import Path
 
+import django
 import environ
 import pymysql
 
@@ -78,6 +79,8 @@ elif _database["ENGINE"] == "django.db.backends.mysql":
 DATABASES = {"default": _database}
 
 CACHES = {"default": {"BACKEND": "django.core.cache.backends.locmem.LocMemCache"}}
+if django.VERSION >= (6, 1):
+    MAILERS = {"default": {"BACKEND": "django.core.mail.backends.locmem.EmailBackend"}}
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 
 CELERY_BROKER_URL = os.environ.get("CELERY_BROKER_URL", "memory://")

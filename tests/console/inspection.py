@@ -44,7 +44,7 @@ LOOKS = (
     Look(theme="light", width=1440, height=900),
     Look(theme="dark", width=390, height=844, axe_rules=("color-contrast",)),
 )
-"""Colours follow the theme alone and places the width alone, so that these two find what four would."""
+"""Colours follow the theme alone, and places the width alone, so that these two find what four would."""
 
 
 @contextmanager

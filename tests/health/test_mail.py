@@ -22,6 +22,12 @@ class Broken(BaseEmailBackend):
         raise OSError("No mail server.")
 
 
+if django.VERSION >= (6, 1):
+    NO_MAIL_SERVER = {"MAILERS": {"default": {"BACKEND": f"{__name__}.Broken"}}}
+else:
+    NO_MAIL_SERVER = {"EMAIL_BACKEND": f"{__name__}.Broken"}
+
+
 @pytest.fixture
 def webhook(owner):
     return make_webhook(owner, url="http://127.0.0.1:9000/hook?a=1&b=2")
@@ -64,7 +70,7 @@ def test_mails_can_be_turned_off(days):
     assert mail.outbox == []
 
 
-@override_settings(EMAIL_BACKEND=f"{__name__}.Broken")
+@override_settings(**NO_MAIL_SERVER)
 def test_a_mail_that_cannot_be_sent_is_logged_and_changes_nothing(days, told, caplog):
     days.fail_until(6)
 

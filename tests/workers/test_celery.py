@@ -95,12 +95,12 @@ def test_a_broker_that_refuses_neither_fails_nor_delays_the_caller(alice, redis_
     path = f"/refused-{time.time_ns()}"
     make_webhook(alice, url=nginx.url + path)
 
-    seconds = emit_elsewhere("redis://127.0.0.1:9/0", tmp_path, 5)
+    seconds = emit_elsewhere("redis://127.0.0.1:9/0", tmp_path, 20)
 
-    assert seconds < 4
+    assert seconds < 4  # half a second for each would be ten
     start_worker(redis_url)
     wait_until(all_final)
-    assert len(received_ids(nginx, path)) == 5
+    assert len(received_ids(nginx, path)) == 20
 
 
 @pytest.mark.only_on("postgresql")
