@@ -121,6 +121,10 @@ WEBHOOKS_ALLOW_HTTP = True
 WEBHOOKS_ALLOWED_NETWORKS = ["127.0.0.0/8", "::1/128"]
 globals().update(webhooks_settings(os.environ))
 
+# The worker prints its mails about webhooks that fail, until a server is named, as in smtp://name:password@host:587.
+globals().update(env.email_url("EMAIL_URL", default="consolemail://"))
+DEFAULT_FROM_EMAIL = env.str("DEFAULT_FROM_EMAIL", default="webhooks@localhost")
+
 MAX_UPLOAD_BYTES = 20 * 1024 * 1024
 
 LOGGING = {
