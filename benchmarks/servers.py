@@ -10,13 +10,6 @@ from typing import Any
 
 from tests.servers import mariadb, postgresql, rabbitmq, redis
 
-DURABLE = {
-    name: value
-    for name, value in postgresql.SETTINGS.items()
-    if name not in ("fsync", "synchronous_commit", "full_page_writes")
-}
-"""PostgreSQL's own defaults where losing data is concerned, which the tests turn off."""
-
 
 @contextmanager
 def running(database: str, broker: str, transport: str, settings: Mapping[str, Any]) -> Generator[dict[str, str]]:
@@ -33,7 +26,7 @@ def running(database: str, broker: str, transport: str, settings: Mapping[str, A
 
 @contextmanager
 def _durable_postgresql() -> Generator[str]:
-    settings = dict(DURABLE)
+    settings = dict(postgresql.ADDRESS)  # its own defaults where losing data is concerned
     if next(postgresql.programs().parent.rglob("pg_stat_statements.so"), None):
         settings["shared_preload_libraries"] = "pg_stat_statements"
     with postgresql.running(settings) as url:

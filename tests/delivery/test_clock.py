@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import time
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from django.db import connection
 from django.utils import timezone
 
 from webhooks_app import send_test_event
@@ -80,3 +82,21 @@ def test_the_database_is_asked_for_the_time_once_a_minute(monkeypatch, django_as
     moment += 2
     with django_assert_num_queries(1):
         assert clock() - first < timedelta(seconds=59)
+
+
+@NOT_SQLITE
+def test_an_answer_that_was_long_on_its_way_does_not_make_the_clock_lag():
+    answers = []
+
+    def late_at_first(execute, *arguments):
+        answer = execute(*arguments)
+        answers.append(answer)
+        if len(answers) == 1:
+            time.sleep(0.5)
+        return answer
+
+    clock = DatabaseClock("default")
+    with connection.execute_wrapper(late_at_first):
+        told = clock()
+
+    assert abs(DatabaseClock("default")() - told) < timedelta(seconds=0.2)

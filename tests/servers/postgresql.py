@@ -15,15 +15,10 @@ import psycopg
 from .process import ServerMissingError, account, free_port, program, server_directory, unprivileged_user
 from .process import running as running_process
 
-# Nothing here outlives the test run, so nothing needs to survive a power cut.
-SETTINGS = {
-    "listen_addresses": "127.0.0.1",
-    "unix_socket_directories": "",
-    "max_connections": "200",
-    "fsync": "off",
-    "synchronous_commit": "off",
-    "full_page_writes": "off",
-}
+ADDRESS = {"listen_addresses": "127.0.0.1", "unix_socket_directories": "", "max_connections": "200"}
+
+# Nothing here outlives the test run, so nothing needs to survive a power cut, and few rows are worth no compiling.
+SETTINGS = {**ADDRESS, "fsync": "off", "synchronous_commit": "off", "full_page_writes": "off", "jit": "off"}
 
 
 @contextmanager
