@@ -35,9 +35,9 @@ test: $(INSTALLED) ## Run the tests on every database and broker that this machi
 
 test-newer: ## Run the tests on SQLite with a newer Python, Django 6.0 and 6.1, in .venv-newer (PYTHON=python3.12 …)
 	@$(MAKE) --no-print-directory VENV=$(NEWER) $(NEWER)/.installed
-	$(NEWER)/bin/python -m pytest --quiet --numprocesses=auto $(ON_ONE_DJANGO:%=--ignore=tests/%) $(DJANGO_S:%=--ignore=tests/%)
-	$(NEWER)/bin/pip install --quiet --target $(NEWER)/django-6.1 --no-deps --upgrade $(DJANGO_6_1)
-	PYTHONPATH=$(NEWER)/django-6.1 $(NEWER)/bin/python -m pytest --quiet --numprocesses=auto \
+	$(NEWER)/bin/python -m pytest --quiet --numprocesses=4 $(ON_ONE_DJANGO:%=--ignore=tests/%) $(DJANGO_S:%=--ignore=tests/%)
+	$(NEWER)/bin/pip install --quiet --no-compile --target $(NEWER)/django-6.1 --no-deps --upgrade $(DJANGO_6_1)
+	PYTHONPATH=$(NEWER)/django-6.1 $(NEWER)/bin/python -m pytest --quiet --numprocesses=4 \
 		--ignore=tests/api/test_contract.py $(DJANGO_S:%=tests/%)
 
 soak: $(INSTALLED) ## Inject faults at random and count (MINUTES=10 DATABASE=postgresql BROKER=redis SEED=…)
@@ -84,6 +84,6 @@ $(INSTALLED): requirements-dev.txt pyproject.toml
 	@test -x $(BIN)/pip || $(PYTHON) -m venv --clear $(VENV) || { rm -rf $(VENV); \
 		echo "$(PYTHON) cannot make a virtual environment; on Debian and Ubuntu: apt install python3-venv" >&2; exit 1; }
 	@echo "Installing the pinned requirements into $(VENV) …"
-	@$(BIN)/pip install --quiet --requirement requirements-dev.txt
+	@$(BIN)/pip install --quiet --no-compile --requirement requirements-dev.txt
 	@$(BIN)/pip install --quiet --no-deps --no-build-isolation --editable .
 	@touch $@
