@@ -49,14 +49,14 @@ def old_event(webhook: Webhook) -> Event:
 def test_a_dry_run_counts_and_deletes_nothing(run: Run, old_event: Event) -> None:
     output = run("prune_webhooks", "--dry-run", "--events-days", "30")
 
-    assert output.stdout == "Would delete 0 attempts, 0 bodies, 1 deliveries, 1 events, 0 webhooks, 0 audit entries.\n"
+    assert output.stdout == "Would delete 0 attempts, 0 bodies, 1 delivery, 1 event, 0 webhooks, 0 audit entries.\n"
     assert Event.objects.exists()
 
 
 def test_pruning_deletes_what_the_dry_run_counted(run: Run, old_event: Event) -> None:
     output = run("prune_webhooks", "--events-days", "30")
 
-    assert output.stdout == "Deleted 0 attempts, 0 bodies, 1 deliveries, 1 events, 0 webhooks, 0 audit entries.\n"
+    assert output.stdout == "Deleted 0 attempts, 0 bodies, 1 delivery, 1 event, 0 webhooks, 0 audit entries.\n"
     assert not Event.objects.exists()
     assert not Delivery.objects.exists()
 

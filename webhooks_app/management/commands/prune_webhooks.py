@@ -8,11 +8,19 @@ from typing import Any
 from django.core.management.base import CommandError, CommandParser
 
 from ...conf import settings
+from ...plurals import counted
 from ...retention import Pruned, prune
 from ..base import WebhooksCommand
 
 MAX_DAYS = 36_500
-KINDS = ("attempts", "bodies", "deliveries", "events", "webhooks", "audit_entries")
+KINDS = {
+    "attempts": ("attempt",),
+    "bodies": ("body", "bodies"),
+    "deliveries": ("delivery", "deliveries"),
+    "events": ("event",),
+    "webhooks": ("webhook",),
+    "audit_entries": ("audit entry", "audit entries"),
+}
 
 
 class Command(WebhooksCommand):
@@ -67,7 +75,7 @@ class Command(WebhooksCommand):
             nonlocal total
             total += rows
             if self.stderr.isatty():
-                self.stderr.write(f"\r{total:,} rows …", str, ending="")
+                self.stderr.write(f"\r{counted(total, 'row')} …", str, ending="")
                 self.stderr.flush()
 
         return show
@@ -80,4 +88,4 @@ def _age(option: str, days: int | None, default: int) -> timedelta:
 
 
 def _counted(pruned: Pruned) -> str:
-    return ", ".join(f"{getattr(pruned, kind):,} {kind.replace('_', ' ')}" for kind in KINDS)
+    return ", ".join(counted(getattr(pruned, kind), *nouns) for kind, nouns in KINDS.items())
