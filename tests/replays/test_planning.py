@@ -204,6 +204,24 @@ def test_what_was_missed_begins_before_the_trouble_that_ended_when_it_was_enable
     assert is_about(missed_since(webhook), last - MARGIN)
 
 
+def test_what_was_missed_by_a_webhook_that_was_paused_while_it_failed_begins_with_its_last_success(webhook):
+    last = succeed_days_ago(webhook, 20)
+    make_older(emit_with(webhook, "given_up"), timedelta(days=19))
+    webhook.pause()
+    WebhookHealth.objects.clear(webhook)
+    WebhookHealth.objects.update(last_success_at=last, cleared_at=timezone.now() - timedelta(days=15))
+
+    assert is_about(missed_since(webhook), last - MARGIN)
+
+
+def test_a_trouble_that_ended_long_ago_is_no_longer_looked_at(webhook):
+    succeed_days_ago(webhook, 20)
+    WebhookHealth.objects.clear(webhook)
+    WebhookHealth.objects.update(last_success_at=timezone.now(), cleared_at=timezone.now() - timedelta(days=15))
+
+    assert is_about(missed_since(webhook), timezone.now() - timedelta(days=7))
+
+
 @pytest.mark.parametrize(("age", "expected"), [(60, 7), (2, 2)], ids=["old", "new"])
 def test_without_trouble_it_is_a_week(webhook, age, expected):
     webhook.created_at = timezone.now() - timedelta(days=age)

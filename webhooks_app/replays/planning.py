@@ -83,18 +83,23 @@ def missed_since(webhook: Webhook) -> datetime:
     """
     using = webhook._state.db or DEFAULT_DB_ALIAS
     health = WebhookHealth.objects.using(using).filter(pk=webhook.pk).first()
-    enabled_at = health.cleared_at if health is not None else None
-    is_in_trouble = webhook.status in (Webhook.Status.DISABLED, Webhook.Status.FAILED) or bool(
-        health and health.failing_since
-    )
+    is_stopped = webhook.status in (Webhook.Status.DISABLED, Webhook.Status.FAILED)
     week_ago = timezone.now() - LOOK_BACK
-    if is_in_trouble:
+    if is_stopped or (health is not None and health.failing_since is not None):
         since = _last_success_before(using, webhook, None)
-    elif enabled_at is not None and enabled_at > week_ago:
-        since = _last_success_before(using, webhook, enabled_at)
+    elif (cleared_at := _cleared_at(health, week_ago)) is not None:
+        since = _last_success_before(using, webhook, cleared_at)
     else:
         since = week_ago
     return max(since, webhook.created_at)
+
+
+def _cleared_at(health: WebhookHealth | None, week_ago: datetime) -> datetime | None:
+    """Return when a trouble was forgotten: within the week, or with no success since, as that of one who is paused."""
+    if health is None or health.cleared_at is None:
+        return None
+    has_succeeded = health.last_success_at is not None and health.last_success_at > health.cleared_at
+    return None if has_succeeded and health.cleared_at <= week_ago else health.cleared_at
 
 
 def _last_success_before(using: str, webhook: Webhook, moment: datetime | None) -> datetime:
