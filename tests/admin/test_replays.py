@@ -60,7 +60,7 @@ def test_the_form_counts_and_sends_nothing(superuser: Page, webhook: Webhook, mi
     ("fields", "says"),
     [
         ({"webhook": "wh_unknown"}, "Select a valid choice"),
-        ({"since": "2026-02-01T00:00:00", "until": "2026-01-01T00:00:00"}, "Give a time after the first one."),
+        ({"since": "2026-02-01T00:00:00", "until": "2026-01-01T00:00:00"}, "Give a time after 2026-"),
         ({"event_types": ["file.uploaded"]}, "is not subscribed to: file.uploaded."),
         ({"states": []}, "This field is required"),
         ({"rate": "0"}, "greater than or equal to 0.1"),

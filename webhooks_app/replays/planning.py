@@ -6,8 +6,10 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
+from django.core.exceptions import ValidationError
 from django.db import DEFAULT_DB_ALIAS, transaction
 from django.utils import timezone
+from django.utils.translation import gettext_lazy as _
 
 from ..delivery.clock import DatabaseClock
 from ..exceptions import WebhookStateError
@@ -16,6 +18,7 @@ from ..models import Delivery, Replay, Webhook, WebhookHealth
 from ..models.audit import Action
 from ..models.keyset import read_page
 from ..models.replay import missing_outcomes
+from ..times import format_time
 from .carrying import count
 
 COUNT_SECONDS = 1.0
@@ -51,7 +54,9 @@ def plan_replay(
     _require_subscribed(webhook, event_types)
     using = webhook._state.db or DEFAULT_DB_ALIAS
     end = timezone.now() + ONE_TICK  # identifiers tell the millisecond: what has just happened is meant, too
-    begin = min(max(since or missed_since(webhook), webhook.created_at), end)
+    since = since or missed_since(webhook)
+    _require_order(since, until)
+    begin = min(max(since, webhook.created_at), end)
     replay = Replay(
         webhook=webhook,
         since=begin,
@@ -74,6 +79,12 @@ def _require_subscribed(webhook: Webhook, event_types: Sequence[str]) -> None:
         raise WebhookStateError(f"Webhook {webhook.id} is deleted.")
     if others := [name for name in event_types if name not in webhook.event_types]:
         raise WebhookStateError(f"Webhook {webhook.id} is not subscribed to: {', '.join(others)}.")
+
+
+def _require_order(since: datetime, until: datetime | None) -> None:
+    if until is not None and until <= since:
+        message = _("Give a time after %(since)s, when it begins.") % {"since": format_time(since)}
+        raise ValidationError({"until": message})
 
 
 def missed_since(webhook: Webhook) -> datetime:
