@@ -15,11 +15,11 @@ from webhooks_app.event_types import registry
 from webhooks_app.event_types.operational import WEBHOOK_DISABLED
 from webhooks_app.exceptions import WebhookStateError
 from webhooks_app.models import Delivery, Event, Replay, WebhookHealth
-from webhooks_app.replays import selection
+from webhooks_app.replays import planning, selection
 from webhooks_app.replays.planning import MARGIN, missed_since, plan_replay
 
 from ..making import EVENT_TYPE, emit_one, make_older, make_webhook
-from .conftest import emit_all, emit_with, plan, step
+from .conftest import emit_all, emit_with, plan, started, step
 
 pytestmark = pytest.mark.django_db
 
@@ -186,6 +186,19 @@ def test_a_deleted_webhook_has_nothing_to_be_replayed(webhook):
 
     with pytest.raises(WebhookStateError, match="is deleted"):
         plan_replay(webhook)
+
+
+def test_there_are_only_so_many_replays_of_a_webhook_that_are_not_over(webhook, monkeypatch):
+    monkeypatch.setattr(planning, "MOST_OPEN", 3)
+    started(webhook)
+    first, second = plan(webhook), plan(webhook)
+
+    with pytest.raises(WebhookStateError, match=r"has 3 replays that are .*Cancel one of them first\."):
+        plan(webhook)
+
+    first.cancel()
+    second.cancel()
+    assert [plan(webhook).state, plan(make_webhook(webhook.owner)).state] == ["ready", "ready"]
 
 
 @pytest.fixture

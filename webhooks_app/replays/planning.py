@@ -17,7 +17,7 @@ from ..ids import first_id_at, time_of
 from ..models import Delivery, Replay, Webhook, WebhookHealth
 from ..models.audit import Action
 from ..models.keyset import read_page
-from ..models.replay import missing_outcomes
+from ..models.replay import MOST_OPEN, missing_outcomes
 from ..times import format_time
 from .carrying import count
 
@@ -49,10 +49,11 @@ def plan_replay(
     is counted for too, but must be enabled before the start.
 
     Raises django.core.exceptions.ValidationError with the problems by field, and WebhookStateError for a webhook that
-    is deleted, or not subscribed to one of the types.
+    is deleted, not subscribed to one of the types, or has too many replays that are not over.
     """
-    _require_subscribed(webhook, event_types)
     using = webhook._state.db or DEFAULT_DB_ALIAS
+    _require_subscribed(webhook, event_types)
+    _require_few(using, webhook)
     end = timezone.now() + ONE_TICK  # identifiers tell the millisecond: what has just happened is meant, too
     since = since or missed_since(webhook)
     _require_order(since, until)
@@ -79,6 +80,13 @@ def _require_subscribed(webhook: Webhook, event_types: Sequence[str]) -> None:
         raise WebhookStateError(f"Webhook {webhook.id} is deleted.")
     if others := [name for name in event_types if name not in webhook.event_types]:
         raise WebhookStateError(f"Webhook {webhook.id} is not subscribed to: {', '.join(others)}.")
+
+
+def _require_few(using: str, webhook: Webhook) -> None:
+    if len(Replay.objects.using(using).filter(webhook=webhook).open()[:MOST_OPEN]) == MOST_OPEN:
+        raise WebhookStateError(
+            f"Webhook {webhook.id} has {MOST_OPEN} replays that are ready, running or paused. Cancel one of them first."
+        )
 
 
 def _require_order(since: datetime, until: datetime | None) -> None:
