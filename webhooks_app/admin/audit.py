@@ -17,7 +17,7 @@ from ..models import AuditEntry
 from .display import moment
 from .filters import CreatedFilter
 from .history import MODELS, changes_of, with_names
-from .owned import ReadOnlyAdmin, manages_all
+from .owned import ReadOnlyAdmin
 
 MAX_CHANGES_LENGTH = 120
 
@@ -37,9 +37,6 @@ class AuditEntryAdmin(ReadOnlyAdmin):
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         return with_names(request, super().get_queryset(request))
-
-    def get_fields(self, request: HttpRequest, obj: Any = None) -> list[Any]:
-        return [name for name in self.fields if name != "owner" or manages_all(request)]
 
     def render_change_form(self, request: HttpRequest, context: Any, *args: Any, **kwargs: Any) -> Any:
         context["changes"] = changes_of(kwargs["obj"])

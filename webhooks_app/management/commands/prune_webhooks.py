@@ -9,18 +9,10 @@ from django.core.management.base import CommandError, CommandParser
 
 from ...conf import settings
 from ...plurals import counted
-from ...retention import Pruned, prune
+from ...retention import prune
 from ..base import WebhooksCommand
 
 MAX_DAYS = 36_500
-KINDS = {
-    "attempts": ("attempt",),
-    "bodies": ("body", "bodies"),
-    "deliveries": ("delivery", "deliveries"),
-    "events": ("event",),
-    "webhooks": ("webhook",),
-    "audit_entries": ("audit entry", "audit entries"),
-}
 
 
 class Command(WebhooksCommand):
@@ -63,7 +55,7 @@ class Command(WebhooksCommand):
             raise CommandError(
                 "Stopped. What was deleted so far stays deleted; run it again.", returncode=130
             ) from None
-        self.result(f"{'Would delete' if is_dry_run else 'Deleted'} {_counted(pruned)}.")
+        self.result(f"{'Would delete' if is_dry_run else 'Deleted'} {pruned}.")
         if not pruned.is_complete:
             self.note("The time was over before everything was looked at: run it again for the rest.", role="WARNING")
 
@@ -85,7 +77,3 @@ def _age(option: str, days: int | None, default: int) -> timedelta:
     if days is not None and not 1 <= days <= MAX_DAYS:
         raise CommandError(f"{option} is {days}; give 1 to {MAX_DAYS} days.")
     return timedelta(days=default if days is None else days)
-
-
-def _counted(pruned: Pruned) -> str:
-    return ", ".join(counted(getattr(pruned, kind), *nouns) for kind, nouns in KINDS.items())
