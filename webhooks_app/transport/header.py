@@ -26,13 +26,14 @@ class HeaderReader:
     rules of HTTP, for the webhook's owner. ``stalled`` is true when so many interim blocks came that no more are read.
     """
 
-    __slots__ = ("_had_interim", "_lines", "_size", "complete", "problem", "stalled", "status")
+    __slots__ = ("_had_interim", "_known", "_lines", "_size", "complete", "problem", "stalled", "status")
 
     def __init__(self) -> None:
         self.reset()
 
     def reset(self) -> None:
         """Begin again, for another response."""
+        self._known: _Parsed | None = None
         self._lines: list[bytes] = []
         self._size = 0
         self._had_interim = False
@@ -75,9 +76,14 @@ class HeaderReader:
         return self._parsed().headers
 
     def _parsed(self) -> _Parsed:
+        if self._known is not None:
+            return self._known
         # A receiver under load answers with the same header many times a second.
         lines = tuple(self._lines[1:])
-        return _parse_cached(lines) if self._size <= CACHED_HEADER_BYTES else _parse(lines)
+        parsed = _parse_cached(lines) if self._size <= CACHED_HEADER_BYTES else _parse(lines)
+        if self.complete:
+            self._known = parsed
+        return parsed
 
     def _begin_block(self, line: bytes) -> bool:
         match = _STATUS_LINE.fullmatch(line)
