@@ -20,6 +20,7 @@ from .conftest import Output
 Run = Callable[..., Output]
 
 NOTHING = "0 attempts, 0 bodies, 0 deliveries, 0 events, 0 webhooks, 0 replays, 0 audit entries"
+ONE_EVENT = NOTHING.replace("0 deliveries, 0 events", "1 delivery, 1 event")
 DATA = {"file_id": "file_1", "user_id": "user_1", "filename": "a.pdf"}
 
 

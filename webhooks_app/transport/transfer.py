@@ -20,7 +20,7 @@ from .ip_filter import Address
 from .kept_sockets import KeptSockets, LocalAddress
 
 if not hasattr(pycurl, "PREREQFUNCTION"):
-    raise ImportError(f"pycurl 7.45.7 with libcurl 7.80 or newer is needed; this is {pycurl.version}.")
+    raise ImportError(f"pycurl 7.46 or newer, with the libcurl of its wheel, is needed; this is {pycurl.version}.")
 
 logger = logging.getLogger("webhooks_app.transport")
 
