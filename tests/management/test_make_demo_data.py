@@ -41,12 +41,13 @@ def test_it_says_what_it_made(made: Output) -> None:
 
 
 def test_an_event_goes_to_every_webhook_of_its_owner_that_hears_it(made: Output) -> None:
-    *whole, _last = Event.objects.order_by("pk")
-    decisions = [decision for event in whole for decision in decide(event, with_platform=True)]
+    *events, _last = Event.objects.order_by("pk")
+    events = events[::3]
+    decisions = [decision for event in events for decision in decide(event, with_platform=True)]
 
     reasons = Counter(decision.reason for decision in decisions)
     assert set(reasons) == {Reason.SENT, Reason.NOT_SUBSCRIBED, Reason.PENDING, Reason.FAILED, Reason.DISABLED}
-    assert reasons[Reason.SENT] > 2 * len(whole)
+    assert reasons[Reason.SENT] > 2 * len(events)
 
 
 def test_there_are_webhooks_of_every_status_and_deliveries_of_every_final_state(made: Output) -> None:

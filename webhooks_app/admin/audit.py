@@ -53,7 +53,7 @@ class AuditEntryAdmin(ReadOnlyAdmin):
             return entry.subject
         name = f"admin:webhooks_app_{model._meta.model_name}_change"
         url = reverse(name, args=(entry.subject,), current_app=self.admin_site.name)
-        return format_html('<a class="webhooks-url" href="{}">{}</a>', url, entry.subject)
+        return format_html('<a class="webhooks-id" href="{}">{}</a>', url, entry.subject)
 
     @admin.display(description=_("by"))
     def by_and_via(self, entry: Any) -> str:
@@ -62,4 +62,4 @@ class AuditEntryAdmin(ReadOnlyAdmin):
     @admin.display(description=_("changes"))
     def changed(self, entry: AuditEntry) -> SafeString:
         text = Truncator("; ".join(map(str, changes_of(entry)))).chars(MAX_CHANGES_LENGTH)
-        return format_html('<span class="webhooks-url">{}</span>', text)
+        return format_html('<span class="webhooks-text">{}</span>', text)
