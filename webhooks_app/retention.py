@@ -17,6 +17,7 @@ from typing import Any
 from django.db import connections, models, router
 from django.utils import timezone
 
+from .batches import BatchSize, parts
 from .conf import settings
 from .ids import first_id_at
 from .models import AuditEntry, Delivery, DeliveryAttempt, Event, Replay, Webhook
@@ -24,15 +25,6 @@ from .models.sql import writing
 from .plurals import counted
 
 logger = logging.getLogger("webhooks_app.retention")
-
-SLOW_SECONDS, QUICK_SECONDS = 0.03, 0.012
-"""A batch holds its locks for about as long: after a slower one the next is halved, after a quicker one it grows. Far
-below what anybody would notice, since a busy machine may take three times as long for the next."""
-
-FIRST_ROWS, LEAST_ROWS, MOST_ROWS = 100, 10, 5000
-"""Events and deliveries to a batch."""
-
-IDS_TO_A_STATEMENT = 1000
 
 UNSTARTED_REPLAYS_KEPT = timedelta(days=7)
 
@@ -117,7 +109,7 @@ class _Pruning:
         self._using = router.db_for_write(Event)
         self._progress = progress
         self._ends_at = None if max_seconds is None else time.monotonic() + max_seconds
-        self._rows = FIRST_ROWS
+        self._size = BatchSize()
 
     def event_types(self) -> Iterator[str]:
         """Return the types that there are events of: a look into the index for each."""
@@ -175,7 +167,7 @@ class _Pruning:
     def delete_audit_entries(self, before: datetime) -> None:
         entries = AuditEntry.objects.using(self._using).filter(pk__lt=first_id_at("aud", before))
         for ids in self._batches(entries):
-            self._count(audit_entries=sum(self._delete(AuditEntry, part) for part in _parts(ids)))
+            self._count(audit_entries=sum(self._delete(AuditEntry, part) for part in parts(ids)))
 
     def _batches(self, rows: models.QuerySet[Any]) -> Iterator[list[str]]:
         """Return the ids of the rows, oldest first, in batches that take about as long as they may, until time is over.
@@ -183,8 +175,9 @@ class _Pruning:
         Nobody else's writes wait for more than a batch, and between two there is as much time as one takes.
         """
         after = ""
+        self._size.begin()
         while not self._is_over():
-            size = self._rows
+            size = self._size.rows
             page = list(rows.filter(pk__gt=after).order_by("pk").values_list("pk", flat=True)[:size])
             for batch in self._by_weight(rows.model, page):
                 if self._is_over():
@@ -197,27 +190,29 @@ class _Pruning:
             after = page[-1]
 
     def _by_weight(self, model: type[models.Model], page: list[str]) -> Iterator[list[str]]:
-        """Return the ids in parts that have about so many rows to delete, an event's deliveries among them."""
-        weights: dict[Any, int] = {}
-        if model is Event and page:
-            deliveries = Delivery.objects.using(self._using).filter(event__in=page).order_by()
-            weights = dict(deliveries.values_list("event").annotate(models.Count("pk")))
+        """Return the ids in parts that have about so many rows to delete, deliveries and attempts among them."""
+        weights = self._weights(model, page) if page else {}
         batch: list[str] = []
         weight = 0
         for pk in page:
             weight += 1 + weights.get(pk, 0)
-            if batch and weight > self._rows:
+            if batch and weight > self._size.rows:
                 yield batch
                 batch, weight = [], 1 + weights.get(pk, 0)
             batch.append(pk)
         if batch:
             yield batch
 
+    def _weights(self, model: type[models.Model], page: list[str]) -> dict[str, int]:
+        """Return how many rows go with each of these."""
+        deliveries = Delivery.objects.using(self._using).order_by()
+        if model is Event:
+            rows = deliveries.filter(event__in=page).values_list("event")
+            return dict(rows.annotate(weight=models.Sum(models.F("attempt_count") + 1)))
+        return dict(deliveries.filter(pk__in=page).values_list("pk", "attempt_count")) if model is Delivery else {}
+
     def _adapt(self, seconds: float) -> None:
-        if seconds > SLOW_SECONDS:
-            self._rows = max(LEAST_ROWS, self._rows // 2)
-        elif seconds < QUICK_SECONDS:
-            self._rows = min(MOST_ROWS, self._rows * 3 // 2)
+        self._size.adapt(seconds)
         time.sleep(seconds)
 
     def _is_over(self) -> bool:
@@ -256,14 +251,14 @@ class _Pruning:
         return Delivery.objects.using(self._using).final().filter(event=None, pk__lt=first_id_at("dlv", before))
 
     def _delete_attempts(self, delivery_ids: Collection[str]) -> int:
-        return sum(self._delete(DeliveryAttempt, part, by="delivery") for part in _parts(delivery_ids))
+        return sum(self._delete(DeliveryAttempt, part, by="delivery") for part in parts(delivery_ids))
 
     def _delete_deliveries(self, ids: Collection[str]) -> int:
         # MariaDB looks after each row whether another one still refers to it.
-        for part in _parts(ids):
+        for part in parts(ids):
             again = Delivery.objects.using(self._using).filter(redelivery_of__in=part)
             again.update(redelivery_of=None)
-        return sum(self._delete(Delivery, part) for part in _parts(ids))
+        return sum(self._delete(Delivery, part) for part in parts(ids))
 
     def _empty(self, ids: Collection[str]) -> int:
         return Event.objects.using(self._using).filter(pk__in=ids).update(body="") if ids else 0
@@ -286,7 +281,7 @@ class _DryRun(_Pruning):
     """Looks for the same rows, and counts them."""
 
     def _adapt(self, seconds: float) -> None:
-        self._rows = MOST_ROWS
+        self._size.adapt(0.0)  # it waits for nobody, and nobody for it
 
     def _from(self, rows: models.QuerySet[Any], since: datetime) -> models.QuerySet[Any]:
         return rows.filter(pk__gte=first_id_at("evt" if rows.model is Event else "dlv", since))
@@ -311,9 +306,3 @@ class _DryRun(_Pruning):
         webhooks = Webhook.objects.using(self._using).filter(deleted_at__lt=before)
         history = self._kept(before).filter(webhook=models.OuterRef("pk"))
         self._count(webhooks=webhooks.exclude(models.Exists(history)).count())
-
-
-def _parts(ids: Collection[str]) -> Iterator[list[str]]:
-    listed = list(ids)
-    for start in range(0, len(listed), IDS_TO_A_STATEMENT):
-        yield listed[start : start + IDS_TO_A_STATEMENT]

@@ -11,7 +11,7 @@ from django.db import connection, connections, transaction
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from webhooks_app import emit, retention
+from webhooks_app import batches, emit, retention
 from webhooks_app.exceptions import WebhookStateError
 from webhooks_app.ids import first_id_at, new_id
 from webhooks_app.models import Delivery, DeliveryAttempt, Event, Replay, Webhook
@@ -32,6 +32,17 @@ def alice(django_user_model):
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch):
     monkeypatch.setattr(retention.time, "sleep", lambda seconds: None)
+
+
+@pytest.fixture
+def batches_of(monkeypatch):
+    """Have batches of so many rows, however long they take."""
+
+    def batches_of(rows):
+        for name in ("FIRST_ROWS", "LEAST_ROWS", "MOST_ROWS"):
+            monkeypatch.setattr(batches, name, rows)
+
+    return batches_of
 
 
 def history(owner, state, age, *, event_type=EVENT_TYPE):
@@ -301,48 +312,71 @@ def test_a_dry_run_counts_what_a_pruning_deletes(alice):
     assert (counted.attempts, counted.bodies, counted.events) == (2, 1, 1)
 
 
-def test_progress_is_told_batch_by_batch(alice, monkeypatch):
-    monkeypatch.setattr(retention, "FIRST_ROWS", 4)
-    monkeypatch.setattr(retention, "MOST_ROWS", 4)
+def test_progress_is_told_batch_by_batch(alice, batches_of):
+    batches_of(4)
     make_webhook(alice)
     for _ in range(5):
         history(alice, "succeeded", TWO_MONTHS)
-    batches = []
+    told = []
 
-    retention.prune(progress=batches.append)
+    retention.prune(progress=told.append)
 
     # Two events and their deliveries to a batch; of each an attempt and a body go.
-    assert batches == [4, 4, 2]
+    assert told == [4, 4, 2]
 
 
-def test_an_event_with_more_deliveries_than_a_batch_goes_alone(alice, monkeypatch):
-    monkeypatch.setattr(retention, "FIRST_ROWS", 3)
-    monkeypatch.setattr(retention, "MOST_ROWS", 3)
+def test_an_event_with_more_deliveries_than_a_batch_goes_alone(alice, batches_of):
+    batches_of(3)
     for _ in range(4):
         make_webhook(alice)
     events = [emit_one(alice) for _ in range(2)]
     Delivery.objects.update(state="succeeded")
     for event in events:
         make_older(event, YEAR)
-    batches = []
+    told = []
 
-    retention.prune(progress=batches.append)
+    retention.prune(progress=told.append)
 
-    assert batches == [5, 5]
+    assert told == [5, 5]
+
+
+def test_attempts_weigh_as_much_as_what_they_belong_to(alice, batches_of):
+    batches_of(12)
+    make_webhook(alice)
+    for _ in range(4):
+        history(alice, "succeeded", YEAR)
+    Delivery.objects.update(attempt_count=4)
+    told = []
+
+    retention.prune(progress=told.append)
+
+    # Two events, each with a delivery and what would be four attempts.
+    assert told == [6, 6]
 
 
 def test_batches_shrink_while_they_are_slow_and_grow_while_they_are_quick():
-    pruning = retention._Pruning(None, lambda rows: None)
+    size = batches.BatchSize()
     sizes = []
     for seconds in (0.2, 0.2, 0.2, 0.2, 0.02, 0.001):
-        pruning._adapt(seconds)
-        sizes.append(pruning._rows)
+        size.adapt(seconds)
+        sizes.append(size.rows)
 
-    assert sizes == [50, 25, 12, 10, 10, 15]
+    assert sizes == [100, 50, 25, 20, 20, 30]
 
 
-def test_pruning_ends_when_its_time_is_over(alice, monkeypatch):
-    monkeypatch.setattr(retention, "FIRST_ROWS", 1)
+@pytest.mark.parametrize(("seconds", "rows"), [(0.001, 200), (0.2, 20)], ids=["quick", "slow"])
+def test_what_was_learned_of_quick_rows_is_not_expected_of_others(seconds, rows):
+    size = batches.BatchSize()
+    for _ in range(20):
+        size.adapt(seconds)
+
+    size.begin()
+
+    assert size.rows == rows
+
+
+def test_pruning_ends_when_its_time_is_over(alice, batches_of, monkeypatch):
+    batches_of(1)
     make_webhook(alice)
     for _ in range(3):
         history(alice, "succeeded", YEAR)
