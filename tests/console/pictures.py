@@ -64,6 +64,11 @@ def retried() -> Delivery:
     return own().deliveries.get(kind="event", attempt_count=2)
 
 
+def given_up() -> Delivery:
+    """Return one of an event that other webhooks of the same account got, or did not, for several reasons."""
+    return of_demo("down").deliveries.filter(state=Delivery.State.GIVEN_UP).latest("pk")
+
+
 def a_planned_replay() -> Replay:
     """Plan to send again what the last day has seen given up."""
     return plan_replay(of_demo("down"), since=timezone.now() - timedelta(days=1))
@@ -89,12 +94,16 @@ PICTURES = {
     "webhook-failing": Picture(path=lambda: url("webhook_change", of_demo("down").pk) + "?window=week", height=1250),
     "test-event": Picture(path=lambda: url("webhook_act", own().pk, "send_test")),
     "deliveries": Picture(path=lambda: url("delivery_changelist")),
+    "events": Picture(path=lambda: url("event_changelist"), height=1000),
     "delivery": Picture(path=lambda: url("delivery_change", retried().pk)),
-    "event": Picture(path=lambda: url("event_change", retried().event_id)),
+    "event": Picture(path=lambda: url("event_change", given_up().event_id)),
+    "event-types": Picture(path=lambda: url("webhook_event_types"), height=1000),
     "event-type": Picture(path=lambda: url("webhook_event_type", "ppt.generation.completed")),
     "replay-plan": Picture(path=lambda: url("replay_add", query=f"?webhook={of_demo('down').pk}")),
     "replay": Picture(path=lambda: url("replay_change", a_planned_replay().pk)),
+    "replays": Picture(path=lambda: url("replay_changelist")),
     "api-key": Picture(path=lambda: url("apikey_add"), then=make_key),
+    "api-keys": Picture(path=lambda: url("apikey_changelist")),
     "audit": Picture(path=lambda: url("auditentry_changelist")),
     "operations": Picture(path=lambda: url("webhook_operations")),
 }
