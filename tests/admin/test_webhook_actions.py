@@ -10,6 +10,7 @@ import pytest
 from django.contrib.admin.models import LogEntry
 from django.utils import timezone
 
+from webhooks_app.encryption import decrypt
 from webhooks_app.models import AuditEntry, Delivery, Webhook
 
 from .conftest import SECRET, Page, said, shows, text
@@ -120,6 +121,18 @@ def test_a_rotated_secret_is_shown_once(superuser: Page, webhook: Webhook) -> No
     assert webhook.secret != SECRET
     assert shows(answer, webhook.secret)
     assert not shows(superuser.get("webhook"), webhook.secret)
+
+
+def test_a_rotation_that_is_sent_twice_rotates_once(superuser: Page, webhook: Webhook) -> None:
+    form = {"replaces": superuser.act("rotate_secret", webhook).context["form"]["replaces"].value()}
+    superuser.act("rotate_secret", webhook, confirmed=True, **form)
+    webhook.refresh_from_db()
+
+    answer = superuser.act("rotate_secret", webhook, confirmed=True, **form)
+
+    assert said(answer) == [f"The secret of webhook {webhook.pk} was rotated meanwhile, and is left as it is."]
+    saved = Webhook.objects.get()
+    assert (saved.secret, decrypt(saved.encrypted_previous_secret)) == (webhook.secret, SECRET)
 
 
 @pytest.mark.parametrize(("hours", "expected"), [("", 24), ("0.5", 0.5), ("0", None)])
