@@ -25,6 +25,9 @@ MAX_TIMES = 6
 GAP = 0.2
 """The share of a step that separates its bar from the next."""
 
+DASH = 3
+"""Half the length of what stands for a single point."""
+
 SHADES = 5
 """Steps of the heat map between no failure and failures alone."""
 
@@ -226,8 +229,11 @@ def _label(start: datetime, window: Window) -> str:
 
 
 def _visible(path: list[str]) -> list[str]:
-    """A stretch of one point would not be seen."""
-    return path if len(path) > 1 else path * 2
+    """Return a stretch as it is drawn: one of a single point, which would not be seen, as a dash."""
+    if len(path) > 1:
+        return path
+    x, y = path[0].split(",")
+    return [f"{_round(float(x) - DASH)},{y}", f"{_round(float(x) + DASH)},{y}"]
 
 
 def _spec(most: float) -> str:
