@@ -38,17 +38,17 @@ def make_older(event: Event, age: timedelta) -> Event:
     """Make an event and its history as if they had been made so long ago: identifiers tell when."""
     then = timezone.now() - age
     for delivery in Delivery.objects.filter(event=event):
-        delivery_id = _older(delivery.pk, age)
+        delivery_id = make_id_older(delivery.pk, age)
         for attempt in DeliveryAttempt.objects.filter(delivery=delivery):
             DeliveryAttempt.objects.filter(pk=attempt.pk).update(
-                id=_older(attempt.pk, age), delivery=delivery_id, started_at=then
+                id=make_id_older(attempt.pk, age), delivery=delivery_id, started_at=then
             )
         Delivery.objects.filter(pk=delivery.pk).update(id=delivery_id, created_at=then)
-    event_id = _older(event.pk, age)
+    event_id = make_id_older(event.pk, age)
     Delivery.objects.filter(event=event).update(event=event_id)
     Event.objects.filter(pk=event.pk).update(id=event_id, created_at=then)
     return Event.objects.get(pk=event_id)
 
 
-def _older(pk: str, age: timedelta) -> str:
+def make_id_older(pk: str, age: timedelta) -> str:
     return first_id_at(pk.partition("_")[0], timezone.now() - age)[:-20] + pk[-20:]

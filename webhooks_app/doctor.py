@@ -23,6 +23,7 @@ from .delivery.clock import DatabaseClock
 from .delivery.queue import oldest_due_at
 from .egress import configured_transport, transport_options
 from .models import ChoreState, Delivery, WorkerProcess
+from .plurals import counted
 from .transport import TransportError
 from .transport.guard import AddressGuard
 from .upkeep.keeper import BEAT
@@ -269,7 +270,7 @@ def _workers(name: str) -> Iterator[Finding]:
     seen_at = list(WorkerProcess.objects.using(_using()).order_by("-seen_at").values_list("seen_at", flat=True)[:1000])
     alive = [moment for moment in seen_at if now - moment < SEEN_WITHIN]
     if alive:
-        yield _ok(name, f"{len(alive)} processes deliver.")
+        yield _ok(name, counted(len(alive), "process delivers.", "processes deliver."))
         return
     last = f"the last reported itself at {seen_at[0]:%F %T} UTC" if seen_at else "none ever reported itself"
     found = f"No process delivers: {last}."

@@ -19,8 +19,9 @@ from django.utils import timezone
 
 from .conf import settings
 from .ids import first_id_at
-from .models import AuditEntry, Delivery, DeliveryAttempt, Event, Webhook
+from .models import AuditEntry, Delivery, DeliveryAttempt, Event, Replay, Webhook
 from .models.sql import writing
+from .plurals import counted
 
 logger = logging.getLogger("webhooks_app.retention")
 
@@ -33,7 +34,19 @@ FIRST_ROWS, LEAST_ROWS, MOST_ROWS = 100, 10, 5000
 
 IDS_TO_A_STATEMENT = 1000
 
+UNSTARTED_REPLAYS_KEPT = timedelta(days=7)
+
 Progress = Callable[[int], None]
+
+NOUNS = {
+    "attempts": ("attempt",),
+    "bodies": ("body", "bodies"),
+    "deliveries": ("delivery", "deliveries"),
+    "events": ("event",),
+    "webhooks": ("webhook",),
+    "replays": ("replay",),
+    "audit_entries": ("audit entry", "audit entries"),
+}
 
 
 @dataclass(kw_only=True, slots=True)
@@ -45,9 +58,13 @@ class Pruned:
     deliveries: int = 0
     events: int = 0
     webhooks: int = 0
+    replays: int = 0
     audit_entries: int = 0
     is_complete: bool = True
     """False if the time was over first: there may be more."""
+
+    def __str__(self) -> str:
+        return ", ".join(counted(getattr(self, kind), *nouns) for kind, nouns in NOUNS.items())
 
 
 def prune(
@@ -62,7 +79,8 @@ def prune(
     """Delete what is past its age, never what is not final; for no longer than ``max_seconds``.
 
     The ages are those of the settings, unless they are given; those of single types are always the settings'.
-    Webhooks that were deleted go with the last of their history, and replaced secrets when they sign nothing any more.
+    Webhooks that were deleted go with the last of their history, replays with the last of their deliveries or if nobody
+    starts them, and replaced secrets when they sign nothing any more.
     ``progress`` is called after each batch with the number of rows. A dry run only counts.
 
     May be interrupted, repeated, and run beside workers and other prunings.
@@ -80,12 +98,13 @@ def prune(
     pruning.delete_handshakes(events_before)
     pruning.strip_handshakes(attempts_before, since=events_before)
     pruning.delete_webhooks(events_before)
+    pruning.delete_replays(now - UNSTARTED_REPLAYS_KEPT, events_before)
     pruning.delete_audit_entries(now - timedelta(days=settings.AUDIT_RETENTION_DAYS))
     if not is_dry_run:
         pruned = pruning.pruned
         logger.info(
-            "Pruned %d events, %d deliveries, %d attempts, %d bodies, %d webhooks and %d audit entries%s.",
-            *(pruned.events, pruned.deliveries, pruned.attempts, pruned.bodies, pruned.webhooks, pruned.audit_entries),
+            "Pruned %s%s.",
+            pruned,
             "" if pruned.is_complete else "; the time was over before everything was looked at",
             extra=asdict(pruned),
         )
@@ -141,10 +160,17 @@ class _Pruning:
     def delete_webhooks(self, before: datetime) -> None:
         webhooks = Webhook.objects.using(self._using)
         webhooks.forget_ended_overlaps()
-        history = Delivery.objects.using(self._using).filter(webhook=models.OuterRef("pk"))
+        history = self._kept(before).filter(webhook=models.OuterRef("pk"))
         for ids in self._batches(webhooks.filter(models.Q(deleted_at__lt=before), ~models.Exists(history))):
             _, deleted = webhooks.filter(pk__in=ids).delete()
             self._count(webhooks=deleted.get(Webhook._meta.label, 0))
+
+    def delete_replays(self, planned_before: datetime, ended_before: datetime) -> None:
+        replays = Replay.objects.using(self._using)
+        kept = self._kept(ended_before)
+        ended = replays.kept_no_longer(kept, planned_before=planned_before, ended_before=ended_before)
+        for ids in self._batches(ended):
+            self._count(replays=self._delete_rows(ended.filter(pk__in=ids)))  # not those that were started meanwhile
 
     def delete_audit_entries(self, before: datetime) -> None:
         entries = AuditEntry.objects.using(self._using).filter(pk__lt=first_id_at("aud", before))
@@ -221,6 +247,10 @@ class _Pruning:
     def _from(self, rows: models.QuerySet[Any], since: datetime) -> models.QuerySet[Any]:
         return rows
 
+    def _kept(self, before: datetime) -> models.QuerySet[Delivery]:
+        """Return the deliveries that are still there once those of before are pruned."""
+        return Delivery.objects.using(self._using)
+
     def _handshakes(self, before: datetime) -> models.QuerySet[Delivery]:
         """Return the deliveries that are not of an event."""
         return Delivery.objects.using(self._using).final().filter(event=None, pk__lt=first_id_at("dlv", before))
@@ -240,8 +270,10 @@ class _Pruning:
 
     def _delete(self, model: type[models.Model], ids: Collection[str], *, by: str = "pk") -> int:
         """Delete rows without a look at what refers to them: children are deleted first."""
-        rows: Any = model._default_manager.using(self._using).filter(**{f"{by}__in": ids})
-        return int(rows._raw_delete(self._using)) if ids else 0  # noqa: SLF001 - no other way to skip the look
+        return self._delete_rows(model._default_manager.using(self._using).filter(**{f"{by}__in": ids})) if ids else 0
+
+    def _delete_rows(self, rows: Any) -> int:
+        return int(rows._raw_delete(self._using))  # noqa: SLF001 - no other way to skip the look
 
     def _count(self, **numbers: int) -> None:
         for kind, number in numbers.items():
@@ -259,6 +291,10 @@ class _DryRun(_Pruning):
     def _from(self, rows: models.QuerySet[Any], since: datetime) -> models.QuerySet[Any]:
         return rows.filter(pk__gte=first_id_at("evt" if rows.model is Event else "dlv", since))
 
+    def _kept(self, before: datetime) -> models.QuerySet[Delivery]:
+        is_young = models.Q(pk__gte=first_id_at("dlv", before))
+        return super()._kept(before).filter(is_young | models.Q(state=Delivery.State.PENDING))
+
     def _lock(self, ids: Collection[str]) -> list[str]:
         return list(ids)
 
@@ -268,16 +304,13 @@ class _DryRun(_Pruning):
     def _empty(self, ids: Collection[str]) -> int:
         return len(ids)
 
-    def _delete(self, model: type[models.Model], ids: Collection[str], *, by: str = "pk") -> int:
-        return model._default_manager.using(self._using).filter(**{f"{by}__in": ids}).count()
+    def _delete_rows(self, rows: Any) -> int:
+        return int(rows.count())
 
     def delete_webhooks(self, before: datetime) -> None:
         webhooks = Webhook.objects.using(self._using).filter(deleted_at__lt=before)
-        kept = Delivery.objects.using(self._using).filter(
-            models.Q(pk__gte=first_id_at("dlv", before)) | models.Q(state=Delivery.State.PENDING),
-            webhook=models.OuterRef("pk"),
-        )
-        self._count(webhooks=webhooks.exclude(models.Exists(kept)).count())
+        history = self._kept(before).filter(webhook=models.OuterRef("pk"))
+        self._count(webhooks=webhooks.exclude(models.Exists(history)).count())
 
 
 def _parts(ids: Collection[str]) -> Iterator[list[str]]:

@@ -14,6 +14,7 @@ from typing import Any, ClassVar, NamedTuple
 from django.contrib.auth import get_user_model
 from django.contrib.auth.models import Permission
 from django.db import connection
+from django.db.models import Count
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
@@ -90,7 +91,8 @@ def open_all(progress: Progress) -> list[Opened]:
     """Open everything as who may see all, as staff of the largest account, and as that account by the API."""
     from ..addresses import Examples, of_api, of_console  # noqa: PLC0415 - only this scenario has an admin
 
-    busy = Webhook.objects.exclude(owner=None).earliest("pk")
+    owned = Delivery.objects.exclude(webhook__owner=None).order_by().values_list("webhook")
+    busy = Webhook.objects.get(pk=owned.annotate(number=Count("pk")).order_by("-number")[0][0])
     log = Delivery.objects.filter(webhook=busy).order_by("-pk").select_related("event")
     examples = Examples(
         busy=busy, of_another=Webhook.objects.exclude(owner=busy.owner).latest("pk"), delivery=log[log.count() // 2]

@@ -46,7 +46,7 @@ def test_an_entry_has_a_page_with_what_was_before_and_after(superuser: Page, web
 
     page = superuser.get("auditentry", "change", AuditEntry.objects.get().pk)
 
-    assert '<td class="webhooks-url">-</td>' in text(page)
+    assert '<td class="webhooks-text">-</td>' in text(page)
     assert shows(page, "<b>ours</b>")
     assert "<b>ours</b>" not in text(page)
     assert 'name="_save"' not in text(page)

@@ -18,7 +18,7 @@ from webhooks_app.emission import emit
 from webhooks_app.models import Webhook, WorkerProcess
 from webhooks_app.rollups.counters import Counters, Point, Series
 from webhooks_app.rollups.folding import fold
-from webhooks_app.rollups.reading import Window
+from webhooks_app.rollups.reading import HeatRow, Window
 
 from .conftest import DATA, Page, text
 from .test_content_security import InlineParts
@@ -59,7 +59,7 @@ def test_every_window_has_its_charts_and_a_table_with_the_same_numbers(
 ) -> None:
     html = overview(superuser, window=window)
 
-    assert html.count('<rect class="given_up"') == 1
+    assert html.count('<path class="given_up"') == 1
     assert "<td>6</td>" in html
     assert html.count('role="img"') == 2
 
@@ -142,6 +142,17 @@ def test_an_axis_ends_at_a_round_number(most: float, end: float) -> None:
 
 
 @pytest.mark.parametrize(
+    ("finished", "labels"), [(1, ["0", "0.5", "1"]), (4, ["0", "2.5", "5"]), (3000, ["0", "2,500", "5,000"])]
+)
+def test_an_axis_is_labelled_exactly(finished: int, labels: list[str]) -> None:
+    point = Point(start=datetime(2026, 3, 5, tzinfo=UTC), counters=Counters({"succeeded_later": finished}))
+
+    frame, _ = charts.outcomes(Series(points=[point], step_seconds=60), Window.HOUR)
+
+    assert [tick.label for tick in frame.values] == labels
+
+
+@pytest.mark.parametrize(
     ("succeeded", "given_up", "shade"),
     [(0, 0, None), (9, 0, 0), (999, 1, 1), (1, 1, 3), (1, 999, 4), (0, 9, 5)],
     ids=["nothing", "all well", "one in a thousand", "half", "almost all", "all"],
@@ -152,12 +163,28 @@ def test_the_shade_tells_all_from_almost_all(succeeded: int, given_up: int, shad
     assert charts.shade(counters) == shade
 
 
+def test_hours_of_a_day_that_look_the_same_are_one_cell() -> None:
+    well, badly = Counters({"succeeded_at_once": 1}), Counters({"given_up": 1})
+    start = datetime(2026, 3, 5, 22, tzinfo=UTC)
+    points = [
+        Point(start=start + number * timedelta(hours=1), counters=counters)
+        for number, counters in enumerate([badly, badly, badly, well])
+    ]
+    row = HeatRow(webhook_id="wh_1", series=Series(points=points, step_seconds=3600))
+
+    ((first, second, third),) = charts.heat_map([row], Window.WEEK)
+
+    assert [cell.shade for cell in (first, second, third)] == [charts.SHADES, charts.SHADES, 0]
+    assert (first.x, second.x, third.x) == (0, charts.WIDTH / 2, charts.WIDTH * 3 / 4)
+    assert first.label != second.label == third.label
+
+
 def test_a_line_is_broken_where_nothing_was_measured() -> None:
     measured = Counters({"succeeded_at_once": 1, "ms_25": 1})
     counters: list[Any] = [measured, Counters(), measured, measured]
     start = datetime(2026, 3, 5, 14, tzinfo=UTC)
     series = Series(points=[Point(start=start, counters=each) for each in counters], step_seconds=60)
 
-    _, (p50, _) = charts.response_times(series, Window.HOUR)
+    _, (p50, _) = charts.response_times(series, Window.HOUR, charts.percentiles(series))
 
     assert [len(path.split()) for path in p50.paths] == [2, 2]

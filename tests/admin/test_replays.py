@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from django.contrib.admin.models import LogEntry
+from django.contrib.auth import get_user_model
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
@@ -60,7 +61,7 @@ def test_the_form_counts_and_sends_nothing(superuser: Page, webhook: Webhook, mi
     ("fields", "says"),
     [
         ({"webhook": "wh_unknown"}, "Select a valid choice"),
-        ({"since": "2026-02-01T00:00:00", "until": "2026-01-01T00:00:00"}, "Give a time after the first one."),
+        ({"since": "2026-02-01T00:00:00", "until": "2026-01-01T00:00:00"}, "Give a time after 2026-"),
         ({"event_types": ["file.uploaded"]}, "is not subscribed to: file.uploaded."),
         ({"states": []}, "This field is required"),
         ({"rate": "0"}, "greater than or equal to 0.1"),
@@ -166,6 +167,19 @@ def test_without_any_permission_nothing_is_shown(staff: Callable[..., Page], rep
 
     for name, args in (("changelist", ()), ("change", (replay.pk,)), ("live", (replay.pk,))):
         assert page.get("replay", name, *args).status_code == 403
+
+
+@pytest.mark.parametrize("page", ["changelist", "change"])
+def test_who_of_the_staff_planned_it_is_told_to_those_who_manage_all(
+    superuser: Page, staff: Callable[..., Page], new_webhook: Callable[..., Webhook], page: str
+) -> None:
+    amina = staff("amina", "view_replay")
+    planner = get_user_model().objects.create_user("magda")
+    replay = plan_replay(new_webhook(amina.user), requested_by=planner)
+    args = () if page == "changelist" else (replay.pk,)
+
+    assert "magda" in text(superuser.get("replay", page, *args))
+    assert "magda" not in text(amina.get("replay", page, *args))
 
 
 @pytest.mark.parametrize("page", ["changelist", "change", "live"])

@@ -80,8 +80,20 @@ def test_disable_asks_and_then_cancels_what_waits(superuser: Page, delivery: Del
 
     superuser.act("disable", delivery.webhook, confirmed=True)
     webhook = Webhook.objects.get()
-    assert (webhook.status, webhook.status_reason) == (Webhook.Status.DISABLED, "Disabled by root.")
+    assert (webhook.status, webhook.status_reason) == (Webhook.Status.DISABLED, "Disabled by the operator.")
     assert Delivery.objects.get().state == Delivery.State.CANCELLED
+    entry = AuditEntry.objects.filter(action="webhook.disabled").get()
+    assert (entry.actor_name, entry.reason) == ("root", "Disabled by the operator.")
+
+
+def test_an_owner_who_disables_a_webhook_is_told_apart_from_the_operator(
+    staff: Callable[..., Page], new_webhook: Callable[..., Webhook]
+) -> None:
+    page = staff("amina", "view_webhook", "change_webhook")
+
+    page.act("disable", new_webhook(page.user), confirmed=True)
+
+    assert Webhook.objects.get().status_reason == "Disabled by its owner."
 
 
 def test_disabling_what_is_disabled_keeps_the_reason_and_tells_nobody_again(superuser: Page, webhook: Webhook) -> None:

@@ -44,7 +44,7 @@ def test_the_list_says_how_a_webhook_did_in_the_last_day(superuser: Page, webhoo
     course = column(text(superuser.get("webhook")), "course")
 
     assert 'aria-label="8 delivered, 2 given up"' in course
-    assert course.count("<rect") == 3
+    assert course.count("<path") == 3
 
 
 def test_the_list_says_that_a_webhook_is_failing_and_when_it_is_disabled(superuser: Page, webhook: Webhook) -> None:

@@ -100,12 +100,13 @@ def test_for_a_disabled_webhook_it_is_counted_and_not_started(api, webhook, miss
         ({"since": "2026-01-31T12:00:00"}, "since"),
         ({"since": 5}, "since"),
         ({"until": "0001-01-01T00:00:00+09:00"}, "until"),
+        ({"since": "2026-02-01T00:00:00Z", "until": "2026-02-01T01:00:00+01:00"}, "until"),
         ({"states": ["lost"]}, "states"),
         ({"states": []}, "states"),
         ({"events": "file.uploaded"}, "events"),
         ({"rate": 0}, "rate"),
     ],
-    ids=["no-offset", "number", "too-early", "unknown-state", "no-state", "no-list", "no-rate"],
+    ids=["no-offset", "number", "too-early", "no-time", "unknown-state", "no-state", "no-list", "no-rate"],
 )
 def test_what_cannot_be_replayed_is_refused_by_field(api, webhook, fields, name):
     answer = plan(api, webhook, **fields)

@@ -134,7 +134,7 @@ def busy_console(empty_console: Console, receiver: LocalReceiver, settings: Any)
     plan = make_plan(deliveries=6000, owners=3, webhooks=12, days=7, seed=1, now=now - timedelta(minutes=5))
     make_rows(plan, chunk=2000, progress=lambda count: None)
     # The platform's was there when these events happened, and does not know of them.
-    Webhook.objects.filter(owner=None).update(owner=plan.slots[0].owner_id)
+    Webhook.objects.filter(owner=None).update(owner=plan.eras[0].turns[0].owner_id)
     make_health(now)
     make_workers(now)
     return empty_console

@@ -188,7 +188,7 @@ def test_what_is_held_or_missed_arrives_when_the_operator_says_so(
         receiver.gets(EVENT_TYPE, "/hook", error="held")
 
         operator.does("Disable")
-        operator.sees("Disabled by amina.")
+        operator.sees("Disabled by its owner.")
         missed = emit_one(amina, "missed")
         receiver.gets(EVENT_TYPE, "/other", error="missed")
         operator.opens(url("event_change", missed.pk))

@@ -65,6 +65,17 @@ def test_what_is_heard_of_during_a_look_makes_another_one_due(agenda):
     assert agenda.is_look_due()
 
 
+def test_a_ring_makes_a_look_due_and_one_more_for_what_did_not_ring(agenda, clock):
+    look(agenda)
+    agenda.look_soon_and_after(0.1)
+    look(agenda)
+
+    assert agenda.seconds_to_look() == pytest.approx(0.1)
+    clock.advance(0.1)
+    look(agenda)
+    assert agenda.seconds_to_look() == pytest.approx(5)
+
+
 def test_a_look_is_due_when_a_retry_is(agenda, clock):
     look(agenda)
     agenda.look_at(clock() + timedelta(seconds=1))

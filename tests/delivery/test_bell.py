@@ -61,6 +61,15 @@ def test_what_is_committed_is_sent_at_once(alice, webhook, settings, ring_at_onc
         wait_until(lambda: len(transport.requests) == 2, timeout_seconds=20)
 
 
+def test_what_is_committed_shortly_after_a_ring_is_sent_though_it_does_not_ring(alice, webhook, settings, monkeypatch):
+    monkeypatch.setattr("webhooks_app.delivery.bell.RING_EVERY_SECONDS", 0.5)
+    monkeypatch.setattr("webhooks_app.delivery.bell._rang_at", {})
+    with asleep(alice, settings) as transport:
+        emit_one(alice)
+
+        wait_until(lambda: len(transport.requests) == 2, timeout_seconds=20)
+
+
 def test_a_lost_connection_is_listened_on_anew(alice, webhook, settings, ring_at_once):
     with asleep(alice, settings) as transport:
         with connection.cursor() as cursor:
@@ -73,7 +82,7 @@ def test_a_lost_connection_is_listened_on_anew(alice, webhook, settings, ring_at
 
 
 def test_a_connection_that_somebody_else_found_lost_is_not_listened_on():
-    bell = Bell("default", on_ring=lambda: None)
+    bell = Bell("default", on_ring=lambda again_after_seconds: None)
     bell.wait(0)
     bell.clear()
     with pytest.raises(OperationalError), connection.cursor() as cursor:
@@ -95,7 +104,7 @@ def test_a_process_rings_no_more_often_than_engines_go_on_looking():
 
 
 def test_a_bell_that_is_set_does_not_wait():
-    bell = Bell("default", on_ring=lambda: None)
+    bell = Bell("default", on_ring=lambda again_after_seconds: None)
     waiting = threading.Thread(target=bell.wait, args=(3600,), daemon=True)
     waiting.start()
 

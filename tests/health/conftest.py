@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from django.test import TestCase
 
+from webhooks_app.health.mail import wait_for_mails
 from webhooks_app.health.watching import take_in, watch
 from webhooks_app.models import Webhook
 from webhooks_app.rollups.folding import fold
@@ -39,6 +40,11 @@ class Days:
         make_tally(self.clock(), **{self.webhook.pk: {"succeeded_at_once": 1}})
 
     def look(self) -> None:
+        """Look at all webhooks, and wait for the mails about it."""
+        self.look_only()
+        wait_for_mails(30)
+
+    def look_only(self) -> None:
         with TestCase.captureOnCommitCallbacks(execute=True):
             fold("default", also=lambda folded: take_in("default", folded))
             watch("default", self.clock())

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import threading
+
 import django
 import pytest
 from django.core import mail
 from django.core.mail.backends.base import BaseEmailBackend
 from django.test import override_settings
 
-from webhooks_app.models import Webhook, WebhookHealth
+from webhooks_app.health import mail as health_mail
+from webhooks_app.health.mail import mail_owner, wait_for_mails
+from webhooks_app.models import Webhook, WebhookHealth, WorkerProcess
 from webhooks_app.signals import webhook_being_disabled
+from webhooks_app.upkeep.chores import Chore
+from webhooks_app.upkeep.keeper import Keeper
 
 from ..making import make_webhook
+from ..waiting import wait_until
 from .conftest import Days
 
 pytestmark = pytest.mark.django_db
@@ -22,10 +29,30 @@ class Broken(BaseEmailBackend):
         raise OSError("No mail server.")
 
 
-if django.VERSION >= (6, 1):
-    NO_MAIL_SERVER = {"MAILERS": {"default": {"BACKEND": f"{__name__}.Broken"}}}
-else:
-    NO_MAIL_SERVER = {"EMAIL_BACKEND": f"{__name__}.Broken"}
+class Hanging(BaseEmailBackend):
+    """Answers when it is told to, and not before."""
+
+    answers = threading.Event()
+
+    def send_messages(self, email_messages):
+        assert self.answers.wait(120)
+        mail.outbox.extend(email_messages)
+        return len(email_messages)
+
+
+def server(backend):
+    path = f"{__name__}.{backend.__name__}"
+    return {"MAILERS": {"default": {"BACKEND": path}}} if django.VERSION >= (6, 1) else {"EMAIL_BACKEND": path}
+
+
+@pytest.fixture
+def hanging(settings):
+    for name, value in server(Hanging).items():
+        setattr(settings, name, value)
+    yield Hanging.answers
+    Hanging.answers.set()
+    wait_for_mails(30)
+    Hanging.answers.clear()
 
 
 @pytest.fixture
@@ -70,7 +97,7 @@ def test_mails_can_be_turned_off(days):
     assert mail.outbox == []
 
 
-@override_settings(**NO_MAIL_SERVER)
+@override_settings(**server(Broken))
 def test_a_mail_that_cannot_be_sent_is_logged_and_changes_nothing(days, told, caplog):
     days.fail_until(6)
 
@@ -108,3 +135,77 @@ def test_another_webhook_of_the_same_owner_has_mails_of_its_own(days, owner):
     assert sorted(message.subject for message in mail.outbox) == sorted(
         f"Webhook {each.webhook.pk} is failing" for each in (days, other)
     )
+
+
+def fail_together(webhooks, clock):
+    """Let several webhooks fail until they are warned of, without waiting for mails."""
+    each = [Days(webhook, clock) for webhook in webhooks]
+    for _ in range(12):
+        for days in each:
+            days.give_up()
+        each[0].look_only()
+        clock.advance(6 * 3600)
+
+
+def mail_threads():
+    return [thread for thread in threading.enumerate() if thread.name == "webhooks_app.mail"]
+
+
+def test_nobody_waits_for_a_mail_server_that_hangs_and_no_mail_is_lost(days, owner, hanging):
+    webhooks = [days.webhook, *(make_webhook(owner) for _ in range(3))]
+
+    fail_together(webhooks, days.clock)
+
+    assert WebhookHealth.objects.filter(warned_at__isnull=False).count() == 4
+    assert mail.outbox == []
+    assert len(mail_threads()) == 1
+
+    hanging.set()
+    wait_for_mails(30)
+    assert sorted(message.subject for message in mail.outbox) == sorted(
+        f"Webhook {webhook.pk} is failing" for webhook in webhooks
+    )
+    wait_until(lambda: not mail_threads())
+
+
+def test_only_so_many_mails_wait_and_one_that_is_not_sent_is_logged(days, owner, hanging, monkeypatch, caplog):
+    monkeypatch.setattr(health_mail, "MOST_WAITING", 0)
+
+    fail_together([days.webhook], days.clock)
+
+    (error,) = [record for record in caplog.records if record.levelname == "ERROR"]
+    assert error.getMessage().startswith(f"The mail about webhook {days.webhook.pk} is not sent")
+    assert error.webhook_id == days.webhook.pk
+
+
+def test_who_ends_says_that_mails_may_be_lost(days, hanging, caplog):
+    fail_together([days.webhook], days.clock)
+
+    wait_for_mails(0)
+
+    assert "The mail server did not answer in time; mails that may be lost: 1." in caplog.messages
+
+
+class Deliverer:
+    in_flight = 0
+    transport_name = "memory"
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_process_ends_once_the_mails_of_its_chores_are_sent(webhook, hanging):
+    ran = threading.Event()
+
+    def run(using, now, facts):
+        mail_owner("recovered", webhook, using=using, failed_since=now, recovered_at=now)
+        ran.set()
+
+    keeper = Keeper(Deliverer(), chores=[Chore(name="one", every_seconds=3600, run=run)])
+    keeper.start()
+    assert ran.wait(30)
+    keeper.stop()
+    wait_until(lambda: not WorkerProcess.objects.exists())
+
+    hanging.set()
+    keeper.join()
+
+    assert [message.to for message in mail.outbox] == [["alice@example.com"]]

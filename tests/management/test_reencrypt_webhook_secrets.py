@@ -129,7 +129,7 @@ def test_webhooks_whose_secret_no_key_opens_are_named_and_the_others_done(
     keys(NEW, OLD)
     errors = io.StringIO()
 
-    with pytest.raises(CommandError, match=r"^1 webhooks have a secret") as caught:
+    with pytest.raises(CommandError, match=r"^1 webhook has a secret") as caught:
         call_command("reencrypt_webhook_secrets", stdout=io.StringIO(), stderr=errors)
 
     assert caught.value.returncode == 1

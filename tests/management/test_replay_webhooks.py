@@ -86,7 +86,7 @@ def test_somebody_is_asked(
     ("arguments", "reason"),
     [
         (["--since", "yesterday"], "is no time"),
-        (["--since", "2026-02-01", "--until", "2026-01-01"], "not after --since"),
+        (["--since", "2026-02-01", "--until", "2026-01-01"], "until: Give a time after 2026-"),
         (["--type", "no.such_type"], "not subscribed"),
         (["--type", "file.uploaded"], "not subscribed"),
         ([], "--yes sends without a question"),

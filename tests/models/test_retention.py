@@ -13,10 +13,10 @@ from django.utils import timezone
 
 from webhooks_app import emit, retention
 from webhooks_app.exceptions import WebhookStateError
-from webhooks_app.ids import first_id_at
-from webhooks_app.models import Delivery, DeliveryAttempt, Event, Webhook
+from webhooks_app.ids import first_id_at, new_id
+from webhooks_app.models import Delivery, DeliveryAttempt, Event, Replay, Webhook
 
-from ..making import EVENT_TYPE, emit_one, make_older, make_webhook
+from ..making import EVENT_TYPE, emit_one, make_id_older, make_older, make_webhook
 
 pytestmark = pytest.mark.django_db
 
@@ -237,6 +237,57 @@ def test_a_deleted_webhook_goes_with_the_last_of_its_history(alice):
 
     assert retention.prune().webhooks == counted == 1
     assert Webhook.objects.get() == kept
+
+
+def make_replay(webhook, state, age):
+    """Make a replay with one delivery, of this age."""
+    then = timezone.now() - age
+    replay = Replay(id=make_id_older(new_id("rpl"), age), webhook=webhook, state=state, since=then, until=then)
+    replay.finished_at = then if replay.is_over else None
+    replay.save(force_insert=True)
+    event = history(webhook.owner, "succeeded", age)
+    event.deliveries.update(replay=replay)
+    return replay
+
+
+@pytest.mark.parametrize(
+    ("state", "age", "stays"),
+    [
+        ("done", YEAR, False),
+        ("cancelled", YEAR, False),
+        ("stopped", YEAR, False),
+        ("paused", YEAR, True),
+        ("running", YEAR, True),
+        ("done", TWO_MONTHS, True),
+    ],
+)
+def test_replays_that_ended_go_with_their_deliveries(alice, state, age, stays):
+    make_replay(make_webhook(alice), state, age)
+    counted = retention.prune(is_dry_run=True)
+
+    assert retention.prune() == counted
+    assert (counted.replays, Replay.objects.exists()) == (not stays, stays)
+
+
+def test_a_replay_with_a_delivery_that_is_kept_is_kept(alice):
+    replay = make_replay(make_webhook(alice), "done", YEAR)
+    Delivery.objects.get().redeliver()
+    Delivery.objects.update(state="succeeded")
+
+    assert retention.prune().replays == 0
+    assert Delivery.objects.order_by("pk")[0].replay == replay
+
+
+@pytest.mark.parametrize(("days", "stays"), [(6, True), (8, False)])
+def test_a_replay_that_nobody_starts_goes_after_a_week(alice, days, stays):
+    replay = make_replay(make_webhook(alice), "ready", timedelta(days=days))
+    Delivery.objects.all().delete()
+
+    assert retention.prune().replays == (not stays)
+    assert Replay.objects.exists() is stays
+    if not stays:
+        with pytest.raises(WebhookStateError, match="is no longer kept"):
+            replay.start()
 
 
 def test_a_dry_run_counts_what_a_pruning_deletes(alice):

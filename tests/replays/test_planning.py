@@ -15,11 +15,11 @@ from webhooks_app.event_types import registry
 from webhooks_app.event_types.operational import WEBHOOK_DISABLED
 from webhooks_app.exceptions import WebhookStateError
 from webhooks_app.models import Delivery, Event, Replay, WebhookHealth
-from webhooks_app.replays import selection
+from webhooks_app.replays import planning, selection
 from webhooks_app.replays.planning import MARGIN, missed_since, plan_replay
 
 from ..making import EVENT_TYPE, emit_one, make_older, make_webhook
-from .conftest import emit_all, emit_with, plan, step
+from .conftest import emit_all, emit_with, plan, started, step
 
 pytestmark = pytest.mark.django_db
 
@@ -152,8 +152,8 @@ def test_only_what_is_subscribed_can_be_asked_for(webhook):
 
 @pytest.mark.parametrize(
     ("since", "until"),
-    [(1, None), (None, -100_000), (-1, -2), (None, -730_000)],
-    ids=["future", "before-the-webhook", "backwards", "before-everything"],
+    [(1, None), (-100_000, -90_000), (-730_000, -100_000)],
+    ids=["future", "before-the-webhook", "before-everything"],
 )
 def test_in_a_time_that_is_none_nothing_is_found(webhook, since, until):
     emit_with(webhook, "missed")
@@ -166,11 +166,39 @@ def test_in_a_time_that_is_none_nothing_is_found(webhook, since, until):
     assert webhook.created_at <= replay.since <= replay.until <= timezone.now() + timedelta(seconds=1)
 
 
+@pytest.mark.parametrize(
+    ("since", "until"), [(-1, -2), (-1, -1), (None, -8)], ids=["backwards", "nothing", "before-its-default"]
+)
+def test_a_time_that_ends_before_it_begins_is_refused(webhook, since, until):
+    now = timezone.now()
+    days = {"since": since, "until": until}
+
+    with pytest.raises(ValidationError) as refusal:
+        plan_replay(webhook, **{name: now + timedelta(days=number) for name, number in days.items() if number})
+
+    ((field, messages),) = refusal.value.message_dict.items()
+    assert (field, messages[0][:18]) == ("until", "Give a time after ")
+    assert not Replay.objects.exists()
+
+
 def test_a_deleted_webhook_has_nothing_to_be_replayed(webhook):
     webhook.soft_delete()
 
     with pytest.raises(WebhookStateError, match="is deleted"):
         plan_replay(webhook)
+
+
+def test_there_are_only_so_many_replays_of_a_webhook_that_are_not_over(webhook, monkeypatch):
+    monkeypatch.setattr(planning, "MOST_OPEN", 3)
+    started(webhook)
+    first, second = plan(webhook), plan(webhook)
+
+    with pytest.raises(WebhookStateError, match=r"has 3 replays that are .*Cancel one of them first\."):
+        plan(webhook)
+
+    first.cancel()
+    second.cancel()
+    assert [plan(webhook).state, plan(make_webhook(webhook.owner)).state] == ["ready", "ready"]
 
 
 @pytest.fixture
@@ -202,6 +230,24 @@ def test_what_was_missed_begins_before_the_trouble_that_ended_when_it_was_enable
     emit_with(webhook, "succeeded")
 
     assert is_about(missed_since(webhook), last - MARGIN)
+
+
+def test_what_was_missed_by_a_webhook_that_was_paused_while_it_failed_begins_with_its_last_success(webhook):
+    last = succeed_days_ago(webhook, 20)
+    make_older(emit_with(webhook, "given_up"), timedelta(days=19))
+    webhook.pause()
+    WebhookHealth.objects.clear(webhook)
+    WebhookHealth.objects.update(last_success_at=last, cleared_at=timezone.now() - timedelta(days=15))
+
+    assert is_about(missed_since(webhook), last - MARGIN)
+
+
+def test_a_trouble_that_ended_long_ago_is_no_longer_looked_at(webhook):
+    succeed_days_ago(webhook, 20)
+    WebhookHealth.objects.clear(webhook)
+    WebhookHealth.objects.update(last_success_at=timezone.now(), cleared_at=timezone.now() - timedelta(days=15))
+
+    assert is_about(missed_since(webhook), timezone.now() - timedelta(days=7))
 
 
 @pytest.mark.parametrize(("age", "expected"), [(60, 7), (2, 2)], ids=["old", "new"])

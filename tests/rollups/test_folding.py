@@ -12,6 +12,7 @@ from django.db.models import Count, Q
 from webhooks_app.delivery.queue import Queue
 from webhooks_app.delivery.recording import record
 from webhooks_app.delivery.sending import finish, request_for
+from webhooks_app.ids import new_id
 from webhooks_app.models import Delivery, DeliveryAttempt, Rollup, Tally
 from webhooks_app.models.rollup import COUNTERS
 from webhooks_app.retry import RetrySchedule
@@ -72,6 +73,28 @@ def test_no_more_is_folded_at_a_time_than_asked_for_and_the_oldest_first(webhook
     assert fold("default", limit=2).tallies == 2
 
     assert Tally.objects.get() == tallies[2]
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    ("numbers", "folds"),
+    [([3, 3, 3], [2, 1]), ([9, 1], [1, 1]), ([0, 0, 0, 0], [4])],
+    ids=["together", "one-alone", "none"],
+)
+def test_a_fold_tells_of_so_many_that_were_given_up_and_the_next_of_the_rest(webhook_id, monkeypatch, numbers, folds):
+    monkeypatch.setattr("webhooks_app.rollups.folding.GIVEN_UP_AT_A_TIME", 6)
+    for number in numbers:
+        ids = [new_id("dlv").removeprefix("dlv_") for _ in range(number)]
+        make_tally(NOW, given_up=ids, **{webhook_id: {"given_up": number}})
+    told = []
+
+    folded = [fold("default", also=lambda each: told.extend(each.given_up)) for _ in folds]
+
+    assert [(each.tallies, each.has_more) for each in folded] == [
+        (number, place < len(folds) - 1) for place, number in enumerate(folds)
+    ]
+    assert len(set(told)) == len(told) == sum(numbers)
+    assert not Tally.objects.exists()
 
 
 @pytest.mark.django_db

@@ -138,6 +138,19 @@ def test_the_heat_map_has_the_worst_first(webhook_id, other_id):
 
 
 @pytest.mark.django_db
+@pytest.mark.parametrize(("window", "hours"), [(Window.DAY, 23), (Window.WEEK, 167)], ids=["day", "week"])
+def test_the_worst_are_told_by_what_lies_in_the_window(webhook_id, other_id, window, hours):
+    make_tally(NOW - timedelta(hours=hours + 1), **{webhook_id: {"given_up": 9}})
+    make_tally(NOW - timedelta(hours=hours), **{webhook_id: {"given_up": 1}, other_id: {"given_up": 1}})
+    make_tally(NOW, **{webhook_id: {"given_up": 1}, other_id: {"given_up": 2}})
+    fold("default")
+
+    rows = heat_map(window, now=NOW)
+
+    assert [(row.webhook_id, row.series.total.given_up) for row in rows] == [(other_id, 3), (webhook_id, 2)]
+
+
+@pytest.mark.django_db
 def test_what_was_counted_ever_only_grows(webhook_id):
     seen = [ever().given_up]
     for _ in range(3):

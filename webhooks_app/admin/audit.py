@@ -17,7 +17,7 @@ from ..models import AuditEntry
 from .display import moment
 from .filters import CreatedFilter
 from .history import MODELS, changes_of, with_names
-from .owned import ReadOnlyAdmin, manages_all
+from .owned import ReadOnlyAdmin
 
 MAX_CHANGES_LENGTH = 120
 
@@ -38,9 +38,6 @@ class AuditEntryAdmin(ReadOnlyAdmin):
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         return with_names(request, super().get_queryset(request))
 
-    def get_fields(self, request: HttpRequest, obj: Any = None) -> list[Any]:
-        return [name for name in self.fields if name != "owner" or manages_all(request)]
-
     def render_change_form(self, request: HttpRequest, context: Any, *args: Any, **kwargs: Any) -> Any:
         context["changes"] = changes_of(kwargs["obj"])
         return super().render_change_form(request, context, *args, **kwargs)
@@ -56,7 +53,7 @@ class AuditEntryAdmin(ReadOnlyAdmin):
             return entry.subject
         name = f"admin:webhooks_app_{model._meta.model_name}_change"
         url = reverse(name, args=(entry.subject,), current_app=self.admin_site.name)
-        return format_html('<a class="webhooks-url" href="{}">{}</a>', url, entry.subject)
+        return format_html('<a class="webhooks-id" href="{}">{}</a>', url, entry.subject)
 
     @admin.display(description=_("by"))
     def by_and_via(self, entry: Any) -> str:
@@ -65,4 +62,4 @@ class AuditEntryAdmin(ReadOnlyAdmin):
     @admin.display(description=_("changes"))
     def changed(self, entry: AuditEntry) -> SafeString:
         text = Truncator("; ".join(map(str, changes_of(entry)))).chars(MAX_CHANGES_LENGTH)
-        return format_html('<span class="webhooks-url">{}</span>', text)
+        return format_html('<span class="webhooks-text">{}</span>', text)

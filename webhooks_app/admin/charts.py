@@ -7,15 +7,16 @@ its page puts a table with the same numbers.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from itertools import groupby
+from typing import Any, NamedTuple
 
 from django.utils import formats, timezone
 
 from ..models.rollup import OUTCOMES
-from ..rollups.counters import Counters, Point, Series
+from ..rollups.counters import Counters, Series
 from ..rollups.reading import HeatRow, Window
 
 WIDTH, HEIGHT = 640, 180
@@ -25,8 +26,10 @@ MAX_TIMES = 6
 GAP = 0.2
 """The share of a step that separates its bar from the next."""
 
-DASH = 3
-"""Half the length of what stands for a single point."""
+SHARES = {"p50": 0.5, "p95": 0.95}
+"""The percentiles that are drawn as lines."""
+
+DASH = 4
 
 SHADES = 5
 """Steps of the heat map between no failure and failures alone."""
@@ -41,27 +44,26 @@ class Tick:
     label: str
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Rect:
+class Shape(NamedTuple):
+    """All bars of one outcome as one SVG path: an element for each would take long to write and to read."""
+
     name: str
-    x: float
-    y: float
-    width: float
-    height: float
+    path: str
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Bar:
-    """One step: its parts from the bottom up, and its numbers."""
+class Step(NamedTuple):
+    """A row of the table beside the charts, as it is read; "" where nothing was measured."""
 
-    start: datetime
-    label: str
-    rects: Sequence[Rect]
+    start: str
     succeeded_at_once: int
     succeeded_later: int
     given_up: int
-    p50_ms: float | None
-    p95_ms: float | None
+    p50_ms: str
+    p95_ms: str
+
+
+Percentiles = Mapping[str, Sequence[float | None]]
+"""By the name of a line, the milliseconds of each step; None where nothing was measured."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -84,8 +86,7 @@ class Frame:
     floor: int = HEIGHT - BOTTOM
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Cell:
+class Cell(NamedTuple):
     x: float
     width: float
     shade: int | None
@@ -93,104 +94,110 @@ class Cell:
     label: str
 
 
-def outcomes(series: Series, window: Window) -> tuple[Frame, Sequence[Bar]]:
-    """Return a bar for each step: what succeeded at once, what after retries, and what was given up."""
-    most = ceiling(max(point.counters.finished for point in series.points))
-    frame = _frame(series, window, most, f"{{:{_spec(most)}}}")
-    step = (frame.right - frame.left) / len(series.points)
-    unit = (frame.floor - TOP) / most
-    bars = [
-        _bar(point, _stack(point, frame.left + number * step, step, floor=frame.floor, unit=unit), window)
-        for number, point in enumerate(series.points)
-    ]
-    return frame, bars
-
-
 def shown(series: Series, window: Window) -> dict[str, Any]:
     """Return what ``charts/charts.html`` shows of a series: nothing where nothing was delivered."""
     if not series.total.attempts:
         return {}
-    outcomes_frame, bars = outcomes(series, window)
-    times_frame, lines = response_times(series, window)
-    return {"outcomes_frame": outcomes_frame, "bars": bars, "times_frame": times_frame, "lines": lines}
+    measured = percentiles(series)
+    outcomes_frame, shapes = outcomes(series, window)
+    times_frame, lines = response_times(series, window, measured)
+    return {
+        "outcomes_frame": outcomes_frame,
+        "shapes": shapes,
+        "times_frame": times_frame,
+        "lines": lines,
+        "steps": list(_steps(series, measured)),
+    }
 
 
-def sparkline(series: Series) -> Sequence[Rect]:
+def outcomes(series: Series, window: Window) -> tuple[Frame, Sequence[Shape]]:
+    """Return a bar for each step: what succeeded at once, what after retries, and what was given up."""
+    most = ceiling(max(point.counters.finished for point in series.points))
+    frame = _frame(series, window, most)
+    unit = (frame.floor - TOP) / most
+    return frame, _stacked(series, left=frame.left, right=frame.right, floor=frame.floor, unit=unit)
+
+
+def sparkline(series: Series) -> Sequence[Shape]:
     """Return the same without axes; the highest bar is as high as there is room."""
     unit = SPARK_HEIGHT / max(1, *(point.counters.finished for point in series.points))
-    step = SPARK_WIDTH / len(series.points)
-    return [
-        rect
-        for number, point in enumerate(series.points)
-        for rect in _stack(point, number * step, step, floor=SPARK_HEIGHT, unit=unit)
-    ]
+    return _stacked(series, left=0, right=SPARK_WIDTH, floor=SPARK_HEIGHT, unit=unit)
 
 
-def _stack(point: Point, left: float, step: float, *, floor: float, unit: float) -> Sequence[Rect]:
-    """Return the outcomes of a step, one on the other."""
-    rects, y = [], float(floor)
-    for name in OUTCOMES:
-        height = point.counters[name] * unit
-        y -= height
-        if height:
-            x, width = _round(left + GAP / 2 * step), _round(step * (1 - GAP))
-            rects.append(Rect(name=name, x=x, y=_round(y), width=width, height=_round(height)))
-    return rects
+def _stacked(series: Series, *, left: float, right: float, floor: float, unit: float) -> Sequence[Shape]:
+    """Return the outcomes of each step, one on the other."""
+    step = (right - left) / len(series.points)
+    width = _round(step * (1 - GAP))
+    parts: dict[str, list[str]] = {name: [] for name in OUTCOMES}
+    for number, point in enumerate(series.points):
+        x, y = _round(left + (number + GAP / 2) * step), floor
+        for name in OUTCOMES:
+            if height := point.counters[name] * unit:
+                y -= height
+                parts[name].append(f"M{x} {_round(y)}h{width}v{_round(height)}h-{width}z")
+    return [Shape(name, "".join(drawn)) for name, drawn in parts.items() if drawn]
 
 
-def _bar(point: Point, rects: Sequence[Rect], window: Window) -> Bar:
-    counters = point.counters
-    return Bar(
-        start=point.start,
-        label=_label(point.start, window),
-        rects=rects,
-        succeeded_at_once=counters["succeeded_at_once"],
-        succeeded_later=counters["succeeded_later"],
-        given_up=counters.given_up,
-        p50_ms=counters.response_times.percentile(0.5),
-        p95_ms=counters.response_times.percentile(0.95),
-    )
+def percentiles(series: Series) -> Percentiles:
+    """Return the median and the 95th percentile of the answers' times."""
+    histograms = [point.counters.response_times for point in series.points]
+    return {name: [each.percentile(share) for each in histograms] for name, share in SHARES.items()}
 
 
-def response_times(series: Series, window: Window) -> tuple[Frame, Sequence[Line]]:
-    """Return the median and the 95th percentile of the answers' times, in milliseconds."""
-    percentiles = {"p50": 0.5, "p95": 0.95}
-    values = {
-        name: [point.counters.response_times.percentile(share) for point in series.points]
-        for name, share in percentiles.items()
-    }
-    most = ceiling(max((value for line in values.values() for value in line if value is not None), default=0))
-    frame = _frame(series, window, most, "{:g}")
+def response_times(series: Series, window: Window, measured: Percentiles) -> tuple[Frame, Sequence[Line]]:
+    """Return a line for each percentile, in milliseconds."""
+    most = ceiling(max((value for line in measured.values() for value in line if value is not None), default=0))
+    frame = _frame(series, window, most)
     step = (frame.right - frame.left) / len(series.points)
     lines = []
-    for name, line in values.items():
-        paths: list[list[str]] = [[]]
+    for name, line in measured.items():
+        paths: list[list[tuple[float, float]]] = [[]]
         for number, value in enumerate(line):
             if value is None:
                 paths.append([])
                 continue
             x, y = frame.left + (number + 0.5) * step, frame.floor - value / most * (frame.floor - TOP)
-            paths[-1].append(f"{_round(x)},{_round(y)}")
-        lines.append(Line(name=name, paths=[" ".join(_visible(path)) for path in paths if path]))
+            paths[-1].append((x, y))
+        lines.append(Line(name=name, paths=[_drawn(path) for path in paths if path]))
     return frame, lines
 
 
+def _steps(series: Series, measured: Percentiles) -> Iterator[Step]:
+    for point, p50_ms, p95_ms in zip(series.points, measured["p50"], measured["p95"], strict=True):
+        at_once, later, given_up = (point.counters[name] for name in OUTCOMES)
+        start = formats.date_format(timezone.localtime(point.start), "SHORT_DATETIME_FORMAT")
+        yield Step(start, at_once, later, given_up, _milliseconds(p50_ms), _milliseconds(p95_ms))
+
+
+def _milliseconds(value: float | None) -> str:
+    return "" if value is None else _number(math.floor(value + 0.5))
+
+
 def heat_map(rows: Sequence[HeatRow], window: Window) -> list[Sequence[Cell]]:
-    """Return for each webhook a cell for each step, over a width of ``WIDTH``."""
-    labels: dict[datetime, str] = {}
-    return [_heat_row(row, window, labels) for row in rows]
+    """Return for each webhook its cells, over a width of ``WIDTH``.
+
+    Neighbours that look the same and have the same name are one cell: the hours of a day may be one in a week.
+    """
+    labels = _labels(rows[0].series, window) if rows else []
+    return [list(_heat_row(row, labels)) for row in rows]
 
 
-def _heat_row(row: HeatRow, window: Window, labels: dict[datetime, str]) -> Sequence[Cell]:
-    """Return the cells of a webhook, and note the labels, of which those of all webhooks are the same."""
-    step = WIDTH / len(row.series.points)
-    cells = []
-    for number, point in enumerate(row.series.points):
-        if point.start not in labels:
-            labels[point.start] = _label(point.start, window)
-        x, width = _round(number * step), _round(step * (1 - GAP / 2))
-        cells.append(Cell(x=x, width=width, shade=shade(point.counters), label=labels[point.start]))
-    return cells
+def _heat_row(row: HeatRow, labels: Sequence[str]) -> Iterator[Cell]:
+    step, number = WIDTH / len(labels), 0
+    shades = (shade(point.counters) for point in row.series.points)
+    for (shade_of_all, label), run in groupby(zip(shades, labels, strict=True)):
+        length = len(list(run))
+        yield Cell(_round(number * step), _round((length - GAP / 2) * step), shade_of_all, label)
+        number += length
+
+
+def _labels(series: Series, window: Window) -> list[str]:
+    """Return how each step is named; a day is put into words once, whatever it has of steps."""
+    moments = [timezone.localtime(point.start) for point in series.points]
+    if window in TIME_FORMATS:
+        return [formats.date_format(moment, TIME_FORMATS[window]) for moment in moments]
+    days = {day: formats.date_format(day, "SHORT_DATE_FORMAT") for day in {moment.date() for moment in moments}}
+    return [days[moment.date()] for moment in moments]
 
 
 def shade(counters: Counters) -> int | None:
@@ -211,7 +218,7 @@ def ceiling(most: float) -> float:
     return next(float(power * factor) for factor in (1, 2, 5, 10) if power * factor >= most)
 
 
-def _frame(series: Series, window: Window, most: float, text: str) -> Frame:
+def _frame(series: Series, window: Window, most: float) -> Frame:
     points = series.points
     step = (WIDTH - RIGHT - LEFT) / len(points)
     every = math.ceil(len(points) / MAX_TIMES)
@@ -220,7 +227,10 @@ def _frame(series: Series, window: Window, most: float, text: str) -> Frame:
         for number in range(every // 2, len(points), every)
     ]
     floor = HEIGHT - BOTTOM
-    values = [Tick(at=_round(floor - share * (floor - TOP)), label=text.format(share * most)) for share in (0, 0.5, 1)]
+    values = [
+        Tick(at=_round(floor - share * (floor - TOP)), label=_number(share * most, 0 if share * most % 1 == 0 else 1))
+        for share in (0, 0.5, 1)
+    ]
     return Frame(times=times, values=values)
 
 
@@ -228,16 +238,16 @@ def _label(start: datetime, window: Window) -> str:
     return formats.date_format(timezone.localtime(start), TIME_FORMATS.get(window, "SHORT_DATE_FORMAT"))
 
 
-def _visible(path: list[str]) -> list[str]:
-    """Return a stretch as it is drawn: one of a single point, which would not be seen, as a dash."""
-    if len(path) > 1:
-        return path
-    x, y = path[0].split(",")
-    return [f"{_round(float(x) - DASH)},{y}", f"{_round(float(x) + DASH)},{y}"]
+def _drawn(path: list[tuple[float, float]]) -> str:
+    """Return the points as SVG has them; one that stands alone becomes a dash, as it would not be seen."""
+    if len(path) == 1:
+        ((x, y),) = path
+        path = [(x - DASH / 2, y), (x + DASH / 2, y)]
+    return " ".join(f"{_round(x)},{_round(y)}" for x, y in path)
 
 
-def _spec(most: float) -> str:
-    return "g" if most < 2 else ",.0f"
+def _number(value: float, decimals: int = 0) -> str:
+    return formats.number_format(value, decimals, force_grouping=True)
 
 
 def _round(value: float) -> float:

@@ -18,11 +18,19 @@ from ..models import Delivery, Webhook
 from ..models.keyset import WHOLE, Parts
 from ..rate_limits import limit_test
 from .actions import ActingAdmin
-from .display import link_to, moment, next_try, state_and_result
+from .display import PARTS_OF_TYPE, breakable, link_to, moment, next_try, state_and_result
 from .explanation import waiting_for, why_cancelled
 from .filters import CreatedFilter, EventTypeOfDeliveryFilter, ResultFilter, StateFilter
 from .owned import ReadOnlyAdmin, manages_all
 from .transcript import transcript
+
+SHOWN_IF_SET = {
+    "expires_at": "expires_at",
+    "redelivery_link": "redelivery_of_id",
+    "replay_link": "replay_id",
+    "requested_by": "requested_by_id",
+}
+"""Fields of the page, and the columns that they show."""
 
 
 @admin.register(Delivery)
@@ -43,11 +51,14 @@ class DeliveryAdmin(ReadOnlyAdmin, ActingAdmin):
         "type",
         "webhook_link",
         ("attempt_count", "max_attempts"),
-        ("created_at", "finished_at", "expires_at"),
-        ("redelivery_link", "replay_link", "requested_by"),
+        ("created", "finished"),
     )
     actions = ("redeliver",)
     page_actions = ("redeliver",)
+
+    def get_fields(self, request: HttpRequest, obj: Any = None) -> list[Any]:
+        """Leave out what most deliveries have not."""
+        return [*self.fields, *(field for field, column in SHOWN_IF_SET.items() if getattr(obj, column, None))]
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         return super().get_queryset(request).select_related("event", "webhook").defer("event__body")
@@ -71,14 +82,19 @@ class DeliveryAdmin(ReadOnlyAdmin, ActingAdmin):
     def created(self, delivery: Delivery) -> SafeString:
         return moment(delivery.created_at)
 
+    @admin.display(description=_("finished"))
+    def finished(self, delivery: Delivery) -> SafeString | str:
+        return moment(delivery.finished_at) if delivery.finished_at else ""
+
     @admin.display(description=_("event type"))
-    def type_and_kind(self, delivery: Delivery) -> str:
+    def type_and_kind(self, delivery: Delivery) -> SafeString:
+        shown = breakable(delivery.event_type, PARTS_OF_TYPE)
         is_test = delivery.kind == Delivery.Kind.TEST
-        return f"{delivery.event_type} ({delivery.get_kind_display()})" if is_test else delivery.event_type
+        return format_html("{} ({})", shown, delivery.get_kind_display()) if is_test else shown
 
     @admin.display(description=_("webhook"))
     def target(self, delivery: Delivery) -> SafeString:
-        url = delivery.webhook.url
+        url = breakable(delivery.webhook.url)
         return format_html('<span class="webhooks-url" title="{}">{}</span>', delivery.webhook_id, url)
 
     @admin.display(description=_("state"))
@@ -112,9 +128,10 @@ class DeliveryAdmin(ReadOnlyAdmin, ActingAdmin):
         return self._link(delivery.event)
 
     @admin.display(description=_("webhook"))
-    def webhook_link(self, delivery: Delivery) -> SafeString | str:
+    def webhook_link(self, delivery: Delivery) -> SafeString:
         webhook = delivery.webhook
-        return str(webhook) if webhook.deleted_at else self._link(webhook)
+        shown = webhook.pk if webhook.deleted_at else self._link(webhook)
+        return format_html('{} <span class="webhooks-url">{}</span>', shown, breakable(webhook.url))
 
     @admin.display(description=_("redelivery of"))
     def redelivery_link(self, delivery: Delivery) -> SafeString | str:

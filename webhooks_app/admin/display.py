@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
@@ -14,14 +15,17 @@ from django.http import HttpRequest
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.formats import date_format
-from django.utils.html import format_html
-from django.utils.safestring import SafeString
+from django.utils.html import format_html, format_html_join
+from django.utils.safestring import SafeString, mark_safe
 from django.utils.translation import gettext
 
 from ..models import Delivery, DeliveryAttempt, Webhook
 
 TO_THE_SECOND = "Y-m-d H:i:s"
 """A time in the history of a delivery, where seconds count, in the same form in every language."""
+
+PARTS_OF_URL = re.compile(r"(?<=[^:/])(?=[/?&])")
+PARTS_OF_TYPE = re.compile(r"(?=\.[^.]*$)")
 
 
 class WideCheckboxes(forms.CheckboxSelectMultiple):
@@ -34,6 +38,11 @@ class WideCheckboxes(forms.CheckboxSelectMultiple):
 def pretty_json(text: str) -> str:
     """Return JSON laid out, for a page that escapes it."""
     return json.dumps(json.loads(text), indent=2, ensure_ascii=False)
+
+
+def breakable(text: Any, parts: re.Pattern[str] = PARTS_OF_URL) -> SafeString:
+    """Return a text that a narrow column breaks between parts, those of the path and query of a URL, not in words."""
+    return format_html_join(mark_safe("<wbr>"), "{}", ((part,) for part in parts.split(str(text))))
 
 
 def link_to(item: Model, *, site: str) -> SafeString:

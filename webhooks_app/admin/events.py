@@ -15,7 +15,7 @@ from django.utils.translation import gettext_lazy as _
 from ..decisions import Decision, decide
 from ..event_types import registry
 from ..models import Event
-from .display import DeliveryRow, delivery_rows, pretty_json, shows_deliveries
+from .display import DeliveryRow, delivery_rows, moment, pretty_json, shows_deliveries
 from .filters import CreatedFilter, EventTypeFilter
 from .owned import ReadOnlyAdmin, manages_all
 
@@ -34,10 +34,10 @@ class DecisionRow(NamedTuple):
 class EventAdmin(ReadOnlyAdmin):
     id_lookups = (("evt", "pk"),)
     search_help_text = _("An id (evt_…), or the name of an account.")
-    list_display = ("id", "type", "owner", "created_at", "is_test")
+    list_display = ("id", "type_and_kind", "owner", "created")
     list_filter = (EventTypeFilter, "is_test", CreatedFilter)
     list_select_related = ("owner",)
-    fields = ("id", "type_link", "owner", "created_at", "is_test")
+    fields = ("id", "type_link", "owner", "created")
     readonly_fields = fields
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
@@ -82,9 +82,18 @@ class EventAdmin(ReadOnlyAdmin):
     def _url(self, model: str, pk: str) -> str:
         return reverse(f"admin:webhooks_app_{model}_change", args=(pk,), current_app=self.admin_site.name)
 
+    @admin.display(description=_("created"))
+    def created(self, event: Event) -> SafeString:
+        return moment(event.created_at)
+
+    @admin.display(description=_("type"))
+    def type_and_kind(self, event: Event) -> str:
+        return f"{event.type} ({_('test')})" if event.is_test else event.type
+
     @admin.display(description=_("type"))
     def type_link(self, event: Event) -> SafeString | str:
+        shown = self.type_and_kind(event)
         if event.type not in registry:
-            return event.type
+            return shown
         url = reverse("admin:webhooks_app_webhook_event_type", args=(event.type,), current_app=self.admin_site.name)
-        return format_html('<a href="{}">{}</a>', url, event.type)
+        return format_html('<a href="{}">{}</a>', url, shown)

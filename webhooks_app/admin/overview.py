@@ -9,7 +9,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from functools import cached_property
 from typing import Any
 
 from django.db import router
@@ -75,7 +74,7 @@ class EndangeredWebhook:
     """When it will be; empty where it will not."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Overview:
     window: Window
     series: Series
@@ -85,7 +84,7 @@ class Overview:
     failing: Sequence[FailingWebhook]
     endangered: Sequence[EndangeredWebhook]
 
-    @cached_property
+    @property
     def total(self) -> Counters:
         return self.series.total
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import wraps
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +20,9 @@ from ..models.keyset import WHOLE, Parts
 from .change_list import KeysetChangeList
 
 MANAGE_ALL = "webhooks_app.manage_all_webhooks"
+
+NAMES = ("owner", "requested_by")
+"""Columns that name accounts, for those who may know of others than their own."""
 
 if TYPE_CHECKING:
     BaseAdmin = admin.ModelAdmin[Any]
@@ -81,7 +84,7 @@ class OwnedAdmin(BaseAdmin):
 
     def get_list_display(self, request: HttpRequest) -> list[Any]:
         columns = super().get_list_display(request)
-        return [column for column in columns if column != "owner" or manages_all(request)]
+        return [column for column in columns if column not in NAMES or manages_all(request)]
 
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
@@ -109,6 +112,14 @@ class OwnedAdmin(BaseAdmin):
         return Q(**{dict(self.id_lookups)[term.partition("_")[0]]: term})
 
 
+def _without_names(fields: list[Any]) -> Iterator[Any]:
+    for field in fields:
+        if isinstance(field, tuple):
+            yield tuple(name for name in field if name not in NAMES)
+        elif field not in NAMES:
+            yield field
+
+
 def _attributed(page: URLPattern) -> URLPattern:
     view: Callable[..., HttpResponseBase] = page.callback
 
@@ -122,6 +133,10 @@ def _attributed(page: URLPattern) -> URLPattern:
 
 class ReadOnlyAdmin(OwnedAdmin):
     """Shows what only the app itself writes."""
+
+    def get_fields(self, request: HttpRequest, obj: Any = None) -> list[Any]:
+        fields: list[Any] = list(super().get_fields(request, obj))
+        return fields if manages_all(request) else list(_without_names(fields))
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return False

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Any
 
 from django import forms
@@ -63,12 +62,6 @@ class ReplayForm(forms.Form):
         self.fields["webhook"].queryset = webhooks  # type: ignore[attr-defined]
         if not self.is_bound and (webhook := webhooks.filter(pk=self.initial.get("webhook")).first()) is not None:
             self.fields["event_types"].choices = _of(webhook)  # type: ignore[attr-defined]
-
-    def clean_until(self) -> datetime | None:
-        since, until = self.cleaned_data.get("since"), self.cleaned_data["until"]
-        if since is not None and until is not None and until <= since:
-            raise forms.ValidationError(_("Give a time after the first one."))
-        return until  # type: ignore[no-any-return]
 
 
 def _of(webhook: Webhook) -> Choices:

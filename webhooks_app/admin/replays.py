@@ -23,7 +23,7 @@ from ..exceptions import WebhookStateError
 from ..models import Delivery, Event, Replay, Webhook
 from ..replays.planning import plan_replay
 from .actions import ActingAdmin
-from .display import link_to, moment, shows_deliveries
+from .display import breakable, link_to, moment, shows_deliveries
 from .filters import CreatedFilter
 from .missed import may_replay
 from .owned import ReadOnlyAdmin, manages_all
@@ -168,7 +168,9 @@ class ReplayAdmin(ReadOnlyAdmin, ActingAdmin):
 
     @admin.display(description=_("webhook"))
     def target(self, replay: Replay) -> SafeString:
-        return format_html('<span class="webhooks-url" title="{}">{}</span>', replay.webhook_id, replay.webhook.url)
+        return format_html(
+            '<span class="webhooks-url" title="{}">{}</span>', replay.webhook_id, breakable(replay.webhook.url)
+        )
 
     @admin.display(description=_("queued"))
     def progress(self, replay: Replay) -> str:
@@ -178,7 +180,7 @@ class ReplayAdmin(ReadOnlyAdmin, ActingAdmin):
     def webhook_link(self, replay: Replay) -> SafeString:
         webhook = replay.webhook
         shown = webhook.pk if webhook.deleted_at else link_to(webhook, site=self.admin_site.name)
-        return format_html('{} <span class="webhooks-url">{}</span>', shown, webhook.url)
+        return format_html('{} <span class="webhooks-url">{}</span>', shown, breakable(webhook.url))
 
     @admin.display(description=_("event types"))
     def types_shown(self, replay: Replay) -> str:

@@ -105,18 +105,14 @@ def sparkline(series: Series) -> SafeString:
         "succeeded": total.succeeded,
         "given_up": total.given_up,
     }
-    rects = format_html_join(
-        "",
-        '<rect class="{}" x="{}" y="{}" width="{}" height="{}"/>',
-        ((rect.name, rect.x, rect.y, rect.width, rect.height) for rect in charts.sparkline(series)),
-    )
+    shapes = format_html_join("", '<path class="{}" d="{}"/>', charts.sparkline(series))
     return format_html(
         '<svg class="webhooks-course" viewBox="0 0 {} {}" role="img" aria-label="{}"><title>{}</title>{}</svg>',
         charts.SPARK_WIDTH,
         charts.SPARK_HEIGHT,
         name,
         name,
-        rects,
+        shapes,
     )
 
 

@@ -25,7 +25,7 @@ from ..exceptions import InvalidEndpointError, SecretUnreadableError
 from ..models import Delivery, Webhook
 from ..registration import save_webhook
 from . import webhook_page
-from .display import link_to_search, shows_deliveries
+from .display import breakable, link_to_search, shows_deliveries
 from .event_types import EventTypePages
 from .filters import CreatedFilter
 from .operations import OperationsPage
@@ -111,7 +111,7 @@ class WebhookAdmin(HealthColumns, EventTypePages, OperationsPage, WebhookActions
     @admin.display(description=_("URL"))
     def target(self, webhook: Webhook) -> SafeString:
         url = Truncator(webhook.url).chars(MAX_URL)
-        shown = format_html('<span class="webhooks-url" title="{}">{}</span>', webhook.pk, url)
+        shown = format_html('<span class="webhooks-url" title="{}">{}</span>', webhook.pk, breakable(url))
         if not webhook.description:
             return shown
         return format_html('{}<span class="webhooks-quiet">{}</span>', shown, webhook.description)
@@ -124,7 +124,9 @@ class WebhookAdmin(HealthColumns, EventTypePages, OperationsPage, WebhookActions
         if not webhook.status_reason:
             return status
         reason = Truncator(webhook.status_reason).chars(MAX_REASON)
-        return format_html('<span class="webhooks-url" title="{}">{}: {}</span>', webhook.status_reason, status, reason)
+        return format_html(
+            '<span class="webhooks-text" title="{}">{}: {}</span>', webhook.status_reason, status, reason
+        )
 
     @admin.display(description=_("deliveries"))
     def deliveries_link(self, webhook: Webhook) -> SafeString:

@@ -47,7 +47,9 @@ class NewReplaySerializer(serializers.Serializer[Replay]):
         help_text="Events from then on; where it is left out, since the webhook was last delivering. Never before the "
         "webhook was made.",
     )
-    until = AskedMomentField(required=False, help_text="Events before then; now, where it is left out or later.")
+    until = AskedMomentField(
+        required=False, help_text="Events before then, after `since`; now, where it is left out or later."
+    )
     events = ShortListField(
         child=EventTypeField(),
         source="event_types",

@@ -12,6 +12,7 @@ from django.db import connections, router
 from ..encryption import decrypt
 from ..exceptions import SecretUnreadableError
 from ..models import Webhook
+from ..plurals import counted
 
 SAMPLE = 50
 """Webhooks looked at from either end: the oldest are the first to lose their key, the newest show the one in use."""
@@ -30,10 +31,11 @@ def check_stored_secrets(*, databases: Sequence[str] | None = None, **kwargs: An
         unreadable = []  # The check of the setting says what is wrong with it.
     if not unreadable:
         return []
+    secrets = f"the secrets of {counted(len(unreadable), 'webhook')}"
     named = ", ".join(unreadable[:MAX_NAMED]) + (" …" if len(unreadable) > MAX_NAMED else "")
     return [
         checks.Warning(
-            f"No configured key opens the secrets of {len(unreadable)} webhooks, {named}: nothing is sent to them.",
+            f"No configured key opens {secrets}, {named}: nothing is sent there.",
             hint="Put the key that was in use back into WEBHOOKS_ENCRYPTION_KEYS, or rotate their secrets. "
             "`manage.py reencrypt_webhook_secrets --dry-run` looks at all webhooks.",
             id="webhooks_app.W009",

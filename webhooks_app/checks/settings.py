@@ -17,6 +17,7 @@ from django.utils.module_loading import import_string
 from ..conf import PREFIX, RECORD_SECONDS, problem_with_lease, setting_types, settings
 from ..encryption import DERIVED
 from ..event_types import registry
+from ..plurals import counted
 from ..rate_limits import PERIODS
 from ..transport import BaseTransport
 from ..transport.proxy import parse_proxy
@@ -117,7 +118,8 @@ def check_auto_disable(**kwargs: Any) -> list[checks.CheckMessage]:
     hours, days = settings.AUTO_DISABLE_MIN_SPAN_HOURS, settings.AUTO_DISABLE_AFTER_DAYS
     if hours <= days * 24:
         return []
-    problem = f"WEBHOOKS_AUTO_DISABLE_MIN_SPAN_HOURS is {hours:g}, more than the {days:g} days after which webhooks are"
+    after = counted(days, "day")
+    problem = f"WEBHOOKS_AUTO_DISABLE_MIN_SPAN_HOURS is {hours:g}, more than the {after} after which webhooks are"
     hint = f"Give at most {days * 24:g} hours, or raise WEBHOOKS_AUTO_DISABLE_AFTER_DAYS."
     return [checks.Error(f"{problem} disabled.", hint=hint, id="webhooks_app.E014")]
 

@@ -35,6 +35,7 @@ class Agenda:
         self._woken = threading.Event()
         self._next_look_at = 0.0
         self._is_look_asked_for = False
+        self._look_again_at = 0.0
         self._linger_until = 0.0
         self._backoff_seconds = 0.0
         self._ask_again_at = 0.0
@@ -69,6 +70,11 @@ class Agenda:
         """Make a look due now, because something may be due, or there may be room; during a look, one more."""
         self._is_look_asked_for = True
 
+    def look_soon_and_after(self, seconds: float) -> None:
+        """Make a look due now and, also if that finds nothing, another one after this time."""
+        self._look_again_at = self._clock.monotonic() + seconds
+        self.look_soon()
+
     def is_look_due(self) -> bool:
         if self._woken.is_set() or self._take_due_moments():
             self._woken.clear()
@@ -86,6 +92,8 @@ class Agenda:
             self._linger_until = now + LINGER_SECONDS
         soon = max(LOOK_EVERY_SECONDS, took_seconds / LOOK_SHARE)
         self._next_look_at = now + (soon if now < self._linger_until else self._sweep_seconds)
+        if now < self._look_again_at:
+            self._next_look_at = min(self._next_look_at, self._look_again_at)
 
     def database_failed(self) -> None:
         """Ask the database again after a while, and then look at once: a wake-up may have been lost."""

@@ -25,7 +25,8 @@ logger = logging.getLogger("webhooks_app.wakeup")
 CHANNEL = "webhooks_app_due"
 
 RING_EVERY_SECONDS = 0.1
-"""How often a process rings at most: an engine that found something looks again and again for longer than this."""
+"""How often a process rings at most. An engine that hears a ring looks once more after this time, for what was
+committed meanwhile without one."""
 
 _rang_at: dict[str, float] = {}
 
@@ -47,10 +48,11 @@ def ring(using: str) -> None:
 class Bell:
     """A ``threading.Event`` that PostgreSQL sets too. Only ``set`` is for other threads than that of the connection.
 
-    ``on_ring`` is called when the database says that something may be due.
+    ``on_ring`` is called when the database says that something may be due, with the seconds after which that may be so
+    again without a word.
     """
 
-    def __init__(self, using: str, on_ring: Callable[[], None]) -> None:
+    def __init__(self, using: str, on_ring: Callable[[float], None]) -> None:
         self._using = using
         self._on_ring = on_ring
         # A connection of the driver's pool would go on listening for whoever has it next.
@@ -106,7 +108,7 @@ class Bell:
     def _on_notice(self, _notice: object = None) -> None:
         """Take a ring that comes with the answer to a query."""
         self._is_set = True
-        self._on_ring()
+        self._on_ring(RING_EVERY_SECONDS)
 
     def _take_rings(self, connection: Any) -> None:
         try:
@@ -115,4 +117,4 @@ class Bell:
                 pass
         except connection.Error:
             self._deaf = connection
-        self._on_ring()
+        self._on_ring(RING_EVERY_SECONDS)

@@ -70,7 +70,7 @@ class Desk:
         self._stop_by = 0.0
         self.is_over = False
         """Whether it was stopped, or its work is done, and nothing that it has handed out is missing."""
-        self.changed = Bell(using, self._agenda.look_soon)
+        self.changed = Bell(using, self._agenda.look_soon_and_after)
         """Set when there may be something to do before the pause is over."""
 
     def wake(self) -> None:

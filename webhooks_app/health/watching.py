@@ -11,6 +11,7 @@ from django.db import InterfaceError, OperationalError, transaction
 from ..models import Tally, Webhook, WebhookHealth
 from ..models.audit import SYSTEM, acting
 from ..models.sql import writing
+from ..plurals import counted
 from ..rollups.counting import read
 from ..rollups.folding import Folded
 from .moving import has_success, move_all
@@ -109,6 +110,6 @@ def _reason(health: WebhookHealth, rule: Rule) -> str:
     """Say it in English, as every reason that the owner may also read by the API."""
     days = rule.after.total_seconds() / 86_400
     return (
-        f"Every delivery was given up for {days:g} days: {health.given_up_count} "
+        f"Every delivery was given up for {counted(days, 'day')}: {health.given_up_count} "
         f"since {health.failing_since:%Y-%m-%d %H:%M} UTC."
     )

@@ -10,6 +10,8 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from ..plurals import counted
+
 CPU_SECONDS_PER_REQUEST: Mapping[str, float] = {"curl": 0.0002, "requests": 0.0005}
 """Benchmarks ``throughput`` and ``slow``: ``cpu_s_per_1000``, the larger of the two, over kept http connections."""
 
@@ -151,7 +153,7 @@ def assumptions(load: Load, policy: Policy) -> Sequence[str]:
         f"A process holds {PROCESS_MB} MB, and {_kb_in_flight(load)} KB for each request in flight.",
         f"{load.failing_share:.0%} of attempts fail, whatever came before; a delivery has up to {policy.max_attempts}.",
         f"An envelope has {load.envelope_bytes:,} bytes, an answer a few; up to 16 KiB of each answer are kept.",
-        f"Attempts are kept {policy.attempt_days} days, events and deliveries {policy.event_days}.",
+        f"Attempts are kept {counted(policy.attempt_days, 'day')}, events and deliveries {policy.event_days}.",
         "The figures are of this project's benchmarks on two cores: run `make bench` on yours.",
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -70,12 +71,18 @@ PROFILES = (
 """Dealt out to the webhooks in turn, so that a dozen of them have every state."""
 
 
+CHANGED_AFTER = 0.7
+"""After which share of the time a webhook got the status that it has now, where that is not active."""
+
+HEARD_BY = 3
+"""To how many webhooks of its owner an event goes, about; there is a type at least for each of more webhooks."""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Target:
-    """A webhook that deliveries go to."""
+    """A webhook and how it fares."""
 
     webhook: Webhook
-    owner_id: Any
     profile: Profile
 
     @property
@@ -90,6 +97,9 @@ class Target:
         at_once, later, given_up = (round(share * OF_ALL) for share in shares)
         return at_once, later, given_up
 
+    def hears(self, owner_id: Any, event_type: str) -> bool:
+        return self.webhook.owner_id in (None, owner_id) and event_type in self.webhook.event_types
+
 
 def make_owners(count: int) -> list[Any]:
     accounts: Any = get_user_model()
@@ -103,25 +113,39 @@ def make_owners(count: int) -> list[Any]:
     return owners
 
 
-def make_webhooks(owners: Sequence[Any], count: int, since: datetime, now: datetime) -> list[Target]:
-    names = list(registry.emittable_names())
+def make_webhooks(owners: Sequence[Any], count: int, *, seed: int, since: datetime, now: datetime) -> list[Target]:
+    chances = random.Random(seed)  # noqa: S311 - demo data is to be the same each time
     targets = []
     for number in range(count):
-        profile, owner = PROFILES[number % len(PROFILES)], owners[number % len(owners)]
+        turn, place = divmod(number, len(PROFILES))
+        profile = PROFILES[place]
+        # The last of each dozen is the platform's. Each dozen begins with another owner, so that they have all kinds.
+        owner = None if place == len(PROFILES) - 1 else owners[(number + turn) % len(owners)]
         is_changed = profile.status != Webhook.Status.ACTIVE
         webhook = Webhook(
-            # The last of each dozen is the platform's.
-            owner=None if number % len(PROFILES) == len(PROFILES) - 1 else owner,
+            owner=owner,
             url=f"https://{profile.name}-{number + 1}{HOST_SUFFIX}/webhooks",
-            event_types=names,
+            event_types=_subscribed(number, count if owner is None else count / len(owners), chances),
             description=f"Demo: {profile.name}",
             status=profile.status,
             status_reason=profile.reason,
-            status_changed_at=since + (now - since) * (0.7 if is_changed else 0),
+            status_changed_at=since + (now - since) * (CHANGED_AFTER if is_changed else 0),
             paused_at=now - (now - since) * 0.1 if profile.is_paused else None,
             created_at=since,
         )
         webhook.secret = f"whsec_demo_{number:06}_nothing_is_sent"
-        targets.append(Target(webhook=webhook, owner_id=owner.pk, profile=profile))
+        targets.append(Target(webhook=webhook, profile=profile))
     Webhook.objects.bulk_create([target.webhook for target in targets], batch_size=500)
     return targets
+
+
+def _subscribed(number: int, among: float, chances: random.Random) -> list[str]:
+    """Return so many event types that each is heard by a few of these webhooks.
+
+    The first of all, and the first of the platform's, hear everything: so no type goes to nobody.
+    """
+    names = list(registry.emittable_names())
+    if number in (0, len(PROFILES) - 1):
+        return names
+    chosen = chances.sample(names, max(1, round(len(names) * min(1, HEARD_BY / among))))
+    return sorted(chosen, key=names.index)

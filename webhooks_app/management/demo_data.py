@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import random
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -24,9 +23,7 @@ from ..models.delivery import configured_max_attempts
 from ..times import format_time
 from .demo_cast import ANSWERS, OF_ALL, Target, make_owners, make_webhooks
 from .demo_counting import count_deliveries
-
-SLOTS = 1000
-"""An event's digest chooses one of so many: a webhook that gets more has more of them."""
+from .demo_turns import Era, Turn, make_eras
 
 DUE_WITHIN_MS = 60_000
 """How long after all others what is due was queued."""
@@ -37,7 +34,7 @@ class Plan:
     """Everything that the rows follow from: the same plan makes the same rows on every database."""
 
     deliveries: int
-    """How many of the deliveries are final; each is of an event of its own."""
+    """How many of the deliveries are final."""
     due: int = 0
     """How many more are waiting to be sent."""
     since: datetime
@@ -45,16 +42,15 @@ class Plan:
     kept_since: datetime
     """Since when there are bodies and attempts; those before are pruned."""
     seed: int
-    slots: Sequence[Target]
-    due_slots: Sequence[Target] = ()
+    eras: Sequence[Era]
     types: Sequence[tuple[str, str]] = field(
-        default_factory=lambda: [
-            (name, json.dumps(dict(registry.get(name).example), separators=(",", ":")))
-            for name in registry.emittable_names()
-        ]
+        default_factory=lambda: [(name, _data(name)) for name in registry.emittable_names()]
     )
     """Names and the JSON of their data."""
     max_attempts: int = field(default_factory=configured_max_attempts)
+
+    def era(self, number: int) -> Era:
+        return next(era for era in self.eras if number < era.until)
 
     @property
     def since_ms(self) -> int:
@@ -79,7 +75,8 @@ def make_plan(
 ) -> Plan:
     """Make the accounts and webhooks, and return what their deliveries follow from."""
     since = now - timedelta(days=days)
-    targets = make_webhooks(make_owners(owners), webhooks, since, now)
+    accounts = make_owners(owners)
+    targets = make_webhooks(accounts, webhooks, seed=seed, since=since, now=now)
     return Plan(
         deliveries=deliveries,
         due=due,
@@ -87,8 +84,7 @@ def make_plan(
         until=now,
         kept_since=_kept_since(),
         seed=seed,
-        slots=_slots([target for target in targets if sum(target.bounds)], seed),
-        due_slots=_slots([target for target in targets if target.is_sent_to], seed),
+        eras=make_eras(targets, [account.pk for account in accounts], deliveries, due, seed),
     )
 
 
@@ -96,7 +92,7 @@ def make_rows(plan: Plan, *, chunk: int, progress: Callable[[int], None]) -> Non
     """Make the plan's events, deliveries and attempts, so many deliveries to a transaction, and count them."""
     insert_rows(plan, chunk=chunk, progress=progress)
     if (since := max(plan.since, _kept_since())) < plan.until:
-        webhook_ids = {target.webhook.pk for target in plan.slots}
+        webhook_ids = {turn.target.webhook.pk for era in plan.eras for turn in era.turns}
         count_deliveries(router.db_for_write(Delivery), webhook_ids, since, plan.until)
 
 
@@ -125,10 +121,12 @@ def insert_portably(plan: Plan, first: int, last: int) -> None:
     deliveries: list[Delivery] = []
     attempts: list[DeliveryAttempt] = []
     for number in range(first, last):
-        event, delivery = _event_and_delivery(plan, number)
-        events.append(event)
-        deliveries.append(delivery)
-        attempts += _attempts(plan, delivery, number)
+        era = plan.era(number)
+        turn = era.turn(number)
+        if turn.place == 0:
+            events.append(_event(plan, turn, number))
+        deliveries.append(_delivery(plan, era, number))
+        attempts += _attempts(plan, turn.target, deliveries[-1], digest_of(plan, number))
     for model, rows in ((Event, events), (Delivery, deliveries), (DeliveryAttempt, attempts)):
         model._default_manager.using(using).bulk_create(rows, batch_size=500)  # type: ignore[arg-type]
 
@@ -143,51 +141,53 @@ def _kept_since() -> datetime:
     return timezone.now() - timedelta(days=settings.ATTEMPT_RETENTION_DAYS, hours=-1)
 
 
-def _slots(targets: Sequence[Target], seed: int) -> list[Target]:
-    """Return the targets so that the first gets most, and each next one less."""
-    chances = random.Random(seed)  # noqa: S311 - demo data is to be the same each time
-    return chances.choices(targets, weights=[1 / rank for rank in range(1, len(targets) + 1)], k=SLOTS)
+def _data(event_type: str) -> str:
+    return json.dumps(dict(registry.get(event_type).example), separators=(",", ":"))
 
 
-def _event_and_delivery(plan: Plan, number: int) -> tuple[Event, Delivery]:
-    digest = digest_of(plan, number)
-    target = _target(plan, number, digest)
+def _digits(moment: datetime, digest: str) -> str:
+    """Return those of an identifier."""
+    return first_id_at("", moment)[1:13] + digest[12:]
+
+
+def _event(plan: Plan, turn: Turn, number: int) -> Event:
     moment = _moment(_queued_at_ms(plan, number))
-    name, data = plan.types[int(digest[4:8], 16) % len(plan.types)]
-    digits = first_id_at("", moment)[1:13] + digest[12:]
+    digits = _digits(moment, digest_of(plan, number))
+    name, data = plan.types[turn.type_index]
     body = f'{{"id":"evt_{digits}","type":"{name}","created":"{format_time(moment)}","data":{data}}}'
-    count, state = _outcome(plan, target, number, digest)
-    is_due = state == Delivery.State.PENDING
-    took = timedelta(milliseconds=_begins_after(plan, target, digest, count) + _duration(target, digest))
-    return (
-        Event(
-            id=f"evt_{digits}",
-            type=name,
-            owner_id=target.owner_id,
-            body=body if moment >= _moment(plan.kept_since_ms) else "",
-            created_at=moment,
-        ),
-        Delivery(
-            id=f"dlv_{digits}",
-            event_id=f"evt_{digits}",
-            webhook_id=target.webhook.pk,
-            state=state,
-            state_reason="webhook_disabled" if state == Delivery.State.CANCELLED else "",
-            attempt_count=count,
-            last_result=_last_result(target, state),
-            max_attempts=plan.max_attempts,
-            next_attempt_at=moment if is_due else None,
-            created_at=moment,
-            finished_at=None if is_due else moment + took,
-        ),
+    return Event(
+        id=f"evt_{digits}",
+        type=name,
+        owner_id=turn.owner_id,
+        body=body if moment >= _moment(plan.kept_since_ms) else "",
+        created_at=moment,
     )
 
 
-def _attempts(plan: Plan, delivery: Delivery, number: int) -> Iterator[DeliveryAttempt]:
+def _delivery(plan: Plan, era: Era, number: int) -> Delivery:
+    turn, digest = era.turn(number), digest_of(plan, number)
+    first = number - turn.place
+    moment = _moment(_queued_at_ms(plan, first))
+    count, state = (0, Delivery.State.PENDING.value) if era.is_due else _outcome(plan, turn.target, digest)
+    took = timedelta(milliseconds=_begins_after(plan, turn.target, digest, count) + _duration(turn.target, digest))
+    return Delivery(
+        id=f"dlv_{_digits(moment, digest)}",
+        event_id=f"evt_{_digits(moment, digest_of(plan, first))}",
+        webhook_id=turn.target.webhook.pk,
+        state=state,
+        state_reason="webhook_disabled" if state == Delivery.State.CANCELLED else "",
+        attempt_count=count,
+        last_result=_last_result(turn.target, state),
+        max_attempts=plan.max_attempts,
+        next_attempt_at=moment if era.is_due else None,
+        created_at=moment,
+        finished_at=None if era.is_due else moment + took,
+    )
+
+
+def _attempts(plan: Plan, target: Target, delivery: Delivery, digest: str) -> Iterator[DeliveryAttempt]:
     if delivery.created_at < _moment(plan.kept_since_ms):
         return
-    digest = digest_of(plan, number)
-    target = _target(plan, number, digest)
     for attempt in range(1, delivery.attempt_count + 1):
         is_last_good = attempt == delivery.attempt_count and delivery.state == Delivery.State.SUCCEEDED
         result = "succeeded" if is_last_good else target.profile.failure
@@ -211,21 +211,14 @@ def _attempts(plan: Plan, delivery: Delivery, number: int) -> Iterator[DeliveryA
         )
 
 
-def _target(plan: Plan, number: int, digest: str) -> Target:
-    slots = plan.slots if number < plan.deliveries else plan.due_slots
-    return slots[int(digest[:4], 16) % SLOTS]
-
-
 def _queued_at_ms(plan: Plan, number: int) -> int:
     if number < plan.deliveries:
         return plan.since_ms + number * plan.span_ms // plan.deliveries
     return plan.since_ms + plan.span_ms + (number - plan.deliveries) * DUE_WITHIN_MS // plan.due
 
 
-def _outcome(plan: Plan, target: Target, number: int, digest: str) -> tuple[int, str]:
+def _outcome(plan: Plan, target: Target, digest: str) -> tuple[int, str]:
     """Return how many attempts were made, and the state."""
-    if number >= plan.deliveries:
-        return 0, Delivery.State.PENDING
     part, (at_once, later, given_up) = int(digest[8:12], 16), target.bounds
     if part < at_once:
         return 1, Delivery.State.SUCCEEDED

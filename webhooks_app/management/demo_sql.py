@@ -9,7 +9,8 @@ from django.db import connections, models
 
 from ..models import Delivery, DeliveryAttempt, Event
 from .demo_cast import ANSWERS, OF_ALL, Target
-from .demo_data import DUE_WITHIN_MS, SLOTS, Plan
+from .demo_data import DUE_WITHIN_MS, Plan
+from .demo_turns import Era
 
 _MOMENT = "to_timestamp(0) + make_interval(secs => {} / 1000.0)"
 
@@ -32,7 +33,6 @@ class DemoSql:
             "kept_since": plan.kept_since_ms,
             "max_attempts": plan.max_attempts,
             "waits": plan.waits_ms,
-            "slots": json.dumps([_slot(number, each) for number, each in enumerate((*plan.slots, *plan.due_slots))]),
             "types": json.dumps([{"k": k, "type": name, "data": data} for k, (name, data) in enumerate(plan.types)]),
             "answers": json.dumps(
                 [{"result": result, "message": text, "status": status} for result, (text, status) in ANSWERS.items()]
@@ -40,10 +40,14 @@ class DemoSql:
         }
 
     def insert(self, first: int, last: int) -> None:
-        """Insert the rows of these deliveries with one statement."""
-        with self._connection.cursor() as cursor:
-            sql, defaults = self._statement()
-            cursor.execute(sql, {**self._values, **defaults, "first": first, "last": last - 1})
+        """Insert the rows of these deliveries, with one statement for each era that they are of."""
+        sql, defaults = self._statement()
+        for era in self._plan.eras:
+            start, end = max(first, era.first), min(last, era.until)
+            if start < end:
+                chosen = {"first": start, "last": end - 1, "era": era.first, "is_due": era.is_due, **_turns(era)}
+                with self._connection.cursor() as cursor:
+                    cursor.execute(sql, {**self._values, **defaults, **chosen})
 
     def _statement(self) -> tuple[str, dict[str, Any]]:
         owner = Event._meta.get_field("owner").db_type(self._connection)
@@ -51,11 +55,11 @@ class DemoSql:
         events = self._insert(
             Event,
             defaults,
-            id="digits::uuid",
+            id="event_digits::uuid",
             type="type",
             owner_id=f"owner_id::{owner}",
             body="""CASE WHEN ms < %(kept_since)s THEN '' ELSE
-                '{"id":"evt_' || digits || '","type":"' || type || '","created":"'
+                '{"id":"evt_' || event_digits || '","type":"' || type || '","created":"'
                 || to_char(moment AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') || '","data":' || data || '}'
                 END""",
             is_test="FALSE",
@@ -65,7 +69,7 @@ class DemoSql:
             Delivery,
             defaults,
             id="digits::uuid",
-            event_id="digits::uuid",
+            event_id="event_digits::uuid",
             webhook_id="webhook_id",
             state="state",
             state_reason="CASE state WHEN 'cancelled' THEN 'webhook_disabled' ELSE '' END",
@@ -96,37 +100,42 @@ class DemoSql:
             peer="CASE WHEN status IS NULL THEN '' ELSE '203.0.113.7' END",
         )
         sql = f"""
-            WITH slots AS MATERIALIZED (
-                SELECT * FROM json_to_recordset(%(slots)s::json) AS slot (slot integer, webhook_id uuid, url text,
-                    owner_id text, at_once integer, later integer, given_up integer, failure text, ms bigint)
+            WITH targets AS MATERIALIZED (
+                SELECT * FROM json_to_recordset(%(targets)s::json) AS t (target text, url text,
+                    at_once integer, later integer, given_up integer, failure text, ms bigint)
+            ), turns AS MATERIALIZED (
+                SELECT * FROM json_to_recordset(%(turns)s::json) AS t (turn integer, target text, owner_id text,
+                    k integer, place integer)
             ), types AS MATERIALIZED (
                 SELECT * FROM json_to_recordset(%(types)s::json) AS type (k integer, type text, data text)
             ), answers AS MATERIALIZED (
                 SELECT * FROM json_to_recordset(%(answers)s::json) AS a (result text, message text, status smallint)
             ), numbered AS MATERIALIZED (
-                SELECT md5(%(seed)s || ':' || n) AS digest, n >= %(deliveries)s AS is_due,
-                    CASE WHEN n < %(deliveries)s THEN %(since)s + n * %(span)s::bigint / %(deliveries)s
-                        ELSE %(since)s + %(span)s::bigint + (n - %(deliveries)s) * {DUE_WITHIN_MS} / %(due)s END AS ms
+                SELECT n, n - place AS event_n, place, target, owner_id, k, md5(%(seed)s || ':' || n) AS digest,
+                    CASE WHEN %(is_due)s
+                        THEN %(since)s + %(span)s::bigint + (n - place - %(deliveries)s) * {DUE_WITHIN_MS} / %(due)s
+                        ELSE %(since)s + (n - place) * %(span)s::bigint / %(deliveries)s END AS ms
                 FROM generate_series(%(first)s::bigint, %(last)s::bigint) AS n
+                JOIN turns ON turn = (n - %(era)s) %% %(turn_count)s
             ), decided AS MATERIALIZED (
-                SELECT numbered.digest, numbered.ms, slots.webhook_id, slots.url, slots.owner_id, slots.failure,
-                    types.type, types.data, {_MOMENT.format("numbered.ms")} AS moment,
+                SELECT digest, numbered.ms, place, target::uuid AS webhook_id, url, owner_id, failure, type, data,
+                    {_MOMENT.format("numbered.ms")} AS moment,
                     lpad(to_hex(numbered.ms), 12, '0') || substr(digest, 13) AS digits,
-                    slots.ms * ({OF_ALL // 2} + {_part("digest", 17)}) / {OF_ALL} AS duration,
-                    CASE WHEN is_due THEN 'pending'
+                    lpad(to_hex(numbered.ms), 12, '0')
+                        || substr(md5(%(seed)s || ':' || event_n), 13) AS event_digits,
+                    targets.ms * ({OF_ALL // 2} + {_part("digest", 17)}) / {OF_ALL} AS duration,
+                    CASE WHEN %(is_due)s THEN 'pending'
                         WHEN {_part("digest", 9)} < later THEN 'succeeded'
                         WHEN {_part("digest", 9)} < given_up THEN 'given_up' ELSE 'cancelled' END AS state,
-                    CASE WHEN is_due THEN 0
+                    CASE WHEN %(is_due)s THEN 0
                         WHEN {_part("digest", 9)} < at_once THEN 1
                         WHEN {_part("digest", 9)} < later THEN LEAST(%(max_attempts)s, 2 + {_part("digest", 13)} %% 3)
                         WHEN {_part("digest", 9)} < given_up THEN %(max_attempts)s ELSE 0 END AS attempts
-                FROM numbered
-                JOIN slots ON slots.slot = {_part("digest", 1)} %% {SLOTS} + CASE WHEN is_due THEN {SLOTS} ELSE 0 END
-                JOIN types ON types.k = {_part("digest", 5)} %% {len(self._plan.types)}
+                FROM numbered JOIN targets USING (target) JOIN types USING (k)
             ), timed AS MATERIALIZED (
                 SELECT *, (%(waits)s::bigint[])[GREATEST(1, attempts)] + GREATEST(0, attempts - 1) * duration AS wait
                 FROM decided
-            ), new_events AS ({events} FROM timed),
+            ), new_events AS ({events} FROM timed WHERE place = 0),
             new_deliveries AS ({deliveries} FROM timed)
             {attempts} FROM (
                 SELECT digest, digits, url, duration, number,
@@ -153,13 +162,30 @@ class DemoSql:
         return f"INSERT INTO {quote(model._meta.db_table)} ({names}) SELECT {', '.join(chosen.values())}"
 
 
-def _slot(number: int, target: Target) -> dict[str, Any]:
+def _turns(era: Era) -> dict[str, Any]:
+    targets = {turn.target.webhook.pk: _target(turn.target) for turn in era.turns}
+    turns = [
+        {
+            "turn": number,
+            "target": _digits(each.target),
+            "owner_id": str(each.owner_id),
+            "k": each.type_index,
+            "place": each.place,
+        }
+        for number, each in enumerate(era.turns)
+    ]
+    return {"targets": json.dumps(list(targets.values())), "turns": json.dumps(turns), "turn_count": len(turns)}
+
+
+def _digits(target: Target) -> str:
+    return str(target.webhook.pk)[-32:]
+
+
+def _target(target: Target) -> dict[str, Any]:
     at_once, later, given_up = target.bounds
     return {
-        "slot": number,
-        "webhook_id": target.webhook.pk[-32:],
+        "target": _digits(target),
         "url": target.webhook.url,
-        "owner_id": str(target.owner_id),
         "at_once": at_once,
         "later": later,
         "given_up": given_up,

@@ -8,6 +8,7 @@ from typing import Any
 from django.core.management.color import Style
 
 from ..local_receiver import Received
+from ..plurals import counted
 from ..times import format_time
 from .terminal import printable
 
@@ -73,4 +74,4 @@ def _content(received: Received) -> str:
         text = received.body.decode(errors="replace")
     shown = text[:MAX_BODY_CHARACTERS]
     left_out = len(text) - len(shown)
-    return printable(shown, keep_newlines=True) + (f"\n… and {left_out:,} more characters" if left_out else "")
+    return printable(shown, keep_newlines=True) + (f"\n… and {counted(left_out, 'more character')}" if left_out else "")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import datetime
 from typing import Any, Self
 
 from django.conf import settings as django_settings
@@ -16,7 +17,7 @@ from django.utils.translation import gettext_lazy as _
 
 from ..conf import settings
 from ..exceptions import WebhookStateError
-from ..ids import id_before
+from ..ids import first_id_at, id_before
 from .audit import Action, Audited
 from .fields import IdField, PartialIndex
 from .limits import MAX_RATE
@@ -27,6 +28,9 @@ LEAST_RATE = 0.1
 MOST_CANCELLED = 5000
 """More than may ever wait for one webhook because of a replay."""
 
+MOST_OPEN = 10
+"""Replays of one webhook that may be neither over nor stopped."""
+
 
 class ReplayQuerySet(models.QuerySet["Replay"]):
     def owned_by(self, owner: Any) -> Self:
@@ -35,6 +39,22 @@ class ReplayQuerySet(models.QuerySet["Replay"]):
     def under_way(self) -> Self:
         """Return those that a worker has to carry on."""
         return self.filter(state__in=(Replay.State.COUNTING, Replay.State.RUNNING))
+
+    def open(self) -> Self:
+        """Return those that are to be carried on, or that somebody may be about to carry on."""
+        state = Replay.State
+        return self.filter(state__in=(state.COUNTING, state.READY, state.RUNNING, state.PAUSED))
+
+    def kept_no_longer(
+        self, deliveries: models.QuerySet[Any], *, planned_before: datetime, ended_before: datetime
+    ) -> Self:
+        """Return those that nobody started in time, and those that ended long ago and have none of these deliveries."""
+        state = Replay.State
+        unstarted = models.Q(state=state.READY, pk__lt=first_id_at("rpl", planned_before))
+        over = (state.DONE, state.CANCELLED, state.STOPPED)
+        ended = models.Q(state__in=over, pk__lt=first_id_at("rpl", ended_before))
+        ended &= models.Q(finished_at=None) | models.Q(finished_at__lt=ended_before)
+        return self.filter(unstarted | ended).exclude(models.Exists(deliveries.filter(replay=models.OuterRef("pk"))))
 
 
 def missing_outcomes() -> list[str]:
@@ -191,7 +211,9 @@ class Replay(Audited):
         using = self._state.db or DEFAULT_DB_ALIAS
         with writing(using, Replay):
             self.webhook.lock()
-            saved = Replay.objects.using(using).select_for_update().get(pk=self.pk)
+            saved = Replay.objects.using(using).select_for_update().filter(pk=self.pk).first()
+            if saved is None:
+                raise WebhookStateError(f"Replay {self.id} is no longer kept. Plan another.")
             for field in self._meta.concrete_fields:
                 setattr(self, field.attname, getattr(saved, field.attname))
             with self.auditing(action):

@@ -6,8 +6,10 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
+from django.core.exceptions import ValidationError
 from django.db import DEFAULT_DB_ALIAS, transaction
 from django.utils import timezone
+from django.utils.translation import gettext_lazy as _
 
 from ..delivery.clock import DatabaseClock
 from ..exceptions import WebhookStateError
@@ -15,7 +17,8 @@ from ..ids import first_id_at, time_of
 from ..models import Delivery, Replay, Webhook, WebhookHealth
 from ..models.audit import Action
 from ..models.keyset import read_page
-from ..models.replay import missing_outcomes
+from ..models.replay import MOST_OPEN, missing_outcomes
+from ..times import format_time
 from .carrying import count
 
 COUNT_SECONDS = 1.0
@@ -46,12 +49,15 @@ def plan_replay(
     is counted for too, but must be enabled before the start.
 
     Raises django.core.exceptions.ValidationError with the problems by field, and WebhookStateError for a webhook that
-    is deleted, or not subscribed to one of the types.
+    is deleted, not subscribed to one of the types, or has too many replays that are not over.
     """
-    _require_subscribed(webhook, event_types)
     using = webhook._state.db or DEFAULT_DB_ALIAS
+    _require_subscribed(webhook, event_types)
+    _require_few(using, webhook)
     end = timezone.now() + ONE_TICK  # identifiers tell the millisecond: what has just happened is meant, too
-    begin = min(max(since or missed_since(webhook), webhook.created_at), end)
+    since = since or missed_since(webhook)
+    _require_order(since, until)
+    begin = min(max(since, webhook.created_at), end)
     replay = Replay(
         webhook=webhook,
         since=begin,
@@ -76,6 +82,19 @@ def _require_subscribed(webhook: Webhook, event_types: Sequence[str]) -> None:
         raise WebhookStateError(f"Webhook {webhook.id} is not subscribed to: {', '.join(others)}.")
 
 
+def _require_few(using: str, webhook: Webhook) -> None:
+    if len(Replay.objects.using(using).filter(webhook=webhook).open()[:MOST_OPEN]) == MOST_OPEN:
+        raise WebhookStateError(
+            f"Webhook {webhook.id} has {MOST_OPEN} replays that are ready, running or paused. Cancel one of them first."
+        )
+
+
+def _require_order(since: datetime, until: datetime | None) -> None:
+    if until is not None and until <= since:
+        message = _("Give a time after %(since)s, when it begins.") % {"since": format_time(since)}
+        raise ValidationError({"until": message})
+
+
 def missed_since(webhook: Webhook) -> datetime:
     """Return when the webhook was last delivering before the trouble that it is in, or was in within a week.
 
@@ -83,18 +102,23 @@ def missed_since(webhook: Webhook) -> datetime:
     """
     using = webhook._state.db or DEFAULT_DB_ALIAS
     health = WebhookHealth.objects.using(using).filter(pk=webhook.pk).first()
-    enabled_at = health.cleared_at if health is not None else None
-    is_in_trouble = webhook.status in (Webhook.Status.DISABLED, Webhook.Status.FAILED) or bool(
-        health and health.failing_since
-    )
+    is_stopped = webhook.status in (Webhook.Status.DISABLED, Webhook.Status.FAILED)
     week_ago = timezone.now() - LOOK_BACK
-    if is_in_trouble:
+    if is_stopped or (health is not None and health.failing_since is not None):
         since = _last_success_before(using, webhook, None)
-    elif enabled_at is not None and enabled_at > week_ago:
-        since = _last_success_before(using, webhook, enabled_at)
+    elif (cleared_at := _cleared_at(health, week_ago)) is not None:
+        since = _last_success_before(using, webhook, cleared_at)
     else:
         since = week_ago
     return max(since, webhook.created_at)
+
+
+def _cleared_at(health: WebhookHealth | None, week_ago: datetime) -> datetime | None:
+    """Return when a trouble was forgotten: within the week, or with no success since, as that of one who is paused."""
+    if health is None or health.cleared_at is None:
+        return None
+    has_succeeded = health.last_success_at is not None and health.last_success_at > health.cleared_at
+    return None if has_succeeded and health.cleared_at <= week_ago else health.cleared_at
 
 
 def _last_success_before(using: str, webhook: Webhook, moment: datetime | None) -> datetime:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import cached_property
 
 from ..models.rollup import BUCKETS_MS, COUNTERS, FAILURES, histogram
 
@@ -31,9 +32,10 @@ class Histogram:
 
         What is in the last bucket is told as its lower bound; None where nothing was measured.
         """
-        left = share * self.count
-        if not self.count:
+        count = self.count
+        if not count:
             return None
+        left = share * count
         lower = 0
         for upper, number in zip(BUCKETS_MS, self.buckets, strict=False):
             if number and left <= number:
@@ -70,7 +72,9 @@ class Counters:
     @property
     def success_rate(self) -> float | None:
         """The share of decided deliveries that succeeded; None where none was decided."""
-        return self.succeeded / self.finished if self.finished else None
+        succeeded = self.succeeded
+        finished = succeeded + self.given_up
+        return succeeded / finished if finished else None
 
     @property
     def failures(self) -> Mapping[str, int]:
@@ -104,7 +108,7 @@ class Point:
     counters: Counters
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, kw_only=True)
 class Series:
     """Equally long steps, oldest first; the last is under way."""
 
@@ -113,7 +117,7 @@ class Series:
     as_of: datetime | None = None
     """Up to when it is complete, where more waits to be counted than is read at once; None where nothing is missing."""
 
-    @property
+    @cached_property
     def total(self) -> Counters:
         sums: dict[str, int] = {}
         for point in self.points:

@@ -19,6 +19,9 @@ LOCK = "fold"
 TALLIES_AT_A_TIME = 100
 """How many are folded in one transaction: so few that the thread that sends is not kept waiting."""
 
+GIVEN_UP_AT_A_TIME = 500
+"""Deliveries given up of which one transaction tells, those of one tally at least."""
+
 KEPT = {
     Resolution.MINUTE: timedelta(days=2),
     Resolution.HOUR: timedelta(days=90),
@@ -35,26 +38,22 @@ class Folded:
     webhooks: Sequence[TalliedWebhook] = ()
     given_up: Sequence[str] = ()
     """The ids of the deliveries that were given up."""
+    has_more: bool = False
+    """Whether there were more than are folded at a time."""
 
 
 def fold(
     using: str, *, limit: int = TALLIES_AT_A_TIME, also: Callable[[Folded], object] = lambda folded: None
 ) -> Folded:
-    """Add the oldest tallies to the roll-ups and delete them, in one transaction.
+    """Add the oldest tallies to the roll-ups and delete them, in one transaction; fewer where very much was given up.
 
     Tallies that another one folded meanwhile are left to it, and none are folded then. ``also`` is called within the
     transaction with what was folded, for whatever else is to follow from it exactly once.
     """
-    tallies = list(Tally.objects.using(using).order_by("pk")[:limit])
-    if not tallies:
-        return Folded(tallies=0)
     # What takes long comes before the transaction, and before anybody's lock.
-    entries = [read(tally) for tally in tallies]
-    folded = Folded(
-        tallies=len(tallies),
-        webhooks=[webhook for webhooks, _ in entries for webhook in webhooks],
-        given_up=[delivery_id for _, given_up in entries for delivery_id in given_up],
-    )
+    tallies, folded = _take(list(Tally.objects.using(using).order_by("pk")[: limit + 1]), limit)
+    if not tallies:
+        return folded
     sums = add_up(folded.webhooks)
     ChoreState.objects.using(using).ensure([LOCK])
     with writing(using, Tally):
@@ -66,6 +65,22 @@ def fold(
         write(using, sums)
         also(folded)
     return folded
+
+
+def _take(tallies: Sequence[Tally], limit: int) -> tuple[list[Tally], Folded]:
+    """Return the first tallies, as many as are folded at a time, and what they say."""
+    taken: list[Tally] = []
+    webhooks: list[TalliedWebhook] = []
+    given_up: list[str] = []
+    for tally in tallies[:limit]:
+        of_webhooks, ids = read(tally)
+        if given_up and len(given_up) + len(ids) > GIVEN_UP_AT_A_TIME:
+            break
+        taken.append(tally)
+        webhooks += of_webhooks
+        given_up += ids
+    has_more = len(taken) < len(tallies)
+    return taken, Folded(tallies=len(taken), webhooks=webhooks, given_up=given_up, has_more=has_more)
 
 
 def write(using: str, sums: Mapping[Key, Sums]) -> None:

@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from typing import Any, Self
 
 from django.db import router
-from django.db.models import QuerySet, Sum
+from django.db.models import Q, QuerySet, Sum
 from django.utils import timezone
 
 from ..models import Rollup, Tally
@@ -24,6 +24,7 @@ TAIL = 1000
 """Tallies that are read beside the roll-ups, at most; a few seconds of many workers."""
 
 TOP = 20
+DAY = timedelta(days=1)
 
 
 class Window(enum.Enum):
@@ -62,14 +63,14 @@ class HeatRow:
 
 def series(window: Window, webhook_ids: Collection[str] | None = None, *, now: datetime | None = None) -> Series:
     """Return the counters of these webhooks together, or of all webhooks, step by step."""
-    now = now or timezone.now()
+    starts = window.starts(now or timezone.now())
     wanted = None if webhook_ids is None else list(webhook_ids)
     scope = [EVERY_WEBHOOK] if wanted is None else wanted
-    sums, tail = _consistently(lambda: _sums_by_start(_rows(window.resolution, window.starts(now)[0], scope)))
+    sums, tail = _consistently(lambda: _sums_by_start(window.resolution, starts[0], scope))
     for entry in tail.of(wanted):
         start = start_of(window.resolution, entry.recorded_at)
         add(sums.setdefault(start, {}), entry.counters)
-    return _series(window, now, sums, tail)
+    return _series(window, starts, sums, tail)
 
 
 def total(window: Window, webhook_ids: Collection[str] | None = None, *, now: datetime | None = None) -> Counters:
@@ -88,14 +89,13 @@ def each(
 
     ``counters`` names those that are wanted at least: a long list needs few.
     """
-    now = now or timezone.now()
+    starts = window.starts(now or timezone.now())
     wanted = list(webhook_ids)
-    since = window.starts(now)[0]
-    sums, tail = _consistently(lambda: _sums_by_webhook(_rows(window.resolution, since, wanted), counters))
+    sums, tail = _consistently(lambda: _sums_by_webhook(_rows(window.resolution, starts[0], wanted), counters))
     for entry in tail.of(wanted):
         start = start_of(window.resolution, entry.recorded_at)
         add(sums.setdefault(entry.webhook_id, {}).setdefault(start, {}), entry.counters)
-    return {webhook_id: _series(window, now, sums.get(webhook_id, {}), tail) for webhook_id in wanted}
+    return {webhook_id: _series(window, starts, sums.get(webhook_id, {}), tail) for webhook_id in wanted}
 
 
 def heat_map(
@@ -103,7 +103,7 @@ def heat_map(
 ) -> list[HeatRow]:
     """Return the outcomes of the webhooks with the most deliveries that were given up, the worst first."""
     now = now or timezone.now()
-    failing = Rollup.objects.filter(resolution=window.resolution, start__gte=window.starts(now)[0], given_up__gt=0)
+    failing = Rollup.objects.filter(_spans(window, now), given_up__gt=0)
     if webhook_ids is not None:
         failing = failing.filter(webhook_id__in=list(webhook_ids))
     by_webhook = failing.exclude(webhook_id=EVERY_WEBHOOK).order_by().values_list("webhook_id")
@@ -112,9 +112,19 @@ def heat_map(
     return [HeatRow(webhook_id=webhook_id, series=series) for webhook_id, series in found.items()]
 
 
+def _spans(window: Window, now: datetime) -> Q:
+    """Return which roll-ups make up the window: of hours, those of whole days instead, which are far fewer."""
+    since = window.starts(now)[0]
+    if window.resolution != Resolution.HOUR:
+        return Q(resolution=window.resolution, start__gte=since)
+    midnight = start_of(Resolution.DAY, since + DAY - timedelta.resolution)
+    hours = Q(resolution=Resolution.HOUR, start__gte=since, start__lt=midnight)
+    return hours | Q(resolution=Resolution.DAY, start__gte=midnight)
+
+
 def ever() -> Counters:
     """Return what was counted since the beginning: the numbers only grow."""
-    sums, tail = _consistently(lambda: _sums_by_start(_rows(Resolution.EVER, EVER, [EVERY_WEBHOOK])))
+    sums, tail = _consistently(lambda: _sums_by_start(Resolution.EVER, EVER, [EVERY_WEBHOOK]))
     counters = sums.get(EVER, {})
     for entry in tail.entries:
         add(counters, entry.counters)
@@ -151,11 +161,11 @@ def _rows(resolution: str, since: datetime, webhook_ids: Sequence[str]) -> Query
     return rows.order_by()
 
 
-def _sums_by_start(rows: QuerySet[Rollup]) -> dict[datetime, Sums]:
-    sums = [Sum(name) for name in COUNTERS]
-    return {
-        start: dict(zip(COUNTERS, values, strict=True)) for start, *values in rows.values_list("start").annotate(*sums)
-    }
+def _sums_by_start(resolution: str, since: datetime, webhook_ids: Sequence[str]) -> dict[datetime, Sums]:
+    rows = _rows(resolution, since, webhook_ids).values_list("start")
+    # One webhook has one row a start, and PostgreSQL's sums are no integers.
+    found = rows.values_list("start", *COUNTERS) if len(webhook_ids) == 1 else rows.annotate(*map(Sum, COUNTERS))
+    return {start: dict(zip(COUNTERS, values, strict=True)) for start, *values in found}
 
 
 def _sums_by_webhook(rows: QuerySet[Rollup], counters: Sequence[str]) -> dict[str, dict[datetime, Sums]]:
@@ -165,6 +175,6 @@ def _sums_by_webhook(rows: QuerySet[Rollup], counters: Sequence[str]) -> dict[st
     return sums
 
 
-def _series(window: Window, now: datetime, sums: dict[datetime, Sums], tail: _Tail) -> Series:
-    points = [Point(start=start, counters=Counters(sums.get(start, {}))) for start in window.starts(now)]
+def _series(window: Window, starts: Sequence[datetime], sums: dict[datetime, Sums], tail: _Tail) -> Series:
+    points = [Point(start=start, counters=Counters(sums.get(start, {}))) for start in starts]
     return Series(points=points, step_seconds=int(window.step.total_seconds()), as_of=tail.as_of)

@@ -11,9 +11,11 @@ from django.utils.html import escape
 from django.utils.safestring import SafeString, mark_safe
 
 from ..admin import charts
+from ..admin.display import breakable
 from ..admin.overview import MAX_COUNTED, TITLES, overview_for, window_of, windows
 
 register = template.Library()
+register.filter(breakable)
 
 
 @register.inclusion_tag("admin/webhooks_app/overview.html", takes_context=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import select
 import socket
 import ssl
@@ -13,6 +12,7 @@ from contextlib import suppress
 from . import failures
 from .attempt import Attempt
 from .base import RESPONSE_READ_LIMIT
+from .chunks import ChunkReader
 from .header import MAX_HEADER_BYTES, HeaderReader
 from .options import IDLE_CONNECTION_SECONDS
 
@@ -21,9 +21,6 @@ IMPRECISION_SECONDS = 0.05
 """By how much a socket's timeout may be late, so that it need not be set before each call."""
 
 STATUSES_WITHOUT_BODY = (101, 204, 304)
-_HEADER_LINE = re.compile(rb"([!#$%&'*+\-.^_`|~0-9A-Za-z]+):[^\0\r\n]*\r?\n")
-_LENGTH = re.compile(rb"[0-9]{1,18}")
-_CHUNK_SIZE = re.compile(rb"([0-9A-Fa-f]{1,15})[ \t]*(?:;[^\r\n]*)?\r?\n")
 
 
 class Connection:
@@ -96,7 +93,7 @@ class Answer:
         """Read up to the blank line after the final header block. Raises OSError if it never comes."""
         header = self._attempt.header
         while not header.complete:
-            line = self._line(MAX_HEADER_BYTES)
+            line = self._line()
             if not line:
                 raise self._attempt.fail(failures.connection_lost())
             if not header.feed(line) and not header.complete:
@@ -105,15 +102,16 @@ class Answer:
 
     def stream(self, *_args: object, **_options: object) -> Iterator[bytes]:
         """Yield the body as it comes, put together and not decoded. Raises OSError where it breaks off."""
-        framing = Framing(self._attempt.header)
-        self.is_doubtful = self.is_doubtful or framing.is_doubtful
-        if framing.is_chunked:
+        framing = self._attempt.header.framing
+        if self._attempt.header.status in STATUSES_WITHOUT_BODY:
+            self._is_whole = True
+        elif framing.is_chunked:
             yield from self._chunks()
         elif framing.length is None:
             yield from self._rest()
         else:
             yield from self._exactly(framing.length)
-        self._is_whole = framing.length is not None or framing.is_chunked
+            self._is_whole = True
 
     def close(self) -> None:
         """Be done with the answer, whether it was read to its end or not."""
@@ -124,18 +122,17 @@ class Answer:
             self._connection.close()
 
     def _chunks(self) -> Iterator[bytes]:
-        while size := self._chunk_size():
-            yield from self._exactly(size)
-            if self._line() not in (b"\r\n", b"\n"):
-                raise BrokenBodyError("A chunk is longer than it said.")
-        while self._line() not in (b"\r\n", b"\n"):
-            self.is_doubtful = True  # a trailer, which nobody asked for
-
-    def _chunk_size(self) -> int:
-        match = _CHUNK_SIZE.fullmatch(self._line())
-        if match is None:
-            raise BrokenBodyError("A chunk does not say its size.")
-        return int(match[1], 16)
+        reader = ChunkReader()
+        while not reader.is_over:
+            data = self._piece()
+            if not data:
+                raise BrokenBodyError("The body ended early.")
+            self._buffer = b""
+            yield reader.feed(data)
+        if reader.broken:
+            raise BrokenBodyError(reader.broken)
+        self._buffer = reader.rest
+        self._is_whole = True
 
     def _exactly(self, size: int) -> Iterator[bytes]:
         while size:
@@ -157,12 +154,12 @@ class Answer:
             self._buffer = self._receive_body()
         return self._buffer
 
-    def _line(self, limit: int = PIECE_BYTES) -> bytes:
-        """Return a line with its end; more than ``limit`` bytes without one, if none came; nothing at the end."""
+    def _line(self) -> bytes:
+        """Return a header line with its end; more than is read without one, if none came; nothing at the end."""
         while (end := self._buffer.find(b"\n") + 1) == 0:
-            if len(self._buffer) > limit:
+            if len(self._buffer) > MAX_HEADER_BYTES:
                 return self._buffer
-            data = self._receive_body() if self._attempt.header.complete else self._receive()
+            data = self._receive()
             if not data:
                 return b""
             self._buffer += data
@@ -192,36 +189,3 @@ class Answer:
 
 class BrokenBodyError(OSError):
     """What followed a complete header cannot be read any further."""
-
-
-class Framing:
-    """Where the header says that the body ends, by the rules of RFC 9112 section 6.3."""
-
-    def __init__(self, header: HeaderReader) -> None:
-        self.length: int | None = None
-        """None where the body ends with the connection, or is chunked."""
-        self.is_chunked = False
-        self.is_doubtful = False
-        """Whether another reader could see it otherwise, or a header line is not one."""
-        lengths: list[bytes] = []
-        codings: list[bytes] = []
-        for line in header.lines:
-            match = _HEADER_LINE.fullmatch(line)
-            if match is None:
-                self.is_doubtful = True
-                continue
-            name = match[1].lower()
-            if name == b"content-length":
-                lengths.append(line[match.end(1) + 1 :].strip())
-            elif name == b"transfer-encoding":
-                codings.append(line[match.end(1) + 1 :].strip().lower())
-        if header.status in STATUSES_WITHOUT_BODY:
-            self.length = 0
-        elif codings:
-            self.is_chunked = codings == [b"chunked"]
-            self.is_doubtful = self.is_doubtful or not self.is_chunked or bool(lengths)
-        elif lengths:
-            if len(lengths) == 1 and _LENGTH.fullmatch(lengths[0]):
-                self.length = int(lengths[0])
-            else:
-                self.is_doubtful = True

@@ -200,6 +200,7 @@ class CurlTransport(BaseTransport):
             pycurl.HTTP_VERSION: pycurl.CURL_HTTP_VERSION_1_1,
             pycurl.HTTP09_ALLOWED: False,
             pycurl.HTTP_CONTENT_DECODING: False,
+            pycurl.HTTP_TRANSFER_DECODING: False,  # libcurl drops what is not content, however much it be
             pycurl.FOLLOWLOCATION: False,
             pycurl.NETRC: pycurl.NETRC_IGNORED,
             pycurl.USERAGENT: "",

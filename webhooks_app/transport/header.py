@@ -6,14 +6,14 @@ import re
 from functools import lru_cache
 from typing import NamedTuple
 
+from .framing import Framing, read_framing
+
 MAX_HEADER_BYTES = 64 * 1024
 MAX_HEADER_LINES = 100
 CACHED_HEADER_BYTES = 2048
 
-_STATUS_LINE = re.compile(rb"HTTP/1\.[01] ([1-9][0-9]{2})(?: [^\r\n]*)?\r?\n")
-
-
-_BLANK = (b"\r\n", b"\n")
+BLANK_LINES = (b"\r\n", b"\n")
+_STATUS_LINE = re.compile(rb"HTTP/1\.[01] ([1-9][0-9]{2})(?: [^\0\r\n]*)?\r?\n")
 
 Headers = tuple[tuple[str, str], ...]
 
@@ -26,13 +26,14 @@ class HeaderReader:
     rules of HTTP, for the webhook's owner. ``stalled`` is true when so many interim blocks came that no more are read.
     """
 
-    __slots__ = ("_had_interim", "_lines", "_size", "complete", "problem", "stalled", "status")
+    __slots__ = ("_had_interim", "_known", "_lines", "_size", "complete", "problem", "stalled", "status")
 
     def __init__(self) -> None:
         self.reset()
 
     def reset(self) -> None:
         """Begin again, for another response."""
+        self._known: _Parsed | None = None
         self._lines: list[bytes] = []
         self._size = 0
         self._had_interim = False
@@ -51,20 +52,23 @@ class HeaderReader:
             return self._refuse_size()
         if not lines:
             return self._begin_block(line)
-        if len(line) <= 2 and line in _BLANK:
+        if len(line) <= 2 and line in BLANK_LINES:
             return self._end_block()
         lines.append(line)
         return True
 
     @property
     def keeps_connection(self) -> bool:
-        """Whether the receiver says that its connection stays open. Not all that say nothing keep it open."""
-        return self.status != 101 and self._parsed().keeps_connection
+        """Whether the receiver says that its connection stays open, and leaves no doubt where the body ends."""
+        framing = self.framing
+        # HTTP/1.0 knows no chunks, so that something between may have passed them on without knowing.
+        is_doubtful = framing.is_doubtful or (framing.is_chunked and self._lines[0].startswith(b"HTTP/1.0"))
+        return framing.keeps_connection and self.status != 101 and not is_doubtful
 
     @property
-    def lines(self) -> tuple[bytes, ...]:
-        """The final block's header lines, as they came."""
-        return tuple(self._lines[1:])
+    def framing(self) -> Framing:
+        """Where the final block says that the body ends."""
+        return self._parsed().framing
 
     @property
     def headers(self) -> Headers:
@@ -72,8 +76,14 @@ class HeaderReader:
         return self._parsed().headers
 
     def _parsed(self) -> _Parsed:
+        if self._known is not None:
+            return self._known
         # A receiver under load answers with the same header many times a second.
-        return _parse_cached(self.lines) if self._size <= CACHED_HEADER_BYTES else _parse(self.lines)
+        lines = tuple(self._lines[1:])
+        parsed = _parse_cached(lines) if self._size <= CACHED_HEADER_BYTES else _parse(lines)
+        if self.complete:
+            self._known = parsed
+        return parsed
 
     def _begin_block(self, line: bytes) -> bool:
         match = _STATUS_LINE.fullmatch(line)
@@ -106,7 +116,7 @@ class HeaderReader:
 
 class _Parsed(NamedTuple):
     headers: Headers
-    keeps_connection: bool
+    framing: Framing
 
 
 def _parse(lines: tuple[bytes, ...]) -> _Parsed:
@@ -118,10 +128,7 @@ def _parse(lines: tuple[bytes, ...]) -> _Parsed:
             pairs[-1] = (pairs[-1][0], f"{pairs[-1][1]} {text.strip()}".strip())
         elif colon:
             pairs.append((name.strip(), value.strip()))
-    values = {name.lower(): value for name, value in pairs}
-    # Two ways of telling where the body ends: whoever believes the other one sees another next answer.
-    is_doubtful = "transfer-encoding" in values and "content-length" in values
-    return _Parsed(tuple(pairs), "keep-alive" in values.get("connection", "").lower() and not is_doubtful)
+    return _Parsed(tuple(pairs), read_framing(lines))
 
 
 _parse_cached = lru_cache(maxsize=256)(_parse)

@@ -14,7 +14,8 @@ class KeptSockets:
     """Knows which kept connections are silent.
 
     libcurl itself takes a connection that was used less than a second ago for silent and alive. What came on it
-    since its last answer would be read as the answer to the next request.
+    since its last answer would be read as the answer to the next request. A TLS record that came together with the
+    answer's last one is beyond our sight: libcurl's TLS reads ahead, and does not say so.
     """
 
     def __init__(self) -> None:

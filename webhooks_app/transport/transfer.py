@@ -13,13 +13,14 @@ import pycurl
 
 from . import failures
 from .base import RESPONSE_KEPT, RESPONSE_READ_LIMIT, Request, Response, TransportError, refuse_line_breaks
+from .chunks import ChunkReader
 from .endpoint import Endpoint
 from .header import HeaderReader
 from .ip_filter import Address
 from .kept_sockets import KeptSockets, LocalAddress
 
 if not hasattr(pycurl, "PREREQFUNCTION"):
-    raise ImportError(f"pycurl 7.45.7 with libcurl 7.80 or newer is needed; this is {pycurl.version}.")
+    raise ImportError(f"pycurl 7.46 or newer, with the libcurl of its wheel, is needed; this is {pycurl.version}.")
 
 logger = logging.getLogger("webhooks_app.transport")
 
@@ -110,6 +111,7 @@ class Transfer:
         self._header.reset()
         self._body = bytearray()
         self._body_size = 0
+        self._chunks: ChunkReader | None = None
         self._sent = self._opened = self._no_socket = False
         self.met_other_peer = self.met_doubtful_connection = False
         self.peer = ""
@@ -139,11 +141,12 @@ class Transfer:
         """Let go of the request, since the handle may be idle for long."""
         if len(self.request.body) > SMALL_BODY:
             self.curl.setopt(pycurl.POSTFIELDS, b"")
+        self._chunks = None
         del self.request, self._body
 
     def keeps_connection(self, fd: int) -> bool:
         """Tell whether the receiver keeps the connection, and note whether it may be used again, on its socket."""
-        keeps = self._header.keeps_connection
+        keeps = self._is_clean()
         if keeps and not self.fresh:
             self._kept_sockets.remember(self._local_address, fd)
         else:
@@ -251,10 +254,20 @@ class Transfer:
         return pycurl.WRITEFUNC_PAUSE if self._header.stalled else STOP
 
     def _on_body(self, data: bytes) -> int | None:
+        if not self._body_size and self._header.framing.is_chunked:
+            self._chunks = ChunkReader()
         self._body_size += len(data)
+        if self._chunks is not None:
+            data = self._chunks.feed(data)
         if len(self._body) < RESPONSE_KEPT:
             self._body += data[: RESPONSE_KEPT - len(self._body)]
+        if self._chunks is not None and self._chunks.is_over and not self._is_clean():
+            return STOP
         return None if self._body_size < RESPONSE_READ_LIMIT else STOP
+
+    def _is_clean(self) -> bool:
+        """Whether the receiver's header and chunks leave no doubt about where its next answer begins."""
+        return self._header.keeps_connection and (self._chunks is None or self._chunks.is_whole)
 
 
 _STAGES = (

@@ -25,7 +25,7 @@ def fold_tallies(using: str, now: datetime, facts: dict[str, Any]) -> float | No
     """
     limit = SQLITE_AT_A_TIME if connections[using].vendor == "sqlite" else TALLIES_AT_A_TIME
     folded = fold(using, limit=limit, also=lambda folded: take_in(using, folded))
-    return AGAIN_SECONDS if folded.tallies == limit else None
+    return AGAIN_SECONDS if folded.has_more else None
 
 
 def judge_health(using: str, now: datetime, facts: dict[str, Any]) -> float | None:

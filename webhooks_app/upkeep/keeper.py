@@ -14,6 +14,7 @@ from typing import Self
 from django.db import DatabaseError, InterfaceError, connections, router
 
 from ..delivery.clock import DatabaseClock
+from ..health.mail import wait_for_mails
 from ..models import ChoreState, Delivery
 from .chores import CHORES, Chore, next_due_at, run_due
 from .heartbeat import Deliverer, Heartbeat
@@ -24,6 +25,8 @@ HEARTBEAT_SECONDS = 5.0
 SHORTEST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.05, 2.0
 FIRST_BACKOFF_SECONDS, MAX_BACKOFF_SECONDS = 0.5, 10.0
 JOIN_SECONDS = 10.0
+MAILS_SECONDS = 5.0
+"""For how long the process stays for mails that its chores wrote."""
 
 BEAT = "beat"
 """The row among the chores that says when a periodic message of beat came last."""
@@ -97,6 +100,7 @@ class Keeper:
         with suppress(DatabaseError, InterfaceError):  # the row shows soon enough that nobody is there any more
             turns.end()
         connections.close_all()
+        wait_for_mails(MAILS_SECONDS)
 
 
 class _Turns:

@@ -14,6 +14,7 @@ from django.db import router
 from django.utils import timezone
 
 from ...models import Delivery
+from ...plurals import counted
 from ..base import WebhooksCommand
 from ..demo_data import make_plan, make_rows
 from ..demo_deletion import DemoDeletion
@@ -73,14 +74,15 @@ class Command(WebhooksCommand):
             plan = make_plan(**numbers, now=timezone.now() - timedelta(minutes=5))
             make_rows(plan, chunk=CHUNK if total < CHUNK_OF_BIG * 10 else CHUNK_OF_BIG, progress=bar.advance)
         due = f", {options['due']:,} of them due," if options["due"] else ""
-        return f"Made {options['webhooks']:,} webhooks and {total:,} deliveries{due}"
+        webhooks = counted(options["webhooks"], "webhook")
+        return f"Made {webhooks} and {counted(total, 'delivery', 'deliveries')}{due}"
 
     def _delete(self) -> str:
         deletion = DemoDeletion(router.db_for_write(Delivery))
         count = deletion.count()
         with self._bar(count) as bar:
             deletion.run(bar.advance)
-        return f"Deleted the demo's accounts, webhooks and {count:,} deliveries"
+        return f"Deleted the demo's accounts, webhooks and {counted(count, 'delivery', 'deliveries')}"
 
     @contextmanager
     def _bar(self, total: int) -> Iterator[ProgressBar]:

@@ -8,11 +8,11 @@ from typing import Any
 from django.core.management.base import CommandError, CommandParser
 
 from ...conf import settings
-from ...retention import Pruned, prune
+from ...plurals import counted
+from ...retention import prune
 from ..base import WebhooksCommand
 
 MAX_DAYS = 36_500
-KINDS = ("attempts", "bodies", "deliveries", "events", "webhooks", "audit_entries")
 
 
 class Command(WebhooksCommand):
@@ -55,7 +55,7 @@ class Command(WebhooksCommand):
             raise CommandError(
                 "Stopped. What was deleted so far stays deleted; run it again.", returncode=130
             ) from None
-        self.result(f"{'Would delete' if is_dry_run else 'Deleted'} {_counted(pruned)}.")
+        self.result(f"{'Would delete' if is_dry_run else 'Deleted'} {pruned}.")
         if not pruned.is_complete:
             self.note("The time was over before everything was looked at: run it again for the rest.", role="WARNING")
 
@@ -67,7 +67,7 @@ class Command(WebhooksCommand):
             nonlocal total
             total += rows
             if self.stderr.isatty():
-                self.stderr.write(f"\r{total:,} rows …", str, ending="")
+                self.stderr.write(f"\r{counted(total, 'row')} …", str, ending="")
                 self.stderr.flush()
 
         return show
@@ -77,7 +77,3 @@ def _age(option: str, days: int | None, default: int) -> timedelta:
     if days is not None and not 1 <= days <= MAX_DAYS:
         raise CommandError(f"{option} is {days}; give 1 to {MAX_DAYS} days.")
     return timedelta(days=default if days is None else days)
-
-
-def _counted(pruned: Pruned) -> str:
-    return ", ".join(f"{getattr(pruned, kind):,} {kind.replace('_', ' ')}" for kind in KINDS)

@@ -7,6 +7,7 @@ from typing import Any
 from django.core.management.base import CommandError, CommandParser
 
 from ...models import Webhook
+from ...plurals import counted
 from ...reencryption import Reencrypted, reencrypt
 from ..base import WebhooksCommand
 from ..progress import ProgressBar
@@ -36,13 +37,14 @@ class Command(WebhooksCommand):
         self._tell(result, "would be encrypted" if options["dry_run"] else "encrypted")
 
     def _tell(self, result: Reencrypted, verb: str) -> None:
-        self.result(f"{result.renewed:,} secrets {verb} anew, {result.current:,} are under the first key already.")
+        renewed = counted(result.renewed, "secret")
+        self.result(f"{renewed} {verb} anew, {counted(result.current, 'is', 'are')} under the first key already.")
         if not result.unreadable:
             return
         for webhook_id in result.unreadable[:MAX_NAMED]:
             self.note(f"{webhook_id} has a secret that no key opens.", role="ERROR")
         raise CommandError(
-            f"{len(result.unreadable):,} webhooks have a secret that no configured key opens, and nothing is signed "
-            "with it. Put the key that was in use back into WEBHOOKS_ENCRYPTION_KEYS and run this again, or rotate the "
-            "secrets of these webhooks."
+            f"{counted(len(result.unreadable), 'webhook has', 'webhooks have')} a secret that no configured key opens, "
+            "and nothing is signed with it. Put the key that was in use back into WEBHOOKS_ENCRYPTION_KEYS and run "
+            "this again, or rotate what no key opens."
         )

@@ -13,6 +13,7 @@ from django.db import router
 
 from ...delivery.clock import DatabaseClock
 from ...models import Replay
+from ...plurals import counted
 from ...replays.carrying import SHORTLY, advance, count
 from ...replays.planning import plan_replay
 from ..base import WebhooksCommand
@@ -82,8 +83,6 @@ class Command(WebhooksCommand):
     def _replay(self, options: dict[str, Any]) -> Replay:
         target = options["target"]
         if not target.startswith("rpl_"):
-            if options["since"] and options["until"] and options["until"] <= options["since"]:
-                raise CommandError("--until is not after --since.")
             return plan_replay(
                 get_webhook(target),
                 since=options["since"],
@@ -104,14 +103,15 @@ class Command(WebhooksCommand):
         shows = self.stderr.isatty()
         while not count(self.using, replay, self.clock, max_seconds=SHOW_EVERY_SECONDS):
             if shows:
-                self.stderr.write(f"\r{replay.examined:,} events looked at …", str, ending="")
+                self.stderr.write(f"\r{counted(replay.examined, 'event')} looked at …", str, ending="")
                 self.stderr.flush()
         if shows:
             self.stderr.write("\r", str, ending="")
 
     def _shall_run(self, replay: Replay, options: dict[str, Any]) -> bool:
         """Show what would be sent, and ask where somebody can be asked."""
-        self.note(f"{replay.matched:,} events to {replay.webhook.url}, from {replay.since} to {replay.until}:")
+        events = counted(replay.matched, "event")
+        self.note(f"{events} to {replay.webhook.url}, from {replay.since} to {replay.until}:")
         for each in replay.sample:
             self.note(f"  {each['event_id']}  {each['created']}  {each['type']}  {each['state']}")
         if replay.matched > len(replay.sample):
@@ -162,7 +162,8 @@ class Command(WebhooksCommand):
 
     def _say_what_waits(self, replay: Replay) -> None:
         if waiting := replay.deliveries.pending().count():
-            self.note(f"{waiting} of them are still to be delivered; the workers do that.")
+            waits = counted(waiting, "of them is", "of them are")
+            self.note(f"{waits} still to be delivered; the workers do that.")
 
 
 def _how_to_go_on(replay: Replay) -> str:

@@ -1,0 +1,85 @@
+"""Reading a body that comes in chunks (RFC 9112, section 7.1): what is in them, and where they end."""
+
+from __future__ import annotations
+
+import re
+
+from .framing import HEADER_LINE
+from .header import BLANK_LINES
+
+MAX_LINE_BYTES = 4096
+_SIZE_LINE = re.compile(rb"([0-9A-Fa-f]{1,15})[ \t]*(?:;[^\r\n]*)?\r?\n")
+
+_SIZE, _END, _TRAILER = range(3)
+
+
+class ChunkReader:
+    """Takes a chunked body as it comes, in pieces of any size.
+
+    ``is_over`` is true when nothing more belongs to the body: because the blank line came that ends it, or because
+    what came is ``broken``. ``rest`` is what came behind that line.
+    """
+
+    __slots__ = ("_awaited", "_left", "_line", "broken", "is_over", "rest")
+
+    def __init__(self) -> None:
+        self.is_over = False
+        self.broken = ""
+        self.rest = b""
+        self._awaited = _SIZE
+        self._line = b""
+        self._left = 0
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the body came to its end, and nothing behind it."""
+        return self.is_over and not self.broken and not self.rest
+
+    def feed(self, data: bytes) -> bytes:
+        """Return what the next piece of the body holds of the chunks' content."""
+        content = bytearray()
+        position = 0
+        while position < len(data) and not self.is_over:
+            if self._left:
+                end = min(position + self._left, len(data))
+                content += data[position:end]
+                self._left -= end - position
+            else:
+                end = data.find(b"\n", position) + 1 or len(data)
+                self._take_part_of_line(data[position:end])
+            position = end
+        self.rest += data[position:]
+        return bytes(content)
+
+    def _take_part_of_line(self, part: bytes) -> None:
+        self._line += part
+        if len(self._line) > MAX_LINE_BYTES:
+            self._break("A line between the chunks is too long.")
+        elif self._line[-1:] == b"\n":
+            line, self._line = self._line, b""
+            self._take_line(line)
+
+    def _take_line(self, line: bytes) -> None:
+        is_blank = line in BLANK_LINES
+        if self._awaited == _SIZE:
+            self._take_size(line)
+        elif self._awaited == _TRAILER:
+            self.is_over = is_blank
+            if not is_blank and HEADER_LINE.fullmatch(line) is None:
+                self._break("A trailer is not a header line.")
+        elif is_blank:
+            self._awaited = _SIZE
+        else:
+            self._break("A chunk is longer than it said.")
+
+    def _take_size(self, line: bytes) -> None:
+        match = _SIZE_LINE.fullmatch(line)
+        if match is None:
+            self._break("A chunk does not say its size.")
+            return
+        self._left = int(match[1], 16)
+        self._awaited = _END if self._left else _TRAILER
+
+    def _break(self, reason: str) -> None:
+        self.broken = reason
+        self.is_over = True
