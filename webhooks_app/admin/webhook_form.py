@@ -87,7 +87,7 @@ class WebhookForm(forms.ModelForm):  # type: ignore[type-arg]
         return cleaned
 
     def _post_clean(self) -> None:
-        refused = {name: errors.copy() for name, errors in self.errors.items()}
+        refused = {name: errors.copy() for name, errors in self.errors.items() if name in self.fields}
         super()._post_clean()  # type: ignore[misc]
         self.errors.update(refused)  # What a field has refused, the model refuses once more in other words.
         if self.errors or not (self.instance._state.adding or "url" in self.changed_data):
