@@ -53,6 +53,15 @@ def test_a_test_event_asks_for_its_type_first(superuser: Page, webhook: Webhook)
     assert (delivery.kind, delivery.event_type) == (Delivery.Kind.TEST, "ppt.edit.failed")
 
 
+def test_a_test_event_is_at_first_of_a_type_that_the_webhook_subscribes_to(superuser: Page, webhook: Webhook) -> None:
+    Webhook.objects.update(event_types=["user.registered"])
+
+    form = superuser.act("send_test", webhook).context["form"]
+
+    assert form["event_type"].value() == "user.registered"
+    assert "username" in form["event_data"].value()
+
+
 def test_a_test_event_of_an_unknown_type_asks_again(superuser: Page, webhook: Webhook) -> None:
     page = superuser.act("send_test", webhook, confirmed=True, event_type="no.such_type")
 

@@ -84,7 +84,7 @@ class WebhookActions(MissedEvents):
 
     @admin.action(description=_("Send a test event"), permissions=["test"])
     def send_test(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponseBase | None:
-        form = self._test_form(request)
+        form = self._test_form(request, queryset)
         if not form.is_valid():
             question = gettext("Which event is to be sent? It is recorded as a test, and sent to these webhooks alone.")
             return self.ask(request, queryset, action="send_test", question=question, form=form)
@@ -93,10 +93,12 @@ class WebhookActions(MissedEvents):
         self.carry_out(request, queryset, lambda webhook: _send_test(webhook, event_type, data), history=history)
         return None
 
-    def _test_form(self, request: HttpRequest) -> TestEventForm:
+    def _test_form(self, request: HttpRequest, webhooks: QuerySet[Any]) -> TestEventForm:
         operational = manages_all(request)
         if "show_example" in request.POST or not self.is_confirmed(request):
-            return TestEventForm.with_example(request.POST.get("event_type", ""), operational=operational)
+            subscribed = (name for webhook in webhooks[:1] for name in webhook.event_types)
+            event_type = request.POST.get("event_type") or next(subscribed, "")
+            return TestEventForm.with_example(event_type, operational=operational)
         return TestEventForm(request.POST, operational=operational)
 
     @admin.action(description=_("Pause"), permissions=["pause"])
