@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from django.contrib.admin.models import LogEntry
+from django.contrib.auth import get_user_model
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
@@ -109,6 +110,18 @@ def test_a_redelivery_is_the_same_event_again_and_says_who_asked(superuser: Page
     assert (again.event, again.requested_by, again.state) == (delivery.event, superuser.user, Delivery.State.PENDING)
     assert said(answer) == ["Redelivered the event. (1)"]
     assert LogEntry.objects.get().object_id == delivery.pk
+
+
+def test_who_of_the_staff_redelivered_is_told_to_those_who_manage_all(
+    superuser: Page, staff: Any, new_webhook: Any
+) -> None:
+    amina = staff("amina", "view_delivery")
+    new_webhook(amina.user)
+    emit("file.deleted", DATA, owner=amina.user)
+    again = Delivery.objects.get().redeliver(get_user_model().objects.create_user("magda"))
+
+    assert "magda" in text(superuser.get("delivery", "change", again.pk))
+    assert "magda" not in text(amina.get("delivery", "change", again.pk))
 
 
 def test_a_redelivery_to_a_disabled_webhook_is_refused_with_the_reason(superuser: Page, delivery: Delivery) -> None:
