@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from django.contrib.admin.models import LogEntry
+from django.contrib.auth import get_user_model
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
@@ -57,6 +58,49 @@ def test_a_delivery_shows_its_attempts(superuser: Page, attempt: DeliveryAttempt
     assert "<script>alert" not in text(page)
 
 
+@pytest.mark.parametrize(
+    ("result", "peer", "is_sent"),
+    [
+        ("http_status", "192.0.2.1", True),
+        ("timeout", "192.0.2.1", True),
+        ("timeout", "", False),
+        ("connection_error", "", False),
+        ("dns_error", "", False),
+    ],
+)
+def test_what_was_not_sent_for_want_of_a_connection_is_not_said_to_be_sent(
+    superuser: Page, attempt: DeliveryAttempt, result: str, peer: str, is_sent: bool
+) -> None:
+    DeliveryAttempt.objects.update(result=result, peer=peer, timestamp=1_769_860_800)
+
+    page = superuser.get("delivery", "change", attempt.delivery.pk)
+
+    assert shows(page, "Not sent, for want of a connection") is not is_sent
+
+
+@pytest.mark.parametrize(
+    ("timings", "expected"),
+    [
+        pytest.param({"dns": 5, "connect": 12, "tls": 30, "first_byte": 42}, [5, 7, 18, 12, 8], id="all of it"),
+        pytest.param({"dns": 5, "connect": 12}, [5, 7], id="no answer"),
+    ],
+)
+def test_the_time_of_an_attempt_is_split_into_stages(
+    superuser: Page, attempt: DeliveryAttempt, timings: dict[str, int], expected: list[int]
+) -> None:
+    DeliveryAttempt.objects.update(timings=timings, duration_ms=50)
+
+    [shown] = superuser.get("delivery", "change", attempt.delivery.pk).context["attempts"]
+
+    assert [stage.milliseconds for stage in shown.stages] == expected
+
+
+def test_a_delivery_that_waits_for_a_verification_is_held(superuser: Page, delivery: Delivery) -> None:
+    delivery.webhook.await_verification()
+
+    assert shows(superuser.get("delivery"), "held: not verified")
+
+
 def test_a_redelivery_is_the_same_event_again_and_says_who_asked(superuser: Page, delivery: Delivery) -> None:
     Delivery.objects.update(state=Delivery.State.GIVEN_UP, next_attempt_at=None)
 
@@ -66,6 +110,18 @@ def test_a_redelivery_is_the_same_event_again_and_says_who_asked(superuser: Page
     assert (again.event, again.requested_by, again.state) == (delivery.event, superuser.user, Delivery.State.PENDING)
     assert said(answer) == ["Redelivered the event. (1)"]
     assert LogEntry.objects.get().object_id == delivery.pk
+
+
+def test_who_of_the_staff_redelivered_is_told_to_those_who_manage_all(
+    superuser: Page, staff: Any, new_webhook: Any
+) -> None:
+    amina = staff("amina", "view_delivery")
+    new_webhook(amina.user)
+    emit("file.deleted", DATA, owner=amina.user)
+    again = Delivery.objects.get().redeliver(get_user_model().objects.create_user("magda"))
+
+    assert "magda" in text(superuser.get("delivery", "change", again.pk))
+    assert "magda" not in text(amina.get("delivery", "change", again.pk))
 
 
 def test_a_redelivery_to_a_disabled_webhook_is_refused_with_the_reason(superuser: Page, delivery: Delivery) -> None:

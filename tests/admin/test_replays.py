@@ -60,7 +60,7 @@ def test_the_form_counts_and_sends_nothing(superuser: Page, webhook: Webhook, mi
 @pytest.mark.parametrize(
     ("fields", "says"),
     [
-        ({"webhook": "wh_unknown"}, "Select a valid choice"),
+        ({"webhook": "wh_unknown"}, "There is no webhook with this id"),
         ({"since": "2026-02-01T00:00:00", "until": "2026-01-01T00:00:00"}, "Give a time after 2026-"),
         ({"event_types": ["file.uploaded"]}, "is not subscribed to: file.uploaded."),
         ({"states": []}, "This field is required"),
@@ -156,7 +156,7 @@ def test_staff_replay_their_own_alone(staff: Callable[..., Page], replay: Replay
     page = staff("berta", "replay_webhook")
     own = new_webhook(page.user)
 
-    assert shows(plan(page, replay.webhook), "Select a valid choice")
+    assert shows(plan(page, replay.webhook), "There is no webhook with this id")
     assert page.get("replay", "live", replay.pk).status_code == 404
     assert plan(page, own).context["original"] == Replay.objects.get(webhook=own)
     assert [row.webhook for row in page.get("replay").context["cl"].result_list] == [own]

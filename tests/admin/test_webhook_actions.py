@@ -10,6 +10,7 @@ import pytest
 from django.contrib.admin.models import LogEntry
 from django.utils import timezone
 
+from webhooks_app.encryption import decrypt
 from webhooks_app.models import AuditEntry, Delivery, Webhook
 
 from .conftest import SECRET, Page, said, shows, text
@@ -50,6 +51,15 @@ def test_a_test_event_asks_for_its_type_first(superuser: Page, webhook: Webhook)
     superuser.act("send_test", webhook, confirmed=True, event_type="ppt.edit.failed")
     delivery = webhook.deliveries.get()
     assert (delivery.kind, delivery.event_type) == (Delivery.Kind.TEST, "ppt.edit.failed")
+
+
+def test_a_test_event_is_at_first_of_a_type_that_the_webhook_subscribes_to(superuser: Page, webhook: Webhook) -> None:
+    Webhook.objects.update(event_types=["user.registered"])
+
+    form = superuser.act("send_test", webhook).context["form"]
+
+    assert form["event_type"].value() == "user.registered"
+    assert "username" in form["event_data"].value()
 
 
 def test_a_test_event_of_an_unknown_type_asks_again(superuser: Page, webhook: Webhook) -> None:
@@ -132,6 +142,18 @@ def test_a_rotated_secret_is_shown_once(superuser: Page, webhook: Webhook) -> No
     assert webhook.secret != SECRET
     assert shows(answer, webhook.secret)
     assert not shows(superuser.get("webhook"), webhook.secret)
+
+
+def test_a_rotation_that_is_sent_twice_rotates_once(superuser: Page, webhook: Webhook) -> None:
+    form = {"replaces": superuser.act("rotate_secret", webhook).context["form"]["replaces"].value()}
+    superuser.act("rotate_secret", webhook, confirmed=True, **form)
+    webhook.refresh_from_db()
+
+    answer = superuser.act("rotate_secret", webhook, confirmed=True, **form)
+
+    assert said(answer) == [f"The secret of webhook {webhook.pk} was rotated meanwhile, and is left as it is."]
+    saved = Webhook.objects.get()
+    assert (saved.secret, decrypt(saved.encrypted_previous_secret)) == (webhook.secret, SECRET)
 
 
 @pytest.mark.parametrize(("hours", "expected"), [("", 24), ("0.5", 0.5), ("0", None)])

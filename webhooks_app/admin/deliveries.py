@@ -52,13 +52,15 @@ class DeliveryAdmin(ReadOnlyAdmin, ActingAdmin):
         "webhook_link",
         ("attempt_count", "max_attempts"),
         ("created", "finished"),
+        *SHOWN_IF_SET,
     )
     actions = ("redeliver",)
     page_actions = ("redeliver",)
 
     def get_fields(self, request: HttpRequest, obj: Any = None) -> list[Any]:
         """Leave out what most deliveries have not."""
-        return [*self.fields, *(field for field, column in SHOWN_IF_SET.items() if getattr(obj, column, None))]
+        fields = super().get_fields(request, obj)
+        return [name for name in fields if name not in SHOWN_IF_SET or getattr(obj, SHOWN_IF_SET[name], None)]
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         return super().get_queryset(request).select_related("event", "webhook").defer("event__body")

@@ -19,7 +19,7 @@ from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString, mark_safe
 from django.utils.translation import gettext
 
-from ..models import Delivery, DeliveryAttempt
+from ..models import Delivery, DeliveryAttempt, Webhook
 
 TO_THE_SECOND = "Y-m-d H:i:s"
 """A time in the history of a delivery, where seconds count, in the same form in every language."""
@@ -89,6 +89,8 @@ def next_try(delivery: Delivery) -> SafeString | str:
         return gettext("being sent")
     if delivery.webhook.paused_at is not None:
         return moment(delivery.next_attempt_at, gettext("held: paused"))
+    if delivery.kind == Delivery.Kind.EVENT and delivery.webhook.status == Webhook.Status.PENDING:
+        return moment(delivery.next_attempt_at, gettext("held: not verified"))
     wait = delivery.next_attempt_at - timezone.now()
     if wait.total_seconds() <= 0:
         return moment(delivery.next_attempt_at, gettext("due"))

@@ -42,7 +42,7 @@ class MissedEvents(ActingAdmin):
         """Say where what was missed can be sent again, to those who may."""
         if not may_replay(request):
             return
-        text = gettext('{webhook} may have missed events. <a href="{url}">Redeliver what was missed</a>')
+        text = gettext('The webhook {webhook} may have missed events. <a href="{url}">Redeliver what was missed</a>')
         for webhook in webhooks:
             offer = format_html(text, webhook=webhook.url, url=self._plan_url(webhook))
             self.message_user(request, offer, messages.INFO)

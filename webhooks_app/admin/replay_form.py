@@ -29,6 +29,7 @@ class ReplayForm(forms.Form):
         queryset=None,
         widget=forms.TextInput(attrs={"class": "vURLField"}),
         help_text=_("Its id, wh_…. The page of a webhook has a button that leads here."),
+        error_messages={"invalid_choice": _("There is no webhook with this id that you may see.")},
     )
     since = forms.DateTimeField(
         label=_("From"),

@@ -11,6 +11,7 @@ from typing import Any
 from django.http import HttpRequest
 from django.utils.translation import gettext_lazy as _
 
+from ..conf import settings
 from ..models import Delivery, DeliveryAttempt
 from .explanation import what_followed, why
 
@@ -20,6 +21,11 @@ STAGES = {
     "tls": _("TLS agreed"),
     "first_byte": _("First byte of the answer"),
 }
+REST = _("Rest of the answer")
+
+NEVER_CONNECTED = (DeliveryAttempt.Result.DNS_ERROR, DeliveryAttempt.Result.ADDRESS_REFUSED)
+AT_TIMES_CONNECTED = (DeliveryAttempt.Result.CONNECTION_ERROR, DeliveryAttempt.Result.TIMEOUT)
+"""Results that there are without a connection, always or now and then."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -44,6 +50,14 @@ class ShownAttempt:
     stages: list[Stage]
     shows_body: bool
     is_kept: bool
+
+    @property
+    def is_sent(self) -> bool:
+        """Whether the request may have gone out; without a connection it did not, which of a proxy is not known."""
+        if self.attempt.result in NEVER_CONNECTED:
+            return False
+        is_connected = self.attempt.peer or "connect" in self.attempt.timings or settings.EGRESS_PROXY
+        return bool(is_connected) or self.attempt.result not in AT_TIMES_CONNECTED
 
     @property
     def is_success(self) -> bool:
@@ -76,7 +90,7 @@ def _shown(
         request_body=body,
         response_header="\n".join(f"{name}: {value}" for name, value in attempt.response_headers),
         curl=curl_command(attempt.url, header, body) if body else "",
-        stages=list(_stages(attempt.timings)),
+        stages=list(_stages(attempt.timings, attempt.duration_ms)),
         shows_body=shows_body,
         is_kept=is_kept,
     )
@@ -91,9 +105,11 @@ def curl_command(url: str, header: str, body: str) -> str:
     return " \\\n  ".join(parts)
 
 
-def _stages(timings: dict[str, Any]) -> Iterator[Stage]:
-    """Return how long each stage took; what is stored is when it was over."""
+def _stages(timings: dict[str, Any], duration_ms: int | None) -> Iterator[Stage]:
+    """Return how long each stage took; what is stored is when it was over, and when all of it was."""
     before = 0
     for name, end in sorted(timings.items(), key=lambda item: item[1]):
         yield Stage(label=str(STAGES.get(name, name)), milliseconds=max(0, end - before))
         before = end
+    if "first_byte" in timings and duration_ms is not None:
+        yield Stage(label=str(REST), milliseconds=max(0, duration_ms - before))

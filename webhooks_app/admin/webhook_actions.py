@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 from typing import Any
 
 from django.contrib import admin, messages
+from django.db import transaction
 from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
@@ -82,7 +84,7 @@ class WebhookActions(MissedEvents):
 
     @admin.action(description=_("Send a test event"), permissions=["test"])
     def send_test(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponseBase | None:
-        form = self._test_form(request)
+        form = self._test_form(request, queryset)
         if not form.is_valid():
             question = gettext("Which event is to be sent? It is recorded as a test, and sent to these webhooks alone.")
             return self.ask(request, queryset, action="send_test", question=question, form=form)
@@ -91,10 +93,12 @@ class WebhookActions(MissedEvents):
         self.carry_out(request, queryset, lambda webhook: _send_test(webhook, event_type, data), history=history)
         return None
 
-    def _test_form(self, request: HttpRequest) -> TestEventForm:
+    def _test_form(self, request: HttpRequest, webhooks: QuerySet[Any]) -> TestEventForm:
         operational = manages_all(request)
         if "show_example" in request.POST or not self.is_confirmed(request):
-            return TestEventForm.with_example(request.POST.get("event_type", ""), operational=operational)
+            subscribed = (name for webhook in webhooks[:1] for name in webhook.event_types)
+            event_type = request.POST.get("event_type") or next(subscribed, "")
+            return TestEventForm.with_example(event_type, operational=operational)
         return TestEventForm(request.POST, operational=operational)
 
     @admin.action(description=_("Pause"), permissions=["pause"])
@@ -145,14 +149,16 @@ class WebhookActions(MissedEvents):
         if queryset.count() > 1:
             self.message_user(request, gettext("Select one webhook: its new secret is shown once."), messages.ERROR)
             return None
-        form = OverlapForm(request.POST if self.is_confirmed(request) else None)
+        webhook = queryset.first()
+        initial = {"replaces": _mark_of_secret(webhook)} if webhook else {}
+        form = OverlapForm(request.POST if self.is_confirmed(request) else None, initial=initial)
         if not form.is_valid():
             question = gettext("Make a new secret? It is shown once, and signs from the next request on.")
             return self.ask(request, queryset, action="rotate_secret", question=question, form=form)
         shown: list[TemplateResponse] = []
 
         def rotate(webhook: Webhook) -> None:
-            webhook.rotate_secret(overlap=form.overlap)
+            _rotate(webhook, form)
             shown.append(self.show_secret(request, webhook))
 
         self.carry_out(request, queryset, rotate, history=gettext("Rotated the secret."))
@@ -183,6 +189,20 @@ def _verify(webhook: Webhook) -> None:
 def _send_test(webhook: Webhook, event_type: str, data: dict[str, Any] | None) -> None:
     limit_test(webhook)
     send_test_event(webhook, event_type, data)
+
+
+@transaction.atomic
+def _rotate(webhook: Webhook, form: OverlapForm) -> None:
+    """Replace the secret that the form asked about, and no newer one: sent twice, it would end the first overlap."""
+    asked_about = form.cleaned_data["replaces"]
+    if asked_about and asked_about != _mark_of_secret(webhook.lock()):
+        raise WebhookStateError(f"The secret of webhook {webhook.id} was rotated meanwhile, and is left as it is.")
+    webhook.rotate_secret(overlap=form.overlap)
+
+
+def _mark_of_secret(webhook: Webhook) -> str:
+    """Return what tells one secret from another, and nothing about either."""
+    return hashlib.sha256(webhook.encrypted_secret.encode()).hexdigest()[:16]
 
 
 def _disable(webhook: Webhook, account_id: Any) -> None:

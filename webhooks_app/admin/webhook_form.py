@@ -87,7 +87,9 @@ class WebhookForm(forms.ModelForm):  # type: ignore[type-arg]
         return cleaned
 
     def _post_clean(self) -> None:
+        refused = {name: errors.copy() for name, errors in self.errors.items() if name in self.fields}
         super()._post_clean()  # type: ignore[misc]
+        self.errors.update(refused)  # What a field has refused, the model refuses once more in other words.
         if self.errors or not (self.instance._state.adding or "url" in self.changed_data):
             return
         try:
@@ -108,7 +110,7 @@ class WebhookForm(forms.ModelForm):  # type: ignore[type-arg]
 
 
 class OverlapForm(forms.Form):
-    """For how long a replaced secret goes on signing."""
+    """For how long a replaced secret goes on signing, and which one it is that is replaced."""
 
     overlap_hours = forms.FloatField(
         label=_("Hours for which the old secret signs too"),
@@ -118,6 +120,8 @@ class OverlapForm(forms.Form):
         initial=lambda: f"{settings.SECRET_OVERLAP_SECONDS / 3600:g}",
         help_text=_("Receivers have this long to switch. 0 cuts the old secret off at once, as after a leak."),
     )
+
+    replaces = forms.CharField(required=False, widget=forms.HiddenInput)
 
     @property
     def overlap(self) -> timedelta | None:

@@ -1,0 +1,69 @@
+"""``redeliver_webhooks``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.core.management.base import CommandError
+
+from tests.making import deliveries, emit_one, make_webhook
+from webhooks_app import emit
+from webhooks_app.delivery.engine import Engine
+from webhooks_app.local_receiver import Answers, LocalReceiver
+from webhooks_app.models import AuditEntry, Delivery, Webhook
+
+from .conftest import Output
+
+Run = Callable[..., Output]
+
+DATA = {"file_id": "file_1", "user_id": "user_1", "filename": "a.pdf"}
+
+
+@pytest.mark.django_db
+def test_a_selection_is_sent_once_more_and_its_new_deliveries_are_printed(run: Run, owner: Any) -> None:
+    make_webhook(owner)
+    for error in ("first", "second"):
+        emit_one(owner, error)
+    first, second = deliveries()
+
+    output = run("redeliver_webhooks", first.pk, second.pk, first.pk)
+
+    again = Delivery.objects.filter(redelivery_of__isnull=False).order_by("pk")
+    assert output.stdout.split() == [delivery.pk for delivery in again]
+    assert [(each.redelivery_of_id, each.event_id) for each in again] == [
+        (first.pk, first.event_id),
+        (second.pk, second.event_id),
+    ]
+    assert AuditEntry.objects.filter(action="delivery.redelivered", via="command").count() == 2
+
+
+@pytest.mark.django_db
+def test_what_is_refused_is_named_and_the_others_are_sent(run: Run, owner: Any) -> None:
+    going, stopped = make_webhook(owner), make_webhook(owner)
+    emit_one(owner)
+    stopped.disable("by hand")
+    sent, refused = (Delivery.objects.get(webhook=webhook).pk for webhook in (going, stopped))
+
+    with pytest.raises(CommandError, match="Refused: 2 of 3"):
+        run("redeliver_webhooks", refused, sent, "dlv_none")
+
+    assert [each.redelivery_of_id for each in Delivery.objects.filter(redelivery_of__isnull=False)] == [sent]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_waiting_shows_each_attempt_and_fails_where_one_is_given_up(
+    run: Run, webhook: Webhook, owner: Any, receiver: LocalReceiver, worker: Engine, settings: Any
+) -> None:
+    settings.WEBHOOKS_RETRY_DELAYS_SECONDS = ()
+    settings.WEBHOOKS_SWEEP_SECONDS = 0.05
+    emit("file.deleted", DATA, owner=owner)
+    (delivery,) = deliveries()
+
+    output = run("redeliver_webhooks", delivery.pk, "--wait")
+    receiver.answers = Answers(statuses=(500,))
+
+    assert "attempt 1 of 1: succeeded (status 200)" in output.stderr
+    with pytest.raises(CommandError, match="Not delivered: 1 of 1"):
+        run("redeliver_webhooks", delivery.pk, "--wait")

@@ -1,0 +1,58 @@
+"""``manage.py redeliver_webhooks``"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.core.management.base import CommandError, CommandParser
+
+from ...exceptions import WebhooksError
+from ...models import Delivery
+from ..base import WebhooksCommand
+from ..watching import follow
+
+
+class Command(WebhooksCommand):
+    help = (
+        "Send the events of deliveries once more, each as a new series of attempts, and print the ids of the new "
+        "deliveries, alone on standard output. Exits with status 1 if one of them is refused. "
+        "For all that a webhook missed there is `replay_webhooks`."
+    )
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("delivery_ids", nargs="+", metavar="DELIVERY", help="A delivery, dlv_….")
+        parser.add_argument(
+            "--wait",
+            action="store_true",
+            help="Show each attempt until all are decided; exit with status 1 if one of them is not delivered.",
+        )
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        ids = list(dict.fromkeys(options["delivery_ids"]))
+        queued = [delivery for delivery_id in ids if (delivery := self._redeliver(delivery_id)) is not None]
+        undelivered = [delivery for delivery in queued if options["wait"] and not self._arrives(delivery)]
+        if len(queued) < len(ids):
+            raise CommandError(f"Refused: {len(ids) - len(queued)} of {len(ids)}.")
+        if undelivered:
+            raise CommandError(f"Not delivered: {len(undelivered)} of {len(ids)}.")
+
+    def _redeliver(self, delivery_id: str) -> Delivery | None:
+        """Print the new delivery's id, or say why there is none."""
+        try:
+            delivery = _find(delivery_id).redeliver()
+        except (WebhooksError, CommandError) as error:
+            self.note(f"{delivery_id}: {error}", role="ERROR")
+            return None
+        self.result(delivery.pk)
+        return delivery
+
+    def _arrives(self, delivery: Delivery) -> bool:
+        self.note(f"{delivery.pk} to {delivery.webhook.url}:")
+        return follow(delivery, self.note).state == Delivery.State.SUCCEEDED
+
+
+def _find(delivery_id: str) -> Delivery:
+    delivery = Delivery.objects.select_related("webhook").filter(pk=delivery_id).first()
+    if delivery is None:
+        raise CommandError("There is no such delivery. An id looks like dlv_019c138f9ac012d1c9a64a2e0f3b7d55.")
+    return delivery
