@@ -68,7 +68,7 @@ def _lists(model_admin: ModelAdmin[Any], user: Any, examples: Examples) -> Itera
     address = reverse(f"admin:{APP}_{model_admin.opts.model_name}_changelist")
     yield address
     cursors = [examples.middle, f"before.{examples.delivery.pk[-32:]}", f"before.{'0' * 32}", f"after.{'0' * 32}"]
-    filters = _choices(model_admin, user)
+    filters = [*_choices(model_admin, user), *_typed(model_admin, user, examples)]
     searches = [{"q": term} for term in examples.terms()]
     yield from (f"{address}?{urlencode({'cursor': cursor})}" for cursor in cursors)
     yield from (f"{address}?{urlencode(query)}" for query in (*filters, *searches))
@@ -88,6 +88,17 @@ def _choices(model_admin: ModelAdmin[Any], user: Any) -> list[dict[str, str]]:
     strings = [choice["query_string"] for spec in change_list.filter_specs for choice in spec.choices(change_list)]
     queries = [RequestFactory().get(f"/{string}").GET.dict() for string in strings]
     return [query for query in queries if query]
+
+
+def _typed(model_admin: ModelAdmin[Any], user: Any, examples: Examples) -> list[dict[str, str]]:
+    """Return what is typed into the filters that are forms, things that nothing has among them."""
+    specs = model_admin.get_changelist_instance(_request(user)).filter_specs
+    names = [name for spec in specs if hasattr(spec, "form_class") for name in spec.form_class.base_fields]
+    known = {
+        "webhook": [examples.busy.pk, examples.of_another.pk, f"wh_{NOWHERE}", "https", "nobody.example"],
+        "owner": [examples.owner_name, "nobody"],
+    }
+    return [{name: value} for name in names for value in known.get(name, _moments(examples))]
 
 
 def _pages(model_admin: ModelAdmin[Any], request: HttpRequest, examples: Examples) -> Iterator[tuple[str, str]]:
@@ -167,8 +178,12 @@ def _values(key: str, found: Any, examples: Examples) -> Sequence[str]:
         return known[key]
     if choices := found.extra.get("choices"):
         return [value for value, _ in choices]
-    moment = examples.delivery.created_at.isoformat()
-    return [moment, "2000-01-01T00:00:00Z", "2100-01-01T00:00:00Z"]
+    return _moments(examples)
+
+
+def _moments(examples: Examples) -> Sequence[str]:
+    """Return times that rows lie around, and two that they lie all on one side of."""
+    return [examples.delivery.created_at.isoformat(), "2000-01-01T00:00:00Z", "2100-01-01T00:00:00Z"]
 
 
 def _request(user: Any) -> HttpRequest:

@@ -1,8 +1,11 @@
-"""The one way in which points in time are written on the wire."""
+"""Points in time: the one way in which they are written on the wire, and which of them are taken."""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime
+
+EARLIEST, LATEST = datetime(2, 1, 1, tzinfo=UTC), datetime(9998, 12, 31, tzinfo=UTC)
+"""What somebody asks for lies between them: it can be moved a little, and told in every time zone."""
 
 
 def format_time(moment: datetime) -> str:

@@ -237,8 +237,9 @@ def test_the_list_says_when_the_next_try_is(
 
 BY_STATE, BY_RESULT = {"state__exact": "given_up"}, {"result": "timeout"}
 BY_TYPE, BY_TIME = {"event_type": "file.deleted"}, {"created": "hour"}
+TYPED = {"created_after": "2026-01-01T00:00", "webhook": "receiver.example"}
 FILTERS = {
-    "delivery": [{}, BY_STATE, BY_RESULT, BY_TYPE, BY_TIME],
+    "delivery": [{}, BY_STATE, BY_RESULT, BY_TYPE, BY_TIME, TYPED],
     "event": [{}, BY_TYPE, BY_TIME],
     "webhook": [{}, BY_TIME],
 }

@@ -29,10 +29,14 @@ CONSOLE = [
     "delivery/?kind__exact=test",
     "delivery/?event_type=webhook.retry",
     "delivery/?created=hour",
+    "delivery/?created_after=2020-01-01T00:00&created_before=2020-01-02T00:00",
+    "delivery/?webhook=demo&result=tls_error",
+    "delivery/?owner=demo-1&created_before=2020-01-01T00:00",
     "delivery/?q=demo-1&result=tls_error",
     "event/",
     "event/?event_type=webhook.retry",
     "event/?q=demo-1",
+    "event/?owner=demo-1&event_type=webhook.retry",
 ]
 API = [
     "deliveries",

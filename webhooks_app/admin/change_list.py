@@ -32,6 +32,12 @@ class KeysetChangeList(ChangeList):
         found.pop(CURSOR_VAR, None)
         return found
 
+    def get_queryset(self, request: HttpRequest, exclude_parameters: Any = None) -> Any:
+        # A form sends its empty fields too, which ask for nothing.
+        self.filter_params = {name: values for name, values in self.filter_params.items() if any(values)}
+        self.params = {name: value for name, value in self.params.items() if name in self.filter_params}
+        return super().get_queryset(request, exclude_parameters)
+
     def get_query_string(self, new_params: Any = None, remove: Any = None) -> str:
         """Return a link's query; a list that is narrowed down anew begins at the top."""
         return super().get_query_string({CURSOR_VAR: None, **(new_params or {})}, remove)
@@ -70,8 +76,10 @@ class KeysetChangeList(ChangeList):
     def _bounds(self, request: HttpRequest) -> Bounds:
         """Return how the page is found: among limited rows, where a filter has no index or the parts are too many."""
         admin: OwnedAdmin = self.model_admin  # type: ignore[assignment]
-        parts = admin.parts(request, self.query)
         active = [spec for spec in self.filter_specs if getattr(spec, "used_parameters", None)]
+        parts = admin.parts(request, self.query, active)
+        if parts.field and not parts.are_too_many:
+            active = [spec for spec in active if not getattr(spec, "is_by_part", False)]
         by_index = [spec for spec in active if getattr(spec, "is_by_index", False)]
         if not parts.are_too_many and len(by_index) == len(active):
             return Bounds(parts=parts)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from django.contrib import admin
@@ -20,7 +21,15 @@ from ..rate_limits import limit_test
 from .actions import ActingAdmin
 from .display import PARTS_OF_TYPE, breakable, link_to, moment, next_try, state_and_result
 from .explanation import waiting_for, why_cancelled
-from .filters import CreatedFilter, EventTypeOfDeliveryFilter, ResultFilter, StateFilter
+from .filters import (
+    CreatedFilter,
+    EventTypeOfDeliveryFilter,
+    OfWebhooksFilter,
+    OwnerOfWebhookFilter,
+    ResultFilter,
+    StateFilter,
+    WebhookFilter,
+)
 from .owned import ReadOnlyAdmin, manages_all
 from .transcript import transcript
 
@@ -42,7 +51,15 @@ class DeliveryAdmin(ReadOnlyAdmin, ActingAdmin):
         "an account."
     )
     list_display = ("created", "type_and_kind", "target", "state_and_result", "attempt_count", "next_try")
-    list_filter = (("state", StateFilter), ResultFilter, "kind", CreatedFilter, EventTypeOfDeliveryFilter)
+    list_filter = (
+        ("state", StateFilter),
+        ResultFilter,
+        CreatedFilter,
+        WebhookFilter,
+        OwnerOfWebhookFilter,
+        "kind",
+        EventTypeOfDeliveryFilter,
+    )
     fields = (
         "id",
         "kind",
@@ -68,16 +85,22 @@ class DeliveryAdmin(ReadOnlyAdmin, ActingAdmin):
     def matches_text(self, term: str) -> Q:
         return Q(webhook__url__icontains=term) | super().matches_text(term)
 
-    def parts(self, request: HttpRequest, query: str) -> Parts:
+    def parts(self, request: HttpRequest, query: str, filters: Sequence[Any]) -> Parts:
         """Return the deliveries of each webhook, where the list is about those of some webhooks alone."""
-        terms = query.split()
-        if any(term.startswith(("dlv_", "evt_", "rpl_")) for term in terms) or (manages_all(request) and not terms):
+        terms, of_webhooks = query.split(), [spec for spec in filters if isinstance(spec, OfWebhooksFilter)]
+        if any(term.startswith(("dlv_", "evt_", "rpl_")) for term in terms):
             return WHOLE
-        webhooks = Webhook.objects.all() if manages_all(request) else Webhook.objects.owned_by(request.user)
+        if manages_all(request) and not terms and not of_webhooks:
+            return WHOLE
+        webhooks: QuerySet[Any] = Webhook.objects.all()
+        if not manages_all(request):
+            webhooks = Webhook.objects.owned_by(request.user)
         name = f"owner__{get_user_model().USERNAME_FIELD}"
         for term in terms:
             is_it = Q(pk=term) if self.is_id(term) else Q(url__icontains=term) | Q(**{name: term})
             webhooks = webhooks.filter(is_it)
+        for spec in of_webhooks:
+            webhooks = spec.among(webhooks)
         return Parts.of("webhook", webhooks)
 
     @admin.display(description=_("created"))

@@ -28,6 +28,15 @@ PARTS_OF_URL = re.compile(r"(?<=[^:/])(?=[/?&])")
 PARTS_OF_TYPE = re.compile(r"(?=\.[^.]*$)")
 
 
+class MomentInput(forms.DateTimeInput):
+    """The browser's own field for a time, to the second."""
+
+    input_type = "datetime-local"
+
+    def __init__(self) -> None:
+        super().__init__(attrs={"step": "1"}, format="%Y-%m-%dT%H:%M:%S")
+
+
 class WideCheckboxes(forms.CheckboxSelectMultiple):
     """Check boxes whose labels are not broken after a few letters: the admin's own class for that is this one."""
 
@@ -51,11 +60,9 @@ def link_to(item: Model, *, site: str) -> SafeString:
     return format_html('<a href="{}">{}</a>', reverse(name, args=(item.pk,), current_app=site), item.pk)
 
 
-def link_to_search(model: type[Model], term: str, label: Any, *, site: str) -> SafeString:
-    """Return a link to the list of a model, narrowed to what a search finds."""
-    name = f"admin:{model._meta.app_label}_{model._meta.model_name}_changelist"
-    url = reverse(name, current_app=site, query={"q": term})
-    return format_html('<a href="{}">{}</a>', url, label)
+def deliveries_url(*, site: str, **query: str) -> str:
+    """Return the address of the list of deliveries, filtered or searched, in the admin site of this name."""
+    return reverse("admin:webhooks_app_delivery_changelist", current_app=site, query=query)
 
 
 def moment(at: datetime, text: str = "") -> SafeString:

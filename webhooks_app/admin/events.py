@@ -15,8 +15,8 @@ from django.utils.translation import gettext_lazy as _
 from ..decisions import Decision, decide
 from ..event_types import registry
 from ..models import Event
-from .display import DeliveryRow, delivery_rows, moment, pretty_json, shows_deliveries
-from .filters import CreatedFilter, EventTypeFilter
+from .display import DeliveryRow, deliveries_url, delivery_rows, moment, pretty_json, shows_deliveries
+from .filters import CreatedFilter, EventTypeFilter, OwnerFilter
 from .owned import ReadOnlyAdmin, manages_all
 
 MAX_RECIPIENTS = 50
@@ -35,7 +35,7 @@ class EventAdmin(ReadOnlyAdmin):
     id_lookups = (("evt", "pk"),)
     search_help_text = _("An id (evt_…), or the name of an account.")
     list_display = ("id", "type_and_kind", "owner", "created")
-    list_filter = (EventTypeFilter, "is_test", CreatedFilter)
+    list_filter = (CreatedFilter, OwnerFilter, "is_test", EventTypeFilter)
     list_select_related = ("owner",)
     fields = ("id", "type_link", "owner", "created")
     readonly_fields = fields
@@ -46,15 +46,12 @@ class EventAdmin(ReadOnlyAdmin):
     def render_change_form(self, request: HttpRequest, context: Any, *args: Any, **kwargs: Any) -> Any:
         event: Event = kwargs["obj"]
         rows = self._recipients(request, event)
-        listed = reverse(
-            "admin:webhooks_app_delivery_changelist", current_app=self.admin_site.name, query={"q": event.pk}
-        )
         context |= {
             "pretty_body": pretty_json(event.body) if event.has_body else "",
             "shows_deliveries": shows_deliveries(request),
             "recipients": rows[:MAX_RECIPIENTS],
             "has_more": len(rows) > MAX_RECIPIENTS,
-            "deliveries_url": listed,
+            "deliveries_url": deliveries_url(site=self.admin_site.name, q=event.pk),
             "decisions": self._decisions(request, event),
         }
         return super().render_change_form(request, context, *args, **kwargs)

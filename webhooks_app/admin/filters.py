@@ -1,22 +1,35 @@
-"""Filters whose choices are known without a look at the rows.
+"""Filters whose choices are known without a look at the rows, or that are typed in.
 
-``is_by_index`` says of a filter that an index has its rows in a row; others are bounded in what they look at.
+``is_by_index`` says of a filter that an index has its rows in a row, ``is_by_part`` that the parts of the list have no
+others; what is neither is bounded in what it looks at.
 """
 
 from __future__ import annotations
 
-from datetime import timedelta
-from typing import Any
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from typing import Any, ClassVar
 
+from django import forms
 from django.contrib import admin
-from django.db.models import QuerySet
+from django.contrib.admin.views.main import ERROR_FLAG, PAGE_VAR
+from django.core.validators import MaxValueValidator, MinValueValidator
+from django.db.models import Q, QuerySet
 from django.http import HttpRequest
 from django.utils import timezone
+from django.utils.functional import cached_property
 from django.utils.translation import gettext_lazy as _
 
 from ..event_types import INTERNAL_EVENT_TYPES, VERIFICATION, registry
 from ..ids import first_id_at
 from ..models import Delivery, DeliveryAttempt
+from ..times import EARLIEST, LATEST
+from ..transport.endpoint import MAX_URL_LENGTH
+from .change_list import CURSOR_VAR
+from .display import MomentInput
+from .owned import accounts_named, manages_all
+
+WITHIN = (MinValueValidator(EARLIEST), MaxValueValidator(LATEST))
 
 
 class StateFilter(admin.ChoicesFieldListFilter):
@@ -61,11 +74,61 @@ class ResultFilter(admin.SimpleListFilter):
         return queryset.filter(last_result=self.value()) if self.value() else queryset
 
 
-class CreatedFilter(admin.SimpleListFilter):
+class TypedFilter(admin.ListFilter):
+    """By what is typed into a form among the filters, which keeps the others; what makes no sense finds nothing."""
+
+    template = "admin/webhooks_app/typed_filter.html"
+    form_class: type[forms.Form]
+    parameter_names: ClassVar[tuple[str, ...]]
+    """The fields of the form, and what else is given up for what is typed into them."""
+
+    def __init__(self, request: HttpRequest, params: dict[str, Any], model: Any, model_admin: Any) -> None:
+        super().__init__(request, params, model, model_admin)
+        given = {name: params.pop(name)[-1] for name in self.form_class.base_fields if name in params}
+        form = self.form_class(given or None, auto_id="filter-%s")
+        is_valid = form.is_valid()
+        self.is_nonsense = form.is_bound and not is_valid
+        self.typed = {name: value for name, value in form.cleaned_data.items() if value} if is_valid else {}
+        self.form = form if self.is_nonsense else self.form_class(initial=self.typed, auto_id="filter-%s")
+        self.used_parameters |= given if self.is_nonsense else self.typed
+
+    @property
+    def kept(self) -> list[tuple[str, str]]:
+        """What the form sends beside its own fields: the search, and the other filters."""
+        dropped = {*self.parameter_names, CURSOR_VAR, PAGE_VAR, ERROR_FLAG}
+        given = self.request.GET.lists()
+        return [(name, value) for name, values in given if name not in dropped for value in values if value]
+
+    def has_output(self) -> bool:
+        return True
+
+    def expected_parameters(self) -> list[str | None]:
+        return list(self.parameter_names)
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        return queryset.none() if self.is_nonsense else self.narrowed(queryset)
+
+    def narrowed(self, rows: QuerySet[Any]) -> QuerySet[Any]:
+        raise NotImplementedError
+
+    def _all(self, changelist: Any) -> dict[str, Any]:
+        """Return the choice that takes the filter away."""
+        without = changelist.get_query_string(dict.fromkeys(self.parameter_names))
+        return {"selected": not self.used_parameters, "query_string": without, "display": _("All")}
+
+
+class TimesForm(forms.Form):
+    created_after = forms.DateTimeField(label=_("From"), required=False, widget=MomentInput, validators=WITHIN)
+    created_before = forms.DateTimeField(label=_("To"), required=False, widget=MomentInput, validators=WITHIN)
+
+
+class CreatedFilter(TypedFilter, admin.SimpleListFilter):
     """By when a row was made, which its identifier tells."""
 
     title = _("time")
     parameter_name = "created"
+    parameter_names = ("created", "created_after", "created_before")
+    form_class = TimesForm
     is_by_index = True
     spans = {  # noqa: RUF012
         "hour": (_("Past hour"), timedelta(hours=1)),
@@ -80,10 +143,103 @@ class CreatedFilter(admin.SimpleListFilter):
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, Any]]:
         return [(name, label) for name, (label, _span) in self.spans.items()]
 
-    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
-        name = self.value()
-        if name not in self.spans:
-            return queryset
-        pk: Any = queryset.model._meta.pk
-        edge = first_id_at(pk.prefix, timezone.now() - self.spans[name][1])
-        return queryset.filter(**{"pk__lt" if name.startswith("before") else "pk__gte": edge})
+    def choices(self, changelist: Any) -> Iterator[Any]:
+        yield self._all(changelist)
+        for name, (label, _span) in self.spans.items():
+            query = changelist.get_query_string({**dict.fromkeys(self.parameter_names), self.parameter_name: name})
+            yield {"selected": self.value() == name, "query_string": query, "display": label}
+
+    def narrowed(self, rows: QuerySet[Any]) -> QuerySet[Any]:
+        pk: Any = rows.model._meta.pk
+        for lookup, moment in self._edges():
+            rows = rows.filter(**{lookup: first_id_at(pk.prefix, moment)})
+        return rows
+
+    def _edges(self) -> Iterator[tuple[str, datetime]]:
+        if (name := self.value()) in self.spans:
+            yield "pk__lt" if name.startswith("before") else "pk__gte", timezone.now() - self.spans[name][1]
+        if since := self.typed.get("created_after"):
+            yield "pk__gte", since
+        if until := self.typed.get("created_before"):
+            yield "pk__lt", until
+
+
+class WordFilter(TypedFilter):
+    """By one thing that is typed in, which the choices show with the way to do without it."""
+
+    path: str = ""
+    """How a row refers to what the filter is about: the beginning of a lookup."""
+
+    @property
+    def word(self) -> str:
+        return str(self.used_parameters.get(self.parameter_names[0], ""))
+
+    def choices(self, changelist: Any) -> Iterator[Any]:
+        yield self._all(changelist)
+        if self.word:
+            yield {"selected": True, "query_string": changelist.get_query_string(), "display": self.word}
+
+    def narrowed(self, rows: QuerySet[Any]) -> QuerySet[Any]:
+        return rows.filter(self.meant(self.path)) if self.word else rows
+
+    def meant(self, path: str) -> Q:
+        """Return the condition for rows that refer in this way to what is meant."""
+        raise NotImplementedError
+
+
+class OwnerForm(forms.Form):
+    owner = forms.CharField(label=_("Name of the account"), required=False, max_length=254)
+
+
+class OwnerFilter(WordFilter):
+    """By the account whose rows they are, for those who may know of others than their own."""
+
+    title = _("owner")
+    parameter_names = ("owner",)
+    form_class = OwnerForm
+
+    @property
+    def is_by_index(self) -> bool:
+        return True
+
+    def has_output(self) -> bool:
+        return manages_all(self.request)
+
+    def meant(self, path: str) -> Q:
+        return Q(**{f"{path}owner__in": self._accounts})
+
+    @cached_property
+    def _accounts(self) -> list[Any]:
+        return accounts_named(self.word)
+
+
+class OfWebhooksFilter(WordFilter):
+    """By what some webhooks have in common: their rows are a stretch of an index for each of these webhooks."""
+
+    path = "webhook__"
+    is_by_part = True
+
+    @property
+    def is_by_index(self) -> bool:
+        return self.is_nonsense
+
+    def among(self, webhooks: QuerySet[Any]) -> QuerySet[Any]:
+        """Return the webhooks that are meant."""
+        return webhooks.none() if self.is_nonsense else webhooks.filter(self.meant(""))
+
+
+class OwnerOfWebhookFilter(OfWebhooksFilter, OwnerFilter):
+    """By the account whose webhook it is."""
+
+
+class WebhookForm(forms.Form):
+    webhook = forms.CharField(label=_("Id (wh_…) or part of the URL"), required=False, max_length=MAX_URL_LENGTH)
+
+
+class WebhookFilter(OfWebhooksFilter):
+    title = _("webhook")
+    parameter_names = ("webhook",)
+    form_class = WebhookForm
+
+    def meant(self, path: str) -> Q:
+        return Q(**{f"{path}pk" if self.word.startswith("wh_") else f"{path}url__icontains": self.word})

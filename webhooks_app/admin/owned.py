@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import wraps
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from django.contrib import admin
@@ -35,6 +36,12 @@ def manages_all(request: HttpRequest) -> bool:
     return request.user.has_perm(MANAGE_ALL)
 
 
+def accounts_named(name: str) -> list[Any]:
+    """Return the account of this name, if there is one: looked up first, its rows are a stretch of an index."""
+    accounts: Any = get_user_model()
+    return list(accounts._default_manager.filter(**{accounts.USERNAME_FIELD: name}).values_list("pk", flat=True)[:2])
+
+
 class OwnedAdmin(BaseAdmin):
     """Shows staff the rows of their own account; superusers, and who may manage all webhooks, see every row.
 
@@ -62,8 +69,8 @@ class OwnedAdmin(BaseAdmin):
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[KeysetChangeList]:
         return KeysetChangeList
 
-    def parts(self, request: HttpRequest, query: str) -> Parts:
-        """Return the stretches of an index which together are what the list shows when nothing filters it."""
+    def parts(self, request: HttpRequest, query: str, filters: Sequence[Any]) -> Parts:
+        """Return the stretches of an index which together are what the list shows, but for most of the filters."""
         return WHOLE
 
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> Any:
@@ -73,9 +80,10 @@ class OwnedAdmin(BaseAdmin):
 
     def lookup_allowed(self, lookup: str, value: str, request: HttpRequest | None = None) -> bool:
         """Allow the filters of the list alone: each other field that can be asked for can be guessed bit by bit."""
-        filters = [each[0] if isinstance(each, tuple) else each for each in self.list_filter]
-        fields = {getattr(each, "parameter_name", each) for each in filters}
-        return lookup.partition(LOOKUP_SEP)[0] in fields
+        filters: list[Any] = [each[0] if isinstance(each, tuple) else each for each in self.list_filter]
+        fields = [each for each in filters if isinstance(each, str)]
+        names = chain.from_iterable(_parameters(each) for each in filters if not isinstance(each, str))
+        return lookup.partition(LOOKUP_SEP)[0] in fields or lookup in names
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         rows: Any = super().get_queryset(request)
@@ -94,13 +102,8 @@ class OwnedAdmin(BaseAdmin):
         return queryset, False
 
     def matches_text(self, term: str) -> Q:
-        """Return what a search for something that is no id finds: what belongs to the account of this name.
-
-        The account is looked up first, so that its rows are a stretch of an index.
-        """
-        accounts: Any = get_user_model()
-        named = accounts._default_manager.filter(**{accounts.USERNAME_FIELD: term})
-        return Q(**{f"{self.owner_lookup}__in": list(named.values_list("pk", flat=True)[:2])})
+        """Return what a search for something that is no id finds: what belongs to the account of this name."""
+        return Q(**{f"{self.owner_lookup}__in": accounts_named(term)})
 
     def is_id(self, term: str) -> bool:
         """Tell whether a search for this is one by index."""
@@ -110,6 +113,11 @@ class OwnedAdmin(BaseAdmin):
         if not self.is_id(term):
             return self.matches_text(term)
         return Q(**{dict(self.id_lookups)[term.partition("_")[0]]: term})
+
+
+def _parameters(list_filter: Any) -> Sequence[str]:
+    names: Sequence[str] = getattr(list_filter, "parameter_names", None) or (list_filter.parameter_name,)
+    return names
 
 
 def _without_names(fields: list[Any]) -> Iterator[Any]:

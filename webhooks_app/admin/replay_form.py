@@ -10,17 +10,8 @@ from django.utils.translation import gettext_lazy as _
 from ..models import Replay, Webhook
 from ..models.limits import MAX_RATE
 from ..models.replay import LEAST_RATE, missing_outcomes
-from .display import WideCheckboxes
+from .display import MomentInput, WideCheckboxes
 from .webhook_form import Choices, GroupedCheckboxes, event_type_choices
-
-
-class MomentInput(forms.DateTimeInput):
-    """The browser's own field for a time, to the second."""
-
-    input_type = "datetime-local"
-
-    def __init__(self) -> None:
-        super().__init__(attrs={"step": "1"}, format="%Y-%m-%dT%H:%M:%S")
 
 
 class ReplayForm(forms.Form):

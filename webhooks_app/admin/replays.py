@@ -13,7 +13,7 @@ from django.db.models import QuerySet
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.http.response import HttpResponseBase
 from django.template.response import TemplateResponse
-from django.urls import URLPattern, path, reverse
+from django.urls import URLPattern, path
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext, ngettext
@@ -23,7 +23,7 @@ from ..exceptions import WebhookStateError
 from ..models import Delivery, Event, Replay, Webhook
 from ..replays.planning import plan_replay
 from .actions import ActingAdmin
-from .display import breakable, link_to, moment, shows_deliveries
+from .display import breakable, deliveries_url, link_to, moment, shows_deliveries
 from .filters import CreatedFilter
 from .missed import may_replay
 from .owned import ReadOnlyAdmin, manages_all
@@ -137,9 +137,7 @@ class ReplayAdmin(ReadOnlyAdmin, ActingAdmin):
 
     def _progress(self, request: HttpRequest, replay: Replay) -> dict[str, Any]:
         latest = replay.deliveries.order_by("-pk").values_list("state", flat=True)[:LATEST]
-        deliveries = reverse(
-            "admin:webhooks_app_delivery_changelist", current_app=self.admin_site.name, query={"q": replay.pk}
-        )
+        deliveries = deliveries_url(site=self.admin_site.name, q=replay.pk)
         return {
             "replay": replay,
             "says": _says(replay),

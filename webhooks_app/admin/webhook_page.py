@@ -13,7 +13,7 @@ from ..event_types import registry
 from ..models import Delivery, Webhook
 from ..rollups import reading
 from . import charts, webhook_health
-from .display import delivery_rows, shows_deliveries
+from .display import deliveries_url, delivery_rows, shows_deliveries
 from .explanation import waiting_for, why, why_cancelled
 from .overview import window_of, windows
 from .transcript import transcript
@@ -36,7 +36,7 @@ def recent(request: HttpRequest, webhook: Webhook, *, site: str) -> Context:
     if not shows_deliveries(request):
         return {"recent": []}
     newest = _deliveries(webhook).filter(kind__in=(Delivery.Kind.EVENT, Delivery.Kind.TEST))[:RECENT]
-    listed = reverse("admin:webhooks_app_delivery_changelist", current_app=site, query={"q": webhook.pk})
+    listed = deliveries_url(site=site, webhook=webhook.pk)
     return {"recent": delivery_rows(newest, site=site), "deliveries_url": listed}
 
 

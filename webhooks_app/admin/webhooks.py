@@ -22,10 +22,10 @@ from ..egress import check_endpoint
 from ..encryption import decrypt
 from ..error_reports import keep_discreet
 from ..exceptions import InvalidEndpointError, SecretUnreadableError
-from ..models import Delivery, Webhook
+from ..models import Webhook
 from ..registration import save_webhook
 from . import webhook_page
-from .display import breakable, link_to_search, shows_deliveries
+from .display import breakable, deliveries_url, shows_deliveries
 from .event_types import EventTypePages
 from .filters import CreatedFilter
 from .operations import OperationsPage
@@ -130,7 +130,8 @@ class WebhookAdmin(HealthColumns, EventTypePages, OperationsPage, WebhookActions
 
     @admin.display(description=_("deliveries"))
     def deliveries_link(self, webhook: Webhook) -> SafeString:
-        return link_to_search(Delivery, webhook.id, gettext("Deliveries of this webhook"), site=self.admin_site.name)
+        url = deliveries_url(site=self.admin_site.name, webhook=webhook.pk)
+        return format_html('<a href="{}">{}</a>', url, gettext("Deliveries of this webhook"))
 
     @admin.display(description=_("secret"))
     def secret_state(self, webhook: Webhook) -> str:

@@ -23,11 +23,10 @@ from ..ids import first_id_at
 from ..models import Delivery, DeliveryAttempt, Webhook
 from ..models.audit import Action, Via
 from ..models.keyset import WHOLE, Bounds, Parts
+from ..times import EARLIEST, LATEST
 
 CLOCKS_APART = timedelta(minutes=1)
 """How far the clock of the process that made an identifier may be from the database's, which says when it was."""
-
-EARLIEST, LATEST = datetime(2, 1, 1, tzinfo=UTC), datetime(9998, 12, 31, tzinfo=UTC)
 
 
 class QueryFilterBackend(BaseFilterBackend):
@@ -79,7 +78,6 @@ class MomentField(forms.CharField):
         try:
             moment = parse_datetime(text)
             if moment and moment.tzinfo:
-                # Within the years that can be moved a little.
                 return min(max(moment.astimezone(UTC), EARLIEST), LATEST)
         except (ValueError, OverflowError):
             pass
