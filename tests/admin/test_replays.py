@@ -109,6 +109,14 @@ def test_the_live_part_tells_how_far_it_is_until_it_is_over(superuser: Page, rep
     assert [delivery.replay for delivery in listed] == [replay]
 
 
+def test_its_heading_tells_nothing_that_goes_stale(superuser: Page, replay: Replay) -> None:
+    replay.start()
+
+    page = superuser.get("replay", "change", replay.pk)
+
+    assert f"<h2>{replay.pk}</h2>" in text(page)
+
+
 def test_a_stopped_one_says_why(superuser: Page, replay: Replay, webhook: Webhook) -> None:
     replay.start()
     webhook.disable("Out of order.")

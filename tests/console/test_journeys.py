@@ -208,7 +208,7 @@ def test_what_is_held_or_missed_arrives_when_the_operator_says_so(
         receiver.gets(EVENT_TYPE, "/hook", error="missed")
         operator.sees("Done: all that was found is queued.")
         operator.follows("Refresh")
-        operator.sees("(done)")
+        operator.sees("Done: all that was found is queued.")
 
 
 def test_a_secret_that_leaked_and_a_key_are_cut_off(

@@ -139,7 +139,7 @@ class Replay(Audited):
         )
 
     def __str__(self) -> str:
-        return f"{self.id} ({self.state})"
+        return self.id
 
     @property
     def owner_id(self) -> Any:
