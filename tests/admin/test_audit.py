@@ -36,7 +36,7 @@ def test_the_list_tells_who_did_what_and_how(superuser: Page, paused: Webhook) -
     page = superuser.get("auditentry")
 
     assert listed(page) == ["webhook.paused"]
-    for words in ("webhook paused", "whk_0123456789ab", "API", "paused: - →", f"/webhook/{paused.pk}/change/"):
+    for words in ("webhook paused", "whk_0123456789ab", "API", "paused: 20", f"/webhook/{paused.pk}/change/"):
         assert shows(page, words)
 
 
@@ -133,6 +133,39 @@ def test_the_history_of_a_key_and_of_a_delivery_tell_it(superuser: Page, deliver
     assert shows(history, "API key made")
     assert shows(history, "name: - → renamed")
     assert shows(superuser.get("delivery", "history", delivery.pk), "delivery redelivered")
+
+
+@pytest.mark.parametrize(
+    ("permissions", "is_own", "owned_by"),
+    [(["manage_all_webhooks"], False, "amina"), ([], True, "berta")],
+    ids=["anothers", "ones-own"],
+)
+def test_the_owner_of_what_was_made_is_told_by_name(
+    staff: Callable[..., Page], owner: Any, permissions: list[str], is_own: bool, owned_by: str
+) -> None:
+    page = staff("berta", "view_webhook", "view_auditentry", *permissions)
+    webhook = Webhook(owner=page.user if is_own else owner, url="https://a.example.com/", event_types=["file.deleted"])
+    save_webhook(webhook)
+    entry = AuditEntry.objects.get(action="webhook.created")
+
+    shown = [page.get("auditentry"), page.get("webhook", "history", webhook.pk)]
+
+    assert all(shows(answer, f"owner: {owned_by}") for answer in shown)
+    changes = page.get("auditentry", "change", entry.pk).context["changes"]
+    assert ("owner", "-", owned_by) in [change[:3] for change in changes]
+
+
+@pytest.mark.parametrize("reader", ["root", "berta"])
+def test_an_account_that_is_not_known_is_told_without_its_number(
+    superuser: Page, staff: Callable[..., Page], new_webhook: Callable[..., Webhook], owner: Any, reader: str
+) -> None:
+    page = superuser if reader == "root" else staff("berta", "view_webhook")
+    webhook = new_webhook(page.user)
+    AuditEntry.objects.write("webhook.changed", webhook, owner_id=owner.pk, changes={"owner_id": [4711, owner.pk]})
+
+    history = page.get("webhook", "history", webhook.pk)
+
+    assert shows(history, f"owner: an account → {'amina' if reader == 'root' else 'an account'}")
 
 
 def test_a_history_without_entries_says_so(superuser: Page, webhook: Webhook) -> None:

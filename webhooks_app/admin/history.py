@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from django.contrib.admin.utils import unquote
+from django.contrib.auth import get_user_model
 from django.core.exceptions import FieldDoesNotExist
 from django.db.models import Case, F, QuerySet, Value, When
 from django.http import HttpRequest, HttpResponse
@@ -21,14 +22,15 @@ MODELS: dict[str, Any] = {"wh": Webhook, "dlv": Delivery, "key": ApiKey, "rpl": 
 
 
 class Change(NamedTuple):
-    """A field that was changed, in words."""
+    """A field that was changed, or given a value for the first time, in words."""
 
     name: str
     before: str
     after: str
+    is_first: bool
 
     def __str__(self) -> str:
-        return f"{self.name}: {self.before} → {self.after}"
+        return f"{self.name}: {self.after}" if self.is_first else f"{self.name}: {self.before} → {self.after}"
 
 
 class HistoryRow(NamedTuple):
@@ -38,17 +40,26 @@ class HistoryRow(NamedTuple):
 
 
 def with_names(request: HttpRequest, entries: QuerySet[AuditEntry]) -> QuerySet[AuditEntry]:
-    """Give entries a ``by``, whom this member of staff may know: those who do not manage all, themselves alone."""
-    name: Any = F("actor_name")
+    """Give entries a ``by`` and an ``owned_by``: the names of whom this member of staff may know.
+
+    Those who do not manage all know themselves alone.
+    """
+    names: dict[str, Any] = {"by": F("actor_name"), "owned_by": F(f"owner__{get_user_model().USERNAME_FIELD}")}
     if not manages_all(request):
-        name = Case(When(actor=request.user.pk, then=name), default=Value(""))
-    return entries.annotate(by=name)
+        me = Value(request.user.get_username())
+        names["by"] = Case(When(actor=request.user.pk, then=names["by"]), default=Value(""))
+        names["owned_by"] = Case(When(owner=request.user.pk, then=me), default=Value(""))
+    return entries.annotate(**names)
 
 
-def changes_of(entry: AuditEntry) -> list[Change]:
-    """Return what was changed from what to what."""
+def changes_of(entry: Any) -> list[Change]:
+    """Return what was changed from what to what, of an entry with names."""
     model = MODELS.get(entry.subject.partition("_")[0])
-    return [Change(_label(model, name), _text(before), _text(after)) for name, (before, after) in entry.changes.items()]
+    changes = []
+    for name, values in entry.changes.items():
+        before, after = (_account(entry, value) if name == "owner_id" else _text(value) for value in values)
+        changes.append(Change(_label(model, name), before, after, is_first=values[0] is None))
+    return changes
 
 
 class AuditedAdmin(OwnedAdmin):
@@ -81,6 +92,12 @@ def _label(model: Any, name: str) -> str:
         return str(model._meta.get_field(name).verbose_name)
     except (AttributeError, FieldDoesNotExist):
         return name.replace("_", " ")
+
+
+def _account(entry: Any, pk: Any) -> str:
+    if pk is None:
+        return _text(pk)
+    return (entry.owned_by if str(entry.owner_id) == str(pk) else "") or gettext("an account")
 
 
 def _text(value: Any) -> str:
