@@ -76,7 +76,9 @@ class RateLimitedError(WebhooksError):
 
     def __init__(self, wait_seconds: float) -> None:
         self.wait_seconds = wait_seconds
-        super().__init__(f"Too many tests and verifications. Try again in {math.ceil(wait_seconds)} seconds.")
+        seconds = math.ceil(wait_seconds)
+        unit = "second" if seconds == 1 else "seconds"
+        super().__init__(f"Too many tests and verifications. Try again in {seconds} {unit}.")
 
 
 class LimitsUnavailableError(WebhooksError):

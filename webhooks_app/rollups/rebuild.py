@@ -16,6 +16,7 @@ from ..conf import settings
 from ..models import ChoreState, Delivery, DeliveryAttempt, Rollup, Tally
 from ..models.rollup import BUCKETS_MS, COUNTERS, EVERY_WEBHOOK, FAILURES, histogram
 from ..models.sql import writing
+from ..plurals import counted
 from .counting import EVER, Key, Resolution, Sums, add, start_of
 from .folding import KEPT, LOCK, fold, write
 
@@ -39,7 +40,8 @@ def rebuild(
     now = now or timezone.now()
     since, until = start_of(Resolution.HOUR, since), start_of(Resolution.HOUR, until - timedelta.resolution) + HOUR
     if since < now - timedelta(days=settings.ATTEMPT_RETENTION_DAYS):
-        raise ValueError(f"Attempts are kept for {settings.ATTEMPT_RETENTION_DAYS} days: {since} is before that.")
+        kept = counted(settings.ATTEMPT_RETENTION_DAYS, "day")
+        raise ValueError(f"Attempts are kept for {kept}: {since} is before that.")
     if until > now + HOUR:
         raise ValueError(f"{until} is not over yet.")
     while fold(using).tallies:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..plurals import counted
 from .base import ErrorClass, TransportError
 
 CERTIFICATE_PROBLEMS = {
@@ -34,7 +35,8 @@ def name_unknown(host: str) -> TransportError:
 
 
 def name_timed_out(host: str, seconds: float) -> TransportError:
-    message = f"The name {host} could not be resolved within {seconds:g} seconds. Check its name servers."
+    given = counted(round(seconds, 3), "second")
+    message = f"The name {host} could not be resolved within {given}. Check its name servers."
     return TransportError(error_class=ErrorClass.DNS_ERROR, message=message)
 
 
@@ -65,17 +67,17 @@ def handshake_failed() -> TransportError:
 
 
 def handshake_timed_out(seconds: float) -> TransportError:
-    message = f"The TLS handshake was not over within {seconds:g} seconds."
+    message = f"The TLS handshake was not over within {counted(seconds, 'second')}."
     return TransportError(error_class=ErrorClass.TLS_ERROR, message=message)
 
 
 def connect_timed_out(seconds: float) -> TransportError:
-    message = f"The receiver did not accept a connection within {seconds:g} seconds."
+    message = f"The receiver did not accept a connection within {counted(seconds, 'second')}."
     return TransportError(error_class=ErrorClass.TIMEOUT, message=message)
 
 
 def timed_out(seconds: float) -> TransportError:
-    message = f"The receiver sent no complete answer within {seconds:g} seconds."
+    message = f"The receiver sent no complete answer within {counted(seconds, 'second')}."
     return TransportError(error_class=ErrorClass.TIMEOUT, message=message)
 
 

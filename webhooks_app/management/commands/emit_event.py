@@ -11,6 +11,7 @@ from ...emission import emit
 from ...event_types import registry
 from ...exceptions import InvalidEventDataError
 from ...models import Event
+from ...plurals import counted
 from ..accounts import get_account
 from ..base import WebhooksCommand
 from ..event_data import HELP, read_event_data
@@ -46,6 +47,6 @@ class Command(WebhooksCommand):
     def _say_who_gets(self, event: Event) -> None:
         webhooks = event.deliveries.count()
         if webhooks:
-            self.note(f"{webhooks} webhook{'s' if webhooks > 1 else ''} will get it.")
+            self.note(f"{counted(webhooks, 'webhook')} will get it.")
         else:
             self.note(f"No active webhook listens to {event.type} of this owner: nobody gets it.", role="WARNING")
