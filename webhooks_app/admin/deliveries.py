@@ -50,7 +50,7 @@ class DeliveryAdmin(ReadOnlyAdmin, ActingAdmin):
         "An id of a delivery (dlv_…), event (evt_…), webhook (wh_…) or replay (rpl_…), a part of a URL, or the name of "
         "an account."
     )
-    list_display = ("created", "type_and_kind", "target", "state_and_result", "attempt_count", "next_try")
+    list_display = ("created", "state_and_result", "next_try", "type_and_kind", "target", "attempt_count")
     list_filter = (
         ("state", StateFilter),
         ResultFilter,
