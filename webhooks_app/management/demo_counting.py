@@ -6,8 +6,9 @@ from collections.abc import Collection
 from datetime import datetime
 
 from ..health.moving import move_all
-from ..models import Rollup
+from ..models import Rollup, WebhookHealth
 from ..models.rollup import OUTCOMES
+from ..models.sql import writing
 from ..rollups.counting import Resolution, TalliedWebhook
 from ..rollups.rebuild import rebuild
 
@@ -17,7 +18,9 @@ def count_deliveries(using: str, webhook_ids: Collection[str], since: datetime, 
     rebuild(using, since, until)
     hours = Rollup.objects.using(using).filter(resolution=Resolution.HOUR, webhook_id__in=webhook_ids)
     rows = hours.order_by("start").values_list("webhook_id", "start", *OUTCOMES)
-    move_all(using, [_entry(webhook_id, start, *outcomes) for webhook_id, start, *outcomes in rows])
+    entries = [_entry(webhook_id, start, *outcomes) for webhook_id, start, *outcomes in rows]
+    with writing(using, WebhookHealth):
+        move_all(using, entries)
 
 
 def _entry(webhook_id: str, start: datetime, at_once: int, later: int, given_up: int) -> TalliedWebhook:
