@@ -80,6 +80,7 @@ def test_the_overview_counts_them(made: Output) -> None:
     assert ever()["given_up"] == Delivery.objects.filter(state=Delivery.State.GIVEN_UP).count()
 
 
+@pytest.mark.django_db(transaction=True)  # as a user has it: not within one of the caller's
 def test_webhooks_that_never_succeed_are_failing(made: Output) -> None:
     failing = Webhook.objects.filter(health__failing_since__isnull=False).values_list("url", flat=True)
 
