@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from django.utils import formats, timezone
 
-from ..models.rollup import OUTCOMES
+from ..models.rollup import COUNTERS, OUTCOMES
 from ..rollups.counters import Counters, Series
 from ..rollups.reading import HeatRow, Window
 
@@ -28,6 +28,9 @@ GAP = 0.2
 
 SHARES = {"p50": 0.5, "p95": 0.95}
 """The percentiles that are drawn as lines."""
+
+COUNTED = tuple(name for name in COUNTERS if not name.startswith("wait_"))
+"""What the charts show, and the figures beside them."""
 
 DASH = 4
 

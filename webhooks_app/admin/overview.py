@@ -114,7 +114,7 @@ def overview_for(request: HttpRequest, window: Window) -> Overview:
     ids = None if own is None else list(own.values_list("pk", flat=True))
     return Overview(
         window=window,
-        series=reading.series(window, ids),
+        series=reading.series(window, ids, counters=charts.COUNTED),
         backlog=_backlog(ids),
         workers=WorkerProcess.objects.filter(seen_at__gte=UtcNow() - SEEN_WITHIN).count(),
         failing=_failing(window, ids),

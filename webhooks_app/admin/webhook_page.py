@@ -46,7 +46,7 @@ def course(request: HttpRequest, webhook: Webhook) -> Context:
     if not shows_deliveries(request):
         return said
     window = window_of(request)
-    series = reading.series(window, [webhook.pk])
+    series = reading.series(window, [webhook.pk], counters=charts.COUNTED)
     return {**said, "windows": windows(window), **charts.shown(series, window)}
 
 

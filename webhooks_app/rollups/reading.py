@@ -12,7 +12,8 @@ from datetime import datetime, timedelta
 from typing import Any, Self
 
 from django.db import router
-from django.db.models import Q, QuerySet, Sum
+from django.db.models import BigIntegerField, Q, QuerySet, Sum
+from django.db.models.functions import Cast
 from django.utils import timezone
 
 from ..models import Rollup, Tally
@@ -61,12 +62,21 @@ class HeatRow:
     series: Series
 
 
-def series(window: Window, webhook_ids: Collection[str] | None = None, *, now: datetime | None = None) -> Series:
-    """Return the counters of these webhooks together, or of all webhooks, step by step."""
+def series(
+    window: Window,
+    webhook_ids: Collection[str] | None = None,
+    *,
+    counters: Sequence[str] = COUNTERS,
+    now: datetime | None = None,
+) -> Series:
+    """Return the counters of these webhooks together, or of all webhooks, step by step.
+
+    ``counters`` names those that are wanted at least: hundreds of webhooks have a row each for each step.
+    """
     starts = window.starts(now or timezone.now())
     wanted = None if webhook_ids is None else list(webhook_ids)
     scope = [EVERY_WEBHOOK] if wanted is None else wanted
-    sums, tail = _consistently(lambda: _sums_by_start(window.resolution, starts[0], scope))
+    sums, tail = _consistently(lambda: _sums_by_start(window.resolution, starts[0], scope, counters))
     for entry in tail.of(wanted):
         start = start_of(window.resolution, entry.recorded_at)
         add(sums.setdefault(start, {}), entry.counters)
@@ -124,7 +134,7 @@ def _spans(window: Window, now: datetime) -> Q:
 
 def ever() -> Counters:
     """Return what was counted since the beginning: the numbers only grow."""
-    sums, tail = _consistently(lambda: _sums_by_start(Resolution.EVER, EVER, [EVERY_WEBHOOK]))
+    sums, tail = _consistently(lambda: _sums_by_start(Resolution.EVER, EVER, [EVERY_WEBHOOK], COUNTERS))
     counters = sums.get(EVER, {})
     for entry in tail.entries:
         add(counters, entry.counters)
@@ -161,11 +171,14 @@ def _rows(resolution: str, since: datetime, webhook_ids: Sequence[str]) -> Query
     return rows.order_by()
 
 
-def _sums_by_start(resolution: str, since: datetime, webhook_ids: Sequence[str]) -> dict[datetime, Sums]:
+def _sums_by_start(
+    resolution: str, since: datetime, webhook_ids: Sequence[str], counters: Sequence[str]
+) -> dict[datetime, Sums]:
     rows = _rows(resolution, since, webhook_ids).values_list("start")
     # One webhook has one row a start, and PostgreSQL's sums are no integers.
-    found = rows.values_list("start", *COUNTERS) if len(webhook_ids) == 1 else rows.annotate(*map(Sum, COUNTERS))
-    return {start: dict(zip(COUNTERS, values, strict=True)) for start, *values in found}
+    sums = {f"sum_of_{name}": Cast(Sum(name), BigIntegerField()) for name in counters}
+    found = rows.values_list("start", *counters) if len(webhook_ids) == 1 else rows.annotate(**sums)
+    return {start: dict(zip(counters, values, strict=True)) for start, *values in found}
 
 
 def _sums_by_webhook(rows: QuerySet[Rollup], counters: Sequence[str]) -> dict[str, dict[datetime, Sums]]:
