@@ -85,18 +85,14 @@ def test_the_database_is_asked_for_the_time_once_a_minute(monkeypatch, django_as
 
 
 @NOT_SQLITE
-def test_an_answer_that_was_long_on_its_way_does_not_make_the_clock_lag():
-    answers = []
-
-    def late_at_first(execute, *arguments):
+def test_of_the_time_that_an_answer_takes_the_clock_lags_by_half_at_most():
+    def late(execute, *arguments):
         answer = execute(*arguments)
-        answers.append(answer)
-        if len(answers) == 1:
-            time.sleep(0.5)
+        time.sleep(1)
         return answer
 
     clock = DatabaseClock("default")
-    with connection.execute_wrapper(late_at_first):
+    with connection.execute_wrapper(late):
         told = clock()
 
-    assert abs(DatabaseClock("default")() - told) < timedelta(seconds=0.2)
+    assert DatabaseClock("default")() - told < timedelta(seconds=0.8)

@@ -20,10 +20,6 @@ class Clock(Protocol):
 
 RESYNC_SECONDS = 60.0
 
-QUICK_SECONDS = 0.002
-MAX_QUESTIONS = 3
-"""How often the time is asked for where no answer is quick: for a clock that lags, what was just queued is not due."""
-
 _QUERIES = {"postgresql": "SELECT statement_timestamp()", "mysql": "SELECT UTC_TIMESTAMP(6)"}
 
 
@@ -47,27 +43,17 @@ class DatabaseClock:
         if anchor is None or (
             time.monotonic() - anchor[1] > RESYNC_SECONDS and threading.get_ident() == self._asking_thread
         ):
-            anchor = self._anchor = self._ask(self._query)
+            asked_at = time.monotonic()
+            moment = self._ask(self._query)
+            # From the middle of the question: for a clock that lags, what was just queued is not due yet.
+            anchor = self._anchor = (moment, (asked_at + time.monotonic()) / 2)
             self._asking_thread = threading.get_ident()
         return anchor[0] + timedelta(seconds=time.monotonic() - anchor[1])
 
     def monotonic(self) -> float:
         return time.monotonic()
 
-    def _ask(self, query: str) -> tuple[datetime, float]:
-        """Return the database's time, and the monotonic clock's in the middle of the question that took shortest."""
-        answers = []
-        for _ in range(MAX_QUESTIONS):
-            asked_at = time.monotonic()
-            moment = self._read(query)
-            seconds = time.monotonic() - asked_at
-            answers.append((seconds, moment, asked_at + seconds / 2))
-            if seconds < QUICK_SECONDS:
-                break
-        _, moment, at = min(answers)
-        return moment, at
-
-    def _read(self, query: str) -> datetime:
+    def _ask(self, query: str) -> datetime:
         with connections[self._using].cursor() as cursor:
             cursor.execute(query)
             moment: datetime = cursor.fetchone()[0]
