@@ -45,7 +45,8 @@ def take_write_lock(using: str, model: type[models.Model]) -> None:
     connection = connections[using]
     if connection.vendor == "sqlite":
         with connection.cursor() as cursor:
-            cursor.execute(f"UPDATE {connection.ops.quote_name(model._meta.db_table)} SET id = id WHERE 0 = 1")
+            table, key = map(connection.ops.quote_name, (model._meta.db_table, model._meta.pk.column))
+            cursor.execute(f"UPDATE {table} SET {key} = {key} WHERE 0 = 1")
 
 
 ROWS_AT_A_TIME = 200
