@@ -122,7 +122,8 @@ def test_the_services_depend_on_services_and_their_environment_suits_the_example
     for service in services.values():
         assert service.get("depends_on", {}).keys() <= services.keys()
     variables = {
-        name: re.sub(r"\$\{(\w+)[^}]*\}", r"a-\1", value) for name, value in services["web"]["environment"].items()
+        name: re.sub(r"\$\{(\w+)(?::-([^}]*))?[^}]*\}", lambda given: given[2] or f"a-{given[1]}", value)
+        for name, value in services["web"]["environment"].items()
     }
     variables["VAR_DIR"] = "/tmp"
     show = "from django.conf import settings as s; print(s.DEBUG, s.WEBHOOKS_ALLOW_HTTP, s.DATABASES['default'])"

@@ -45,7 +45,8 @@ def take_write_lock(using: str, model: type[models.Model]) -> None:
     connection = connections[using]
     if connection.vendor == "sqlite":
         with connection.cursor() as cursor:
-            table, key = map(connection.ops.quote_name, (model._meta.db_table, model._meta.pk.column))
+            names = (model._meta.db_table, str(model._meta.pk.column))
+            table, key = (connection.ops.quote_name(name) for name in names)
             cursor.execute(f"UPDATE {table} SET {key} = {key} WHERE 0 = 1")
 
 
