@@ -18,6 +18,8 @@ ON_ONE_DJANGO := faults house docs example_project console workers management
 DJANGO_S := admin api audit checks decisions emission health metrics models replays
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
+# The tests start hundreds of processes: each would compile all that it imports.
+unexport PYTHONDONTWRITEBYTECODE
 .DEFAULT_GOAL := help
 .PHONY: help demo run test test-newer soak lint format types imports pictures bench build pins clean
 

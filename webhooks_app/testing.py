@@ -37,6 +37,9 @@ class ManualClock:
     def __call__(self) -> datetime:
         return self._now
 
+    def latest(self) -> datetime:
+        return self._now
+
     def monotonic(self) -> float:
         return time.monotonic()
 

@@ -11,7 +11,6 @@ import pytest
 import requests
 from django.contrib.auth import get_user_model
 from django.contrib.auth.models import Permission
-from django.db import connections
 from django.urls import reverse_lazy
 from playwright.sync_api import Browser, expect
 
@@ -23,6 +22,7 @@ from webhooks_app.signing import PREVIOUS_SIGNATURE_HEADER
 from webhooks_app.upkeep.keeper import Keeper
 
 from ..making import EVENT_TYPE, emit_one, make_webhook
+from ..working import at_work
 from .conftest import Login, new_session
 from .operator import Operator, at_the_console
 from .test_pages import url
@@ -77,23 +77,14 @@ def worker(transactional_db: None) -> Iterator[None]:
     """Deliver and do the chores as a worker does, woken by what is committed."""
     engine = Engine()
 
-    def work() -> None:
-        try:
-            engine.run()
-        finally:
-            connections.close_all()
-
     def wake(**arguments: Any) -> None:
         engine.wake()
 
-    thread = threading.Thread(target=work)
-    thread.start()
-    deliveries_created.connect(wake)
-    with Keeper(engine):
-        yield
-    deliveries_created.disconnect(wake)
-    engine.stop()
-    thread.join()
+    with at_work(engine):
+        deliveries_created.connect(wake)
+        with Keeper(engine):
+            yield
+        deliveries_created.disconnect(wake)
 
 
 def make_staff(name: str, *, may: str = "") -> Any:

@@ -25,6 +25,9 @@ class ManualClock:
     def __call__(self) -> datetime:
         return self.now
 
+    def latest(self) -> datetime:
+        return self.now
+
     def monotonic(self) -> float:
         return self.now.timestamp()
 

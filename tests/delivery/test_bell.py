@@ -15,6 +15,7 @@ from webhooks_app.transport.memory import MemoryTransport
 
 from ..making import emit_one
 from ..waiting import wait_until
+from ..working import at_work
 
 pytestmark = [pytest.mark.only_on("postgresql"), pytest.mark.django_db(transaction=True)]
 
@@ -26,16 +27,10 @@ def asleep(alice, settings):
     """Run an engine that has delivered one event and will not look again for an hour; yield its transport."""
     settings.WEBHOOKS_SWEEP_SECONDS = 3600
     transport = MemoryTransport(transport_options())
-    engine = Engine(transport=transport, database_thread=True)
-    thread = threading.Thread(target=engine.run)
-    thread.start()
-    try:
+    with at_work(Engine(transport=transport, database_thread=True)) as engine:
         emit_one(alice)
         wait_until(lambda: len(transport.requests) == 1 and not engine.in_flight)
         yield transport
-    finally:
-        engine.stop()
-        thread.join()
 
 
 def number_of(rows):

@@ -84,15 +84,43 @@ def test_the_database_is_asked_for_the_time_once_a_minute(monkeypatch, django_as
         assert clock() - first < timedelta(seconds=59)
 
 
-@NOT_SQLITE
-def test_of_the_time_that_an_answer_takes_the_clock_lags_by_half_at_most():
-    def late(execute, *arguments):
+def slow(before, after, times):
+    """Return a wrapper that delays the way of so many questions to the database, and of their answers."""
+    left = [None] * times
+
+    def wrapper(execute, *arguments):
+        if not left:
+            return execute(*arguments)
+        left.pop()
+        time.sleep(before)
         answer = execute(*arguments)
-        time.sleep(1)
+        time.sleep(after)
         return answer
 
+    return wrapper
+
+
+@NOT_SQLITE
+@pytest.mark.parametrize(("before", "after"), [(0.2, 0.0), (0.0, 0.2), (0.1, 0.1)])
+def test_the_time_lies_between_what_a_clock_says_that_is_always_answered_slowly(before, after):
     clock = DatabaseClock("default")
-    with connection.execute_wrapper(late):
+    with connection.execute_wrapper(slow(before, after, times=clock_module.MAX_QUESTIONS)):
+        clock()
+
+    earliest = clock()
+    exact = DatabaseClock("default")
+    latest = clock.latest()
+
+    assert earliest <= exact.latest()
+    assert exact() <= latest
+    assert latest - earliest < timedelta(seconds=1)
+
+
+@NOT_SQLITE
+def test_a_slow_answer_is_asked_for_again():
+    clock = DatabaseClock("default")
+    with connection.execute_wrapper(slow(0.0, 0.3, times=2)):
         told = clock()
 
-    assert DatabaseClock("default")() - told < timedelta(seconds=0.8)
+    assert abs(DatabaseClock("default")() - told) < timedelta(seconds=0.2)
+    assert clock.latest() - clock() < timedelta(seconds=0.2)

@@ -85,12 +85,12 @@ def test_workers_are_killed_again_and_again_with_many_in_flight(lab, report):
         lab.webhook(temper)
     host = lab.start_host()
     lab.start_workers(2)
-    host.begin(60, pause_seconds=0.1)
     for _ in range(3):
+        host.begin(20, pause_seconds=0.1)
         lab.wait_for_requests(len(lab.requests()) + 10)
         lab.kill_worker()
         lab.start_worker()
-    lab.take_report(host)
+        lab.take_report(host)
 
     report(lab.settle())
 

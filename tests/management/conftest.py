@@ -6,7 +6,6 @@ import io
 import os
 import subprocess
 import sys
-import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,12 +15,14 @@ from urllib.parse import urlsplit
 import pytest
 from django.contrib.auth import get_user_model
 from django.core.management import call_command
-from django.db import connection, connections
+from django.db import connection
 
 from tests.databases import URL_VARIABLE
 from webhooks_app.delivery.engine import Engine
 from webhooks_app.local_receiver import LocalReceiver
 from webhooks_app.models import Webhook
+
+from ..working import at_work
 
 ROOT = Path(__file__).parents[2]
 SECRET = "a shared secret of the tests"
@@ -56,19 +57,8 @@ def webhook(owner: Any, receiver: LocalReceiver) -> Webhook:
 @pytest.fixture
 def worker(transactional_db: None) -> Iterator[Engine]:
     """An engine at work in a thread, as a worker has one."""
-    engine = Engine()
-
-    def work() -> None:
-        try:
-            engine.run()
-        finally:
-            connections.close_all()
-
-    thread = threading.Thread(target=work)
-    thread.start()
-    yield engine
-    engine.stop()
-    thread.join()
+    with at_work(Engine()) as engine:
+        yield engine
 
 
 @pytest.fixture

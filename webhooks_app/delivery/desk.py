@@ -203,7 +203,7 @@ class Desk:
             else:
                 continue  # It is not lost but still out: the clock jumped, or the database was away for a lease.
             self._handed_out.add(claim.key)
-        self._arrived.extend(finish_all_lost(lost, self._clock(), self._schedule))
+        self._arrived.extend(finish_all_lost(lost, self._clock.latest(), self._schedule))
 
     def _release(self) -> None:
         self._queue.release(self._to_release)

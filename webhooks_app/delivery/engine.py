@@ -108,7 +108,7 @@ class Engine:
     def _send(self, seconds: float) -> None:
         exchanges = self._transport.wait(0 if self._desk.has_claims else seconds)
         if exchanges:
-            seen_at = self._clock()
+            seen_at = self._clock.latest()
             self._desk.put([finish(exchange, self._schedule, seen_at=seen_at) for exchange in exchanges])
 
     def _start_claimed(self) -> None:
@@ -118,7 +118,7 @@ class Engine:
                 request = request_for(claim, now=now, timeout_seconds=self._timeout_seconds)
             except Exception as error:  # One delivery that cannot be prepared may not stop the others.
                 logger.exception("Delivery %s could not be prepared.", claim.delivery_id)
-                self._desk.put([finish_unsent(claim, error, now, self._schedule)])
+                self._desk.put([finish_unsent(claim, error, self._clock.latest(), self._schedule)])
             else:
                 self._transport.start(request)
 
