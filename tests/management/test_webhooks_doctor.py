@@ -18,6 +18,7 @@ from kombu import Connection
 
 from webhooks_app import doctor
 from webhooks_app.conf import settings as conf
+from webhooks_app.delivery.clock import DatabaseClock
 from webhooks_app.doctor import Finding, Level, examine
 from webhooks_app.emission import emit
 from webhooks_app.models import ChoreState, Delivery, Webhook, WorkerProcess
@@ -205,8 +206,7 @@ def test_tables_of_another_version_are_an_error(db: None) -> None:
 def test_clocks_that_differ_are_found(
     db: None, monkeypatch: pytest.MonkeyPatch, apart: timedelta, level: Level
 ) -> None:
-    ask = doctor.DatabaseClock._ask
-    monkeypatch.setattr(doctor.DatabaseClock, "_ask", lambda clock, query: ask(clock, query) + apart)
+    monkeypatch.setattr(doctor, "DatabaseClock", lambda using: lambda: DatabaseClock(using)() + apart)
 
     assert found("clock").level is level
 
