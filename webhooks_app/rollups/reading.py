@@ -24,7 +24,7 @@ from .counting import EVER, Resolution, Sums, TalliedWebhook, add, read, start_o
 TAIL = 1000
 """Tallies that are read beside the roll-ups, at most; a few seconds of many workers."""
 
-TOP = 20
+TOP = 10
 DAY = timedelta(days=1)
 
 
