@@ -81,6 +81,12 @@ def test_a_webhook_with_deliveries_given_up_is_named(superuser: Page, counted: W
     assert "2 of 10" in html
 
 
+def test_a_failing_webhook_that_is_paused_is_said_to_be(superuser: Page, counted: Webhook) -> None:
+    counted.pause()
+
+    assert "<td>active, paused</td>" in overview(superuser)
+
+
 @pytest.mark.parametrize(("seconds_ago", "workers"), [(5, "1"), (120, "0")], ids=["seen", "long gone"])
 def test_it_says_whether_a_worker_runs(superuser: Page, seconds_ago: int, workers: str) -> None:
     seen_at = timezone.now() - timedelta(seconds=seconds_ago)

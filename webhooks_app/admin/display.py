@@ -17,9 +17,12 @@ from django.utils import timezone
 from django.utils.formats import date_format
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString, mark_safe
+from django.utils.text import Truncator
 from django.utils.translation import gettext
 
 from ..models import Delivery, DeliveryAttempt, Webhook
+
+MAX_REASON = 80
 
 TO_THE_SECOND = "Y-m-d H:i:s"
 """A time in the history of a delivery, where seconds count, in the same form in every language."""
@@ -52,6 +55,17 @@ def pretty_json(text: str) -> str:
 def breakable(text: Any, parts: re.Pattern[str] = PARTS_OF_URL) -> SafeString:
     """Return a text that a narrow column breaks between parts, those of the path and query of a URL, not in words."""
     return format_html_join(mark_safe("<wbr>"), "{}", ((part,) for part in parts.split(str(text))))
+
+
+def state_of(webhook: Webhook) -> str:
+    """Return a webhook's status with its reason, and whether it is paused."""
+    status = str(webhook.get_status_display())
+    if webhook.paused_at is not None:
+        return f"{status}, {gettext('paused')}"
+    if not webhook.status_reason:
+        return status
+    reason = Truncator(webhook.status_reason).chars(MAX_REASON)
+    return format_html('<span class="webhooks-text" title="{}">{}: {}</span>', webhook.status_reason, status, reason)
 
 
 def link_to(item: Model, *, site: str) -> SafeString:

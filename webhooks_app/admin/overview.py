@@ -24,6 +24,7 @@ from ..rollups import reading
 from ..rollups.counters import Counters, Series
 from ..rollups.reading import Window
 from . import charts
+from .display import state_of
 from .owned import manages_all
 from .webhook_health import disabled_in, failing_for
 
@@ -59,6 +60,7 @@ class Backlog:
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FailingWebhook:
     webhook: Webhook
+    state: str
     total: Counters
     cells: Sequence[charts.Cell]
 
@@ -158,6 +160,7 @@ def _failing(window: Window, webhook_ids: list[str] | None) -> list[FailingWebho
     return [
         FailingWebhook(
             webhook=webhooks[row.webhook_id],
+            state=state_of(webhooks[row.webhook_id]),
             total=row.series.total,
             cells=cells,
         )

@@ -25,7 +25,7 @@ from ..exceptions import InvalidEndpointError, SecretUnreadableError
 from ..models import Webhook
 from ..registration import save_webhook
 from . import webhook_page
-from .display import breakable, deliveries_url, shows_deliveries
+from .display import breakable, deliveries_url, shows_deliveries, state_of
 from .event_types import EventTypePages
 from .filters import CreatedFilter
 from .operations import OperationsPage
@@ -47,7 +47,7 @@ SHOWN = (
 )
 """What the page of a webhook tells beside what can be changed."""
 
-MAX_REASON, MAX_URL = 80, 160
+MAX_URL = 160
 
 SHOWN_IF_SET = ("status_reason", "paused_at", "previous_secret_until", "next_slot_at")
 
@@ -118,15 +118,7 @@ class WebhookAdmin(HealthColumns, EventTypePages, OperationsPage, WebhookActions
 
     @admin.display(description=_("status"))
     def state(self, webhook: Webhook) -> str:
-        status = str(webhook.get_status_display())
-        if webhook.paused_at is not None:
-            return f"{status}, {_('paused')}"
-        if not webhook.status_reason:
-            return status
-        reason = Truncator(webhook.status_reason).chars(MAX_REASON)
-        return format_html(
-            '<span class="webhooks-text" title="{}">{}: {}</span>', webhook.status_reason, status, reason
-        )
+        return state_of(webhook)
 
     @admin.display(description=_("deliveries"))
     def deliveries_link(self, webhook: Webhook) -> SafeString:

@@ -22,7 +22,7 @@ class Clock(Protocol):
 
 
 RESYNC_SECONDS = 60.0
-QUICK_SECONDS = 0.005
+QUICK_SECONDS = 0.001
 MAX_QUESTIONS = 5
 
 _QUERIES = {"postgresql": "SELECT statement_timestamp()", "mysql": "SELECT UTC_TIMESTAMP(6)"}
