@@ -148,7 +148,7 @@ def test_the_limit_of_webhooks_holds_for_staff(
 
     answer = page.post("webhook", "add", url="https://receiver.example.com/", event_types=["file.deleted"])
 
-    assert shows(answer, "as many webhooks as are allowed, 1.")
+    assert shows(answer, "The limit of 1 for this account")
 
 
 def test_who_may_only_view_is_offered_no_change(

@@ -84,7 +84,7 @@ def test_an_owner_with_too_many_webhooks_gets_no_more(superuser: Page, webhook: 
 
     answer = superuser.post("webhook", "add", **FORM, owner=webhook.owner.pk)
 
-    assert shows(answer, "as many webhooks as are allowed, 1.")
+    assert shows(answer, "The limit of 1 for this account")
 
 
 def test_the_event_types_are_check_boxes_by_group(superuser: Page) -> None:

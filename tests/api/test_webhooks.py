@@ -207,7 +207,7 @@ def test_an_owner_has_only_so_many_webhooks(api, settings):
     answer = api.call("POST", "/v1/webhooks", NEW)
 
     assert answer.status_code == 400
-    assert "as many webhooks as are allowed, 1." in answer.json()["detail"]
+    assert "The limit of 1 for this account" in answer.json()["detail"]
     assert list(answer.json()["errors"]) == ["non_field_errors"]
 
 

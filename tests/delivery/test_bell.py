@@ -62,7 +62,7 @@ def test_what_is_committed_is_sent_though_the_engines_clock_lags(alice, webhook,
 
     def ask_slowly(clock, query):
         anchor = ask(clock, query)
-        return anchor._replace(seconds=anchor.seconds + 1, answered_at=anchor.answered_at + 1)
+        return anchor._replace(answered_at=anchor.answered_at + 1, seconds=anchor.seconds + 1)
 
     monkeypatch.setattr(DatabaseClock, "_ask", ask_slowly)
     with asleep(alice, settings) as transport:

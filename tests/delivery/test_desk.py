@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
 from django.db import OperationalError, connection
 
@@ -9,7 +11,7 @@ from webhooks_app.delivery import desk as desk_module
 from webhooks_app.delivery.desk import Desk
 from webhooks_app.delivery.recording import record
 from webhooks_app.delivery.sending import finish, request_for
-from webhooks_app.models import DeliveryAttempt, Webhook
+from webhooks_app.models import Delivery, DeliveryAttempt, Webhook
 from webhooks_app.retry import RetrySchedule
 from webhooks_app.signals import attempt_made
 from webhooks_app.transport import Exchange, Response
@@ -197,6 +199,21 @@ def test_a_claim_that_waited_too_long_is_given_back_unsent(alice, webhook, clock
 
     assert [claim.number for claim in desk.take()] == [1]
     assert DeliveryAttempt.objects.count() == 0
+
+
+def test_the_retry_of_a_lost_attempt_counts_from_the_latest_time_that_it_may_be(results, clock, monkeypatch):
+    monkeypatch.setattr(clock, "latest", lambda: clock() + timedelta(seconds=20))
+    clock.advance(46)
+    lost_from = clock()
+
+    desk = Desk(using="default", clock=clock, window=8)
+    for _ in range(2):
+        desk.turn(never)
+        clock.advance(0.1)
+
+    retries = Delivery.objects.filter(last_result="worker_lost").values_list("next_attempt_at", flat=True)
+    assert len(retries) == 8
+    assert min(retries) >= lost_from + timedelta(seconds=20 + 1)
 
 
 def test_after_an_outage_the_others_may_record_before_their_claims_are_lost(results, clock, monkeypatch):

@@ -61,6 +61,21 @@ def test_a_failing_receiver_gets_four_requests_on_the_schedule(alice, webhook, r
     assert all(gap >= wait for gap, wait in zip(seconds_between_attempts(delivery), [1, 5, 30], strict=True))
 
 
+@pytest.mark.parametrize("is_sent", [True, False], ids=["answered", "not sent"])
+def test_a_retry_counts_from_the_latest_time_that_it_may_be(
+    alice, webhook, clock, receiver, deliver, monkeypatch, is_sent
+):
+    monkeypatch.setattr(clock, "latest", lambda: clock() + timedelta(seconds=0.5))
+    if not is_sent:
+        Webhook.objects.update(encrypted_secret="nonsense")
+    emit_one(alice)
+
+    deliver(receiver(500))
+
+    gaps = seconds_between_attempts(deliveries()[0])
+    assert all(gap >= wait + 0.5 for gap, wait in zip(gaps, [1, 5, 30], strict=True))
+
+
 def test_every_attempt_sends_the_same_bytes_with_a_signature_of_its_own(alice, webhook, receiver, deliver):
     emit_one(alice)
     transport = receiver(500)

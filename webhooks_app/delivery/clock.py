@@ -15,7 +15,7 @@ class Clock(Protocol):
         """Return the time now as an aware UTC datetime, never ahead of the database's: what is due by it is due."""
 
     def latest(self) -> datetime:
-        """Return what the time now is at the latest: a wait that begins now, and ends for all, counts from it."""
+        """Return what the time now is at the latest: a retry, which any worker may make, counts from it."""
 
     def monotonic(self) -> float:
         """Return seconds that only ever grow: how long the engine waits is measured by them."""
@@ -24,6 +24,7 @@ class Clock(Protocol):
 RESYNC_SECONDS = 60.0
 QUICK_SECONDS = 0.001
 MAX_QUESTIONS = 5
+MAX_SECONDS_OF_QUESTIONS = 0.1
 
 _QUERIES = {"postgresql": "SELECT statement_timestamp()", "mysql": "SELECT UTC_TIMESTAMP(6)"}
 
@@ -31,16 +32,19 @@ _QUERIES = {"postgresql": "SELECT statement_timestamp()", "mysql": "SELECT UTC_T
 class _Anchor(NamedTuple):
     """The database said ``moment`` within the ``seconds`` that ended at ``answered_at`` of the monotonic clock."""
 
-    seconds: float
-    answered_at: float
     moment: datetime
+    answered_at: float
+    seconds: float = 0.0
+
+    def time(self) -> datetime:
+        return self.moment + timedelta(seconds=time.monotonic() - self.answered_at)
 
 
 class DatabaseClock:
     """Asks the database once a minute and counts on with the monotonic clock in between.
 
     Since the answer's way back is not known, the clock lags by that time; how much it may be is the difference to
-    ``latest``. A slow answer is asked for again, and the quickest counts.
+    ``latest``. After a slow answer it asks again, unless that alone takes long, and the quickest counts.
 
     SQLite has no clock but this machine's, which is taken as it is. Only the thread that asked first asks again,
     because database connections belong to threads; others may read the time meanwhile.
@@ -49,35 +53,41 @@ class DatabaseClock:
     def __init__(self, using: str) -> None:
         self._using = using
         self._query = _QUERIES.get(connections[using].vendor)
-        self._anchor: _Anchor | None = None
+        self._asked: _Anchor | None = None
         self._asking_thread = 0
 
     def __call__(self) -> datetime:
-        if self._query is None:
-            return datetime.now(UTC)
-        anchor = self._anchor
-        if anchor is None or (
-            time.monotonic() - anchor.answered_at > RESYNC_SECONDS and threading.get_ident() == self._asking_thread
-        ):
-            anchor = self._anchor = self._ask(self._query)
-            self._asking_thread = threading.get_ident()
-        return anchor.moment + timedelta(seconds=time.monotonic() - anchor.answered_at)
+        return self._anchor().time()
 
     def latest(self) -> datetime:
-        now = self()
-        return now + timedelta(seconds=self._anchor.seconds) if self._anchor else now
+        anchor = self._anchor()
+        return anchor.time() + timedelta(seconds=anchor.seconds)
 
     def monotonic(self) -> float:
         return time.monotonic()
 
+    def _anchor(self) -> _Anchor:
+        if self._query is None:
+            return _Anchor(datetime.now(UTC), time.monotonic())
+        anchor = self._asked
+        if anchor is None or (
+            time.monotonic() - anchor.answered_at > RESYNC_SECONDS and threading.get_ident() == self._asking_thread
+        ):
+            anchor = self._asked = self._ask(self._query)
+            self._asking_thread = threading.get_ident()
+        return anchor
+
     def _ask(self, query: str) -> _Anchor:
         answers: list[_Anchor] = []
         with connections[self._using].cursor() as cursor:
-            while len(answers) < MAX_QUESTIONS and (not answers or answers[-1].seconds > QUICK_SECONDS):
+            for _ in range(MAX_QUESTIONS):
                 asked_at = time.monotonic()
                 cursor.execute(query)
                 moment: datetime = cursor.fetchone()[0]
                 answered_at = time.monotonic()
                 moment = moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
-                answers.append(_Anchor(answered_at - asked_at, answered_at, moment))
-        return min(answers)
+                answers.append(_Anchor(moment, answered_at, answered_at - asked_at))
+                taken = sum(answer.seconds for answer in answers)
+                if answers[-1].seconds <= QUICK_SECONDS or taken > MAX_SECONDS_OF_QUESTIONS:
+                    break
+        return min(answers, key=lambda answer: answer.seconds)

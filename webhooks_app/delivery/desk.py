@@ -189,11 +189,12 @@ class Desk:
         began_at = self._clock.monotonic()
         room = min(self._window - len(self._handed_out), self._batch_size)
         claims = self._queue.claim(room, with_lost=self._agenda.may_take_lost)
-        self._found_nothing = not claims
+        self._found_nothing = not claims and not self._queue.due_soon
         self._agenda.looked(found=bool(claims), took_seconds=self._clock.monotonic() - began_at)
         if self._queue.look_again_at not in (None, self._look_again_at):
             self._look_again_at = self._queue.look_again_at
             self._agenda.look_at(self._look_again_at)
+        now = self._clock.latest()
         lost = []
         for claim in claims:
             if not claim.is_lost:
@@ -203,7 +204,7 @@ class Desk:
             else:
                 continue  # It is not lost but still out: the clock jumped, or the database was away for a lease.
             self._handed_out.add(claim.key)
-        self._arrived.extend(finish_all_lost(lost, self._clock.latest(), self._schedule))
+        self._arrived.extend(finish_all_lost(lost, now, self._schedule))
 
     def _release(self) -> None:
         self._queue.release(self._to_release)

@@ -66,7 +66,8 @@ class Queue:
         self._cap = cap
         self._last_webhook_id: str | None = None
         self._slots: dict[str, datetime] = {}
-        self._due_soon: list[datetime] = []
+        self.due_soon: list[datetime] = []
+        """When what was just queued will be due by a clock that lags: what the last look found of it."""
         self._busy: list[str] = []
         self._with_lost = True
         self._looked_at = -math.inf
@@ -75,10 +76,9 @@ class Queue:
     def look_again_at(self) -> datetime | None:
         """When there may be more that the last look could not give; None if it left nothing behind.
 
-        A webhook whose rate limit is used up may have something again, or a clock that lags may find due what was just
-        queued.
+        A webhook whose rate limit is used up may be given something again, or what is due soon is due.
         """
-        return min([*self._slots.values(), *self._due_soon], default=None)
+        return min([*self._slots.values(), *self.due_soon], default=None)
 
     def claim(self, limit: int, *, with_lost: bool = True) -> list[Claim]:
         """Claim at most ``limit`` due deliveries, evenly from the webhooks that have some.
@@ -88,7 +88,7 @@ class Queue:
         recording only.
         """
         self._with_lost = with_lost
-        self._due_soon = []
+        self.due_soon = []
         claims = self._claim_from(self._busy, limit) if self._may_skip_look() else []
         began_after = self._last_webhook_id
         while not claims:
@@ -132,7 +132,7 @@ class Queue:
         self._slots = {webhook_id: at for webhook_id, at in self._slots.items() if at > now}
         page = self._statements.pending_webhooks(after=self._last_webhook_id)
         due = [webhook_id for webhook_id, due_at in page if due_at and due_at <= now]
-        self._due_soon += [due_at for _, due_at in page if due_at and now < due_at <= latest]
+        self.due_soon += [due_at for _, due_at in page if due_at and now < due_at <= latest]
         if len(due) > limit:
             due = due[:limit]
             self._last_webhook_id = due[-1]

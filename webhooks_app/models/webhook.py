@@ -145,7 +145,7 @@ class Webhook(SigningSecret):
         limit = settings.MAX_WEBHOOKS_PER_OWNER
         if Webhook.objects.existing().filter(owner=self.owner_id).count() >= limit:
             raise ValidationError(
-                _("This account has as many webhooks as are allowed, %(limit)s. Delete one first."),
+                _("The limit of %(limit)s for this account's webhooks is reached. Delete one first."),
                 code="too_many",
                 params={"limit": limit},
             )
