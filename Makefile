@@ -12,18 +12,19 @@ INSTALLED := $(VENV)/.installed
 NEWER := .venv-newer
 # Not among the pins, because the pinned django-celery-beat does not declare that it works with it.
 DJANGO_6_1 := django==6.1.3
+DJANGO_NEXT := django>=6.2a1
 # What newer versions are not tried with: once is enough for it, and it takes long.
-ON_ONE_DJANGO := faults house docs example_project console workers management
+ON_ONE_DJANGO := faults house acceptance example_project browser tasks management
 # What depends on Django more than on Python, and so is left to the newest Django.
-DJANGO_S := admin api audit checks decisions emission health metrics models replays
+DJANGO_S := admin api checks emission maintenance metrics models operations replays routing
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # The tests start hundreds of processes: each would compile all that it imports.
 unexport PYTHONDONTWRITEBYTECODE
 .DEFAULT_GOAL := help
-.PHONY: help demo run test test-newer soak lint format types imports pictures bench build pins clean
+.PHONY: help demo run test test-newer soak lint format types imports pictures docs bench build pins clean
 
-help: ## Say what there is
+help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: $(INSTALLED) ## Show the whole service at work, from registration to retries, in two minutes
@@ -32,15 +33,20 @@ demo: $(INSTALLED) ## Show the whole service at work, from registration to retri
 run: $(INSTALLED) ## Run the example service, a worker and beat in the foreground (PORT=8000)
 	@PORT=$(PORT) $(BIN)/python -m example_project.run
 
-test: $(INSTALLED) ## Run the tests on every database and broker that this machine has
-	@$(BIN)/python -m tests
+test: $(INSTALLED) ## Run the tests on every database and broker that this machine has (DATABASE=sqlite: on it alone)
+	@$(BIN)/python -m tests $(if $(filter command,$(origin DATABASE)),--database=$(DATABASE))
 
-test-newer: ## Run the tests on SQLite with a newer Python, Django 6.0 and 6.1, in .venv-newer (PYTHON=python3.12 …)
+test-newer: ## Run the tests on SQLite with a newer Python, Django 6.0, 6.1 and the next, in .venv-newer (PYTHON=python3.12 …)
 	@$(MAKE) --no-print-directory VENV=$(NEWER) $(NEWER)/.installed
 	$(NEWER)/bin/python -m pytest --quiet --numprocesses=4 $(ON_ONE_DJANGO:%=--ignore=tests/%) $(DJANGO_S:%=--ignore=tests/%)
 	$(NEWER)/bin/pip install --quiet --no-compile --target $(NEWER)/django-6.1 --no-deps --upgrade $(DJANGO_6_1)
 	PYTHONPATH=$(NEWER)/django-6.1 $(NEWER)/bin/python -m pytest --quiet --numprocesses=4 \
-		--ignore=tests/api/test_contract.py $(DJANGO_S:%=tests/%)
+		--ignore=tests/api/test_contract.py $(DJANGO_S:%=tests/%) tests/hosts
+	@if $(NEWER)/bin/pip install --quiet --no-compile --pre --target $(NEWER)/django-next --no-deps --upgrade \
+		"$(DJANGO_NEXT)" 2>/dev/null; \
+	then PYTHONPATH=$(NEWER)/django-next $(NEWER)/bin/python -m pytest --quiet --numprocesses=4 \
+		--ignore=tests/api/test_contract.py $(DJANGO_S:%=tests/%) tests/hosts; \
+	else echo "There is no $(DJANGO_NEXT) yet."; fi
 
 soak: $(INSTALLED) ## Inject faults at random and count (MINUTES=10 DATABASE=postgresql BROKER=redis SEED=…)
 	@$(BIN)/python -m tests.faults.soak --minutes $(MINUTES) --database $(DATABASE) --broker $(BROKER) $(SEED:%=--seed %)
@@ -62,7 +68,11 @@ imports: $(INSTALLED) ## Check that imports point downwards only
 	$(BIN)/lint-imports
 
 pictures: $(INSTALLED) ## Take the pictures of docs/console.md anew, of demo data
-	$(BIN)/python -m pytest --quiet tests/console/pictures.py
+	$(BIN)/python -m pytest --quiet tests/browser/pictures.py
+
+docs: $(INSTALLED) ## Build the documentation site into build/docs; a warning is an error
+	$(BIN)/python -m sphinx --quiet --fail-on-warning --keep-going --builder html docs build/docs
+	@echo "Open build/docs/index.html"
 
 bench: $(INSTALLED) ## Measure everything on this machine, about 50 minutes (QUICK=1: 10)
 	@$(BIN)/python -m benchmarks $(if $(QUICK),--quick)

@@ -15,8 +15,8 @@ from django.utils.http import urlencode
 
 from webhooks_app.api.routers import ApiRouter
 from webhooks_app.event_types import registry
+from webhooks_app.maintenance.rollups.reading import Window
 from webhooks_app.models import Delivery, Webhook
-from webhooks_app.rollups.reading import Window
 
 APP = "webhooks_app"
 NOWHERE = "f" * 32

@@ -6,7 +6,7 @@ import time
 
 import pycurl
 
-from webhooks_app.signing import signed_headers
+from webhooks_app.signatures import signed_headers
 
 IN_FLIGHT = 64
 BODY_BYTES = 1000

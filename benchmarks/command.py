@@ -9,7 +9,7 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 
-from tests.servers.process import ServerMissingError
+from tests.support.servers.process import ServerMissingError
 
 from . import machine, record, report, servers
 from .scenario import BaseScenario, Figures, Variant, scenarios
@@ -92,6 +92,7 @@ def _run(scenario: BaseScenario, arguments: argparse.Namespace) -> int:
         report.print_table(scenario, variants, runs, results, note=note)
         if arguments.record:
             record.keep(scenario, variants, results, note=note)
+            scenario.keep(results)
         if arguments.json:
             print(report.json_line(scenario, variants, results), flush=True)
     return failures

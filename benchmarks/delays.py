@@ -43,7 +43,7 @@ def emit_steadily(owners: Sequence[Any], *, count: int, per_second: float, progr
 def to_first_byte_ms(receiver: Receiver, commits: Mapping[str, float]) -> list[float]:
     """Return how long each of the events took. Raises RuntimeError unless each reached this receiver exactly once."""
     events = dict(
-        DeliveryAttempt.objects.filter(delivery__event__in=commits).values_list("signature", "delivery__event_id")
+        DeliveryAttempt.objects.filter(delivery__event__in=commits).values_list("signatures", "delivery__event_id")
     )
     delays = [
         1000 * (request.at - commits[events[request.signature]])

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from string import Template
 
-from tests.servers.process import free_port, listens, program, running, server_directory
+from tests.support.servers.process import free_port, listens, program, running, server_directory
 
 SLOW_RECEIVER = Path(__file__).with_name("slow_receiver.py")
+TROUBLED_RECEIVER = Path(__file__).with_name("troubled_receiver.py")
 
 NGINX = Template("""
 daemon off;
@@ -121,3 +122,13 @@ def slow(delay_seconds: float, *, addresses: Sequence[str] = ("127.0.0.1",)) -> 
         command: list[str | Path] = [sys.executable, SLOW_RECEIVER, str(port), str(delay_seconds), log, *addresses]
         with running(command, directory=directory, ready=lambda: listens(port)):
             yield Receiver(port, log)
+
+
+@contextmanager
+def troubled() -> Generator[int]:
+    """Run a receiver that is never done with a request; yield its port."""
+    with server_directory("troubled") as directory:
+        port = free_port()
+        command: list[str | Path] = [sys.executable, TROUBLED_RECEIVER, str(port)]
+        with running(command, directory=directory, ready=lambda: listens(port)):
+            yield port

@@ -3,27 +3,29 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from django.apps import apps
 from django.contrib.auth import get_user_model
 from django.core.management import call_command
+from django.core.management.color import no_style
 from django.db import connection
+from django.db.models import QuerySet
 
 from webhooks_app import emit
-from webhooks_app.models import ChoreState, Delivery, DeliveryAttempt, Event, Webhook, WorkerProcess
+from webhooks_app.models import Delivery, DeliveryAttempt, Event, MaintenanceJob, Webhook, WorkerProcess
 
 from .bare import SECRET
 from .progress import Progress
 from .receivers import Receiver
-from .workers import Worker
+from .workers import COMMAND_READY, Worker
 
 EVENT_TYPE = "ppt.generation.failed"
 DATA = {"error": "x" * 850}
 """Makes an envelope of about 1 KB."""
 
-ENGINE_STARTED = "Webhooks are sent with the transport"
+ENGINE_STARTED = COMMAND_READY
 """What an engine logs when it begins."""
 
 WARM_UP_SECONDS = 10
@@ -38,19 +40,19 @@ def make_webhooks(urls: Sequence[str], *, subscribers: int) -> list[Any]:
     stamp = time.time_ns()
     accounts = get_user_model().objects
     owners = [accounts.create(username=f"owner-{stamp}-{index}") for index in range(max(1, len(urls) // subscribers))]
-    template = Webhook()
-    template.secret = SECRET
-    Webhook.objects.bulk_create(
-        Webhook(
-            owner=owners[index // subscribers],
-            url=url,
-            event_types=[EVENT_TYPE],
-            status=Webhook.Status.ACTIVE,
-            encrypted_secret=template.encrypted_secret,
-        )
-        for index, url in enumerate(urls)
-    )
+    subscribe((owners[index // subscribers], url) for index, url in enumerate(urls))
     return owners
+
+
+def subscribe(receivers: Iterable[tuple[Any, str]], event_type: str = EVENT_TYPE) -> list[Webhook]:
+    """Make an active webhook for each owner and URL."""
+    webhooks = [
+        Webhook(owner=owner, url=url, event_types=[event_type], status=Webhook.Status.ACTIVE)
+        for owner, url in receivers
+    ]
+    for webhook in webhooks:
+        webhook.secret = SECRET
+    return Webhook.objects.bulk_create(webhooks)
 
 
 def emit_one(owner: Any) -> Event:
@@ -91,13 +93,13 @@ def wait_until_delivered(receiver: Receiver, expected: int, progress: Progress, 
         time.sleep(0.05)
 
 
-def wait_until_received(receiver: Receiver, owner: Any, progress: Progress, *, seconds: float = 60) -> None:
-    """Return when nothing is left to be sent or recorded for one account, whatever others have."""
+def wait_until_received(webhooks: QuerySet[Webhook], progress: Progress, *, seconds: float = 60) -> None:
+    """Return when nothing is left to be sent or recorded for some webhooks, whatever others have."""
     deadline = time.monotonic() + seconds
-    while Delivery.objects.filter(webhook__owner=owner).pending().exists():
-        progress.done(receiver.count())
+    while left := Delivery.objects.filter(webhook__in=webhooks).pending().count():
+        progress.done(left)
         if time.monotonic() > deadline:
-            raise RuntimeError(f"One account's deliveries are not through after {seconds:.0f} s.")
+            raise RuntimeError(f"{left} deliveries are not through after {seconds:.0f} s.")
         time.sleep(0.05)
 
 
@@ -116,12 +118,6 @@ def check(receiver: Receiver, expected: int) -> None:
 
 def clear() -> None:
     """Empty the tables, and let the next run find them as a first one does."""
-    kept = (ChoreState, WorkerProcess)
+    kept = (MaintenanceJob, WorkerProcess)
     models = [model for model in apps.get_app_config("webhooks_app").get_models() if model not in kept]
-    with connection.cursor() as cursor:
-        if connection.vendor == "postgresql":
-            cursor.execute(f"TRUNCATE {', '.join(model._meta.db_table for model in models)}")
-            return
-        with connection.constraint_checks_disabled():
-            for model in models:
-                cursor.execute(f"DELETE FROM {model._meta.db_table}")
+    connection.ops.execute_sql_flush(connection.ops.sql_flush(no_style(), [model._meta.db_table for model in models]))

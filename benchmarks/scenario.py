@@ -72,6 +72,9 @@ class BaseScenario(abc.ABC):
     def compare(self, results: Mapping[str, Figures]) -> None:  # noqa: B027 - most have nothing to add
         """Add to the figures of each variant, by label, what only shows beside the others."""
 
+    def keep(self, results: Mapping[str, Figures]) -> None:  # noqa: B027 - most have nothing to add
+        """Record more of the figures of each variant, by label, than the table in the README."""
+
     def chosen_variants(self, arguments: argparse.Namespace) -> list[Variant]:
         """Return the variants that the options leave; an option that none has makes a variant of its own."""
         named = {

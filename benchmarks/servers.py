@@ -7,8 +7,11 @@ import tempfile
 from collections.abc import Generator, Mapping
 from contextlib import ExitStack, contextmanager
 from typing import Any
+from urllib.parse import urlsplit
 
-from tests.servers import mariadb, postgresql, rabbitmq, redis
+import pymysql
+
+from tests.support.servers import mariadb, postgresql, rabbitmq, redis
 
 
 @contextmanager
@@ -40,6 +43,15 @@ def _sqlite() -> Generator[str]:
 
 
 @contextmanager
+def _mariadb() -> Generator[str]:
+    with mariadb.running() as url:
+        address = urlsplit(url)
+        with pymysql.connect(host=address.hostname, port=address.port or 0, user=address.username) as connection:
+            connection.cursor().execute(f"CREATE DATABASE {address.path[1:]} CHARACTER SET utf8mb4")
+        yield url
+
+
+@contextmanager
 def _redis() -> Generator[dict[str, str]]:
     with redis.running() as url:
         yield {"BENCHMARK_BROKER_URL": url}
@@ -58,5 +70,10 @@ def _folder() -> Generator[dict[str, str]]:
         yield {"BENCHMARK_BROKER_URL": "filesystem://localhost", "BENCHMARK_BROKER_FOLDER": directory}
 
 
-DATABASES = {"postgresql": _durable_postgresql, "mariadb": mariadb.running, "sqlite": _sqlite}
-BROKERS = {"redis": _redis, "rabbitmq": _rabbitmq, "folder": _folder}
+@contextmanager
+def _no_broker() -> Generator[dict[str, str]]:
+    yield {"BENCHMARK_BROKER_URL": ""}
+
+
+DATABASES = {"postgresql": _durable_postgresql, "mariadb": _mariadb, "sqlite": _sqlite}
+BROKERS = {"redis": _redis, "rabbitmq": _rabbitmq, "folder": _folder, "none": _no_broker}

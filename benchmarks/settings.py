@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import environ  # type: ignore[import-untyped]
-import pymysql  # type: ignore[import-untyped]
+import pymysql
 
 pymysql.install_as_MySQLdb()
 
@@ -15,7 +15,7 @@ SECRET_KEY = "benchmarks only"
 USE_TZ = True
 DEBUG = False
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
-INSTALLED_APPS = ["django.contrib.auth", "django.contrib.contenttypes", "webhooks_app"]
+INSTALLED_APPS = ["django.contrib.auth", "django.contrib.contenttypes", "webhooks_app", "webhooks_app.demo"]
 DATABASES = {"default": {**env.db("BENCHMARK_DATABASE_URL", default="sqlite:///:memory:"), "CONN_MAX_AGE": 60}}
 if DATABASES["default"]["ENGINE"].endswith("sqlite3"):
     DATABASES["default"]["OPTIONS"] = {
@@ -26,15 +26,16 @@ if DATABASES["default"]["ENGINE"].endswith("sqlite3"):
 
 CELERY_BROKER_URL = env.str("BENCHMARK_BROKER_URL", default="memory://")
 if CELERY_BROKER_URL.startswith("filesystem:"):
-    from tests import folder_broker
+    from tests.support import folder_broker
 
-    CELERY_BROKER_TRANSPORT = "tests.folder_broker:Transport"
+    CELERY_BROKER_TRANSPORT = "tests.support.folder_broker:Transport"
     CELERY_BROKER_TRANSPORT_OPTIONS = folder_broker.transport_options(Path(env.str("BENCHMARK_BROKER_FOLDER")))
     CELERY_WORKER_ENABLE_REMOTE_CONTROL = False
 CELERY_TASK_IGNORE_RESULT = True
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
 
 WEBHOOKS_TRANSPORT = env.str("BENCHMARK_TRANSPORT", default="auto")
+WEBHOOKS_BUILTIN_EVENT_TYPES = True
 WEBHOOKS_ALLOW_HTTP = True
 WEBHOOKS_ALLOWED_NETWORKS = ["127.0.0.0/8"]
 WEBHOOKS_RETRY_NOTICES = False

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from django.db import connection
 
+from webhooks_app.database.dialects import dialect_for
+
 
 def is_counting() -> bool:
     """Tell whether statements can be counted here: on a PostgreSQL that brings pg_stat_statements."""
-    if connection.vendor != "postgresql":
+    if dialect_for(connection).name != "postgresql":
         return False
     with connection.cursor() as cursor:
         cursor.execute("SELECT current_setting('shared_preload_libraries') LIKE '%pg_stat_statements%'")

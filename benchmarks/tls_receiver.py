@@ -10,8 +10,8 @@ from string import Template
 
 import trustme
 
-from tests.servers.process import server_directory
-from webhooks_app.transport.trust import system_bundle
+from tests.support.servers.process import server_directory
+from webhooks_app.transport.tls import system_bundle
 
 from . import receivers
 

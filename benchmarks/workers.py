@@ -1,4 +1,4 @@
-"""Celery workers, started as a user starts them, and what their processes use."""
+"""Workers, started as a user starts them, and what their processes use."""
 
 from __future__ import annotations
 
@@ -15,13 +15,14 @@ from pathlib import Path
 
 START_SECONDS = 60
 STOP_SECONDS = 60
+CELERY_READY, COMMAND_READY = " ready.", "Webhooks are sent with the transport"
 TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 
 @dataclass(frozen=True, slots=True)
 class Worker:
-    """A ``celery worker`` command that is running, with the processes that it made."""
+    """A command that delivers, with the processes that it made."""
 
     process: subprocess.Popen[bytes]
     log: Path
@@ -65,6 +66,25 @@ def celery_worker(
     """Run ``celery worker`` with so many processes, from ready until the block is left."""
     command = [python, "-m", "celery", "-A", app, "worker", "--concurrency", str(processes), "--loglevel", "INFO"]
     command += ["--hostname", f"{name}@%h", *options]
+    with _running(command, CELERY_READY, cwd, env, patience_seconds) as worker:
+        yield worker
+
+
+@contextmanager
+def worker_without_broker() -> Generator[Worker]:
+    """Run ``manage.py deliver_webhooks`` from its start until the block is left."""
+    with _running([sys.executable, "-m", "django", "deliver_webhooks"], COMMAND_READY, None, None) as worker:
+        yield worker
+
+
+@contextmanager
+def _running(
+    command: Sequence[str | Path],
+    ready: str,
+    cwd: Path | None,
+    env: dict[str, str] | None,
+    patience_seconds: float = STOP_SECONDS,
+) -> Generator[Worker]:
     with tempfile.TemporaryDirectory(prefix="wh-worker-") as directory:
         log = Path(directory, "worker.log")
         with log.open("wb") as output:
@@ -73,13 +93,13 @@ def celery_worker(
             )
         worker = Worker(process, log)
         with stopped(process, patience_seconds):
-            _wait_until_ready(worker)
+            _wait_until_ready(worker, ready)
             yield worker
 
 
-def _wait_until_ready(worker: Worker) -> None:
+def _wait_until_ready(worker: Worker, ready: str) -> None:
     deadline = time.monotonic() + START_SECONDS
-    while not worker.count(" ready."):
+    while not worker.count(ready):
         if time.monotonic() > deadline or worker.process.poll() is not None:
             raise RuntimeError(f"The worker did not start:\n{worker.log.read_text(errors='replace')[-3000:]}")
         time.sleep(0.05)

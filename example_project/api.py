@@ -30,7 +30,7 @@ class ServiceViewSet(ApiView, GenericViewSet[Any]):
 
     def get_queryset(self) -> QuerySet[Any]:
         queryset: Any = super().get_queryset()
-        owned: QuerySet[Any] = queryset.owned_by(self.request.user)
+        owned: QuerySet[Any] = queryset.owned_by(self.owner)
         return owned
 
     def find(self, pk: str) -> Any:

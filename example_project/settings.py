@@ -37,6 +37,7 @@ INSTALLED_APPS = [
     *(["drf_spectacular", "drf_spectacular_sidecar"] if find_spec("drf_spectacular_sidecar") else []),
     *(["django_celery_beat"] if find_spec("django_celery_beat") else []),
     "webhooks_app",
+    "webhooks_app.demo",
     "example_project",
     "example_project.accounts",
     "example_project.files",
@@ -116,6 +117,8 @@ CELERY_BEAT_SCHEDULE = {
 if find_spec("django_celery_beat"):
     CELERY_BEAT_SCHEDULER = "django_celery_beat.schedulers:DatabaseScheduler"
 
+# The event types of the presentation service, which this project is.
+WEBHOOKS_BUILTIN_EVENT_TYPES = True
 # For receivers on this machine. Empty or false in the environment takes the permission away.
 WEBHOOKS_ALLOW_HTTP = True
 WEBHOOKS_ALLOWED_NETWORKS = ["127.0.0.0/8", "::1/128"]

@@ -27,5 +27,6 @@ urlpatterns = [
     path("v1/", include(router.urls)),
     re_path("^v1/subscription/?$", subscription, name="subscription"),
     path("v1/", include("webhooks_app.api.urls")),
+    path("health/", include("webhooks_app.probes.urls")),
     *([path("metrics", include("webhooks_app.metrics.urls"))] if find_spec("prometheus_client") else []),
 ]

@@ -1,11 +1,13 @@
 """Run the tests on every database that this machine has, side by side, and add up the results.
 
-``python -m tests`` takes pytest's arguments; the last line it prints is the sum. With ``CI`` in the environment a
+``python -m tests`` takes ``--database=…`` for one database alone, and pytest's arguments. Its last line is the sum.
+Without a database server, and outside CI, the tests that take long are left out. With ``CI`` in the environment a
 skipped test or a missing server is a failure.
 """
 
 from __future__ import annotations
 
+import argparse
 import os
 import subprocess
 import sys
@@ -15,14 +17,16 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from xml.etree.ElementTree import Element, parse
 
-from .databases import DATABASES
-from .servers.process import ServerMissingError
+from .support.databases import DATABASES
+from .support.servers.process import ServerMissingError
 
 # Most of the time passes in waiting for receivers, so that a machine can bear more processes than it has cores.
 PROCESSES = {"sqlite": 3, "postgresql": 3, "mariadb": 2}
+PROCESSES_ALONE = 4
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -40,9 +44,19 @@ class Result:
 
 
 def main(arguments: Sequence[str]) -> int:
-    available, missing = _look_for_servers()
+    parser = argparse.ArgumentParser(prog="python -m tests", allow_abbrev=False)
+    parser.add_argument("--database", choices=tuple(DATABASES), help="default: each whose server this machine has")
+    own, rest = parser.parse_known_args(arguments)
+    is_ci = bool(os.environ.get("CI"))
+    available, missing = _look_for_servers(own.database, is_ci=is_ci)
+    is_quick = available == ["sqlite"] and not is_ci
+    options = [*(["--quick"] if is_quick else []), *rest]
+    if is_quick:
+        print("Without the tests that take long: only CI, and machines with a database server, run them.", flush=True)
     with tempfile.TemporaryDirectory() as reports, ThreadPoolExecutor() as pool:
-        results = list(pool.map(lambda name: _run(name, arguments, Path(reports, f"{name}.xml")), available))
+        processes = PROCESSES if len(available) > 1 else dict.fromkeys(available, PROCESSES_ALONE)
+        run = partial(_run, options=options, processes=processes, reports=Path(reports))
+        results = list(pool.map(run, available))
     total = Result(
         database="all",
         passed=sum(result.passed for result in results),
@@ -51,7 +65,7 @@ def main(arguments: Sequence[str]) -> int:
         seconds=0,
     )
     print("", *_summary(results, missing, total), total, sep="\n")
-    return exit_status(total, missing, is_ci=bool(os.environ.get("CI")))
+    return exit_status(total, missing, is_ci=is_ci)
 
 
 def exit_status(total: Result, missing: Mapping[str, str], *, is_ci: bool) -> int:
@@ -59,26 +73,27 @@ def exit_status(total: Result, missing: Mapping[str, str], *, is_ci: bool) -> in
     return int(bool(total.failed or (is_ci and (total.skipped or missing))))
 
 
-def _look_for_servers() -> tuple[list[str], dict[str, str]]:
+def _look_for_servers(chosen: str | None, *, is_ci: bool) -> tuple[list[str], dict[str, str]]:
+    """Return the databases to run on, and why the others are left out; a wheel's counts in CI, and if it is chosen."""
+    if chosen:
+        DATABASES[chosen].check()
+        return [chosen], {}
     missing = {}
     for name, database in DATABASES.items():
         try:
-            database.check()
+            (database.check if is_ci else database.find)()
         except ServerMissingError as error:
             missing[name] = str(error)
     return [name for name in DATABASES if name not in missing], missing
 
 
-def _run(database: str, arguments: Sequence[str], report: Path) -> Result:
+def _run(database: str, *, options: Sequence[str], processes: Mapping[str, int], reports: Path) -> Result:
+    report = reports / f"{database}.xml"
     colour = "yes" if sys.stdout.isatty() else "no"
-    options = [
-        f"--database={database}",
-        f"--numprocesses={PROCESSES[database]}",
-        f"--junitxml={report}",
-        f"--color={colour}",
-        "--maxschedchunk=1",
+    command = [
+        *(sys.executable, "-m", "pytest", f"--database={database}", f"--numprocesses={processes[database]}"),
+        *(f"--junitxml={report}", f"--color={colour}", "--maxschedchunk=1", *options),
     ]
-    command = [sys.executable, "-m", "pytest", *options, *arguments]
     started = time.monotonic()
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as pytest:
         assert pytest.stdout

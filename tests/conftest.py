@@ -10,11 +10,11 @@ from typing import TypeVar
 import pytest
 from django.utils import translation
 
-from .databases import URL_VARIABLE
-from .servers import nginx as nginx_server
-from .servers import pgbouncer as pgbouncer_server
-from .servers import rabbitmq, redis
-from .servers.process import ServerMissingError
+from .support.databases import URL_VARIABLE
+from .support.servers import nginx as nginx_server
+from .support.servers import pgbouncer as pgbouncer_server
+from .support.servers import rabbitmq, redis
+from .support.servers.process import ServerMissingError
 
 Server = TypeVar("Server")
 

@@ -10,7 +10,7 @@ import pymysql
 
 from webhooks_app.beat import BEAT_SCHEDULE
 
-from .folder_broker import transport_options
+from .support.folder_broker import transport_options
 
 SECRET_KEY = "tests only"
 DEBUG = False
@@ -35,6 +35,7 @@ INSTALLED_APPS = [
     # django-celery-beat is an extra of ours, and refuses the newest Django for a while after each release.
     *(["django_celery_beat"] if find_spec("django_celery_beat") else []),
     "webhooks_app",
+    "webhooks_app.demo",
 ]
 
 MIDDLEWARE = [
@@ -46,7 +47,7 @@ MIDDLEWARE = [
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
-    "tests.console.policy.strict_policy",
+    "tests.browser.policy.strict_policy",
 ]
 
 TEMPLATES = [
@@ -87,9 +88,10 @@ CELERY_BROKER_URL = os.environ.get("CELERY_BROKER_URL", "memory://")
 CELERY_TASK_IGNORE_RESULT = True
 CELERY_BEAT_SCHEDULE = BEAT_SCHEDULE
 if CELERY_BROKER_URL.startswith("filesystem:"):
-    CELERY_BROKER_TRANSPORT = "tests.folder_broker:Transport"
+    CELERY_BROKER_TRANSPORT = "tests.support.folder_broker:Transport"
     CELERY_BROKER_TRANSPORT_OPTIONS = transport_options(Path(os.environ["TEST_BROKER_DIRECTORY"]))
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
 
+WEBHOOKS_BUILTIN_EVENT_TYPES = True
 WEBHOOKS_ALLOW_HTTP = True
 WEBHOOKS_ALLOWED_NETWORKS = ["127.0.0.0/8", "::1/128"]

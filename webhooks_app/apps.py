@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
-from django.apps import AppConfig
+import sys
+
+from django.apps import AppConfig, apps
+from django.conf import settings as django_settings
+from django.db.models.signals import pre_delete
 from django.utils.module_loading import autodiscover_modules
 from django.utils.translation import gettext_lazy as _
+
+from .owners import owner_model, owner_model_name
 
 
 class WebhooksConfig(AppConfig):
@@ -12,16 +18,29 @@ class WebhooksConfig(AppConfig):
     verbose_name = _("Webhooks")
     default_auto_field = "django.db.models.BigAutoField"
 
+    def import_models(self) -> None:
+        # Migrations refer to this setting by name, as to AUTH_USER_MODEL, whether the project sets it or not.
+        django_settings.WEBHOOKS_OWNER_MODEL = owner_model_name()
+        super().import_models()
+
     def ready(self) -> None:
-        from . import checks, tasks  # noqa: F401, PLC0415
+        from . import checks  # noqa: F401, PLC0415
         from .conf import settings  # noqa: PLC0415
         from .event_types import OPERATIONAL_EVENT_TYPES, PRESENTATION_EVENT_TYPES, registry  # noqa: PLC0415
-        from .health.telling import emit_disabled  # noqa: PLC0415
+        from .maintenance.forgetting import forget_deleted  # noqa: PLC0415
+        from .maintenance.health.notifications import emit_disabled  # noqa: PLC0415
         from .signals import deliveries_created, webhook_being_disabled  # noqa: PLC0415
+        from .wake.waking import wake_workers  # noqa: PLC0415
 
+        if "celery" in sys.modules or settings.WAKE == "celery":
+            # Elsewhere nobody could run the tasks. A worker's process has imported Celery before.
+            from . import tasks  # noqa: F401, PLC0415
         if settings.BUILTIN_EVENT_TYPES:
             registry.register(*PRESENTATION_EVENT_TYPES)
         registry.register(*OPERATIONAL_EVENT_TYPES)
+        for model in apps.get_models():
+            if issubclass(model, owner_model()):  # proxies send signals of their own
+                pre_delete.connect(forget_deleted, sender=model, dispatch_uid="webhooks_app.forget_deleted")
         autodiscover_modules("webhook_events")
-        deliveries_created.connect(tasks.wake_workers, dispatch_uid="webhooks_app.wake_workers")
+        deliveries_created.connect(wake_workers, dispatch_uid="webhooks_app.wake_workers")
         webhook_being_disabled.connect(emit_disabled, dispatch_uid="webhooks_app.emit_disabled")

@@ -24,16 +24,24 @@ class Settings:
     ``settings.TIMEOUT_SECONDS`` is the host's ``WEBHOOKS_TIMEOUT_SECONDS``, or the default below.
     """
 
+    # Whose webhooks they are
+    OWNER_MODEL: str = ""
+    OWNERS: str = "webhooks_app.owners.UserOwners"
+
     # Where webhooks may be sent
     ALLOW_HTTP: bool = False
     ALLOWED_NETWORKS: Sequence[str] = ()
+    REFUSED_NETWORKS: Sequence[str] = ()
     EGRESS_PROXY: str = ""
     CA_BUNDLE: str = ""
+
+    # How workers learn of a commit
+    WAKE: str = "auto"
 
     # How they are sent
     TRANSPORT: str = "auto"
     TIMEOUT_SECONDS: float = 30.0
-    RETRY_DELAYS_SECONDS: Sequence[float] = (1, 5, 30)
+    RETRY_POLICIES: Sequence[str] = ("specification", "extended")
     RETRY_NOTICES: bool = True
     MAX_IN_FLIGHT: int = 2000
     MAX_IN_FLIGHT_PER_WEBHOOK: int = 50
@@ -43,11 +51,17 @@ class Settings:
     REPLAY_RATE: float = 100.0
 
     # What may be emitted and registered
-    BUILTIN_EVENT_TYPES: bool = True
+    BUILTIN_EVENT_TYPES: bool = False
     MAX_ENVELOPE_BYTES: int = 256 * 1024
+    EMIT_BODY_BYTES: int = 1024 * 1024
     MAX_WEBHOOKS_PER_OWNER: int = 100
     ENCRYPTION_KEYS: Sequence[str] = ()
     SECRET_OVERLAP_SECONDS: int = 86_400
+    SIGNATURES: Sequence[str] = ("native", "standard", "standard-ed25519")
+    FILTER_OPERATORS: Sequence[str] = (
+        *("$eq", "$ne", "$gt", "$gte", "$lt", "$lte", "$in", "$nin"),
+        *("$exists", "$startsWith", "$endsWith"),
+    )
 
     # Webhooks that fail
     AUTO_DISABLE: bool = True
@@ -58,6 +72,7 @@ class Settings:
 
     # How often: requests/period
     API_RATE: str = "120/min"
+    EMIT_RATE: str = "12000/min"
     TEST_RATE: str = "10/min"
     VERIFICATION_RATE: str = "5/min"
     PROBE_RATE: str = "60/min"

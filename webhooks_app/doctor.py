@@ -11,7 +11,6 @@ from enum import Enum
 from queue import Empty, SimpleQueue
 from typing import Any
 
-from celery import current_app
 from django.apps import apps
 from django.conf import settings as django_settings
 from django.core import checks
@@ -19,14 +18,16 @@ from django.db import DatabaseError, InterfaceError, connections, router
 from django.db.migrations.executor import MigrationExecutor
 
 from .conf import settings
-from .delivery.clock import DatabaseClock
+from .database.clock import DatabaseClock
+from .database.dialects import dialect_of
 from .delivery.queue import oldest_due_at
-from .egress import configured_transport, transport_options
-from .models import ChoreState, Delivery, WorkerProcess
+from .maintenance.runner import BEAT
+from .models import Delivery, MaintenanceJob, WorkerProcess
+from .outbound import configured_transport, transport_options
 from .plurals import counted
 from .transport import TransportError
 from .transport.guard import AddressGuard
-from .upkeep.keeper import BEAT
+from .wake.registry import WAKES, chosen_path, uses_celery
 
 BROKER_SECONDS = 2.0
 """How long the broker may take to answer."""
@@ -92,13 +93,11 @@ class Finding:
     hint: str = ""
 
 
-def examine(*, celery: bool = True) -> list[Finding]:
-    """Look at everything once, and return what was found, in the order in which it is best mended.
-
-    ``celery=False`` leaves out what only Celery needs, where `deliver_webhooks` delivers instead.
-    """
+def examine() -> list[Finding]:
+    """Examine everything once, and return the findings in the order in which they are best corrected."""
     findings = [*_examined("settings", _settings), *_examined("transport", _transport), *_examined("guard", _guard)]
-    if celery:
+    findings += _examined("wake", _wake)
+    if uses_celery():
         findings += _examined("broker", _broker)
     findings += (database := _examined("database", _database))
     if any(finding.level is Level.ERROR for finding in database):
@@ -107,9 +106,9 @@ def examine(*, celery: bool = True) -> list[Finding]:
         "clock": _clock,
         "keys": _keys,
         "workers": _workers,
-        "chores": _chores,
+        "jobs": _jobs,
         "due": _due,
-        **({"beat": _beat} if celery else {}),
+        **({"beat": _beat} if uses_celery() else {}),
     }
     return [*findings, *(finding for name, look in rest.items() for finding in _examined(name, look))]
 
@@ -126,7 +125,7 @@ def _examined(name: str, look: Callable[[str], Iterator[Finding]]) -> list[Findi
     except Exception as error:  # noqa: BLE001 - what is broken may raise anything, and the other looks go on
         # Not what the error says: a setting that cannot be used may be a secret.
         found = f"This could not be looked at ({type(error).__name__})."
-        return [_error(name, found, "Mend what the other findings say, and look again.")]
+        return [_error(name, found, "Fix the other findings, then run this again.")]
 
 
 def _ok(name: str, found: str) -> Finding:
@@ -192,12 +191,25 @@ def _guard(name: str) -> Iterator[Finding]:
         yield _ok(name, f"{refused} refused" + (f"; the settings allow {networks}." if networks else "."))
 
 
+def _wake(name: str) -> Iterator[Finding]:
+    path = chosen_path()
+    found = next((short for short, full in WAKES.items() if full == path), path)
+    how = "Workers notice commits by themselves." if found == "none" else f"Workers are woken by {found!r}."
+    yield _ok(name, how)
+
+
+def _celery() -> Any:
+    from celery import current_app  # noqa: PLC0415 - only where the host uses it
+
+    return current_app
+
+
 def _broker(name: str) -> Iterator[Finding]:
-    connection = current_app.connection_for_write()
+    connection = _celery().connection_for_write()
     shown = connection.as_uri()  # the password is masked in it
     problem = _problem_of_connecting(connection)
     if problem:
-        hint = "Start the broker, or mend CELERY_BROKER_URL. Meanwhile nothing is lost: it waits in the database."
+        hint = "Start the broker, or fix CELERY_BROKER_URL. Meanwhile nothing is lost: it waits in the database."
         yield _error(name, f"{shown} does not answer: {problem}.", hint)
     else:
         yield _ok(name, f"{shown} answers.")
@@ -230,7 +242,7 @@ def _database(name: str) -> Iterator[Finding]:
     try:
         executor = MigrationExecutor(connection)
     except (DatabaseError, InterfaceError) as error:
-        yield _error(name, f"It does not answer: {str(error).strip()}", "Start it, or mend DATABASES.")
+        yield _error(name, f"It does not answer: {str(error).strip()}", "Start it, or fix DATABASES.")
         return
     leaves = [node for node in executor.loader.graph.leaf_nodes() if node[0] == "webhooks_app"]
     if executor.migration_plan(leaves):
@@ -241,8 +253,8 @@ def _database(name: str) -> Iterator[Finding]:
 
 def _clock(name: str) -> Iterator[Finding]:
     """Compare with the database, which decides what is due; a signature has the time of the process that sends."""
-    if connections[_using()].vendor == "sqlite":
-        yield _ok(name, "SQLite has no clock but this machine's.")
+    if dialect_of(_using()).now_sql is None:
+        yield _ok(name, f"{connections[_using()].display_name} uses this machine's clock.")
         return
     asked, started = datetime.now(UTC), time.monotonic()
     database = DatabaseClock(_using())()
@@ -279,13 +291,13 @@ def _workers(name: str) -> Iterator[Finding]:
     )
 
 
-def _chores(name: str) -> Iterator[Finding]:
+def _jobs(name: str) -> Iterator[Finding]:
     """Pass on what went wrong with what the workers do beside delivering."""
-    failed = ChoreState.objects.using(_using()).exclude(error="")
-    for chore, error in failed.values_list("name", "error"):
-        yield _warning(name, f"The chore {chore!r} failed: {error}", "The log of the workers has the whole error.")
+    failed = MaintenanceJob.objects.using(_using()).exclude(error="")
+    for job, error in failed.values_list("name", "error"):
+        yield _warning(name, f"The job {job!r} failed: {error}", "The log of the workers has the whole error.")
     if not failed:
-        yield _ok(name, "No chore of the workers failed when it was done last.")
+        yield _ok(name, "No job of the workers failed when it was done last.")
 
 
 def _due(name: str) -> Iterator[Finding]:
@@ -299,7 +311,8 @@ def _due(name: str) -> Iterator[Finding]:
         return
     hint = (
         "See that workers run and consume the queue of webhooks_app.deliver_due. Where they do, a webhook has more to "
-        "get than its limits let through, or there are too few: `manage.py estimate_capacity` counts."
+        "get than its limits let through, or there are too few: `manage.py estimate_capacity`, of the app "
+        "webhooks_app.demo, calculates."
     )
     found = f"A delivery has been due for {timedelta(seconds=round(late.total_seconds()))} (since {due_at:%F %T} UTC)."
     yield (_warning if late < max(DUE_ERROR, sweeps) else _error)(name, found, hint)
@@ -309,7 +322,7 @@ def _beat(name: str) -> Iterator[Finding]:
     if BEAT_CHECK in django_settings.SILENCED_SYSTEM_CHECKS:
         yield _ok(name, f"Its schedule is not looked at: {BEAT_CHECK} is silenced.")
         return
-    is_in_database = "django_celery_beat" in str(current_app.conf.beat_scheduler)
+    is_in_database = "django_celery_beat" in str(_celery().conf.beat_scheduler)
     scheduled = _tasks_in_database() if is_in_database else _tasks_in_settings()
     where = "Beat's schedule in the database" if is_in_database else "Beat's schedule in the settings"
     hint = "Merge webhooks_app.beat.BEAT_SCHEDULE into CELERY_BEAT_SCHEDULE" + (
@@ -323,7 +336,7 @@ def _beat(name: str) -> Iterator[Finding]:
 
 
 def _beat_seen(name: str, found: str) -> Iterator[Finding]:
-    came_at = ChoreState.objects.using(_using()).filter(name=BEAT).values_list("ended_at", flat=True).first()
+    came_at = MaintenanceJob.objects.using(_using()).filter(name=BEAT).values_list("ended_at", flat=True).first()
     if came_at is not None and DatabaseClock(_using())() - came_at < SEEN_WITHIN:
         yield _ok(name, f"{found}, and a message of it came lately.")
         return
@@ -333,7 +346,7 @@ def _beat_seen(name: str, found: str) -> Iterator[Finding]:
 
 
 def _tasks_in_settings() -> set[str]:
-    return {str(entry.get("task")) for entry in (current_app.conf.beat_schedule or {}).values()}
+    return {str(entry.get("task")) for entry in (_celery().conf.beat_schedule or {}).values()}
 
 
 def _tasks_in_database() -> set[str]:

@@ -19,11 +19,20 @@ DERIVED = "SECRET_KEY"
 """What stands in the list of keys for those that are made from SECRET_KEY and its fallbacks."""
 
 
+class Masked(str):
+    """A secret as text. Its repr is masked, because logs and error reports show the repr of values."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "'********'"
+
+
 def encrypt(text: str) -> str:
     return _cipher(_keys()).encrypt(text.encode(errors="surrogatepass")).decode()
 
 
-def decrypt(token: str) -> str:
+def decrypt(token: str) -> Masked:
     """Return the text that ``encrypt`` was given. Raises SecretUnreadableError if no key opens it."""
     return _decrypt(token, _keys())
 
@@ -68,10 +77,10 @@ def _cipher(keys: tuple[str, ...]) -> MultiFernet:
 
 
 @lru_cache(maxsize=4096)
-def _decrypt(token: str, keys: tuple[str, ...]) -> str:
+def _decrypt(token: str, keys: tuple[str, ...]) -> Masked:
     # Kept in memory: a worker opens the same few secrets thousands of times a second.
     try:
-        return _cipher(keys).decrypt(token.encode()).decode(errors="surrogatepass")
+        return Masked(_cipher(keys).decrypt(token.encode()).decode(errors="surrogatepass"))
     except InvalidToken:
         raise SecretUnreadableError(
             "The webhook's secret was encrypted with a key that is not configured. Put the key that was in use back "

@@ -6,13 +6,17 @@ nothing.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from django.apps import apps
+from django.db import transaction
 from django.dispatch import Signal
 
 event_emitted = Signal()
 """An event was committed. ``event``, ``deliveries`` (how many)."""
 
 deliveries_created = Signal()
-"""Deliveries are due and committed; the worker may be woken. No arguments."""
+"""Deliveries are due and committed; the worker may be woken. ``webhook_ids``, empty where they are not known."""
 
 attempt_made = Signal()
 """An attempt ended. ``attempt`` (with a DeliveryAttempt's values), ``delivery_id``, ``webhook_id``, ``event_id``."""
@@ -45,3 +49,9 @@ webhook_paused = Signal()
 
 webhook_resumed = Signal()
 """What was held for a webhook is sent from now on. ``webhook_id``."""
+
+
+def announce_deliveries(using: str, webhook_ids: Sequence[str] = ()) -> None:
+    """Send ``deliveries_created`` when the current transaction commits."""
+    sender = apps.get_model("webhooks_app", "Delivery")
+    transaction.on_commit(lambda: deliveries_created.send_robust(sender, webhook_ids=webhook_ids), using=using)

@@ -1,4 +1,4 @@
-"""Celery's part: waking the engine, starting a handshake again, pruning."""
+"""Celery's tasks: start or wake the engine, start a handshake again, prune. Imported only where Celery is used."""
 
 from __future__ import annotations
 
@@ -15,25 +15,22 @@ from celery.signals import (
     worker_shutdown,
     worker_shutting_down,
 )
-from django.db import router
 
 from .conf import settings
-from .delivery.bell import ring
 from .delivery.engine import Engine
-from .delivery.worker import worker
 from .exceptions import WebhookStateError
-from .models import Delivery, Webhook
-from .retention import prune as prune_rows
-from .upkeep.keeper import Keeper
-from .verification import start_verification
-from .wakeup import FoldedCall
+from .maintenance.retention import prune as prune_rows
+from .models import Webhook
+from .operations.actors import PROJECT
+from .operations.verification import start_verification
+from .wake.background import background
+from .wake.celery import CeleryWake
+from .wake.folding import FoldedCall
 
 logger = logging.getLogger("webhooks_app.delivery")
 
 PRUNE_SECONDS = 600
 """What one pruning may take, so that it is over long before the next; what is left is for that one."""
-
-keeper = Keeper(worker)
 
 
 @shared_task(name="webhooks_app.deliver_due", ignore_result=True)
@@ -45,21 +42,16 @@ def deliver_due(*_: Any, by: Any = "", **__: Any) -> None:
     if current_app.conf.task_always_eager:
         Engine().run_until_idle(await_retries=False)
         return
-    _start_work()
+    background.start()
     if by == "beat":
-        keeper.note_beat()
-
-
-def _start_work() -> None:
-    worker.wake()
-    keeper.start()
+        background.note_beat()
 
 
 @shared_task(name="webhooks_app.verify_webhook", ignore_result=True)
 def verify_webhook(webhook_id: str, *_: Any, **__: Any) -> None:
     """Start a webhook's handshake again. What another version may have sent along is not looked at."""
     try:
-        start_verification(Webhook.objects.existing().get(pk=webhook_id))
+        start_verification(Webhook.objects.existing().get(pk=webhook_id), actor=PROJECT)
     except (Webhook.DoesNotExist, WebhookStateError) as error:
         logger.warning("Webhook %s is not verified: %s", webhook_id, error)
 
@@ -70,27 +62,9 @@ def prune(*_: Any, **__: Any) -> None:
     prune_rows(max_seconds=PRUNE_SECONDS)
 
 
-def _publish() -> None:
-    # Without a retry: a broker that is down is asked again by the next event, and the sweep needs none.
-    deliver_due.apply_async(retry=False, expires=60, ignore_result=True)
-
-
-_publish_folded = FoldedCall(_publish)
-
-
-def wake_workers(**kwargs: Any) -> None:
-    """Signal handler of ``deliveries_created``."""
-    if current_app.conf.task_always_eager:
-        deliver_due.delay()
-    else:
-        ring(router.db_for_write(Delivery))
-        _publish_folded()
-
-
 @worker_init.connect
 def _begin_anew(**kwargs: Any) -> None:
-    worker.reset()
-    keeper.reset()
+    background.reset()
 
 
 @worker_process_init.connect
@@ -101,7 +75,7 @@ def _sweep_unasked(**kwargs: Any) -> None:
     started another in its place. Not at once: Celery gives up if a process ends before all are ready.
     """
     if _takes_wake_ups():
-        timer = threading.Timer(settings.SWEEP_SECONDS, _start_work)
+        timer = threading.Timer(settings.SWEEP_SECONDS, background.start)
         timer.daemon = True
         timer.start()
 
@@ -109,7 +83,7 @@ def _sweep_unasked(**kwargs: Any) -> None:
 @worker_ready.connect
 def _find_what_is_due(**kwargs: Any) -> None:
     """Start the engine of this worker's queue, which from then on sweeps by itself, beat or no beat."""
-    _publish_folded()
+    FoldedCall(CeleryWake().send)()
 
 
 def _takes_wake_ups() -> bool:
@@ -120,14 +94,10 @@ def _takes_wake_ups() -> bool:
 
 @worker_shutting_down.connect
 def _stop_claiming(**kwargs: Any) -> None:
-    worker.stop()
-    keeper.stop()
+    background.stop()
 
 
 @worker_process_shutdown.connect
 @worker_shutdown.connect
 def _finish_in_flight(**kwargs: Any) -> None:
-    worker.stop()
-    keeper.stop()
-    worker.join()
-    keeper.join()
+    background.finish()

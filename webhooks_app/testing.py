@@ -1,27 +1,45 @@
-"""What the tests of a project that sends webhooks need: no network, no waiting, no broker."""
+"""Test kit for projects that send webhooks: no network, no waiting, no broker."""
 
 from __future__ import annotations
 
 import json
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any, Self
+from typing import Any, Self, TypeAlias
 
 from django.db import router
-from django.db.models import Min
+from django.db.models import Min, QuerySet
 
-from .delivery.clock import DatabaseClock
+from .choices import known_signatures
+from .database.clock import DatabaseClock
 from .delivery.engine import Engine
-from .egress import transport_options
-from .event_types import INTERNAL_EVENT_TYPES, RETRY_NOTICE
-from .models import Delivery, Event, Webhook
+from .event_types import RETRY_NOTICE, EventType, registry
+from .matchers import containing, holds, instance_of, matching, satisfying
+from .models import Delivery, Event, QueueEntry, Webhook
+from .models.hold import is_upcoming
+from .models.own_headers import UNCHANGED, Credentials
+from .outbound import transport_options
 from .receiver import ReceivedEvent, challenge_answer, verify
-from .signals import deliveries_created
+from .routing.admission import INTERNAL_NAMES, ROUTED
 from .transport import Exchange, Request, Response
 from .transport.memory import Answer, MemoryTransport
+
+__all__ = [
+    "ManualClock",
+    "ReceivedRequest",
+    "ScriptedReceiver",
+    "Webhooks",
+    "WebhooksMixin",
+    "containing",
+    "instance_of",
+    "matching",
+    "satisfying",
+]
+
+EventName: TypeAlias = EventType[Any] | str
 
 DEFAULT_URL = "https://receiver.example.com/webhooks"
 
@@ -52,7 +70,7 @@ class ManualClock:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ReceivedRequest:
-    """One request as the receiver got it, its signature verified."""
+    """A request that reached the receiver, with a verified signature."""
 
     at: datetime
     url: str
@@ -64,11 +82,11 @@ class ReceivedRequest:
 
 
 class ScriptedReceiver:
-    """Answers as it is told, and remembers what it got.
+    """Gives scripted answers and records the requests.
 
     ``answers`` are statuses, responses or transport errors: the first request of each event gets the first of them,
-    its retry the second, and so on; the last is for all that follow, and for retry notices. Handshakes pass while
-    ``passes_handshakes`` is on.
+    its retry the second, and so on; all further requests, and retry notices, get the last. Handshakes pass while
+    ``passes_handshakes`` is True.
     """
 
     def __init__(self, clock: ManualClock) -> None:
@@ -79,15 +97,18 @@ class ScriptedReceiver:
         self._copies: Counter[str] = Counter()
 
     def events(self, event_type: str | None = None) -> list[ReceivedRequest]:
-        """Return what came, of one type or of all, without handshakes and retry notices."""
-        internal = {internal.name for internal in INTERNAL_EVENT_TYPES}
-        wanted = {event_type} if event_type else {request.event.type for request in self.received} - internal
+        """Return the received requests, of one type or of all, without handshakes and retry notices."""
+        wanted = {event_type} if event_type else {request.event.type for request in self.received} - INTERNAL_NAMES
         return [request for request in self.received if request.event.type in wanted]
 
-    def respond(self, request: Request, secret: str) -> Answer:
-        """Verify a request and return the answer to it. Raises WebhookVerificationError for a wrong signature."""
+    def respond(self, request: Request, secret: str | Sequence[str]) -> Answer:
+        """Verify a request and return its answer. Raises WebhookVerificationError for a wrong signature.
+
+        ``secret`` holds the secret of the webhook, and the keys of its other signature schemes.
+        """
         headers = dict(request.headers)
-        event = verify(request.body, headers, secret, now=self._clock())
+        schemes = tuple(known_signatures().values())
+        event = verify(request.body, headers, secret, now=self._clock(), schemes=schemes)
         self._copies[event.id or ""] += 1
         received = ReceivedRequest(
             at=self._clock(),
@@ -110,7 +131,7 @@ class ScriptedReceiver:
 
 
 class Webhooks:
-    """The webhooks of one test, inside a ``with`` block: no worker is woken, and nothing leaves the process.
+    """The webhooks of one test, inside a ``with`` block: nothing leaves the process.
 
     Everything else is real: rows, subscriptions, signatures, retries. Works inside the transaction that a test runs in.
     """
@@ -120,54 +141,95 @@ class Webhooks:
         self.receiver = ScriptedReceiver(self.clock)
 
     def __enter__(self) -> Self:
-        # Eager tasks, which many test settings have, would send for real.
-        self._muted, deliveries_created.receivers = deliveries_created.receivers, []
         return self
 
     def __exit__(self, *exception: object) -> None:
-        deliveries_created.receivers = self._muted
+        """Leave everything as it is: the rows end with the test."""
 
-    def register(self, owner: Any, *event_types: str, url: str = DEFAULT_URL, **fields: Any) -> Webhook:
-        """Create a webhook that is active at once, without a handshake.
+    def register(
+        self,
+        owner: Any,
+        *event_types: str,
+        url: str = DEFAULT_URL,
+        headers: Mapping[str, str] | None = None,
+        basic_auth: Credentials = UNCHANGED,
+        **fields: Any,
+    ) -> Webhook:
+        """Create a webhook that is active at once, without a handshake. Arguments are those of ``register_webhook``.
 
-        Raises django.core.exceptions.ValidationError for what could not be registered.
+        Raises django.core.exceptions.ValidationError for invalid values.
         """
         webhook = Webhook(owner=owner, url=url, event_types=list(event_types), **fields)
         webhook.full_clean()
+        webhook.set_headers(headers, basic_auth)
+        webhook.create_missing_keys()
         webhook.status = Webhook.Status.ACTIVE
         webhook.save(force_insert=True)
         return webhook
 
-    def emitted(self, event_type: str | None = None, *, owner: Any = _ANYBODY) -> list[Event]:
-        """Return the events of the test, oldest first, of one type and owner or of all; test events are none."""
-        events = Event.objects.filter(is_test=False).exclude(type__in=[event.name for event in INTERNAL_EVENT_TYPES])
+    def emitted(self, event_type: EventName | None = None, *, owner: Any = _ANYBODY) -> list[Event]:
+        """Return the events of the test, oldest first, of one type and owner or of all. Test events are excluded.
+
+        Raises UnknownEventTypeError.
+        """
+        events = Event.objects.filter(ROUTED)
         if event_type is not None:
-            events = events.filter(type=event_type)
+            events = events.filter(type=_name_of(event_type))
         if owner is not _ANYBODY:
             events = events.filter(owner=owner)
         return list(events.order_by("id"))
 
     def assert_emitted(
-        self, event_type: str, data: Mapping[str, Any] | None = None, *, owner: Any = _ANYBODY, times: int = 1
+        self, event_type: EventName, data: Mapping[str, Any] | None = None, *, owner: Any = _ANYBODY, times: int = 1
     ) -> Event:
-        """Assert that ``times`` events of this type hold at least this data; return the last of them."""
-        if times < 1:
-            raise ValueError(f"times is {times}; for none at all there is assert_not_emitted().")
-        found = [event for event in self.emitted(event_type, owner=owner) if _holds(event.data, data or {})]
+        """Assert that ``times`` events of this type hold at least this data; return the last of them.
+
+        ``data`` may have matchers as values. Raises UnknownEventTypeError.
+        """
+        _require_some(times, "assert_not_emitted()")
+        found = [event for event in self.emitted(event_type, owner=owner) if holds(event.data, data or {})]
         if len(found) != times:
-            wanted = event_type if data is None else f"{event_type} with {dict(data)}"
+            wanted = _described(event_type, data)
             raise AssertionError(f"{len(found)} of {times} expected events {wanted} were emitted.{self._listing()}")
         return found[-1]
 
-    def assert_not_emitted(self, event_type: str | None = None, *, owner: Any = _ANYBODY) -> None:
-        """Assert that no event, or none of this type and owner, was emitted."""
+    def assert_not_emitted(self, event_type: EventName | None = None, *, owner: Any = _ANYBODY) -> None:
+        """Assert that no event, or none of this type and owner, was emitted. Raises UnknownEventTypeError."""
         if self.emitted(event_type, owner=owner):
-            raise AssertionError(f"{event_type or 'An event'} was emitted.{self._listing()}")
+            what = "An event" if event_type is None else _name_of(event_type)
+            raise AssertionError(f"{what} was emitted.{self._listing()}")
+
+    def assert_delivered(
+        self,
+        event_type: EventName,
+        data: Mapping[str, Any] | None = None,
+        *,
+        to: Webhook | None = None,
+        times: int = 1,
+    ) -> ReceivedRequest:
+        """Make all attempts, and assert that the receiver confirmed ``times`` deliveries; return its last request.
+
+        The deliveries are those of events of this type with at least this data, to one webhook or to all. ``data`` may
+        have matchers as values. Raises UnknownEventTypeError.
+        """
+        _require_some(times, "assert_not_emitted()")
+        self.deliver()
+        found = [
+            delivery
+            for delivery in self._deliveries(to).filter(event__type=_name_of(event_type)).order_by("id")
+            if delivery.state == Delivery.State.SUCCEEDED and holds(_event_of(delivery).data, data or {})
+        ]
+        if len(found) != times:
+            wanted = _described(event_type, data)
+            raise AssertionError(
+                f"{len(found)} of {times} expected deliveries of {wanted} succeeded.{self._results(to)}"
+            )
+        return next(request for request in reversed(self.receiver.received) if request.event.id == found[-1].event_id)
 
     def deliver(self, *, retries: bool = True) -> list[ReceivedRequest]:
-        """Make every attempt that is due, and every retry as if its time had come; return what the receiver got.
+        """Make all attempts, moving the clock to each retry; return the requests that the receiver got.
 
-        With ``retries`` off, only what is due by ``clock``.
+        Without ``retries``, make only the attempts that are due by ``clock``.
         """
         before = len(self.receiver.received)
         self.clock.move_to(_database_now())
@@ -181,9 +243,21 @@ class Webhooks:
         Engine(transport=_ScriptedTransport(self.receiver), clock=self.clock).run_until_idle(await_retries=False)
 
     def _next_attempt_at(self) -> datetime | None:
-        later = Delivery.objects.waiting().filter(next_attempt_at__gt=self.clock(), webhook__paused_at=None)
-        next_attempt_at: datetime | None = later.aggregate(at=Min("next_attempt_at"))["at"]
+        upcoming = QueueEntry.objects.filter(is_upcoming(), due_at__gt=self.clock())
+        next_attempt_at: datetime | None = upcoming.aggregate(at=Min("due_at"))["at"]
         return next_attempt_at
+
+    def _deliveries(self, webhook: Webhook | None) -> QuerySet[Delivery]:
+        deliveries = Delivery.objects.select_related("event").filter(kind__in=(Delivery.Kind.EVENT, Delivery.Kind.TEST))
+        return deliveries if webhook is None else deliveries.filter(webhook=webhook)
+
+    def _results(self, webhook: Webhook | None) -> str:
+        deliveries = self._deliveries(webhook).select_related("webhook").order_by("id")
+        lines = [
+            f"\n  {each.event_type} to {each.webhook.url}: {each.state}, {each.last_result or 'not sent'}"
+            for each in deliveries
+        ]
+        return f" There are:{''.join(lines)}" if lines else " There are no deliveries: is a webhook registered for it?"
 
     def _listing(self) -> str:
         lines = [f"\n  {event.type} of {event.owner}: {json.dumps(event.data)}" for event in self.emitted()]
@@ -195,12 +269,38 @@ def _database_now() -> datetime:
     return DatabaseClock(router.db_for_write(Delivery))() + timedelta(milliseconds=1)
 
 
-def _holds(data: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
-    return all(name in data and data[name] == value for name, value in wanted.items())
+def _name_of(event_type: EventName) -> str:
+    """Return the name of a registered event type: a misspelt one would never be found."""
+    return registry.get(event_type.name if isinstance(event_type, EventType) else event_type).name
+
+
+def _event_of(delivery: Delivery) -> Event:
+    assert delivery.event is not None
+    return delivery.event
+
+
+def _described(event_type: EventName, data: Mapping[str, Any] | None) -> str:
+    name = _name_of(event_type)
+    return name if data is None else f"{name} with {dict(data)}"
+
+
+def _require_some(times: int, instead: str) -> None:
+    if times < 1:
+        raise ValueError(f"times is {times}; for none at all there is {instead}.")
+
+
+class WebhooksMixin:
+    """For test cases of ``unittest`` and Django: each test has ``self.webhooks``."""
+
+    webhooks: Webhooks
+
+    def setUp(self) -> None:
+        super().setUp()  # type: ignore[misc]
+        self.webhooks = Webhooks()
 
 
 class _ScriptedTransport(MemoryTransport):
-    """Lets the receiver answer, at once."""
+    """Passes requests to the receiver, whose answers are there at once."""
 
     def __init__(self, receiver: ScriptedReceiver) -> None:
         super().__init__(transport_options(), answer=self._ask, clock=lambda: 0.0)
@@ -211,4 +311,4 @@ class _ScriptedTransport(MemoryTransport):
 
     def _ask(self, request: Request) -> Answer:
         webhook = Webhook.objects.get(pk=request.context.claim.pick.webhook_id)
-        return self._receiver.respond(request, webhook.secret)
+        return self._receiver.respond(request, webhook.verification_keys)

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import requests
 
-from webhooks_app.signing import signed_headers
+from webhooks_app.signatures import signed_headers
 
 from ..bare import BODY_BYTES, IN_FLIGHT, SECRET
 

@@ -10,8 +10,8 @@ from celery import shared_task
 from django.db import transaction
 from django.utils import timezone
 
-from webhooks_app.models import Delivery, DeliveryAttempt
-from webhooks_app.signing import signed_headers
+from webhooks_app.models import Delivery, DeliveryAttempt, QueueEntry
+from webhooks_app.signatures import signed_headers
 
 
 @shared_task(name="benchmarks.deliver_one")
@@ -24,7 +24,7 @@ def deliver_one(delivery_id: str) -> None:
     response = requests.post(webhook.url, data=body, headers=headers, timeout=30)
     delivery.attempt_count += 1
     delivery.state = Delivery.State.SUCCEEDED if response.status_code == 200 else Delivery.State.GIVEN_UP
-    delivery.next_attempt_at, delivery.finished_at = None, timezone.now()
+    delivery.finished_at = timezone.now()
     with transaction.atomic():
         DeliveryAttempt.objects.create(
             delivery=delivery,
@@ -35,7 +35,8 @@ def deliver_one(delivery_id: str) -> None:
             response_status=response.status_code,
             response_body=response.text[:16000],
         )
-        delivery.save(update_fields=["attempt_count", "state", "next_attempt_at", "finished_at"])
+        QueueEntry.objects.filter(pk=delivery_id).remove()
+        delivery.save(update_fields=["attempt_count", "state", "finished_at"])
 
 
 def queue(delivery_ids: Sequence[str]) -> None:

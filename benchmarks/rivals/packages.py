@@ -99,7 +99,7 @@ class Project:
 def _new_database() -> str:
     """Return the URL of a new database on the server of this process's."""
     url, name = os.environ["BENCHMARK_DATABASE_URL"], f"rival_{time.time_ns()}"
-    if connection.vendor == "sqlite":
+    if url.startswith("sqlite"):
         return f"{url}.{name}"
     with connection.cursor() as cursor:
         cursor.execute(f"CREATE DATABASE {name}")

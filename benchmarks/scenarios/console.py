@@ -19,7 +19,7 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from webhooks_app.management.demo_data import make_plan, make_rows
+from webhooks_app.demo.writing import Size, make_demo_data
 from webhooks_app.models import ApiKey, Delivery, Webhook
 
 from .. import backlog, rows
@@ -80,9 +80,8 @@ def make(count: int, progress: Progress) -> None:
         made += number
         progress.done(made)
 
-    now = timezone.now() - timedelta(minutes=5)
-    plan = make_plan(deliveries=count, due=due, owners=5, webhooks=400, days=85, seed=1, now=now)
-    make_rows(plan, chunk=CHUNK, progress=advance)
+    size = Size(deliveries=count, due=due, owners=5, webhooks=400, days=85)
+    make_demo_data(size, until=timezone.now() - timedelta(minutes=5), chunk=CHUNK, progress=advance)
     progress.step("tidying up")
     backlog.analyze()
 

@@ -112,7 +112,7 @@ class _Crowd:
             )
             delivered, seconds = self._receiver.count() - first, time.monotonic() - began_at
             database_ms = sql.total_ms()
-            rows.wait_until_received(self._receiver, self._quiet[0], self._progress)
+            rows.wait_until_received(Webhook.objects.filter(owner=self._quiet[0]), self._progress)
             assert worker.process.poll() is None
         return {
             "per_s": delivered / seconds,

@@ -1,61 +1,161 @@
-"""Whether a receiver that hangs delays a webhook that does not."""
+"""Whether webhooks whose requests never end delay those that answer at once."""
 
 from __future__ import annotations
 
 import argparse
-from typing import ClassVar
+import itertools
+import threading
+import time
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
-from django.db import transaction
+from django.db import connection, transaction
+
+from webhooks_app import emit, registry
+from webhooks_app.models import QueueEntry, Webhook
 
 from .. import receivers, rows, workers
 from ..delays import emit_steadily, percentiles, to_first_byte_ms
+from ..hanging_names import TRANSPORTS
 from ..progress import Progress
 from ..scenario import BaseScenario, Figures, Variant, at_most
 
-HANGING_SECONDS = 30.0
-HANGING_WEBHOOKS = 20
 PER_SECOND = 20
+"""Events to the healthy webhooks, of which the first owner of slow ones has one, and an owner without has another."""
+
+SLOW_TYPE = "ppt.generation.started"
+DNS = "dns /hang"
+HANGING_NAMES = "200 host names whose DNS hangs"
+HANG, DRIP_200, DRIP_500, TLS = "http /hang", "http /drip-200", "http /drip-500", "https /hang"
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """The slow webhooks of a variant, all of them new."""
+
+    webhooks: int
+    """Of each owner."""
+    kinds: Sequence[str] = (HANG,)
+    owners: int = 1
+    per_second: float = 10
+    at_once: int = 0
+    """Events to each in one transaction, instead of so many a second."""
+
+
+MIXED = Trouble(100, (HANG, DRIP_200, DRIP_500, TLS), owners=2, per_second=1)
+TROUBLES = {
+    "60 hang": Trouble(60),
+    "45 hang, 50 events at once": Trouble(45, at_once=50),
+    "4 hang": Trouble(4),
+    "20 hang": Trouble(20),
+    "4 drip a 200": Trouble(4, (DRIP_200,)),
+    "4 drip a 500": Trouble(4, (DRIP_500,)),
+    "4 stall TLS": Trouble(4, (TLS,)),
+    "2 owners, 100 mixed each": MIXED,
+    HANGING_NAMES: Trouble(100, (DNS,), owners=2, per_second=1),
+}
+CURL, REQUESTS = {"p95_ms": at_most(150)}, {"p95_ms": at_most(250)}
+EITHER = {"p95_ms": at_most(250)}
+
+
+def _variant(trouble: str, transport: str, database: str = "postgresql", targets: Any = EITHER) -> Variant:
+    name = {"postgresql": "PostgreSQL", "sqlite": "SQLite"}[database]
+    broker = "folder" if database == "sqlite" else "redis"
+    return Variant(
+        label=f"{name}, {transport}: {trouble}",
+        database=database,
+        broker=broker,
+        transport=transport,
+        settings={"WEBHOOKS_TRANSPORT": TRANSPORTS[transport]} if trouble == HANGING_NAMES else {},
+        targets=targets,
+    )
 
 
 class Isolation(BaseScenario):
     name = "isolation"
-    summary = f"a healthy webhook while thousands of deliveries meet a receiver that hangs for {HANGING_SECONDS:g} s"
+    summary = "healthy webhooks beside new ones whose requests are never over, of the same owner and of another"
     variants = (
-        Variant(
-            label="PostgreSQL, curl, 1 process",
-            targets={"beside_p99_ms": at_most(60), "times_p99_alone": at_most(2)},
-        ),
+        _variant("60 hang", "curl", targets=CURL),
+        _variant("45 hang, 50 events at once", "curl", targets=CURL),
+        _variant("2 owners, 100 mixed each", "curl"),
+        _variant(HANGING_NAMES, "curl"),
+        _variant("2 owners, 100 mixed each", "curl", "sqlite"),
+        *(_variant(trouble, "requests") for trouble in list(TROUBLES)[2:]),
+        _variant("2 owners, 100 mixed each", "requests", "sqlite"),
     )
-    options: ClassVar = {
-        "hanging": (3000, "deliveries to the receiver that hangs"),
-        "healthy_events": (300, f"events to the healthy webhook, {PER_SECOND} a second, alone and then beside"),
-    }
-    quick: ClassVar = {"hanging": 500, "healthy_events": 60}
+    runs = 1
+    options: ClassVar = {"healthy_events": (300, f"events to the healthy webhooks, {PER_SECOND} a second")}
+    quick: ClassVar = {"healthy_events": 60}
 
     def measure(self, arguments: argparse.Namespace, variant: Variant, progress: Progress) -> Figures:
         count = arguments.healthy_events
+        trouble = TROUBLES[variant.label.rpartition(": ")[2]]
         with (
-            receivers.slow(HANGING_SECONDS) as hanging,
+            receivers.troubled() as port,
             receivers.nginx() as healthy,
             # What hangs is not waited for at the end.
             workers.celery_worker(variant.workers, patience_seconds=0) as worker,
         ):
-            owners = rows.make_webhooks([f"{healthy.url}/healthy"], subscribers=1)
-            stuck = rows.make_webhooks(
-                [f"{hanging.url}/{index}" for index in range(HANGING_WEBHOOKS)], subscribers=HANGING_WEBHOOKS
-            )
+            url = healthy.url
+            if variant.settings:
+                url = url.replace("127.0.0.1", "healthy.example.com")
+            owners = rows.make_webhooks([f"{url}/{name}" for name in ("same", "other")], subscribers=1)
+            watched = Webhook.objects.filter(pk__in=list(Webhook.objects.values_list("pk", flat=True)))
             rows.warm_up(owners, [worker], healthy, progress, processes=variant.workers)
-            progress.step("alone", count)
-            alone = emit_steadily(owners, count=count, per_second=PER_SECOND, progress=progress)
-            with transaction.atomic():
-                for _ in range(arguments.hanging // HANGING_WEBHOOKS):
-                    rows.emit_one(stuck[0])
-            progress.step("beside", count)
-            beside = emit_steadily(owners, count=count, per_second=PER_SECOND, progress=progress)
-            rows.wait_until_received(healthy, owners[0], progress)
-            figures = {
-                **percentiles("alone_", to_first_byte_ms(healthy, alone)),
-                **percentiles("beside_", to_first_byte_ms(healthy, beside)),
-            }
+            with _emitting(trouble, owners, port):
+                progress.step("beside", count)
+                commits = emit_steadily(owners, count=count, per_second=PER_SECOND, progress=progress)
+                rows.wait_until_received(watched, progress, seconds=100)
+                claims = QueueEntry.objects.claimed().exclude(webhook__in=watched).count()
+            delays = to_first_byte_ms(healthy, commits)
         rows.clear()
-        return {"times_p99_alone": figures["beside_p99_ms"] / figures["alone_p99_ms"], **figures}
+        return {**percentiles("", delays), "max_ms": max(delays), "slow_in_flight": float(claims)}
+
+
+@contextmanager
+def _emitting(trouble: Trouble, owners: Sequence[Any], port: int) -> Generator[None]:
+    """Emit to slow webhooks while the block runs."""
+    slow_owners = owners[: trouble.owners]
+    rows.subscribe(((owner, url) for owner in slow_owners for url in _urls(trouble, port)), SLOW_TYPE)
+    if trouble.at_once:
+        with transaction.atomic():
+            for _ in range(trouble.at_once):
+                _emit_slow(slow_owners)
+        yield
+        return
+    over = threading.Event()
+    thread = threading.Thread(target=_emit_until, args=(over, slow_owners, trouble.per_second))
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
+_names = itertools.count()
+
+
+def _urls(trouble: Trouble, port: int) -> Iterator[str]:
+    for number, kind in zip(range(trouble.webhooks), itertools.cycle(trouble.kinds)):
+        scheme, path = kind.split()
+        if kind == DNS:
+            yield f"http://hang{next(_names)}.d{number}.test:{port}{path}"
+        else:
+            yield f"{scheme}://127.0.0.1:{port}{path}/{number}"
+
+
+def _emit_until(over: threading.Event, owners: Sequence[Any], per_second: float) -> None:
+    next_at = time.monotonic()
+    while not over.is_set():
+        _emit_slow(owners)
+        next_at += 1 / per_second
+        over.wait(max(0.0, next_at - time.monotonic()))
+    connection.close()
+
+
+def _emit_slow(owners: Sequence[Any]) -> None:
+    for owner in owners:
+        emit(SLOW_TYPE, registry.get(SLOW_TYPE).example, owner=owner)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import time
+from contextlib import AbstractContextManager
 from typing import ClassVar
 
 from .. import receivers, rows, workers
@@ -15,30 +17,43 @@ IDLE_PER_SECOND = 2.5
 
 BUSY_PER_SECOND = 200
 
+SETTLE_SECONDS = 2
+"""For the upkeep that follows the warm-up."""
+
 
 def _targets(p50: float, p95: float | None, p99: float) -> dict[str, Target]:
     limits = {"p50_ms": p50, "p95_ms": p95, "p99_ms": p99}
     return {f"{load}_{name}": at_most(limit) for load in ("idle", "busy") for name, limit in limits.items() if limit}
 
 
+WITHOUT_BROKER = {"idle_p95_ms": at_most(60), "still_cpu_percent": at_most(1)}
+"""For `manage.py deliver_webhooks`, which notices commits by itself."""
+
+
 class Latency(BaseScenario):
     name = "latency"
-    summary = "from the commit to the first byte at the receiver, idle and at 200 events a second"
+    summary = "from the commit to the first byte at the receiver, idle and at 200 events a second; an idle worker's CPU"
     variants = (
         Variant(label="PostgreSQL, Redis", targets=_targets(7, 15, 40)),
         Variant(label="PostgreSQL, RabbitMQ", broker="rabbitmq", targets=_targets(7, 15, 40)),
         Variant(label="embedded: SQLite, a folder", database="sqlite", broker="folder", targets=_targets(30, None, 70)),
+        *(
+            Variant(label=f"{name}, no broker", database=database, broker="none", targets=WITHOUT_BROKER)
+            for name, database in (("PostgreSQL", "postgresql"), ("MariaDB", "mariadb"), ("SQLite", "sqlite"))
+        ),
     )
     options: ClassVar = {
+        "still_seconds": (20, "seconds without events, in which the worker's CPU is measured"),
         "idle_events": (60, "events with pauses between them"),
         "busy_events": (1000, f"events at {BUSY_PER_SECOND} a second"),
     }
-    quick: ClassVar = {"idle_events": 10, "busy_events": 200}
+    quick: ClassVar = {"still_seconds": 2, "idle_events": 10, "busy_events": 200}
 
     def measure(self, arguments: argparse.Namespace, variant: Variant, progress: Progress) -> Figures:
-        with receivers.nginx() as receiver, workers.celery_worker(variant.workers) as worker:
+        with receivers.nginx() as receiver, _worker(variant) as worker:
             owners = rows.make_webhooks([f"{receiver.url}/{index}" for index in range(10)], subscribers=1)
             warmed_up = rows.warm_up(owners, [worker], receiver, progress, processes=variant.workers)
+            still = {"still_cpu_percent": _cpu_percent(worker, arguments.still_seconds, progress)}
             progress.step("idle", arguments.idle_events)
             idle = emit_steadily(owners, count=arguments.idle_events, per_second=IDLE_PER_SECOND, progress=progress)
             progress.step("busy", arguments.busy_events)
@@ -47,8 +62,22 @@ class Latency(BaseScenario):
             rows.wait_until_delivered(receiver, expected, progress)
             rows.check(receiver, expected)
             figures = {
+                **still,
                 **percentiles("idle_", to_first_byte_ms(receiver, idle)),
                 **percentiles("busy_", to_first_byte_ms(receiver, busy)),
             }
         rows.clear()
         return figures
+
+
+def _worker(variant: Variant) -> AbstractContextManager[workers.Worker]:
+    return workers.worker_without_broker() if variant.broker == "none" else workers.celery_worker(variant.workers)
+
+
+def _cpu_percent(worker: workers.Worker, seconds: float, progress: Progress) -> float:
+    """Return the share of a core that the worker uses while nothing is emitted."""
+    progress.step("still")
+    time.sleep(SETTLE_SECONDS)
+    before, started_at = worker.cpu_seconds(), time.monotonic()
+    time.sleep(seconds)
+    return 100 * (worker.cpu_seconds() - before) / (time.monotonic() - started_at)

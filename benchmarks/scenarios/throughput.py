@@ -10,7 +10,7 @@ from typing import ClassVar
 from django.db import transaction
 from django.utils import timezone
 
-from webhooks_app.models import Delivery
+from webhooks_app.models import Delivery, QueueEntry
 
 from .. import bare, burst, receivers, rows, workers
 from ..burst import SUBSCRIBERS, WEBHOOKS
@@ -100,7 +100,7 @@ def _one_task_each(events: int, progress: Progress) -> Figures:
             for index in range(events):
                 rows.emit_one(owners[index % len(owners)])
             # Nothing that the worker's own engine would take.
-            Delivery.objects.update(next_attempt_at=timezone.now() + timedelta(days=1))
+            QueueEntry.objects.update(due_at=timezone.now() + timedelta(days=1))
         one_task_each.queue(list(Delivery.objects.values_list("pk", flat=True)))
         progress.step("delivering", expected)
         with workers.celery_worker(2):

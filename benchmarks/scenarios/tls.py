@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from ipaddress import ip_network
 from typing import ClassVar
 
-from webhooks_app.signing import signed_headers
+from webhooks_app.signatures import signed_headers
 from webhooks_app.transport import Request, TransportOptions, make_transport
 
 from .. import bare, tls_receiver

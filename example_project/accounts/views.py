@@ -75,22 +75,22 @@ class SubscriptionViewSet(ServiceViewSet):
         serializer = SubscriptionSerializer(data=request.data)
         serializer.is_valid(raise_exception=True)
         try:
-            subscription = Subscription.objects.subscribe(request.user, serializer.validated_data["plan"])
+            subscription = Subscription.objects.subscribe(self.owner, serializer.validated_data["plan"])
         except IntegrityError:
             raise Conflict("This account is subscribed already. Unsubscribe first to change the plan.") from None
         return Response(SubscriptionSerializer(subscription).data, status=status.HTTP_201_CREATED)
 
     def retrieve(self, request: Request) -> Response:
         """Show the subscription."""
-        return Response(SubscriptionSerializer(self._subscription(request)).data)
+        return Response(SubscriptionSerializer(self._subscription()).data)
 
     def destroy(self, request: Request) -> Response:
         """Unsubscribe."""
-        self._subscription(request).end()
+        self._subscription().end()
         return Response(status=status.HTTP_204_NO_CONTENT)
 
-    def _subscription(self, request: Request) -> Subscription:
-        subscription = Subscription.objects.filter(user=request.user.pk).first()
+    def _subscription(self) -> Subscription:
+        subscription = Subscription.objects.filter(user=self.owner).first()
         if subscription is None:
             raise NotFound
         return subscription

@@ -7,15 +7,15 @@ import sys
 import time
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any
 
 import requests
 
 from example_project.processes import ProcessEndedError
 from example_project.terminal import Terminal
-from webhooks_app.retry import RETRY_DELAYS_SECONDS
-from webhooks_app.signing import EVENT_HEADER, SIGNATURE_HEADER, TIMESTAMP_HEADER
+from webhooks_app.retry import SpecificationPolicy
+from webhooks_app.signatures import EVENT_HEADER, SIGNATURE_HEADER, TIMESTAMP_HEADER
 
 from .cast import Player, on_stage
 from .claims import Claim, Evidence, claims
@@ -150,7 +150,7 @@ def _forge(narrator: Narrator, player: Player) -> requests.Response:
 def _wait_for_the_end(narrator: Narrator, players: Mapping[str, Player]) -> None:
     """Wait out the whole schedule of those who fail, and a little longer: nothing may follow."""
     first = players["refusing"].receiver.events("user.subscribed")[0].at
-    last_due = first + timedelta(seconds=sum(RETRY_DELAYS_SECONDS))
+    last_due = first + SpecificationPolicy().span
     with narrator.progress():
         while (remaining := (last_due - datetime.now(UTC)).total_seconds()) > -GRACE_SECONDS:
             narrator.waiting(f"{remaining:.0f} s until the last retry" if remaining > 0 else "nothing more may come")

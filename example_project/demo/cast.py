@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Any
 
 from webhooks_app.event_types import PRESENTATION_EVENT_TYPES
-from webhooks_app.local_receiver import Answers, ChallengeAnswer, LocalReceiver, Received
+from webhooks_app.receiver.local import Answers, ChallengeAnswer, LocalReceiver, Received
 
 from .timing import Series, series
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from webhooks_app.event_types import RETRY_NOTICE, VERIFICATION
-from webhooks_app.local_receiver import Received
-from webhooks_app.signing import SIGNATURE_HEADER, TIMESTAMP_HEADER
+from webhooks_app.receiver.local import Received
+from webhooks_app.signatures import SIGNATURE_HEADER, TIMESTAMP_HEADER
 
 from .cast import ALL_TYPES, Player
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pptx import Presentation
 
 from example_project.processes import PROJECT_DIR
-from webhooks_app.local_receiver import Received
+from webhooks_app.receiver.local import Received
 
 from .cast import Player
 from .client import Client

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 from example_project.terminal import Terminal
 from webhooks_app.event_types import RETRY_NOTICE
-from webhooks_app.local_receiver import Received
+from webhooks_app.receiver.local import Received
 
 from .cast import Player
 

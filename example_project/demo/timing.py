@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from webhooks_app.local_receiver import Received
-from webhooks_app.retry import RETRY_DELAYS_SECONDS
+from webhooks_app.receiver.local import Received
+from webhooks_app.retry import SpecificationPolicy
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -37,7 +37,8 @@ class Series:
         yield self.first_due_at
         for number, failed in enumerate(self.requests[:-1]):
             # Nothing is due after the last retry of the schedule: what comes all the same is late from there.
-            delay = RETRY_DELAYS_SECONDS[min(number, len(RETRY_DELAYS_SECONDS) - 1)]
+            delays = SpecificationPolicy.delays_seconds
+            delay = delays[min(number, len(delays) - 1)]
             yield failed.at + timedelta(seconds=delay)
 
 

@@ -45,7 +45,7 @@ class FileViewSet(ServiceViewSet):
         upload = serializer.validated_data["file"]
         if upload.size > settings.MAX_UPLOAD_BYTES:
             raise BodyTooLarge(f"The file is too large. Send at most {settings.MAX_UPLOAD_BYTES:,} bytes.")
-        file = File.objects.take(request.user, upload)
+        file = File.objects.take(self.owner, upload)
         work_soon(process_file, file)
         headers = {"Location": f"/v1/files/{file.id}"}
         return Response(FileSerializer(file).data, status=status.HTTP_201_CREATED, headers=headers)

@@ -12,7 +12,7 @@ from django.db import models, transaction
 from django.dispatch import Signal
 from django.utils import timezone
 
-from webhooks_app.ids import new_id
+from webhooks_app.protocol.ids import new_id
 
 from . import signals
 from .deck import Deck

@@ -34,8 +34,7 @@ class PresentationViewSet(ServiceViewSet):
     def create(self, request: Request) -> Response:
         """Have a presentation made from a title and an outline in Markdown."""
         given = self._validated(OutlineSerializer(data=request.data))
-        owner: Any = request.user
-        presentation = Presentation.objects.create(owner=owner, **given)
+        presentation = Presentation.objects.create(owner=self.owner, **given)
         work_soon(make_presentation, presentation)
         return self._accepted(presentation)
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from webhooks_app.models import ApiKey
+from webhooks_app.models.api_key import owner_scopes
 
 from .conftest import Page, said, shows, text
 
@@ -38,8 +39,8 @@ def test_staff_make_keys_of_their_own_account(staff: Callable[..., Page], owner:
     assert ApiKey.objects.get().owner == page.user
 
 
-def test_a_new_key_has_all_scopes_unless_they_are_taken_away(superuser: Page) -> None:
-    assert text(superuser.get("apikey", "add")).count(" checked") == len(ApiKey.Scope.values)
+def test_a_new_key_has_an_owners_scopes_unless_they_are_taken_away(superuser: Page) -> None:
+    assert text(superuser.get("apikey", "add")).count(" checked") == len(owner_scopes())
 
 
 @pytest.mark.parametrize("form", [{"scopes": []}, {"scopes": ["webhooks:fly"]}, {"name": "x" * 101}], ids=str)
@@ -94,3 +95,24 @@ def test_a_key_is_found_by(superuser: Page, owner: Any, term: str) -> None:
     found = superuser.get("apikey", q=term.format(id=api_key.pk, prefix=api_key.prefix)).context["cl"].result_list
 
     assert [row.pk for row in found] == [api_key.pk]
+
+
+def test_a_service_key_is_made_without_an_owner(superuser: Page) -> None:
+    superuser.post("apikey", "add", name="billing", scopes=["events:emit"])
+
+    assert ApiKey.objects.get().is_service_key
+
+
+def test_an_empty_owner_alone_makes_no_service_key(superuser: Page) -> None:
+    answer = superuser.post("apikey", "add", name="ci", scopes=["events:read"])
+
+    assert shows(answer, "A key without owner is a service key: its only scope is events:emit.")
+    assert not ApiKey.objects.exists()
+
+
+def test_staff_of_one_account_are_not_offered_service_keys(staff: Callable[..., Page]) -> None:
+    page = staff("berta", "add_apikey", "view_apikey")
+
+    assert "events:emit" not in text(page.get("apikey", "add"))
+    page.post("apikey", "add", name="ci", scopes=["events:emit"])
+    assert not ApiKey.objects.exists()

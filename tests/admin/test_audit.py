@@ -1,4 +1,4 @@
-"""Who did what, as the console shows it: to whom it concerns, and to be changed by nobody."""
+"""Audit log in the console: each account sees its own entries, and nobody can change them."""
 
 from __future__ import annotations
 
@@ -12,10 +12,12 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from webhooks_app.emission import emit, send_test_event
+from webhooks_app.emission import emit
 from webhooks_app.models import ApiKey, AuditEntry, Delivery, Event, Webhook
 from webhooks_app.models.audit import Actor, Via, acting
-from webhooks_app.registration import save_webhook
+from webhooks_app.operations.actors import PROJECT
+from webhooks_app.operations.registration import register_webhook, update_webhook
+from webhooks_app.operations.sending import send_test_event
 
 from .conftest import DATA, Page, shows, text
 
@@ -41,8 +43,7 @@ def test_the_list_tells_who_did_what_and_how(superuser: Page, paused: Webhook) -
 
 
 def test_an_entry_has_a_page_with_what_was_before_and_after(superuser: Page, webhook: Webhook) -> None:
-    webhook.description = "<b>ours</b>"
-    save_webhook(webhook)
+    update_webhook(webhook, description="<b>ours</b>", actor=PROJECT)
 
     page = superuser.get("auditentry", "change", AuditEntry.objects.get().pk)
 
@@ -144,8 +145,8 @@ def test_the_owner_of_what_was_made_is_told_by_name(
     staff: Callable[..., Page], owner: Any, permissions: list[str], is_own: bool, owned_by: str
 ) -> None:
     page = staff("berta", "view_webhook", "view_auditentry", *permissions)
-    webhook = Webhook(owner=page.user if is_own else owner, url="https://a.example.com/", event_types=["file.deleted"])
-    save_webhook(webhook)
+    account = page.user if is_own else owner
+    webhook = register_webhook(owner=account, url="https://a.example.com/", event_types=["file.deleted"])
     entry = AuditEntry.objects.get(action="webhook.created")
 
     shown = [page.get("auditentry"), page.get("webhook", "history", webhook.pk)]
@@ -212,8 +213,7 @@ def test_lists_and_histories_cost_as_much_however_long_they_are(superuser: Page,
     costs = []
     for more in (2, 60):
         for number in range(more):
-            webhook.description = f"{more} {number}"
-            save_webhook(webhook)
+            update_webhook(webhook, description=f"{more} {number}", actor=PROJECT)
         for address in addresses:
             with CaptureQueriesContext(connection) as queries:
                 superuser.get(*address)

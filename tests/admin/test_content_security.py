@@ -66,7 +66,9 @@ def test_nothing_is_inline(superuser: Page, delivery: Delivery, page: str) -> No
     answers = {
         "webhook list": lambda: superuser.get("webhook"),
         "webhook add": lambda: superuser.get("webhook", "add"),
-        "webhook added": lambda: superuser.post("webhook", "add", url=delivery.webhook.url, event_types="file.deleted"),
+        "webhook added": lambda: superuser.post(
+            "webhook", "add", audience="every", url=delivery.webhook.url, event_types="file.deleted"
+        ),
         "webhook": lambda: superuser.get("webhook", "change", delivery.webhook_id),
         "confirm one": lambda: superuser.get("webhook", "act", delivery.webhook_id, "send_test"),
         "rotated": lambda: superuser.post("webhook", "act", delivery.webhook_id, "rotate_secret", confirmed="yes"),

@@ -11,6 +11,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
+from tests.support.rows import end_deliveries
 from webhooks_app.emission import emit
 from webhooks_app.models import Delivery, DeliveryAttempt, Event
 
@@ -50,6 +51,17 @@ def test_a_body_that_is_no_longer_kept_is_said_to_be_so(superuser: Page, event: 
     assert shows(superuser.get("event", "change", event.pk), "No longer kept.")
 
 
+def test_an_attempt_without_a_response_shows_the_first_bytes_that_arrived(
+    superuser: Page, attempt: DeliveryAttempt
+) -> None:
+    DeliveryAttempt.objects.update(response_status=None, response_headers=[], response_body="SSH-2.0-OpenSSH_9.2p1")
+
+    page = superuser.get("delivery", "change", attempt.delivery.pk)
+
+    assert shows(page, "No HTTP response. The first bytes that arrived:")
+    assert shows(page, "SSH-2.0-OpenSSH_9.2p1")
+
+
 def test_a_delivery_shows_its_attempts(superuser: Page, attempt: DeliveryAttempt) -> None:
     page = superuser.get("delivery", "change", attempt.delivery.pk)
 
@@ -75,7 +87,7 @@ def test_what_was_not_sent_for_want_of_a_connection_is_not_said_to_be_sent(
 
     page = superuser.get("delivery", "change", attempt.delivery.pk)
 
-    assert shows(page, "Not sent, for want of a connection") is not is_sent
+    assert shows(page, "Not sent: no connection") is not is_sent
 
 
 @pytest.mark.parametrize(
@@ -98,11 +110,11 @@ def test_the_time_of_an_attempt_is_split_into_stages(
 def test_a_delivery_that_waits_for_a_verification_is_held(superuser: Page, delivery: Delivery) -> None:
     delivery.webhook.await_verification()
 
-    assert shows(superuser.get("delivery"), "held: not verified")
+    assert shows(superuser.get("delivery"), "waiting for verification")
 
 
 def test_a_redelivery_is_the_same_event_again_and_says_who_asked(superuser: Page, delivery: Delivery) -> None:
-    Delivery.objects.update(state=Delivery.State.GIVEN_UP, next_attempt_at=None)
+    end_deliveries(state=Delivery.State.GIVEN_UP)
 
     answer = superuser.act("redeliver", delivery, confirmed=True)
 

@@ -14,8 +14,8 @@ from django.urls import URLPattern
 from django.views.debug import ExceptionReporter
 
 from webhooks_app.admin import WebhookAdmin
-from webhooks_app.emission import send_test_event
 from webhooks_app.models import ApiKey, Delivery, Event, Replay, Webhook
+from webhooks_app.operations.sending import send_test_event
 from webhooks_app.replays.planning import plan_replay
 
 from .conftest import SECRET, Page, said, shows, text
@@ -74,9 +74,10 @@ PAGES = list(pages())
 MORE_ARGS = {
     "act": {"webhook": "disable", "delivery": "redeliver", "apikey": "revoke", "replay": "cancel"},
     "live": {"webhook": "recent"},
+    "shown": dict.fromkeys(("webhook", "apikey"), "token"),
 }
 """What the address of a page says beside the row."""
-READ_ONLY = ("changelist", "history", "live", "event_types", "event_type", "check_url", "operations")
+READ_ONLY = ("changelist", "history", "live", "event_types", "event_type", "check_url", "operations", "shown")
 ACTIONS = sorted(actions())
 
 
@@ -94,7 +95,7 @@ def address(rows: dict[str, Any], model: str, page: str, of_row: bool) -> tuple[
 def test_the_walk_knows_every_page_and_action() -> None:
     usual = {"changelist", "add", "history", "delete", "change"}
     assert {page for _, page, _ in PAGES} == {*usual, "act", *MORE_ARGS, *READ_ONLY}
-    assert len(PAGES) == 25 + 5 + 5
+    assert len(PAGES) == 25 + 5 + 5 + 2
     assert len(ACTIONS) >= 12
 
 
@@ -181,8 +182,10 @@ HOSTILE_QUERIES = [
     "all=",
     "%00=%00",
     "revoked_at__isnull=%00",
-    "_to_field=encrypted_secret",
+    "_to_field=signatures",
     "_to_field=digest&_popup=1",
+    "_to_field=deliveries",
+    "_to_field=deliveries&_popup=1",
 ]
 
 
@@ -199,13 +202,13 @@ def test_no_query_breaks_a_list(superuser: Page, rows: dict[str, Any], model: st
 @pytest.mark.parametrize(
     ("model", "lookup"),
     [
-        ("webhook", "encrypted_secret__startswith"),
-        ("webhook", "previous_encrypted_secret__startswith"),
+        ("webhook", "signing_keys__encrypted_key__startswith"),
+        ("webhook", "signing_keys__scheme__startswith"),
         ("webhook", "owner__password__startswith"),
         ("apikey", "digest__startswith"),
         ("event", "body__contains"),
         ("event", "owner__password__startswith"),
-        ("delivery", "webhook__encrypted_secret__startswith"),
+        ("delivery", "webhook__signing_keys__encrypted_key__startswith"),
         ("delivery", "attempts__response_body__contains"),
     ],
 )
@@ -233,8 +236,9 @@ def test_a_secret_is_shown_without_being_kept_for_the_next_page(
 ) -> None:
     settings.MESSAGE_STORAGE = f"django.contrib.messages.storage.{storage}"
     form = {"url": "https://receiver.example.com/", "event_types": ["file.deleted"], "secret": secret}
+    form |= {"audience": "every"}
 
-    answer = superuser.client.post("/admin/webhooks_app/webhook/add/", form)
+    answer = superuser.client.post("/admin/webhooks_app/webhook/add/", form, follow=True)
 
     assert secret in answer.text
     assert not any("secret" in str(session.get_decoded()) for session in Session.objects.all())
@@ -244,7 +248,7 @@ def test_a_secret_is_shown_without_being_kept_for_the_next_page(
 def test_a_key_is_shown_without_being_kept_for_the_next_page(superuser: Page, owner: Any) -> None:
     form = {"name": "x", "scopes": ["webhooks:read"], "owner": owner.pk}
 
-    answer = superuser.client.post("/admin/webhooks_app/apikey/add/", form)
+    answer = superuser.client.post("/admin/webhooks_app/apikey/add/", form, follow=True)
 
     assert "whk_" in answer.text
     assert not any("whk_" in str(session.get_decoded()) for session in Session.objects.all())
@@ -256,12 +260,13 @@ def test_no_report_of_an_error_tells_a_secret(
 ) -> None:
     superuser.client.raise_request_exception = False
     form = {"url": "https://receiver.example.com/", "event_types": ["file.deleted"], "secret": SECRET}
+    form |= {"audience": "every"}
 
     def broken(*args: Any, **kwargs: Any) -> None:
         raise RuntimeError("no luck")
 
-    monkeypatch.setattr("webhooks_app.admin.webhooks.save_webhook", broken)
-    monkeypatch.setattr(WebhookAdmin, "show_secret", broken)
+    monkeypatch.setattr("webhooks_app.admin.webhooks.create_webhook", broken)
+    monkeypatch.setattr(WebhookAdmin, "show_once", broken)
     superuser.post("webhook", "add", **form)
     superuser.act("rotate_secret", webhook, confirmed=True)
 
@@ -283,18 +288,20 @@ def test_the_console_probes_no_more_than_the_api(
     answer = caller.act(action, *webhooks, confirmed=True, event_type="file.deleted")
 
     assert Delivery.objects.count() == 2
-    assert [message for message in said(answer) if message.startswith("Too many tests and verifications.")]
+    assert [
+        message for message in said(answer) if message.startswith("Too many tests and verifications of one account")
+    ]
     assert len(said(answer)) == 2
 
 
 def test_a_registration_counts_as_a_probe(superuser: Page, settings: Any) -> None:
     settings.WEBHOOKS_PROBE_RATE = "1/min"
-    form = {"url": "https://receiver.example.com/", "event_types": ["file.deleted"]}
+    form = {"audience": "every", "url": "https://receiver.example.com/", "event_types": ["file.deleted"]}
 
     answers = [superuser.post("webhook", "add", **form) for _ in range(2)]
 
     assert Webhook.objects.count() == 1
-    assert shows(answers[1], "Too many tests and verifications.")
+    assert shows(answers[1], "Too many tests and verifications of one account")
 
 
 def test_a_new_url_counts_as_a_probe(superuser: Page, webhook: Webhook, settings: Any) -> None:

@@ -14,15 +14,15 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from webhooks_app.emission import emit
-from webhooks_app.ids import first_id_at
-from webhooks_app.models import Delivery, DeliveryAttempt, Event, Webhook
+from webhooks_app.models import Delivery, DeliveryAttempt, Event, QueueEntry, Webhook
 from webhooks_app.models.keyset import Cursor, read_page
+from webhooks_app.protocol.ids import first_id_at
 
 from .conftest import DATA, Page, shows, text
 
 pytestmark = pytest.mark.only_on("sqlite", "postgresql", "mariadb")
 
-MAX_QUERIES = 8
+MAX_QUERIES = 9
 State, Result = Delivery.State, DeliveryAttempt.Result
 
 
@@ -222,16 +222,18 @@ def test_staff_find_nothing_by_the_id_of_anothers_webhook(
 @pytest.mark.parametrize(
     ("fields", "words"),
     [
-        ({"next_attempt_at": timedelta(seconds=29.5)}, "in [123]?[0-9] s"),
-        ({"next_attempt_at": timedelta(hours=5)}, "in 5 h"),
-        ({"next_attempt_at": timedelta(seconds=-1)}, "due"),
-        ({"next_attempt_at": timedelta(seconds=9), "claimed_at": timedelta()}, "being sent"),
+        ({"due_at": timedelta(seconds=29.5)}, "in [123]?[0-9] s"),
+        ({"due_at": timedelta(hours=5)}, "in 5 h"),
+        ({"due_at": timedelta(seconds=-1)}, "due"),
+        ({"claimed_at": timedelta(), "leased_until": timedelta(seconds=9)}, "in flight"),
     ],
 )
 def test_the_list_says_when_the_next_try_is(
     superuser: Page, new_deliveries: Any, fields: dict[str, timedelta], words: str
 ) -> None:
-    new_deliveries(1, **{name: timezone.now() + span for name, span in fields.items()})
+    (delivery_id,) = new_deliveries(1)
+    QueueEntry.objects.add([Delivery.objects.get(pk=delivery_id)])
+    QueueEntry.objects.update(**{name: timezone.now() + span for name, span in fields.items()})
 
     assert re.search(f">{words}<", text(superuser.get("delivery")))
 

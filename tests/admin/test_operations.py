@@ -13,12 +13,12 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils import timezone
 
-from tests.servers.process import free_port
+from tests.support.servers.process import free_port
 from webhooks_app.admin.operations import settings_in_force
 from webhooks_app.conf import SECRETS, setting_types
 from webhooks_app.emission import emit
-from webhooks_app.models import ChoreState, Delivery, DeliveryAttempt, Event, Webhook, WorkerProcess
-from webhooks_app.models.sizes import table_sizes
+from webhooks_app.models import Delivery, DeliveryAttempt, Event, MaintenanceJob, Webhook, WorkerProcess
+from webhooks_app.models.table_sizes import table_sizes
 
 from .conftest import DATA, Page, shows, text
 
@@ -62,8 +62,8 @@ def test_workers_are_at_work_or_gone(superuser: Page) -> None:
     assert "<td>12345</td>" in row(html, "here")
 
 
-def test_a_chore_that_failed_says_why(superuser: Page) -> None:
-    ChoreState.objects.create(name="fold", ended_at=timezone.now(), error="DataError: <too long>")
+def test_a_job_that_failed_says_why(superuser: Page) -> None:
+    MaintenanceJob.objects.create(name="fold", ended_at=timezone.now(), error="DataError: <too long>")
 
     assert "DataError: &lt;too long&gt;" in row(text(operations(superuser)), "fold")
 
@@ -155,7 +155,7 @@ def test_the_size_of_a_table_is_near_what_it_holds(transactional_db: None, new_w
 def test_the_number_of_queries_does_not_grow(
     superuser: Page, new_webhook: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("webhooks_app.delivery.clock.MAX_QUESTIONS", 1)  # however slow the answer
+    monkeypatch.setattr("webhooks_app.database.clock.MAX_QUESTIONS", 1)  # however slow the answer
 
     def asked() -> int:
         with CaptureQueriesContext(connection) as queries:

@@ -12,13 +12,13 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils import timezone
 
-from tests.rollups.conftest import make_tally
+from tests.maintenance.rollups.conftest import make_tally
 from webhooks_app.admin import charts
 from webhooks_app.emission import emit
+from webhooks_app.maintenance.rollups.counters import Counters, Point, Series
+from webhooks_app.maintenance.rollups.folding import fold
+from webhooks_app.maintenance.rollups.reading import HeatRow, Window
 from webhooks_app.models import Webhook, WorkerProcess
-from webhooks_app.rollups.counters import Counters, Point, Series
-from webhooks_app.rollups.folding import fold
-from webhooks_app.rollups.reading import HeatRow, Window
 
 from .conftest import DATA, Page, text
 from .test_content_security import InlineParts
@@ -50,7 +50,7 @@ def test_the_figures_are_what_was_recorded(superuser: Page, counted: Webhook) ->
 
     assert figure(html, "Delivered") == "80 %"
     assert figure(html, "Deliveries a minute") == "0.2"
-    assert figure(html, "Answer, median") == "75 ms"
+    assert figure(html, "Response time, median") == "75 ms"
 
 
 @pytest.mark.parametrize("window", ["hour", "day", "week", "month", "never", ""])

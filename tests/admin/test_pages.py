@@ -15,9 +15,11 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from webhooks_app.emission import emit
-from webhooks_app.models import Delivery, DeliveryAttempt, Event, Webhook
-from webhooks_app.verification import start_verification
+from webhooks_app.models import Delivery, DeliveryAttempt, Event, QueueEntry, QueueLane, Webhook
+from webhooks_app.operations.actors import PROJECT
+from webhooks_app.operations.verification import start_verification
 
+from ..support.rows import end_deliveries
 from .conftest import DATA, SECRET, Page, said, shows, text
 
 Result, State = DeliveryAttempt.Result, Delivery.State
@@ -37,7 +39,7 @@ def new_attempt(delivery: Delivery, number: int, **fields: Any) -> DeliveryAttem
         "duration_ms": 12,
         "url": f"{delivery.webhook.url}?who=O'Neill",
         "timestamp": 1_795_252_384,
-        "signature": "sha256=" + "a" * 64,
+        "signatures": "sha256=" + "a" * 64,
         "agent": "webhooks_app/0.1.0",
         "response_status": 500,
         "response_headers": [["Server", "nginx"]],
@@ -77,7 +79,7 @@ def test_the_command_sends_the_same_bytes_to_the_same_url(superuser: Page, attem
     assert words[0] == "curl"
     assert attempt.url in words
     assert words[words.index("--data-binary") + 1].encode() == attempt.request_body
-    assert f"X-Webhook-Signature: {attempt.signature}" in words
+    assert f"X-Webhook-Signature: {attempt.signatures}" in words
     assert not any(word.startswith(("Host:", "Content-Length:")) for word in words)
 
 
@@ -89,17 +91,21 @@ def test_the_command_sends_the_same_bytes_to_the_same_url(superuser: Page, attem
             "It was attempt 1 of 4, the last, so",
         ),
         ({"state": State.CANCELLED, "state_reason": "webhook_deleted"}, "The webhook was deleted."),
-        ({"next_attempt_at": timedelta(seconds=30)}, "The schedule of retries says to try again 30 s after attempt 1."),
-        ({"next_attempt_at": timedelta(0), "claimed_at": timedelta(0)}, "It is being sent."),
+        ({"due_at": timedelta(seconds=30)}, "The schedule of retries says to try again 30 s after attempt 1."),
+        ({"claimed_at": timedelta(0), "leased_until": timedelta(minutes=1)}, "In flight. If there is no result by"),
+        ({"claimed_at": timedelta(0), "leased_until": timedelta(0)}, "The worker was lost at"),
     ],
-    ids=["given up", "cancelled", "retried", "being sent"],
+    ids=["given up", "cancelled", "retried", "in flight", "lost"],
 )
 def test_a_sentence_says_what_follows(
     superuser: Page, attempt: DeliveryAttempt, fields: dict[str, Any], says: str
 ) -> None:
     ended_at = attempt.started_at + timedelta(milliseconds=12)
     values = {name: ended_at + value if isinstance(value, timedelta) else value for name, value in fields.items()}
-    Delivery.objects.update(**values)
+    if "state" in values:
+        end_deliveries(**values)
+    else:
+        QueueEntry.objects.update(**values)
 
     assert shows(superuser.get("delivery", "change", attempt.delivery_id), says)
 
@@ -110,10 +116,48 @@ def test_a_sentence_says_when_the_retry_came(superuser: Page, attempt: DeliveryA
     assert shows(superuser.get("delivery", "change", attempt.delivery_id), "It was tried again 5 s after it ended")
 
 
-def test_a_paused_webhook_is_why_a_delivery_waits(superuser: Page, delivery: Delivery) -> None:
-    delivery.webhook.pause()
+HOLDS: dict[str, tuple[dict[str, Any], dict[str, Any], str, str]] = {
+    "due": ({}, {}, "Due since", "due"),
+    "not due": ({"due_at": timedelta(hours=5)}, {}, "Next attempt in 5 h, at", "in 5 h"),
+    "paused": ({}, {"paused_at": timedelta(0)}, "Paused since", "paused"),
+    "unverified": ({}, {"status": "pending"}, "Waiting for verification of the webhook.", "waiting for verification"),
+    "unverified notice": (
+        {"kind": "retry_notice"},
+        {"status": "pending"},
+        "Waiting for verification of the webhook.",
+        "waiting for verification",
+    ),
+    "stopped": ({}, {"status": "disabled"}, "so this delivery will be cancelled", "webhook stopped"),
+    "expired": ({"expires_at": timedelta(0)}, {}, "Expired at", "expired"),
+    "rate limited": (
+        {},
+        {"rate_limit": 1.0, "next_slot_at": timedelta(minutes=1)},
+        "Rate limit reached; next slot at",
+        "rate limit reached",
+    ),
+    "concurrency": ({}, {"max_in_flight": 1}, "1 of 1 requests in flight.", "all requests in flight"),
+}
 
-    assert shows(superuser.get("delivery", "change", delivery.pk), "It is held while the webhook is paused.")
+
+@pytest.mark.parametrize(("fields", "state", "sentence", "words"), HOLDS.values(), ids=HOLDS)
+def test_a_pending_delivery_shows_why_it_is_not_sent_now(
+    superuser: Page, delivery: Delivery, fields: dict[str, Any], state: dict[str, Any], sentence: str, words: str
+) -> None:
+    now = timezone.now()
+    lane = QueueLane(webhook=delivery.webhook)
+    for changed, changes in (((delivery, delivery.queue_entry), fields), ((delivery.webhook, lane), state)):
+        for name, value in changes.items():
+            for row in changed:
+                if name in {field.name for field in row._meta.fields}:
+                    setattr(row, name, now + value if isinstance(value, timedelta) else value)
+        for row in changed:
+            row.save()
+    if state.get("max_in_flight"):
+        other = Delivery.objects.queue(webhook=delivery.webhook, kind="test")
+        QueueEntry.objects.filter(pk=other.pk).update(claimed_at=now, leased_until=now + timedelta(minutes=1))
+
+    assert shows(superuser.get("delivery", "change", delivery.pk), sentence)
+    assert f">{words}<" in text(superuser.get("delivery"))
 
 
 def test_the_body_of_an_event_is_for_those_who_may_view_events(staff: Any, attempt: DeliveryAttempt) -> None:
@@ -155,9 +199,9 @@ def buttons(page: Any) -> list[str]:
 @pytest.mark.parametrize(
     ("status", "expected"),
     [
-        ("active", ["send_test", "verify", "pause", "disable", "rotate_secret", "replay_missed"]),
-        ("disabled", ["enable", "rotate_secret", "replay_missed"]),
-        ("failed", ["send_test", "verify", "disable", "rotate_secret", "replay_missed"]),
+        ("active", ["send_test", "verify", "pause", "disable", "rotate_secret", "replay_missed", "try_filter"]),
+        ("disabled", ["enable", "rotate_secret", "replay_missed", "try_filter"]),
+        ("failed", ["send_test", "verify", "disable", "rotate_secret", "replay_missed", "try_filter"]),
     ],
 )
 def test_a_webhook_has_the_buttons_that_its_state_allows(
@@ -181,7 +225,7 @@ def test_who_may_only_look_sees_no_button_and_is_refused(staff: Callable[..., Pa
     viewer = staff("berta", "view_webhook", "view_delivery", "manage_all_webhooks")
 
     assert buttons(viewer.get("webhook", "change", webhook.pk)) == []
-    for action in ("send_test", "verify", "pause", "disable", "rotate_secret"):
+    for action in ("send_test", "verify", "pause", "disable", "rotate_secret", "try_filter"):
         assert viewer.post("webhook", "act", webhook.pk, action, confirmed="yes").status_code == 403
     assert (Webhook.objects.get().status, LogEntry.objects.count()) == ("active", 0)
 
@@ -254,7 +298,8 @@ def test_a_url_is_checked_at_once(superuser: Page, url: str, says: str) -> None:
 
 
 def test_a_new_webhook_shows_how_its_handshake_goes(superuser: Page) -> None:
-    answer = superuser.post("webhook", "add", url="https://receiver.example.com/hook", event_types="file.deleted")
+    form = {"audience": "every", "url": "https://receiver.example.com/hook", "event_types": "file.deleted"}
+    answer = superuser.post("webhook", "add", **form)
 
     webhook = Webhook.objects.get()
     assert shows(answer, "A challenge is being sent to the URL; it must come back unchanged.")
@@ -275,13 +320,13 @@ def test_a_new_webhook_shows_how_its_handshake_goes(superuser: Page) -> None:
     [
         (State.PENDING, "Not verified yet", False),
         (State.SUCCEEDED, "Verified: the URL answered", True),
-        (State.GIVEN_UP, "Mend the receiver", True),
+        (State.GIVEN_UP, "Fix the receiver", True),
     ],
 )
 def test_a_live_part_says_when_nothing_more_will_change(
     superuser: Page, webhook: Webhook, state: str, says: str, is_done: bool
 ) -> None:
-    delivery = start_verification(webhook)
+    delivery = start_verification(webhook, actor=PROJECT)
     new_attempt(delivery, 1)
     Delivery.objects.update(state=state, attempt_count=1)
 

@@ -13,7 +13,7 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from webhooks_app.management.demo_data import insert_rows, make_plan
+from webhooks_app.demo.writing import Size, make_demo_data
 from webhooks_app.models import ApiKey, Event
 from webhooks_app.models.keyset import HORIZON
 
@@ -69,8 +69,7 @@ def whole_tables_read(get: Any, address: str) -> list[str]:
 def test_no_list_reads_a_whole_table(superuser: Page) -> None:
     now = timezone.now() - timedelta(minutes=5)
     # So many that an owner's events are more than a page looks at: it would rightly read a smaller table at once.
-    plan = make_plan(deliveries=60_000, due=1000, owners=3, webhooks=9, days=20, seed=1, now=now)
-    insert_rows(plan, chunk=61_000, progress=lambda count: None)
+    make_demo_data(Size(deliveries=60_000, due=1000, owners=3, webhooks=9, days=20), until=now)
     assert Event.objects.filter(owner__username="demo-1").count() > HORIZON
     with connection.cursor() as cursor:
         cursor.execute("ANALYZE")

@@ -15,8 +15,8 @@ from django.utils import timezone
 
 from webhooks_app.emission import emit
 from webhooks_app.models import Delivery, Event, Replay, Webhook
-from webhooks_app.replays.carrying import advance
 from webhooks_app.replays.planning import plan_replay
+from webhooks_app.replays.runner import advance
 
 from .conftest import DATA, Page, said, shows, text
 

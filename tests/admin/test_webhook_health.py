@@ -11,7 +11,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from tests.rollups.conftest import make_tally
+from tests.maintenance.rollups.conftest import make_tally
 from webhooks_app.models import Webhook, WebhookHealth
 
 from .conftest import Page, text
@@ -211,6 +211,14 @@ def test_a_test_of_them_is_offered_to_whoever_manages_all(
 
     assert offered in text(superuser.get("webhook", "act", webhook.pk, "send_test"))
     assert offered not in text(page.get("webhook", "act", new_webhook(page.user).pk, "send_test"))
+
+
+def test_they_are_listed_to_whoever_manages_all(superuser: Page, staff: Callable[..., Page]) -> None:
+    page = staff("berta", "view_webhook")
+
+    assert "delivery.given_up" in text(superuser.get("webhook", "event_types"))
+    assert "delivery.given_up" not in text(page.get("webhook", "event_types"))
+    assert page.get("webhook", "event_type", "delivery.given_up").status_code == 404
 
 
 def test_their_page_says_who_can_subscribe(superuser: Page) -> None:

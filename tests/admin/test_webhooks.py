@@ -9,15 +9,21 @@ import pytest
 from django.contrib.admin.models import LogEntry
 
 from webhooks_app.event_types import registry
-from webhooks_app.models import Delivery, Webhook
+from webhooks_app.models import Delivery, SigningKey, Webhook
 
 from .conftest import SECRET, Page, said, shows, text
 
-FORM = {"url": "https://receiver.example.com/new", "event_types": ["file.deleted", "ppt.edit.failed"]}
+FORM = {
+    "audience": "every",
+    "signatures": ["native"],
+    "accepted_statuses": "200",
+    "url": "https://receiver.example.com/new",
+    "event_types": ["file.deleted", "ppt.edit.failed"],
+}
 
 
 def test_a_new_webhook_waits_for_its_handshake(superuser: Page, owner: Any) -> None:
-    superuser.post("webhook", "add", **FORM, owner=owner.pk)
+    superuser.post("webhook", "add", **FORM | {"audience": "one"}, owner=owner.pk)
 
     webhook = Webhook.objects.get()
     assert (webhook.owner, webhook.url, webhook.event_types) == (owner, FORM["url"], FORM["event_types"])
@@ -26,7 +32,7 @@ def test_a_new_webhook_waits_for_its_handshake(superuser: Page, owner: Any) -> N
 
 
 def test_the_secret_that_was_made_is_shown_once(superuser: Page, owner: Any) -> None:
-    answer = superuser.post("webhook", "add", **FORM, owner=owner.pk)
+    answer = superuser.post("webhook", "add", **FORM | {"audience": "one"}, owner=owner.pk)
 
     secret = Webhook.objects.get().secret
     assert shows(answer, secret)
@@ -41,9 +47,9 @@ def test_a_given_secret_is_taken_as_it_is(superuser: Page) -> None:
 
 
 def test_a_secret_that_no_key_opens_is_explained_on_the_page(superuser: Page, webhook: Webhook) -> None:
-    assert shows(superuser.get("webhook", "change", webhook.pk), "Encrypted, and shown to nobody.")
+    assert shows(superuser.get("webhook", "change", webhook.pk), "Stored encrypted; rotate to get a new one.")
 
-    Webhook.objects.update(encrypted_secret="nonsense")
+    SigningKey.objects.update(encrypted_key="nonsense")
 
     assert shows(superuser.get("webhook", "change", webhook.pk), "Put the key that was in use back")
 
@@ -67,7 +73,9 @@ def test_the_history_holds_no_secret(superuser: Page) -> None:
         pytest.param({"event_types": []}, "This field is required", id="no event type"),
         pytest.param({"event_types": ["no.such_type"]}, "Select a valid choice", id="unknown event type"),
         pytest.param({"secret": "short"}, "16 to 256 characters", id="short secret"),
-        pytest.param({"owner": "no number"}, "Select a valid choice", id="no account"),
+        pytest.param({"audience": ""}, "This field is required", id="no audience"),
+        pytest.param({"owner": "nobody"}, "There is no account named “nobody”", id="unknown account"),
+        pytest.param({"owner": "root"}, "Leave this empty for a webhook of every account", id="account of every"),
     ],
 )
 def test_what_cannot_be_registered_is_shown_at_its_field(superuser: Page, changes: Any, problem: str) -> None:
@@ -79,10 +87,34 @@ def test_what_cannot_be_registered_is_shown_at_its_field(superuser: Page, change
     assert not Webhook.objects.exists()
 
 
+@pytest.mark.parametrize("form", [FORM | {"audience": "one"}, {"url": FORM["url"], "event_types": ["file.deleted"]}])
+def test_no_platform_webhook_is_made_by_an_empty_field(superuser: Page, form: Any) -> None:
+    superuser.post("webhook", "add", **form, owner="")
+
+    assert not Webhook.objects.exists()
+
+
+def test_an_account_is_chosen_by_name(superuser: Page, owner: Any) -> None:
+    page = text(superuser.get("webhook", "add"))
+    superuser.post("webhook", "add", **FORM | {"audience": "one"}, owner="amina")
+
+    assert '<option value="amina"></option>' in page
+    assert Webhook.objects.get().owner == owner
+    assert shows(superuser.get("webhook", "change", Webhook.objects.get().pk), "amina")
+
+
+def test_a_platform_webhook_is_shown_as_that_of_every_account(superuser: Page) -> None:
+    superuser.post("webhook", "add", **FORM)
+
+    assert Webhook.objects.get().owner is None
+    assert shows(superuser.get("webhook"), "Every account")
+    assert shows(superuser.get("webhook", "change", Webhook.objects.get().pk), "Every account")
+
+
 def test_an_owner_with_too_many_webhooks_gets_no_more(superuser: Page, webhook: Webhook, settings: Any) -> None:
     settings.WEBHOOKS_MAX_WEBHOOKS_PER_OWNER = 1
 
-    answer = superuser.post("webhook", "add", **FORM, owner=webhook.owner.pk)
+    answer = superuser.post("webhook", "add", **FORM | {"audience": "one"}, owner=webhook.owner.pk)
 
     assert shows(answer, "The limit of 1 for this account")
 

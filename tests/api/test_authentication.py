@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
-from tests.making import EVENT_TYPE, URL, emit_one, make_webhook
+from tests.support.rows import EVENT_TYPE, URL, emit_one, make_webhook
 from webhooks_app.models import ApiKey, Delivery, Event, Webhook
 
 from .conftest import PROBLEM, ApiClient, client_of

@@ -14,7 +14,7 @@ from django.core.signals import request_finished, request_started
 from django.db import close_old_connections
 from django.urls import resolve
 
-from tests.making import EVENT_TYPE, URL, make_webhook
+from tests.support.rows import EVENT_TYPE, URL, make_webhook
 from webhooks_app.models import Webhook
 
 from .conftest import PROBLEM

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.making import emit_one, make_webhook
+from tests.support.rows import emit_one, make_webhook
 from webhooks_app.models import ApiKey, Delivery
 from webhooks_app.replays.planning import plan_replay
 

@@ -13,7 +13,7 @@ from django.core.cache import cache
 from django.core.management import call_command
 from django.db import connection
 
-from webhooks_app.rate_limits import COUNT_BITS, Limit
+from webhooks_app.operations.rate_limits import COUNT_BITS, Limit
 
 pytestmark = pytest.mark.only_on("sqlite", "postgresql", "mariadb")
 
@@ -27,9 +27,9 @@ settings.configure(CACHES={{"default": {cache!r}}}, DATABASES={{"default": {data
     "django.contrib.auth", "django.contrib.contenttypes", "webhooks_app"])
 import django
 django.setup()
-from webhooks_app.rate_limits import Limit
+from webhooks_app.operations.rate_limits import Limit
 limit = Limit(name={limit.name!r}, subject={limit.subject!r}, rate={limit.rate!r})
-Limit(name="warm", subject="up", rate="9/min").take()
+Limit(name="requests", subject="up", rate="9/min").take()
 print("ready", flush=True)
 sys.stdin.readline()
 print(sum(not limit.take() for _ in range({times})))

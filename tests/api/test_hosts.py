@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from tests.making import EVENT_TYPE, URL, make_webhook
+from tests.support.rows import EVENT_TYPE, URL, make_webhook
 
 from .conftest import PROBLEM, client_of
 
@@ -37,6 +37,7 @@ import django
 from django.conf import settings
 
 settings.configure(
+    WEBHOOKS_BUILTIN_EVENT_TYPES=True,
     SECRET_KEY="x", USE_TZ=True, ROOT_URLCONF="webhooks_app.api.urls", ALLOWED_HOSTS=["testserver"],
     INSTALLED_APPS=["django.contrib.auth", "django.contrib.contenttypes", "webhooks_app"],
     DATABASES={{"default": {{"ENGINE": "django.db.backends.sqlite3", "NAME": ":memory:"}}}},

@@ -7,7 +7,7 @@ import re
 import pytest
 from django.urls import URLPattern
 
-from tests.making import EVENT_TYPE, emit_one, make_webhook
+from tests.support.rows import EVENT_TYPE, emit_one, make_webhook
 from webhooks_app.api.routers import ApiRouter
 from webhooks_app.models import Delivery, Event, Replay, Webhook
 from webhooks_app.replays.planning import plan_replay
@@ -48,11 +48,16 @@ def document():
     return ApiClient().get("/v1/openapi.json").json()
 
 
+def alternatives(schema):
+    return schema.get("oneOf", [schema])
+
+
 def test_the_walk_knows_every_place_for_an_identifier():
     paths, schemas = document()["paths"], document()["components"]["schemas"]
     operations = [(path, operation) for path, item in paths.items() for operation in item.values()]
     bodies = [operation["requestBody"]["content"] for _, operation in operations if "requestBody" in operation]
-    names = {body["application/json"]["schema"]["$ref"].rpartition("/")[2] for body in bodies}
+    forms = [form for body in bodies for form in alternatives(body["application/json"]["schema"])]
+    names = {form["$ref"].rpartition("/")[2] for form in forms}
     places = {(p["in"], p["name"]) for _, operation in operations for p in operation.get("parameters", ())}
     places |= {("body", field) for name in names for field in schemas[name]["properties"]}
 
@@ -60,7 +65,8 @@ def test_the_walk_knows_every_place_for_an_identifier():
     assert {place for place in places if "id" in place[1].split("_") or place[1] in ("cursor", "owner")} == {
         *(("path", "webhook_id"), ("path", "event_id"), ("path", "delivery_id"), ("path", "replay_id")),
         *(("query", "event_id"), ("query", "webhook_id"), ("query", "replay_id"), ("query", "cursor")),
-        ("body", "webhook_id"),
+        *(("body", "webhook_id"), ("body", "event_id")),
+        ("body", "owner"),  # taken from service keys only
     }
 
 
@@ -95,6 +101,15 @@ def test_anothers_webhook_cannot_be_tested(api, theirs):
     assert [answer.status_code for answer in answers] == [404, 404]
     assert answers[0].content == answers[1].content
     assert Event.objects.count() == 1
+
+
+def test_a_filter_cannot_be_tried_on_anothers_event(api, alice, theirs):
+    path = f"/v1/webhooks/{make_webhook(alice).id}/try-filter"
+
+    answers = [api.call("POST", path, {"event_id": event_id}) for event_id in (theirs["event"], UNKNOWN["event"])]
+
+    assert [answer.status_code for answer in answers] == [404, 404]
+    assert answers[0].content == answers[1].content
 
 
 @pytest.mark.parametrize("path", ["/v1/webhooks", "/v1/events", "/v1/replays"])

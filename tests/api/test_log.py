@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import json
+from datetime import timedelta
 
 import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from tests.making import EVENT_TYPE, emit_one, make_webhook
+from tests.support.rows import EVENT_TYPE, emit_one, end_deliveries, make_webhook
 from webhooks_app import send_test_event
-from webhooks_app.models import Delivery, DeliveryAttempt, Event
+from webhooks_app.models import Delivery, DeliveryAttempt, Event, QueueEntry
+from webhooks_app.operations.actors import PROJECT
+from webhooks_app.operations.verification import start_verification
+from webhooks_app.protocol.times import format_time
 from webhooks_app.signals import deliveries_created
-from webhooks_app.verification import start_verification
 
 pytestmark = pytest.mark.django_db
 
@@ -29,7 +34,8 @@ def delivery(alice, webhook):
     """A delivery that was answered with a 500, and is being tried again."""
     emit_one(alice)
     delivery = Delivery.objects.get()
-    Delivery.objects.update(attempt_count=2, claimed_at=timezone.now())
+    Delivery.objects.update(attempt_count=1)
+    QueueEntry.objects.update(attempt=2, claimed_at=timezone.now())
     DeliveryAttempt.objects.create(
         delivery=delivery,
         number=1,
@@ -39,7 +45,7 @@ def delivery(alice, webhook):
         duration_ms=12,
         url=webhook.url,
         timestamp=1769860800,
-        signature="sha256=" + "0" * 64,
+        signatures="sha256=" + "0" * 64,
         response_status=500,
         response_headers=[["Content-Type", "text/plain"]],
         response_body=BODY,
@@ -79,7 +85,7 @@ def test_the_deliveries_of_a_webhook_are_listed_without_attempts(api, webhook, d
     assert record["id"] == delivery.id
     assert (record["webhook_id"], record["event_id"]) == (webhook.id, delivery.event_id)
     assert (record["kind"], record["state"], record["event_type"]) == ("event", "pending", EVENT_TYPE)
-    assert (record["attempt_count"], record["max_attempts"]) == (2, 4)
+    assert (record["attempt_count"], record["max_attempts"]) == (1, 4)
     assert "attempts" not in record
 
 
@@ -133,9 +139,8 @@ def test_of_a_test_and_a_verification_only_the_result_and_the_status_are_told(ap
 
 
 @pytest.mark.parametrize("message", ["The receiver's TLS certificate has expired.", "The TLS handshake failed."])
-@pytest.mark.parametrize("kind", ["test", "verification"])
-def test_of_a_receivers_certificate_a_test_and_a_verification_tell_nothing(api, delivery, kind, message):
-    Delivery.objects.update(kind=kind)
+def test_a_test_shows_nothing_of_the_receivers_certificate(api, delivery, message):
+    Delivery.objects.update(kind="test")
     DeliveryAttempt.objects.update(result="tls_error", message=message)
 
     (attempt,) = api.call("GET", f"/v1/deliveries/{delivery.id}").json()["attempts"]
@@ -165,8 +170,51 @@ def test_a_waiting_delivery_foretells_its_next_attempt(api, alice, webhook):
     assert api.call("GET", f"/v1/deliveries/{Delivery.objects.get().id}").json()["next_attempt_at"].endswith("Z")
 
 
+def test_a_delivery_that_is_due_or_finished_has_no_hold(api, alice, webhook):
+    emit_one(alice)
+    due = api.call("GET", "/v1/deliveries").json()["results"][0]["hold"]
+    end_deliveries(state="succeeded")
+
+    assert due is None
+    assert api.call("GET", "/v1/deliveries").json()["results"][0]["hold"] is None
+
+
+def test_a_delivery_has_the_reason_why_it_is_not_sent_now(api, alice, webhook):
+    emit_one(alice)
+    pk = Delivery.objects.get().pk
+    webhook.pause()
+
+    hold = api.call("GET", f"/v1/deliveries/{pk}").json()["hold"]
+
+    assert hold == {"reason": "paused", "since": format_time(webhook.paused_at), "until": None}
+
+
+def test_a_delivery_that_is_not_due_yet_has_the_time_in_its_hold(api, alice, webhook):
+    emit_one(alice)
+    QueueEntry.objects.update(due_at=timezone.now() + timedelta(hours=1))
+
+    (delivery,) = api.call("GET", f"/v1/webhooks/{webhook.pk}/deliveries").json()["results"]
+
+    assert delivery["hold"] == {"reason": "not_due", "since": None, "until": delivery["next_attempt_at"]}
+
+
+def test_the_holds_of_a_page_cost_one_query(api, alice, webhook):
+    def queries() -> int:
+        with CaptureQueriesContext(connection) as captured:
+            api.call("GET", "/v1/deliveries")
+        return len(captured)
+
+    emit_one(alice)
+    queries()
+    for_one = queries()
+    for _ in range(3):
+        emit_one(alice)
+
+    assert queries() == for_one
+
+
 def test_a_verification_has_no_event(api, webhook):
-    delivery = start_verification(webhook)
+    delivery = start_verification(webhook, actor=PROJECT)
 
     record = api.call("GET", f"/v1/deliveries/{delivery.id}").json()
 
@@ -205,7 +253,7 @@ def test_nothing_is_redelivered_to_a_webhook_that_receives_nothing(api, webhook,
 
 
 def test_a_verification_is_not_redelivered(api, webhook):
-    delivery = start_verification(webhook)
+    delivery = start_verification(webhook, actor=PROJECT)
 
     answer = api.call("POST", f"/v1/deliveries/{delivery.id}/redeliver")
 

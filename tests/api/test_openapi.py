@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from pathlib import Path
 
 import pytest
 from django.contrib.staticfiles import finders
@@ -11,10 +13,16 @@ from jsonschema import Draft202012Validator
 from openapi_spec_validator import OpenAPIV31SpecValidator
 from pydantic import BaseModel
 
+from tests.support.retries import TWO
+from webhooks_app.api.fields import URL_PATTERN
 from webhooks_app.api.routers import ApiRouter
 from webhooks_app.event_types import INTERNAL_EVENT_TYPES, EventType, registry
+from webhooks_app.exceptions import InvalidEndpointError
+from webhooks_app.protocol.ids import attempt_id
+from webhooks_app.transport import parse_endpoint
 
-DELIVERED = [*registry.names(), *(event_type.name for event_type in INTERNAL_EVENT_TYPES)]
+URL_CASES = json.loads(Path(__file__).parents[1].joinpath("transport", "urls.json").read_text())
+DELIVERED = [*registry.emittable_names(), *(event_type.name for event_type in INTERNAL_EVENT_TYPES)]
 
 
 class Item(BaseModel):
@@ -115,6 +123,16 @@ def test_the_examples_fit_their_schemas(document):
     assert checked >= 16
 
 
+def test_the_example_attempt_has_the_id_of_its_delivery(document):
+    operation = document["paths"]["/v1/deliveries/{delivery_id}"]["get"]
+    content = operation["responses"]["200"]["content"]["application/json"]
+
+    (example,) = content["examples"].values()
+    (attempt,) = example["value"]["attempts"]
+
+    assert attempt["id"] == attempt_id(example["value"]["id"], attempt["number"])
+
+
 @pytest.mark.parametrize("name", DELIVERED)
 def test_every_delivery_is_described(document, name):
     operation = document["webhooks"][name]["post"]
@@ -156,7 +174,7 @@ def test_models_nested_in_the_data_are_found():
 
 
 def test_the_retries_are_told_as_they_are_set(settings):
-    settings.WEBHOOKS_RETRY_DELAYS_SECONDS = (2, 7.5)
+    settings.WEBHOOKS_RETRY_POLICIES = [TWO]
 
     responses = load()["webhooks"]["file.deleted"]["post"]["responses"]
 
@@ -215,3 +233,29 @@ def test_no_secret_but_the_made_up_ones_is_in_the_document(document):
     text = json.dumps(document)
 
     assert text.count("whsec_") == text.count("whsec_VYJ6q0o9zD3vA4m4kQ1yPDkWwT0v1sO8n5oJfX2bE0c")
+
+
+@pytest.mark.parametrize("case", URL_CASES, ids=lambda case: case["id"])
+def test_the_pattern_of_urls_takes_each_url_that_is_accepted(case):
+    try:
+        parse_endpoint(case["url"])
+    except InvalidEndpointError:
+        return
+
+    assert re.search(URL_PATTERN, case["url"])
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://localhost/",
+        "https://a..b/",
+        "https://a.b:22/",
+        "https://a.b./",
+        "https://a.b/%zz",
+        "https://ä.com/",
+        "https://a.1/",
+    ],
+)
+def test_the_pattern_of_urls_refuses_other_forms(url):
+    assert not re.search(URL_PATTERN, url)

@@ -8,8 +8,9 @@ import pytest
 from django.core.exceptions import PermissionDenied, RequestDataTooBig, SuspiciousOperation, ValidationError
 from django.http import Http404
 from django.test import Client
+from rest_framework.exceptions import ValidationError as RestValidationError
 
-from tests.making import make_webhook
+from tests.support.rows import make_webhook
 from webhooks_app.api.views import WebhookViewSet
 
 from .conftest import PROBLEM
@@ -44,7 +45,7 @@ def test_an_unknown_address_needs_neither_key_nor_csrf_token():
         ("POST", "/v1/webhooks/wh_1", "GET, PATCH, DELETE, HEAD"),
         ("GET", "/v1/webhooks/wh_1/verify", "POST"),
         ("POST", "/v1/webhooks/wh_1/deliveries", "GET, HEAD"),
-        ("POST", "/v1/events", "GET, HEAD"),
+        ("PATCH", "/v1/events", "GET, POST, HEAD"),
         ("DELETE", "/v1/events/evt_1", "GET, HEAD"),
         ("GET", "/v1/deliveries/dlv_1/redeliver", "POST"),
         ("POST", "/v1/event-types", "GET, HEAD"),
@@ -85,6 +86,22 @@ def test_a_validation_problem_has_messages_by_field(api):
         "detail": "Not valid: url, events.",
         "errors": {"url": ["Not a valid string."], "events": ["This field is required."]},
     }
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "field"),
+    [
+        ("/v1/webhooks", {"url": "https://hooks.example.com/", "events": [5, "file.uploaded"]}, "events[0]"),
+        ("/v1/webhooks", {"url": "https://hooks.example.com/", "events": ["\ud800"]}, "events[0]"),
+        ("/v1/deliveries/redeliver", {"delivery_ids": ["dlv_1", 7]}, "delivery_ids[1]"),
+    ],
+    ids=["wrong-type", "surrogate", "second-item"],
+)
+def test_an_item_of_a_list_is_named_by_its_place(api, path, body, field):
+    answer = api.call("POST", path, body)
+
+    assert list(answer.json()["errors"]) == [field]
+    assert all(isinstance(message, str) for message in answer.json()["errors"][field])
 
 
 class Broken:
@@ -168,6 +185,19 @@ def test_a_models_errors_are_told_by_the_names_of_the_api(api, broken):
 
     assert answer.status_code == 400
     assert answer.json()["errors"] == {"events": ["too few"], "non_field_errors": ["too many"]}
+
+
+def test_nested_errors_have_one_shape(api, broken):
+    nested = {"events": [{}, {"data": {"pages": ["too few"], "non_field_errors": ["odd"]}}], "url": {"0": ["no host"]}}
+    broken(RestValidationError(nested))
+
+    answer = api.call("GET", "/v1/webhooks")
+
+    assert answer.json()["errors"] == {
+        "events[1].data.pages": ["too few"],
+        "events[1].data": ["odd"],
+        "url.0": ["no host"],
+    }
 
 
 def test_too_many_query_parameters_are_refused(api):

@@ -7,9 +7,9 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
-from tests.making import EVENT_TYPE, emit_one, make_webhook
+from tests.support.rows import EVENT_TYPE, emit_one, make_webhook
 from webhooks_app.models import Delivery, Replay, Webhook
-from webhooks_app.replays.carrying import advance
+from webhooks_app.replays.runner import advance
 
 pytestmark = pytest.mark.django_db
 
@@ -182,4 +182,4 @@ def test_tests_in_a_selection_count_as_tests(api, webhook, settings):
     answer = redeliver(api, Delivery.objects.get().id).json()
 
     assert answer["queued"] == []
-    assert "Too many tests" in answer["refused"][0]["reason"]
+    assert "Too many test events" in answer["refused"][0]["reason"]

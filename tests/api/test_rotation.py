@@ -7,8 +7,8 @@ from datetime import datetime, timedelta
 import pytest
 from django.utils import timezone
 
-from tests.making import make_webhook
-from webhooks_app.models import Webhook
+from tests.support.rows import make_webhook
+from webhooks_app.models import SigningKey, Webhook
 
 pytestmark = pytest.mark.django_db
 
@@ -73,7 +73,7 @@ def test_an_overlap_is_ended_on_request(api, webhook):
 
     assert [(answer.status_code, answer.json()["previous_secret_until"]) for answer in answers] == [(200, None)] * 2
     assert Webhook.objects.get().secret == SECRET
-    assert Webhook.objects.get().encrypted_previous_secret == ""
+    assert SigningKey.objects.count() == 1
 
 
 def test_no_secret_is_shown_but_the_new_one(api, webhook):
@@ -89,13 +89,13 @@ def test_no_secret_is_shown_but_the_new_one(api, webhook):
 
 def test_an_overlap_that_is_over_is_not_shown(api, webhook):
     rotate(api, webhook)
-    Webhook.objects.update(previous_secret_until=timezone.now() - timedelta(seconds=1))
+    SigningKey.objects.exclude(valid_until=None).update(valid_until=timezone.now() - timedelta(seconds=1))
 
     assert api.call("GET", f"/v1/webhooks/{webhook.id}").json()["previous_secret_until"] is None
 
 
 def test_rotation_replaces_a_secret_that_no_key_opens(api, webhook):
-    Webhook.objects.update(encrypted_secret="nonsense")
+    SigningKey.objects.update(encrypted_key="nonsense")
 
     answer = rotate(api, webhook)
 

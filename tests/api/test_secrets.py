@@ -16,7 +16,7 @@ from django.db import connections
 from django.test import Client
 from django.views.debug import ExceptionReporter
 
-from tests.making import EVENT_TYPE, URL, emit_one
+from tests.support.rows import EVENT_TYPE, URL, emit_one
 from webhooks_app.api import serializers
 from webhooks_app.models import ApiKey, Delivery, Event, Webhook
 
@@ -30,7 +30,7 @@ NEW = "new secret: jagen Viktor quer"
 
 @pytest.fixture
 def key(alice):
-    return ApiKey.objects.make(owner=alice)[1]
+    return str(ApiKey.objects.make(owner=alice)[1])  # Its repr is not masked.
 
 
 @pytest.fixture

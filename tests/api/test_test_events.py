@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from tests.making import EVENT_TYPE, make_webhook
+from tests.support.rows import EVENT_TYPE, make_webhook
 from webhooks_app.event_types import registry
 from webhooks_app.models import Delivery, Event
 

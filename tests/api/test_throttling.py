@@ -7,9 +7,10 @@ from types import SimpleNamespace
 import pytest
 from django.core.cache.backends import base, locmem
 
-from tests.making import EVENT_TYPE, URL, emit_one, make_webhook
-from webhooks_app import rate_limits, send_test_event
-from webhooks_app.models import Delivery, Webhook
+from tests.support.rows import EVENT_TYPE, URL, emit_one, make_webhook
+from webhooks_app import send_test_event
+from webhooks_app.models import Delivery, Event, Webhook
+from webhooks_app.operations import rate_limits
 
 from .conftest import PROBLEM, client_of
 
@@ -152,8 +153,8 @@ def test_an_owner_with_many_keys_has_no_more_tests(alice, settings):
     assert [send_test(client_of(alice), webhook).status_code for webhook in webhooks] == [202, 202, 429]
 
 
-def register(api, url=URL):
-    return api.call("POST", "/v1/webhooks", {"url": url, "events": [EVENT_TYPE]})
+def register(api, url=URL, events=(EVENT_TYPE,)):
+    return api.call("POST", "/v1/webhooks", {"url": url, "events": list(events)})
 
 
 def test_an_owner_with_many_keys_has_no_more_registrations(alice, settings):
@@ -180,14 +181,12 @@ def test_an_owner_with_many_keys_has_no_more_registrations(alice, settings):
         ),
     ],
 )
-def test_a_host_gets_no_more_from_many_owners(alice, bob, settings, probe):
+def test_one_owner_does_not_use_up_a_hosts_probes_for_the_others(alice, bob, settings, probe):
     settings.WEBHOOKS_PROBE_RATE = "2/min"
-    elsewhere = make_webhook(bob, url=ELSEWHERE)
 
-    statuses = [probe(client_of(owner), owner).status_code for owner in (alice, alice, bob)]
+    statuses = [probe(client_of(owner), owner).status_code for owner in (alice, alice, alice, bob)]
 
-    assert [status == 429 for status in statuses] == [False, False, True]
-    assert send_test(client_of(bob), elsewhere).status_code == 202
+    assert [status == 429 for status in statuses] == [False, False, True, False]
 
 
 def test_an_event_is_redelivered_however_often(api, alice, settings):
@@ -199,12 +198,49 @@ def test_an_event_is_redelivered_however_often(api, alice, settings):
     assert [api.call("POST", path).status_code for _ in range(3)] == [202] * 3
 
 
-def test_a_host_is_the_same_whatever_its_letters_and_its_port(api, settings):
-    settings.WEBHOOKS_PROBE_RATE = "2/min"
+def test_a_registration_that_is_refused_is_not_counted(api, settings):
+    settings.WEBHOOKS_PROBE_RATE = "1/min"
 
-    urls = ["https://hooks.example.com/a", "https://HOOKS.example.com:8443/b", "https://hooks.Example.com/c?d"]
+    refused = [register(api, "https://localhost/").status_code, register(api, events=["no.such_type"]).status_code]
 
-    assert [register(api, url).status_code for url in urls] == [201, 201, 429]
+    assert refused == [400, 400]
+    assert [register(api).status_code for _ in range(2)] == [201, 429]
+
+
+def test_a_refused_redelivery_of_a_test_is_not_counted(api, alice, settings):
+    settings.WEBHOOKS_TEST_RATE = "1/min"
+    webhook = make_webhook(alice)
+    delivery = send_test_event(webhook, EVENT_TYPE)
+    Event.objects.update(body="")
+
+    assert api.call("POST", f"/v1/deliveries/{delivery.id}/redeliver").status_code == 409
+    assert send_test(api, webhook).status_code == 202
+
+
+@pytest.mark.parametrize(
+    ("setting", "limit", "words", "call"),
+    [
+        ("API", "requests", "requests with one API key", lambda api, webhook: api.call("GET", "/v1/webhooks")),
+        ("TEST", "tests", "test events to one webhook", send_test),
+        ("VERIFICATION", "verifications", "verifications of one webhook", verify),
+        ("PROBE", "probes", "tests and verifications of one account", verify),
+    ],
+    ids=["requests", "tests", "verifications", "probes"],
+)
+def test_a_429_names_the_limit(api, alice, settings, clock, setting, limit, words, call):
+    setattr(settings, f"WEBHOOKS_{setting}_RATE", "1/min")
+    webhook = make_webhook(alice)
+    call(api, webhook)
+
+    answer = call(api, webhook)
+
+    assert answer.json() == {
+        "type": "about:blank",
+        "title": "Too Many Requests",
+        "status": 429,
+        "detail": f"Too many {words}: at most 1/min. Try again in 60 seconds.",
+        "limit": limit,
+    }
 
 
 def test_the_port_scan_stays_limited_where_the_requests_are_not(api, alice, settings):

@@ -11,7 +11,7 @@ from django.core.checks import CheckMessage, run_checks
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from tests.making import make_webhook
+from tests.support.rows import make_webhook
 from webhooks_app.checks import secrets
 from webhooks_app.models import Webhook
 
@@ -60,7 +60,7 @@ def test_a_look_costs_a_few_queries_however_many_webhooks_there_are(
         [message] = found()
 
     assert "secrets of 2 webhooks" in message.msg
-    assert len([query for query in queries if "encrypted_secret" in query["sql"]]) == 2
+    assert len([query for query in queries if "encrypted_key" in query["sql"]]) == 2
 
 
 def test_no_query_is_made_where_no_database_is_asked_for(webhooks: list[Webhook]) -> None:

@@ -14,6 +14,7 @@ from django.test import override_settings
 
 from webhooks_app.checks.settings import CONTENT_CHECKS, RANGES
 from webhooks_app.conf import Settings, setting_types
+from webhooks_app.retry import DelaysPolicy
 
 from .conftest import Found
 
@@ -70,11 +71,22 @@ def test_a_truth_value_is_no_number(found: Check, value: Any) -> None:
         assert "webhooks_app.E001" in found()
 
 
+class Negative(DelaysPolicy):
+    name = "negative"
+    delays_seconds = (1, -5)
+
+
+class Endless(DelaysPolicy):
+    name = "endless"
+    delays_seconds = (1,) * 100
+
+
 WRONG = [
     pytest.param("ALLOWED_NETWORKS", ["10.0.0.0/40"], "E003", id="network with an impossible prefix"),
     pytest.param("ALLOWED_NETWORKS", ["10.0.0.1/8"], "E003", id="network with host bits"),
     pytest.param("ALLOWED_NETWORKS", ["example.com"], "E003", id="name for a network"),
     pytest.param("ALLOWED_NETWORKS", "10.0.0.0/8", "E001", id="string for a list"),
+    pytest.param("REFUSED_NETWORKS", ["10.0.0.1/8"], "E003", id="refused network with host bits"),
     pytest.param("ENCRYPTION_KEYS", ["too short"], "E004", id="no Fernet key"),
     pytest.param("ENCRYPTION_KEYS", [Fernet.generate_key().decode(), "ü" * 44], "E004", id="second key broken"),
     pytest.param("RETENTION_DAYS_BY_TYPE", {"file.deleted": 0}, "E015", id="no days"),
@@ -88,9 +100,17 @@ WRONG = [
     pytest.param("CA_BUNDLE", str(Path(__file__)), "E006", id="bundle without certificates"),
     pytest.param("TRANSPORT", "pigeon", "E007", id="unknown transport"),
     pytest.param("TRANSPORT", "pathlib.Path", "E007", id="a class that is no transport"),
-    pytest.param("RETRY_DELAYS_SECONDS", [1, -5], "E008", id="negative delay"),
-    pytest.param("RETRY_DELAYS_SECONDS", [float("nan")], "E008", id="delay that is no number"),
-    pytest.param("RETRY_DELAYS_SECONDS", [1] * 21, "E008", id="too many delays"),
+    pytest.param("RETRY_POLICIES", [], "E008", id="no retry policy"),
+    pytest.param("RETRY_POLICIES", ["never mind"], "E008", id="unknown retry policy"),
+    pytest.param("RETRY_POLICIES", ["pathlib.Path"], "E008", id="a class that is no retry policy"),
+    pytest.param("RETRY_POLICIES", ["extended", "extended"], "E008", id="retry policy named twice"),
+    pytest.param("RETRY_POLICIES", ["tests.checks.test_settings.Negative"], "E008", id="negative delay"),
+    pytest.param("RETRY_POLICIES", ["tests.checks.test_settings.Endless"], "E008", id="too many attempts"),
+    pytest.param("SIGNATURES", ["quantum"], "E020", id="unknown signature scheme"),
+    pytest.param("SIGNATURES", ["pathlib.Path"], "E020", id="a class that is no signature scheme"),
+    pytest.param("SIGNATURES", ["native", "native"], "E020", id="signature scheme named twice"),
+    pytest.param("FILTER_OPERATORS", ["$regex"], "E024", id="unknown filter operator"),
+    pytest.param("FILTER_OPERATORS", ["$eq", "$eq"], "E024", id="filter operator named twice"),
     pytest.param("API_RATE", "120", "E009", id="rate without a period"),
     pytest.param("TEST_RATE", "10/fortnight", "E009", id="unknown period"),
     pytest.param("VERIFICATION_RATE", "0/min", "E009", id="nothing allowed"),
@@ -114,14 +134,15 @@ def test_a_value_that_cannot_be_used_is_found(found: Check, name: str, value: An
 
 
 RIGHT = [
+    pytest.param("REFUSED_NETWORKS", ["198.51.0.0/16", "2001:db8:64::/96"], id="refused networks"),
     pytest.param("ALLOWED_NETWORKS", ["10.0.0.0/8", "::1", "192.0.2.1"], id="networks and addresses"),
     pytest.param("ENCRYPTION_KEYS", [Fernet.generate_key().decode()], id="key"),
     pytest.param("ENCRYPTION_KEYS", [Fernet.generate_key().decode(), "SECRET_KEY"], id="key before the derived one"),
     pytest.param("EGRESS_PROXY", "http://user:p%40ss@proxy.example.com:3128", id="proxy"),
     pytest.param("TRANSPORT", "requests", id="transport by name"),
     pytest.param("TRANSPORT", "webhooks_app.transport.memory.MemoryTransport", id="transport by path"),
-    pytest.param("RETRY_DELAYS_SECONDS", [], id="no retries"),
-    pytest.param("RETRY_DELAYS_SECONDS", (0, 0.5), id="tuple"),
+    pytest.param("RETRY_POLICIES", ("tests.support.retries.Never", "specification"), id="retry policies"),
+    pytest.param("SIGNATURES", ["native"], id="signature scheme"),
     pytest.param("METRICS_TOKEN", "Zm9v-_.~+/1234567==", id="token"),
     pytest.param("API_RATE", "1/day", id="rate"),
     pytest.param("API_RATE", "", id="no limit"),
@@ -195,3 +216,8 @@ def test_a_span_longer_than_the_time_after_which_webhooks_are_disabled_is_an_err
         assert found() == {}
     with override_settings(WEBHOOKS_AUTO_DISABLE_AFTER_DAYS=1, WEBHOOKS_AUTO_DISABLE_MIN_SPAN_HOURS=25):
         assert "24 hours" in str(found()["webhooks_app.E014"].hint)
+
+
+def test_a_body_smaller_than_the_largest_envelope_is_an_error(found: Check) -> None:
+    with override_settings(WEBHOOKS_EMIT_BODY_BYTES=256 * 1024):
+        assert "266,240 or more" in str(found()["webhooks_app.E040"].hint)

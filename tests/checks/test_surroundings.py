@@ -2,44 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from importlib.metadata import PackageNotFoundError
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from celery import Celery
 from cryptography.fernet import Fernet
 from django.core.cache.backends.locmem import LocMemCache
-from django.db import connection
+from django.db import connection, connections
 from django.db.models import Model
 from django.test import override_settings
-
-from tests.celery import app
-from webhooks_app.beat import BEAT_SCHEDULE
-from webhooks_app.checks import surroundings
 
 from .conftest import Found
 
 Check = Callable[..., Found]
-
-
-@pytest.fixture
-def celery_says() -> Iterator[Callable[..., None]]:
-    """Put a Celery app with these settings in the place of the test project's."""
-
-    def celery_says(**values: Any) -> None:
-        host = Celery("host", set_as_current=False)
-        host.conf.update({"beat_schedule": BEAT_SCHEDULE, **values})
-        host.set_current()
-
-    yield celery_says
-    app.set_current()
-
-
-@pytest.fixture
-def without_beat_in_the_database(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(surroundings.apps, "is_installed", lambda name: name != "django_celery_beat")
 
 
 def test_without_time_zones_nothing_can_be_due(found: Check) -> None:
@@ -47,76 +23,64 @@ def test_without_time_zones_nothing_can_be_due(found: Check) -> None:
         assert "webhooks_app.E012" in found()
 
 
+class Divided:
+    """Sends events elsewhere than the rest."""
+
+    def db_for_write(self, model: type[Model], **hints: object) -> str | None:
+        return "elsewhere" if model._meta.model_name == "event" else None
+
+
 class Elsewhere:
+    """Sends everything to one database, as a router for a single host does."""
+
     def db_for_write(self, model: type[Model], **hints: object) -> str:
         return "elsewhere"
 
+    def db_for_read(self, model: type[Model], **hints: object) -> str:
+        return "elsewhere"
 
-def test_tables_in_another_database_are_refused(found: Check) -> None:
-    with override_settings(DATABASE_ROUTERS=["tests.checks.test_surroundings.Elsewhere"]):
-        assert "elsewhere" in found()["webhooks_app.E013"].msg
-
-
-def test_eager_tasks_are_warned_of(found: Check, celery_says: Callable[..., None]) -> None:
-    celery_says(task_always_eager=True)
-
-    assert list(found()) == ["webhooks_app.W002"]
+    def allow_migrate(self, db: str, app_label: str, **hints: object) -> bool:
+        return db == "elsewhere"
 
 
-@pytest.mark.usefixtures("without_beat_in_the_database")
-class TestBeat:
-    def test_a_schedule_without_the_sweep_is_warned_of(self, found: Check, celery_says: Callable[..., None]) -> None:
-        celery_says(beat_schedule={"other": {"task": "other.task", "schedule": 5}})
+class Replicas(Elsewhere):
+    """The router of Django's documentation."""
 
-        assert "BEAT_SCHEDULE" in str(found()["webhooks_app.W003"].hint)
+    def db_for_read(self, model: type[Model], **hints: object) -> str:
+        return "replica"
 
-    def test_our_schedule_is_enough(self, found: Check, celery_says: Callable[..., None]) -> None:
-        celery_says(beat_schedule=BEAT_SCHEDULE)
+    def allow_migrate(self, db: str, app_label: str, **hints: object) -> bool:
+        return True
 
+
+class Forgetful(Elsewhere):
+    """Reads where nothing is written."""
+
+    def db_for_read(self, model: type[Model], **hints: object) -> str:
+        return "default"
+
+
+@pytest.mark.parametrize("router", [Divided, Forgetful], ids=lambda router: router.__name__)
+def test_a_router_that_takes_rows_apart_is_refused(found: Check, router: type) -> None:
+    with override_settings(DATABASE_ROUTERS=[f"{__name__}.{router.__name__}"]):
+        assert found().keys() & {"webhooks_app.E013", "webhooks_app.E022"}
+
+
+@pytest.mark.parametrize("router", [Elsewhere, Replicas], ids=lambda router: router.__name__)
+def test_all_tables_may_live_in_any_one_database(found: Check, router: type) -> None:
+    with override_settings(DATABASE_ROUTERS=[f"{__name__}.{router.__name__}"]):
         assert found() == {}
 
-    def test_the_sweep_may_go_by_another_name(self, found: Check, celery_says: Callable[..., None]) -> None:
-        celery_says(beat_schedule={"mine": BEAT_SCHEDULE["webhooks-deliver-due"]})
 
-        assert found() == {}
+def test_an_unsupported_database_is_an_error(found: Check, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "webhooks_app.E017" not in found()
 
+    monkeypatch.setattr(connection, "vendor", "oracle")
+    monkeypatch.setattr(type(connections["default"]), "display_name", "Oracle")
 
-def test_a_schedule_in_the_database_is_left_alone(
-    found: Check, celery_says: Callable[..., None], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(surroundings.apps, "is_installed", lambda name: name == "django_celery_beat")
-    celery_says(beat_schedule={})
-
-    assert found() == {}
-
-
-@pytest.mark.parametrize(
-    "broker",
-    ["redis://localhost/0", "rediss://localhost", "amqp://one;redis://two", ["sentinel://localhost"]],
-    ids=str,
-)
-def test_redis_without_its_packages_is_an_error(
-    found: Check, celery_says: Callable[..., None], monkeypatch: pytest.MonkeyPatch, broker: Any
-) -> None:
-    def missing(name: str) -> None:
-        raise PackageNotFoundError(name)
-
-    celery_says(broker_url=broker)
-    assert found() == {}
-
-    monkeypatch.setattr(surroundings, "distribution", missing)
-    message = found()["webhooks_app.E011"]
-    assert "redis" in message.msg
-    assert "django-webhooks-app[redis]" in str(message.hint)
-
-
-def test_another_broker_needs_no_redis(
-    found: Check, celery_says: Callable[..., None], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(surroundings, "_is_installed", lambda name: False)
-    celery_says(broker_url="amqp://localhost")
-
-    assert found() == {}
+    message = found()["webhooks_app.E017"]
+    assert "Oracle" in message.msg
+    assert str(message.hint) == "Use one of PostgreSQL, MySQL, MariaDB, SQLite."
 
 
 @pytest.mark.only_on("sqlite")

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
+from webhooks_app.delivery.claim import Finished
 from webhooks_app.delivery.engine import Engine
-from webhooks_app.egress import transport_options
+from webhooks_app.delivery.queue import Queue
+from webhooks_app.delivery.recording import record
 from webhooks_app.models import Webhook
+from webhooks_app.outbound import transport_options
 from webhooks_app.transport import Exchange, Request, Response
 from webhooks_app.transport.memory import Answer, MemoryTransport
 
-from ..making import make_webhook
+from ..support.rows import make_webhook
 
 
 class ManualClock:
@@ -75,6 +78,13 @@ class Receiver:
         if event_type == "webhook.retry":
             return 200
         return self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+
+
+def recorded(queue: Queue, finished: Sequence[Finished], now: datetime) -> list[Finished]:
+    """Record results as the worker does that has this queue; return those whose claim was still good."""
+    valid = record("default", finished, now)
+    queue.forget([item.claim for item in finished])
+    return valid
 
 
 @pytest.fixture

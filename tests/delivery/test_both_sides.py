@@ -8,12 +8,13 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.support.retries import NEVER
 from webhooks_app.delivery.engine import Engine
-from webhooks_app.egress import transport_options
-from webhooks_app.models import DeliveryAttempt
+from webhooks_app.models import DeliveryAttempt, Webhook
+from webhooks_app.outbound import transport_options
 from webhooks_app.transport import make_transport
 
-from ..making import emit_one, make_webhook
+from ..support.rows import emit_one, make_webhook
 
 pytestmark = pytest.mark.django_db
 
@@ -74,12 +75,12 @@ def test_the_log_has_the_request_as_the_receiver_got_it(alice, raw_receiver, del
     deliver_by()
 
     attempt = DeliveryAttempt.objects.get()
-    assert attempt.previous_signature
+    assert attempt.signatures.count("sha256=") == 2
     assert raw_receiver.got == [attempt.request_header.encode() + b"\r\n" + attempt.request_body]
 
 
 def test_the_log_of_a_handshake_has_the_challenge_as_the_receiver_got_it(alice, raw_receiver, deliver_by, settings):
-    settings.WEBHOOKS_RETRY_DELAYS_SECONDS = ()
+    settings.WEBHOOKS_RETRY_POLICIES = [NEVER]
     make_webhook(alice, status="pending", url=f"http://127.0.0.1:{raw_receiver.port}/hook")
 
     deliver_by()
@@ -99,10 +100,11 @@ def test_the_log_tells_when_each_stage_was_over(alice, raw_receiver, deliver_by)
     assert 0 <= attempt.timings["connect"] <= attempt.timings["first_byte"] <= attempt.duration_ms
 
 
-def test_where_nothing_was_sent_no_request_is_shown(alice, webhook, receiver, deliver, settings):
+def test_where_nothing_was_sent_no_request_is_shown(alice, webhook, receiver, deliver):
+    Webhook.objects.update(signatures=["removed"])
     emit_one(alice)
-    settings.WEBHOOKS_ENCRYPTION_KEYS = ["0" * 43 + "="]
 
     deliver(receiver(200))
 
+    assert {attempt.result for attempt in DeliveryAttempt.objects.all()} == {"internal_error"}
     assert {attempt.request_header for attempt in DeliveryAttempt.objects.all()} == {""}

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
+from functools import partial
 
 import pytest
 
 from webhooks_app import send_test_event
-from webhooks_app.delivery.clock import DatabaseClock
+from webhooks_app.database.clock import DatabaseClock
 from webhooks_app.delivery.engine import Engine
 from webhooks_app.models import Delivery
-from webhooks_app.verification import start_verification
+from webhooks_app.operations.actors import PROJECT
+from webhooks_app.operations.verification import start_verification
 
-from ..making import EVENT_TYPE, deliveries, emit_one
+from ..support.rows import EVENT_TYPE, deliveries, emit_one
 
 pytestmark = pytest.mark.django_db
 
@@ -30,7 +32,7 @@ def redeliver(webhook):
 
 QUEUED = {
     "an event": lambda webhook: emit_one(webhook.owner).deliveries.get(),
-    "a handshake": start_verification,
+    "a handshake": partial(start_verification, actor=PROJECT),
     "a test": lambda webhook: send_test_event(webhook, EVENT_TYPE),
     "a redelivery": redeliver,
 }
@@ -40,7 +42,7 @@ QUEUED = {
 def test_what_a_process_queues_whose_clock_is_ahead_is_due_at_once(webhook, receiver, monkeypatch, queue):
     monkeypatch.setattr("django.utils.timezone.datetime", AnHourAhead)
     queued = queue(webhook)
-    due_at = queued.next_attempt_at
+    due_at = queued.due_at
     monkeypatch.undo()
 
     Engine(transport=receiver(200), clock=DatabaseClock("default")).run_until_idle(await_retries=False)

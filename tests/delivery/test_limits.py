@@ -8,20 +8,20 @@ import pytest
 
 from webhooks_app.delivery.engine import Engine
 from webhooks_app.delivery.queue import Queue
-from webhooks_app.delivery.recording import record
 from webhooks_app.delivery.sending import finish, request_for
 from webhooks_app.models import Webhook
-from webhooks_app.retry import RetrySchedule
 from webhooks_app.transport import Exchange, Response
 
-from ..making import deliveries, emit_one, make_webhook
+from ..support.rows import deliveries, emit_one, make_webhook
+from ..support.slots import open_slots
+from .conftest import recorded
 
 pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture
 def make_queue(clock):
-    return lambda: Queue(using="default", clock=clock, lease=timedelta(hours=1), cap=lambda _: 1000)
+    return lambda: Queue(using="default", clock=clock, lease=timedelta(hours=1), slots=open_slots(clock, cap=1000))
 
 
 def claimed_in(seconds, clock, *queues, limit=500, step=0.1):
@@ -106,7 +106,7 @@ def fail_once(queue, clock):
     (claim,) = queue.claim(500)
     request = request_for(claim, now=clock(), timeout_seconds=30)
     failed = Exchange(request=request, duration_seconds=0, response=Response(status=500))
-    record("default", [finish(failed, RetrySchedule.of_seconds([1, 5]))], clock())
+    recorded(queue, [finish(failed)], clock())
 
 
 def kinds_claimed(seconds, clock, queue):

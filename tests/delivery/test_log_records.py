@@ -12,12 +12,14 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
+from webhooks_app import send_test_event
 from webhooks_app.delivery.engine import Engine
-from webhooks_app.models import ChoreState, DeliveryAttempt, Webhook
-from webhooks_app.retention import prune
-from webhooks_app.upkeep.chores import Chore, run_due
+from webhooks_app.maintenance.jobs import Job, run_due
+from webhooks_app.maintenance.retention import prune
+from webhooks_app.models import DeliveryAttempt, MaintenanceJob, Webhook
 
-from ..making import emit_one
+from ..support.rows import EVENT_TYPE, emit_one, make_webhook
+from .conftest import ImpatientTransport
 
 pytestmark = pytest.mark.django_db
 
@@ -86,6 +88,8 @@ def test_the_attributes_of_an_attempt_are_those_of_its_row(
             "delivery_id": attempt.delivery_id,
             "event_id": event.pk,
             "event_type": event.type,
+            "kind": "event",
+            "host": "127.0.0.1",
             "attempt": 1,
             "result": "http_status",
             "duration_ms": attempt.duration_ms,
@@ -93,6 +97,47 @@ def test_the_attributes_of_an_attempt_are_those_of_its_row(
         }
     ]
     assert logged("attempts")[0].keys() == documented("webhooks_app.attempts")
+
+
+def test_a_record_names_kind_webhook_and_host(webhook: Webhook, receiver: Any, deliver: Any, caplog: Any) -> None:
+    caplog.set_level(logging.INFO, "webhooks_app.attempts")
+    delivery = send_test_event(webhook, EVENT_TYPE)
+
+    deliver(receiver(503))
+
+    said = (
+        f"Attempt 4 of test {delivery.pk} to webhook {webhook.pk} at 127.0.0.1: http_status; the delivery is given up."
+    )
+    assert caplog.messages == [said]
+
+
+def test_a_failed_notice_is_no_delivery_that_is_given_up(webhook: Webhook, clock: Any, caplog: Any) -> None:
+    caplog.set_level(logging.DEBUG, "webhooks_app.attempts")
+    emit_one(webhook.owner)
+
+    Engine(transport=ImpatientTransport(clock, 503), clock=clock).run_until_idle()
+
+    notices = [record for record in caplog.records if record.kind == "retry_notice"]
+    assert {record.levelno for record in notices} == {logging.DEBUG}
+    assert all(record.getMessage().endswith("a notice is not repeated.") for record in notices)
+
+
+def test_the_records_of_a_webhook_that_is_given_up_often_are_folded(
+    webhook: Webhook, receiver: Any, deliver: Any, caplog: Any
+) -> None:
+    caplog.set_level(logging.INFO, "webhooks_app.attempts")
+    other = make_webhook(webhook.owner)
+    for _ in range(30):
+        emit_one(webhook.owner)
+
+    deliver(receiver(503))
+
+    assert len(caplog.messages) == 4
+    for pk in (webhook.pk, other.pk):
+        assert (
+            f"29 more deliveries were given up for webhook {pk} at 127.0.0.1; the last result is http_status."
+            in caplog.messages
+        )
 
 
 def test_a_pruning_tells_how_much(caplog: Any, logged: Any) -> None:
@@ -105,14 +150,14 @@ def test_a_pruning_tells_how_much(caplog: Any, logged: Any) -> None:
     assert (found["events"], found["is_complete"]) == (0, True)
 
 
-def test_a_chore_that_fails_is_named(caplog: Any, logged: Any) -> None:
+def test_a_job_that_fails_is_named(caplog: Any, logged: Any) -> None:
     def fail(using: str, now: Any, facts: Any) -> None:
         raise ArithmeticError("It does not add up.")
 
-    chore = Chore(name="sums", every_seconds=5, run=fail)
-    ChoreState.objects.ensure(["sums"])
+    job = Job(name="sums", every_seconds=5, run=fail)
+    MaintenanceJob.objects.ensure(["sums"])
 
-    run_due("default", timezone.now, [chore])
+    run_due("default", timezone.now, [job])
 
-    assert logged("upkeep") == [{"chore": "sums"}]
-    assert documented("webhooks_app.upkeep") == {"chore"}
+    assert logged("maintenance") == [{"job": "sums"}]
+    assert documented("webhooks_app.maintenance") == {"job"}

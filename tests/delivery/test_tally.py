@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from datetime import timedelta
 
 import pytest
@@ -13,44 +14,35 @@ from webhooks_app import send_test_event
 from webhooks_app.delivery.queue import Queue
 from webhooks_app.delivery.recording import record
 from webhooks_app.delivery.sending import finish, finish_lost, request_for
-from webhooks_app.models import Rollup, Tally
-from webhooks_app.models.rollup import COUNTERS
-from webhooks_app.retry import RetrySchedule
+from webhooks_app.models import Tally
 from webhooks_app.transport import ErrorClass, Exchange, Response, TransportError
 
-from ..making import EVENT_TYPE, deliveries, emit_one, make_webhook
+from ..support.rows import EVENT_TYPE, deliveries, emit_one, make_webhook
+from ..support.slots import open_slots
 
 pytestmark = pytest.mark.django_db
-
-SCHEDULE = RetrySchedule.of_seconds()
 
 
 @pytest.fixture
 def queue(clock):
-    return Queue(using="default", clock=clock, lease=timedelta(seconds=45), cap=lambda _: 16)
+    return Queue(using="default", clock=clock, lease=timedelta(seconds=45), slots=open_slots(clock))
 
 
 def ended(claim, clock, *, seconds=0.1, status=200, error=None):
     request = request_for(claim, now=clock(), timeout_seconds=30)
     response = None if error else Response(status=status)
-    return finish(Exchange(request=request, duration_seconds=seconds, response=response, error=error), SCHEDULE)
+    return finish(Exchange(request=request, duration_seconds=seconds, response=response, error=error))
 
 
 def counted(webhook):
     """Return the counters that are not 0 for a webhook, added up over all tallies, and those after the last success."""
-    sums, since_success = dict.fromkeys(COUNTERS, 0), []
+    sums, since_success = Counter(), []
     for tally in Tally.objects.all():
         counters = json.loads(tally.counts)["webhooks"].get(webhook.pk[3:], {})
         since_success.append(counters.pop("given_up_since_success", 0))
         for name, value in counters.items():
             sums[name] += value
     return {name: value for name, value in sums.items() if value}, since_success
-
-
-def test_the_counters_of_a_tally_are_the_columns_of_a_rollup():
-    columns = [field.name for field in Rollup._meta.get_fields()]
-
-    assert columns[columns.index("start") + 1 :] == list(COUNTERS)
 
 
 def test_a_batch_is_one_row_and_one_statement_however_many_webhooks_it_has(alice, queue, clock):
@@ -125,7 +117,7 @@ def test_a_lost_attempt_counts_without_a_response_time(alice, webhook, queue, cl
     queue.claim(10)
     clock.advance(46)
 
-    record("default", [finish_lost(lost, clock(), SCHEDULE) for lost in queue.claim(10)], clock())
+    record("default", [finish_lost(lost, clock()) for lost in queue.claim(10)], clock())
 
     sums, _ = counted(webhook)
     assert sums["failed_worker_lost"] == 1

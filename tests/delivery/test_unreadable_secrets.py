@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
 from cryptography.fernet import Fernet
 
 from webhooks_app.delivery.engine import Engine
-from webhooks_app.models import DeliveryAttempt, Webhook
+from webhooks_app.delivery.queue import Queue
+from webhooks_app.delivery.slots import Slots
+from webhooks_app.models import DeliveryAttempt, QueueLane, SigningKey
+from webhooks_app.models.hold import HoldReason, hold_of
 
-from ..making import deliveries, emit_one, make_webhook
+from ..support.rows import deliveries, emit_one, make_webhook
 
 pytestmark = pytest.mark.django_db
 
@@ -24,39 +29,65 @@ def unreadable(alice, settings):
     return webhook
 
 
-def test_nothing_is_sent_and_each_attempt_says_what_to_do(alice, unreadable, receiver, deliver):
+def test_what_a_worker_cannot_sign_is_held_without_an_attempt(alice, unreadable, receiver, deliver, clock):
     emit_one(alice)
     transport = receiver(200)
 
     deliver(transport)
 
-    attempts = DeliveryAttempt.objects.filter(delivery=deliveries()[0])
-    assert transport.requests == []
-    assert [attempt.result for attempt in attempts] == ["internal_error"] * 4
-    assert all("Put the key that was in use back into WEBHOOKS_ENCRYPTION_KEYS" in each.message for each in attempts)
-    assert deliveries()[0].state == "given_up"
+    (delivery,) = deliveries()
+    assert (transport.requests, DeliveryAttempt.objects.count()) == ([], 0)
+    assert (delivery.state, delivery.entry.attempt, delivery.entry.claimed_at) == ("pending", 0, None)
+    assert hold_of(delivery, now=clock()).reason == HoldReason.UNSIGNED
 
 
-def test_no_message_and_no_log_has_a_key_or_what_is_encrypted(alice, unreadable, receiver, deliver, caplog):
+def test_another_worker_that_has_the_key_takes_it_at_once(alice, unreadable, receiver, clock, settings):
     emit_one(alice)
-
-    deliver(receiver(200))
-
-    said = caplog.text + "".join(DeliveryAttempt.objects.values_list("message", flat=True))
-    assert said
-    assert [text for text in (KEY, ANOTHER, unreadable.encrypted_secret) if text in said] == []
-
-
-def test_a_retry_goes_out_once_the_key_is_back(alice, unreadable, receiver, clock, settings):
-    emit_one(alice)
-    transport = receiver(200)
-    Engine(transport=transport, clock=clock).run_until_idle(await_retries=False)
+    Engine(transport=receiver(200), clock=clock).run_until_idle()
     settings.WEBHOOKS_ENCRYPTION_KEYS = [ANOTHER, KEY]
+    transport = receiver(200)
 
     Engine(transport=transport, clock=clock).run_until_idle()
 
     assert len(transport.sent("ppt.generation.failed")) == 1
-    assert (deliveries()[0].state, deliveries()[0].attempt_count) == ("succeeded", 2)
+    assert (deliveries()[0].state, deliveries()[0].attempt_count) == ("succeeded", 1)
+
+
+def test_a_worker_tries_again_less_and_less_often(alice, unreadable, clock):
+    emit_one(alice)
+    queue = Queue(using="default", clock=clock, lease=timedelta(seconds=45), slots=Slots(clock=clock, window=10, cap=5))
+    waits = []
+    for _ in range(8):
+        (claim,) = queue.claim(10)
+        queue.hold_unsigned([claim])
+        assert queue.claim(10) == []
+        until = QueueLane.objects.get().unsigned_until
+        waits.append(round((until - clock()).total_seconds()))
+        clock.now = until
+
+    assert waits == [5, 10, 20, 40, 80, 160, 300, 300]
+
+
+def test_one_line_is_logged_for_each_webhook(alice, unreadable, receiver, deliver, caplog):
+    for _ in range(20):
+        emit_one(alice)
+
+    deliver(receiver(200))
+
+    (record,) = [record for record in caplog.records if record.levelname == "ERROR"]
+    assert unreadable.pk in record.getMessage()
+    assert "Put the key that was in use back into WEBHOOKS_ENCRYPTION_KEYS" in record.getMessage()
+    assert record.exc_info is None
+
+
+def test_no_log_has_a_key_or_what_is_encrypted(alice, unreadable, receiver, deliver, caplog):
+    emit_one(alice)
+
+    deliver(receiver(200))
+
+    assert caplog.text
+    stored = unreadable.current_key("native").encrypted_key
+    assert [text for text in (KEY, ANOTHER, stored) if text in caplog.text] == []
 
 
 def test_a_key_that_is_none_sends_nothing_either(alice, webhook, receiver, deliver, settings):
@@ -72,7 +103,7 @@ def test_a_key_that_is_none_sends_nothing_either(alice, webhook, receiver, deliv
 
 @pytest.mark.parametrize("stored", ["", "a secret in plain text", "gAAAAAB", "ü"], ids=repr)
 def test_what_is_stored_is_never_taken_for_the_secret_itself(alice, webhook, receiver, deliver, stored):
-    Webhook.objects.update(encrypted_secret=stored)
+    SigningKey.objects.update(encrypted_key=stored)
     emit_one(alice)
     transport = receiver(200)
 

@@ -13,11 +13,11 @@ from django.urls import reverse
 
 from webhooks_app import send_test_event
 from webhooks_app.delivery.engine import Engine
-from webhooks_app.egress import transport_options
 from webhooks_app.models import ApiKey, DeliveryAttempt, Webhook
+from webhooks_app.outbound import transport_options
 from webhooks_app.transport import make_transport
 
-from ..making import EVENT_TYPE, emit_one, make_webhook
+from ..support.rows import EVENT_TYPE, emit_one, make_webhook
 from ..transport.receiver import receiving
 
 pytestmark = pytest.mark.django_db
@@ -84,7 +84,7 @@ def test_the_console_takes_urls_as_the_table_says(admin_client, alice, settings,
     webhook = make_webhook(alice, url=PUBLIC)
 
     def post(page, url):
-        form = {"url": url, "event_types": EVENT_TYPE, "owner": alice.pk, "retry_notices": "on"}
+        form = {"audience": "one", "owner": alice.pk, "url": url, "event_types": EVENT_TYPE, "retry_notices": "on"}
         return admin_client.post(page, urlencode(form, errors="surrogatepass"), "application/x-www-form-urlencoded")
 
     def is_taken_by_the_pages(url):

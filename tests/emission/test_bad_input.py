@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict
+import enum
+import itertools
+from collections import OrderedDict, deque
 from datetime import UTC, date, datetime, timedelta, timezone
 from decimal import Decimal
 
@@ -20,14 +22,19 @@ from webhooks_app.exceptions import InvalidEventDataError, InvalidOwnerError, Un
 from webhooks_app.models import Delivery, Event
 from webhooks_app.signals import deliveries_created, event_emitted
 
-from ..making import EVENT_TYPE, make_webhook
+from ..support.rows import EVENT_TYPE, make_webhook
 
 OPEN_TYPE = "shop.anything"
+NAIVE = datetime(2026, 1, 1)  # noqa: DTZ001
 MEBIBYTE = 1024 * 1024
 
 
 class Anything(BaseModel, extra="allow"):
     """A host's data model that lets everything through."""
+
+
+class Ratio(enum.Enum):
+    UNKNOWN = float("nan")
 
 
 def endless():
@@ -41,6 +48,13 @@ BAD_DATA = [
     pytest.param({"a": {"b": [1, float("inf")]}}, r"a\.b\[1\]: inf is not a JSON number", id="Infinity"),
     pytest.param({"a": -float("inf")}, r"a: -inf is not a JSON number", id="-Infinity"),
     pytest.param({"a": Decimal("NaN")}, r"a: NaN is not a JSON number", id="decimal NaN"),
+    pytest.param({"a": deque([1, float("nan")])}, r"a\[1\]: nan is not a JSON number", id="NaN in a deque"),
+    pytest.param({"a": {float("nan")}}, r"a\[0\]: nan is not a JSON number", id="NaN in a set"),
+    pytest.param({"a": [Ratio.UNKNOWN]}, r"a\[0\]: nan is not a JSON number", id="NaN in an enumeration"),
+    pytest.param({"a": deque([Decimal("NaN")])}, r"a\[0\]: NaN is not a JSON number", id="decimal NaN in a deque"),
+    pytest.param({"a": 1 + 2j}, r"a: is a complex number, which JSON does not have", id="complex number"),
+    pytest.param({"a": NAIVE}, r"a: is a datetime without a time zone", id="naive datetime"),
+    pytest.param({"a": [{"b": deque([NAIVE])}]}, r"a\[0\]\.b\[0\]: is a datetime", id="naive datetime inside"),
     pytest.param({"name": "x\ud800"}, r"name: contains a lone surrogate", id="surrogate"),
     pytest.param({"name": ["\0"]}, r"name\[0\]: contains NUL", id="NUL"),
     pytest.param({"a\0b": 1}, r"key a\\0b, which contains NUL", id="NUL in a key"),
@@ -59,6 +73,14 @@ BAD_DATA = [
     pytest.param([("a", 1)], r"must be a mapping .* not list", id="pairs"),
     pytest.param(Anything, r"must be a mapping .* not ", id="model instead of an instance"),
 ]
+
+ITERATORS = [
+    pytest.param(lambda: {"a": (n for n in [float("nan")])}, r"a\[0\]: nan is not", id="generator"),
+    pytest.param(lambda: {"a": [iter([{"b": float("nan")}])]}, r"a\[0\]\[0\]\.b: nan is not", id="iterator inside"),
+    pytest.param(lambda: Anything(a=(n for n in [float("nan")])), r"a\[0\]: nan is not", id="generator in a model"),
+    pytest.param(lambda: {"a": itertools.count()}, r"a: holds more than 262,144 items", id="endless iterator"),
+]
+"""Made anew for each test, because an iterator is read once."""
 
 BAD_TYPES = [
     pytest.param("no.such_type", r"'no\.such_type'", id="unknown"),
@@ -85,7 +107,7 @@ BAD_OWNERS = [
 ]
 
 BAD_TIMES = [
-    pytest.param(datetime(2026, 1, 1), "is naive", id="naive"),  # noqa: DTZ001
+    pytest.param(NAIVE, "is naive", id="naive"),
     pytest.param("2026-01-01T00:00:00Z", "of type str", id="text"),
     pytest.param(date(2026, 1, 1), "of type date", id="date"),
     pytest.param(0, "of type int", id="number"),
@@ -128,6 +150,12 @@ def listening(alice):
 def test_data_that_cannot_be_sent_is_refused_with_its_place(alice, listening, data, words):
     with pytest.raises(InvalidEventDataError, match=words):
         emit(OPEN_TYPE, data, owner=alice)
+
+
+@pytest.mark.parametrize(("make_data", "words"), ITERATORS)
+def test_the_items_of_an_iterator_are_checked(alice, listening, make_data, words):
+    with pytest.raises(InvalidEventDataError, match=words):
+        emit(OPEN_TYPE, make_data(), owner=alice)
 
 
 @pytest.mark.parametrize(("event_type", "words"), BAD_TYPES)

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections import deque
 from datetime import UTC, datetime
 
 import pytest
 from asgiref.sync import sync_to_async
 from django.db import connection, connections, transaction
 from django.test.utils import CaptureQueriesContext
+from django.utils.translation import gettext_lazy
+from pydantic import BaseModel
 
-from webhooks_app import aemit, emit, send_test_event
+from webhooks_app import EventType, aemit, emit, registry, send_test_event
 from webhooks_app.exceptions import (
     InvalidEventDataError,
     InvalidOwnerError,
@@ -21,9 +24,16 @@ from webhooks_app.exceptions import (
 from webhooks_app.models import Delivery, Event, Webhook
 from webhooks_app.signals import deliveries_created, event_emitted
 
-from ..making import EVENT_TYPE, emit_one, make_webhook
+from ..support.rows import EVENT_TYPE, emit_one, make_webhook
 
 pytestmark = pytest.mark.django_db
+
+
+class Anything(BaseModel, extra="allow"):
+    """A host's data model that lets everything through."""
+
+
+OPEN_TYPE = EventType(name="shop.anything", description="Anything.", data_model=Anything, example={"a": 1})
 
 
 @pytest.fixture
@@ -190,6 +200,21 @@ def test_data_that_does_not_fit_is_refused_and_the_field_named(alice, data, path
         emit(EVENT_TYPE, data, owner=alice)
 
     assert Event.objects.count() == 0
+
+
+def test_a_lazy_translation_is_sent_as_text(alice):
+    typed = emit(EVENT_TYPE, {"error": gettext_lazy("Delete")}, owner=alice)
+    with registry.temporarily(OPEN_TYPE):
+        untyped = emit(OPEN_TYPE.name, {"a": [{"b": gettext_lazy("Delete")}]}, owner=alice)
+
+    assert (typed.data, untyped.data) == ({"error": "Delete"}, {"a": [{"b": "Delete"}]})
+
+
+def test_an_iterator_and_a_collection_are_sent_as_arrays(alice):
+    with registry.temporarily(OPEN_TYPE):
+        event = emit(OPEN_TYPE.name, {"a": (n for n in range(2)), "b": deque([1])}, owner=alice)
+
+    assert event.data == {"a": [0, 1], "b": [1]}
 
 
 def test_an_envelope_over_the_limit_is_refused(alice, settings):

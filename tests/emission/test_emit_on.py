@@ -12,7 +12,7 @@ from webhooks_app import emit_on
 from webhooks_app.exceptions import InvalidEventDataError
 from webhooks_app.models import Event
 
-from ..making import EVENT_TYPE
+from ..support.rows import EVENT_TYPE
 
 pytestmark = pytest.mark.django_db
 

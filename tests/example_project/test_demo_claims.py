@@ -13,8 +13,8 @@ from example_project.demo import timing
 from example_project.demo.cast import on_stage
 from example_project.demo.claims import Evidence, claims
 from example_project.demo.report import table
-from webhooks_app.local_receiver import Received
-from webhooks_app.signing import signed_headers
+from webhooks_app.receiver.local import Received
+from webhooks_app.signatures import signed_headers
 
 NOW = datetime(2026, 1, 31, 12, tzinfo=UTC)
 NOTHING_ELSE = {

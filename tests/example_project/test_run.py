@@ -9,7 +9,7 @@ import socket
 import pytest
 import requests
 
-from tests.servers.process import free_port
+from tests.support.servers.process import free_port
 
 from .commands import running
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from ..servers.process import ServerMissingError
+from ..support.servers.process import ServerMissingError
 from . import reporting
 from .invariants import Counts
 from .lab import Lab, migrate

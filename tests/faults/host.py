@@ -73,7 +73,7 @@ def emit_many(count: int, ending: str, pause_seconds: float, *, until_committed:
 
 def main() -> None:
     django.setup()
-    import tests.celery  # noqa: F401
+    import tests.support.celery  # noqa: F401
 
     _say("ready")
     for line in sys.stdin:

@@ -23,13 +23,14 @@ from django.test import override_settings
 from django.utils import timezone
 from environ import Env
 
-from webhooks_app.envelope import encode
-from webhooks_app.ids import new_id
-from webhooks_app.models import Delivery, DeliveryAttempt, Event, Webhook
+from tests.support.retries import FAULTS, Faults
+from webhooks_app.models import Delivery, DeliveryAttempt, Event, QueueEntry, QueueLane, Webhook
+from webhooks_app.protocol.envelope import encode
+from webhooks_app.protocol.ids import new_id
 
-from ..making import EVENT_TYPE, make_webhook
-from ..servers.process import free_port, listens
-from ..waiting import wait_until
+from ..support.rows import EVENT_TYPE, make_webhook
+from ..support.servers.process import free_port, listens
+from ..support.waiting import wait_until
 from .invariants import STUCK_AFTER_SECONDS, AttemptRow, Counts, DeliveryRow, Evidence, count
 from .processes import Host, Process
 from .receiver import LogReader
@@ -39,9 +40,12 @@ SETTINGS: dict[str, Any] = {
     # Where the length of a time does not matter to what is tested, it is short; two retries come as specified.
     "WEBHOOKS_TIMEOUT_SECONDS": 5,
     "WEBHOOKS_LEASE_SECONDS": 10,
-    "WEBHOOKS_RETRY_DELAYS_SECONDS": [1, 5, 6],
+    "WEBHOOKS_RETRY_POLICIES": [FAULTS],
     "WEBHOOKS_SWEEP_SECONDS": 2,
 }
+
+
+CELERY_APP = "tests.support.celery"
 
 
 class Lab:
@@ -126,7 +130,17 @@ class Lab:
 
     def start_beat(self) -> Process:
         schedule = str(self.directory / f"schedule-{uuid.uuid4().hex}")
-        command = ["celery", "-A", "tests.celery", "beat", "--pidfile=", "--schedule", schedule, "--loglevel", "INFO"]
+        command = [
+            "celery",
+            "-A",
+            "tests.support.celery",
+            "beat",
+            "--pidfile=",
+            "--schedule",
+            schedule,
+            "--loglevel",
+            "INFO",
+        ]
         log = self._new_log("beat")
         beat = self._started(Process(command, log=log, env=self.environment(), ready="beat: Starting"))
         beat.wait_until_ready()
@@ -135,7 +149,18 @@ class Lab:
 
     def _start_worker(self, *options: str) -> Process:
         name = f"w{uuid.uuid4().hex[:8]}@%h"
-        command = ["celery", "-A", "tests.celery", "worker", "--concurrency", "1", "-n", name, "--loglevel", "INFO"]
+        command = [
+            "celery",
+            "-A",
+            "tests.support.celery",
+            "worker",
+            "--concurrency",
+            "1",
+            "-n",
+            name,
+            "--loglevel",
+            "INFO",
+        ]
         log = self._new_log("worker")
         worker = self._started(Process([*command, *options], log=log, env=self.environment(), ready=" ready."))
         self.workers.append(worker)
@@ -151,9 +176,16 @@ class Lab:
 
     # What happens
 
-    def webhook(self, temper: str, *event_types: str, tail: str = "", **fields: Any) -> Webhook:
-        """Return an active webhook whose receiver has this temper. Before the workers start, or they may verify it."""
-        webhook = make_webhook(self.owner, *event_types, url=self.receiver_url(temper) + tail, **fields)
+    def webhook(
+        self, temper: str, *event_types: str, tail: str = "", url: str = "", is_new: bool = False, **fields: Any
+    ) -> Webhook:
+        """Return an active webhook whose receiver has this temper. Before the workers start, or they may verify it.
+
+        Unless it is new, its last request was fast.
+        """
+        webhook = make_webhook(self.owner, *event_types, url=url or self.receiver_url(temper) + tail, **fields)
+        if not is_new:
+            QueueLane.objects.create(webhook=webhook, is_fast=True)
         self.webhooks.append(webhook)
         return webhook
 
@@ -162,7 +194,8 @@ class Lab:
         now = timezone.now()
         events = [_event(new_id("evt"), self.owner, now) for _ in range(number)]
         self.queued.update(event.pk for event in Event.objects.bulk_create(events))
-        Delivery.objects.bulk_create([Delivery(event=event, webhook=webhook) for event in events])
+        deliveries = Delivery.objects.bulk_create([Delivery(event=event, webhook=webhook) for event in events])
+        QueueEntry.objects.add(deliveries)
 
     def receiver_url(self, temper: str) -> str:
         return f"http://127.0.0.1:{self._port}/{temper}/{uuid.uuid4().hex[:8]}"
@@ -181,7 +214,7 @@ class Lab:
     def move_clock(self, span: timedelta) -> None:
         """Make the clock jump, by moving everything that happened or was planned before the other way."""
         with transaction.atomic():
-            for model in (Delivery, DeliveryAttempt, Event):
+            for model in (Delivery, DeliveryAttempt, Event, QueueEntry, QueueLane):
                 fields = [field.name for field in model._meta.fields if isinstance(field, DateTimeField)]
                 model.objects.update(**{name: F(name) - span for name in fields})
         self._jumps.append((time.time(), span.total_seconds()))
@@ -246,7 +279,7 @@ class Lab:
                 replace(hit, at=self._shifted(hit.at), answered_at=self._shifted(hit.answered_at))
                 for hit in self.log.hits()
             ],
-            delays_seconds=self.settings["WEBHOOKS_RETRY_DELAYS_SECONDS"],
+            delays_seconds=Faults.delays_seconds,
             kills=self.kills,
         )
 
@@ -257,7 +290,7 @@ class Lab:
         )
 
     def _is_over(self) -> bool:
-        due = list(Delivery.objects.pending().values_list("next_attempt_at", flat=True))
+        due = list(QueueEntry.objects.values_list("due_at", flat=True))
         return not due or any(time.time() - at.timestamp() > STUCK_AFTER_SECONDS for at in due if at)
 
 
@@ -319,10 +352,16 @@ def _deliveries() -> Sequence[DeliveryRow]:
             webhook_id=delivery.webhook_id,
             path="/" + delivery.webhook.url.split("/", 3)[3],
             state=delivery.state,
-            next_attempt_at=delivery.next_attempt_at and delivery.next_attempt_at.timestamp(),
+            next_attempt_at=_next_attempt_at(delivery),
             kind=delivery.kind,
             is_redelivery=delivery.redelivery_of_id is not None,
             attempts=tuple(attempts.get(delivery.pk, ())),
         )
-        for delivery in Delivery.objects.select_related("webhook")
+        for delivery in Delivery.objects.select_related("webhook", "queue_entry")
     ]
+
+
+def _next_attempt_at(delivery: Delivery) -> float | None:
+    """Return when the delivery is due, or its claim is lost, as a Unix time."""
+    at = delivery.leased_until or delivery.due_at
+    return at and at.timestamp()

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ..waiting import wait_until
+from ..support.waiting import wait_until
 
 ROOT = Path(__file__).parents[2]
 

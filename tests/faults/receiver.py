@@ -97,6 +97,14 @@ async def _hangs(exchange: Exchange, argument: str) -> None:
     await exchange.wait_until_abandoned()
 
 
+async def _drips(exchange: Exchange, argument: str) -> None:
+    """Answer with a header, then with a byte of the body every half second."""
+    await exchange.answer(int(argument), length=10_000)
+    while True:
+        await asyncio.sleep(0.5)
+        await exchange.send(b".")
+
+
 async def _resets(exchange: Exchange, argument: str) -> None:
     await (exchange.reset() if exchange.times <= int(argument or 9) else exchange.answer(200))
 
@@ -133,6 +141,7 @@ TEMPERS: Mapping[str, Answer] = {
     "fails": _fails,
     "never": _never,
     "hangs": _hangs,
+    "drips": _drips,
     "resets": _resets,
     "truncated": _truncated,
     "halfaheader": _half_a_header,

@@ -15,7 +15,8 @@ import psycopg
 from django.db import connection
 
 from webhooks_app.models import Webhook
-from webhooks_app.registration import save_webhook
+from webhooks_app.operations.actors import PROJECT
+from webhooks_app.operations.registration import update_webhook
 
 from .lab import Lab
 from .servers import FolderBroker, PostgresqlDatabase, Restartable
@@ -170,9 +171,8 @@ def webhook_changed(lab: Lab, dice: Random) -> None:
     webhook = Webhook.objects.get(pk=dice.choice(lab.webhooks).pk)
     # One at a time, each until the timeout, would leave the others waiting for so long that they look stuck.
     least = 8 if "/hangs/" in webhook.url else 1
-    webhook.max_in_flight = dice.choice([None, least, 8])
-    webhook.rate_limit = dice.choice([None, 20.0])
-    save_webhook(webhook)
+    limits = {"max_in_flight": dice.choice([None, least, 8]), "rate_limit": dice.choice([None, 20.0])}
+    update_webhook(webhook, actor=PROJECT, **limits)
     webhook.rotate_secret()
 
 

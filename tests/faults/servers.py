@@ -18,8 +18,8 @@ import amqp
 import psycopg
 from redis import Redis
 
-from ..servers import postgresql, rabbitmq
-from ..servers.process import account, free_port, listens, program, running, server_directory, unprivileged_user
+from ..support.servers import postgresql, rabbitmq
+from ..support.servers.process import account, free_port, listens, program, running, server_directory, unprivileged_user
 
 
 class Restartable:

@@ -8,8 +8,8 @@ import pytest
 
 from webhooks_app.models import Delivery
 
-from ..servers.process import free_port
-from ..waiting import wait_until
+from ..support.servers.process import free_port
+from ..support.waiting import wait_until
 
 pytestmark = pytest.mark.timeout(300)
 

@@ -9,7 +9,7 @@ import pytest
 
 from webhooks_app.models import Delivery
 
-from ..waiting import wait_until
+from ..support.waiting import wait_until
 
 pytestmark = [pytest.mark.timeout(300), pytest.mark.places("postgresql-redis", "sqlite-embedded")]
 
@@ -17,7 +17,7 @@ HOUR = timedelta(hours=1)
 
 
 def wait_between_attempts(lab, number):
-    waiting = Delivery.objects.filter(kind="event", attempt_count=2, claimed_at=None)
+    waiting = Delivery.objects.filter(kind="event", attempt_count=2, queue_entry__claimed_at=None)
     wait_until(lambda: waiting.count() == number, lab.explain)
 
 

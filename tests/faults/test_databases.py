@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from ..waiting import wait_until
+from ..support.waiting import wait_until
 
 pytestmark = [pytest.mark.timeout(300), pytest.mark.places("postgresql-redis")]
 

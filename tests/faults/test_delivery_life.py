@@ -31,20 +31,30 @@ from hypothesis.stateful import (
 from webhooks_app.delivery.queue import Queue
 from webhooks_app.delivery.recording import record
 from webhooks_app.delivery.sending import finish, finish_lost, request_for
-from webhooks_app.emission import send_test_event
-from webhooks_app.models import Delivery, DeliveryAttempt, Event, Webhook
-from webhooks_app.registration import enable_webhook, save_webhook
-from webhooks_app.retry import RetrySchedule
+from webhooks_app.models import Delivery, DeliveryAttempt, Event, QueueEntry, QueueLane, Webhook
+from webhooks_app.operations.actors import PROJECT
+from webhooks_app.operations.lifecycle import enable
+from webhooks_app.operations.registration import update_webhook
+from webhooks_app.operations.sending import send_test_event
+from webhooks_app.operations.verification import start_verification
+from webhooks_app.retry import SpecificationPolicy
 from webhooks_app.testing import ManualClock, Webhooks
 from webhooks_app.transport import Exchange, Response
-from webhooks_app.verification import start_verification
 
-from ..making import EVENT_TYPE, emit_one, make_webhook
+from ..support.rows import EVENT_TYPE, emit_one, make_webhook
+from ..support.slots import open_slots
 
 CAP = 2
 LEASE = timedelta(seconds=45)
-SCHEDULE = RetrySchedule.of_seconds()
+SCHEDULE = SpecificationPolicy()
 UNVERIFIED_KINDS = ("verification", "test")
+
+
+def _facts(row: Delivery) -> tuple[str, int, datetime | None, bool]:
+    """Return the state, the attempts begun, when it is due or its claim is lost, and whether it is claimed."""
+    if row.entry is None:
+        return row.state, row.attempt_count, None, False
+    return row.state, row.entry.attempt, row.leased_until or row.entry.due_at, row.claimed_at is not None
 
 
 class RealWorker:
@@ -52,25 +62,37 @@ class RealWorker:
 
     def __init__(self, clock: ManualClock) -> None:
         self._clock = clock
-        self._queue = Queue(using="default", clock=clock, lease=LEASE, cap=lambda _: CAP)
+        self._queue = Queue(using="default", clock=clock, lease=LEASE, slots=open_slots(clock, cap=CAP))
 
     def claim(self, limit: int) -> Sequence[Any]:
         return self._queue.claim(limit)
 
     def release(self, claims: Sequence[Any]) -> None:
         self._queue.release(claims)
+        self._queue.publish(at_once=True)
 
     def request(self, claim: Any) -> Any:
         return request_for(claim, now=self._clock(), timeout_seconds=30)
 
     def answered(self, request: Any, response: Response, seconds: float) -> Any:
-        return finish(Exchange(request=request, duration_seconds=seconds, response=response), SCHEDULE)
+        return finish(Exchange(request=request, duration_seconds=seconds, response=response))
 
     def lost(self, claim: Any) -> Any:
-        return finish_lost(claim, self._clock(), SCHEDULE)
+        return finish_lost(claim, self._clock())
 
     def record(self, finished: Sequence[Any]) -> None:
         record("default", finished, self._clock())
+
+    def forget(self, finished: Sequence[Any]) -> None:
+        """Hear that these were committed."""
+        self._queue.forget([item.claim for item in finished])
+        self._queue.publish(at_once=True)
+
+    def counts(self, webhook_id: str) -> int:
+        """Return how many deliveries of a webhook are in flight, as far as this worker knows."""
+        lane = QueueLane.objects.filter(pk=webhook_id).first()
+        others = lane.claims_of_others(self._queue.worker, self._clock()) if lane else 0
+        return self._queue.slots.held_by(webhook_id) + others
 
 
 @dataclass(eq=False)
@@ -106,6 +128,11 @@ class Series:
     state: str = "pending"
     made: int = 0
     is_claimed: bool = False
+    is_lost: bool = False
+    worker: int = 0
+    """The number of the worker that claimed it last."""
+    was_due_at: datetime | None = None
+    """When it was due before it was claimed."""
     results: dict[int, bool] = field(default_factory=dict)
     """Whether each recorded attempt succeeded, by its number."""
     hits: list[int] = field(default_factory=list)
@@ -114,6 +141,11 @@ class Series:
     was_answered_200: bool = False
     losses: int = 0
     """How often a lease ended, or a worker was killed, with this delivery claimed."""
+
+    @property
+    def recorded(self) -> int:
+        """The number of the last attempt that was recorded."""
+        return max(self.results, default=0)
 
     @property
     def is_waiting(self) -> bool:
@@ -152,7 +184,9 @@ class Ticket:
 
     @property
     def is_good(self) -> bool:
-        return self.series.state == "pending" and self.series.is_claimed and self.series.made == self.number
+        series = self.series
+        is_newest = series.made == self.number and series.worker == self.claim.lane.worker
+        return series.state == "pending" and series.is_claimed and is_newest
 
 
 @dataclass(eq=False)
@@ -283,7 +317,7 @@ class DeliveryLife(RuleBasedStateMachine):
             assert len(self._in_flight(webhook, now)) <= CAP
         if not claims:
             left = [series for series in self.series.values() if series.could_be_claimed(now)]
-            assert not [series for series in left if len(self._in_flight(series.webhook, now)) < CAP], "stuck"
+            assert not [series for series in left if worker.real.counts(series.webhook.row.pk) < CAP], "stuck"
 
     def send(self, index: int) -> None:
         worker = self.workers[index]
@@ -314,6 +348,7 @@ class DeliveryLife(RuleBasedStateMachine):
             return
         self._record(worker, finished)
         if ending == "heard":
+            worker.real.forget([ticket.finished for ticket in finished])
             worker.tickets = [ticket for ticket in worker.tickets if ticket not in finished]
 
     def work(self, index: int, is_success: bool) -> None:
@@ -345,7 +380,7 @@ class DeliveryLife(RuleBasedStateMachine):
         for ticket in unsent:
             if ticket.is_good:
                 ticket.series.made -= 1
-                ticket.series.is_claimed, ticket.series.due_at = False, self.clock()
+                ticket.series.is_claimed, ticket.series.due_at = False, ticket.series.was_due_at
             worker.tickets.remove(ticket)
 
     def kill(self, index: int) -> None:
@@ -398,16 +433,15 @@ class DeliveryLife(RuleBasedStateMachine):
         self.webhooks[self.webhooks.index(webhook)] = self._registered()
 
     def _enable(self, webhook: Registration) -> None:
-        enable_webhook(webhook.row)
+        enable(webhook.row, actor=PROJECT)
         self._expect_handshake(webhook)
 
     def _verify(self, webhook: Registration) -> None:
-        start_verification(webhook.row)
+        start_verification(webhook.row, actor=PROJECT)
         self._expect_handshake(webhook)
 
     def _move(self, webhook: Registration) -> None:
-        webhook.row.url += "x"
-        save_webhook(webhook.row)
+        update_webhook(webhook.row, url=f"{webhook.row.url}x", actor=PROJECT)
         if webhook.status != "disabled":
             self._expect_handshake(webhook)
 
@@ -415,12 +449,16 @@ class DeliveryLife(RuleBasedStateMachine):
 
     @invariant()
     def the_rows_are_what_the_model_says(self) -> None:
-        columns = ("pk", "state", "attempt_count", "next_attempt_at", "claimed_at")
-        rows = {
-            pk: (state, count, due_at, claimed_at is not None)
-            for pk, state, count, due_at, claimed_at in Delivery.objects.values_list(*columns)
+        rows = {row.pk: _facts(row) for row in Delivery.objects.select_related("queue_entry")}
+        assert rows == {
+            s.id: (s.state, s.made if s.state == "pending" else s.recorded, s.due_at, s.is_claimed)
+            for s in self.series.values()
         }
-        assert rows == {s.id: (s.state, s.made, s.due_at, s.is_claimed) for s in self.series.values()}
+
+    @invariant()
+    def what_is_queued_is_what_is_pending(self) -> None:
+        queued = set(QueueEntry.objects.values_list("pk", flat=True))
+        assert queued == set(Delivery.objects.pending().values_list("pk", flat=True))
 
     @invariant()
     def the_log_is_what_was_recorded(self) -> None:
@@ -470,7 +508,7 @@ class DeliveryLife(RuleBasedStateMachine):
             kind=row.kind,
             event_id=row.event_id,
             max_attempts=row.max_attempts,
-            due_at=row.next_attempt_at,
+            due_at=row.due_at,
             expires_at=row.expires_at,
         )
 
@@ -488,14 +526,18 @@ class DeliveryLife(RuleBasedStateMachine):
         if series.is_claimed:
             assert (claim.is_lost, claim.number) == (True, series.made)
             series.losses += 1
-            series.due_at = Delivery.objects.values_list("next_attempt_at", flat=True).get(pk=series.id)
+            series.due_at = QueueEntry.objects.values_list("leased_until", flat=True).get(pk=series.id)
             assert series.due_at is not None
             assert now < series.due_at <= now + LEASE
             ticket.finished, ticket.ended_at = self.workers[0].real.lost(claim), now
+            series.is_lost = True
         else:
+            series.is_lost = False
             series.made += 1
             assert (claim.is_lost, claim.number) == (False, series.made)
+            series.was_due_at = series.due_at
             series.is_claimed, series.due_at = True, now + LEASE
+        series.worker = claim.lane.worker
         return ticket
 
     def _answer(self, worker: Worker, ticket: Ticket, is_success: bool) -> None:
@@ -581,7 +623,8 @@ class DeliveryLife(RuleBasedStateMachine):
 
     def _in_flight(self, webhook: Registration, now: datetime) -> list[Series]:
         held = [series for series in self.series.values() if series.webhook is webhook and series.is_claimed]
-        return [series for series in held if series.due_at is not None and series.due_at > now]
+        # Lost claims are excluded: no request of theirs is in flight.
+        return [series for series in held if not series.is_lost and series.due_at is not None and series.due_at > now]
 
     def _nothing_is_stuck_when_all_is_well_again(self) -> None:
         """Lose every worker; a new one and a good receiver must bring everything to its end."""

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from ..servers.process import server_directory
+from ..support.servers.process import server_directory
 
 pytestmark = [pytest.mark.timeout(300), pytest.mark.places("postgresql-redis", "sqlite-embedded")]
 
@@ -73,6 +73,11 @@ def lab_and_disk(place, make_lab, migrated):
         database.drop(url)
 
 
+def complaints(worker):
+    """Return the number of log records above INFO; deliveries that need no new page go on meanwhile."""
+    return sum(": INFO/" not in record for record in worker.records)
+
+
 def test_the_disk_is_full_and_freed(lab_and_disk, report):
     lab, disk = lab_and_disk
     for temper in ("ok", "slow-1", "fails-2"):
@@ -83,10 +88,10 @@ def test_the_disk_is_full_and_freed(lab_and_disk, report):
     lab.wait_for_requests(40)
 
     disk.fill()
-    said, began_at = len(worker.records), time.monotonic()
+    said, began_at = complaints(worker), time.monotonic()
     refused = lab.emit(host, 60)["errors"]
     time.sleep(max(0, began_at + 8 - time.monotonic()))
-    rate = (len(worker.records) - said) / (time.monotonic() - began_at)
+    rate = (complaints(worker) - said) / (time.monotonic() - began_at)
     disk.free()
     accepted = lab.emit(host, 20)
 

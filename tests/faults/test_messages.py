@@ -7,13 +7,13 @@ import sys
 
 import pytest
 
-from ..waiting import wait_until
+from ..support.waiting import wait_until
 from .processes import ROOT
 
 pytestmark = [pytest.mark.timeout(300), pytest.mark.places("postgresql-rabbitmq", "sqlite-embedded")]
 
 OLD_MESSAGES = """
-from tests.celery import app
+from tests.support.celery import app
 
 for name, arguments, options in [
     ("deliver_due", ["dlv_1", 7], {"shard": 3}),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.support.retries import POISON
 from webhooks_app.models import Delivery, DeliveryAttempt
 
 pytestmark = [pytest.mark.timeout(300), pytest.mark.places("postgresql-redis")]
@@ -12,7 +13,7 @@ SETTINGS = {
     "WEBHOOKS_TRANSPORT": "tests.faults.poison.PoisonedTransport",
     "WEBHOOKS_TIMEOUT_SECONDS": 2,
     "WEBHOOKS_LEASE_SECONDS": 7,
-    "WEBHOOKS_RETRY_DELAYS_SECONDS": [1, 2, 3],
+    "WEBHOOKS_RETRY_POLICIES": [POISON],
 }
 
 

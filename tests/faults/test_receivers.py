@@ -6,7 +6,7 @@ import pytest
 
 from webhooks_app.models import Delivery, DeliveryAttempt, Event
 
-from ..waiting import wait_until
+from ..support.waiting import wait_until
 
 pytestmark = pytest.mark.timeout(300)
 

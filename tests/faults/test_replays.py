@@ -11,7 +11,7 @@ from django.utils import timezone
 from webhooks_app.models import Delivery, DeliveryAttempt, Event, Replay, Webhook
 from webhooks_app.replays.planning import plan_replay
 
-from ..waiting import wait_until
+from ..support.waiting import wait_until
 from .lab import asked
 
 pytestmark = pytest.mark.timeout(300)

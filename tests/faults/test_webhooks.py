@@ -7,10 +7,11 @@ import time
 import pytest
 
 from webhooks_app.models import Delivery
-from webhooks_app.registration import save_webhook
-from webhooks_app.signing import sign
+from webhooks_app.operations.actors import PROJECT
+from webhooks_app.operations.registration import update_webhook
+from webhooks_app.signatures import sign
 
-from ..waiting import wait_until
+from ..support.waiting import wait_until
 
 pytestmark = [pytest.mark.timeout(300), pytest.mark.places("postgresql-redis", "sqlite-embedded")]
 
@@ -33,8 +34,7 @@ def test_webhooks_change(lab, report, temper, attempts):
     deleted.soft_delete()
     disabled.disable("By hand.")
     rotated.rotate_secret(NEW_SECRET)
-    moved.url = new_url
-    save_webhook(moved)
+    update_webhook(moved, url=new_url, actor=PROJECT)
     changed_at = time.time()
 
     report(lab.settle())
@@ -50,7 +50,7 @@ def test_webhooks_change(lab, report, temper, attempts):
 
 
 def waiting_after(attempts):
-    return Delivery.objects.filter(kind="event", attempt_count=attempts, claimed_at=None).count()
+    return Delivery.objects.filter(kind="event", attempt_count=attempts, queue_entry__claimed_at=None).count()
 
 
 def path_of(url):

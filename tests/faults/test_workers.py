@@ -14,7 +14,7 @@ from django.db import connection
 
 from webhooks_app.models import DeliveryAttempt
 
-from ..waiting import wait_until
+from ..support.waiting import wait_until
 
 pytestmark = pytest.mark.timeout(300)
 

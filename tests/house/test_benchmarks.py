@@ -17,11 +17,11 @@ from benchmarks import command, record, report, rows, scenario
 from benchmarks.progress import Progress
 from benchmarks.receivers import Receiver
 from benchmarks.scenario import BaseScenario, Figures, Variant, at_least, at_most
-from tests.making import emit_one, make_webhook
-from tests.servers.process import ServerMissingError, program
+from tests.support.rows import emit_one, make_webhook
+from tests.support.servers.process import ServerMissingError, program
 from webhooks_app.delivery.engine import Engine
-from webhooks_app.egress import transport_options
 from webhooks_app.models import DeliveryAttempt
+from webhooks_app.outbound import transport_options
 from webhooks_app.transport.memory import MemoryTransport
 
 ROOT = Path(__file__).parents[2]
@@ -155,7 +155,7 @@ def delivered(db: None, tmp_path: Path, django_user_model: type[User]) -> tuple[
         emit_one(owner)
     Engine(transport=MemoryTransport(transport_options())).run_until_idle()
     log = tmp_path / "access.log"
-    signatures = DeliveryAttempt.objects.values_list("signature", flat=True)
+    signatures = DeliveryAttempt.objects.values_list("signatures", flat=True)
     log.write_text("".join(f"1.5 0.1 127.0.0.1/hook?{number} {text}\n" for number, text in enumerate(signatures)))
     return Receiver(9, log), log
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from zipfile import ZipFile
 
 import pytest
+from packaging.requirements import Requirement
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "webhooks_app"
@@ -75,6 +76,13 @@ def test_it_says_what_it_is(metadata: Message) -> None:
     assert metadata["Version"] == __version__
     assert metadata["Requires-Python"] == ">=3.11"
     assert metadata["License-Expression"] == "MIT"
+    assert metadata["Metadata-Version"] == "2.4"
+
+
+def test_no_future_django_is_refused(metadata: Message) -> None:
+    (django,) = [line for line in metadata.get_all("Requires-Dist", []) if Requirement(line).name == "django"]
+
+    assert Requirement(django).specifier.contains("99.0")
 
 
 ALONE = """

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from tests.__main__ import Result, exit_status, read_report
+from tests.__main__ import Result, _look_for_servers, exit_status, read_report
+from tests.support.databases import DATABASES, LONG, TESTS
+from tests.support.servers.process import ServerMissingError
 
 TOY = """
 import pytest
@@ -66,3 +69,21 @@ def test_in_ci_nothing_may_be_skipped(
     total = Result(database="all", passed=1, failed=tuple(failed), skipped=tuple(skipped), seconds=1)
 
     assert exit_status(total, missing, is_ci=is_ci) == status
+
+
+def test_a_chosen_database_is_the_only_one() -> None:
+    assert _look_for_servers("sqlite", is_ci=False) == (["sqlite"], {})
+
+
+def test_a_machine_without_servers_runs_on_sqlite(monkeypatch: pytest.MonkeyPatch) -> None:
+    def find() -> None:
+        raise ServerMissingError("not found")
+
+    for name in ("postgresql", "mariadb"):
+        monkeypatch.setitem(DATABASES, name, replace(DATABASES[name], find=find))
+
+    assert _look_for_servers(None, is_ci=False) == (["sqlite"], {"postgresql": "not found", "mariadb": "not found"})
+
+
+def test_a_quick_run_leaves_out_tests_that_are_there() -> None:
+    assert [path for path in LONG if not (TESTS / path).exists()] == []

@@ -7,8 +7,8 @@ import pytest
 import requests
 from redis import Redis
 
-from tests.servers.nginx import NginxReceiver
-from tests.waiting import wait_until
+from tests.support.servers.nginx import NginxReceiver
+from tests.support.waiting import wait_until
 
 
 def test_redis_answers(redis_url: str) -> None:

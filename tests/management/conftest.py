@@ -2,36 +2,34 @@
 
 from __future__ import annotations
 
-import io
 import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
 from django.contrib.auth import get_user_model
-from django.core.management import call_command
+from django.core.cache import cache
 from django.db import connection
 
-from tests.databases import URL_VARIABLE
+from tests.support.databases import URL_VARIABLE
 from webhooks_app.delivery.engine import Engine
-from webhooks_app.local_receiver import LocalReceiver
 from webhooks_app.models import Webhook
+from webhooks_app.receiver.local import LocalReceiver
 
-from ..working import at_work
+from ..support.commands import Output, run_command
+from ..support.engines import at_work
 
 ROOT = Path(__file__).parents[2]
 SECRET = "a shared secret of the tests"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Output:
-    stdout: str
-    stderr: str
+@pytest.fixture(autouse=True)
+def _unthrottled() -> None:
+    cache.clear()
 
 
 @pytest.fixture
@@ -64,13 +62,7 @@ def worker(transactional_db: None) -> Iterator[Engine]:
 @pytest.fixture
 def run() -> Callable[..., Output]:
     """Run a command in this process; what it raises comes through."""
-
-    def run(name: str, *arguments: str) -> Output:
-        out, err = io.StringIO(), io.StringIO()
-        call_command(name, *arguments, stdout=out, stderr=err)
-        return Output(stdout=out.getvalue(), stderr=err.getvalue())
-
-    return run
+    return run_command
 
 
 @pytest.fixture

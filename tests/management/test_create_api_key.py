@@ -12,6 +12,7 @@ from django.core.management.base import CommandError
 from django.utils import timezone
 
 from webhooks_app.models import ApiKey
+from webhooks_app.models.api_key import owner_scopes
 
 from .conftest import Output
 
@@ -23,7 +24,7 @@ def test_the_key_stands_alone_on_stdout_and_is_valid(run: Run, owner: Any) -> No
 
     api_key = ApiKey.objects.find(output.stdout.removesuffix("\n"))
     assert api_key is not None
-    assert (api_key.owner, api_key.name, api_key.scopes) == (owner, "ci", ApiKey.Scope.values)
+    assert (api_key.owner, api_key.name, api_key.scopes) == (owner, "ci", owner_scopes())
 
 
 def test_the_notes_do_not_repeat_the_key(run: Run, owner: Any) -> None:
@@ -117,3 +118,17 @@ def test_a_database_without_tables_is_named_and_leaves_no_traceback(begin: Any, 
     assert stdout == ""
     assert "migrate" in stderr
     assert "Traceback" not in stderr
+
+
+def test_a_service_key_has_no_owner_and_emits_alone(run: Run, db: None) -> None:
+    done = run("create_api_key", "--service", "--name", "billing")
+
+    api_key = ApiKey.objects.get()
+    assert (api_key.owner, api_key.scopes, api_key.name) == (None, ["events:emit"], "billing")
+    assert f"Service key {api_key.pk} with the scopes events:emit." in done.stderr
+
+
+@pytest.mark.parametrize("arguments", [[], ["--service", "--scopes", "events:read"], ["alice", "--service"]])
+def test_a_key_is_an_owners_or_a_services(run: Run, db: None, arguments: list[str]) -> None:
+    with pytest.raises(CommandError):
+        run("create_api_key", *arguments)

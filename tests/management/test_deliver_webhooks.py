@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from webhooks_app.emission import emit
-from webhooks_app.local_receiver import Answers, LocalReceiver
 from webhooks_app.models import Delivery, Webhook
+from webhooks_app.receiver.local import Answers, LocalReceiver
 
 Begin = Callable[..., "subprocess.Popen[str]"]
 

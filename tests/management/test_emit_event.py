@@ -64,7 +64,7 @@ def test_data_comes_from_standard_input(run: Run, db: None, monkeypatch: pytest.
     ("arguments", "message"),
     [
         pytest.param(["file.deletd", "--platform", "--data", "{}"], "Did you mean file.deleted?", id="unknown type"),
-        pytest.param(["file.deleted", "--owner", "nobody", "--data", "{}"], "no account", id="unknown owner"),
+        pytest.param(["file.deleted", "--owner", "nobody", "--data", "{}"], "There is no user", id="unknown owner"),
         pytest.param(["file.deleted", "--platform", "--data", "{"], "not JSON", id="broken JSON"),
         pytest.param(["file.deleted", "--platform", "--data", "[1]"], "not a JSON object", id="array"),
         pytest.param(["file.deleted", "--platform", "--data", "@/no/such/file"], "cannot be read", id="missing file"),
@@ -87,3 +87,15 @@ def test_the_cause_of_an_error_stays_on_it(run: Run, db: None) -> None:
         run("emit_event", "no.such_type", "--platform", "--data", "{}")
 
     assert isinstance(caught.value.__cause__, UnknownEventTypeError)
+
+
+def test_an_event_has_references_and_is_emitted_once_for_a_key(run: Run, owner: Any) -> None:
+    arguments = ["emit_event", "ppt.generation.failed", "--owner", "amina", "--data", '{"error": "a"}']
+
+    first, again = (
+        run(*arguments, "--reference", "ppt_1", "--reference", "b", "--idempotency-key", "k") for _ in range(2)
+    )
+
+    event = Event.objects.get()
+    assert first.stdout == again.stdout == f"{event.pk}\n"
+    assert set(event.references.values_list("value", flat=True)) == {"ppt_1", "b"}

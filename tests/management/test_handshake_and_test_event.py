@@ -9,9 +9,10 @@ import pytest
 from django.core.management.base import CommandError
 from django.test import override_settings
 
+from tests.support.retries import QUICK
 from webhooks_app.delivery.engine import Engine
-from webhooks_app.local_receiver import Answers, ChallengeAnswer, LocalReceiver
 from webhooks_app.models import Delivery, Webhook
+from webhooks_app.receiver.local import Answers, ChallengeAnswer, LocalReceiver
 
 from .conftest import Output
 
@@ -22,7 +23,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 @pytest.fixture(autouse=True)
 def _quick_retries() -> Iterator[None]:
-    with override_settings(WEBHOOKS_RETRY_DELAYS_SECONDS=(0.01, 0.01, 0.01), WEBHOOKS_SWEEP_SECONDS=0.05):
+    with override_settings(WEBHOOKS_RETRY_POLICIES=[QUICK], WEBHOOKS_SWEEP_SECONDS=0.05):
         yield
 
 

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 import requests
 
-from webhooks_app.handshake import challenge_body
-from webhooks_app.signing import signed_headers
+from webhooks_app.protocol.handshake import challenge_body
+from webhooks_app.signatures import signed_headers
 
 from .conftest import SECRET
 

@@ -12,8 +12,8 @@ from urllib.parse import urlsplit
 import pytest
 import requests
 
-from webhooks_app.local_receiver import Answers, LocalReceiver
-from webhooks_app.signing import signed_headers
+from webhooks_app.receiver.local import Answers, LocalReceiver
+from webhooks_app.signatures import signed_headers
 
 from .conftest import SECRET
 

@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 from django.core.management.base import CommandError
 
-from tests.making import deliveries, emit_one, make_webhook
+from tests.support.retries import NEVER
+from tests.support.rows import deliveries, emit_one, make_webhook
 from webhooks_app import emit
 from webhooks_app.delivery.engine import Engine
-from webhooks_app.local_receiver import Answers, LocalReceiver
 from webhooks_app.models import AuditEntry, Delivery, Webhook
+from webhooks_app.receiver.local import Answers, LocalReceiver
 
 from .conftest import Output
 
@@ -56,7 +57,7 @@ def test_what_is_refused_is_named_and_the_others_are_sent(run: Run, owner: Any) 
 def test_waiting_shows_each_attempt_and_fails_where_one_is_given_up(
     run: Run, webhook: Webhook, owner: Any, receiver: LocalReceiver, worker: Engine, settings: Any
 ) -> None:
-    settings.WEBHOOKS_RETRY_DELAYS_SECONDS = ()
+    settings.WEBHOOKS_RETRY_POLICIES = [NEVER]
     settings.WEBHOOKS_SWEEP_SECONDS = 0.05
     emit("file.deleted", DATA, owner=owner)
     (delivery,) = deliveries()

@@ -13,12 +13,12 @@ from django.core.management import call_command
 from django.core.management.base import CommandError
 from django.utils import timezone
 
-from webhooks_app import reencryption
 from webhooks_app.delivery.engine import Engine
 from webhooks_app.emission import emit
-from webhooks_app.ids import new_id
-from webhooks_app.local_receiver import LocalReceiver
-from webhooks_app.models import Webhook
+from webhooks_app.maintenance import reencryption
+from webhooks_app.models import SigningKey, Webhook
+from webhooks_app.protocol.ids import new_id
+from webhooks_app.receiver.local import LocalReceiver
 
 from .conftest import SECRET, Output
 
@@ -66,30 +66,28 @@ def test_afterwards_the_new_key_alone_opens_every_secret(
     keys(NEW)
     assert output.stdout == "4 secrets encrypted anew, 0 are under the first key already.\n"
     assert secrets() == before
-    assert reencryption.decrypt(Webhook.objects.get(pk=webhooks[2].pk).encrypted_previous_secret) == (
-        "the secret of number 2"
-    )
+    assert Webhook.objects.get(pk=webhooks[2].pk).previous_key("native").key == "the secret of number 2"
 
 
 def test_once_more_there_is_nothing_to_do(run: Run, webhooks: list[Webhook], keys: Callable[..., None]) -> None:
     keys(NEW, OLD)
     run("reencrypt_webhook_secrets")
-    before = list(Webhook.objects.order_by("pk").values())
+    before = list(SigningKey.objects.order_by("pk").values())
 
     output = run("reencrypt_webhook_secrets")
 
     assert output.stdout == "0 secrets encrypted anew, 4 are under the first key already.\n"
-    assert list(Webhook.objects.order_by("pk").values()) == before
+    assert list(SigningKey.objects.order_by("pk").values()) == before
 
 
 def test_a_dry_run_counts_and_changes_nothing(run: Run, webhooks: list[Webhook], keys: Callable[..., None]) -> None:
     keys(NEW, OLD)
-    before = list(Webhook.objects.order_by("pk").values())
+    before = list(SigningKey.objects.order_by("pk").values())
 
     output = run("reencrypt_webhook_secrets", "--dry-run")
 
     assert output.stdout == "4 secrets would be encrypted anew, 0 are under the first key already.\n"
-    assert list(Webhook.objects.order_by("pk").values()) == before
+    assert list(SigningKey.objects.order_by("pk").values()) == before
 
 
 def test_secrets_move_from_the_secret_key_to_a_key_of_their_own(
@@ -168,15 +166,15 @@ def test_every_batch_is_visited(
 def test_an_overlap_that_is_over_leaves_no_secret_behind(
     run: Run, webhooks: list[Webhook], keys: Callable[..., None]
 ) -> None:
-    Webhook.objects.filter(pk=webhooks[2].pk).update(
-        previous_secret_until=timezone.now() - timedelta(seconds=2), encrypted_previous_secret="nonsense"
+    SigningKey.objects.exclude(valid_until=None).update(
+        valid_until=timezone.now() - timedelta(seconds=2), encrypted_key="nonsense"
     )
 
     counted = run("reencrypt_webhook_secrets", "--dry-run")
     run("reencrypt_webhook_secrets")
 
     assert counted.stdout == "0 secrets would be encrypted anew, 3 are under the first key already.\n"
-    assert set(Webhook.objects.values_list("encrypted_previous_secret", "previous_secret_until")) == {("", None)}
+    assert not SigningKey.objects.exclude(valid_until=None).exists()
 
 
 def test_an_interruption_keeps_what_is_done(
@@ -208,8 +206,8 @@ def test_a_terminal_shows_how_far_it_is(webhooks: list[Webhook]) -> None:
     terminal = Terminal()
     call_command("reencrypt_webhook_secrets", stdout=io.StringIO(), stderr=terminal)
 
-    assert "[##########....................]  33% of 3 webhooks" in terminal.getvalue()
-    assert f"\r[{'#' * 30}] 100% of 3 webhooks\n" in terminal.getvalue()
+    assert "[#######.......................]  25% of 4 secrets" in terminal.getvalue()
+    assert f"\r[{'#' * 30}] 100% of 4 secrets\n" in terminal.getvalue()
 
 
 def test_nothing_but_the_result_goes_where_nobody_watches(run: Run, webhooks: list[Webhook]) -> None:

@@ -15,7 +15,7 @@ from django.utils import timezone
 from webhooks_app import emit
 from webhooks_app.models import Delivery, Event, Replay, Webhook
 
-from ..waiting import wait_until
+from ..support.waiting import wait_until
 from .conftest import Output
 
 Run = Callable[..., Output]
@@ -89,7 +89,7 @@ def test_somebody_is_asked(
         (["--since", "2026-02-01", "--until", "2026-01-01"], "until: Give a time after 2026-"),
         (["--type", "no.such_type"], "not subscribed"),
         (["--type", "file.uploaded"], "not subscribed"),
-        ([], "--yes sends without a question"),
+        ([], "--yes goes on without a question"),
     ],
     ids=["no-time", "backwards", "unknown-type", "other-type", "nobody"],
 )

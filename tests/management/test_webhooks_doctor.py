@@ -18,13 +18,13 @@ from kombu import Connection
 
 from webhooks_app import doctor
 from webhooks_app.conf import settings as conf
-from webhooks_app.delivery.clock import DatabaseClock
+from webhooks_app.database.clock import DatabaseClock
 from webhooks_app.doctor import Finding, Level, examine
 from webhooks_app.emission import emit
-from webhooks_app.models import ChoreState, Delivery, Webhook, WorkerProcess
-from webhooks_app.upkeep.keeper import BEAT
+from webhooks_app.maintenance.runner import BEAT
+from webhooks_app.models import Delivery, MaintenanceJob, QueueEntry, Webhook, WorkerProcess
 
-from ..making import make_webhook
+from ..support.rows import make_webhook
 from .conftest import Output
 
 Run = Callable[..., Output]
@@ -39,7 +39,7 @@ def _healthy(db: None, settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Settings that the doctor has nothing to say about, whatever those of the tests are, and a worker at work."""
     now = timezone.now()
     WorkerProcess.objects.create(id="here:1:1", host="here", pid=1, started_at=now, seen_at=now)
-    ChoreState.objects.create(name=BEAT, ended_at=now)
+    MaintenanceJob.objects.create(name=BEAT, ended_at=now)
     settings.DEBUG = True
     monkeypatch.setitem(current_app.conf, "beat_scheduler", "celery.beat:PersistentScheduler")
     monkeypatch.setitem(current_app.conf, "beat_schedule", {"sweep": SWEEP, "prune": PRUNE})
@@ -52,21 +52,21 @@ def found(name: str) -> Finding:
 
 def overdue(webhook: Webhook, by: timedelta) -> None:
     emit("file.deleted", DATA, owner=webhook.owner)
-    Delivery.objects.update(next_attempt_at=timezone.now() - by)
+    QueueEntry.objects.update(due_at=timezone.now() - by)
 
 
 def test_where_all_is_well_nothing_is_asked_for(webhook: Webhook) -> None:
     findings = examine()
 
     assert [finding for finding in findings if finding.level is not Level.OK] == []
-    names = "settings transport guard broker database clock keys workers chores due beat"
+    names = "settings transport guard wake broker database clock keys workers jobs due beat"
     assert [finding.name for finding in findings] == names.split()
 
 
 def test_the_report_has_a_line_for_each_finding(run: Run, webhook: Webhook) -> None:
     lines = run("webhooks_doctor").stdout.splitlines()
 
-    assert len(lines) == 11
+    assert len(lines) == 12
     assert all(line.startswith("ok ") for line in lines)
 
 
@@ -243,12 +243,12 @@ def test_what_waits_for_a_handshake_is_not_overdue(webhook: Webhook) -> None:
 
 def test_the_oldest_is_found_behind_many_webhooks(owner: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("webhooks_app.delivery.queue.MAX_LANES", 2)
-    monkeypatch.setattr("webhooks_app.delivery.statements.portable.MAX_LANES", 2)
+    monkeypatch.setattr("webhooks_app.delivery.sql.portable.MAX_LANES", 2)
     for _ in range(5):
         make_webhook(owner, "file.deleted")
     emit("file.deleted", DATA, owner=owner)
     last = Delivery.objects.order_by("-webhook_id").first()
-    Delivery.objects.filter(pk=last.pk).update(next_attempt_at=timezone.now() - timedelta(hours=1))
+    QueueEntry.objects.filter(pk=last.pk).update(due_at=timezone.now() - timedelta(hours=1))
 
     assert found("due").level is Level.ERROR
 
@@ -295,10 +295,10 @@ def test_workers_that_are_gone_are_an_error(db: None, ever: bool) -> None:
     assert found("workers").level is Level.ERROR
 
 
-def test_a_chore_that_failed_is_a_warning(db: None) -> None:
-    ChoreState.objects.create(name="fold", error="DataError: out of range")
+def test_a_job_that_failed_is_a_warning(db: None) -> None:
+    MaintenanceJob.objects.create(name="fold", error="DataError: out of range")
 
-    finding = found("chores")
+    finding = found("jobs")
 
     assert finding.level is Level.WARNING
     assert "'fold' failed: DataError" in finding.found
@@ -306,7 +306,7 @@ def test_a_chore_that_failed_is_a_warning(db: None) -> None:
 
 @pytest.mark.parametrize("came_at", [None, timezone.now() - timedelta(minutes=5)], ids=["never", "a while ago"])
 def test_a_beat_that_sends_nothing_is_a_warning(db: None, came_at: Any) -> None:
-    ChoreState.objects.filter(name=BEAT).update(ended_at=came_at)
+    MaintenanceJob.objects.filter(name=BEAT).update(ended_at=came_at)
 
     finding = found("beat")
 
@@ -314,5 +314,10 @@ def test_a_beat_that_sends_nothing_is_a_warning(db: None, came_at: Any) -> None:
     assert "celery beat" in finding.hint
 
 
-def test_without_celery_neither_broker_nor_beat_is_looked_at(run: Run, webhook: Webhook) -> None:
-    assert not any(word in run("webhooks_doctor", "--without-celery").stdout for word in ("broker", "beat"))
+def test_where_celery_is_not_used_neither_broker_nor_beat_is_examined(webhook: Webhook, settings: Any) -> None:
+    settings.WEBHOOKS_WAKE = "none"
+
+    findings = {finding.name: finding for finding in examine()}
+
+    assert findings.keys().isdisjoint(["broker", "beat"])
+    assert findings["wake"].found == "Workers notice commits by themselves."

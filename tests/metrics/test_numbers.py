@@ -13,14 +13,14 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 from prometheus_client import CollectorRegistry
 
-from tests.rollups.conftest import make_tally
+from tests.maintenance.rollups.conftest import make_tally
 from webhooks_app.delivery.engine import Engine
 from webhooks_app.emission import emit
-from webhooks_app.local_receiver import Answers, LocalReceiver
+from webhooks_app.maintenance.gauges import gauge
+from webhooks_app.maintenance.rollups.folding import fold
 from webhooks_app.metrics.collector import WebhooksCollector
-from webhooks_app.models import ChoreState, Delivery, DeliveryAttempt, Webhook, WorkerProcess
-from webhooks_app.rollups.folding import fold
-from webhooks_app.upkeep.gauges import gauge
+from webhooks_app.models import Delivery, DeliveryAttempt, MaintenanceJob, QueueEntry, Webhook, WorkerProcess
+from webhooks_app.receiver.local import Answers, LocalReceiver
 
 from .conftest import Samples
 
@@ -80,12 +80,12 @@ def test_a_histogram_is_cumulative_and_in_seconds(scrape: Scrape, webhook: Webho
 
 
 @pytest.mark.django_db
-def test_what_waits_is_what_the_chore_counted(scrape: Scrape, owner: Any, webhook: Webhook) -> None:
+def test_what_waits_is_what_the_job_counted(scrape: Scrape, owner: Any, webhook: Webhook) -> None:
     emit("file.deleted", DATA, owner=owner)
-    Delivery.objects.update(next_attempt_at=timezone.now() - timedelta(seconds=90))
-    chore = ChoreState(name="gauges", ended_at=timezone.now())
-    gauge(DEFAULT_DB_ALIAS, timezone.now(), chore.facts)
-    chore.save()
+    QueueEntry.objects.update(due_at=timezone.now() - timedelta(seconds=90))
+    job = MaintenanceJob(name="gauges", ended_at=timezone.now())
+    gauge(DEFAULT_DB_ALIAS, timezone.now(), job.facts)
+    job.save()
 
     samples = scrape()
 
@@ -117,17 +117,20 @@ def test_workers_that_were_seen_lately_are_added_up(scrape: Scrape) -> None:
 
 
 @pytest.mark.django_db
-def test_a_chore_that_failed_shows(scrape: Scrape) -> None:
+def test_a_job_that_failed_shows(scrape: Scrape) -> None:
     ended_at = timezone.now() - timedelta(seconds=100)
-    ChoreState.objects.create(name="fold", ended_at=ended_at, error="DataError: too long")
-    ChoreState.objects.create(name="forget", ended_at=ended_at)
-    ChoreState.objects.create(name="beat")
+    MaintenanceJob.objects.create(name="fold", ended_at=ended_at, error="DataError: too long")
+    MaintenanceJob.objects.create(name="forget", ended_at=ended_at)
+    MaintenanceJob.objects.create(name="beat")
 
     samples = scrape()
 
-    assert (samples["webhooks_chore_failed", "fold"], samples["webhooks_chore_failed", "forget"]) == (1, 0)
-    assert 100 <= samples["webhooks_chore_age_seconds", "fold"] < 160
-    assert ("webhooks_chore_age_seconds", "beat") not in samples
+    assert (
+        samples["webhooks_maintenance_job_failed", "fold"],
+        samples["webhooks_maintenance_job_failed", "forget"],
+    ) == (1, 0)
+    assert 100 <= samples["webhooks_maintenance_job_age_seconds", "fold"] < 160
+    assert ("webhooks_maintenance_job_age_seconds", "beat") not in samples
 
 
 @pytest.mark.django_db

@@ -10,9 +10,9 @@ import pytest
 import yaml
 from django.utils import timezone
 
+from webhooks_app.maintenance.gauges import gauge
 from webhooks_app.metrics.collector import WebhooksCollector
-from webhooks_app.models import ChoreState
-from webhooks_app.upkeep.gauges import gauge
+from webhooks_app.models import MaintenanceJob
 
 PAGE = (Path(__file__).parents[2] / "docs" / "deployment.md").read_text()
 OURS = re.compile(r"\bwebhooks_(?!app)\w+")
@@ -20,9 +20,9 @@ OURS = re.compile(r"\bwebhooks_(?!app)\w+")
 
 @pytest.fixture
 def names(db: None) -> set[str]:
-    chore = ChoreState(name="gauges", ended_at=timezone.now())
-    gauge("default", timezone.now(), chore.facts)
-    chore.save()
+    job = MaintenanceJob(name="gauges", ended_at=timezone.now())
+    gauge("default", timezone.now(), job.facts)
+    job.save()
     return {f"{each.name}_total" if each.type == "counter" else each.name for each in WebhooksCollector().collect()}
 
 

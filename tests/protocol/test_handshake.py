@@ -1,10 +1,11 @@
 """The verification handshake's two messages."""
 
+import gzip
 import json
 
 import pytest
 
-from webhooks_app.handshake import challenge_body, new_challenge, refusal_of_answer
+from webhooks_app.protocol.handshake import challenge_body, new_challenge, refusal_of_answer
 
 CHALLENGE = "Zb3CkX0oSKS0tnHnBv4Zv2Jq9C5m1iVhXoV6jXQm6nY"
 
@@ -34,15 +35,17 @@ def test_an_answer_with_the_same_challenge_passes(body):
 @pytest.mark.parametrize(
     ("body", "reason"),
     [
-        pytest.param(b"", "not JSON", id="empty"),
+        pytest.param(b"", "no body", id="empty"),
         pytest.param(CHALLENGE.encode(), "not JSON", id="bare text"),
         pytest.param(b'{"challenge": "\xff"}', "not JSON", id="not UTF-8"),
-        pytest.param(f'{{"challenge": "{CHALLENGE}"}}'.encode("utf-16"), "not JSON", id="UTF-16"),
+        pytest.param(f'{{"challenge": "{CHALLENGE}"}}'.encode("utf-16"), "UTF-16", id="UTF-16"),
         pytest.param(f'{{"challenge": "{CHALLENGE}"'.encode(), "not JSON", id="cut short"),
-        pytest.param(f'{{"challenge": "{CHALLENGE}", "x": NaN}}'.encode(), "not JSON", id="NaN is not JSON"),
-        pytest.param(f'{{"challenge": "{CHALLENGE}", "x": -Infinity}}'.encode(), "not JSON", id="nor Infinity"),
+        pytest.param(f'{{"challenge": "{CHALLENGE}", "x": NaN}}'.encode(), "contains NaN", id="NaN is not JSON"),
+        pytest.param(f'{{"challenge": "{CHALLENGE}", "x": -Infinity}}'.encode(), "contains -Inf", id="nor Infinity"),
         pytest.param(b'{"challenge": ' + b"9" * 5000 + b"}", "not JSON", id="5,000 digits"),
-        pytest.param(b"[" * 60_000, "not JSON", id="nested 60,000 deep"),
+        pytest.param(b"[" * 60_000, "nested too deeply", id="nested 60,000 deep"),
+        pytest.param(f'\ufeff{{"challenge": "{CHALLENGE}"}}'.encode(), "byte order mark", id="byte order mark"),
+        pytest.param(gzip.compress(f'{{"challenge": "{CHALLENGE}"}}'.encode()), "compressed (gzip)", id="gzip"),
         pytest.param(f'"{CHALLENGE}"'.encode(), "not a JSON object", id="bare string"),
         pytest.param(f'["{CHALLENGE}"]'.encode(), "not a JSON object", id="array"),
         pytest.param(b"null", "not a JSON object", id="null"),
@@ -59,6 +62,16 @@ def test_an_answer_with_the_same_challenge_passes(body):
 )
 def test_any_other_answer_is_refused_with_the_reason(body, reason):
     assert reason in refusal_of_answer(CHALLENGE, body)
+
+
+def test_an_answer_in_another_coding_is_refused_by_its_name():
+    assert "compressed (br)" in refusal_of_answer(CHALLENGE, b"\x0b\x02\x80", content_encoding="br")
+
+
+def test_an_answer_that_is_longer_than_is_read_is_refused_as_too_long():
+    body = f'{{"challenge": "{CHALLENGE}", "page": "'.encode() + b"x" * 65_000
+
+    assert "more than 64 KiB" in refusal_of_answer(CHALLENGE, body, is_cut=True)
 
 
 def test_a_reason_never_quotes_the_answer():

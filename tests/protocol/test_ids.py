@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from webhooks_app import ids
+from webhooks_app.protocol import ids
 
 
 @pytest.mark.parametrize("prefix", ["evt", "wh", "dlv", "att"])

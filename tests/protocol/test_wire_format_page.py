@@ -15,10 +15,10 @@ import pytest
 import requests
 
 from webhooks_app.event_types import PRESENTATION_EVENT_TYPES, RETRY_NOTICE, VERIFICATION
-from webhooks_app.handshake import challenge_body, refusal_of_answer
+from webhooks_app.protocol.handshake import challenge_body, refusal_of_answer
 from webhooks_app.receiver import verify
-from webhooks_app.retry import RetrySchedule
-from webhooks_app.signing import sign, signed_headers
+from webhooks_app.retry import SpecificationPolicy
+from webhooks_app.signatures import sign, signed_headers
 
 from . import vector
 
@@ -211,7 +211,7 @@ def test_the_page_shows_a_notice_as_it_is_sent():
 
 
 def test_the_page_gives_the_schedule_that_is_kept():
-    first, second, third = (int(delay.total_seconds()) for delay in RetrySchedule.of_seconds().delays)
+    first, second, third = (int(delay.total_seconds()) for delay in SpecificationPolicy().delays)
 
     words = " ".join(PAGE.split())
     assert (

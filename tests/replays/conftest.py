@@ -9,10 +9,10 @@ import pytest
 from django.utils import timezone
 
 from webhooks_app.models import Delivery, Event, Replay, Webhook
-from webhooks_app.replays.carrying import advance
 from webhooks_app.replays.planning import plan_replay
+from webhooks_app.replays.runner import advance
 
-from ..making import EVENT_TYPE, emit_one, make_webhook
+from ..support.rows import EVENT_TYPE, emit_one, end_deliveries, make_webhook
 
 AGO = timedelta(hours=1)
 
@@ -38,7 +38,7 @@ def emit_with(webhook: Webhook, outcome: str) -> Event:
     if outcome == "missed":
         delivery.delete()
     elif outcome != "pending":
-        delivery.update(state=outcome, next_attempt_at=None, finished_at=timezone.now())
+        end_deliveries(delivery, state=outcome, finished_at=timezone.now())
     return event
 
 
@@ -66,7 +66,7 @@ def step(replay: Replay, now: datetime | None = None) -> float | None:
 
 def finish_pending() -> None:
     """Have everything that is pending delivered; when it was due is kept, to be looked at."""
-    Delivery.objects.pending().update(state="succeeded")
+    end_deliveries(Delivery.objects.pending(), state="succeeded")
 
 
 def carry_to_the_end(replay: Replay) -> None:
@@ -82,4 +82,4 @@ def carry_to_the_end(replay: Replay) -> None:
 
 def queued_by(replay: Replay) -> list[str]:
     """Return the events that a replay queued, in the order in which they are due."""
-    return list(replay.deliveries.order_by("next_attempt_at").values_list("event_id", flat=True))
+    return list(replay.deliveries.order_by("created_at", "pk").values_list("event_id", flat=True))

@@ -10,15 +10,15 @@ from django.core.exceptions import ValidationError
 from django.utils import timezone
 
 from webhooks_app import emit
-from webhooks_app.emission import send_test_event
 from webhooks_app.event_types import registry
 from webhooks_app.event_types.operational import WEBHOOK_DISABLED
 from webhooks_app.exceptions import WebhookStateError
 from webhooks_app.models import Delivery, Event, Replay, WebhookHealth
+from webhooks_app.operations.sending import send_test_event
 from webhooks_app.replays import planning, selection
 from webhooks_app.replays.planning import MARGIN, missed_since, plan_replay
 
-from ..making import EVENT_TYPE, emit_one, make_older, make_webhook
+from ..support.rows import EVENT_TYPE, emit_one, end_deliveries, make_older, make_webhook
 from .conftest import emit_all, emit_with, plan, started, step
 
 pytestmark = pytest.mark.django_db
@@ -50,7 +50,7 @@ def test_the_newest_delivery_of_an_event_decides_and_one_that_is_pending_keeps_i
     mended, failed_again, open_again = (emit_with(webhook, "given_up") for _ in range(3))
     for event, state in ((mended, "succeeded"), (failed_again, "given_up"), (open_again, "pending")):
         again = event.deliveries.get().redeliver()
-        Delivery.objects.filter(pk=again.pk).update(state=state)
+        end_deliveries(Delivery.objects.filter(pk=again.pk), state=state)
 
     assert [each["event_id"] for each in plan(webhook).sample] == [failed_again.pk]
 
@@ -207,8 +207,10 @@ def bob(django_user_model):
 
 
 def succeed_days_ago(webhook, days):
-    make_older(emit_with(webhook, "succeeded"), timedelta(days=days))
-    return timezone.now() - timedelta(days=days)
+    event = make_older(emit_with(webhook, "succeeded"), timedelta(days=days))
+    moment = timezone.now() - timedelta(days=days)
+    event.deliveries.update(finished_at=moment)
+    return moment
 
 
 def is_about(found, expected):
@@ -223,10 +225,17 @@ def test_what_was_missed_begins_with_the_last_success_of_a_webhook_in_trouble(we
     assert is_about(missed_since(webhook), last - MARGIN)
 
 
+def fail(webhook, *, since, until, **fields):
+    """Give the webhook a failing period between so many days ago."""
+    health = WebhookHealth(webhook=webhook, **fields)
+    health.note_given_up(timezone.now() - timedelta(days=since), 1, None)
+    health.end_period(timezone.now() - timedelta(days=until))
+    health.save()
+
+
 def test_what_was_missed_begins_before_the_trouble_that_ended_when_it_was_enabled(webhook):
     last = succeed_days_ago(webhook, 9)
-    WebhookHealth.objects.clear(webhook)
-    WebhookHealth.objects.update(cleared_at=timezone.now() - timedelta(days=1))
+    fail(webhook, since=8.9, until=1)
     emit_with(webhook, "succeeded")
 
     assert is_about(missed_since(webhook), last - MARGIN)
@@ -234,18 +243,15 @@ def test_what_was_missed_begins_before_the_trouble_that_ended_when_it_was_enable
 
 def test_what_was_missed_by_a_webhook_that_was_paused_while_it_failed_begins_with_its_last_success(webhook):
     last = succeed_days_ago(webhook, 20)
-    make_older(emit_with(webhook, "given_up"), timedelta(days=19))
+    fail(webhook, since=19, until=15, last_success_at=last)
     webhook.pause()
-    WebhookHealth.objects.clear(webhook)
-    WebhookHealth.objects.update(last_success_at=last, cleared_at=timezone.now() - timedelta(days=15))
 
     assert is_about(missed_since(webhook), last - MARGIN)
 
 
 def test_a_trouble_that_ended_long_ago_is_no_longer_looked_at(webhook):
     succeed_days_ago(webhook, 20)
-    WebhookHealth.objects.clear(webhook)
-    WebhookHealth.objects.update(last_success_at=timezone.now(), cleared_at=timezone.now() - timedelta(days=15))
+    fail(webhook, since=19, until=15, last_success_at=timezone.now())
 
     assert is_about(missed_since(webhook), timezone.now() - timedelta(days=7))
 

@@ -75,6 +75,17 @@ class Peer:
         while not header.endswith(b"\r\n\r\n"):
             header += self.sock.recv(1)
 
+    def read_request(self) -> bytes:
+        """Read one request and return its body. Raises OSError at the end of the connection."""
+        data = b""
+        while b"\r\n\r\n" not in data:
+            data += self._more()
+        header, _, body = data.partition(b"\r\n\r\n")
+        length = int(header.lower().partition(b"content-length:")[2].split()[0])
+        while len(body) < length:
+            body += self._more()
+        return body
+
     def wait_until_delivered(self) -> None:
         """Return when the other side's system has all that was sent, the end included if it was said."""
         self._wait_for(lambda: not self._unacknowledged() and self._tcp_state() not in ENDING)
@@ -95,6 +106,12 @@ class Peer:
     def reset(self) -> None:
         """Close without a goodbye."""
         self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+
+    def _more(self) -> bytes:
+        data = self.sock.recv(65536)
+        if not data:
+            raise ConnectionError
+        return data
 
     def _unacknowledged(self) -> int:
         return int.from_bytes(fcntl.ioctl(self.sock, termios.TIOCOUTQ, bytes(4)), sys.byteorder)

@@ -22,8 +22,8 @@ def transport(name: str, **options: Any) -> BaseTransport:
     return make_transport(name, TransportOptions(**{"allow_http": True, "allowed_networks": LOOPBACK, **options}))
 
 
-def post(url: str, *, body: bytes = b'{"id": "evt_1"}', timeout_seconds: float = 5.0, context: Any = None) -> Request:
-    return Request(url=url, headers=HEADERS, body=body, timeout_seconds=timeout_seconds, context=context)
+def post(url: str, *, body: bytes = b'{"id": "evt_1"}', timeout_seconds: float = 5.0, **options: Any) -> Request:
+    return Request(url=url, headers=HEADERS, body=body, timeout_seconds=timeout_seconds, **options)
 
 
 def send_all(sender: BaseTransport, requests: Iterable[Request]) -> list[Exchange]:

@@ -8,6 +8,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
+from ipaddress import ip_network
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +62,19 @@ def test_one_forbidden_address_forbids_the_whole_answer(
 
     assert exchange.error is not None
     assert exchange.error.error_class is ErrorClass.ADDRESS_REFUSED
+    assert receiver.connections == 0
+
+
+@pytest.mark.parametrize("answer", [["127.0.0.1"], ["127.0.0.2", "127.0.0.1"]])
+def test_an_address_that_the_operator_refuses_is_not_reached_although_it_is_allowed(
+    make: Callable[..., BaseTransport], receiver: Receiver, answer: list[str]
+) -> None:
+    sender = make(resolve=answers(hooks_example_com=answer), refused_networks=(ip_network("127.0.0.1/32"),))
+
+    exchanges = [send(sender, post(receiver.url("/ok", host))) for host in (HOST, "127.0.0.1")]
+
+    assert {exchange.error.error_class for exchange in exchanges if exchange.error} == {ErrorClass.ADDRESS_REFUSED}
+    assert all(exchange.response is None for exchange in exchanges)
     assert receiver.connections == 0
 
 
@@ -129,7 +143,18 @@ def test_an_address_that_never_answers_leaves_time_for_the_next(make: Callable[.
         exchange = send(sender, post(receiver.url("/ok", HOST), timeout_seconds=6.0))
 
     assert exchange.response is not None
-    assert exchange.duration_seconds < 6
+    assert exchange.duration_seconds < 2
+    assert exchange.peer == "127.0.0.1"
+    assert receiver.hits("/ok") == 1
+
+
+def test_no_request_is_sent_on_a_connection_that_lost_the_race(make: Callable[..., BaseTransport]) -> None:
+    with receiving(act=Peer.hold, host="127.0.0.9") as slow, receiving(port=slow.port) as receiver:
+        sender = make(resolve=answers(hooks_example_com=["127.0.0.9", "127.0.0.1"]))
+        exchange = send(sender, post(receiver.url("/ok", HOST), timeout_seconds=1.0))
+
+    assert exchange.peer == "127.0.0.9"  # it accepted first, and is not left for another address
+    assert receiver.connections == 0
 
 
 def test_a_receiver_that_accepts_no_connection_fails_by_timeout(sender: BaseTransport) -> None:

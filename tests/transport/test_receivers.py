@@ -9,9 +9,11 @@ from dataclasses import dataclass
 
 import pytest
 
-from webhooks_app.transport import ErrorClass, Exchange
+from webhooks_app.transport import Exchange, errors
+from webhooks_app.transport.base import RECEIVED_KEPT
+from webhooks_app.transport.header import NO_STATUS_LINE, TOO_LARGE
 
-from ..waiting import wait_until
+from ..support.waiting import wait_until
 from .conftest import REAL
 from .receiver import OK, Mode, Peer, Receiver, receiving
 from .sending import post, send_all, transport
@@ -49,6 +51,12 @@ NEVER_ANSWER: dict[str, Mode | bytes] = {
     "silent-after-100": then(b"HTTP/1.1 100 Continue\r\n\r\n", "hold"),
     "drips-after-103": then(b"HTTP/1.1 103 Early Hints\r\n\r\n", "drip", b"HTTP/1.1 200 " + b"O" * 1000),
     "stops-before-the-last-line-feed": then(HEADER + b"Content-Length: 0\r\n\r", "hold"),
+    "holds-after-a-line-without-colon": then(HEADER + b"nonsense\r\n", "hold"),
+    "holds-after-an-odd-content-length": then(HEADER + b"Content-Length: abc\r\n", "hold"),
+    "holds-after-an-unknown-coding": then(HEADER + b"Transfer-Encoding: klingon\r\n", "hold"),
+    "holds-after-the-status-line": then(b"HTTP/1.1 200 OK\r\n", "hold"),
+    "holds-after-bytes-of-another-protocol": then(HEADER + b"\x00\x00\x12\x04\x00\r\n", "hold"),
+    "holds-in-the-status-line": then(b"HTTP/1.", "hold"),
     "flood-of-103": lambda peer: peer.flood(b"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n"),
 }
 
@@ -133,6 +141,8 @@ ANSWER_200: dict[str, Mode | bytes] = {
     "upgrade": status("200 OK", "Upgrade: h2c", "Connection: Upgrade", body=b"ok"),
     "location": status("200 OK", "Location: http://169.254.169.254/", body=b"ok"),
     "header-line-without-colon": HEADER + b"nonsense\r\nContent-Length: 2\r\n\r\nok",
+    "100-header-lines": b"HTTP/1.1 200 OK\r\nConnection: close\r\n" + b"X-A: b\r\n" * 99 + b"\r\n",
+    "bytes-of-another-protocol-in-the-header": HEADER + b"\x00\x00\x12\x04\x00\r\n\r\nok",
     "refresh-header": status("200 OK", "Refresh: 0; url=http://169.254.169.254/", body=b"ok"),
 }
 
@@ -162,6 +172,12 @@ LOSE_THE_CONNECTION: dict[str, Mode | bytes] = {
     "closes-its-sending-side-at-once": lambda peer: peer.stop_sending(),
     "resets-in-the-status-line": then(b"HTTP/1.1 2", "reset"),
     "closes-after-100": b"HTTP/1.1 100 Continue\r\n\r\n",
+    "closes-after-a-line-without-colon": HEADER + b"nonsense\r\n",
+    "closes-after-an-odd-content-length": HEADER + b"Content-Length: abc\r\n",
+    "closes-after-an-unknown-coding": HEADER + b"Transfer-Encoding: klingon\r\n",
+    "closes-after-bytes-of-another-protocol": HEADER + b"\x00\x00\x12\x04\x00\r\n",
+    "closes-in-the-version": b"HTTP/1.",
+    "closes-in-the-status": b"HTTP/1.1 20",
     "closes-in-the-answer-after-100": b"HTTP/1.1 100 Continue\r\n\r\n" + HEADER,
 }
 
@@ -185,6 +201,13 @@ ANSWER_NONSENSE: dict[str, Mode | bytes] = {
     "redis-error": b"-ERR unknown command\r\n",
     "garbage": b"\x00\x01\x02\xff\xfe\n" * 10,
     "http-0.9": b"<html>hello</html>\n",
+    "http-0.9-and-silence": then(b"<html>hello</html>", "hold"),
+    "garbage-without-a-line-end": then(b"\x00\x01\x02\xff\xfe" * 10, "hold"),
+    "ssh-banner-and-silence": then(b"SSH-2.0-OpenSSH_9.2p1", "hold"),
+    "http-2-settings": then(b"\x00\x00\x12\x04\x00\x00\x00\x00\x00" + b"\x00\x03\x00\x00\x00\x80" * 3, "hold"),
+    "http-2-goaway": b"\x00\x00\x08\x07\x00\x00\x00\x00\x00" + b"\x00" * 8,
+    "http-3-of-the-future": then(b"HTTP/3 200", "hold"),
+    "101-header-lines": HEADER + b"X-A: b\r\n" * 100 + b"\r\n",
     "http-2-preface": b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
     "http-2-status-line": b"HTTP/2 200 OK\r\n\r\n",
     "status-abc": b"HTTP/1.1 abc OK\r\n\r\n",
@@ -243,7 +266,10 @@ def outcomes(request: pytest.FixtureRequest) -> Iterator[Outcomes]:
         pytest.importorskip("pycurl", reason="the curl extra is not installed")
     sender = transport(request.param)
     with receiving({f"/{name}": mode for name, mode in MODES.items()}) as receiver:
-        requests = [post(receiver.url(f"/{name}"), timeout_seconds=_timeout(name), context=name) for name in MODES]
+        requests = [
+            post(receiver.url(f"/{name}"), timeout_seconds=_timeout(name), context=name, fresh_connection=True)
+            for name in MODES
+        ]
         exchanges = {exchange.request.context: exchange for exchange in send_all(sender, requests)}
         yield Outcomes(request.param, receiver, exchanges)
         sender.close()
@@ -258,8 +284,7 @@ def test_a_receiver_that_never_answers_fails_by_timeout_and_on_time(outcomes: Ou
     exchange = outcomes.exchanges[row]
 
     assert exchange.response is None
-    assert exchange.error is not None
-    assert exchange.error.error_class is ErrorClass.TIMEOUT
+    assert exchange.error == errors.timed_out(SHORT_SECONDS)
     assert SHORT_SECONDS - 0.1 < exchange.duration_seconds < SHORT_SECONDS + 5
 
 
@@ -286,8 +311,7 @@ def test_a_header_that_is_cut_off_is_a_connection_error(outcomes: Outcomes, row:
     exchange = outcomes.exchanges[row]
 
     assert exchange.response is None
-    assert exchange.error is not None
-    assert exchange.error.error_class is ErrorClass.CONNECTION_ERROR
+    assert exchange.error == errors.connection_lost()
 
 
 @pytest.mark.parametrize("row", ANSWER_NONSENSE)
@@ -295,9 +319,24 @@ def test_what_is_not_http_is_an_invalid_response(outcomes: Outcomes, row: str) -
     exchange = outcomes.exchanges[row]
 
     assert exchange.response is None
-    assert exchange.error is not None
-    assert exchange.error.error_class is ErrorClass.INVALID_RESPONSE
-    assert exchange.duration_seconds < LONG_SECONDS
+    assert exchange.error in (errors.invalid_response(NO_STATUS_LINE), errors.invalid_response(TOO_LARGE))
+    assert exchange.received
+    assert exchange.duration_seconds < LONG_SECONDS / 2
+
+
+@pytest.mark.parametrize(
+    ("row", "received"),
+    [
+        ("closes-after-a-line-without-colon", HEADER + b"nonsense\r\n"),
+        ("holds-after-bytes-of-another-protocol", HEADER + b"\x00\x00\x12\x04\x00\r\n"),
+        ("ssh-banner", b"SSH-2.0-OpenSSH_9.2p1 Debian-2\r\n"),
+        ("70-kb-header", (HEADER + b"X-A: " + b"a" * 70_000)[:RECEIVED_KEPT]),
+        ("closes-at-once", b""),
+        ("plain", b""),
+    ],
+)
+def test_the_first_bytes_of_what_is_no_response_are_kept(outcomes: Outcomes, row: str, received: bytes) -> None:
+    assert outcomes.exchanges[row].received == received
 
 
 @pytest.mark.parametrize("row", MODES)

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import logging
+import os
+import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -28,10 +31,13 @@ def test_auto_takes_curl_where_it_is_installed(caplog: pytest.LogCaptureFixture)
     assert caplog.messages == ["Webhooks are sent with the transport 'curl'."]
 
 
+CURL_MODULES = ("curl", "curl_connection", "libcurl", "multi", "poller", "transfer")
+
+
 @pytest.fixture
 def without_pycurl(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pycurl", None)
-    for module in ("curl", "multi", "poller", "transfer"):
+    for module in CURL_MODULES:
         monkeypatch.delitem(sys.modules, f"webhooks_app.transport.{module}", raising=False)
 
 
@@ -51,8 +57,53 @@ def test_curl_without_its_extra_is_refused_with_a_hint() -> None:
 
 def test_a_pycurl_that_is_too_old_is_as_good_as_none(monkeypatch: pytest.MonkeyPatch) -> None:
     pycurl = pytest.importorskip("pycurl", reason="the curl extra is not installed")
-    monkeypatch.delattr(pycurl, "PREREQFUNCTION")
-    for module in ("curl", "transfer"):
+    monkeypatch.setattr(pycurl, "Curl", object)
+    for module in CURL_MODULES:
+        monkeypatch.delitem(sys.modules, f"webhooks_app.transport.{module}", raising=False)
+
+    made = make_transport("auto")
+    made.close()
+
+    assert made.name == "requests"
+
+
+KEYS_ARE_LOGGED = """
+import sys, trustme, ssl, threading
+from ipaddress import ip_network
+from pathlib import Path
+from tests.transport.receiver import receiving
+from tests.transport.sending import answers, post, send, transport
+
+name, folder = sys.argv[1], Path(sys.argv[2])
+authority = trustme.CA()
+authority.cert_pem.write_to_path(str(folder / "ca.pem"))
+context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+authority.issue_cert("hooks.example.com").configure_cert(context)
+with receiving(tls=context) as receiver:
+    sender = transport(name, ca_bundle=str(folder / "ca.pem"), resolve=answers(hooks_example_com=["127.0.0.1"]))
+    exchange = send(sender, post(receiver.url("/ok", "hooks.example.com")))
+    sender.close()
+assert exchange.response is not None, exchange.error
+"""
+
+
+def test_the_keys_of_connections_are_not_written_to_the_file_of_the_environment(name: str, tmp_path: Path) -> None:
+    log = tmp_path / "keys.log"
+
+    subprocess.run(
+        [sys.executable, "-c", KEYS_ARE_LOGGED, name, str(tmp_path)],
+        check=True,
+        env={**os.environ, "SSLKEYLOGFILE": str(log)},
+        timeout=60,
+    )
+
+    assert not log.exists() or not log.read_text()
+
+
+def test_a_pycurl_that_may_log_keys_is_as_good_as_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("pycurl", reason="the curl extra is not installed")
+    monkeypatch.setenv("SSLKEYLOGFILE", "/dev/null")
+    for module in CURL_MODULES:
         monkeypatch.delitem(sys.modules, f"webhooks_app.transport.{module}", raising=False)
 
     made = make_transport("auto")

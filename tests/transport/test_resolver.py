@@ -5,17 +5,13 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator
-from concurrent.futures import Future
 
 import pytest
 
-from webhooks_app.transport import resolver
-from webhooks_app.transport.resolver import MAX_SLOW_THREADS, MAX_THREADS, NameResolver, resolve_by_system
+from webhooks_app.transport import errors, resolver
+from webhooks_app.transport.name_paces import ANSWERS_TO_FORGIVE, NamePaces, Pace
+from webhooks_app.transport.resolver import MAX_THREADS, THREADS, LookupAnswer, NameResolver
 from webhooks_app.transport.threads import DaemonThreads
-
-
-def test_the_system_is_asked_by_default() -> None:
-    assert resolve_by_system("127.0.0.1", 80) == ["127.0.0.1"]
 
 
 def test_lookups_of_one_name_at_the_same_time_share_one_answer() -> None:
@@ -43,87 +39,154 @@ def test_a_later_lookup_asks_again() -> None:
     assert names.lookup("a.example", 443).result(10) == ("192.0.2.2",)
 
 
-def test_names_that_hang_take_a_bounded_number_of_threads() -> None:
-    asked: list[str] = []
-    go, all_busy = threading.Event(), threading.Barrier(MAX_THREADS + 1)
-
-    def resolve(host: str, _port: int) -> list[str]:
-        asked.append(host)
-        if len(asked) <= MAX_THREADS:
-            all_busy.wait(10)
-        go.wait(10)
-        return []
-
-    names = NameResolver(resolve)
-    waiting = [names.lookup(f"{number}.example", 443) for number in range(MAX_THREADS * 3)]
-    all_busy.wait(10)
-    asked_meanwhile = len(asked)
-    go.set()
-
-    assert asked_meanwhile == MAX_THREADS
-    assert all(answer.result(10) == () for answer in waiting)
-
-
 class HangingNames:
-    """A resolver for which names hang as long as they are told to."""
+    """A resolver for which the names that begin with "hang" hang until ``released`` is set."""
 
     def __init__(self) -> None:
-        self.hanging = threading.Event()
-        self.asked = threading.Semaphore(0)
+        self.released = threading.Event()
+        self.asked: list[str] = []
 
     def __call__(self, host: str, _port: int) -> list[str]:
+        self.asked.append(host)
         if host.startswith("hang"):
-            self.asked.release()
-            self.hanging.wait(20)
+            self.released.wait(30)
         return ["192.0.2.1"]
 
-    def ask_for(self, names: NameResolver, count: int) -> list[Future[tuple[str, ...]]]:
-        return [names.lookup(f"hang{number}.example", 443) for number in range(count)]
+    def count(self) -> int:
+        return sum(host.startswith("hang") for host in self.asked)
 
 
 @pytest.fixture
-def hanging(monkeypatch: pytest.MonkeyPatch) -> Iterator[HangingNames]:
-    """Names that hung once, for longer than anybody waits."""
-    monkeypatch.setattr(resolver, "LOOKUP_SECONDS", 1.0)
+def hanging() -> Iterator[HangingNames]:
     made = HangingNames()
     yield made
-    made.hanging.set()
+    made.released.set()
 
 
-def test_names_that_hung_leave_the_others_their_threads(hanging: HangingNames) -> None:
+@pytest.fixture
+def names(hanging: HangingNames) -> Iterator[NameResolver]:
+    made = NameResolver(hanging)
+    yield made
+    made.close()
+
+
+def hang(names: NameResolver, count: int, *, owner: str = "", domain: str = "{}.example") -> list[LookupAnswer]:
+    """Look up names that hang, each in a domain of its own unless another is given."""
+    return [names.lookup(f"hang{number}.{domain.format(number)}", 443, owner) for number in range(count)]
+
+
+def test_names_that_hang_take_a_bounded_number_of_threads(names: NameResolver, hanging: HangingNames) -> None:
+    for number in range(MAX_THREADS * 2):
+        names.lookup(f"hang{number}.d{number}.example", 443, f"owner{number}")
+    time.sleep(0.2)
+
+    assert 0 < hanging.count() <= THREADS[Pace.UNKNOWN]
+
+
+def test_200_hanging_names_of_two_owners_delay_no_third(names: NameResolver, hanging: HangingNames) -> None:
+    hang(names, 100, owner="one", domain="d{}.test")
+    hang(names, 100, owner="two", domain="e{}.test")
+
+    assert names.lookup("healthy.example", 443, "three").result(1) == ("192.0.2.1",)
+
+
+def test_names_of_one_domain_that_hang_delay_no_other_domain_of_the_owner(
+    names: NameResolver, hanging: HangingNames
+) -> None:
+    hang(names, 200, domain="slow.test")
+
+    assert names.lookup("healthy.example", 443).result(1) == ("192.0.2.1",)
+
+
+def test_a_name_that_answered_is_resolved_while_all_other_threads_hang(
+    names: NameResolver, hanging: HangingNames
+) -> None:
+    names.lookup("healthy.example", 443, "one").result(10)
+    for number in range(300):
+        names.lookup(f"hang{number}.d{number}.test", 443, f"owner{number}")
+
+    assert names.lookup("healthy.example", 443, "one").result(1) == ("192.0.2.1",)
+
+
+def test_a_lookup_that_another_owner_waits_for_too_uses_either_share(
+    names: NameResolver, hanging: HangingNames
+) -> None:
+    hang(names, 100, owner="one", domain="d{}.test")
+    assert not names.lookup("healthy.example", 443, "one").done()
+
+    assert names.lookup("healthy.example", 443, "two").result(1) == ("192.0.2.1",)
+
+
+def test_lookups_that_had_to_wait_begin_as_threads_become_free(names: NameResolver, hanging: HangingNames) -> None:
+    waiting = hang(names, 300, domain="d{}.test")
+    hanging.released.set()
+
+    assert all(answer.result(10) for answer in waiting)
+    assert hanging.count() == 300
+
+
+def test_a_request_that_joins_an_old_queued_lookup_gets_a_query(
+    names: NameResolver, hanging: HangingNames, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(resolver, "LOOKUP_SECONDS", 0.3)
+    hang(names, 100, domain="slow.test")
+    queued = names.lookup("late.slow.test", 443)
+    time.sleep(0.5)
+
+    joined = names.lookup("late.slow.test", 443)
+    hanging.released.set()
+
+    assert joined is queued
+    assert joined.wait(time.monotonic() + 10) == ("192.0.2.1",)
+
+
+def test_a_lookup_that_nobody_waits_for_any_more_is_not_made(names: NameResolver, hanging: HangingNames) -> None:
+    hang(names, 100, domain="slow.test")
+    forgotten = names.lookup("late.slow.test", 443, until=time.monotonic() + 0.01)
+    time.sleep(0.05)
+    hanging.released.set()
+
+    assert isinstance(forgotten.exception(10), TimeoutError)
+    assert "late.slow.test" not in hanging.asked
+
+
+def test_waiting_for_a_thread_is_not_the_name_s_fault(names: NameResolver, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(resolver, "LOOKUP_SECONDS", 0.1)
+    hang(names, 100, domain="slow.test")
+    queued = names.lookup("late.slow.test", 443)
+
+    with pytest.raises(TimeoutError):
+        queued.wait(time.monotonic() + 0.5)
+    assert queued.timed_out(30.0) == errors.name_not_looked_up("late.slow.test")
+
+
+def test_a_name_that_hung_is_forgiven_after_several_fast_answers() -> None:
+    paces = NamePaces()
+    paces.note("a.example", 10.0, is_hang=True)
+    noted = []
+
+    for _ in range(ANSWERS_TO_FORGIVE):
+        noted.append(paces.of("a.example"))
+        paces.note("a.example", 0.01, is_hang=False)
+
+    assert set(noted) == {Pace.SLOW}
+    assert paces.of("a.example") is Pace.FAST
+
+
+def test_names_that_hung_share_few_threads(hanging: HangingNames, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(resolver, "LOOKUP_SECONDS", 0.2)
     names = NameResolver(hanging)
-    first = hanging.ask_for(names, MAX_THREADS)
-    assert all(hanging.asked.acquire(timeout=10) for _ in first)
-    time.sleep(1.1)  # what makes them slow is time alone
-    hanging.hanging.set()
+    first = hang(names, 20, domain="d{}.test")
+    time.sleep(0.4)
+    hanging.released.set()
     assert all(answer.result(10) for answer in first)
-    hanging.hanging.clear()
+    hanging.released.clear()
+    hanging.asked.clear()
 
-    hanging.ask_for(names, MAX_THREADS)
-    assert all(hanging.asked.acquire(timeout=10) for _ in range(MAX_SLOW_THREADS))
+    hang(names, 20, domain="d{}.test")
+    time.sleep(0.2)
 
-    assert names.lookup("healthy.example", 443).result(10) == ("192.0.2.1",)
-    assert not hanging.asked.acquire(blocking=False)
-
-
-def test_a_name_that_recovers_is_looked_up_as_any_other(hanging: HangingNames) -> None:
-    names = NameResolver(hanging)
-    (answer,) = hanging.ask_for(names, 1)
-    time.sleep(1.1)
-    hanging.hanging.set()
-    answer.result(10)
-    assert list(names._slow_names) == ["hang0.example"]
-
-    names.lookup("hang0.example", 443).result(10)
-
-    assert names._slow_names == {}
-
-
-def test_a_name_that_nobody_waits_for_any_more_is_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(resolver, "LOOKUP_SECONDS", -1.0)
-    names = NameResolver(lambda _host, _port: pytest.fail("asked"))
-
-    assert names.lookup("a.example", 443).result(10) == ()
+    assert hanging.count() == THREADS[Pace.SLOW] / 2
 
 
 def test_an_error_reaches_all_who_wait_and_the_next_is_served() -> None:
@@ -195,7 +258,7 @@ def test_a_thread_that_cannot_begin_costs_a_pool_no_place(scarce: ScarceThreads)
 def test_work_waits_for_the_threads_there_are_where_no_more_can_begin(scarce: ScarceThreads) -> None:
     pool, go, done = DaemonThreads("pool", 2), threading.Event(), threading.Event()
     scarce.left = 1
-    pool.submit(lambda: go.wait(10) and None)
+    pool.submit(lambda: bool(go.wait(10)) and None)  # type: ignore[arg-type]
 
     pool.submit(done.set)
     go.set()

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import trustme
 
-from webhooks_app.transport import BaseTransport, ErrorClass
+from webhooks_app.transport import BaseTransport, ErrorClass, errors
 
 from .receiver import Peer, Receiver, receiving
 from .sending import answers, post, send
@@ -113,6 +113,17 @@ def test_what_cannot_be_trusted_gets_no_request(sender: BaseTransport, authority
     assert receiver.requests == []
 
 
+def test_a_certificate_without_the_address_of_the_url_is_for_another_address(
+    sender: BaseTransport, authority: trustme.CA
+) -> None:
+    with receiving(tls=for_another_host(authority)) as receiver:
+        exchange = send(sender, post(receiver.url("/ok", "127.0.0.1")))
+
+    assert exchange.error is not None
+    assert "is for another address" in exchange.error.message
+    assert receiver.requests == []
+
+
 def test_a_self_signed_certificate_is_a_tls_error(make: Callable[..., BaseTransport], good: Receiver) -> None:
     exchange = send(make(resolve=RESOLVE), post(good.url("/ok", HOST)))
 
@@ -136,6 +147,13 @@ def test_a_receiver_that_closes_in_the_handshake_is_a_tls_error(sender: BaseTran
 
     assert exchange.error is not None
     assert exchange.error.error_class is ErrorClass.TLS_ERROR
+
+
+def test_a_receiver_that_resets_the_connection_at_once_is_a_tls_error(sender: BaseTransport) -> None:
+    with receiving(act=Peer.reset) as receiver:
+        exchanges = [send(sender, post(f"https://{HOST}:{receiver.port}/")) for _ in range(10)]
+
+    assert {exchange.error for exchange in exchanges} == {errors.handshake_failed()}
 
 
 def test_a_stalled_handshake_is_a_tls_error_on_time(sender: BaseTransport) -> None:

@@ -10,7 +10,14 @@ from unittest.mock import Mock
 
 import pytest
 
-from webhooks_app.transport import RESPONSE_KEPT, BaseTransport, ErrorClass, Request
+from webhooks_app.transport import (
+    RESPONSE_KEPT,
+    RESPONSE_READ_LIMIT,
+    BaseTransport,
+    ErrorClass,
+    Request,
+    errors,
+)
 
 from .receiver import OK, Mode, Peer, Receiver, receiving
 from .sending import HEADERS, post, send, send_all, transport
@@ -264,6 +271,44 @@ def test_a_refused_connection_is_a_connection_error(sender: BaseTransport, recei
     assert exchange.error is not None
     assert exchange.error.error_class is ErrorClass.CONNECTION_ERROR
     assert f"127.0.0.1:{receiver.port}" in exchange.error.message
+
+
+def test_a_connection_that_is_reset_as_soon_as_it_is_open_is_a_lost_one(sender: BaseTransport) -> None:
+    with receiving(act=Peer.reset) as receiver:
+        exchanges = send_all(sender, [post(receiver.url()) for _ in range(20)])
+
+    assert {exchange.error for exchange in exchanges} == {errors.connection_lost()}
+
+
+@pytest.mark.parametrize("size", [RESPONSE_KEPT + 100, RESPONSE_READ_LIMIT])
+def test_as_much_of_the_body_is_kept_as_the_request_asks_for(sender: BaseTransport, size: int) -> None:
+    body = b"x" * size
+
+    with receiving({"/long": HEADER + b"Content-Length: %d\r\n\r\n" % size + body}) as receiver:
+        response = send(sender, post(receiver.url("/long"), response_kept=RESPONSE_READ_LIMIT)).response
+
+    assert response is not None
+    assert response.body == body
+
+
+def test_a_body_that_drips_ends_soon_after_the_header(sender: BaseTransport) -> None:
+    def drip(peer: Peer) -> None:
+        peer.send(HEADER + b"\r\n")
+        peer.drip(b"body")
+
+    with receiving({"/drip": drip}) as receiver:
+        brief, whole = send_all(
+            sender,
+            [
+                post(receiver.url("/drip"), body_seconds=0.3),
+                post(receiver.url("/drip"), body_seconds=9.0, timeout_seconds=2.0),
+            ],
+        )
+
+    assert brief.response is not None
+    assert brief.response.status == 200
+    assert brief.duration_seconds < 1.5
+    assert 1.9 < whole.duration_seconds < 4
 
 
 def test_ipv6_is_spoken(sender: BaseTransport) -> None:

@@ -19,8 +19,9 @@ from django.urls import URLPattern, path, reverse
 from django.utils.translation import gettext
 
 from ..error_reports import keep_discreet
-from ..exceptions import WebhooksError
 from .history import AuditedAdmin
+from .owned import actor_of
+from .refusals import REFUSALS, as_form_error, refusal_of, refuse
 
 MAX_SELECTED = 100
 CONFIRMED = "confirmed"
@@ -85,8 +86,20 @@ class ActingAdmin(AuditedAdmin):
         return super().changelist_view(request, extra_context)
 
     def changeform_view(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
+        """Show the page; if an operation refuses a valid form, show the form once more with the reason."""
         keep_discreet(request)
+        try:
+            return super().changeform_view(request, *args, **kwargs)
+        except REFUSALS as error:
+            if refusal_of(request) is not None:
+                raise
+            refuse(request, error)
         return super().changeform_view(request, *args, **kwargs)
+
+    def get_form(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
+        form: Any = super().get_form(request, *args, **kwargs)
+        form.refusal = refusal_of(request)
+        return form
 
     def is_confirmed(self, request: HttpRequest) -> bool:
         return CONFIRMED in request.POST
@@ -95,16 +108,16 @@ class ActingAdmin(AuditedAdmin):
         self,
         request: HttpRequest,
         queryset: QuerySet[Any],
-        verb: Callable[[Any], object],
+        operation: Callable[..., object],
         *,
         action: str,
         question: str,
         history: str,
     ) -> TemplateResponse | None:
-        """Ask the question and, once it is confirmed, call ``verb`` with each selected row."""
+        """Ask the question and, once it is confirmed, carry the operation out on each selected row."""
         if not self.is_confirmed(request):
             return self.ask(request, queryset, action=action, question=question)
-        self.carry_out(request, queryset, verb, history=history)
+        self.carry_out(request, queryset, operation, history=history)
         return None
 
     def ask(
@@ -131,16 +144,16 @@ class ActingAdmin(AuditedAdmin):
         return TemplateResponse(request, "admin/webhooks_app/confirm_action.html", context)
 
     def carry_out(
-        self, request: HttpRequest, queryset: QuerySet[Any], verb: Callable[[Any], object], *, history: str
+        self, request: HttpRequest, queryset: QuerySet[Any], operation: Callable[..., object], *, history: str
     ) -> None:
-        """Call ``verb`` with each selected row, and say for how many it was done and why not for the others."""
+        """Call the operation with each selected row and the actor; show the number of rows and each refusal."""
         done = 0
         refusals: dict[str, None] = {}
         for item in self._selected(request, queryset):
             try:
-                verb(item)
-            except WebhooksError as error:
-                refusals[str(error)] = None
+                operation(item, actor=actor_of(request))
+            except REFUSALS as error:
+                refusals.update(dict.fromkeys(as_form_error(error).messages))
             else:
                 self.log_change(request, item, history)
                 done += 1
@@ -152,20 +165,6 @@ class ActingAdmin(AuditedAdmin):
     @admin.action(permissions=["delete"], description=delete_selected.short_description)  # type: ignore[attr-defined]
     def delete_selected(self, request: HttpRequest, queryset: QuerySet[Any]) -> TemplateResponse | None:
         return delete_selected(self, request, queryset) if self._selected(request, queryset) else None
-
-    def show_once(self, request: HttpRequest, label: str, secret: str, **context: Any) -> TemplateResponse:
-        """Return a page with a secret. Not a message: those are kept, readable, in a cookie or in the database."""
-        context = {
-            **self.admin_site.each_context(request),
-            "title": label,
-            "label": label,
-            "secret": secret,
-            "opts": self.opts,
-            "media": self.media,
-            **context,
-        }
-        request.current_app = self.admin_site.name
-        return TemplateResponse(request, "admin/webhooks_app/shown_once.html", context)
 
     def _back_url(self, request: HttpRequest) -> str:
         """Return where an action was asked for: the page of its row, or the list."""

@@ -7,41 +7,55 @@ from typing import Any
 from django import forms
 from django.contrib import admin
 from django.db.models import Q, QuerySet
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponseRedirect
 from django.http.response import HttpResponseBase
-from django.template.response import TemplateResponse
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from ..models import ApiKey
-from ..models.api_key import all_scopes
-from .actions import ActingAdmin
+from ..models.api_key import SERVICE_SCOPES, owner_scopes
+from ..operations.api_keys import change_key, create_key, delete_key, revoke_key
 from .display import WideCheckboxes
-from .filters import CreatedFilter
-from .owned import manages_all
+from .filters import CreatedFilter, OwnerFilter
+from .owned import actor_of, without_names
+from .owner_fields import OwnableAdmin
+from .refusals import RefusableForm
+from .shown_once import ShowingSecrets
 
-GENERATED_FIELDS = ("id", "prefix", "created_at", "last_used_at", "revoked_at")
+GENERATED_FIELDS = ("id", "prefix", "created_by", "created_at", "last_used_at", "revoked_at")
 
 
-class ApiKeyForm(forms.ModelForm):  # type: ignore[type-arg]
+class ApiKeyForm(RefusableForm):
     scopes = forms.MultipleChoiceField(
-        label=_("Scopes"), choices=ApiKey.Scope.choices, initial=all_scopes, widget=WideCheckboxes
+        label=_("Scopes"), choices=ApiKey.Scope.choices, initial=owner_scopes, widget=WideCheckboxes
     )
 
     class Meta:
         model = ApiKey
         fields = ("owner", "name", "scopes", "expires_at")
 
+    new_owner: Any = None
+    """The owner of a new key if the form has no field for it."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        if "owner" in self.fields:
+            return
+        if self.instance._state.adding:
+            self.instance.owner = self.new_owner
+        scopes = self.fields.get("scopes")
+        if not self.instance.is_service_key and isinstance(scopes, forms.MultipleChoiceField):
+            scopes.choices = [choice for choice in ApiKey.Scope.choices if choice[0] not in SERVICE_SCOPES]
+
 
 @admin.register(ApiKey)
-class ApiKeyAdmin(ActingAdmin):
+class ApiKeyAdmin(OwnableAdmin, ShowingSecrets):
     form = ApiKeyForm
     id_lookups = (("key", "pk"),)
     search_help_text = _("An id (key_…), the beginning of a key (whk_…), or the name of an account.")
-    list_display = ("prefix", "name", "owner", "created_at", "expires_at", "last_used_at", "revoked_at")
-    list_filter = (CreatedFilter, "revoked_at")
+    list_display = ("prefix", "name", "owner_name", "created_at", "expires_at", "last_used_at", "revoked_at")
+    list_filter = (CreatedFilter, OwnerFilter, "revoked_at")
     list_select_related = ("owner",)
-    raw_id_fields = ("owner",)
     actions = ("revoke", "delete_selected")
     page_actions = ("revoke",)
 
@@ -54,38 +68,44 @@ class ApiKeyAdmin(ActingAdmin):
         return super().matches_text(term)
 
     def get_fields(self, request: HttpRequest, obj: Any = None) -> list[Any]:
-        owner = ["owner"] if manages_all(request) else []
-        shown = GENERATED_FIELDS if obj else ()
-        return [*owner, "name", "scopes", "expires_at", *shown]
+        if obj is None:
+            return [*self.owner_fields(request), "name", "scopes", "expires_at"]
+        return list(without_names(request, ["owner_name", "name", "scopes", "expires_at", *GENERATED_FIELDS]))
+
+    def get_form(self, request: HttpRequest, obj: Any = None, change: bool = False, **kwargs: Any) -> Any:
+        form: Any = super().get_form(request, obj, change, **kwargs)
+        form.new_owner = self.only_owner(request)
+        return form
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:
-        return ("owner", *GENERATED_FIELDS) if obj else ()
+        return ("owner_name", *GENERATED_FIELDS) if obj else ()
 
     def save_model(self, request: HttpRequest, obj: Any, form: Any, change: Any) -> None:
         if change:
-            obj.change()
+            change_key(obj, actor=actor_of(request))
             return
-        owner = obj.owner if manages_all(request) else request.user
-        made, text = ApiKey.objects.make(
-            id=obj.pk, owner=owner, name=obj.name, scopes=obj.scopes, expires_at=obj.expires_at
-        )
+        fields = {"id": obj.pk, "name": obj.name, "scopes": obj.scopes, "expires_at": obj.expires_at}
+        made, text = create_key(owner=obj.owner, actor=actor_of(request), **fields)
         obj.prefix, obj.text = made.prefix, text
 
-    def response_add(self, request: HttpRequest, obj: Any, post_url_continue: str | None = None) -> TemplateResponse:
-        return self.show_once(request, gettext("The key is"), obj.text)
+    def response_add(
+        self, request: HttpRequest, obj: Any, post_url_continue: str | None = None
+    ) -> HttpResponseRedirect:
+        return self.show_once(request, obj, obj.text)
+
+    def label_of_secret(self, item: ApiKey) -> str:
+        return gettext("The key is")
+
+    def delete_model(self, request: HttpRequest, obj: Any) -> None:
+        delete_key(obj, actor=actor_of(request))
 
     def delete_queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
         for api_key in queryset:
-            api_key.delete()
+            delete_key(api_key, actor=actor_of(request))
 
     @admin.action(description=_("Revoke"), permissions=["change"])
     def revoke(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponseBase | None:
         question = gettext("Refuse these keys from now on? That cannot be undone.")
         return self.ask_and_carry_out(
-            request, queryset, _revoke, action="revoke", question=question, history=gettext("Revoked the key.")
+            request, queryset, revoke_key, action="revoke", question=question, history=gettext("Revoked the key.")
         )
-
-
-def _revoke(api_key: ApiKey) -> None:
-    if api_key.revoked_at is None:
-        api_key.revoke()

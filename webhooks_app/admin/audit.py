@@ -15,7 +15,7 @@ from django.utils.translation import gettext_lazy as _
 
 from ..models import AuditEntry
 from .display import moment
-from .filters import CreatedFilter
+from .filters import CreatedFilter, OwnerFilter
 from .history import MODELS, changes_of, with_names
 from .owned import ReadOnlyAdmin
 
@@ -29,10 +29,10 @@ class AuditEntryAdmin(ReadOnlyAdmin):
         "An id of an entry (aud_…), webhook (wh_…), delivery (dlv_…), key (key_…) or replay (rpl_…), or the name of an "
         "account."
     )
-    list_display = ("created", "action", "subject_link", "owner", "by_and_via", "changed")
-    list_filter = ("action", "via", CreatedFilter)
+    list_display = ("created", "action", "subject_link", "owner_name", "by_and_via", "changed")
+    list_filter = ("action", "via", CreatedFilter, OwnerFilter)
     list_select_related = ("owner",)
-    fields = ("id", "created", "action", "subject_link", "owner", "by_and_via", "reason")
+    fields = ("id", "created", "action", "subject_link", "owner_name", "by_and_via", "reason")
     change_form_template = "admin/webhooks_app/auditentry/change_form.html"
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:

@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 
 from django.utils import formats, timezone
 
-from ..models.rollup import COUNTERS, OUTCOMES
-from ..rollups.counters import Counters, Series
-from ..rollups.reading import HeatRow, Window
+from ..maintenance.rollups.counters import Counters, Series
+from ..maintenance.rollups.reading import HeatRow, Window
+from ..models.rollup import FAILED, OUTCOMES, RESPONSE_TIME
 
 WIDTH, HEIGHT = 640, 180
 SPARK_WIDTH, SPARK_HEIGHT = 96, 24
@@ -29,8 +29,8 @@ GAP = 0.2
 SHARES = {"p50": 0.5, "p95": 0.95}
 """The percentiles that are drawn as lines."""
 
-COUNTED = tuple(name for name in COUNTERS if not name.startswith("wait_"))
-"""What the charts show, and the figures beside them."""
+COUNTED = (*OUTCOMES, FAILED, RESPONSE_TIME)
+"""Families of the counters in the charts and the figures beside them."""
 
 DASH = 4
 

@@ -6,19 +6,22 @@ from collections.abc import Sequence
 from typing import Any
 
 from django.contrib import admin
-from django.contrib.auth import get_user_model
 from django.db.models import Model, Q, QuerySet
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
+from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from ..models import Delivery, Webhook
+from ..models.hold import holds_of
 from ..models.keyset import WHOLE, Parts
-from ..rate_limits import limit_test
+from ..operations.rights import REDELIVER
+from ..operations.sending import redeliver
 from .actions import ActingAdmin
+from .change_list import KeysetChangeList
 from .display import PARTS_OF_TYPE, breakable, link_to, moment, next_try, state_and_result
 from .explanation import waiting_for, why_cancelled
 from .filters import (
@@ -26,11 +29,12 @@ from .filters import (
     EventTypeOfDeliveryFilter,
     OfWebhooksFilter,
     OwnerOfWebhookFilter,
+    ReferenceOfEventFilter,
     ResultFilter,
     StateFilter,
     WebhookFilter,
 )
-from .owned import ReadOnlyAdmin, manages_all
+from .owned import ReadOnlyAdmin, actor_of, found_owners, manages_all, own_rows
 from .transcript import transcript
 
 SHOWN_IF_SET = {
@@ -40,6 +44,16 @@ SHOWN_IF_SET = {
     "requested_by": "requested_by_id",
 }
 """Fields of the page, and the columns that they show."""
+
+
+class DeliveryChangeList(KeysetChangeList):
+    """Attaches to each delivery of the page the reason why it is not sent now."""
+
+    def get_results(self, request: HttpRequest) -> None:
+        super().get_results(request)
+        self.result_list = list(self.result_list)
+        for delivery, hold in zip(self.result_list, holds_of(self.result_list, now=timezone.now()), strict=True):
+            delivery.shown_hold = hold
 
 
 @admin.register(Delivery)
@@ -57,6 +71,7 @@ class DeliveryAdmin(ReadOnlyAdmin, ActingAdmin):
         CreatedFilter,
         WebhookFilter,
         OwnerOfWebhookFilter,
+        ReferenceOfEventFilter,
         "kind",
         EventTypeOfDeliveryFilter,
     )
@@ -80,7 +95,12 @@ class DeliveryAdmin(ReadOnlyAdmin, ActingAdmin):
         return [name for name in fields if name not in SHOWN_IF_SET or getattr(obj, SHOWN_IF_SET[name], None)]
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
-        return super().get_queryset(request).select_related("event", "webhook").defer("event__body")
+        return (
+            super().get_queryset(request).select_related("event", "webhook__lane", "queue_entry").defer("event__body")
+        )
+
+    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[KeysetChangeList]:
+        return DeliveryChangeList
 
     def matches_text(self, term: str) -> Q:
         return Q(webhook__url__icontains=term) | super().matches_text(term)
@@ -92,12 +112,9 @@ class DeliveryAdmin(ReadOnlyAdmin, ActingAdmin):
             return WHOLE
         if manages_all(request) and not terms and not of_webhooks:
             return WHOLE
-        webhooks: QuerySet[Any] = Webhook.objects.all()
-        if not manages_all(request):
-            webhooks = Webhook.objects.owned_by(request.user)
-        name = f"owner__{get_user_model().USERNAME_FIELD}"
+        webhooks = own_rows(request, Webhook.objects.all())
         for term in terms:
-            is_it = Q(pk=term) if self.is_id(term) else Q(url__icontains=term) | Q(**{name: term})
+            is_it = Q(pk=term) if self.is_id(term) else Q(url__icontains=term) | Q(owner__in=found_owners(term))
             webhooks = webhooks.filter(is_it)
         for spec in of_webhooks:
             webhooks = spec.among(webhooks)
@@ -128,13 +145,13 @@ class DeliveryAdmin(ReadOnlyAdmin, ActingAdmin):
 
     @admin.display(description=_("state"))
     def stands(self, delivery: Delivery) -> SafeString:
-        """Say what the state is, and why."""
+        """Return the state with its reason."""
         reason = why_cancelled(delivery) or waiting_for(delivery)
         return format_html("{}{}{}", state_and_result(delivery), ". " if reason else "", reason)
 
     @admin.display(description=_("next try"))
-    def next_try(self, delivery: Delivery) -> SafeString | str:
-        return next_try(delivery)
+    def next_try(self, delivery: Any) -> SafeString | str:
+        return next_try(delivery, delivery.shown_hold, now=timezone.now())
 
     def offers(self, item: Delivery, action: str) -> bool:
         return item.event_id is not None
@@ -170,15 +187,10 @@ class DeliveryAdmin(ReadOnlyAdmin, ActingAdmin):
         return link_to(item, site=self.admin_site.name) if item else self.get_empty_value_display()
 
     def has_redeliver_permission(self, request: HttpRequest) -> bool:
-        return request.user.has_perm("webhooks_app.redeliver_delivery")
+        return actor_of(request).holds(REDELIVER)
 
     @admin.action(description=_("Redeliver"), permissions=["redeliver"])
     def redeliver(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponseBase | None:
-        def redeliver(delivery: Delivery) -> None:
-            if delivery.kind == Delivery.Kind.TEST:
-                limit_test(delivery.webhook)
-            delivery.redeliver(request.user)
-
         question = gettext("Send these events once more?")
         history = gettext("Redelivered the event.")
         return self.ask_and_carry_out(

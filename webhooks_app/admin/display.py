@@ -21,6 +21,8 @@ from django.utils.text import Truncator
 from django.utils.translation import gettext
 
 from ..models import Delivery, DeliveryAttempt, Webhook
+from ..models.hold import Hold, HoldReason, holds_of
+from .reasons import translated
 
 MAX_REASON = 80
 
@@ -64,8 +66,9 @@ def state_of(webhook: Webhook) -> str:
         return f"{status}, {gettext('paused')}"
     if not webhook.status_reason:
         return status
-    reason = Truncator(webhook.status_reason).chars(MAX_REASON)
-    return format_html('<span class="webhooks-text" title="{}">{}: {}</span>', webhook.status_reason, status, reason)
+    reason = translated(webhook.status_reason)
+    short = Truncator(reason).chars(MAX_REASON)
+    return format_html('<span class="webhooks-text" title="{}">{}: {}</span>', reason, status, short)
 
 
 def link_to(item: Model, *, site: str) -> SafeString:
@@ -102,20 +105,17 @@ def state_and_result(delivery: Delivery) -> str:
     return f"{state}: {dict(DeliveryAttempt.Result.choices).get(delivery.last_result, delivery.last_result)}"
 
 
-def next_try(delivery: Delivery) -> SafeString | str:
-    """Return when a delivery is tried next, as a list says it."""
-    if delivery.state != Delivery.State.PENDING or delivery.next_attempt_at is None:
+def next_try(delivery: Delivery, hold: Hold | None, *, now: datetime) -> SafeString | str:
+    """Return in a few words when a delivery is tried next, or why it is not."""
+    if hold is None:
+        return moment(delivery.due_at or now, gettext("due"))
+    if hold.reason == HoldReason.FINAL:
         return ""
-    if delivery.claimed_at is not None:
-        return gettext("being sent")
-    if delivery.webhook.paused_at is not None:
-        return moment(delivery.next_attempt_at, gettext("held: paused"))
-    if delivery.kind == Delivery.Kind.EVENT and delivery.webhook.status == Webhook.Status.PENDING:
-        return moment(delivery.next_attempt_at, gettext("held: not verified"))
-    wait = delivery.next_attempt_at - timezone.now()
-    if wait.total_seconds() <= 0:
-        return moment(delivery.next_attempt_at, gettext("due"))
-    return moment(delivery.next_attempt_at, gettext("in %(time)s") % {"time": in_time(wait)})
+    if hold.reason == HoldReason.NOT_DUE and hold.until is not None:
+        return moment(hold.until, gettext("in %(time)s") % {"time": in_time(hold.until - now)})
+    at = hold.until or hold.since
+    label = str(hold.reason.label)
+    return moment(at, label) if at else label
 
 
 class DeliveryRow(NamedTuple):
@@ -129,15 +129,15 @@ class DeliveryRow(NamedTuple):
 
 def delivery_rows(deliveries: Iterable[Delivery], *, site: str) -> list[DeliveryRow]:
     """Return deliveries as a short list shows them, with links to their pages in the admin site of this name."""
-    name = "admin:webhooks_app_delivery_change"
+    name, now, rows = "admin:webhooks_app_delivery_change", timezone.now(), list(deliveries)
     return [
         DeliveryRow(
             delivery,
             reverse(name, args=(delivery.pk,), current_app=site),
             state_and_result(delivery),
-            next_try(delivery),
+            next_try(delivery, hold, now=now),
         )
-        for delivery in deliveries
+        for delivery, hold in zip(rows, holds_of(rows, now=now), strict=True)
     ]
 
 

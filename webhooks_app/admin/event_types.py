@@ -11,8 +11,8 @@ from django.template.response import TemplateResponse
 from django.urls import URLPattern, path
 from django.utils.translation import gettext
 
-from ..event_types import registry
-from .owned import OwnedAdmin
+from ..routing import subscribed_to
+from .owned import OwnedAdmin, visible_event_types
 
 MAX_SUBSCRIBERS = 50
 
@@ -29,20 +29,23 @@ class EventTypePages(OwnedAdmin):
         ]
 
     def event_types_view(self, request: HttpRequest) -> TemplateResponse:
-        """List what can be subscribed to."""
+        """List the event types."""
         if not self.has_view_or_change_permission(request):
             raise PermissionDenied
-        return self._page(request, "event_types", title=gettext("Event types"), groups=registry.groups().items())
+        return self._page(
+            request, "event_types", title=gettext("Event types"), groups=visible_event_types(request).groups().items()
+        )
 
     def event_type_view(self, request: HttpRequest, name: str) -> TemplateResponse:
         """Show an event type, and who is subscribed to it."""
         if not self.has_view_or_change_permission(request):
             raise PermissionDenied
-        if name not in registry:
+        visible = visible_event_types(request)
+        if name not in visible:
             raise Http404
         webhooks: Any = self.get_queryset(request)
-        subscribers = list(webhooks.subscribed_to(name).order_by("-pk")[: MAX_SUBSCRIBERS + 1])
-        event_type = registry.get(name)
+        subscribers = list(webhooks.filter(subscribed_to(name)).order_by("-pk")[: MAX_SUBSCRIBERS + 1])
+        event_type = visible.get(name)
         return self._page(
             request,
             "event_type",

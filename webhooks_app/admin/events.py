@@ -5,21 +5,22 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from django.contrib import admin
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 from django.http import HttpRequest
 from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext_lazy as _
 
-from ..decisions import Decision, decide
 from ..event_types import registry
-from ..models import Event
+from ..models import Event, EventReference, IdempotencyKey
+from ..routing.report import Decision, decide
 from .display import DeliveryRow, deliveries_url, delivery_rows, moment, pretty_json, shows_deliveries
-from .filters import CreatedFilter, EventTypeFilter, OwnerFilter
-from .owned import ReadOnlyAdmin, manages_all
+from .filters import CreatedFilter, EventTypeFilter, OwnerFilter, ReferenceFilter
+from .owned import ReadOnlyAdmin, manages_all, own_rows
 
 MAX_RECIPIENTS = 50
+OPTIONAL = ("references", "idempotency_key")
 
 
 class DecisionRow(NamedTuple):
@@ -33,12 +34,17 @@ class DecisionRow(NamedTuple):
 @admin.register(Event)
 class EventAdmin(ReadOnlyAdmin):
     id_lookups = (("evt", "pk"),)
-    search_help_text = _("An id (evt_…), or the name of an account.")
-    list_display = ("id", "type_and_kind", "owner", "created")
-    list_filter = (CreatedFilter, OwnerFilter, "is_test", EventTypeFilter)
+    search_help_text = _("An id (evt_…), a reference, or the name of an account.")
+    list_display = ("id", "type_and_kind", "owner_name", "created")
+    list_filter = (CreatedFilter, OwnerFilter, ReferenceFilter, "is_test", EventTypeFilter)
     list_select_related = ("owner",)
-    fields = ("id", "type_link", "owner", "created")
+    fields = ("id", "type_link", "owner", "created", "references", "idempotency_key")
     readonly_fields = fields
+
+    def get_fields(self, request: HttpRequest, obj: Any = None) -> list[Any]:
+        """Leave out what the event does not have."""
+        fields = super().get_fields(request, obj)
+        return [name for name in fields if name not in OPTIONAL or (obj and getattr(self, name)(obj))]
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         return super().get_queryset(request).defer("body")
@@ -59,8 +65,8 @@ class EventAdmin(ReadOnlyAdmin):
     def _recipients(self, request: HttpRequest, event: Event) -> list[DeliveryRow]:
         if not shows_deliveries(request):
             return []
-        rows = event.deliveries.all() if manages_all(request) else event.deliveries.owned_by(request.user)
-        newest = rows.select_related("webhook").order_by("-pk")[: MAX_RECIPIENTS + 1]
+        rows = own_rows(request, event.deliveries.all(), "webhook__owner")
+        newest = rows.select_related("webhook__lane", "queue_entry").order_by("-pk")[: MAX_RECIPIENTS + 1]
         return delivery_rows(newest, site=self.admin_site.name)
 
     def _decisions(self, request: HttpRequest, event: Event) -> list[DecisionRow]:
@@ -82,6 +88,20 @@ class EventAdmin(ReadOnlyAdmin):
     @admin.display(description=_("created"))
     def created(self, event: Event) -> SafeString:
         return moment(event.created_at)
+
+    def matches_text(self, term: str) -> Q:
+        # Either is a stretch of an index; both together would be none.
+        found = EventReference.events(term)
+        return Q(pk__in=found) if found.exists() else super().matches_text(term)
+
+    @admin.display(description=_("references"))
+    def references(self, event: Event) -> str:
+        return ", ".join(event.references.values_list("value", flat=True))
+
+    @admin.display(description=_("idempotency key"))
+    def idempotency_key(self, event: Event) -> str:
+        found = IdempotencyKey.objects.filter(event=event).first()
+        return found.key if found else ""
 
     @admin.display(description=_("type"))
     def type_and_kind(self, event: Event) -> str:

@@ -8,14 +8,16 @@ from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.translation import gettext
 
-from ..models import Delivery, DeliveryAttempt, Webhook
+from ..models import Delivery, DeliveryAttempt
+from ..models.hold import HoldReason, holds_of
 from .display import in_time, moment
+from .reasons import translated
 
 
 def why(attempt: DeliveryAttempt) -> str:
     """Return why an attempt had the result that it had."""
     if attempt.message:
-        return attempt.message
+        return translated(attempt.message)
     if attempt.result != DeliveryAttempt.Result.SUCCEEDED:
         return str(attempt.get_result_display())
     if attempt.challenge:
@@ -38,32 +40,50 @@ def what_followed(attempt: DeliveryAttempt, following: DeliveryAttempt | None, d
         }
     if delivery.state == Delivery.State.CANCELLED:
         return gettext("It was not tried again: %(reason)s") % {"reason": why_cancelled(delivery)}
-    if delivery.next_attempt_at is None or delivery.claimed_at is not None:
+    if delivery.due_at is None:
         return waiting_for(delivery)
-    span = in_time(delivery.next_attempt_at - _ended_at(attempt))
     scheduled = gettext("The schedule of retries says to try again %(time)s after attempt %(number)d.") % {
-        "time": span,
+        "time": in_time(delivery.due_at - _ended_at(attempt)),
         "number": attempt.number,
     }
     return format_html("{} {}", scheduled, waiting_for(delivery))
 
 
 def waiting_for(delivery: Delivery) -> str:
-    """Return what a delivery that is pending waits for."""
-    at, webhook = delivery.next_attempt_at, delivery.webhook
-    if delivery.state != Delivery.State.PENDING or at is None:
-        return ""
-    if delivery.claimed_at is not None:
-        text = gettext("It is being sent. If nothing is heard of that attempt by {time}, it counts as failed.")
-        return format_html(text, time=moment(at))
-    if webhook.paused_at is not None:
-        return gettext("It is held while the webhook is paused.")
-    if delivery.kind == Delivery.Kind.EVENT and webhook.status == Webhook.Status.PENDING:
-        return gettext("It is held until the webhook is verified.")
-    if (wait := at - timezone.now()) > timedelta(0):
-        return format_html(gettext("The next try is in {span}, at {time}."), span=in_time(wait), time=moment(at))
-    text = gettext("It is due since {time}, and is sent as soon as a worker is free and the webhook's limits allow.")
-    return format_html(text, time=moment(at))
+    """Return the reason why a pending delivery is not sent now, or since when it is due."""
+    now = timezone.now()
+    (hold,) = holds_of([delivery], now=now)
+    if hold is None:
+        return format_html(gettext("Due since {time}; the next free worker sends it."), time=_shown(delivery.due_at))
+    if hold.reason == HoldReason.NOT_DUE and hold.until is not None:
+        text = gettext("Next attempt in {span}, at {time}.")
+        return format_html(text, span=in_time(hold.until - now), time=moment(hold.until))
+    return format_html(
+        _sentences().get(hold.reason, ""),
+        since=_shown(hold.since),
+        until=_shown(hold.until),
+        in_flight=hold.in_flight,
+        limit=hold.max_in_flight,
+    )
+
+
+def _sentences() -> dict[HoldReason, str]:
+    return {
+        HoldReason.IN_FLIGHT: gettext("In flight. If there is no result by {until}, the attempt counts as failed."),
+        HoldReason.LOST: gettext("The worker was lost at {since}. The next free worker records the attempt as failed."),
+        HoldReason.STOPPED: gettext("The webhook is disabled or deleted, so this delivery will be cancelled."),
+        HoldReason.PAUSED: gettext("Paused since {since}."),
+        HoldReason.UNVERIFIED: gettext("Waiting for verification of the webhook."),
+        HoldReason.EXPIRED: gettext("Expired at {since}, so this delivery will be cancelled."),
+        HoldReason.UNSIGNED: gettext(
+            "A worker cannot read the webhook's secret, and leaves it to other workers until {until}. Compare "
+            "WEBHOOKS_ENCRYPTION_KEYS and SECRET_KEY of all workers, or rotate the secret."
+        ),
+        HoldReason.RATE_LIMITED: gettext("Rate limit reached; next slot at {until}."),
+        HoldReason.WITHHELD: gettext("Rate limit nearly reached; events are sent before retry notices."),
+        HoldReason.CONCURRENCY: gettext("{in_flight} of {limit} requests in flight."),
+        HoldReason.SLOW: gettext("The receiver is slow: it shares a limited number of requests with other slow ones."),
+    }
 
 
 def why_cancelled(delivery: Delivery) -> str:
@@ -75,8 +95,12 @@ def why_cancelled(delivery: Delivery) -> str:
         "webhook_deleted": gettext("The webhook was deleted."),
         "replay_cancelled": gettext("The replay that queued it was cancelled."),
     }
-    return reasons.get(delivery.state_reason, delivery.state_reason)
+    return reasons.get(delivery.state_reason) or translated(delivery.state_reason)
 
 
 def _ended_at(attempt: DeliveryAttempt) -> datetime:
     return attempt.started_at + timedelta(milliseconds=attempt.duration_ms or 0)
+
+
+def _shown(at: datetime | None) -> str:
+    return moment(at) if at else ""

@@ -21,13 +21,15 @@ from django.utils.functional import cached_property
 from django.utils.translation import gettext_lazy as _
 
 from ..event_types import INTERNAL_EVENT_TYPES, VERIFICATION, registry
-from ..ids import first_id_at
-from ..models import Delivery, DeliveryAttempt
-from ..times import EARLIEST, LATEST
+from ..models import Delivery, DeliveryAttempt, EventReference
+from ..models.emission import MAX_REFERENCE_LENGTH
+from ..owners import owners
+from ..protocol.ids import first_id_at
+from ..protocol.times import EARLIEST, LATEST
 from ..transport.endpoint import MAX_URL_LENGTH
 from .change_list import CURSOR_VAR
 from .display import MomentInput
-from .owned import accounts_named, manages_all
+from .owned import MAX_FOUND, actor_of, found_owners, knows_owners, manages_all
 
 WITHIN = (MinValueValidator(EARLIEST), MaxValueValidator(LATEST))
 
@@ -39,6 +41,12 @@ class StateFilter(admin.ChoicesFieldListFilter):
     def is_by_index(self) -> bool:
         values: Any = self.lookup_val or ()
         return len(values) == 1 and Delivery.objects.is_listed(values[0])
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        chosen: Any = super().queryset(request, queryset)
+        values: Any = self.lookup_val
+        found: QuerySet[Any] = chosen.in_state(values[0]) if self.is_by_index else chosen
+        return found
 
 
 class EventTypeFilter(admin.SimpleListFilter):
@@ -80,7 +88,14 @@ class TypedFilter(admin.ListFilter):
     template = "admin/webhooks_app/typed_filter.html"
     form_class: type[forms.Form]
     parameter_names: ClassVar[tuple[str, ...]]
-    """The fields of the form, and what else is given up for what is typed into them."""
+    """The fields of the form, and the parameters that they replace."""
+    parameter_name: str
+    """The first of them. Themes of the admin, such as Unfold, expect it of each filter, as in Django's own."""
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "parameter_names" in vars(cls):
+            cls.parameter_name = cls.parameter_names[0]
 
     def __init__(self, request: HttpRequest, params: dict[str, Any], model: Any, model_admin: Any) -> None:
         super().__init__(request, params, model, model_admin)
@@ -126,7 +141,7 @@ class CreatedFilter(TypedFilter, admin.SimpleListFilter):
     """By when a row was made, which its identifier tells."""
 
     title = _("time")
-    parameter_name = "created"
+    parameter_name: str
     parameter_names = ("created", "created_after", "created_before")
     form_class = TimesForm
     is_by_index = True
@@ -172,7 +187,7 @@ class WordFilter(TypedFilter):
 
     @property
     def word(self) -> str:
-        return str(self.used_parameters.get(self.parameter_names[0], ""))
+        return str(self.used_parameters.get(self.parameter_name, ""))
 
     def choices(self, changelist: Any) -> Iterator[Any]:
         yield self._all(changelist)
@@ -203,14 +218,47 @@ class OwnerFilter(WordFilter):
         return True
 
     def has_output(self) -> bool:
-        return manages_all(self.request)
+        return knows_owners(self.request)
+
+    def choices(self, changelist: Any) -> Iterator[Any]:
+        if manages_all(self.request):
+            yield from super().choices(changelist)
+            return
+        yield self._all(changelist)
+        for owner in actor_of(self.request).owners[:MAX_FOUND]:
+            query = changelist.get_query_string({self.parameter_name: str(owner.pk)})
+            is_it = self.word in (str(owner.pk), owners().label(owner))
+            yield {"selected": is_it, "query_string": query, "display": owners().label(owner)}
 
     def meant(self, path: str) -> Q:
         return Q(**{f"{path}owner__in": self._accounts})
 
     @cached_property
     def _accounts(self) -> list[Any]:
-        return accounts_named(self.word)
+        return found_owners(self.word)
+
+
+class ReferenceForm(forms.Form):
+    reference = forms.CharField(label=_("Reference"), required=False, max_length=MAX_REFERENCE_LENGTH)
+
+
+class ReferenceFilter(WordFilter):
+    """By a reference of events."""
+
+    title = _("reference")
+    parameter_name = "reference"
+    parameter_names = (parameter_name,)
+    form_class = ReferenceForm
+    is_by_index = True
+
+    def meant(self, path: str) -> Q:
+        return Q(**{f"{path}pk__in": EventReference.events(self.word)})
+
+
+class ReferenceOfEventFilter(ReferenceFilter):
+    """The same for deliveries."""
+
+    path = "event__"
 
 
 class OfWebhooksFilter(WordFilter):

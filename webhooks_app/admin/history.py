@@ -1,4 +1,4 @@
-"""Who did what to a row, as its page and the list of all entries tell it."""
+"""Audit log of one row, on its page and in the list of all entries."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from django.contrib.admin.utils import unquote
-from django.contrib.auth import get_user_model
 from django.core.exceptions import FieldDoesNotExist
-from django.db.models import Case, F, QuerySet, Value, When
+from django.db.models import Case, F, Q, QuerySet, Value, When
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils.translation import gettext
 
 from ..models import ApiKey, AuditEntry, Delivery, Replay, Webhook
-from .owned import OwnedAdmin, manages_all
+from ..owners import owners
+from .owned import OwnedAdmin, actor_of, manages_all
 
 MAX_SHOWN = 50
 MODELS: dict[str, Any] = {"wh": Webhook, "dlv": Delivery, "key": ApiKey, "rpl": Replay}
@@ -40,16 +40,16 @@ class HistoryRow(NamedTuple):
 
 
 def with_names(request: HttpRequest, entries: QuerySet[AuditEntry]) -> QuerySet[AuditEntry]:
-    """Give entries a ``by`` and an ``owned_by``: the names of whom this member of staff may know.
+    """Annotate entries with the name of the actor, and with whether the owner is named.
 
-    Those who do not manage all know themselves alone.
+    Staff who do not manage all webhooks see their own name and those of their owners.
     """
-    names: dict[str, Any] = {"by": F("actor_name"), "owned_by": F(f"owner__{get_user_model().USERNAME_FIELD}")}
+    names: dict[str, Any] = {"by": F("actor_name"), "names_owner": Value(True)}
     if not manages_all(request):
-        me = Value(request.user.get_username())
         names["by"] = Case(When(actor=request.user.pk, then=names["by"]), default=Value(""))
-        names["owned_by"] = Case(When(owner=request.user.pk, then=me), default=Value(""))
-    return entries.annotate(**names)
+        is_own = Q(owner__in=actor_of(request).owner_ids)
+        names["names_owner"] = Case(When(is_own, then=Value(True)), default=Value(False))
+    return entries.select_related("owner").annotate(**names)
 
 
 def changes_of(entry: Any) -> list[Change]:
@@ -73,7 +73,7 @@ class AuditedAdmin(OwnedAdmin):
         subject = unquote(object_id)
         listed = reverse("admin:webhooks_app_auditentry_changelist", current_app=self.admin_site.name)
         context = {
-            "title": gettext("Who did what"),
+            "title": gettext("Audit log"),
             "rows": self._history(request, subject),
             "all_url": f"{listed}?q={subject}" if request.user.has_perm("webhooks_app.view_auditentry") else "",
             "media": self.media,
@@ -97,7 +97,8 @@ def _label(model: Any, name: str) -> str:
 def _account(entry: Any, pk: Any) -> str:
     if pk is None:
         return _text(pk)
-    return (entry.owned_by if str(entry.owner_id) == str(pk) else "") or gettext("an account")
+    is_current = entry.names_owner and entry.owner is not None and str(entry.owner_id) == str(pk)
+    return owners().label(entry.owner) if is_current else gettext("an account")
 
 
 def _text(value: Any) -> str:

@@ -15,12 +15,14 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from ..models import Webhook
-from ..replays.planning import missed_since
+from ..operations.replays import missed_since
+from ..operations.rights import REPLAY
 from .actions import ActingAdmin
+from .owned import actor_of
 
 
 def may_replay(request: HttpRequest) -> bool:
-    return request.user.has_perm("webhooks_app.replay_webhook")
+    return actor_of(request).holds(REPLAY)
 
 
 class MissedEvents(ActingAdmin):

@@ -16,13 +16,13 @@ from django.urls import URLPattern, path
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from ..conf import PREFIX, SECRETS, setting_types, settings
-from ..doctor import BEAT_CHECK, Finding, Level, examine
-from ..models import ChoreState, Delivery, WorkerProcess
-from ..models.sizes import table_sizes
-from ..models.sql import UtcNow
-from ..rollups.counting import Resolution
-from ..rollups.folding import KEPT
+from ..conf import PREFIX, SECRETS, Settings, setting_types, settings
+from ..database.sql import UtcNow
+from ..doctor import Finding, Level, examine
+from ..maintenance.rollups.counting import Resolution
+from ..maintenance.rollups.folding import KEPT
+from ..models import Delivery, MaintenanceJob, WorkerProcess
+from ..models.table_sizes import table_sizes
 from .overview import SEEN_WITHIN
 from .owned import OwnedAdmin, manages_all
 
@@ -71,7 +71,7 @@ class OperationsPage(OwnedAdmin):
             "media": self.media,
             "findings": found_by_doctor(),
             "workers": _workers(using),
-            "chores": ChoreState.objects.using(using),
+            "jobs": MaintenanceJob.objects.using(using),
             "retention": _retention(),
             "tables": sorted(table_sizes(using), key=lambda table: -(table.size or table.rows or 0)),
             "settings": settings_in_force(),
@@ -80,8 +80,8 @@ class OperationsPage(OwnedAdmin):
 
 
 def found_by_doctor() -> list[Found]:
-    """Examine everything, the gravest first; what only Celery needs is left out where its check is silenced."""
-    findings = examine(celery=BEAT_CHECK not in django_settings.SILENCED_SYSTEM_CHECKS)
+    """Examine everything, and return the gravest findings first."""
+    findings = examine()
     css = {Level.ERROR: "webhooks-bad", Level.WARNING: "webhooks-open", Level.OK: "webhooks-good"}
     return [
         Found(finding=finding, level=LEVELS[finding.level], css=css[finding.level])
@@ -92,10 +92,12 @@ def found_by_doctor() -> list[Found]:
 def settings_in_force() -> list[Setting]:
     """Return every setting with its value, and whether it is the default. Secrets are not shown."""
     names = [name.removeprefix(PREFIX) for name in setting_types()]
-    return [
-        Setting(name=PREFIX + name, value=_shown(name), is_default=not hasattr(django_settings, PREFIX + name))
-        for name in names
-    ]
+    return [Setting(name=PREFIX + name, value=_shown(name), is_default=_is_default(name)) for name in names]
+
+
+def _is_default(name: str) -> bool:
+    default = django_settings.AUTH_USER_MODEL if name == "OWNER_MODEL" else getattr(Settings, name)
+    return bool(getattr(settings, name) == default)
 
 
 def _shown(name: str) -> str:

@@ -1,4 +1,4 @@
-"""What goes on: the numbers and charts on top of the app's page in the admin.
+"""Overview: the numbers and charts on top of the app's page in the admin.
 
 All of it is read from roll-ups and from indexes over what is pending: how much was delivered makes no difference.
 """
@@ -17,15 +17,15 @@ from django.http import HttpRequest
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
+from ..database.sql import UtcNow
 from ..delivery.queue import oldest_due_at
-from ..models import Delivery, Webhook, WebhookHealth, WorkerProcess
-from ..models.sql import UtcNow
-from ..rollups import reading
-from ..rollups.counters import Counters, Series
-from ..rollups.reading import Window
+from ..maintenance.rollups import reading
+from ..maintenance.rollups.counters import Counters, Series
+from ..maintenance.rollups.reading import Window
+from ..models import Delivery, QueueEntry, Webhook, WebhookHealth, WorkerProcess
 from . import charts
 from .display import state_of
-from .owned import manages_all
+from .owned import manages_all, own_rows
 from .webhook_health import disabled_in, failing_for
 
 MAX_ENDANGERED = 10
@@ -112,11 +112,11 @@ class Overview:
 
 def overview_for(request: HttpRequest, window: Window) -> Overview:
     """Return what this member of staff may see: everything, or what belongs to their own account."""
-    own = None if manages_all(request) else Webhook.objects.existing().owned_by(request.user)
+    own = None if manages_all(request) else own_rows(request, Webhook.objects.existing())
     ids = None if own is None else list(own.values_list("pk", flat=True))
     return Overview(
         window=window,
-        series=reading.series(window, ids, counters=charts.COUNTED),
+        series=reading.series(window, ids, families=charts.COUNTED),
         backlog=_backlog(ids),
         workers=WorkerProcess.objects.filter(seen_at__gte=UtcNow() - SEEN_WITHIN).count(),
         failing=_failing(window, ids),
@@ -135,13 +135,13 @@ def windows(current: Window) -> list[tuple[str, Any, bool]]:
 
 
 def _backlog(webhook_ids: list[str] | None) -> Backlog:
-    deliveries = Delivery.objects.order_by()
+    entries = QueueEntry.objects.order_by()
     if webhook_ids is not None:
-        deliveries = deliveries.filter(webhook__in=webhook_ids)
+        entries = entries.filter(webhook__in=webhook_ids)
     now = timezone.now()
-    due_at = oldest_due_at(router.db_for_read(Delivery), now, among=webhook_ids)
+    due_at = oldest_due_at(router.db_for_write(Delivery), now, among=webhook_ids)
     overdue = now - due_at if due_at else timedelta(0)
-    pending, in_flight = _count(deliveries.pending()), _count(deliveries.filter(claimed_at__isnull=False))
+    pending, in_flight = _count(entries), _count(entries.claimed())
     return Backlog(
         waiting=pending if pending > MAX_COUNTED else max(0, pending - in_flight),
         in_flight=in_flight,

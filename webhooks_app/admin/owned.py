@@ -2,27 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from functools import wraps
+from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from django.contrib import admin
-from django.contrib.auth import get_user_model
 from django.core.exceptions import SuspiciousOperation
 from django.db.models import Q, QuerySet
 from django.db.models.constants import LOOKUP_SEP
 from django.http import HttpRequest
-from django.http.response import HttpResponseBase
-from django.urls import URLPattern
+from django.utils.translation import gettext_lazy as _
 
-from ..models.audit import Actor, Via, acting
-from ..models.keyset import WHOLE, Parts
+from ..event_types import EventTypeRegistry, registry
+from ..models.keyset import MAX_PARTS, WHOLE, Parts
+from ..models.visibility import event_types_for
+from ..operations.actors import StaffMember
+from ..owners import owners
 from .change_list import KeysetChangeList
 
-MANAGE_ALL = "webhooks_app.manage_all_webhooks"
+MAX_FOUND = 20
+"""Owners with the same name that a search considers."""
 
-NAMES = ("owner", "requested_by")
+NAMES = ("owner_name", "requested_by", "created_by")
 """Columns that name accounts, for those who may know of others than their own."""
 
 if TYPE_CHECKING:
@@ -31,15 +32,35 @@ else:
     BaseAdmin = admin.ModelAdmin
 
 
+def actor_of(request: HttpRequest) -> StaffMember:
+    """Return the user of the console, as operations take it. One instance for each request."""
+    actor = getattr(request, "webhooks_actor", None)
+    if actor is None or actor.account != request.user:
+        actor = request.webhooks_actor = StaffMember(account=request.user)  # type: ignore[attr-defined]
+    return actor
+
+
 def manages_all(request: HttpRequest) -> bool:
-    """Tell whether this member of staff may see and change what belongs to other accounts and to the platform."""
-    return request.user.has_perm(MANAGE_ALL)
+    """Return True if this member of staff may see and change the rows of every owner and of the platform."""
+    return actor_of(request).manages_all
 
 
-def accounts_named(name: str) -> list[Any]:
-    """Return the account of this name, if there is one: looked up first, its rows are a stretch of an index."""
-    accounts: Any = get_user_model()
-    return list(accounts._default_manager.filter(**{accounts.USERNAME_FIELD: name}).values_list("pk", flat=True)[:2])
+def own_rows(request: HttpRequest, rows: QuerySet[Any], lookup: str = "owner") -> QuerySet[Any]:
+    """Return the rows that this member of staff may see: those of their owners, or all."""
+    return rows if manages_all(request) else rows.filter(**{f"{lookup}__in": actor_of(request).owner_ids})
+
+
+def found_owners(text: str) -> list[Any]:
+    """Return the keys of the owners with this name or key. Looked up first, their rows are read from an index."""
+    return list(owners().found(text).values_list("pk", flat=True)[:MAX_FOUND])
+
+
+def visible_event_types(request: HttpRequest) -> EventTypeRegistry:
+    """Return the event types that this member of staff may see: those of their owners, or all."""
+    if manages_all(request):
+        return registry
+    visible = [event_types_for(owner) for owner in actor_of(request).owners]
+    return registry.where(lambda event_type: any(event_type.name in each for each in visible))
 
 
 class OwnedAdmin(BaseAdmin):
@@ -61,22 +82,24 @@ class OwnedAdmin(BaseAdmin):
         css = {"all": ("webhooks_app/console.css",)}  # noqa: RUF012
         js = ("webhooks_app/console.js",)
 
-    @property
-    def urls(self) -> list[URLPattern]:
-        """The pages, on which whoever is logged in does what is done."""
-        return [_attributed(page) for page in super().urls]
-
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[KeysetChangeList]:
         return KeysetChangeList
 
     def parts(self, request: HttpRequest, query: str, filters: Sequence[Any]) -> Parts:
         """Return the stretches of an index which together are what the list shows, but for most of the filters."""
-        return WHOLE
+        if manages_all(request) or self.owner_lookup != "owner":
+            return WHOLE
+        ids = list(actor_of(request).owner_ids)
+        return Parts("owner", ids[:MAX_PARTS], are_too_many=len(ids) > MAX_PARTS)
 
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> Any:
         if any("\0" in text for name, values in request.GET.lists() for text in (name, *values)):
             raise SuspiciousOperation("The query contains NUL, which not every database takes.")
         return super().changelist_view(request, extra_context)
+
+    def to_field_allowed(self, request: HttpRequest, to_field: str) -> bool:
+        """Allow the primary key alone: Django fails on the name of a reverse relation."""
+        return to_field in ("pk", self.opts.pk.name)
 
     def lookup_allowed(self, lookup: str, value: str, request: HttpRequest | None = None) -> bool:
         """Allow the filters of the list alone: each other field that can be asked for can be guessed bit by bit."""
@@ -86,13 +109,15 @@ class OwnedAdmin(BaseAdmin):
         return lookup.partition(LOOKUP_SEP)[0] in fields or lookup in names
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
-        rows: Any = super().get_queryset(request)
-        visible: QuerySet[Any] = rows if manages_all(request) else rows.owned_by(request.user)
-        return visible
+        return own_rows(request, super().get_queryset(request), self.owner_lookup)
 
     def get_list_display(self, request: HttpRequest) -> list[Any]:
-        columns = super().get_list_display(request)
-        return [column for column in columns if column not in NAMES or manages_all(request)]
+        hidden = _hidden_names(request)
+        return [column for column in super().get_list_display(request) if column not in hidden]
+
+    @admin.display(description=_("account"))
+    def owner_name(self, item: Any) -> str:
+        return owners().label(item.owner) if item.owner is not None else str(self.get_empty_value_display())
 
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
@@ -103,7 +128,7 @@ class OwnedAdmin(BaseAdmin):
 
     def matches_text(self, term: str) -> Q:
         """Return what a search for something that is no id finds: what belongs to the account of this name."""
-        return Q(**{f"{self.owner_lookup}__in": accounts_named(term)})
+        return Q(**{f"{self.owner_lookup}__in": found_owners(term)})
 
     def is_id(self, term: str) -> bool:
         """Tell whether a search for this is one by index."""
@@ -120,31 +145,32 @@ def _parameters(list_filter: Any) -> Sequence[str]:
     return names
 
 
-def _without_names(fields: list[Any]) -> Iterator[Any]:
+def knows_owners(request: HttpRequest) -> bool:
+    """Return True if this member of staff sees the rows of more than one owner."""
+    return manages_all(request) or len(actor_of(request).owners) > 1
+
+
+def _hidden_names(request: HttpRequest) -> Sequence[str]:
+    if manages_all(request):
+        return ()
+    return NAMES[1:] if knows_owners(request) else NAMES
+
+
+def without_names(request: HttpRequest, fields: Sequence[Any]) -> Iterator[Any]:
+    """Return the fields without those that name accounts which this member of staff may not know."""
+    hidden = _hidden_names(request)
     for field in fields:
         if isinstance(field, tuple):
-            yield tuple(name for name in field if name not in NAMES)
-        elif field not in NAMES:
+            yield tuple(name for name in field if name not in hidden)
+        elif field not in hidden:
             yield field
-
-
-def _attributed(page: URLPattern) -> URLPattern:
-    view: Callable[..., HttpResponseBase] = page.callback
-
-    @wraps(view)
-    def act(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
-        with acting(Actor(via=Via.CONSOLE, account=request.user)):
-            return view(request, *args, **kwargs)
-
-    return URLPattern(page.pattern, act, page.default_args, page.name)
 
 
 class ReadOnlyAdmin(OwnedAdmin):
     """Shows what only the app itself writes."""
 
     def get_fields(self, request: HttpRequest, obj: Any = None) -> list[Any]:
-        fields: list[Any] = list(super().get_fields(request, obj))
-        return fields if manages_all(request) else list(_without_names(fields))
+        return list(without_names(request, super().get_fields(request, obj)))
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return False
@@ -153,7 +179,4 @@ class ReadOnlyAdmin(OwnedAdmin):
         return False
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        """Refuse on the pages of this model; the page that deletes an account asks here as well, and may."""
-        page = request.resolver_match.url_name if request.resolver_match else None
-        is_own_page = (page or "").startswith(f"{self.opts.app_label}_{self.opts.model_name}_")
-        return not is_own_page and super().has_delete_permission(request, obj)
+        return False

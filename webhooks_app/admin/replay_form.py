@@ -26,10 +26,13 @@ class ReplayForm(forms.Form):
         label=_("From"),
         required=False,
         widget=MomentInput,
-        help_text=_("Empty for since the webhook was last delivering."),
+        help_text=_("Empty for the start of its first failing period of the last week, or a week ago."),
     )
     until = forms.DateTimeField(
-        label=_("To"), required=False, widget=MomentInput, help_text=_("Empty for now. What happens later never joins.")
+        label=_("To"),
+        required=False,
+        widget=MomentInput,
+        help_text=_("Empty for the current time. Later events are not included."),
     )
     states = forms.MultipleChoiceField(
         label=_("Which events"), choices=Replay.Outcome.choices, initial=missing_outcomes, widget=WideCheckboxes

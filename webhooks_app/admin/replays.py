@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
 
 from django.contrib import admin
 from django.contrib.admin.utils import unquote
-from django.core.exceptions import PermissionDenied, ValidationError
+from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.http.response import HttpResponseBase
@@ -19,14 +20,15 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
-from ..exceptions import WebhookStateError
 from ..models import Delivery, Event, Replay, Webhook
-from ..replays.planning import plan_replay
+from ..models.health import FailingPeriod
+from ..operations import replays
 from .actions import ActingAdmin
 from .display import breakable, deliveries_url, link_to, moment, shows_deliveries
-from .filters import CreatedFilter
+from .filters import CreatedFilter, OwnerOfWebhookFilter
 from .missed import may_replay
-from .owned import ReadOnlyAdmin, manages_all
+from .owned import ReadOnlyAdmin, actor_of, own_rows
+from .refusals import REFUSALS, as_form_error
 from .replay_form import ReplayForm
 
 State = Replay.State
@@ -48,7 +50,7 @@ class ReplayAdmin(ReadOnlyAdmin, ActingAdmin):
     id_lookups = (("rpl", "pk"), ("wh", "webhook"))
     search_help_text = _("An id of a replay (rpl_…) or webhook (wh_…), or the name of an account.")
     list_display = ("created", "target", "state", "progress", "requested_by")
-    list_filter = ("state", CreatedFilter)
+    list_filter = ("state", CreatedFilter, OwnerOfWebhookFilter)
     list_select_related = ("webhook", "requested_by")
     fields = (
         "id",
@@ -91,9 +93,7 @@ class ReplayAdmin(ReadOnlyAdmin, ActingAdmin):
         """Ask what is to be replayed, and count it; nothing is sent yet."""
         if not self.has_add_permission(request):
             raise PermissionDenied
-        webhooks = Webhook.objects.existing()
-        if not manages_all(request):
-            webhooks = webhooks.owned_by(request.user)
+        webhooks = own_rows(request, Webhook.objects.existing())
         form = ReplayForm(request.POST or None, initial=request.GET.dict(), webhooks=webhooks)
         if form.is_valid() and (replay := self._plan(request, form)) is not None:
             self.log_addition(request, replay, gettext("Planned the replay."))
@@ -103,6 +103,7 @@ class ReplayAdmin(ReadOnlyAdmin, ActingAdmin):
             **self.admin_site.each_context(request),
             "title": gettext("Replay events"),
             "form": form,
+            "failing": failing_sentences(_failures(webhooks, request.GET.get("webhook", ""))),
             "opts": self.opts,
             "media": self.media,
         }
@@ -110,11 +111,9 @@ class ReplayAdmin(ReadOnlyAdmin, ActingAdmin):
 
     def _plan(self, request: HttpRequest, form: ReplayForm) -> Replay | None:
         try:
-            return plan_replay(**form.cleaned_data, requested_by=request.user)
-        except ValidationError as error:
-            form.add_error(None, error)
-        except WebhookStateError as error:
-            form.add_error(None, str(error))
+            return replays.plan(**form.cleaned_data, actor=actor_of(request))
+        except REFUSALS as error:
+            form.add_error(None, as_form_error(error))
         return None
 
     # The page
@@ -141,6 +140,7 @@ class ReplayAdmin(ReadOnlyAdmin, ActingAdmin):
         return {
             "replay": replay,
             "says": _says(replay),
+            "failing": failing_sentences(FailingPeriod.from_json(kept) for kept in replay.failing),
             "latest": [(Delivery.State(state).label, number) for state, number in Counter(latest).items()],
             "sample": [self._sampled(request, each) for each in replay.sample],
             "steering": self.buttons(request, replay),
@@ -218,10 +218,28 @@ class ReplayAdmin(ReadOnlyAdmin, ActingAdmin):
     def _ask(
         self, request: HttpRequest, queryset: QuerySet[Any], verb: str, question: str, history: str
     ) -> HttpResponseBase | None:
-        def steer(replay: Replay) -> None:
-            getattr(replay, verb)()
+        operation = getattr(replays, verb)
+        return self.ask_and_carry_out(request, queryset, operation, action=verb, question=question, history=history)
 
-        return self.ask_and_carry_out(request, queryset, steer, action=verb, question=question, history=history)
+
+def failing_sentences(periods: Iterable[FailingPeriod]) -> list[SafeString]:
+    """Return a sentence for each failing period."""
+    ended = gettext("Failing from {began} to {ended}, {number} given up.")
+    open_ = gettext("Failing since {began}, {number} given up.")
+    return [
+        format_html(
+            ended if period.ended_at else open_,
+            began=moment(period.began_at),
+            ended=moment(period.ended_at) if period.ended_at else "",
+            number=period.given_up,
+        )
+        for period in periods
+    ]
+
+
+def _failures(webhooks: QuerySet[Webhook], webhook_id: str) -> list[FailingPeriod]:
+    webhook = webhooks.filter(pk=webhook_id).first()
+    return replays.failures_of(webhook) if webhook is not None else []
 
 
 def _says(replay: Replay) -> str:

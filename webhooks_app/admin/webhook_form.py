@@ -4,28 +4,31 @@ from __future__ import annotations
 
 import json
 from datetime import timedelta
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 from django import forms
+from django.db.models import TextChoices
 from django.utils.translation import gettext_lazy as _
 
 from ..conf import settings
-from ..event_types import registry
-from ..exceptions import InvalidEventDataError, LimitsUnavailableError, RateLimitedError
+from ..encryption import Masked
+from ..event_types import EventTypeRegistry, registry
+from ..exceptions import InvalidEventDataError
 from ..models import Webhook
-from ..models.limits import MAX_SECRET_OVERLAP, check_in_flight
-from ..rate_limits import limit_verification
+from ..models.limits import MAX_SECRET_OVERLAP
+from ..models.visibility import event_types_for
+from .choice_fields import ChoiceFields
+from .refusals import RefusableForm
 
 Choices = list[tuple[str, list[tuple[str, str]]]]
 
 
-def event_type_choices(*, operational: bool = True) -> Choices:
-    """Return the catalogue, grouped, as a form field wants it, with the operational event types or without."""
-    groups = [
-        (group or str(_("Other")), [(each.name, each.name) for each in members if operational or not each.operational])
-        for group, members in registry.groups().items()
+def event_type_choices(event_types: EventTypeRegistry = registry) -> Choices:
+    """Return these event types, by default all, as grouped choices of a form field."""
+    return [
+        (group or str(_("Other")), [(each.name, each.name) for each in members])
+        for group, members in event_types.groups().items()
     ]
-    return [(group, names) for group, names in groups if names]
 
 
 class GroupedCheckboxes(forms.CheckboxSelectMultiple):
@@ -39,19 +42,49 @@ class GroupedCheckboxes(forms.CheckboxSelectMultiple):
         return option
 
 
-class WebhookForm(forms.ModelForm):  # type: ignore[type-arg]
+class Audience(TextChoices):
+    ONE = "one", _("one account")
+    EVERY = "every", _("every account")
+
+
+class SecretField(forms.CharField):
+    """A secret to be typed: a refused form is shown without it."""
+
+    def to_python(self, value: Any) -> str:
+        return Masked(super().to_python(value))
+
+    def bound_data(self, data: Any, initial: Any) -> None:
+        return None
+
+
+class CodeArea(forms.Textarea):
+    """A text area for JSON."""
+
+    def __init__(self, rows: int = 8) -> None:
+        super().__init__({"rows": rows, "class": "vLargeTextField webhooks-code", "spellcheck": "false"})
+
+
+class WebhookForm(ChoiceFields, RefusableForm):
     """A webhook with its event types as check boxes, and its secret while it is made."""
 
     new_owner: Any = None
-    """Whose a new webhook is where the form does not ask for the owner."""
+    """The owner of a new webhook, if the form does not ask for it."""
+    chooses_audience = False
+    """True for staff who may make webhooks of the platform."""
+    visible_types: EventTypeRegistry = registry
+    """The event types of a new webhook."""
 
-    may_exceed_limits = False
-    """Whether a webhook may be allowed more requests at a time than its owner could ask for."""
-
+    audience = forms.ChoiceField(
+        label=_("Receives the events of"),
+        choices=Audience.choices,
+        initial=Audience.ONE,
+        widget=forms.RadioSelect,
+        help_text=_("A webhook for every account is the platform's own, whoever is named in its events."),
+    )
     event_types = forms.MultipleChoiceField(
         label=_("Event types"), choices=event_type_choices, widget=GroupedCheckboxes
     )
-    secret = forms.CharField(
+    secret = SecretField(
         label=_("Secret"),
         required=False,
         strip=False,
@@ -61,7 +94,20 @@ class WebhookForm(forms.ModelForm):  # type: ignore[type-arg]
 
     class Meta:
         model = Webhook
-        fields = ("owner", "url", "event_types", "description", "retry_notices", "max_in_flight", "rate_limit")
+        fields = (
+            "owner",
+            "url",
+            "event_types",
+            "filter",
+            "description",
+            "retry_notices",
+            "max_in_flight",
+            "rate_limit",
+            "signatures",
+            "retry_policy",
+            "accepted_statuses",
+        )
+        widgets: ClassVar[dict[str, Any]] = {"filter": CodeArea()}
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -72,16 +118,16 @@ class WebhookForm(forms.ModelForm):  # type: ignore[type-arg]
             self.fields.pop("secret", None)
         elif "owner" not in self.fields:
             self.instance.owner = self.new_owner
+        if not (self.chooses_audience and self.instance._state.adding):
+            self.fields.pop("audience", None)
         self._offer_types()
-
-    def clean_max_in_flight(self) -> int | None:
-        number: int | None = self.cleaned_data["max_in_flight"]
-        if number is not None and "max_in_flight" in self.changed_data and not self.may_exceed_limits:
-            check_in_flight(number)
-        return number
+        self.offer_choices(self.instance)
+        self._headers_before = dict(self.instance.headers)
 
     def clean(self) -> dict[str, Any] | None:
         cleaned = super().clean()
+        if "audience" in self.fields:
+            self._check_audience()
         if secret := self.cleaned_data.get("secret"):
             self.instance.secret = secret
         return cleaned
@@ -90,23 +136,55 @@ class WebhookForm(forms.ModelForm):  # type: ignore[type-arg]
         refused = {name: errors.copy() for name, errors in self.errors.items() if name in self.fields}
         super()._post_clean()  # type: ignore[misc]
         self.errors.update(refused)  # What a field has refused, the model refuses once more in other words.
-        if self.errors or not (self.instance._state.adding or "url" in self.changed_data):
+
+    def _check_audience(self) -> None:
+        if "owner" in self.errors or "audience" in self.errors:
             return
-        try:
-            limit_verification(self.instance)
-        except (RateLimitedError, LimitsUnavailableError) as error:
-            self.add_error(None, str(error))
+        is_for_one, is_named = self.cleaned_data["audience"] == Audience.ONE, self.cleaned_data["owner"] is not None
+        if is_for_one and not is_named:
+            self.add_error("owner", _("Name the account, or choose every account."))
+        elif is_named and not is_for_one:
+            self.add_error("owner", _("Leave this empty for a webhook of every account, or choose one account."))
+
+    @property
+    def changes(self) -> dict[str, Any]:
+        """The values of the fields that were changed."""
+        fields = [name for name in self.changed_data if name not in ("headers", "basic_auth", "basic_password")]
+        return {**{name: self.cleaned_data[name] for name in fields}, **self.header_arguments}
+
+    @property
+    def header_arguments(self) -> dict[str, Any]:
+        """The headers and credentials that were given, as operations take them."""
+        return self.header_changes(self._headers_before)
 
     def _offer_types(self) -> None:
-        """Show types that left the catalogue, so that they are not dropped without a word; what is ours, to our own."""
+        """Offer the types that the owner may see, and those that the webhook has and that left the catalogue."""
         field = self.fields.get("event_types")
         if not isinstance(field, forms.MultipleChoiceField):
             return
-        choices = event_type_choices(operational="owner" in self.fields or self.instance.owner_id is None)
-        retired = [name for name in self.instance.event_types if name not in registry]
+        visible = self.visible_types if self.instance._state.adding else event_types_for(self.instance.owner)
+        choices = event_type_choices(visible)
+        retired = [name for name in self.instance.event_types if name not in visible]
         if retired:
             choices.append((str(_("No longer in the catalogue")), [(name, name) for name in retired]))
         field.choices = choices
+
+
+class TryFilterForm(forms.Form):
+    """A past event to evaluate a webhook's filter on."""
+
+    event_id = forms.CharField(
+        label=_("Event"),
+        max_length=40,
+        widget=forms.TextInput(attrs={"class": "vTextField", "placeholder": "evt_…", "spellcheck": "false"}),
+        help_text=_("The id of an event, as in the list of events."),
+    )
+    filter = forms.JSONField(
+        label=_("Filter"),
+        required=False,
+        widget=CodeArea,
+        help_text=_("Nothing is saved. Copy the filter to the webhook when it does what you want."),
+    )
 
 
 class OverlapForm(forms.Form):
@@ -118,7 +196,7 @@ class OverlapForm(forms.Form):
         min_value=0,
         max_value=MAX_SECRET_OVERLAP / timedelta(hours=1),
         initial=lambda: f"{settings.SECRET_OVERLAP_SECONDS / 3600:g}",
-        help_text=_("Receivers have this long to switch. 0 cuts the old secret off at once, as after a leak."),
+        help_text=_("Receivers have this long to switch. 0 expires the old secret at once, as after a leak."),
     )
 
     replaces = forms.CharField(required=False, widget=forms.HiddenInput)
@@ -137,24 +215,23 @@ class TestEventForm(forms.Form):
     event_data = forms.CharField(
         label=_("Data"),
         required=False,
-        widget=forms.Textarea(attrs={"rows": 12, "class": "vLargeTextField webhooks-code", "spellcheck": "false"}),
+        widget=CodeArea(rows=12),
         help_text=_("A JSON object that fits the type. Leave it empty to send the type's example."),
     )
 
-    def __init__(self, *args: Any, operational: bool = True, **kwargs: Any) -> None:
+    def __init__(self, *args: Any, event_types: EventTypeRegistry = registry, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         event_type = cast("forms.ChoiceField", self.fields["event_type"])
-        event_type.choices = event_type_choices(operational=operational)
+        event_type.choices = event_type_choices(event_types)
         event_type.widget.attrs["data-examples"] = "examples"
         self.fields["event_data"].widget.attrs["data-example"] = ""
 
     @classmethod
-    def with_example(cls, event_type: str = "", *, operational: bool = True) -> TestEventForm:
+    def with_example(cls, event_type: str = "", *, event_types: EventTypeRegistry = registry) -> TestEventForm:
         """Return the form with the example of a type, by default of the first, to be edited."""
-        names = [found.name for found in registry]
-        name = event_type if event_type in names else next(iter(names), "")
+        name = event_type if event_type in event_types else next(iter(event_types.names()), "")
         initial = {"event_type": name, "event_data": cls.examples().get(name, "")}
-        return cls(initial=initial, operational=operational)
+        return cls(initial=initial, event_types=event_types)
 
     @staticmethod
     def examples() -> dict[str, str]:

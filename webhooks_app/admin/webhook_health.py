@@ -13,12 +13,11 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from ..health.rule import Rule
+from ..maintenance.health.policy import Rule
+from ..maintenance.rollups import reading
+from ..maintenance.rollups.counters import Series
+from ..maintenance.rollups.reading import Window
 from ..models import Webhook, WebhookHealth
-from ..models.rollup import OUTCOMES
-from ..rollups import reading
-from ..rollups.counters import Series
-from ..rollups.reading import Window
 from . import charts
 from .change_list import KeysetChangeList
 from .display import in_time, moment, shows_deliveries
@@ -34,7 +33,7 @@ class HealthChangeList(KeysetChangeList):
         super().get_results(request)
         if not shows_deliveries(request):
             return
-        courses = reading.each(Window.DAY, [webhook.pk for webhook in self.result_list], counters=OUTCOMES)
+        courses = reading.each(Window.DAY, [webhook.pk for webhook in self.result_list])
         for webhook in self.result_list:
             webhook.last_day = courses[webhook.pk]
 

@@ -10,8 +10,8 @@ from django.urls import reverse
 from django.utils.translation import gettext
 
 from ..event_types import registry
+from ..maintenance.rollups import reading
 from ..models import Delivery, Webhook
-from ..rollups import reading
 from . import charts, webhook_health
 from .display import deliveries_url, delivery_rows, shows_deliveries
 from .explanation import waiting_for, why, why_cancelled
@@ -46,7 +46,7 @@ def course(request: HttpRequest, webhook: Webhook) -> Context:
     if not shows_deliveries(request):
         return said
     window = window_of(request)
-    series = reading.series(window, [webhook.pk], counters=charts.COUNTED)
+    series = reading.series(window, [webhook.pk], families=charts.COUNTED)
     return {**said, "windows": windows(window), **charts.shown(series, window)}
 
 
@@ -80,14 +80,14 @@ def _subscribed(name: str, site: str) -> Subscribed:
 
 def _deliveries(webhook: Webhook) -> QuerySet[Delivery]:
     rows = Delivery.objects.filter(webhook=webhook).order_by("-pk")
-    return rows.select_related("event", "webhook").defer("event__body")
+    return rows.select_related("event", "webhook__lane", "queue_entry").defer("event__body")
 
 
 def _state_of_handshake(delivery: Delivery, last: str) -> str:
     if delivery.state == Delivery.State.SUCCEEDED:
         return gettext("Verified: the URL answered with the challenge. Events are sent to it.")
     if delivery.state == Delivery.State.GIVEN_UP:
-        return gettext("Not verified: %(reason)s Mend the receiver, then verify again.") % {"reason": last}
+        return gettext("Not verified: %(reason)s Fix the receiver, then verify again.") % {"reason": last}
     if delivery.state == Delivery.State.CANCELLED:
         return why_cancelled(delivery)
     if delivery.attempt_count:

@@ -7,60 +7,72 @@ from typing import Any
 from django.contrib import admin
 from django.contrib.admin.utils import unquote
 from django.core.exceptions import PermissionDenied
-from django.db.models import Q, QuerySet
-from django.http import Http404, HttpRequest, HttpResponse
+from django.db.models import Q, QuerySet, prefetch_related_objects
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.http.response import HttpResponseBase
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
-from django.utils.html import format_html
+from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 from django.utils.text import Truncator
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from ..egress import check_endpoint
-from ..encryption import decrypt
 from ..error_reports import keep_discreet
 from ..exceptions import InvalidEndpointError, SecretUnreadableError
 from ..models import Webhook
-from ..registration import save_webhook
+from ..operations import lifecycle
+from ..operations.registration import create_webhook, update_webhook
+from ..outbound import check_endpoint
 from . import webhook_page
 from .display import breakable, deliveries_url, shows_deliveries, state_of
 from .event_types import EventTypePages
-from .filters import CreatedFilter
+from .filters import CreatedFilter, OwnerFilter
 from .operations import OperationsPage
-from .owned import manages_all
+from .owned import actor_of, manages_all, visible_event_types, without_names
+from .owner_fields import OwnableAdmin
+from .reasons import translated
 from .webhook_actions import WebhookActions
 from .webhook_form import WebhookForm
 from .webhook_health import HealthColumns
 
 SHOWN = (
     "status",
-    "status_reason",
+    "reason",
     "status_changed_at",
     "paused_at",
     "secret_state",
     "previous_secret_until",
+    "public_keys",
     "next_slot_at",
     "created_at",
     "deliveries_link",
 )
 """What the page of a webhook tells beside what can be changed."""
 
+CREDENTIALS = ("basic_auth", "basic_password")
+"""Fields of the form that only change something."""
+
 MAX_URL = 160
 
-SHOWN_IF_SET = ("status_reason", "paused_at", "previous_secret_until", "next_slot_at")
+SHOWN_IF_SET = {
+    "reason": "status_reason",
+    "paused_at": "paused_at",
+    "previous_secret_until": "previous_secret_until",
+    "public_keys": "public_keys",
+    "next_slot_at": "next_slot_at",
+}
+"""Fields of the page, and the attributes that they show."""
 
 
 @admin.register(Webhook)
-class WebhookAdmin(HealthColumns, EventTypePages, OperationsPage, WebhookActions):
+class WebhookAdmin(OwnableAdmin, HealthColumns, EventTypePages, OperationsPage, WebhookActions):
     form = WebhookForm
     id_lookups = (("wh", "pk"),)
     search_help_text = _("An id (wh_…), a part of a URL, or the name of an account.")
-    list_display = ("target", "owner", "state", "course", "last_delivery", "failing")
-    list_filter = ("status", CreatedFilter)
+    list_display = ("target", "owner_name", "state", "course", "last_delivery", "failing")
+    list_filter = ("status", CreatedFilter, OwnerFilter)
     list_select_related = ("owner", "health")
-    raw_id_fields = ("owner",)
     change_form_template = "admin/webhooks_app/webhook/change_form.html"
 
     def get_urls(self) -> list[URLPattern]:
@@ -74,39 +86,51 @@ class WebhookAdmin(HealthColumns, EventTypePages, OperationsPage, WebhookActions
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         return super().get_queryset(request).filter(deleted_at=None)
 
+    def get_object(self, request: HttpRequest, object_id: str, from_field: str | None = None) -> Any:
+        webhook = super().get_object(request, object_id, from_field)
+        if webhook is not None:
+            prefetch_related_objects([webhook], "signing_keys")
+        return webhook
+
     def matches_text(self, term: str) -> Q:
         return Q(url__icontains=term) | super().matches_text(term)
 
     # The form
 
     def get_fields(self, request: HttpRequest, obj: Any = None) -> list[Any]:
-        fields = ["owner"] if manages_all(request) else []
-        fields += ["url", "event_types", "description", "retry_notices", "max_in_flight", "rate_limit"]
+        fields = ["url", "event_types", "filter", "description", "retry_notices", "max_in_flight", "rate_limit"]
+        fields += ["signatures", "retry_policy", "accepted_statuses", "headers", *CREDENTIALS]
         if obj is None:
-            return [*fields, "secret"]
-        return [*fields, *SHOWN]
+            audience = ["audience"] if manages_all(request) else []
+            return [*audience, *self.owner_fields(request), *fields, "secret"]
+        return [*without_names(request, ["owner_name"]), *fields, *SHOWN]
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:
         # The owner stays: with a webhook its log would move to another account.
-        return () if obj is None else ("owner", *SHOWN)
+        return () if obj is None else ("owner_name", *SHOWN)
 
     def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
         fields = self.get_fields(request, obj)
         if obj is None:
             return [(None, {"fields": fields})]
-        hidden = SHOWN if self.has_change_permission(request, obj) else (*SHOWN, "event_types")
+        hidden = SHOWN if self.has_change_permission(request, obj) else (*SHOWN, "event_types", *CREDENTIALS)
         settable = [name for name in fields if name not in hidden]
-        shown = [name for name in SHOWN if name not in SHOWN_IF_SET or getattr(obj, name)]
+        shown = [name for name in SHOWN if name not in SHOWN_IF_SET or getattr(obj, SHOWN_IF_SET[name])]
         return [(None, {"fields": shown}), (_("Settings"), {"fields": settable})]
 
     def get_form(self, request: HttpRequest, obj: Any = None, change: bool = False, **kwargs: Any) -> Any:
         form: Any = super().get_form(request, obj, change, **kwargs)
-        form.new_owner = request.user
-        form.may_exceed_limits = manages_all(request)
+        form.new_owner = self.only_owner(request)
+        form.chooses_audience = manages_all(request)
+        form.visible_types = visible_event_types(request)
         if "url" in form.base_fields:
             check = reverse("admin:webhooks_app_webhook_check_url", current_app=self.admin_site.name)
             form.base_fields["url"].widget.attrs["data-check"] = check
         return form
+
+    @admin.display(description=_("account"))
+    def owner_name(self, item: Webhook) -> str:
+        return super().owner_name(item) if item.owner is not None else gettext("Every account")
 
     @admin.display(description=_("URL"))
     def target(self, webhook: Webhook) -> SafeString:
@@ -120,6 +144,10 @@ class WebhookAdmin(HealthColumns, EventTypePages, OperationsPage, WebhookActions
     def state(self, webhook: Webhook) -> str:
         return state_of(webhook)
 
+    @admin.display(description=_("reason"))
+    def reason(self, webhook: Webhook) -> str:
+        return translated(webhook.status_reason)
+
     @admin.display(description=_("deliveries"))
     def deliveries_link(self, webhook: Webhook) -> SafeString:
         url = deliveries_url(site=self.admin_site.name, webhook=webhook.pk)
@@ -128,22 +156,39 @@ class WebhookAdmin(HealthColumns, EventTypePages, OperationsPage, WebhookActions
     @admin.display(description=_("secret"))
     def secret_state(self, webhook: Webhook) -> str:
         try:
-            decrypt(webhook.encrypted_secret)
+            _ = webhook.secret
         except SecretUnreadableError as error:
             return str(error)
-        return gettext("Encrypted, and shown to nobody.")
+        return gettext("Stored encrypted; rotate to get a new one.")
+
+    @admin.display(description=_("public keys"))
+    def public_keys(self, webhook: Webhook) -> SafeString:
+        lines = [(key["scheme"], key["key"]) for key in webhook.public_keys]
+        return format_html_join(format_html("<br>"), "{}: <code>{}</code>", lines)
+
+    @admin.display(description=_("previous secret signs until"))
+    def previous_secret_until(self, webhook: Webhook) -> Any:
+        return webhook.previous_secret_until
 
     def save_model(self, request: HttpRequest, obj: Any, form: Any, change: Any) -> None:
-        save_webhook(obj)
+        if change:
+            update_webhook(obj, actor=actor_of(request), **form.changes)
+        else:
+            create_webhook(obj, actor=actor_of(request), **form.header_arguments)
 
-    def response_add(self, request: HttpRequest, obj: Any, post_url_continue: str | None = None) -> TemplateResponse:
-        return self.show_secret(
-            request,
-            obj,
-            live_url=self.page_url(obj, "live", "handshake"),
-            live_heading=gettext("Verification of the URL"),
-            **webhook_page.handshake(request, obj),
-        )
+    def response_add(
+        self, request: HttpRequest, obj: Any, post_url_continue: str | None = None
+    ) -> HttpResponseRedirect:
+        return self.show_once(request, obj, obj.secret)
+
+    def context_of_secret(self, request: HttpRequest, item: Webhook) -> dict[str, Any]:
+        if item.status != Webhook.Status.PENDING:
+            return {}
+        return {
+            "live_url": self.page_url(item, "live", "handshake"),
+            "live_heading": gettext("Verification of the URL"),
+            **webhook_page.handshake(request, item),
+        }
 
     def render_change_form(self, request: HttpRequest, context: Any, *args: Any, **kwargs: Any) -> Any:
         if (webhook := kwargs.get("obj")) is not None:
@@ -188,11 +233,11 @@ class WebhookAdmin(HealthColumns, EventTypePages, OperationsPage, WebhookActions
         return HttpResponse(format_html('<span class="webhooks-good">{}</span>', allowed))
 
     def delete_model(self, request: HttpRequest, obj: Any) -> None:
-        obj.soft_delete()
+        lifecycle.delete(obj, actor=actor_of(request))
 
     def delete_queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
         for webhook in queryset:
-            webhook.soft_delete()
+            lifecycle.delete(webhook, actor=actor_of(request))
 
     def get_deleted_objects(self, objs: Any, request: HttpRequest) -> Any:
         """Name the webhooks alone: what belongs to their history stays."""

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from rest_framework.authentication import BaseAuthentication
 from rest_framework.exceptions import AuthenticationFailed
 from rest_framework.request import Request
 
 from ..models import ApiKey
+from .principal import ApiKeyPrincipal
 
 SCHEME = "Bearer"
 
 
 class ApiKeyAuthentication(BaseAuthentication):
-    """Authenticate ``Authorization: Bearer <API_KEY>`` as the key's owner; ``request.auth`` is the key."""
+    """Authenticate ``Authorization: Bearer <API_KEY>``; ``request.auth`` is the key, ``request.user`` its principal."""
 
-    def authenticate(self, request: Request) -> tuple[Any, ApiKey] | None:
+    def authenticate(self, request: Request) -> tuple[ApiKeyPrincipal, ApiKey] | None:
         scheme, _, text = request.headers.get("authorization", "").strip().partition(" ")
         if scheme.lower() != SCHEME.lower():
             return None
@@ -25,7 +24,7 @@ class ApiKeyAuthentication(BaseAuthentication):
         if api_key is None:
             raise AuthenticationFailed("The API key is not valid.")
         api_key.touch()
-        return api_key.owner, api_key
+        return ApiKeyPrincipal(api_key), api_key
 
     def authenticate_header(self, request: Request) -> str:
         return SCHEME

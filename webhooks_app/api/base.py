@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from importlib.util import find_spec
 from types import SimpleNamespace
 from typing import Any, ClassVar
@@ -11,10 +12,10 @@ from typing import Any, ClassVar
 from django.core.exceptions import ImproperlyConfigured
 from django.db.models import QuerySet
 from django.http import HttpRequest
-from django.http.response import HttpResponseBase
 from django.shortcuts import get_object_or_404
+from django.utils import translation
 from rest_framework.authentication import BaseAuthentication
-from rest_framework.exceptions import UnsupportedMediaType, ValidationError
+from rest_framework.exceptions import PermissionDenied, UnsupportedMediaType, ValidationError
 from rest_framework.negotiation import BaseContentNegotiation, DefaultContentNegotiation
 from rest_framework.parsers import BaseParser
 from rest_framework.permissions import BasePermission
@@ -29,14 +30,15 @@ from rest_framework.viewsets import GenericViewSet
 
 from ..error_reports import keep_discreet
 from ..models import ApiKey
-from ..models.audit import Actor, Via, acting
 from ..models.keyset import WHOLE, Bounds, Parts
+from ..operations.actors import ApiCaller, ServiceCaller
+from ..owners import owners
 from .authentication import ApiKeyAuthentication
 from .filters import QueryFilterBackend
 from .pagination import NewestFirstPagination
 from .parsers import StrictJsonParser, measure_body
 from .permissions import HasScope
-from .problems import problem_response
+from .problems import LANGUAGE, problem_response
 from .throttling import ApiThrottle
 
 if find_spec("drf_spectacular"):
@@ -57,6 +59,9 @@ class Operation:
     body_required: bool = True
     status: int = 200
     many: bool = False
+    batch: type[BaseSerializer[Any]] | None = None
+    """The body of several requests at once, as an alternative to ``request``."""
+    batch_answer: type[BaseSerializer[Any]] | None = None
     conflicts: bool = False
     probes: bool = False
 
@@ -93,15 +98,32 @@ class ApiView(APIView):
     metadata_class = None
     settings = APISettings(_OWN_SETTINGS, DEFAULTS)
 
-    def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
-        with acting(self._actor):
-            return super().dispatch(request, *args, **kwargs)
-
-    def _actor(self) -> Actor:
-        """Return who calls, which is known once the request is authenticated."""
+    @property
+    def actor(self) -> ApiCaller | ServiceCaller:
+        """The caller, as operations take it. Raises PermissionDenied if it acts for no owner."""
         api_key = self.request.auth
-        name = f"whk_{api_key.prefix}" if isinstance(api_key, ApiKey) else ""
-        return Actor(via=Via.API, account=self.request.user, name=name)
+        if not isinstance(api_key, ApiKey):
+            return ApiCaller(account=self.request.user, owner=self.owner)
+        name = self.request.user.get_username()
+        if api_key.is_service_key:
+            return ServiceCaller(account=api_key.user, name=name, scopes=frozenset(api_key.scopes))
+        return ApiCaller(account=api_key.user, owner=self.owner, name=name, scopes=frozenset(api_key.scopes))
+
+    @cached_property
+    def owner(self) -> Any:
+        """The owner that the caller acts for. Raises PermissionDenied if there is none."""
+        api_key = self.request.auth
+        owner = api_key.owner if isinstance(api_key, ApiKey) else owners().for_request(self.request)
+        if owner is None:
+            raise PermissionDenied("This account acts for no owner of webhooks, or for several.")
+        return owner
+
+    def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
+        """Answer in English, whatever language the request asks for: an answer would mix several languages."""
+        with translation.override(LANGUAGE):
+            response: Any = super().dispatch(request, *args, **kwargs)
+            response.headers["Content-Language"] = LANGUAGE
+            return response.render() if hasattr(response, "render") else response
 
     def initialize_request(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Request:
         keep_discreet(request)
@@ -148,7 +170,7 @@ class ApiViewSet(ApiView, GenericViewSet[Any]):
         super().initial(request, *args, **kwargs)
         _check_query(request)
         if self.operation and request.method in ("POST", "PATCH"):
-            limits = [getattr(parser, "max_body_bytes", 0) for parser in self.parser_classes]
+            limits = [getattr(parser, "max_body_bytes", 0) for parser in self.get_parsers()]
             measure_body(request._request, max(limits))  # noqa: SLF001
             # Read at once, so that a body is judged alike where the operation has no use for it.
             _ = request.data
@@ -158,7 +180,7 @@ class ApiViewSet(ApiView, GenericViewSet[Any]):
 
     def owned(self, queryset: Any) -> QuerySet[Any]:
         """Narrow down to what the caller owns: the one place that decides it."""
-        owned: QuerySet[Any] = queryset.owned_by(self.request.user)
+        owned: QuerySet[Any] = queryset.owned_by(self.owner)
         return owned
 
     def find(self, pk: str, queryset: QuerySet[Any] | None = None) -> Any:

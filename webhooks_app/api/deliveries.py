@@ -14,14 +14,14 @@ from rest_framework.response import Response
 from ..exceptions import WebhooksError
 from ..models import ApiKey, Delivery, Replay, Webhook
 from ..models.keyset import WHOLE, Parts
-from ..rate_limits import limit_test
+from ..operations.rights import REDELIVER
+from ..operations.sending import redeliver
 from .base import ApiViewSet, Operation
 from .fields import ShortListField, TextField
 from .filters import DeliveryOfAnyWebhookFilter
 from .serializers import DeliverySerializer, DeliveryWithAttemptsSerializer, QueuedEventSerializer
 
 READ = ApiKey.Scope.WEBHOOKS_READ.value
-WRITE = ApiKey.Scope.WEBHOOKS_WRITE.value
 MAX_SELECTED = 100
 
 
@@ -46,21 +46,23 @@ class RedeliveredSerializer(serializers.Serializer[Any]):
 
 class DeliveryViewSet(ApiViewSet):
     tag = "Deliveries"
-    queryset = Delivery.objects.select_related("event", "webhook").defer("event__body")
+    queryset = Delivery.objects.select_related("event", "webhook__lane", "queue_entry").defer("event__body")
     filterset_class = DeliveryOfAnyWebhookFilter
     lookup_url_kwarg = "delivery_id"
     operations: ClassVar = {
         "list": Operation(scope=READ, answer=DeliverySerializer, many=True),
         "retrieve": Operation(scope=READ, answer=DeliveryWithAttemptsSerializer),
-        "redeliver": Operation(scope=WRITE, answer=QueuedEventSerializer, status=202, conflicts=True, probes=True),
+        "redeliver": Operation(
+            scope=REDELIVER.scope, answer=QueuedEventSerializer, status=202, conflicts=True, probes=True
+        ),
         "redeliver_selection": Operation(
-            scope=WRITE, request=SelectionSerializer, answer=RedeliveredSerializer, status=202
+            scope=REDELIVER.scope, request=SelectionSerializer, answer=RedeliveredSerializer, status=202
         ),
     }
 
     def list(self, request: Request) -> Response:
         """List what was sent to your webhooks, the newest first."""
-        return self.answer_page(self.get_queryset(), parts=_parts(request))
+        return self.answer_page(self.get_queryset(), parts=_parts(request, self.owner))
 
     def retrieve(self, request: Request, delivery_id: str) -> Response:
         """Read a delivery with its attempts, and what the receiver answered to each."""
@@ -72,7 +74,7 @@ class DeliveryViewSet(ApiViewSet):
 
         A new delivery of the same event, with the same bytes and attempts of its own.
         """
-        return self.answer(_redeliver(self.find(delivery_id), request.user))
+        return self.answer(redeliver(self.find(delivery_id), actor=self.actor))
 
     @action(detail=False, methods=["post"], url_path="redeliver")
     def redeliver_selection(self, request: Request) -> Response:
@@ -89,24 +91,18 @@ class DeliveryViewSet(ApiViewSet):
                 refused.append({"delivery_id": delivery_id, "reason": "There is no such delivery."})
                 continue
             try:
-                queued.append(_redeliver(delivery, request.user))
+                queued.append(redeliver(delivery, actor=self.actor))
             except WebhooksError as error:
                 refused.append({"delivery_id": delivery_id, "reason": str(error)})
         return self.answer({"queued": queued, "refused": refused})
 
 
-def _parts(request: Request) -> Parts:
+def _parts(request: Request, owner: Any) -> Parts:
     """Return what the list is put together from: nothing of anybody else's, however much they have."""
     asked = request.query_params
     if "event_id" in asked:
         return WHOLE
     for name, others in (("replay", Replay.objects), ("webhook", Webhook.objects)):
         if (pk := asked.get(f"{name}_id")) is not None:
-            return Parts.of(name, others.owned_by(request.user).filter(pk=pk))
-    return Parts.of("webhook", Webhook.objects.owned_by(request.user))
-
-
-def _redeliver(delivery: Delivery, requested_by: Any) -> Delivery:
-    if delivery.kind == Delivery.Kind.TEST:
-        limit_test(delivery.webhook)
-    return delivery.redeliver(requested_by=requested_by)
+            return Parts.of(name, others.owned_by(owner).filter(pk=pk))
+    return Parts.of("webhook", Webhook.objects.owned_by(owner))

@@ -12,17 +12,19 @@ from django.utils import translation
 from drf_spectacular.generators import SchemaGenerator
 from drf_spectacular.settings import patched_settings
 
+from ..catalogue import openapi
 from ..conf import settings
-from ..event_types import EventType, registry
+from ..event_types import EventType
 from ..models.limits import most_in_flight
-from . import openapi_webhooks
+from ..models.visibility import public_event_types
 
 Patterns = Sequence[URLPattern | URLResolver]
 
 DESCRIPTION = """Register webhooks, test them, and see what was sent.
 
-Errors are problem documents (RFC 9457). Lists are pages, the newest first: follow `next`. Fields may be added to
-records and to the data of events; be ready for those you do not know."""
+Errors are problem documents (RFC 9457). NUL and lone surrogates are refused with 400 in every string and parameter.
+Lists are pages, the newest first: follow `next`. Fields may be added to records and to the data of events; be ready for
+those you do not know."""
 
 SETTINGS: dict[str, Any] = {
     "OAS_VERSION": "3.1.0",
@@ -68,21 +70,21 @@ def document(patterns: Patterns, prefix: str) -> dict[str, Any]:
     """Return the document of the view sets in ``patterns``, which are mounted at ``prefix`` (such as ``/v1``)."""
     # One at a time: drf-spectacular's settings are changed for all threads while it works.
     with _generating:
-        told = (tuple(settings.RETRY_DELAYS_SECONDS), most_in_flight())
-        unmounted = _document(tuple(patterns), tuple(registry), told)
+        told = (tuple(settings.RETRY_POLICIES), most_in_flight())
+        unmounted = _document(tuple(patterns), tuple(public_event_types()), told)
     return {**unmounted, "paths": {f"{prefix}{path}": item for path, item in unmounted["paths"].items()}}
 
 
 @lru_cache(maxsize=8)
 def _document(
     patterns: Patterns,
-    event_types: tuple[EventType, ...],
-    told: tuple[tuple[float, ...], int],  # A part of the key: what the document tells of the settings.
+    event_types: tuple[EventType[Any], ...],
+    told: tuple[tuple[str, ...], int],  # A part of the key: what the document tells of the settings.
 ) -> dict[str, Any]:
     generator: Any = SchemaGenerator
     with patched_settings(SETTINGS), translation.override("en"):
         generated: dict[str, Any] = generator(patterns=list(patterns)).get_schema(public=True)
     generated["paths"] = {path.rstrip("/"): item for path, item in generated["paths"].items()}
-    generated["components"]["schemas"].update(openapi_webhooks.schemas(event_types))
-    generated["webhooks"] = openapi_webhooks.webhooks(event_types)
+    generated["components"]["schemas"].update(openapi.schemas(event_types))
+    generated["webhooks"] = openapi.webhooks(event_types)
     return generated

@@ -1,13 +1,14 @@
-"""What the documentation shows for each record and body."""
+"""The examples of records and bodies in the API's documentation."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from . import deliveries, replays, serializers
+from ..catalogue.openapi import EVENT_ID
+from ..protocol.ids import attempt_id
+from . import deliveries, emission, replays, serializers
 
 WEBHOOK_ID = "wh_019c138f9ac012d1c9a64a2e0f3b7d55"
-EVENT_ID = "evt_019c138fa2905be1f0d27c3384a6e91b"
 DELIVERY_ID = "dlv_019c138fa291c40a7e55d3b0962f18ec"
 REPLAY_ID = "rpl_019c138fb3a15dd0e8c1b92f04a6c7e3"
 _SECRET = "whsec_VYJ6q0o9zD3vA4m4kQ1yPDkWwT0v1sO8n5oJfX2bE0c"  # noqa: S105 (an example)
@@ -21,10 +22,22 @@ _WEBHOOK: dict[str, Any] = {
     "status_changed_at": "2026-01-31T12:00:00.123456Z",
     "paused_at": None,
     "failing_since": None,
+    "filter": {"error": {"$startsWith": "E"}},
     "description": "Archive",
     "retry_notices": True,
     "max_in_flight": None,
     "rate_limit": 10.0,
+    "signatures": ["native", "standard-ed25519"],
+    "headers": {"X-Tenant": "********"},
+    "retry_policy": "extended",
+    "accepted_statuses": "200",
+    "public_keys": [
+        {
+            "scheme": "standard-ed25519",
+            "key": "whpk_LNTsQeE1u5qQzxRPB4k3RxFi0QyHEFGcoTSk0WVt4ps=",
+            "valid_until": None,
+        }
+    ],
     "previous_secret_until": None,
     "created": "2026-01-31T12:00:00.123456Z",
 }
@@ -44,14 +57,16 @@ _DELIVERY: dict[str, Any] = {
     "state_reason": "",
     "attempt_count": 1,
     "max_attempts": 4,
+    "retry_policy": "specification",
     "next_attempt_at": None,
+    "hold": None,
     "created": "2026-01-31T12:00:02.001204Z",
     "finished_at": "2026-01-31T12:00:02.060718Z",
     "redelivery_of": None,
     "replay_id": None,
 }
 _ATTEMPT: dict[str, Any] = {
-    "id": "att_019c138fa2a8f1370b9c64e2d85a03b7",
+    "id": attempt_id(DELIVERY_ID, 1),
     "number": 1,
     "result": "succeeded",
     "message": "",
@@ -84,6 +99,9 @@ _REPLAY: dict[str, Any] = {
     "rate": None,
     "matched": 1204,
     "queued": 0,
+    "failing": [
+        {"since": "2026-01-31T06:00:38.000000Z", "until": "2026-01-31T11:58:02.000000Z", "given_up": 1204},
+    ],
     "sample": [
         {
             "event_id": EVENT_ID,
@@ -119,18 +137,26 @@ EXAMPLES: dict[type[Any], dict[str, Any]] = {
     serializers.DeliverySerializer: _DELIVERY,
     serializers.DeliveryWithAttemptsSerializer: {**_DELIVERY, "attempts": [_ATTEMPT]},
     serializers.EventSerializer: _EVENT,
-    serializers.EventWithDataSerializer: {**_EVENT, "data": _DATA},
+    emission.NewEventSerializer: {
+        "type": "ppt.generation.failed",
+        "owner": "42",
+        "data": _DATA,
+        "references": ["ppt_8f14e45f"],
+    },
+    serializers.EventWithDataSerializer: {**_EVENT, "data": _DATA, "references": ["ppt_8f14e45f"]},
+    serializers.TryFilterSerializer: {"event_id": EVENT_ID, "filter": {"error": {"$startsWith": "E"}}},
+    serializers.TriedFilterSerializer: {"matches": True, "mismatch": ""},
     serializers.DecisionSerializer: {
         "webhook_id": WEBHOOK_ID,
         "sent": True,
         "reason": "sent",
+        "detail": "",
         "delivery_id": DELIVERY_ID,
     },
     serializers.AuditEntrySerializer: _AUDIT_ENTRY,
     serializers.EventTypeSerializer: {
         "name": "ppt.generation.failed",
         "group": "PPT generation",
-        "operational": False,
         "description": "Generation failed",
         "schema": {"type": "object", "properties": {"error": {"type": "string"}}, "required": ["error"]},
         "example": _DATA,

@@ -8,11 +8,26 @@ from typing import Any
 from django.utils.dateparse import parse_datetime
 from rest_framework import serializers
 
-from ..event_types import registry
 from ..models.limits import SECRET_LENGTHS, check_secret
-from ..times import format_time
+from ..models.own_headers import MAX_HEADERS
+from ..models.visibility import public_event_types
+from ..protocol.header_rules import MAX_VALUE_LENGTH
+from ..protocol.times import format_time
 
 ASK_FOR_MOMENT = "Give a time with its offset, as in 2026-01-31T12:00:00Z."
+
+_LABEL = r"[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
+_LAST_LABEL = r"[A-Za-z]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
+_IPV4 = r"((0|[1-9][0-9]{0,2})\.){3}(0|[1-9][0-9]{0,2})"
+_PORT = (
+    r"(443|80|102[4-9]|10[3-9][0-9]|1[1-9][0-9]{2}|[2-9][0-9]{3}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}"
+    r"|655[0-2][0-9]|6553[0-5])"
+)
+_TARGET = r"[/?]([A-Za-z0-9._~!$&'()*+,;=:@/?-]|%[0-9A-Fa-f]{2})*"
+URL_PATTERN = (
+    rf"^[Hh][Tt][Tt][Pp][Ss]?://(({_LABEL}\.)+{_LAST_LABEL}|{_IPV4}|\[[0-9A-Fa-f:.]+\])(:{_PORT})?({_TARGET})?$"
+)
+"""The form of a URL that can be accepted; ``parse_endpoint`` refuses some URLs of this form."""
 
 
 class TextField(serializers.CharField):
@@ -35,10 +50,10 @@ class TextField(serializers.CharField):
 
 
 class UrlField(TextField):
-    """An address to send to. Which hosts it may name, only the check of the endpoint knows."""
+    """A URL to send to. The schema has its form; the check of the endpoint also refuses local names and addresses."""
 
     def schema_extras(self) -> dict[str, Any]:
-        return {"format": "uri"}
+        return {"format": "uri", "pattern": URL_PATTERN}
 
 
 class EventTypeField(TextField):
@@ -47,7 +62,7 @@ class EventTypeField(TextField):
     component = "EventTypeName"
 
     def schema_extras(self) -> dict[str, Any]:
-        return {"enum": list(registry.emittable_names())}
+        return {"enum": list(public_event_types().names())}
 
 
 class ShortListField(serializers.ListField):
@@ -63,11 +78,42 @@ class SecretField(TextField):
     """A secret that the caller chooses; where it is left out, one is made."""
 
     def __init__(self, **kwargs: Any) -> None:
-        limits = {"min_length": SECRET_LENGTHS.start, "max_length": SECRET_LENGTHS.stop - 1}
-        super().__init__(**{"required": False, "validators": [check_secret], **limits, **kwargs})
+        super().__init__(**{"required": False, "validators": [check_secret], **kwargs})
 
     def schema_extras(self) -> dict[str, Any]:
-        return {"pattern": r"^[^\u0000-\u001f\u007f-\u009f]*$"}
+        limits = {"minLength": SECRET_LENGTHS.start, "maxLength": SECRET_LENGTHS.stop - 1}
+        return {"pattern": r"^[^\u0000-\u001f\u007f-\u009f]*$", **limits}
+
+
+class HeadersField(serializers.DictField):
+    """Headers by name. The names and values are checked where they are used."""
+
+    child = TextField(max_length=MAX_VALUE_LENGTH)
+
+    def to_internal_value(self, data: Any) -> dict[str, Any]:
+        if isinstance(data, dict) and len(data) > MAX_HEADERS:
+            raise serializers.ValidationError(f"Give at most {MAX_HEADERS} headers.")
+        return super().to_internal_value(data)
+
+
+class CredentialsSerializer(serializers.Serializer[Any]):
+    username = TextField(max_length=256)
+    password = TextField(max_length=1024, allow_blank=True)
+
+
+class CredentialsField(CredentialsSerializer):
+    """User name and password as a pair."""
+
+    def to_internal_value(self, data: Any) -> Any:
+        credentials = super().to_internal_value(data)
+        return credentials["username"], credentials["password"]
+
+
+class FilterField(serializers.JSONField):
+    """A filter, which the model checks."""
+
+    def schema_extras(self) -> dict[str, Any]:
+        return {"type": ["object", "null"]}
 
 
 class FlagField(serializers.BooleanField):

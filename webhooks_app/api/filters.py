@@ -18,12 +18,14 @@ from rest_framework.exceptions import ValidationError
 from rest_framework.filters import BaseFilterBackend
 from rest_framework.request import Request
 
+from ..delivery.disclosure import UNREACHABLE, UNREACHED, with_hidden_result
 from ..event_types import VERIFICATION
-from ..ids import first_id_at
-from ..models import Delivery, DeliveryAttempt, Webhook
+from ..models import Delivery, DeliveryAttempt, Event, EventReference, Webhook
 from ..models.audit import Action, Via
 from ..models.keyset import WHOLE, Bounds, Parts
-from ..times import EARLIEST, LATEST
+from ..protocol.ids import first_id_at
+from ..protocol.times import EARLIEST, LATEST
+from ..routing import subscribed_to
 
 CLOCKS_APART = timedelta(minutes=1)
 """How far the clock of the process that made an identifier may be from the database's, which says when it was."""
@@ -128,27 +130,41 @@ class WebhookFilter(BoundedFilterSet):
     event_type = django_filters.CharFilter(method="subscribed", help_text="Subscribed to this event type.")
 
     def subscribed(self, queryset: Any, name: str, value: str) -> QuerySet[Webhook]:
-        found: QuerySet[Webhook] = queryset.subscribed_to(value)
+        found: QuerySet[Webhook] = queryset.filter(subscribed_to(value))
         return found
 
 
 class DeliveryFilter(BoundedFilterSet):
-    state = django_filters.ChoiceFilter(choices=Delivery.State.choices, help_text="In this state.")
+    state = django_filters.ChoiceFilter(choices=Delivery.State.choices, method="in_state", help_text="In this state.")
     kind = django_filters.ChoiceFilter(choices=Delivery.Kind.choices, help_text="Of this kind.")
     event_type = django_filters.CharFilter(method="of_type", help_text="Of an event of this type.")
     event_id = django_filters.CharFilter(field_name="event", help_text="Of this event.")
+    reference = django_filters.CharFilter(method="referring", help_text="Of an event with this reference.")
     result = django_filters.ChoiceFilter(
-        field_name="last_result",
-        choices=DeliveryAttempt.Result.choices,
+        method="with_result",
+        choices=[*DeliveryAttempt.Result.choices, (UNREACHABLE, UNREACHABLE)],
         help_text="Whose last attempt had this result.",
     )
 
     created_after = MadeFilter(field_name="created_at", lookup_expr="gte", help_text="Created at this time or later.")
     created_before = MadeFilter(field_name="created_at", lookup_expr="lt", help_text="Created before this time.")
-    by_index = frozenset({"event_id", "webhook_id", "replay_id", "created_after", "created_before"})
+    by_index = frozenset({"event_id", "reference", "webhook_id", "replay_id", "created_after", "created_before"})
 
     def is_by_index(self, name: str, value: Any) -> bool:
         return super().is_by_index(name, value) or (name == "state" and Delivery.objects.is_listed(value))
+
+    def in_state(self, queryset: Any, name: str, value: str) -> QuerySet[Delivery]:
+        found: QuerySet[Delivery] = queryset.in_state(value)
+        return found
+
+    def with_result(self, queryset: QuerySet[Delivery], name: str, value: str) -> QuerySet[Delivery]:
+        if value == UNREACHABLE:
+            return queryset.filter(with_hidden_result())
+        found = queryset.filter(last_result=value)
+        return found.exclude(with_hidden_result()) if value in UNREACHED else found
+
+    def referring(self, queryset: QuerySet[Delivery], name: str, value: str) -> QuerySet[Delivery]:
+        return queryset.filter(event__in=EventReference.events(value))
 
     def of_type(self, queryset: QuerySet[Delivery], name: str, value: str) -> QuerySet[Delivery]:
         if value == VERIFICATION.name:
@@ -174,12 +190,17 @@ class EventFilter(BoundedFilterSet):
     created_after = MomentFilter(field_name="created_at", lookup_expr="gte", help_text="Created at this time or later.")
     created_before = MomentFilter(field_name="created_at", lookup_expr="lt", help_text="Created before this time.")
     type = django_filters.CharFilter(help_text="Of this type.")
+    reference = django_filters.CharFilter(method="referring", help_text="With this reference.")
+    by_index = frozenset({"reference"})
     test = django_filters.TypedChoiceFilter(
         field_name="is_test",
         choices=(("true", "true"), ("false", "false")),
         coerce=lambda text: text == "true",
         help_text="`true` for test events alone, `false` for the real ones alone.",
     )
+
+    def referring(self, queryset: QuerySet[Event], name: str, value: str) -> QuerySet[Event]:
+        return queryset.filter(pk__in=EventReference.events(value))
 
 
 def _schema(field: Any) -> dict[str, Any]:
@@ -188,4 +209,4 @@ def _schema(field: Any) -> dict[str, Any]:
     if isinstance(field, forms.ChoiceField):
         choices: Any = field.choices
         return {"type": "string", "enum": [value for value, _ in choices if value]}
-    return {"type": "string", "minLength": 1}
+    return {"type": "string", "minLength": 1, "pattern": r"^[^\u0000]*$"}

@@ -23,21 +23,29 @@ PROBLEM_SCHEMA: dict[str, Any] = {
         "title": {"type": "string", "description": "The phrase of the status."},
         "status": {"type": "integer", "description": "The status of the answer."},
         "detail": {"type": "string", "description": "What was found, for people."},
-        "errors": {"type": "object", "additionalProperties": True, "description": "Messages by field."},
+        "errors": {
+            "type": "object",
+            "additionalProperties": {"type": "array", "items": {"type": "string"}},
+            "description": "Messages by field; `events[0]` is the first item of the field `events`.",
+        },
+        "limit": {
+            "type": "string",
+            "description": "The exceeded rate limit (429): `requests`, `tests`, `verifications` or `probes`.",
+        },
     },
 }
 
 PROBLEMS = {
-    400: "The request is not valid; `errors` has messages by field.",
+    400: "The request is not valid, or holds NUL or a lone surrogate; `errors` has messages by field.",
     401: "There is no API key, or none that is valid.",
-    403: "The API key lacks the scope.",
+    403: "The API key lacks the scope, or is not a key of this kind.",
     404: "There is no such thing, or it is another account's.",
     406: "The Accept header takes no JSON.",
     409: "The state of the webhook, or of the replay, does not allow it.",
     411: "The body came in chunks, without a Content-Length.",
     413: "The body is larger than 64 KiB.",
     415: "The body is not JSON in UTF-8.",
-    429: "Too many requests; try again after the seconds in Retry-After.",
+    429: "A rate limit is exceeded; `limit` names it. Try again after the seconds in Retry-After.",
     503: "Requests of this kind cannot be counted at the moment, and are refused.",
 }
 
@@ -90,7 +98,15 @@ class OperationSchema(AutoSchema):
         operation = self.view.operation
         if operation.request is None:
             return None
-        return {**super()._get_request_body(*args, **kwargs), "required": operation.body_required}
+        body = {**super()._get_request_body(*args, **kwargs), "required": operation.body_required}
+        return self._with_batch(body, operation.batch, "request")
+
+    def _with_batch(self, described: dict[str, Any], batch: Any, direction: Any) -> dict[str, Any]:
+        """Return a description of a body with the schema of a batch as its alternative."""
+        if batch is not None:
+            content = described["content"]["application/json"]
+            content["schema"] = {"oneOf": [content["schema"], self.resolve_serializer(batch, direction).ref]}
+        return described
 
     def _get_response_bodies(self, *args: Any, **kwargs: Any) -> Any:
         answers: dict[str, Any] = super()._get_response_bodies(*args, **kwargs)
@@ -98,6 +114,7 @@ class OperationSchema(AutoSchema):
         self.registry.register_on_missing(component)
         for code, answer in answers.items():
             answer["description"] = answer["description"] or HTTPStatus(int(code)).phrase
+            self._with_batch(answer, self.view.operation.batch_answer, "response")
         for status in self._problem_statuses():
             answers[str(status)] = self._problem(status, component.ref)
         for status, headers in HEADERS.items():
@@ -153,4 +170,5 @@ class TextFieldSchema(OpenApiSerializerFieldExtension):
     def map_serializer_field(self, auto_schema: Any, direction: Any) -> dict[str, Any]:
         schema = auto_schema._map_serializer_field(self.target, direction, bypass_extensions=True)  # noqa: SLF001
         least = {} if self.target.allow_blank or "minLength" in schema else {"minLength": 1}
-        return {**schema, **least, **self.target.schema_extras()}
+        # drf-spectacular adds null once more to what an extension returns.
+        return {**schema, "type": "string", **least, **self.target.schema_extras()}

@@ -7,11 +7,12 @@ from collections.abc import Mapping
 from io import BytesIO
 from typing import IO, Any, NoReturn
 
+from django.core.exceptions import SuspiciousOperation
 from django.http import HttpRequest, UnreadablePostError
 from rest_framework.exceptions import ParseError, UnsupportedMediaType, ValidationError
 from rest_framework.parsers import BaseParser
 
-from .. import json_data
+from ..protocol import json_data
 from .problems import WHOLE, BodyTooLarge, LengthRequired
 
 MAX_INTEGER_DIGITS = 320
@@ -56,6 +57,10 @@ def _read(stream: Any, max_bytes: int) -> bytes:
         body: bytes = stream.read(max_bytes + 1)
     except UnreadablePostError:
         raise ParseError("The body ended too early.") from None
+    except SuspiciousOperation:
+        raise
+    except Exception:  # noqa: BLE001 - the errors of servers that read chunks have no base class in common
+        raise ParseError("The body could not be read. Check its chunks, or send it with a Content-Length.") from None
     if len(body) > max_bytes:
         raise _too_large(max_bytes)
     return body

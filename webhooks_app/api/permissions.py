@@ -8,22 +8,21 @@ from rest_framework.exceptions import PermissionDenied
 from rest_framework.permissions import IsAuthenticated
 from rest_framework.request import Request
 
-from ..models import ApiKey
+from ..models.api_key import SERVICE_SCOPES
 
 if TYPE_CHECKING:
     from .base import ApiViewSet
 
 
 class HasScope(IsAuthenticated):
-    """Ask for an account, and of an API key for the scope of the operation that is called.
-
-    Scopes narrow API keys. A host that lets people in by another authentication gives them every operation.
-    """
+    """Require an account, and of an API key the scope of the called operation, before the body is read."""
 
     def has_permission(self, request: Request, view: ApiViewSet | Any) -> bool:
         if not super().has_permission(request, view):
             return False
         scope = view.operation.scope if view.operation else ""
-        if scope and isinstance(request.auth, ApiKey) and not request.auth.allows(scope):
+        if scope and not view.actor.has_scope(scope):
+            if scope in SERVICE_SCOPES:
+                raise PermissionDenied(f"This requires a service key, with the scope {scope}.")
             raise PermissionDenied(f"This API key lacks the scope {scope}.")
         return True

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from http import HTTPStatus
 from http.client import responses as reason_phrases
 from typing import Any
@@ -13,6 +13,7 @@ from django.core.exceptions import NON_FIELD_ERRORS, PermissionDenied, RequestDa
 from django.core.exceptions import ValidationError as DjangoValidationError
 from django.core.signals import got_request_exception
 from django.http import Http404, HttpRequest, JsonResponse
+from django.utils import translation
 from django.utils.log import log_response
 from django.views.decorators.csrf import csrf_exempt
 from rest_framework import exceptions
@@ -20,7 +21,9 @@ from rest_framework.response import Response
 from rest_framework.views import set_rollback
 
 from ..exceptions import LimitsUnavailableError, RateLimitedError, WebhookStateError
+from ..protocol.json_data import dotted
 
+LANGUAGE = "en"
 MEDIA_TYPE = "application/problem+json"
 WHOLE = "non_field_errors"
 API_NAMES = {NON_FIELD_ERRORS: WHOLE, "event_types": "events"}
@@ -35,6 +38,16 @@ class Unavailable(exceptions.APIException):
     status_code = HTTPStatus.SERVICE_UNAVAILABLE
 
 
+class TooManyRequests(exceptions.Throttled):
+    """The answer to a request beyond a rate limit; unlike its base, it names the limit."""
+
+    def __init__(self, error: RateLimitedError) -> None:
+        super().__init__()
+        self.detail = exceptions.ErrorDetail(str(error), self.default_code)
+        self.wait = error.wait_seconds
+        self.limit = error.limit
+
+
 class LengthRequired(exceptions.APIException):
     status_code = HTTPStatus.LENGTH_REQUIRED
     default_detail = "Send the body with a Content-Length, not in chunks."
@@ -46,7 +59,7 @@ class BodyTooLarge(exceptions.APIException):
 
 
 def document(status: int, detail: str = "", errors: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """Return a problem document; ``errors`` are messages by field, in Django REST framework's shapes."""
+    """Return a problem document; ``errors`` are lists of messages by field, as ``_flat`` returns them."""
     problem: dict[str, Any] = {
         "type": "about:blank",
         "title": reason_phrases.get(status, "Error"),
@@ -65,8 +78,11 @@ def problem_response(error: Exception, context: Mapping[str, Any]) -> Response:
     if known is None:
         return _answer_unforeseen(error, context)
     set_rollback()
+    problem = document(known.status_code, *_detail_and_errors(known))
+    if isinstance(known, TooManyRequests):
+        problem["limit"] = known.limit
     return Response(
-        document(known.status_code, *_detail_and_errors(known)),
+        problem,
         status=known.status_code,
         headers=_headers(known),
         content_type=MEDIA_TYPE,
@@ -77,10 +93,13 @@ def problem_response(error: Exception, context: Mapping[str, Any]) -> Response:
 @login_not_required
 def not_found(request: HttpRequest, *args: Any, **kwargs: Any) -> JsonResponse:
     """Answer an address that nothing is mounted at."""
+    with translation.override(LANGUAGE):
+        detail = str(exceptions.NotFound.default_detail)
     return JsonResponse(
-        document(HTTPStatus.NOT_FOUND, str(exceptions.NotFound.default_detail)),
+        document(HTTPStatus.NOT_FOUND, detail),
         status=HTTPStatus.NOT_FOUND,
         content_type=MEDIA_TYPE,
+        headers={"Content-Language": LANGUAGE},
         json_dumps_params={"separators": (",", ":")},
     )
 
@@ -99,7 +118,7 @@ def _api_exception(error: Exception) -> exceptions.APIException | None:
         case WebhookStateError():
             return Conflict(str(error))
         case RateLimitedError():
-            return exceptions.Throttled(error.wait_seconds)
+            return TooManyRequests(error)
         case LimitsUnavailableError():
             return Unavailable(str(error))
         case RequestDataTooBig():
@@ -117,10 +136,23 @@ def _errors_by_field(error: DjangoValidationError) -> dict[str, Any]:
 def _detail_and_errors(error: exceptions.APIException) -> tuple[str, dict[str, Any] | None]:
     if not isinstance(error.detail, dict | list):
         return str(error.detail), None
-    errors: dict[str, Any] = dict(error.detail) if isinstance(error.detail, dict) else {WHOLE: error.detail}
+    errors = dict(_flat(error.detail))
     if list(errors) == [WHOLE]:
-        return " ".join(str(message) for message in errors[WHOLE]), errors
+        return " ".join(errors[WHOLE]), errors
     return f"Not valid: {', '.join(errors)}.", errors
+
+
+def _flat(detail: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[str, list[str]]]:
+    """Yield each field with its messages; a field in a list or an object is named by its path: ``events[0]``."""
+    if isinstance(detail, Mapping):
+        for name, inner in detail.items():
+            is_whole = name == WHOLE and path
+            yield from _flat(inner, path if is_whole else (*path, name))
+    elif any(isinstance(item, Mapping | list) for item in detail):
+        for place, inner in enumerate(detail):
+            yield from _flat(inner, (*path, place)) if inner else ()
+    else:
+        yield dotted(path) or WHOLE, [str(message) for message in detail]
 
 
 def _headers(error: exceptions.APIException) -> dict[str, str]:

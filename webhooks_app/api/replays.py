@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 import django_filters
@@ -15,13 +16,13 @@ from rest_framework.response import Response
 from ..models import ApiKey, Replay, Webhook
 from ..models.limits import MAX_EVENT_TYPES, MAX_RATE
 from ..models.replay import LEAST_RATE
-from ..replays.planning import plan_replay
+from ..operations import replays
+from ..operations.rights import REPLAY
 from .base import ApiViewSet, Operation
 from .fields import AskedMomentField, EventTypeField, MomentField, RateField, ShortListField, TextField
 from .filters import BoundedFilterSet
 
 READ = ApiKey.Scope.WEBHOOKS_READ.value
-WRITE = ApiKey.Scope.WEBHOOKS_WRITE.value
 
 
 class OutcomeField(TextField):
@@ -44,8 +45,8 @@ class NewReplaySerializer(serializers.Serializer[Replay]):
     webhook_id = TextField(help_text="The webhook to send to.")
     since = AskedMomentField(
         required=False,
-        help_text="Events from then on; where it is left out, since the webhook was last delivering. Never before the "
-        "webhook was made.",
+        help_text="Events from then on; where it is left out, since its first failing period of the last week, or a "
+        "week ago. Never before the webhook was created.",
     )
     until = AskedMomentField(
         required=False, help_text="Events before then, after `since`; now, where it is left out or later."
@@ -74,6 +75,12 @@ class NewReplaySerializer(serializers.Serializer[Replay]):
     )
 
 
+class FailingPeriodSerializer(serializers.Serializer[Any]):
+    since = serializers.CharField(help_text="When the first delivery was given up, or the webhook was stopped.")
+    until = serializers.CharField(allow_null=True, help_text="When the next one succeeded; null while none has.")
+    given_up = serializers.IntegerField(help_text="Deliveries given up in between.")
+
+
 class SampleSerializer(serializers.Serializer[Any]):
     event_id = serializers.CharField()
     type = serializers.CharField()
@@ -99,6 +106,9 @@ class ReplaySerializer(serializers.Serializer[Replay]):
     rate = serializers.FloatField(allow_null=True)
     matched = serializers.IntegerField(help_text="Events that were found when it was counted.")
     queued = serializers.IntegerField(help_text="Events that it has queued so far.")
+    failing = FailingPeriodSerializer(
+        many=True, help_text="When the webhook was failing, as of planning, the latest period last."
+    )
     sample = SampleSerializer(many=True, help_text="The first of the events that were found.")
     created = MomentField(source="created_at")
     started_at = MomentField(allow_null=True)
@@ -119,13 +129,13 @@ class ReplayViewSet(ApiViewSet):
     operations: ClassVar = {
         "list": Operation(scope=READ, answer=ReplaySerializer, many=True),
         "create": Operation(
-            scope=WRITE, request=NewReplaySerializer, answer=ReplaySerializer, status=201, conflicts=True
+            scope=REPLAY.scope, request=NewReplaySerializer, answer=ReplaySerializer, status=201, conflicts=True
         ),
         "retrieve": Operation(scope=READ, answer=ReplaySerializer),
-        "start": Operation(scope=WRITE, answer=ReplaySerializer, conflicts=True),
-        "pause": Operation(scope=WRITE, answer=ReplaySerializer, conflicts=True),
-        "resume": Operation(scope=WRITE, answer=ReplaySerializer, conflicts=True),
-        "cancel": Operation(scope=WRITE, answer=ReplaySerializer, conflicts=True),
+        "start": Operation(scope=REPLAY.scope, answer=ReplaySerializer, conflicts=True),
+        "pause": Operation(scope=REPLAY.scope, answer=ReplaySerializer, conflicts=True),
+        "resume": Operation(scope=REPLAY.scope, answer=ReplaySerializer, conflicts=True),
+        "cancel": Operation(scope=REPLAY.scope, answer=ReplaySerializer, conflicts=True),
     }
 
     def list(self, request: Request) -> Response:
@@ -140,7 +150,7 @@ class ReplayViewSet(ApiViewSet):
         """
         fields = self.validated()
         webhook = self.find(fields.pop("webhook_id"), self.owned(Webhook.objects.existing()))
-        replay = plan_replay(webhook, requested_by=request.user, **fields)
+        replay = replays.plan(webhook, actor=self.actor, **fields)
         location = request.build_absolute_uri(f"{request.path.rstrip('/')}/{replay.id}")
         return self.answer(replay, headers={"Location": location})
 
@@ -154,7 +164,7 @@ class ReplayViewSet(ApiViewSet):
 
         Workers queue its events, each once, at its rate and no more than leaves room for live traffic.
         """
-        return self._answer_to(replay_id, "start")
+        return self._perform(replays.start, replay_id)
 
     @action(detail=True, methods=["post"])
     def pause(self, request: Request, replay_id: str) -> Response:
@@ -162,12 +172,12 @@ class ReplayViewSet(ApiViewSet):
 
         What it has queued is sent.
         """
-        return self._answer_to(replay_id, "pause")
+        return self._perform(replays.pause, replay_id)
 
     @action(detail=True, methods=["post"])
     def resume(self, request: Request, replay_id: str) -> Response:
         """Go on with a replay that was paused, or that was stopped with its webhook."""
-        return self._answer_to(replay_id, "resume")
+        return self._perform(replays.resume, replay_id)
 
     @action(detail=True, methods=["post"])
     def cancel(self, request: Request, replay_id: str) -> Response:
@@ -175,9 +185,9 @@ class ReplayViewSet(ApiViewSet):
 
         What it has queued and is not being sent yet is cancelled.
         """
-        return self._answer_to(replay_id, "cancel")
+        return self._perform(replays.cancel, replay_id)
 
-    def _answer_to(self, replay_id: str, verb: str) -> Response:
+    def _perform(self, operation: Callable[..., object], replay_id: str) -> Response:
         replay = self.find(replay_id)
-        getattr(replay, verb)()
+        operation(replay, actor=self.actor)
         return self.answer(replay)

@@ -2,23 +2,39 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from django.utils import timezone
 from rest_framework import serializers
 
-from ..decisions import Decision, Reason
-from ..delivery.outcome import told_of_probe
-from ..event_types import EventType, registry
+from ..delivery.disclosure import (
+    PROBES,
+    UNREACHABLE,
+    UNREACHABLE_MESSAGE,
+    hides_cause,
+    hides_status_time,
+    hides_times,
+    message_for_owner,
+)
+from ..event_types import EventType
 from ..exceptions import UnknownEventTypeError
 from ..models import AuditEntry, Delivery, DeliveryAttempt, Event, Webhook, WebhookHealth
 from ..models.audit import Action, Via
-from ..models.limits import MAX_EVENT_TYPES, MAX_RATE, MAX_SECRET_OVERLAP, MIN_RATE, check_in_flight, most_in_flight
-from ..times import format_time
+from ..models.hold import Hold, HoldReason, holds_of
+from ..models.limits import MAX_EVENT_TYPES, MAX_RATE, MAX_SECRET_OVERLAP, MAX_SIGNATURES, MIN_RATE, most_in_flight
+from ..models.own_headers import REDACTED
+from ..models.visibility import event_types_for
+from ..models.webhook_secret import SECRET
+from ..protocol.times import format_time
+from ..routing.report import REPORTED, Decision
 from .fields import (
     CountField,
+    CredentialsField,
     EventTypeField,
+    FilterField,
     FlagField,
+    HeadersField,
     MomentField,
     RateField,
     SecretField,
@@ -39,6 +55,11 @@ class SettableFields(serializers.Serializer[Webhook]):
         max_length=MAX_EVENT_TYPES,
         help_text="The event types to send. Duplicates are folded.",
     )
+    filter = FilterField(
+        required=False,
+        allow_null=True,
+        help_text="A condition on the data of events; other events are not sent. Null for all events.",
+    )
     description = TextField(
         required=False, allow_blank=True, max_length=200, help_text="For people; it is not sent to the receiver."
     )
@@ -49,7 +70,6 @@ class SettableFields(serializers.Serializer[Webhook]):
         required=False,
         allow_null=True,
         min_value=1,
-        validators=[check_in_flight],
         help_text="Requests at a time, at most; null for what every webhook has, which an owner can only lower.",
     )
     rate_limit = RateField(
@@ -58,6 +78,39 @@ class SettableFields(serializers.Serializer[Webhook]):
         min_value=MIN_RATE,
         max_value=MAX_RATE,
         help_text="Deliveries a second, at most, retries included; what comes faster waits. Null for no limit.",
+    )
+
+    signatures = ShortListField(
+        child=TextField(),
+        required=False,
+        min_length=1,
+        max_length=MAX_SIGNATURES,
+        help_text="The signature schemes, all of which sign each request: `native` is that of this service, "
+        "`standard` and `standard-ed25519` are those of Standard Webhooks.",
+    )
+
+    headers = HeadersField(
+        required=False,
+        help_text="Headers to add to each request, by name. They replace all earlier ones. Values are stored encrypted "
+        f"and shown as `{REDACTED}`, which, as a value, keeps the stored one. A new scheme, host or port of the URL "
+        "drops those that are not given again.",
+    )
+    basic_auth = CredentialsField(
+        required=False,
+        allow_null=True,
+        help_text="Credentials of basic authentication, from which the header Authorization is made; null removes it.",
+    )
+
+    retry_policy = TextField(
+        required=False,
+        allow_blank=True,
+        max_length=40,
+        help_text="The name of the retry policy; empty for the default of the service. It applies to new deliveries.",
+    )
+    accepted_statuses = serializers.ChoiceField(
+        required=False,
+        choices=Webhook.AcceptedStatuses.choices,
+        help_text="The statuses that confirm receipt. A verification always needs 200.",
     )
 
     def get_fields(self) -> dict[str, Any]:
@@ -83,15 +136,28 @@ class WebhookChangesSerializer(SettableFields):
         return attrs
 
 
-class NewSecretSerializer(serializers.Serializer[Webhook]):
+class SchemeSerializer(serializers.Serializer[Webhook]):
+    scheme = TextField(
+        required=False,
+        help_text="The signature scheme whose key is meant; `native`, the secret, where it is left out.",
+    )
+
+
+class NewSecretSerializer(SchemeSerializer):
     secret = SecretField(help_text="The new secret. Where it is left out, one is made.")
     overlap_seconds = CountField(
         required=False,
         min_value=0,
         max_value=int(MAX_SECRET_OVERLAP.total_seconds()),
-        help_text="For how long the replaced secret signs too, in `X-Webhook-Signature-Previous`; 0 cuts it off at "
-        "once. Where it is left out, a day, unless the service says otherwise.",
+        help_text="How long the replaced key signs too; 0 cuts it off at once. Default: a day, unless configured "
+        "otherwise.",
     )
+
+
+class PublicKeySerializer(serializers.Serializer[Any]):
+    scheme = serializers.CharField()
+    key = serializers.CharField()
+    valid_until = MomentField(allow_null=True, help_text="Null for the current key.")
 
 
 class WebhookSerializer(serializers.Serializer[Webhook]):
@@ -102,7 +168,9 @@ class WebhookSerializer(serializers.Serializer[Webhook]):
         choices=Webhook.Status.choices, help_text="Only `active` receives events; `pending` waits to be verified."
     )
     status_reason = serializers.CharField(help_text="Why it is disabled or failed, for people.")
-    status_changed_at = MomentField()
+    status_changed_at = serializers.SerializerMethodField(
+        help_text="Null if the verification failed because the URL could not be reached."
+    )
     paused_at = MomentField(
         allow_null=True,
         help_text="Since when deliveries are held, to be sent once it is resumed; null when they are not.",
@@ -110,14 +178,27 @@ class WebhookSerializer(serializers.Serializer[Webhook]):
     failing_since = serializers.SerializerMethodField(
         help_text="Since when every delivery has been given up; null when none was after the last that succeeded."
     )
+    filter = serializers.JSONField(allow_null=True)
     description = serializers.CharField()
     retry_notices = serializers.BooleanField()
     max_in_flight = serializers.IntegerField(allow_null=True)
     rate_limit = serializers.FloatField(allow_null=True)
+    signatures = serializers.ListField(child=serializers.CharField())
+    headers = serializers.DictField(
+        child=serializers.CharField(), help_text="Its own headers by name, with redacted values."
+    )
+    retry_policy = serializers.CharField()
+    accepted_statuses = serializers.ChoiceField(choices=Webhook.AcceptedStatuses.choices)
+    public_keys = PublicKeySerializer(
+        many=True, help_text="Keys that verify asymmetric signatures; two of a scheme during a rotation's overlap."
+    )
     previous_secret_until = serializers.SerializerMethodField(
         help_text="Until when the secret before the current one signs too; null when it does not."
     )
     created = MomentField(source="created_at")
+
+    def get_status_changed_at(self, webhook: Webhook) -> str | None:
+        return None if hides_status_time(webhook) else format_time(webhook.status_changed_at)
 
     def get_failing_since(self, webhook: Webhook) -> str | None:
         health = WebhookHealth.of(webhook)
@@ -125,11 +206,17 @@ class WebhookSerializer(serializers.Serializer[Webhook]):
 
     def get_previous_secret_until(self, webhook: Webhook) -> str | None:
         until = webhook.previous_secret_until
-        return format_time(until) if until is not None and until > timezone.now() else None
+        return format_time(until) if until is not None else None
 
 
 class WebhookWithSecretSerializer(WebhookSerializer):
-    secret = serializers.CharField(help_text="Shown in this answer only.")
+    secret = serializers.SerializerMethodField(
+        help_text="Shown in this answer only. Null after the rotation of another scheme's key."
+    )
+
+    def get_secret(self, webhook: Webhook) -> str | None:
+        is_new = self.context["view"].rotated_scheme == SECRET
+        return webhook.secret if is_new else None
 
 
 class TestRequestSerializer(serializers.Serializer[Any]):
@@ -138,7 +225,7 @@ class TestRequestSerializer(serializers.Serializer[Any]):
 
     def validate_event_type(self, value: str) -> str:
         try:
-            return registry.get_emittable(value).name
+            return event_types_for(self.context["view"].owner).get(value).name
         except UnknownEventTypeError as error:
             raise serializers.ValidationError(str(error)) from None
 
@@ -151,7 +238,40 @@ class QueuedEventSerializer(QueuedDeliverySerializer):
     event_id = serializers.CharField()
 
 
+class HoldSerializer(serializers.Serializer[Hold]):
+    reason = serializers.ChoiceField(
+        choices=[(reason.value, reason.label) for reason in HoldReason if reason != HoldReason.FINAL]
+    )
+    since = MomentField(allow_null=True, help_text="When it was claimed, when it expired, or when the pause began.")
+    until = MomentField(
+        allow_null=True,
+        help_text="When this reason ends: the next attempt, the next slot of the rate limit, or the end of a claim.",
+    )
+
+    def get_attribute(self, instance: Any) -> Hold | None:
+        holds = getattr(self.parent, "holds", None) or _holds([instance])
+        hold: Hold | None = holds[instance.pk]
+        return None if hold is None or hold.reason == HoldReason.FINAL else hold
+
+
+def _holds(deliveries: Sequence[Delivery]) -> dict[str, Hold | None]:
+    holds = holds_of(deliveries, now=timezone.now())
+    return {delivery.pk: hold for delivery, hold in zip(deliveries, holds, strict=True)}
+
+
+class DeliveryListSerializer(serializers.ListSerializer[Any]):
+    """Finds the holds of all deliveries at once."""
+
+    def to_representation(self, data: Any) -> list[Any]:
+        deliveries = list(data)
+        self.child.holds = _holds(deliveries)  # type: ignore[union-attr]
+        return super().to_representation(deliveries)
+
+
 class DeliverySerializer(serializers.Serializer[Delivery]):
+    class Meta:
+        list_serializer_class = DeliveryListSerializer
+
     id = serializers.CharField()
     webhook_id = serializers.CharField()
     event_id = serializers.CharField(allow_null=True, help_text="Null for a verification, which is not an event.")
@@ -161,35 +281,51 @@ class DeliverySerializer(serializers.Serializer[Delivery]):
     state_reason = serializers.CharField()
     attempt_count = serializers.IntegerField()
     max_attempts = serializers.IntegerField()
-    next_attempt_at = serializers.SerializerMethodField(help_text="Null while an attempt is made, and after the last.")
+    retry_policy = serializers.CharField(
+        source="policy.name", help_text="The retry policy, fixed when the delivery was queued."
+    )
+    next_attempt_at = MomentField(
+        source="due_at",
+        allow_null=True,
+        help_text="Null while an attempt is made, after the last, and if the URL of an unverified webhook could not be "
+        "reached.",
+    )
+    hold = HoldSerializer(
+        allow_null=True, help_text="The reason why it is not sent now; null if it is due, and once it is finished."
+    )
     created = MomentField(source="created_at")
-    finished_at = MomentField(allow_null=True)
+    finished_at = MomentField(
+        allow_null=True,
+        help_text="Null while it is pending, and if the URL of an unverified webhook could not be reached.",
+    )
     redelivery_of = serializers.CharField(
         source="redelivery_of_id", allow_null=True, help_text="The first delivery of the event, where this is another."
     )
     replay_id = serializers.CharField(allow_null=True, help_text="The replay that queued it.")
 
-    def get_next_attempt_at(self, delivery: Delivery) -> str | None:
-        if delivery.claimed_at or delivery.next_attempt_at is None:
-            return None
-        return format_time(delivery.next_attempt_at)
+    def to_representation(self, instance: Delivery) -> dict[str, Any]:
+        shown = super().to_representation(instance)
+        if hides_times(instance):
+            shown.update(next_attempt_at=None, hold=None, finished_at=None)
+        return shown
 
 
-PROBES = (Delivery.Kind.TEST, Delivery.Kind.VERIFICATION)
-"""Sent wherever a caller likes, who therefore learns their result and a status, and not what is to be read there."""
-
+RESULTS = [*DeliveryAttempt.Result.choices, (UNREACHABLE, "URL not reached")]
 _UNLESS_PROBED = "Empty for tests and verifications."
 
 
 class AttemptSerializer(serializers.Serializer[DeliveryAttempt]):
     id = serializers.CharField()
     number = serializers.IntegerField()
-    result = serializers.ChoiceField(choices=DeliveryAttempt.Result.choices)
+    result = serializers.ChoiceField(
+        choices=RESULTS,
+        help_text="`unreachable` for every attempt to the URL of an unverified webhook that could not be reached.",
+    )
     message = serializers.CharField(
         help_text="What the result means, for people; of tests and verifications, nothing of a certificate."
     )
-    started_at = MomentField()
-    duration_ms = serializers.IntegerField(allow_null=True)
+    started_at = MomentField(allow_null=True, help_text="Null for retries with the result `unreachable`.")
+    duration_ms = serializers.IntegerField(allow_null=True, help_text="Null with the result `unreachable`.")
     url = serializers.CharField()
     response_status = serializers.IntegerField(allow_null=True)
     response_headers = serializers.ListField(
@@ -197,13 +333,19 @@ class AttemptSerializer(serializers.Serializer[DeliveryAttempt]):
         help_text=f"Pairs of name and value, as the receiver sent them. {_UNLESS_PROBED}",
     )
     response_body = serializers.CharField(help_text=f"As far as it is kept. {_UNLESS_PROBED}")
-    retry_after = serializers.CharField(help_text="The receiver's Retry-After. It is recorded and changes nothing.")
+    retry_after = serializers.CharField(
+        help_text="The receiver's Retry-After. It counts where the retry policy allows it."
+    )
 
     def to_representation(self, instance: DeliveryAttempt) -> dict[str, Any]:
         shown = super().to_representation(instance)
         if instance.delivery.kind in PROBES:
-            message = told_of_probe(instance.result, instance.message)
+            message = message_for_owner(instance.result, instance.message)
             shown.update(message=message, response_headers=[], response_body="", retry_after="")
+        if hides_cause(instance):
+            shown.update(result=UNREACHABLE, message=UNREACHABLE_MESSAGE, duration_ms=None)
+        if instance.number > 1 and hides_times(instance.delivery):
+            shown.update(started_at=None)  # a retry starts a fixed time after the end of the attempt before
         return shown
 
 
@@ -223,17 +365,40 @@ class KeptDataField(serializers.DictField):
         return instance.data if instance.has_body else None
 
 
+class ReferencesField(serializers.ListField):
+    def get_attribute(self, instance: Event) -> list[str]:
+        return list(instance.references.values_list("value", flat=True))
+
+
 class EventWithDataSerializer(EventSerializer):
     data = KeptDataField(  # type: ignore[assignment] # the field takes the name of a property
         allow_null=True, help_text="Null once it is no longer kept; such an event cannot be redelivered."
     )
+    references = ReferencesField(
+        child=serializers.CharField(), help_text="The business identifiers that it is found by."
+    )
+
+
+class TryFilterSerializer(serializers.Serializer[Any]):
+    event_id = TextField(max_length=40, help_text="An event of the webhook's owner.")
+    filter = FilterField(required=False, allow_null=True, help_text="Default: the filter of the webhook.")
+
+
+class TriedFilterSerializer(serializers.Serializer[Any]):
+    matches = serializers.BooleanField()
+    mismatch = serializers.CharField(help_text="The first condition that does not hold; empty if the filter matches.")
 
 
 class DecisionSerializer(serializers.Serializer[Decision]):
     webhook_id = serializers.CharField(source="webhook.pk")
     sent = serializers.BooleanField(source="is_sent")
-    reason = serializers.ChoiceField(choices=Reason.choices, help_text="Why, by what the webhook was like then.")
+    reason = serializers.ChoiceField(choices=REPORTED, help_text="The reason, by the webhook at that time.")
+    detail = serializers.CharField(help_text="For `filtered`: the condition that the data did not satisfy.")
     delivery_id = serializers.CharField(source="delivery.pk", default=None, allow_null=True)
+
+
+AUDIT_NAMES = {"event_types": "events", "header_fingerprints": "headers"}
+"""The names of changed fields, where the API has others than the models."""
 
 
 class AuditEntrySerializer(serializers.Serializer[AuditEntry]):
@@ -251,24 +416,21 @@ class AuditEntrySerializer(serializers.Serializer[AuditEntry]):
     created = MomentField(source="created_at")
 
     def get_by(self, entry: AuditEntry) -> str:
-        return entry.name_for(self.context["request"].user)
+        return entry.name_for(self.context["view"].actor.account)
 
     def to_representation(self, instance: AuditEntry) -> dict[str, Any]:
         shown = super().to_representation(instance)
         changes = shown["changes"]
-        shown["changes"] = {"events" if name == "event_types" else name: changes[name] for name in changes}
+        shown["changes"] = {AUDIT_NAMES.get(name, name): changes[name] for name in changes}
         return shown
 
 
-class EventTypeSerializer(serializers.Serializer[EventType]):
+class EventTypeSerializer(serializers.Serializer[EventType[Any]]):
     name = serializers.CharField()
     group = serializers.CharField()
     description = serializers.CharField()
-    operational = serializers.BooleanField(
-        help_text="Whether it tells of this service's own deliveries: an account cannot subscribe to it."
-    )
     schema = serializers.SerializerMethodField(help_text="JSON Schema (2020-12) of the data.")
     example = serializers.DictField(help_text="Data of this type, as a test event carries it.")
 
-    def get_schema(self, event_type: EventType) -> dict[str, Any]:
+    def get_schema(self, event_type: EventType[Any]) -> dict[str, Any]:
         return event_type.json_schema()

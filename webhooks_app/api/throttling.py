@@ -1,7 +1,8 @@
-"""How often a key may ask."""
+"""The rate limit of requests with one API key."""
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 from rest_framework.request import Request
@@ -10,26 +11,25 @@ from rest_framework.throttling import BaseThrottle
 from ..conf import settings
 from ..exceptions import LimitsUnavailableError
 from ..models import ApiKey
-from ..rate_limits import Limit
+from ..operations.rate_limits import Limit
 
 
 class ApiThrottle(BaseThrottle):
-    """At most ``WEBHOOKS_API_RATE`` requests with one API key; any number while the cache cannot count them.
+    """At most ``WEBHOOKS_API_RATE`` requests with one API key; no limit while the cache cannot count.
 
-    It keeps one caller from using up what all share. What a cache that fails must not open, tests and verifications,
-    has limits of its own.
+    It protects the service from one caller. Tests and verifications, which a failing cache must not allow, have limits
+    of their own.
     """
 
-    wait_seconds = 0.0
+    name = "requests"
+
+    @property
+    def rate(self) -> str:
+        return str(settings.API_RATE)
 
     def allow_request(self, request: Request, view: Any) -> bool:
+        """Return True. Raises RateLimitedError, whose answer names the limit."""
         caller = request.auth.pk if isinstance(request.auth, ApiKey) else f"user_{request.user.pk}"
-        try:
-            self.wait_seconds = Limit(name="requests", subject=caller, rate=settings.API_RATE).take()
-        except LimitsUnavailableError:  # It is in the log already.
-            return True
-        return not self.wait_seconds
-
-    def wait(self) -> float:
-        """Return the seconds after which the next request is let through."""
-        return self.wait_seconds
+        with suppress(LimitsUnavailableError):  # It is in the log already.
+            Limit(name=self.name, subject=caller, rate=self.rate).require()
+        return True

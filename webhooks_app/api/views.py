@@ -4,44 +4,56 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import suppress
 from datetime import timedelta
-from typing import ClassVar
+from typing import Any, ClassVar, cast
 
-from django.db import transaction
 from django.http import Http404
 from rest_framework.decorators import action
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from ..decisions import decide
-from ..emission import send_test_event
-from ..event_types import registry
-from ..exceptions import UnknownEventTypeError, WebhookStateError
+from ..delivery.disclosure import hidden_entries
+from ..exceptions import AlreadyInStateError, InvalidBatchError, UnknownEventTypeError
 from ..models import ApiKey, AuditEntry, Delivery, Event, Webhook
-from ..models.sql import take_write_lock
-from ..rate_limits import limit_test, limit_verification
-from ..registration import enable_webhook, register_webhook, save_webhook
-from ..verification import start_verification
+from ..models.visibility import event_types_for
+from ..models.webhook_secret import SECRET
+from ..operations import lifecycle, rights, rotation
+from ..operations.emitting import emit_events
+from ..operations.registration import register_webhook, update_webhook
+from ..operations.sending import send_test_event
+from ..operations.verification import start_verification
+from ..routing.report import decide, try_filter
 from . import serializers
 from .base import ApiViewSet, Operation
+from .emission import (
+    KEY_HEADER,
+    Emission,
+    EmittedBatchSerializer,
+    EmitThrottle,
+    EventBatchSerializer,
+    EventParser,
+    NewEventSerializer,
+)
 from .filters import AuditFilter, DeliveryFilter, EventFilter, WebhookFilter
 from .pagination import WholeListPagination
 
 READ = ApiKey.Scope.WEBHOOKS_READ.value
-WRITE = ApiKey.Scope.WEBHOOKS_WRITE.value
-TEST = ApiKey.Scope.WEBHOOKS_TEST.value
 READ_EVENTS = ApiKey.Scope.EVENTS_READ.value
 
 
 class WebhookViewSet(ApiViewSet):
     tag = "Webhooks"
+    rotated_scheme = SECRET
+    """The signature scheme whose key this request replaces."""
     queryset = Webhook.objects.existing()
     filterset_class = WebhookFilter
     lookup_url_kwarg = "webhook_id"
     operations: ClassVar = {
         "list": Operation(scope=READ, answer=serializers.WebhookSerializer, many=True),
         "create": Operation(
-            scope=WRITE,
+            scope=rights.REGISTER_WEBHOOK.scope,
             request=serializers.NewWebhookSerializer,
             answer=serializers.WebhookWithSecretSerializer,
             status=201,
@@ -49,15 +61,15 @@ class WebhookViewSet(ApiViewSet):
         ),
         "retrieve": Operation(scope=READ, answer=serializers.WebhookSerializer),
         "partial_update": Operation(
-            scope=WRITE,
+            scope=rights.UPDATE_WEBHOOK.scope,
             request=serializers.WebhookChangesSerializer,
             body_required=False,
             answer=serializers.WebhookSerializer,
             probes=True,
         ),
-        "destroy": Operation(scope=WRITE, status=204),
+        "destroy": Operation(scope=rights.DELETE_WEBHOOK.scope, status=204),
         "test": Operation(
-            scope=TEST,
+            scope=rights.TEST_WEBHOOK.scope,
             request=serializers.TestRequestSerializer,
             answer=serializers.QueuedEventSerializer,
             status=202,
@@ -65,35 +77,47 @@ class WebhookViewSet(ApiViewSet):
             probes=True,
         ),
         "verify": Operation(
-            scope=TEST, answer=serializers.QueuedDeliverySerializer, status=202, conflicts=True, probes=True
+            scope=rights.VERIFY_WEBHOOK.scope,
+            answer=serializers.QueuedDeliverySerializer,
+            status=202,
+            conflicts=True,
+            probes=True,
         ),
         "rotate_secret": Operation(
-            scope=WRITE,
+            scope=rights.ROTATE_SECRET.scope,
             request=serializers.NewSecretSerializer,
             body_required=False,
             answer=serializers.WebhookWithSecretSerializer,
         ),
-        "revoke_previous_secret": Operation(scope=WRITE, answer=serializers.WebhookSerializer),
-        "disable": Operation(scope=WRITE, answer=serializers.WebhookSerializer),
-        "pause": Operation(scope=WRITE, answer=serializers.WebhookSerializer, conflicts=True),
-        "resume": Operation(scope=WRITE, answer=serializers.WebhookSerializer),
-        "enable": Operation(scope=WRITE, answer=serializers.WebhookSerializer, conflicts=True, probes=True),
+        "revoke_previous_secret": Operation(
+            scope=rights.ROTATE_SECRET.scope,
+            request=serializers.SchemeSerializer,
+            body_required=False,
+            answer=serializers.WebhookSerializer,
+        ),
+        "disable": Operation(scope=rights.DISABLE_WEBHOOK.scope, answer=serializers.WebhookSerializer),
+        "pause": Operation(scope=rights.PAUSE_WEBHOOK.scope, answer=serializers.WebhookSerializer, conflicts=True),
+        "resume": Operation(scope=rights.PAUSE_WEBHOOK.scope, answer=serializers.WebhookSerializer),
+        "enable": Operation(
+            scope=rights.DISABLE_WEBHOOK.scope, answer=serializers.WebhookSerializer, conflicts=True, probes=True
+        ),
+        "try_filter": Operation(
+            scope=READ_EVENTS, request=serializers.TryFilterSerializer, answer=serializers.TriedFilterSerializer
+        ),
         "deliveries": Operation(scope=READ, answer=serializers.DeliverySerializer, many=True),
         "audit": Operation(scope=READ, answer=serializers.AuditEntrySerializer, many=True),
     }
 
     def list(self, request: Request) -> Response:
         """List your webhooks, the newest first."""
-        return self.answer_page(self.get_queryset().select_related("health"))
+        return self.answer_page(self.get_queryset().select_related("health").prefetch_related("signing_keys"))
 
     def create(self, request: Request) -> Response:
         """Create a webhook.
 
         Its URL is verified at once, and events are sent to it from then on. The secret is shown in this answer only.
         """
-        fields = self.validated()
-        limit_verification(Webhook(owner_id=request.user.pk, url=fields["url"]))
-        webhook = register_webhook(owner=request.user, **fields)
+        webhook = register_webhook(owner=self.owner, actor=self.actor, **self.validated())
         location = request.build_absolute_uri(f"{request.path.rstrip('/')}/{webhook.id}")
         return self.answer(webhook, headers={"Location": location})
 
@@ -101,28 +125,22 @@ class WebhookViewSet(ApiViewSet):
         """Read a webhook."""
         return self.answer(self.find(webhook_id, self.get_queryset().select_related("health")))
 
-    @transaction.atomic
     def partial_update(self, request: Request, webhook_id: str) -> Response:
         """Change a webhook.
 
         A new URL is verified before anything else is sent to it.
         """
         changes = self.validated()
-        webhook = self.locked(webhook_id)
-        if changes.get("url", webhook.url) != webhook.url:
-            webhook.url = changes["url"]
-            limit_verification(webhook)
-        for name, value in changes.items():
-            setattr(webhook, name, value)
-        return self.answer(save_webhook(webhook))
+        webhook = self.find(webhook_id)
+        update_webhook(webhook, actor=self.actor, **changes)
+        return self.answer(webhook)
 
-    @transaction.atomic
     def destroy(self, request: Request, webhook_id: str) -> Response:
         """Delete a webhook.
 
         What is waiting to be sent to it is cancelled; what was sent is kept in the log for a while.
         """
-        self.locked(webhook_id).soft_delete()
+        lifecycle.delete(self.find(webhook_id), actor=self.actor)
         return Response(status=204)
 
     @action(detail=False, methods=["post"])
@@ -134,124 +152,123 @@ class WebhookViewSet(ApiViewSet):
         """
         fields = self.validated()
         webhook = self.find(fields["webhook_id"])
-        limit_test(webhook)
-        return self.answer(send_test_event(webhook, fields["event_type"]))
+        return self.answer(send_test_event(webhook, fields["event_type"], actor=self.actor))
 
     @action(detail=True, methods=["post"])
-    @transaction.atomic
     def verify(self, request: Request, webhook_id: str) -> Response:
         """Verify a webhook again.
 
         Until it has answered the challenge, no event is sent to it.
         """
-        webhook = self.locked(webhook_id)
-        limit_verification(webhook)
-        return self.answer(start_verification(webhook))
+        return self.answer(start_verification(self.find(webhook_id), actor=self.actor))
 
     @action(detail=True, methods=["post"], url_path="rotate-secret")
-    @transaction.atomic
     def rotate_secret(self, request: Request, webhook_id: str) -> Response:
-        """Replace a webhook's secret.
+        """Replace a webhook's secret, or its key of another signature scheme.
 
-        Every attempt from now on is signed with the new one, which is shown in this answer only. Until the overlap
-        ends, the replaced one signs too, in a header of its own; an older one signs nothing any more. Naming the
-        current secret replaces nothing, so that a request whose answer was lost can be repeated.
+        Every attempt from now on is signed with the new key. A secret is shown in this answer only; of a key pair the
+        answer has the public key. Until the overlap ends, the replaced key signs too; an older one signs nothing any
+        more. Giving the current secret replaces nothing, so that a request whose answer was lost can be repeated.
         """
         fields = self.validated()
         seconds = fields.get("overlap_seconds")
-        webhook = self.locked(webhook_id)
-        webhook.rotate_secret(fields.get("secret"), overlap=None if seconds is None else timedelta(seconds=seconds))
-        return self.answer(webhook)
+        overlap = None if seconds is None else timedelta(seconds=seconds)
+        scheme = self.rotated_scheme = fields.get("scheme", SECRET)
+        return self._perform(
+            rotation.rotate_secret, webhook_id, secret=fields.get("secret"), overlap=overlap, scheme=scheme
+        )
 
     @action(detail=True, methods=["post"], url_path="revoke-previous-secret")
-    @transaction.atomic
     def revoke_previous_secret(self, request: Request, webhook_id: str) -> Response:
         """End the overlap of a rotation at once.
 
-        Every attempt from now on is signed with the current secret alone. It changes nothing where no overlap is left.
+        Every attempt from now on is signed with the current key alone. It changes nothing where no overlap is left.
         """
-        webhook = self.locked(webhook_id)
-        webhook.revoke_previous_secret()
-        return self.answer(webhook)
+        scheme = self.validated().get("scheme", SECRET)
+        return self._perform(rotation.revoke_previous_secret, webhook_id, scheme=scheme)
 
     @action(detail=True, methods=["post"])
-    @transaction.atomic
     def disable(self, request: Request, webhook_id: str) -> Response:
         """Disable a webhook.
 
         What is waiting to be sent to it is cancelled. It changes nothing for one that is disabled already.
         """
-        webhook = self.locked(webhook_id)
-        if webhook.status != Webhook.Status.DISABLED:
-            webhook.disable("Disabled by its owner.")
-        return self.answer(webhook)
+        return self._perform(lifecycle.disable, webhook_id)
 
     @action(detail=True, methods=["post"])
-    @transaction.atomic
     def enable(self, request: Request, webhook_id: str) -> Response:
         """Enable a disabled webhook.
 
         It is verified first. It changes nothing for one that is active or pending.
         """
-        webhook = self.locked(webhook_id)
-        if webhook.status == Webhook.Status.FAILED:
-            raise WebhookStateError(f"Webhook {webhook.id} is not disabled: it failed its verification. Verify it.")
-        if webhook.status == Webhook.Status.DISABLED:
-            limit_verification(webhook)
-            enable_webhook(webhook)
-        return self.answer(webhook)
+        return self._perform(lifecycle.enable, webhook_id)
 
     @action(detail=True, methods=["post"])
-    @transaction.atomic
     def pause(self, request: Request, webhook_id: str) -> Response:
         """Pause a webhook.
 
         What waits, and every event from now on, is held until it is resumed; what is in flight ends. It changes nothing
         for one that is paused already.
         """
-        webhook = self.locked(webhook_id)
-        if webhook.paused_at is None:
-            webhook.pause()
-        return self.answer(webhook)
+        return self._perform(lifecycle.pause, webhook_id)
 
     @action(detail=True, methods=["post"])
-    @transaction.atomic
     def resume(self, request: Request, webhook_id: str) -> Response:
         """Resume a paused webhook.
 
         What was held is sent, the longest due first. It changes nothing for one that is not paused.
         """
-        webhook = self.locked(webhook_id)
-        if webhook.paused_at is not None:
-            webhook.resume()
-        return self.answer(webhook)
+        return self._perform(lifecycle.resume, webhook_id)
+
+    @action(detail=True, methods=["post"], url_path="try-filter")
+    def try_filter(self, request: Request, webhook_id: str) -> Response:
+        """Try a filter on a past event.
+
+        Nothing is saved and nothing is sent. The answer has the first condition that does not hold.
+        """
+        webhook = self.find(webhook_id)
+        fields = self.validated()
+        event = self.find(fields["event_id"], self.owned(Event.objects.all()))
+        found = try_filter(webhook, event, fields.get("filter", webhook.filter))
+        return self.answer({"matches": found is None, "mismatch": str(found or "")})
 
     @action(detail=True, methods=["get"], filterset_class=DeliveryFilter)
     def deliveries(self, request: Request, webhook_id: str) -> Response:
         """List what was sent to a webhook, the newest first."""
         deliveries = self.owned(Delivery.objects.filter(webhook=self.find(webhook_id)))
-        return self.answer_page(deliveries.select_related("event").defer("event__body"))
+        return self.answer_page(deliveries.select_related("event", "webhook__lane", "queue_entry").defer("event__body"))
 
     @action(detail=True, methods=["get"], filterset_class=AuditFilter)
     def audit(self, request: Request, webhook_id: str) -> Response:
         """List who did what to a webhook, the latest first."""
-        return self.answer_page(self.owned(AuditEntry.objects.about(self.find(webhook_id))))
+        entries = AuditEntry.objects.about(self.find(webhook_id)).exclude(hidden_entries())
+        return self.answer_page(self.owned(entries))
 
-    def locked(self, webhook_id: str) -> Webhook:
-        """Return the webhook, and let nobody else change it until the transaction ends."""
-        rows = self.get_queryset().select_for_update()
-        take_write_lock(rows.db, Webhook)
-        webhook: Webhook = self.find(webhook_id, rows)
-        return webhook
+    def _perform(self, operation: Callable[..., object], webhook_id: str, **arguments: Any) -> Response:
+        """Answer with the webhook after an operation on it, also if it was in that state already."""
+        webhook = self.find(webhook_id)
+        with suppress(AlreadyInStateError):
+            operation(webhook, actor=self.actor, **arguments)
+        return self.answer(webhook)
 
 
 class EventViewSet(ApiViewSet):
     tag = "Events"
     queryset = Event.objects.all()
+    parser_classes = (EventParser,)
     filterset_class = EventFilter
     lookup_url_kwarg = "event_id"
     operations: ClassVar = {
         "list": Operation(scope=READ_EVENTS, answer=serializers.EventSerializer, many=True),
+        "create": Operation(
+            scope=rights.EMIT_EVENT.scope,
+            request=NewEventSerializer,
+            batch=EventBatchSerializer,
+            answer=serializers.EventSerializer,
+            batch_answer=EmittedBatchSerializer,
+            status=202,
+            conflicts=True,
+        ),
         "retrieve": Operation(scope=READ_EVENTS, answer=serializers.EventWithDataSerializer),
         "decisions": Operation(scope=READ_EVENTS, answer=serializers.DecisionSerializer, many=True),
     }
@@ -259,6 +276,22 @@ class EventViewSet(ApiViewSet):
     def list(self, request: Request) -> Response:
         """List your events, the newest first."""
         return self.answer_page(self.get_queryset().defer("body"))
+
+    def get_throttles(self) -> Any:
+        return [EmitThrottle()] if self.action == "create" else super().get_throttles()
+
+    def create(self, request: Request) -> Response:
+        """Emit events, with a service key.
+
+        The body is one event, or `{"events": [...]}` with up to 100, of which all are recorded or none. The header
+        `Idempotency-Key` makes the request repeatable; each event can have a key of its own instead.
+        """
+        emission = Emission(cast("dict[str, Any]", request.data), request.headers.get(KEY_HEADER))
+        try:
+            events = emit_events(emission.new_events(), actor=self.actor)
+        except InvalidBatchError as error:
+            raise emission.problem(error) from None
+        return Response(emission.answer(events), status=202)
 
     def retrieve(self, request: Request, event_id: str) -> Response:
         """Read an event with its data."""
@@ -270,7 +303,7 @@ class EventViewSet(ApiViewSet):
 
         Told as things were when it happened; at most 200, first those that it was sent to.
         """
-        return self.answer_page(decide(self.find(event_id, self.get_queryset().defer("body"))))
+        return self.answer_page(decide(self.find(event_id)))
 
 
 class EventTypeViewSet(ApiViewSet):
@@ -283,12 +316,12 @@ class EventTypeViewSet(ApiViewSet):
     }
 
     def list(self, request: Request) -> Response:
-        """List the event types."""
-        return self.answer_page(registry)
+        """List the event types that you can subscribe to."""
+        return self.answer_page(event_types_for(self.owner))
 
     def retrieve(self, request: Request, name: str) -> Response:
         """Read an event type: the JSON Schema of its data, and an example."""
         try:
-            return self.answer(registry.get(name))
+            return self.answer(event_types_for(self.owner).get(name))
         except UnknownEventTypeError:
             raise Http404 from None

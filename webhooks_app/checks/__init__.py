@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from . import deployment, secrets, settings, surroundings
+from . import deployment, owners, secrets, settings, surroundings, wake
 
-__all__ = ["deployment", "secrets", "settings", "surroundings"]
+__all__ = ["deployment", "owners", "secrets", "settings", "surroundings", "wake"]

@@ -11,18 +11,18 @@ from django.db import connections, router
 
 from ..encryption import decrypt
 from ..exceptions import SecretUnreadableError
-from ..models import Webhook
+from ..models import SigningKey, Webhook
 from ..plurals import counted
 
 SAMPLE = 50
-"""Webhooks looked at from either end: the oldest are the first to lose their key, the newest show the one in use."""
+"""Keys looked at from either end: the oldest are the first to lose their key, the newest show the one in use."""
 
 MAX_NAMED = 5
 
 
 @checks.register(checks.Tags.database)
 def check_stored_secrets(*, databases: Sequence[str] | None = None, **kwargs: Any) -> list[checks.CheckMessage]:
-    using = router.db_for_read(Webhook)
+    using = router.db_for_write(Webhook)
     if using not in (databases or ()) or not _has_table(using):
         return []
     try:
@@ -50,8 +50,9 @@ def _has_table(using: str) -> bool:
 
 
 def _sample(using: str) -> dict[str, str]:
-    secrets = Webhook.objects.using(using).existing().values_list("pk", "encrypted_secret")
-    return {**dict(secrets.order_by("pk")[:SAMPLE]), **dict(secrets.order_by("-pk")[:SAMPLE])}
+    keys = SigningKey.objects.using(using).current().filter(webhook__deleted_at=None)
+    found = keys.values_list("webhook_id", "encrypted_key")
+    return {**dict(found.order_by("pk")[:SAMPLE]), **dict(found.order_by("-pk")[:SAMPLE])}
 
 
 def _is_readable(token: str) -> bool:

@@ -12,22 +12,32 @@ from typing import Any, get_args, get_origin
 from cryptography.fernet import Fernet
 from django.conf import settings as django_settings
 from django.core import checks
+from django.core.exceptions import ImproperlyConfigured
 from django.utils.module_loading import import_string
 
 from ..conf import PREFIX, RECORD_SECONDS, problem_with_lease, setting_types, settings
 from ..encryption import DERIVED
 from ..event_types import registry
+from ..filters import BUILT_IN as BUILT_IN_OPERATORS
+from ..filters import make_operators
+from ..operations.rate_limits import PERIODS
+from ..owners import BaseOwners, owner_model
 from ..plurals import counted
-from ..rate_limits import PERIODS
+from ..retry import BUILT_IN as BUILT_IN_POLICIES
+from ..retry import make_policies
+from ..signatures import BUILT_IN, make_signatures
 from ..transport import BaseTransport
 from ..transport.proxy import parse_proxy
 from ..transport.registry import TRANSPORTS
+from ..wake import BaseWake
+from ..wake.registry import AUTO, WAKES
 
 TAG = "webhooks"
 
 DAY_SECONDS = 86_400
+REQUEST_BYTES = 4096
+"""The length of the other fields of a request that emits an event."""
 MAX_DAYS = 36_500
-MAX_RETRIES = 20
 MAX_RATE_DIGITS = 9
 MAX_SHOWN = 200
 MANY = 10**15
@@ -42,6 +52,7 @@ RANGES: Mapping[str, tuple[float, float]] = {
     "SWEEP_SECONDS": (0.01, 3600),
     "REPLAY_RATE": (0.1, 10_000),
     "MAX_ENVELOPE_BYTES": (1024, 16 * 1024 * 1024),
+    "EMIT_BODY_BYTES": (1024, 64 * 1024 * 1024),
     "MAX_WEBHOOKS_PER_OWNER": (1, 1_000_000),
     "SECRET_OVERLAP_SECONDS": (0, 7 * DAY_SECONDS),
     "AUTO_DISABLE_AFTER_DAYS": (0.01, 365),
@@ -109,6 +120,20 @@ def check_lease(**kwargs: Any) -> list[checks.CheckMessage]:
         return []
     hint = f"Give {settings.TIMEOUT_SECONDS + RECORD_SECONDS:g} seconds or more."
     return [checks.Error(problem, hint=hint, id="webhooks_app.E010")]
+
+
+@checks.register(TAG)
+def check_emit_body(**kwargs: Any) -> list[checks.CheckMessage]:
+    if problem_with("EMIT_BODY_BYTES") or problem_with("MAX_ENVELOPE_BYTES"):
+        return []
+    least = settings.MAX_ENVELOPE_BYTES + REQUEST_BYTES
+    if least <= settings.EMIT_BODY_BYTES:
+        return []
+    problem = (
+        f"WEBHOOKS_EMIT_BODY_BYTES is {settings.EMIT_BODY_BYTES:,}, too small for an event of the largest envelope"
+    )
+    hint = f"Give {least:,} or more, or reduce WEBHOOKS_MAX_ENVELOPE_BYTES ({settings.MAX_ENVELOPE_BYTES:,})."
+    return [checks.Error(f"{problem}.", hint=hint, id="webhooks_app.E040")]
 
 
 @checks.register(TAG)
@@ -200,6 +225,21 @@ def _ca_bundle(name: str, path: str) -> Iterator[checks.CheckMessage]:
         yield checks.Error(f"{name} ('{_short(path)}') cannot be used: {problem}.", hint=hint, id="webhooks_app.E006")
 
 
+def _wake(name: str, wake: str) -> Iterator[checks.CheckMessage]:
+    if wake == AUTO:
+        return
+    try:
+        found = import_string(WAKES.get(wake, wake))
+    except Exception as error:  # noqa: BLE001 - a module may raise anything while it is imported
+        problem = f"cannot be imported: {_short(error)}"
+    else:
+        problem = "" if isinstance(found, type) and issubclass(found, BaseWake) else "is not a BaseWake"
+    if problem:
+        names = ", ".join([AUTO, *WAKES])
+        hint = f"Give one of {names}, or the dotted path of a BaseWake; django_tasks needs Django 6.0 or django-tasks."
+        yield checks.Error(f"The {name} '{_short(wake)}' {problem}.", hint=hint, id="webhooks_app.E023")
+
+
 def _transport(name: str, transport: str) -> Iterator[checks.CheckMessage]:
     if transport == "auto":
         return
@@ -215,13 +255,73 @@ def _transport(name: str, transport: str) -> Iterator[checks.CheckMessage]:
         yield checks.Error(f"The {name} '{_short(transport)}' {problem}.", hint=hint, id="webhooks_app.E007")
 
 
-def _retry_delays(name: str, delays: Sequence[float]) -> Iterator[checks.CheckMessage]:
-    wrong = [delay for delay in delays if not 0 <= delay <= 30 * DAY_SECONDS]
-    hint = f"Give at most {MAX_RETRIES} delays of 0 to {30 * DAY_SECONDS} seconds; the specification's are (1, 5, 30)."
-    if wrong:
-        yield checks.Error(f"{name} holds the delay {_as_text(wrong[0])}.", hint=hint, id="webhooks_app.E008")
-    elif len(delays) > MAX_RETRIES:
-        yield checks.Error(f"{name} holds {len(delays)} delays.", hint=hint, id="webhooks_app.E008")
+def _signatures(name: str, signatures: Sequence[str]) -> Iterator[checks.CheckMessage]:
+    hint = f"Name some of {', '.join(BUILT_IN)}, or dotted paths of BaseSignatures with other names."
+    return _implementations(name, signatures, make_signatures, hint=hint, check_id="webhooks_app.E020")
+
+
+def _filter_operators(name: str, operators: Sequence[str]) -> Iterator[checks.CheckMessage]:
+    hint = f"Name some of {', '.join(BUILT_IN_OPERATORS)}, or dotted paths of BaseOperators with other names."
+    return _implementations(name, operators, make_operators, hint=hint, check_id="webhooks_app.E024")
+
+
+def _implementations(
+    name: str, paths: Sequence[str], make: Callable[[Sequence[str]], Mapping[str, Any]], *, hint: str, check_id: str
+) -> Iterator[checks.CheckMessage]:
+    found: set[str] = set()
+    for path in paths:
+        try:
+            found |= make((path,)).keys()
+        except Exception as error:  # noqa: BLE001 - a module may raise anything while it is imported
+            yield checks.Error(f"{name}: {_short(error)}.", hint=hint, id=check_id)
+            return
+    if len(found) < len(paths):
+        yield checks.Error(f"{name} has two entries of one name.", hint=hint, id=check_id)
+
+
+def _owner_model(name: str, model: str) -> Iterator[checks.CheckMessage]:
+    try:
+        owner_model()
+    except ImproperlyConfigured as error:
+        hint = 'Name an installed model as "app_label.ModelName"; without the setting, owners are users.'
+        yield checks.Error(f"{_short(error).rstrip('.')}.", hint=hint, id="webhooks_app.E030")
+
+
+def _owners(name: str, path: str) -> Iterator[checks.CheckMessage]:
+    try:
+        found = import_string(path)
+        is_policy = isinstance(found, type) and issubclass(found, BaseOwners)
+        problem = found().problem() if is_policy else "it is not a subclass of BaseOwners"
+    except ImproperlyConfigured:
+        return  # The check of the owner model says what is wrong.
+    except Exception as error:  # noqa: BLE001 - a module may raise anything while it is imported
+        problem = f"it cannot be imported: {_short(error)}"
+    if problem:
+        hint = (
+            "Name webhooks_app.owners.UserOwners for users, webhooks_app.owners.MemberOwners for a model with members, "
+            "or a subclass of webhooks_app.owners.BaseOwners."
+        )
+        found = f"{name} '{_short(path)}' cannot be used: {problem}."
+        yield checks.Error(found, hint=hint, id="webhooks_app.E031")
+
+
+def _retry_policies(name: str, policies: Sequence[str]) -> Iterator[checks.CheckMessage]:
+    hint = f"Name one or more of {', '.join(BUILT_IN_POLICIES)}, or dotted paths of BaseRetryPolicies with other names."
+    if not policies:
+        yield checks.Error(f"{name} is empty; its first policy is the default.", hint=hint, id="webhooks_app.E008")
+    found: set[str] = set()
+    for policy in policies:
+        try:
+            made = make_policies((policy,))
+            problems = [f"{each.name} {each.problem()}" for each in made.values() if each.problem()]
+            found |= made.keys()
+        except Exception as error:  # noqa: BLE001 - a module may raise anything while it is imported
+            problems = [_short(error)]
+        if problems:
+            yield checks.Error(f"{name}: {problems[0]}.", hint=hint, id="webhooks_app.E008")
+            return
+    if len(found) < len(policies):
+        yield checks.Error(f"{name} names one policy twice.", hint=hint, id="webhooks_app.E008")
 
 
 def _rate(name: str, rate: str) -> Iterator[checks.CheckMessage]:
@@ -265,13 +365,20 @@ def _short(found: object) -> str:
 
 
 CONTENT_CHECKS: Mapping[str, Callable[[str, Any], Iterator[checks.CheckMessage]]] = {
+    "OWNER_MODEL": _owner_model,
+    "OWNERS": _owners,
     "ALLOWED_NETWORKS": _networks,
+    "REFUSED_NETWORKS": _networks,
     "ENCRYPTION_KEYS": _encryption_keys,
     "EGRESS_PROXY": _egress_proxy,
     "CA_BUNDLE": _ca_bundle,
     "TRANSPORT": _transport,
-    "RETRY_DELAYS_SECONDS": _retry_delays,
+    "WAKE": _wake,
+    "RETRY_POLICIES": _retry_policies,
+    "SIGNATURES": _signatures,
+    "FILTER_OPERATORS": _filter_operators,
     "API_RATE": _rate,
+    "EMIT_RATE": _rate,
     "TEST_RATE": _rate,
     "VERIFICATION_RATE": _rate,
     "PROBE_RATE": _rate,

@@ -1,22 +1,20 @@
-"""Checks of what we stand on: Celery, the broker, the database, the host's settings."""
+"""Checks of the database and of Django's settings."""
 
 from __future__ import annotations
 
-import re
-from importlib.metadata import PackageNotFoundError, distribution, requires
+from collections.abc import Iterator
 from typing import Any
 
-from celery import current_app
 from django.apps import apps
 from django.conf import settings as django_settings
+from django.contrib.auth import get_user_model
 from django.core import checks
-from django.db import DEFAULT_DB_ALIAS, connections, router
+from django.db import connections, router
+from django.db.backends.base.base import BaseDatabaseWrapper
 
-from ..models import Delivery
+from ..database.dialects import SUPPORTED_SYSTEMS, dialect_for, is_supported
+from ..models import Delivery, Webhook
 from .settings import TAG
-
-SWEEP_TASK = "webhooks_app.deliver_due"
-REDIS_SCHEMES = ("redis", "rediss", "sentinel")
 
 
 @checks.register(TAG)
@@ -35,71 +33,51 @@ def check_time_zones(**kwargs: Any) -> list[checks.CheckMessage]:
 @checks.register(TAG)
 def check_router(**kwargs: Any) -> list[checks.CheckMessage]:
     using = router.db_for_write(Delivery)
-    if using == DEFAULT_DB_ALIAS:
+    return [*_divided(using), *_without_tables(using)]
+
+
+def _divided(using: str) -> Iterator[checks.CheckMessage]:
+    ours = apps.get_app_config("webhooks_app").get_models()
+    owner: Any = Webhook._meta.get_field("owner").related_model
+    if isinstance(owner, str):  # The check of the owner model reports it.
+        return
+    for model in (*ours, owner, get_user_model()):
+        if (elsewhere := router.db_for_write(model)) != using:
+            yield checks.Error(
+                f"A database router sends {model._meta.label} to {elsewhere!r}, and deliveries to {using!r}.",
+                hint="Let all models of webhooks_app, the owner model and the user model live in one database.",
+                id="webhooks_app.E013",
+            )
+            return
+
+
+def _without_tables(using: str) -> Iterator[checks.CheckMessage]:
+    for alias, verb in ((using, "written to"), (router.db_for_read(Delivery), "read from")):
+        if not router.allow_migrate(alias, "webhooks_app", model_name="delivery"):
+            yield checks.Error(
+                f"A database router has webhooks_app {verb} {alias!r}, but allows no migrations of it there.",
+                hint="Name one database in db_for_read, db_for_write and allow_migrate. Replicas allow migrations.",
+                id="webhooks_app.E022",
+            )
+            return
+
+
+@checks.register(TAG)
+def check_database_system(**kwargs: Any) -> list[checks.CheckMessage]:
+    if (connection := _connection()) is None or is_supported(connection):
         return []
     return [
         checks.Error(
-            f"A database router sends this app's tables to {using!r}: events could not be written in the transaction "
-            "of what they tell of.",
-            hint=f"Let webhooks_app and the accounts live in the database {DEFAULT_DB_ALIAS!r}.",
-            id="webhooks_app.E013",
-        )
-    ]
-
-
-@checks.register(TAG)
-def check_eager_tasks(**kwargs: Any) -> list[checks.CheckMessage]:
-    if not current_app.conf.task_always_eager:
-        return []
-    return [
-        checks.Warning(
-            "Celery runs tasks eagerly: whoever emits an event waits until all webhooks have answered, "
-            "and retries wait for the next event.",
-            hint="Unset CELERY_TASK_ALWAYS_EAGER outside of tests; tests have the fixture `webhooks` instead.",
-            id="webhooks_app.W002",
-        )
-    ]
-
-
-@checks.register(TAG)
-def check_beat(**kwargs: Any) -> list[checks.CheckMessage]:
-    """Find a schedule without the sweep. One in the database is not looked at: checks make no queries."""
-    if apps.is_installed("django_celery_beat"):
-        return []
-    entries = (current_app.conf.beat_schedule or {}).values()
-    if any(entry.get("task") == SWEEP_TASK for entry in entries):
-        return []
-    return [
-        checks.Warning(
-            f"Celery's beat schedule has no entry for {SWEEP_TASK}: what a lost wake-up missed waits for the next one.",
-            hint="Merge webhooks_app.beat.BEAT_SCHEDULE into CELERY_BEAT_SCHEDULE, and import your Celery app in your "
-            "project's __init__.py. Silence this where `manage.py deliver_webhooks` runs instead of Celery.",
-            id="webhooks_app.W003",
-        )
-    ]
-
-
-@checks.register(TAG)
-def check_redis(**kwargs: Any) -> list[checks.CheckMessage]:
-    if not _broker_schemes().intersection(REDIS_SCHEMES):
-        return []
-    missing = [name for name in _required_for_redis() if not _is_installed(name)]
-    if not missing:
-        return []
-    return [
-        checks.Error(
-            f"Celery's broker is Redis, but {', '.join(missing)} cannot be found: nothing could be published.",
-            hint="Install django-webhooks-app[redis], which is celery[redis]; the package redis alone is not enough.",
-            id="webhooks_app.E011",
+            f"The database {connection.alias!r} is {connection.display_name}, which is not supported.",
+            hint=f"Use one of {', '.join(SUPPORTED_SYSTEMS)}.",
+            id="webhooks_app.E017",
         )
     ]
 
 
 @checks.register(TAG)
 def check_sqlite(**kwargs: Any) -> list[checks.CheckMessage]:
-    connection = connections[DEFAULT_DB_ALIAS]
-    mode = str(connection.settings_dict.get("OPTIONS", {}).get("transaction_mode", ""))
-    if connection.vendor != "sqlite" or mode.upper() in ("IMMEDIATE", "EXCLUSIVE"):
+    if (connection := _connection()) is None or not dialect_for(connection).begins_by_reading(connection):
         return []
     return [
         checks.Warning(
@@ -111,23 +89,8 @@ def check_sqlite(**kwargs: Any) -> list[checks.CheckMessage]:
     ]
 
 
-def _broker_schemes() -> set[str]:
-    conf: Any = current_app.conf
-    found: list[str] = []
-    for urls in (conf.broker_url, conf.broker_write_url):
-        found += urls if isinstance(urls, list | tuple) else str(urls or "").split(";")
-    return {url.partition(":")[0] for url in found}
-
-
-def _required_for_redis() -> set[str]:
-    """Return the packages that Celery's messaging library wants for Redis."""
-    wanted = [line for line in requires("kombu") or () if re.search(r"extra\s*==\s*['\"]redis['\"]", line)]
-    return {"redis", *(re.split(r"[^A-Za-z0-9._-]", line)[0] for line in wanted)}
-
-
-def _is_installed(name: str) -> bool:
-    try:
-        distribution(name)
-    except PackageNotFoundError:
-        return False
-    return True
+def _connection() -> BaseDatabaseWrapper | None:
+    using = router.db_for_write(Delivery)
+    if using not in connections:  # Django reports a database that is missing
+        return None
+    return connections[using]

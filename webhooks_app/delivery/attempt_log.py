@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from datetime import datetime
 from functools import lru_cache
 from types import MappingProxyType
 from typing import NamedTuple
 
-from ..ids import new_id
-from ..signing import PREVIOUS_SIGNATURE_HEADER, SIGNATURE_HEADER, TIMESTAMP_HEADER
+from .. import __version__
+from ..protocol.ids import attempt_id
 from ..transport import RESPONSE_KEPT, Exchange
 from .outcome import Verdict
 
@@ -17,13 +18,18 @@ MAX_HEADERS = 100
 MAX_HEADER_LENGTH = 1000
 MAX_MESSAGE_LENGTH = 500
 
+_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
+_LINE_BREAK = re.compile(r"[\t\r\n]")
+
+SENDER = f"webhooks_app/{__version__}"
+"""The User-Agent. Recorded with an attempt, it identifies the constant lines of the request."""
+
 Headers = tuple[tuple[str, str], ...]
 
 
 class AttemptLog(NamedTuple):
     """A row of DeliveryAttempt as plain values, field by field in the order of the table."""
 
-    id: str
     delivery_id: str
     number: int
     result: str
@@ -32,7 +38,7 @@ class AttemptLog(NamedTuple):
     url: str
     duration_ms: int | None = None
     timestamp: int | None = None
-    signature: str = ""
+    signatures: str = ""
     challenge: str = ""
     response_status: int | None = None
     response_headers: Headers = ()
@@ -40,47 +46,58 @@ class AttemptLog(NamedTuple):
     retry_after: str = ""
     peer: str = ""
     timings: Mapping[str, int] = MappingProxyType({})
-    previous_signature: str = ""
+    header_names: str = ""
     agent: str = ""
+
+    @property
+    def id(self) -> str:
+        """The public identifier of the attempt."""
+        return attempt_id(self.delivery_id, self.number)
 
     def without_response_text(self) -> AttemptLog:
         return self._replace(response_headers=(), response_body="", retry_after="")
 
 
 def log_exchange(
-    *, delivery_id: str, number: int, verdict: Verdict, exchange: Exchange, started_at: datetime, challenge: str = ""
+    *,
+    delivery_id: str,
+    number: int,
+    verdict: Verdict,
+    exchange: Exchange,
+    started_at: datetime,
+    challenge: str = "",
+    timestamp: int | None = None,
+    signatures: str = "",
+    header_names: str = "",
 ) -> AttemptLog:
     """Return the log of an exchange that began at ``started_at``."""
     request, response = exchange.request, exchange.response
-    sent = dict(request.headers)
     headers, retry_after = _kept(response.headers) if response else ((), "")
     return AttemptLog(
-        new_id("att"),
-        delivery_id,
-        number,
-        verdict.result.value,
-        clean(verdict.message, MAX_MESSAGE_LENGTH),
-        started_at,
-        request.url,
-        round(exchange.duration_seconds * 1000),
-        int(sent[TIMESTAMP_HEADER]),
-        sent[SIGNATURE_HEADER],
-        challenge,
-        response.status if response else None,
-        headers,
-        _body(response.body) if response else "",
-        retry_after,
-        exchange.peer,
-        {stage: round(seconds * 1000) for stage, seconds in exchange.timings.items()},
-        sent.get(PREVIOUS_SIGNATURE_HEADER, ""),
-        sent.get("User-Agent", ""),
+        delivery_id=delivery_id,
+        number=number,
+        result=verdict.result.value,
+        message=clean(verdict.message, MAX_MESSAGE_LENGTH),
+        started_at=started_at,
+        url=request.url,
+        duration_ms=round(exchange.duration_seconds * 1000),
+        timestamp=timestamp,
+        signatures=signatures,
+        challenge=challenge,
+        response_status=response.status if response else None,
+        response_headers=headers,
+        response_body=_body(response.body if response else exchange.received),
+        retry_after=retry_after,
+        peer=exchange.peer,
+        timings={stage: round(seconds * 1000) for stage, seconds in exchange.timings.items()},
+        header_names=header_names,
+        agent=SENDER,
     )
 
 
 def log_unsent(*, delivery_id: str, number: int, verdict: Verdict, url: str, started_at: datetime) -> AttemptLog:
     """Return the log of an attempt of which no exchange is known."""
     return AttemptLog(
-        id=new_id("att"),
         delivery_id=delivery_id,
         number=number,
         result=verdict.result.value,
@@ -91,17 +108,25 @@ def log_unsent(*, delivery_id: str, number: int, verdict: Verdict, url: str, sta
 
 
 def clean(text: str, limit: int) -> str:
-    """Return text that every database stores: no NUL, no lone surrogates, cut to ``limit`` characters."""
+    """Return text that every database stores and every page shows, cut to ``limit`` characters.
+
+    Lone surrogates and control characters other than tabs and line breaks are replaced: a terminal would obey them.
+    """
     if not text.isascii():
         text = text.encode(errors="replace").decode()
-    return text.replace("\0", "�")[:limit]
+    return _CONTROL.sub("�", text[:limit])
+
+
+def _clean_line(text: str, limit: int) -> str:
+    return _LINE_BREAK.sub(" ", clean(text, limit))
 
 
 @lru_cache(maxsize=64)
 def _kept(headers: Headers) -> tuple[Headers, str]:
     """Return the headers to be stored, and Retry-After. A receiver's answers of one second often have the same."""
     kept = tuple(
-        (clean(name, MAX_HEADER_LENGTH), clean(value, MAX_HEADER_LENGTH)) for name, value in headers[:MAX_HEADERS]
+        (_clean_line(name, MAX_HEADER_LENGTH), _clean_line(value, MAX_HEADER_LENGTH))
+        for name, value in headers[:MAX_HEADERS]
     )
     return kept, next((value[:100] for name, value in kept if name.lower() == "retry-after"), "")
 

@@ -4,34 +4,111 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from urllib.parse import urlsplit
 
+from ..database.clock import Clock
+from ..models import Delivery
+from ..plurals import counted
 from .claim import Finished
 from .outcome import State
 
 logger = logging.getLogger("webhooks_app.attempts")
 
+FOLD_SECONDS = 60.0
+"""Deliveries to one webhook that are given up within this time of a record share the next one."""
 
-def log_attempts(finished: Sequence[Finished]) -> None:
-    """Log the attempts of a batch: those that ended in giving up as INFO, the others as DEBUG.
+KINDS = {
+    Delivery.Kind.EVENT.value: "event",
+    Delivery.Kind.TEST.value: "test",
+    Delivery.Kind.RETRY_NOTICE.value: "retry notice",
+    Delivery.Kind.VERIFICATION.value: "verification",
+}
 
-    Asks once for the level. Where a receiver is down, a line for each of its retries would hide everything else.
+
+class AttemptLogger:
+    """Logs attempts: as INFO those with which a delivery is given up, the others as DEBUG.
+
+    A webhook that is given up often has one INFO record a minute, which counts the others. A retry notice is never
+    repeated, so that its failure ends nothing else, and is DEBUG.
     """
-    if not logger.isEnabledFor(logging.INFO):
-        return
-    shows_all = logger.isEnabledFor(logging.DEBUG)
-    for item in finished:
-        level = logging.INFO if item.step.state == State.GIVEN_UP else logging.DEBUG
-        if level == logging.DEBUG and not shows_all:
-            continue
-        # What went wrong in words may quote the receiver, and is in the database.
-        words = (item.claim.number, item.claim.delivery_id, item.attempt.result, item.step.state.value)
-        logger.log(level, "Attempt %d of %s: %s; the delivery is %s.", *words, extra=_attributes(item))
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._folded: dict[str, tuple[float, int, Finished]] = {}
+
+    def log(self, finished: Sequence[Finished]) -> None:
+        """Log the attempts of a batch. Asks once for the level."""
+        if not logger.isEnabledFor(logging.INFO):
+            return
+        shows_all = logger.isEnabledFor(logging.DEBUG)
+        for item in finished:
+            if item.step.state == State.GIVEN_UP and item.claim.pick.kind != Delivery.Kind.RETRY_NOTICE:
+                self._log_given_up(item, shows_all)
+            elif shows_all:
+                _log(logging.DEBUG, item)
+        self.flush()
+
+    def flush(self, *, at_once: bool = False) -> None:
+        """Log the number of deliveries whose records were folded, for the webhooks whose time is over."""
+        now = self._clock.monotonic()
+        for webhook_id, (until, number, item) in list(self._folded.items()):
+            if at_once or now >= until:
+                del self._folded[webhook_id]
+                if number:
+                    _log_folded(item, number)
+
+    def _log_given_up(self, item: Finished, shows_all: bool) -> None:
+        webhook_id = item.claim.pick.webhook_id
+        now = self._clock.monotonic()
+        until, number, _ = self._folded.get(webhook_id, (0.0, 0, item))
+        if now < until:
+            self._folded[webhook_id] = until, number + 1, item
+            if shows_all:
+                _log(logging.DEBUG, item)
+            return
+        if number:
+            _log_folded(item, number)
+        self._folded[webhook_id] = now + FOLD_SECONDS, 0, item
+        _log(logging.INFO, item)
+
+
+def _log(level: int, item: Finished) -> None:
+    # The message of the attempt may quote the receiver, and is in the database.
+    pick = item.claim.pick
+    words = (item.claim.number, KINDS.get(pick.kind, pick.kind), item.claim.delivery_id, pick.webhook_id, _host(item))
+    text = "Attempt %d of %s %s to webhook %s at %s: %s; %s."
+    logger.log(level, text, *words, item.attempt.result, _outcome(item), extra=_attributes(item))
+
+
+def _log_folded(item: Finished, number: int) -> None:
+    """Log how many more deliveries to the webhook of ``item``, the last of them, were given up."""
+    pick = item.claim.pick
+    words = (counted(number, "more delivery was", "more deliveries were"), pick.webhook_id, _host(item))
+    text = "%s given up for webhook %s at %s; the last result is %s."
+    logger.info(text, *words, item.attempt.result, extra={**_attributes(item), "folded": number})
+
+
+def _outcome(item: Finished) -> str:
+    if item.step.state == State.GIVEN_UP and item.claim.pick.kind == Delivery.Kind.RETRY_NOTICE:
+        return "a notice is not repeated"
+    return {
+        State.SUCCEEDED: "the delivery succeeded",
+        State.PENDING: "it will be retried",
+        State.GIVEN_UP: "the delivery is given up",
+    }.get(item.step.state, item.step.state.value)
+
+
+def _host(item: Finished) -> str:
+    # Only the host: the path or query of a URL may hold a token.
+    return urlsplit(item.claim.lane.url).hostname or "an unknown host"
 
 
 def _attributes(item: Finished) -> dict[str, object]:
     return {
         **item.claim.ids,
         "event_type": item.claim.event_type,
+        "kind": item.claim.pick.kind,
+        "host": _host(item),
         "attempt": item.claim.number,
         "result": item.attempt.result,
         "duration_ms": item.attempt.duration_ms,

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
-from ..handshake import refusal_of_answer
-from ..models.delivery import Delivery, DeliveryAttempt
-from ..retry import RetrySchedule
-from ..transport import Exchange
+from ..models import Delivery, DeliveryAttempt, Webhook
+from ..protocol.handshake import refusal_of_answer
+from ..retry import BaseRetryPolicy
+from ..transport import RESPONSE_READ_LIMIT, Exchange, Response
 
 Result = DeliveryAttempt.Result
+ANY_SUCCESS = Webhook.AcceptedStatuses.SUCCESS.value
 State = Delivery.State
 
 
@@ -30,48 +31,53 @@ class NextStep:
     next_attempt_at: datetime | None = None
 
 
-TLS_FAILED = "No trusted TLS connection could be made."
-
 SUCCESS = Verdict(result=Result.SUCCEEDED)
 NOTHING_MORE = NextStep(state=State.SUCCEEDED)
 
 
-def judge(exchange: Exchange, challenge: str = "") -> Verdict:
-    """Judge one exchange: status 200 alone is success, and for a handshake the challenge must come back."""
+def judge(exchange: Exchange, challenge: str = "", *, accepted: str = "200") -> Verdict:
+    """Judge one exchange by the webhook's accepted statuses. A handshake needs 200 and its challenge."""
     if exchange.error is not None:
         return Verdict(result=Result(exchange.error.error_class.value), message=exchange.error.message)
     assert exchange.response is not None
     status = exchange.response.status
-    if status != 200:
-        return Verdict(result=Result.HTTP_STATUS, message=_why_not_200(status))
-    if challenge and (refusal := refusal_of_answer(challenge, exchange.response.body)):
+    if status != 200 and (challenge or accepted != ANY_SUCCESS or not 200 <= status < 300):
+        return Verdict(result=Result.HTTP_STATUS, message=_why_not(status, "200" if challenge else accepted))
+    if challenge and (refusal := _refusal_of(challenge, exchange.response)):
         return Verdict(result=Result.WRONG_CHALLENGE, message=refusal)
     return SUCCESS
 
 
-def told_of_probe(result: str, message: str) -> str:
-    """Return the message of a test's or a handshake's attempt as its caller may read it.
-
-    Whoever may ask for one could otherwise read certificates wherever a URL can point.
-    """
-    return TLS_FAILED if result == Result.TLS_ERROR else message
-
-
 def next_step(
-    result: Result, *, attempt_number: int, max_attempts: int, ended_at: datetime, schedule: RetrySchedule
+    result: Result,
+    *,
+    attempt_number: int,
+    max_attempts: int,
+    ended_at: datetime,
+    policy: BaseRetryPolicy,
+    retry_after: timedelta | None = None,
 ) -> NextStep:
     """Decide what follows attempt ``attempt_number`` (from 1) that ended at ``ended_at``."""
     if result is Result.SUCCEEDED:
         return NOTHING_MORE
-    retry_at = schedule.next_attempt_at(attempt_number, ended_at) if attempt_number < max_attempts else None
+    retry_at = None
+    if attempt_number < max_attempts:
+        retry_at = policy.next_attempt_at(attempt_number, ended_at, retry_after=retry_after)
     if retry_at is None:
         return NextStep(state=State.GIVEN_UP)
     return NextStep(state=State.PENDING, next_attempt_at=retry_at)
 
 
-def _why_not_200(status: int) -> str:
+def _refusal_of(challenge: str, response: Response) -> str:
+    coding = next((value for name, value in response.headers if name.lower() == "content-encoding"), "")
+    is_cut = len(response.body) >= RESPONSE_READ_LIMIT
+    return refusal_of_answer(challenge, response.body, content_encoding=coding, is_cut=is_cut)
+
+
+def _why_not(status: int, accepted: str) -> str:
+    confirms = "only a 2xx status confirms receipt" if accepted == ANY_SUCCESS else "only status 200 confirms receipt"
     if 200 <= status < 300:
         return f"Answered with status {status}. Only status 200 confirms receipt; other 2xx statuses do not."
     if 300 <= status < 400:
-        return f"Answered with the redirect {status}. Redirects are not followed; only status 200 confirms receipt."
-    return f"Answered with status {status}. Only status 200 confirms receipt."
+        return f"Answered with the redirect {status}. Redirects are not followed; {confirms}."
+    return f"Answered with status {status}. {confirms.capitalize()}."

@@ -1,28 +1,30 @@
 """The deliveries as a queue with a lane for each webhook: claim what is due, give back what was not begun.
 
-A webhook's row is the lock of its lane: who claims from a lane holds it for the length of that transaction, so that no
-two workers exceed the webhook's cap together. No lock outlives a transaction; between claim and record a delivery is
-protected by its lease. A late worker cannot record: ``claimed_at`` is cleared by every end of a claim, and
-``attempt_count`` is moved on by every claim.
+A lane's row is its lock: a worker that claims from it holds it for the length of that transaction, so that no two
+workers exceed the webhook's cap together. Nobody else locks it: changing a webhook never waits for a claim. No lock
+outlives a transaction; between claim and record a delivery is protected by its lease. A late worker cannot record: a
+claim is known by its worker and its attempt number, and every end of a claim changes one of them.
 """
 
 from __future__ import annotations
 
 import math
+import secrets
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from django.db.models import F, Min, Q
+from django.db.models import Min
 
-from ..handshake import VERIFICATION_TYPE
-from ..models import Delivery, Webhook
+from ..database.clock import Clock
+from ..models import Delivery, QueueEntry, QueueLane, Webhook
+from ..models.hold import is_due, is_upcoming, stop_reason
+from ..protocol.handshake import VERIFICATION_TYPE
 from .claim import Claim
-from .clock import Clock
-from .lanes import MAX_LANES, UNVERIFIED_KINDS, Lane, Pick
-from .pace import Pace
-from .statements import statements_for
+from .lanes import MAX_LANES, Ask, DueWebhook, Lane, Pick, Picked, Terms
+from .slots import Slots
+from .sql import sql_for
 
 LOST_AGAIN_AFTER = timedelta(seconds=5)
 LOOK_AT_LEAST_EVERY_SECONDS = 0.05
@@ -32,42 +34,65 @@ MANY = 64
 PACED_FOR, PACED_FOR_AT_MOST = timedelta(seconds=0.05), timedelta(seconds=5)
 """How long a webhook at its rate limit is left alone, so that what becomes free is claimed in batches."""
 
+PUBLISH_AFTER_SECONDS = 0.1
+"""For how long other workers may see more claims of a webhook than there are, which is safe, but holds them up."""
+
 
 def oldest_due_at(using: str, now: datetime, *, among: Collection[str] | None = None) -> datetime | None:
-    """Return since when the delivery that is due longest could have been sent; None if none is due.
+    """Return the due time of the oldest sendable delivery; None if none is due.
 
-    ``among`` are the ids of the webhooks that matter, by default all.
-
-    Left out is what a pause, or a handshake that is still to pass, keeps back. Costs two index entries a webhook.
+    ``among`` are the ids of the webhooks that matter, by default all. Excluded are deliveries that a pause, or an open
+    verification, holds. Costs a few index entries a webhook, and reads what is pending for those that are not active.
     """
-    statements = statements_for(using)
-    active = Webhook.objects.using(using).active()
+    sql = sql_for(using)
     oldest: list[datetime] = []
     after = None
     while True:
-        page = statements.pending_webhooks(after=after)
-        due = {webhook_id: due_at for webhook_id, due_at in page if due_at is not None and due_at <= now}
+        page = sql.due_webhooks(now, after=after)
+        due = {found.webhook_id: found.due_at for found in page if found.due_at is not None and found.due_at <= now}
         wanted = list(due) if among is None else list(due.keys() & among)
-        if wanted:
-            oldest += [due[pk] for pk in active.filter(pk__in=wanted).values_list("pk", flat=True)]
+        oldest += _oldest_due_of(using, wanted, due, now)
         if len(page) < MAX_LANES:
             return min(oldest, default=None)
-        after = page[-1][0]
+        after = page[-1].webhook_id
+
+
+def _oldest_due_of(
+    using: str, webhook_ids: Collection[str], due: Mapping[str, datetime], now: datetime
+) -> list[datetime]:
+    """Return when the first deliveries of these webhooks were due, of those that may be sent."""
+    if not webhook_ids:
+        return []
+    active = set(Webhook.objects.using(using).active().filter(pk__in=webhook_ids).values_list("pk", flat=True))
+    others = QueueEntry.objects.using(using).filter(is_due(now), webhook__in=set(webhook_ids) - active)
+    first = others.aggregate(at=Min("due_at"))["at"]
+    return [*(due[pk] for pk in active), *([first] if first else [])]
+
+
+UNSIGNED_FOR, UNSIGNED_FOR_AT_MOST = timedelta(seconds=5), timedelta(minutes=5)
+"""How long a worker leaves a webhook alone whose keys it cannot read; doubled each time."""
 
 
 class Queue:
-    """Claims and gives back. ``cap`` says what a webhook without a limit of its own may have in flight."""
+    """Claims and gives back for one worker, which has these slots."""
 
-    def __init__(self, *, using: str, clock: Clock, lease: timedelta, cap: Callable[[str], int]) -> None:
+    def __init__(self, *, using: str, clock: Clock, lease: timedelta, slots: Slots, worker: int | None = None) -> None:
         self._using = using
-        self._statements = statements_for(using)
+        self._sql = sql_for(using)
         self._clock = clock
         self._lease = lease
-        self._cap = cap
+        self.slots = slots
+        self.worker = new_worker_number() if worker is None else worker
+        self._published: dict[str, int] = {}
+        self._publish_at = math.inf
         self._last_webhook_id: str | None = None
-        self._slots: dict[str, datetime] = {}
+        self._paced: dict[str, datetime] = {}
+        self._unsigned: dict[str, tuple[datetime, timedelta]] = {}
+        """Webhooks whose keys this worker cannot read: until when they are left to others, and for how long."""
         self.due_soon: list[datetime] = []
-        """When what was just queued will be due by a clock that lags: what the last look found of it."""
+        """Due times of just queued deliveries that are due by a clock that lags: found by the last look."""
+        self.left_behind = False
+        """Whether the last claims may have left something that is due, for want of room."""
         self._busy: list[str] = []
         self._with_lost = True
         self._looked_at = -math.inf
@@ -78,7 +103,7 @@ class Queue:
 
         A webhook whose rate limit is used up may be given something again, or what is due soon is due.
         """
-        return min([*self._slots.values(), *self.due_soon], default=None)
+        return min([*self._paced.values(), *self.due_soon], default=None)
 
     def claim(self, limit: int, *, with_lost: bool = True) -> list[Claim]:
         """Claim at most ``limit`` due deliveries, evenly from the webhooks that have some.
@@ -89,6 +114,8 @@ class Queue:
         """
         self._with_lost = with_lost
         self.due_soon = []
+        self.left_behind = False
+        self._busy = [pk for pk in self._busy if not self._is_unsigned(pk)]
         claims = self._claim_from(self._busy, limit) if self._may_skip_look() else []
         began_after = self._last_webhook_id
         while not claims:
@@ -102,127 +129,188 @@ class Queue:
         self._busy = list({claim.pick.webhook_id: None for claim in claims}) if len(claims) >= MANY else []
         return claims
 
+    def claim_of(self, webhook_ids: Iterable[str], limit: int) -> list[Claim]:
+        """Claim what is due for these webhooks, without a look; at most ``limit`` of them are asked."""
+        self._with_lost = False
+        wanted = [pk for pk in dict.fromkeys(webhook_ids) if not self._is_left_alone(pk)]
+        self._learn_of(wanted)
+        claims = self._claim_from(self._with_room(wanted)[:limit], limit)
+        self.left_behind |= len({claim.pick.webhook_id for claim in claims}) < len(wanted)
+        return claims
+
     def release(self, claims: Sequence[Claim]) -> None:
         """Give back claims whose request was not started: due at once, the attempt not counted."""
         groups: dict[tuple[int, datetime], list[str]] = defaultdict(list)
         for claim in claims:
             groups[claim.number, claim.lane.claimed_at].append(claim.delivery_id)
         for (number, claimed_at), ids in groups.items():
-            # Another number or time: the claim was given back or lost, and the delivery is somebody else's by now.
-            self._deliveries(ids).filter(attempt_count=number, claimed_at=claimed_at).update(
-                attempt_count=number - 1, claimed_at=None, next_attempt_at=self._clock()
-            )
+            # Another worker, number or time: the claim is over, and the delivery is somebody else's by now.
+            self._sql.release(ids, self.worker, number, claimed_at)
+        self.forget(claims)
+
+    def hold_unsigned(self, claims: Sequence[Claim]) -> None:
+        """Leave deliveries that this worker cannot sign to others, and their webhooks alone for a growing time."""
+        now = self._clock()
+        for webhook_id in {claim.pick.webhook_id for claim in claims}:
+            until, held_for = self._unsigned.get(webhook_id, (now, UNSIGNED_FOR / 2))
+            if until <= now:
+                until, held_for = now + min(held_for * 2, UNSIGNED_FOR_AT_MOST), min(held_for * 2, UNSIGNED_FOR_AT_MOST)
+                self._unsigned[webhook_id] = until, held_for
+                QueueLane.objects.using(self._using).filter(pk=webhook_id).update(unsigned_until=until)
+        self.release(claims)
+
+    def _is_left_alone(self, webhook_id: str) -> bool:
+        return webhook_id in self._paced or self._is_unsigned(webhook_id)
+
+    def _is_unsigned(self, webhook_id: str) -> bool:
+        return webhook_id in self._unsigned and self._unsigned[webhook_id][0] > self._clock()
+
+    def forget(self, claims: Iterable[Claim]) -> None:
+        """Count claims as over: they are recorded or given back."""
+        self.slots.give_back(claims)
+        if self._published and self._publish_at == math.inf:
+            self._publish_at = self._clock.monotonic() + PUBLISH_AFTER_SECONDS
+
+    def publish(self, *, at_once: bool = False) -> None:
+        """Show other workers the deliveries in flight, where they see more, and the webhooks that changed pace."""
+        if not at_once and self._clock.monotonic() < self._publish_at:
+            return
+        self._publish_at = math.inf
+        paces = self.slots.changed_paces()
+        stale = {pk for pk, number in self._published.items() if self.slots.held_by(pk) < number}
+        numbers = {pk: (self.slots.held_by(pk), paces.get(pk)) for pk in stale | paces.keys()}
+        if not numbers:
+            return
+        self._sql.publish(self.worker, numbers, self._clock() + self._lease)
+        self.slots.stored(paces)
+        for webhook_id, (number, _) in numbers.items():
+            if number:
+                self._published[webhook_id] = number
+            else:
+                self._published.pop(webhook_id, None)
+
+    def seconds_to_publish(self) -> float:
+        return max(0.0, self._publish_at - self._clock.monotonic())
 
     def next_due_at(self) -> datetime | None:
         """Return when the next delivery that nobody is sending is, or was, due; None if none will be sent."""
-        sendable = Q(webhook__status=Webhook.Status.ACTIVE) | Q(kind__in=UNVERIFIED_KINDS)
-        lanes = {"webhook__deleted_at": None, "webhook__paused_at": None}
-        waiting = Delivery.objects.using(self._using).waiting().filter(sendable, **lanes)
-        earliest: datetime | None = waiting.aggregate(at=Min("next_attempt_at"))["at"]
+        unsigned = [webhook_id for webhook_id in self._unsigned if self._is_unsigned(webhook_id)]
+        upcoming = QueueEntry.objects.using(self._using).filter(is_upcoming()).exclude(webhook__in=unsigned)
+        earliest: datetime | None = upcoming.aggregate(at=Min("due_at"))["at"]
         return earliest
 
     def _may_skip_look(self) -> bool:
-        """Tell whether to go on with the webhooks that just had much: looking for others each time would cost more."""
+        """Return True where the webhooks that just had much are asked again: a look each time would cost more."""
         return bool(self._busy) and self._clock.monotonic() - self._looked_at < LOOK_AT_LEAST_EVERY_SECONDS
 
     def _webhooks_in_turn(self, limit: int) -> list[str]:
         """Return webhooks with something due, going on where the last call stopped."""
         now, latest = self._clock(), self._clock.latest()
         self._looked_at = self._clock.monotonic()
-        self._slots = {webhook_id: at for webhook_id, at in self._slots.items() if at > now}
-        page = self._statements.pending_webhooks(after=self._last_webhook_id)
-        due = [webhook_id for webhook_id, due_at in page if due_at and due_at <= now]
-        self.due_soon += [due_at for _, due_at in page if due_at and now < due_at <= latest]
-        if len(due) > limit:
-            due = due[:limit]
-            self._last_webhook_id = due[-1]
+        self._paced = {webhook_id: at for webhook_id, at in self._paced.items() if at > now}
+        page = self._sql.due_webhooks(now, after=self._last_webhook_id)
+        self.due_soon += [found.due_at for found in page if found.due_at and now < found.due_at <= latest]
+        self._cancel_stopped(page)
+        self.slots.refresh((found.webhook_id, found.is_fast) for found in page)
+        due = [found for found in page if found.due_at and found.due_at <= now]
+        due = [found for found in due if not self._is_left_alone(found.webhook_id)]
+        self._learn((found.webhook_id, found.owner_id, found.has_lane, found.is_fast) for found in due)
+        sendable = self._with_room([found.webhook_id for found in due])
+        if len(sendable) > limit:
+            sendable = sendable[:limit]
+            self._last_webhook_id = sendable[-1]
         else:
-            self._last_webhook_id = page[-1][0] if len(page) == MAX_LANES else None
-        return [webhook_id for webhook_id in due if webhook_id not in self._slots]
+            self._last_webhook_id = page[-1].webhook_id if len(page) == MAX_LANES else None
+        return sendable
+
+    def _with_room(self, webhook_ids: Sequence[str]) -> list[str]:
+        found = self.slots.with_room(webhook_ids)
+        self.left_behind |= len(found) < len(webhook_ids)
+        return found
+
+    def _learn_of(self, webhook_ids: Iterable[str]) -> None:
+        """Read the webhooks that no look has found yet."""
+        if new := [webhook_id for webhook_id in webhook_ids if not self.slots.is_known(webhook_id)]:
+            webhooks = Webhook.objects.using(self._using).filter(pk__in=new).order_by()
+            self._learn(webhooks.values_list("pk", "owner_id", "lane", "lane__is_fast"))
+
+    def _learn(self, webhooks: Iterable[tuple[str, Any, Any, bool | None]]) -> None:
+        """Prepare for claims from webhooks that are seen first: id, owner, whether there is a lane, and its pace."""
+        new = [webhook for webhook in webhooks if not self.slots.is_known(webhook[0])]
+        if missing := [webhook_id for webhook_id, _, lane, _ in new if not lane]:
+            QueueLane.objects.using(self._using).ensure(missing)
+        for webhook_id, owner_id, _, is_fast in new:
+            self.slots.learn(webhook_id, owner_id, is_fast)
 
     def _claim_from(self, webhook_ids: Sequence[str], limit: int) -> list[Claim]:
-        with self._statements.writing():
-            now = self._clock()
-            lanes = self._open_lanes(webhook_ids, limit, now)
-            picks = self._take(lanes, now)
-            self._move_paces(lanes, picks, now)
-            return self._claims(picks, lanes)
-
-    def _take(self, lanes: Mapping[str, Lane], now: datetime) -> list[Pick]:
-        """Claim what is due; what has expired is cancelled, and never hides what is due behind it."""
-        lost_again_at = now + LOST_AGAIN_AFTER if self._with_lost else None
+        """Claim; what has expired is cancelled, and never hides what is due behind it."""
         while True:
-            due = self._statements.claim(list(lanes.values()), now, now + self._lease, lost_again_at)
-            picks = self._drop_expired(due, now)
-            if picks or not due:
-                return picks
+            now = self._clock()
+            terms = Terms(self.worker, now, now + self._lease, now + LOST_AGAIN_AFTER if self._with_lost else None)
+            asks = self.slots.asks(webhook_ids, limit)
+            self.left_behind |= len(asks) < len(webhook_ids)
+            if not asks:
+                return []
+            picked = self._sql.claim(asks, terms)
+            claims = self._claims(self._drop_expired(picked.picks, now), picked)
+            self._count(claims, picked, asks, terms)
+            if claims or not picked.picks:
+                return claims
 
-    def _open_lanes(self, webhook_ids: Sequence[str], limit: int, now: datetime) -> dict[str, Lane]:
-        """Lock the webhooks that no other worker is claiming from; return those with room by webhook id."""
-        rows = self._statements.lock_lanes(webhook_ids)
-        share = max(1, limit // max(1, len(rows)))
-        lanes = {}
-        for row in rows:
-            lane = Lane(*row)
-            if lane.paused_at is not None:  # since the look that found something due
-                continue
-            lane.claimed_at = now
-            if lane.stop_reason:
-                self._cancel_waiting(lane)
-            lane.max_in_flight = lane.max_in_flight or self._cap(lane.webhook_id)
-            lane.quota = share
-            if lane.pace:
-                allowance = lane.pace.allowance(now)
-                lane.quota = min(share, allowance)
-                lane.withholds_notices = allowance < 2
-            if lane.quota:
-                lanes[lane.webhook_id] = lane
-            elif lane.pace:
-                self._hold_back(lane.webhook_id, lane.pace, now)
-        return lanes
+    def _count(self, claims: Sequence[Claim], picked: Picked, asks: Sequence[Ask], terms: Terms) -> None:
+        """Note what is in flight now, which limits are reached, and until when a rate limit is used up."""
+        now = terms.now
+        new = Counter(pick.webhook_id for pick in picked.picks if pick.lost_since is None)
+        for webhook_id, number in new.items():
+            self._published[webhook_id] = self.slots.held_by(webhook_id) + number
+        self.slots.take(claim for claim in claims if not claim.is_lost)
+        rooms = {ask.webhook_id: ask.room for ask in asks}
+        for lane in picked.lanes:
+            webhook_id = lane.webhook_id
+            limit = lane.max_in_flight or self.slots.cap
+            self.left_behind |= new[webhook_id] >= rooms[webhook_id] or self.slots.held_by(webhook_id) >= limit
+            if lane.limit and (
+                not lane.limit.allowance(now) or (lane.withholds_notices(now) and not new[lane.webhook_id])
+            ):
+                self._hold_back(lane, now)
 
-    def _move_paces(self, lanes: Mapping[str, Lane], picks: Sequence[Pick], now: datetime) -> None:
-        """Count what was just claimed against the rate limits, and note which of them are used up."""
-        numbers = Counter(pick.webhook_id for pick in picks if pick.lost_since is None)
-        for lane in lanes.values():
-            if lane.pace is None:
-                continue
-            pace = lane.pace.after(numbers[lane.webhook_id], now)
-            Webhook.objects.using(self._using).filter(pk=lane.webhook_id).update(next_slot_at=pace.next_slot_at)
-            if not pace.allowance(now) or (lane.withholds_notices and not numbers[lane.webhook_id]):
-                self._hold_back(lane.webhook_id, pace, now)
-
-    def _hold_back(self, webhook_id: str, pace: Pace, now: datetime) -> None:
+    def _hold_back(self, lane: Lane, now: datetime) -> None:
         """Leave a webhook alone until its rate limit has room for some; not for long, because limits are changed."""
-        self._slots[webhook_id] = now + min(max(pace.next_slot_at - now, PACED_FOR), PACED_FOR_AT_MOST)
+        assert lane.limit
+        self._paced[lane.webhook_id] = now + min(max(lane.limit.next_slot_at - now, PACED_FOR), PACED_FOR_AT_MOST)
 
-    def _cancel_waiting(self, lane: Lane) -> None:
-        """Cancel what was queued while the webhook was being stopped."""
-        waiting = Delivery.objects.using(self._using).filter(webhook=lane.webhook_id).waiting()
-        if lane.stop_reason == "webhook_failed":
-            waiting = waiting.except_tests()
-        waiting.cancel(lane.stop_reason)
+    def _cancel_stopped(self, page: Sequence[DueWebhook]) -> None:
+        """Cancel what was queued while its webhook was being stopped."""
+        stopped = [found.webhook_id for found in page if found.is_stopped]
+        if not stopped:
+            return
+        for webhook in Webhook.objects.using(self._using).filter(pk__in=stopped):
+            kinds: dict[str, list[str]] = defaultdict(list)
+            for kind in Delivery.Kind.values:
+                kinds[stop_reason(kind, webhook)].append(kind)
+            for reason, stopped_kinds in kinds.items():
+                if reason:
+                    waiting = Delivery.objects.using(self._using).filter(webhook=webhook).waiting()
+                    waiting.filter(kind__in=stopped_kinds).cancel(reason)
 
-    def _drop_expired(self, picks: list[Pick], now: datetime) -> list[Pick]:
+    def _drop_expired(self, picks: Sequence[Pick], now: datetime) -> list[Pick]:
         """Cancel what may not be sent any more."""
         expired = {pick for pick in picks if pick.lost_since is None and pick.expires_at and pick.expires_at <= now}
         self._cancel(expired, "expired")
         return [pick for pick in picks if pick not in expired]
 
-    def _claims(self, picks: Sequence[Pick], lanes: Mapping[str, Lane]) -> list[Claim]:
-        event_ids = {pick.event_id for pick in picks if pick.event_id is not None}
+    def _claims(self, picks: Sequence[Pick], picked: Picked) -> list[Claim]:
+        lanes = {lane.webhook_id: lane for lane in picked.lanes}
         found: dict[str | None, tuple[str, bytes]] = {None: (VERIFICATION_TYPE, b"")}
-        if event_ids:
-            found.update(self._statements.events(event_ids))
+        found.update(picked.events)
         self._cancel([pick for pick in picks if pick.event_id not in found], "event_deleted")
         return [Claim(pick, lanes[pick.webhook_id], *found[pick.event_id]) for pick in picks if pick.event_id in found]
 
     def _cancel(self, picks: Collection[Pick], reason: str) -> None:
-        """Cancel what was picked; an attempt that was only counted by its claim is not made."""
         if picks:
-            new = self._deliveries(pick.delivery_id for pick in picks if pick.lost_since is None)
-            new.update(attempt_count=F("attempt_count") - 1)
-            self._deliveries(pick.delivery_id for pick in picks).pending().cancel(reason)
+            Delivery.objects.using(self._using).filter(pk__in=[pick.delivery_id for pick in picks]).cancel(reason)
 
-    def _deliveries(self, ids: Any) -> Any:
-        return Delivery.objects.using(self._using).filter(pk__in=list(ids))
+
+def new_worker_number() -> int:
+    """Return a number that no other worker has."""
+    return secrets.randbits(62)

@@ -10,9 +10,10 @@ from django.db import DataError, IntegrityError
 
 from ..models import Delivery, Webhook
 from .claim import Finished
-from .notice import save_notices
-from .outcome import State, told_of_probe
-from .statements import statements_for
+from .disclosure import reason_of_handshake
+from .outcome import State
+from .retry_notice import save_notices
+from .sql import sql_for
 from .tally import tally
 
 logger = logging.getLogger("webhooks_app.delivery")
@@ -49,7 +50,7 @@ def _kind_of(error: Exception) -> str:
 
 
 def _record(using: str, finished: Sequence[Finished], now: datetime) -> list[Finished]:
-    statements = statements_for(using)
+    statements = sql_for(using)
     with statements.writing():
         webhooks = _lock_verified(using, finished)
         # In one order for everyone, so that two who record the same deliveries wait for each other in turn.
@@ -87,4 +88,4 @@ def _conclude_handshake(webhook: Webhook, item: Finished) -> None:
     if item.step.state == State.SUCCEEDED:
         webhook.activate()
     else:
-        webhook.fail(told_of_probe(item.attempt.result, item.attempt.message))
+        webhook.fail(reason_of_handshake(item.attempt.result, item.attempt.message))

@@ -2,31 +2,27 @@
 
 from __future__ import annotations
 
-import logging
 import random
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
-from .. import __version__
-from ..encryption import decrypt
-from ..exceptions import SecretUnreadableError, WebhooksError
-from ..handshake import challenge_body, new_challenge
+from ..choices import policy_of_delivery
+from ..exceptions import WebhooksError
 from ..models import Delivery
-from ..retry import RetrySchedule
-from ..signing import signed_headers
-from ..transport import Exchange, Request
-from .attempt_log import AttemptLog, log_exchange, log_unsent
+from ..protocol.handshake import challenge_body, new_challenge
+from ..retry import parse_retry_after
+from ..signatures import Message
+from ..transport import BODY_SECONDS, RESPONSE_KEPT, RESPONSE_READ_LIMIT, Exchange, Request
+from .attempt_log import SENDER, AttemptLog, log_exchange, log_unsent
 from .claim import Claim, Finished
-from .lanes import Lane
-from .outcome import Result, Verdict, judge, next_step
-
-logger = logging.getLogger("webhooks_app.delivery")
+from .outcome import NOTHING_MORE, Result, Verdict, judge, next_step
 
 LOST_SPREAD = timedelta(seconds=3)
 """Over how long the retries of attempts that were found lost together are spread."""
 
-USER_AGENT = ("User-Agent", f"webhooks_app/{__version__}")
+CONTENT_TYPE = ("Content-Type", "application/json")
+USER_AGENT = ("User-Agent", SENDER)
 
 
 class Sending(NamedTuple):
@@ -35,50 +31,45 @@ class Sending(NamedTuple):
     claim: Claim
     started_at: datetime
     challenge: str = ""
+    timestamp: int = 0
+    signatures: str = ""
+    header_names: str = ""
 
 
 def request_for(claim: Claim, *, now: datetime, timeout_seconds: float) -> Request:
-    """Return the signed request of a claim. Raises SecretUnreadableError."""
+    """Return the signed request of a claim. Raises SecretUnreadableError and SchemeUnavailableError."""
     challenge = new_challenge() if claim.pick.kind == Delivery.Kind.VERIFICATION else ""
     body = challenge_body(challenge) if challenge else claim.body
     if claim.pick.expires_at is not None:
         timeout_seconds = min(timeout_seconds, max((claim.pick.expires_at - now).total_seconds(), 0.001))
-    headers = signed_headers(
-        claim.lane.secret,
-        int(now.timestamp()),
-        claim.event_type,
-        body,
-        previous_secret=_previous_secret(claim.lane, now),
-    )
+    timestamp = int(now.timestamp())
+    message = Message(claim.pick.event_id or claim.pick.delivery_id, claim.event_type, timestamp, body)
+    headers, signatures = claim.lane.signer.sign(message, now)
+    header_names = ""
+    if claim.lane.encrypted_headers:
+        own = claim.lane.own_headers
+        headers, header_names = (*headers, *own), ",".join(name for name, _ in own)
     return Request(
         url=claim.lane.url,
-        headers=(*headers, USER_AGENT),
+        headers=(CONTENT_TYPE, *headers, USER_AGENT),
         body=body,
         timeout_seconds=timeout_seconds,
-        context=Sending(claim, now, challenge),
+        context=Sending(claim, now, challenge, timestamp, signatures, header_names),
+        owner=str(claim.lane.owner_id or ""),
+        fresh_connection=claim.number > 1,  # a kept connection may be why the last attempt failed
+        response_kept=RESPONSE_READ_LIMIT if challenge else RESPONSE_KEPT,
+        body_seconds=timeout_seconds if challenge else BODY_SECONDS,
     )
 
 
-def _previous_secret(lane: Lane, now: datetime) -> str:
-    """Return the secret that signs beside the current one while a rotation overlaps; "" if none does."""
-    if lane.previous_secret_until is None or lane.previous_secret_until <= now:
-        return ""
-    try:
-        return decrypt(lane.encrypted_previous_secret)
-    except SecretUnreadableError:
-        # What the current secret signs is still right for every receiver that has switched.
-        logger.exception("Webhook %s is signed without its previous secret.", lane.webhook_id)
-        return ""
-
-
-def finish(exchange: Exchange, schedule: RetrySchedule, *, seen_at: datetime | None = None) -> Finished:
+def finish(exchange: Exchange, *, seen_at: datetime | None = None) -> Finished:
     """Decide what follows from an exchange, and write its log.
 
     A retry counts from ``seen_at``, when the end was seen: start and duration are of two clocks, and a process that was
     held up between reading them would take the end for earlier than it was. Without it, they are all there is.
     """
     sending: Sending = exchange.request.context
-    verdict = judge(exchange, sending.challenge)
+    verdict = judge(exchange, sending.challenge, accepted=sending.claim.lane.accepted_statuses)
     attempt = log_exchange(
         delivery_id=sending.claim.delivery_id,
         number=sending.claim.number,
@@ -86,40 +77,43 @@ def finish(exchange: Exchange, schedule: RetrySchedule, *, seen_at: datetime | N
         exchange=exchange,
         started_at=sending.started_at,
         challenge=sending.challenge,
+        timestamp=sending.timestamp,
+        signatures=sending.signatures,
+        header_names=sending.header_names,
     )
     ended_at = seen_at or sending.started_at + timedelta(seconds=exchange.duration_seconds)
-    return _finished(sending.claim, attempt, verdict, ended_at, schedule)
+    return _finished(sending.claim, attempt, verdict, ended_at)
 
 
-def finish_lost(claim: Claim, now: datetime, schedule: RetrySchedule) -> Finished:
+def finish_lost(claim: Claim, now: datetime) -> Finished:
     """Record that the worker which made an attempt never came back: a failed attempt, whatever the receiver saw.
 
-    It ends ``now``, when this is found out, so that the retry is not earlier than the schedule says.
+    It ends ``now``, when this is found out, so that the retry is not earlier than its policy allows.
     """
     lost = Verdict(
         result=Result.WORKER_LOST,
         message="The worker that made this attempt ended before it could record the answer.",
     )
-    return _finished_unsent(claim, lost, now, schedule)
+    return _finished_unsent(claim, lost, now)
 
 
-def finish_all_lost(claims: Sequence[Claim], now: datetime, schedule: RetrySchedule) -> list[Finished]:
+def finish_all_lost(claims: Sequence[Claim], now: datetime) -> list[Finished]:
     """Record that the workers of these attempts never came back, and spread the retries, each time otherwise.
 
     If one of them kills its worker, it takes others along; together again, they would all be given up with it.
     """
     apart = LOST_SPREAD / max(1, len(claims))
     shuffled = random.sample(claims, len(claims))
-    return [finish_lost(claim, now + place * apart, schedule) for place, claim in enumerate(shuffled)]
+    return [finish_lost(claim, now + place * apart) for place, claim in enumerate(shuffled)]
 
 
-def finish_unsent(claim: Claim, error: Exception, now: datetime, schedule: RetrySchedule) -> Finished:
+def finish_unsent(claim: Claim, error: Exception, now: datetime) -> Finished:
     """Record an attempt for which no request could be made."""
     message = str(error) if isinstance(error, WebhooksError) else "The request could not be made; the log says why."
-    return _finished_unsent(claim, Verdict(result=Result.INTERNAL_ERROR, message=message), now, schedule)
+    return _finished_unsent(claim, Verdict(result=Result.INTERNAL_ERROR, message=message), now)
 
 
-def _finished_unsent(claim: Claim, verdict: Verdict, now: datetime, schedule: RetrySchedule) -> Finished:
+def _finished_unsent(claim: Claim, verdict: Verdict, now: datetime) -> Finished:
     attempt = log_unsent(
         delivery_id=claim.delivery_id,
         number=claim.number,
@@ -127,17 +121,18 @@ def _finished_unsent(claim: Claim, verdict: Verdict, now: datetime, schedule: Re
         url=claim.lane.url,
         started_at=claim.pick.lost_since or now,
     )
-    return _finished(claim, attempt, verdict, now, schedule)
+    return _finished(claim, attempt, verdict, now)
 
 
-def _finished(
-    claim: Claim, attempt: AttemptLog, verdict: Verdict, ended_at: datetime, schedule: RetrySchedule
-) -> Finished:
+def _finished(claim: Claim, attempt: AttemptLog, verdict: Verdict, ended_at: datetime) -> Finished:
+    if verdict.result is Result.SUCCEEDED:
+        return Finished(claim, attempt, NOTHING_MORE, ended_at)
     step = next_step(
         verdict.result,
         attempt_number=claim.number,
         max_attempts=claim.pick.max_attempts,
         ended_at=ended_at,
-        schedule=schedule,
+        policy=policy_of_delivery(claim.pick.retry_policy),
+        retry_after=parse_retry_after(attempt.retry_after, ended_at) if attempt.retry_after else None,
     )
     return Finished(claim, attempt, step, ended_at)

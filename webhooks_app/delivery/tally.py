@@ -8,14 +8,23 @@ from collections import defaultdict
 from collections.abc import MutableMapping, Sequence
 
 from ..models import Delivery
-from ..models.rollup import BUCKETS_MS, FAILURES, SINCE_SUCCESS, histogram
+from ..models.rollup import (
+    BUCKETS_MS,
+    FAILED,
+    FIRST_ATTEMPT_DELAY,
+    MISSED_FROM,
+    RESPONSE_TIME,
+    SINCE_SUCCESS,
+    SUM,
+    bucket_names,
+)
 from .attempt_log import AttemptLog
 from .claim import Finished
 from .outcome import State
 
 EVENT = Delivery.Kind.EVENT.value
-FAILED = {failure: f"failed_{failure}" for failure in FAILURES}
-TOOK, WAITED = histogram("ms"), histogram("wait")
+TOOK, WAITED = bucket_names(RESPONSE_TIME), bucket_names(FIRST_ATTEMPT_DELAY)
+TOOK_SUM, WAITED_SUM = f"{RESPONSE_TIME}{SUM}", f"{FIRST_ATTEMPT_DELAY}{SUM}"
 
 
 def tally(finished: Sequence[Finished]) -> str:
@@ -25,8 +34,11 @@ def tally(finished: Sequence[Finished]) -> str:
     for claim, attempt, step, _ in finished:
         pick = claim.pick
         if pick.kind == EVENT:
-            _count(webhooks[pick.webhook_id[-32:]], attempt, step.state)
+            counters = webhooks[pick.webhook_id[-32:]]
+            _count(counters, attempt, step.state)
             if step.state is State.GIVEN_UP:
+                emitted_ms = int(str(pick.event_id)[-32:-20], 16)
+                counters[MISSED_FROM] = min(counters.get(MISSED_FROM, emitted_ms), emitted_ms)
                 given_up.append(pick.delivery_id[-32:])
     if not webhooks:
         return ""
@@ -38,16 +50,16 @@ def _count(counters: MutableMapping[str, int], attempt: AttemptLog, state: State
         counters["succeeded_at_once" if attempt.number == 1 else "succeeded_later"] += 1
         counters.pop(SINCE_SUCCESS, None)
     else:
-        counters[FAILED[attempt.result]] += 1
+        counters[f"{FAILED}{attempt.result}"] += 1
         if state is State.GIVEN_UP:
             counters["given_up"] += 1
             counters[SINCE_SUCCESS] += 1
     if attempt.response_status is not None:
         duration_ms = attempt.duration_ms or 0
         counters[TOOK[bisect_left(BUCKETS_MS, duration_ms)]] += 1
-        counters["ms_sum"] += duration_ms
+        counters[TOOK_SUM] += duration_ms
     if attempt.number == 1:
         queued_ms = int(attempt.delivery_id[-32:-20], 16)
         waited_ms = max(0, int(attempt.started_at.timestamp() * 1000) - queued_ms)
         counters[WAITED[bisect_left(BUCKETS_MS, waited_ms)]] += 1
-        counters["wait_sum"] += waited_ms
+        counters[WAITED_SUM] += waited_ms

@@ -14,7 +14,7 @@ import threading
 from django.db import connections
 
 from ..conf import settings
-from .desk import STOP_GRACE_SECONDS
+from .dispatcher import STOP_GRACE_SECONDS
 from .engine import Engine
 
 logger = logging.getLogger("webhooks_app.delivery")
@@ -91,7 +91,7 @@ class Worker:
                 connections.close_all()
 
     def _new_engine(self) -> Engine:
-        engine = Engine(database_thread=True)
+        engine = Engine(database_thread=True, is_woken=True)
         with self._lock:
             self._engine = engine
             if self._stopping.is_set():

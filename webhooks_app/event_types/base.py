@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any
+from datetime import datetime
+from typing import TYPE_CHECKING, Annotated, Any, Generic, TypeVar
 
 from pydantic import (
     AwareDatetime,
@@ -20,9 +21,15 @@ from pydantic import (
 )
 from pydantic.json_schema import DEFAULT_REF_TEMPLATE, GenerateJsonSchema, JsonSchemaValue
 
-from .. import json_data
 from ..exceptions import InvalidEventDataError, InvalidEventTypeError
-from ..times import format_time
+from ..protocol import json_data
+from ..protocol.times import format_time
+
+if TYPE_CHECKING:
+    from .. import Event
+
+M = TypeVar("M", bound=BaseModel)
+"""The data model of an event type."""
 
 NAME_PATTERN = re.compile(r"[a-z0-9_]+(\.[a-z0-9_]+)+")
 MAX_NAME_LENGTH = 100
@@ -45,21 +52,23 @@ class EventData(BaseModel):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class EventType:
-    """A kind of happening that integrators can subscribe to. Raises InvalidEventTypeError if it is unusable.
+class EventType(Generic[M]):
+    """A kind of event that integrators can subscribe to. Raises InvalidEventTypeError if it is unusable.
 
-    ``data_model`` is any pydantic model. Values are never converted (``"3"`` is no integer), and unknown fields
-    are refused unless the model's own configuration says what to do with them. ``example`` becomes the plain
-    data that a test event of this type carries. ``operational`` marks what this app tells of its own deliveries: the
-    platform's webhooks alone can subscribe to it, and nobody else emits it.
+    ``data_model`` is any pydantic model. Values are never converted (``"3"`` is not an integer), and unknown fields
+    are refused unless the model's own configuration allows them. ``example`` is the data of a test event.
+    ``operational`` marks the events of this app about its own deliveries: only the platform's webhooks can subscribe
+    to them, and only this app emits them.
+    ``reference_fields`` names fields of the data whose values, strings or integers, are references of each event.
     """
 
     name: str
     description: str
-    data_model: type[BaseModel]
+    data_model: type[M]
     example: Mapping[str, Any]
     group: str = ""
     operational: bool = False
+    reference_fields: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if not NAME_PATTERN.fullmatch(self.name) or len(self.name) > MAX_NAME_LENGTH:
@@ -72,10 +81,55 @@ class EventType:
             raise InvalidEventTypeError(f"The data model of {self.name} is not a pydantic model; pass its class.")
         if issubclass(data_model, RootModel):
             raise InvalidEventTypeError(f"The data of {self.name} must be an object with fields, not a root model.")
+        if unknown := [name for name in self.reference_fields if name not in self._field_names()]:
+            fields = ", ".join(self._field_names())
+            raise InvalidEventTypeError(f"{self.name} has no field {unknown[0]} to be a reference; it has {fields}.")
         try:
             object.__setattr__(self, "example", self.validate(self.example))
         except InvalidEventDataError as error:
             raise InvalidEventTypeError(f"The example does not fit. {error}") from None
+
+    def emit(
+        self,
+        data: M | Mapping[str, Any],
+        *,
+        owner: Any,
+        occurred_at: datetime | None = None,
+        idempotency_key: str | None = None,
+        references: Sequence[str] = (),
+    ) -> Event:
+        """Record an event of this type, as ``webhooks_app.emit`` does."""
+        from .. import emit  # noqa: PLC0415 (the package resolves it when the models are loaded)
+
+        return emit(
+            self,
+            data,
+            owner=owner,
+            occurred_at=occurred_at,
+            idempotency_key=idempotency_key,
+            references=references,
+        )
+
+    async def aemit(
+        self,
+        data: M | Mapping[str, Any],
+        *,
+        owner: Any,
+        occurred_at: datetime | None = None,
+        idempotency_key: str | None = None,
+        references: Sequence[str] = (),
+    ) -> Event:
+        """Do the same from asynchronous code."""
+        from .. import aemit  # noqa: PLC0415
+
+        return await aemit(
+            self,
+            data,
+            owner=owner,
+            occurred_at=occurred_at,
+            idempotency_key=idempotency_key,
+            references=references,
+        )
 
     def validate(self, data: Mapping[str, Any] | BaseModel) -> dict[str, Any]:
         """Return the data as it will be sent, in JSON's types, without the optional fields that were not given.
@@ -85,6 +139,11 @@ class EventType:
         instance = self._instance(data)
         self._refuse(json_data.problems(self._dump(instance, warnings=False), only_json_types=False))
         return self._dump(instance, mode="json", by_alias=True, exclude=_not_given(instance), warnings="error")
+
+    def references(self, data: Mapping[str, Any]) -> list[str]:
+        """Return the values of the reference fields in data that ``validate`` has returned."""
+        values = (data.get(name) for name in self.reference_fields)
+        return [str(value) for value in values if isinstance(value, (str, int)) and not isinstance(value, bool)]
 
     def json_schema(self, ref_template: str = DEFAULT_REF_TEMPLATE) -> dict[str, Any]:
         """Return the JSON Schema (2020-12) of the data as receivers get it.

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
-from ..exceptions import InvalidEventTypeError, UnknownEventTypeError
+from ..exceptions import InvalidEventTypeError, UnknownEventTypeError, UnregisteredEventTypeError
 from .base import EventType
 from .internal import INTERNAL_EVENT_TYPES
 
@@ -15,11 +16,11 @@ RESERVED_NAMES = frozenset(event_type.name for event_type in INTERNAL_EVENT_TYPE
 class EventTypeRegistry:
     """Event types in the order of their registration. Filled at start-up, only read afterwards."""
 
-    def __init__(self, *event_types: EventType) -> None:
-        self._by_name: dict[str, EventType] = {}
+    def __init__(self, *event_types: EventType[Any]) -> None:
+        self._by_name: dict[str, EventType[Any]] = {}
         self.register(*event_types)
 
-    def __iter__(self) -> Iterator[EventType]:
+    def __iter__(self) -> Iterator[EventType[Any]]:
         return iter(tuple(self._by_name.values()))
 
     def __len__(self) -> int:
@@ -28,7 +29,7 @@ class EventTypeRegistry:
     def __contains__(self, name: object) -> bool:
         return name in self._by_name
 
-    def register(self, *event_types: EventType) -> None:
+    def register(self, *event_types: EventType[Any]) -> None:
         """Add event types: all of them, or none with InvalidEventTypeError where a name is taken or reserved."""
         added = dict(self._by_name)
         for event_type in event_types:
@@ -41,22 +42,28 @@ class EventTypeRegistry:
             added[event_type.name] = event_type
         self._by_name = added
 
-    def unregister(self, name: str) -> EventType:
+    def unregister(self, name: str) -> EventType[Any]:
         """Remove an event type and return it. Raises UnknownEventTypeError."""
         event_type = self.get(name)
         self._by_name = {known: kept for known, kept in self._by_name.items() if known != name}
         return event_type
 
-    def get(self, name: object) -> EventType:
+    def get(self, name: object) -> EventType[Any]:
         """Return the event type of this name. Raises UnknownEventTypeError, which lists those there are."""
         found = self._find(name)
         if found is None:
             raise UnknownEventTypeError(name, self.names())
         return found
 
-    def get_emittable(self, name: object) -> EventType:
-        """Return the same of those that hosts emit and accounts subscribe to: the operational ones are unknown here."""
+    def get_emittable(self, event_type: EventType[Any] | object) -> EventType[Any]:
+        """Return a registered event type, given itself or its name, that hosts emit and accounts subscribe to.
+
+        Raises UnknownEventTypeError for any other, operational event types included.
+        """
+        name = event_type.name if isinstance(event_type, EventType) else event_type
         found = self._find(name)
+        if isinstance(event_type, EventType) and found is not event_type:
+            raise UnregisteredEventTypeError(event_type.name, self.emittable_names())
         if found is None or found.operational:
             raise UnknownEventTypeError(name, self.emittable_names())
         return found
@@ -72,18 +79,24 @@ class EventTypeRegistry:
         """Return the names of all but the operational event types."""
         return tuple(name for name, event_type in self._by_name.items() if not event_type.operational)
 
-    def _find(self, name: object) -> EventType | None:
+    def _find(self, name: object) -> EventType[Any] | None:
         return self._by_name.get(name) if isinstance(name, str) else None
 
-    def groups(self) -> dict[str, tuple[EventType, ...]]:
+    def where(self, condition: Callable[[EventType[Any]], bool]) -> EventTypeRegistry:
+        """Return another catalogue with the event types of this one that satisfy the condition."""
+        found = EventTypeRegistry()
+        found._by_name = {name: event_type for name, event_type in self._by_name.items() if condition(event_type)}
+        return found
+
+    def groups(self) -> dict[str, tuple[EventType[Any], ...]]:
         """Return the event types by group, both in the order of registration."""
-        groups: dict[str, list[EventType]] = {}
+        groups: dict[str, list[EventType[Any]]] = {}
         for event_type in self:
             groups.setdefault(event_type.group, []).append(event_type)
         return {group: tuple(members) for group, members in groups.items()}
 
     @contextmanager
-    def temporarily(self, *event_types: EventType) -> Iterator[None]:
+    def temporarily(self, *event_types: EventType[Any]) -> Iterator[None]:
         """Register event types for the length of a ``with`` block; what the block itself changes is undone too."""
         before = self._by_name
         self.register(*event_types)

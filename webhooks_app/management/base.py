@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import getpass
+import sys
 from typing import Any
 
 from django.core.exceptions import ValidationError
@@ -11,7 +12,7 @@ from django.core.management.color import no_style
 from django.db import DatabaseError, InterfaceError
 
 from ..exceptions import WebhooksError
-from ..models.audit import Actor, Via, acting
+from ..operations.actors import Operator
 from .terminal import is_colour_refused, printable
 
 
@@ -22,8 +23,7 @@ class WebhooksCommand(BaseCommand):
         if is_colour_refused() and not options["force_color"]:
             options["no_color"] = True
         try:
-            with acting(lambda: Actor(via=Via.COMMAND, name=_user())):
-                return super().execute(*args, **options)
+            return super().execute(*args, **options)
         except WebhooksError as error:
             raise CommandError(str(error)) from error
         except ValidationError as error:
@@ -33,6 +33,21 @@ class WebhooksCommand(BaseCommand):
                 f"The database refused: {printable(str(error).strip())}\n"
                 "Is it running, and are its tables there? `manage.py migrate` makes them."
             ) from error
+
+    @property
+    def actor(self) -> Operator:
+        """The person who runs the command, as operations take it."""
+        return Operator(name=_user())
+
+    def is_confirmed(self, question: str, *, yes: bool) -> bool:
+        """Return True if the person at the terminal agrees; ``yes`` is the option --yes, which answers in advance."""
+        if yes:
+            return True
+        if not sys.stdin.isatty():
+            raise CommandError("There is nobody to ask. --yes goes on without a question, --dry-run only counts.")
+        self.stderr.write(f"{question} [y/N] ", str, ending="")
+        self.stderr.flush()
+        return input().strip().lower() in ("y", "yes")
 
     def result(self, text: str) -> None:
         """Print a line that a script may read."""

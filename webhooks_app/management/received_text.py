@@ -7,9 +7,9 @@ from typing import Any
 
 from django.core.management.color import Style
 
-from ..local_receiver import Received
 from ..plurals import counted
-from ..times import format_time
+from ..protocol.times import format_time
+from ..receiver.local import Received
 from .terminal import printable
 
 MAX_BODY_CHARACTERS = 4000

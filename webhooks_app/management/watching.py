@@ -42,7 +42,7 @@ def follow(delivery: Delivery, say: Callable[[str], None], *, timeout_seconds: f
 
 
 def _longest_seconds(delivery: Delivery) -> float:
-    return float(delivery.max_attempts * settings.LEASE_SECONDS + sum(settings.RETRY_DELAYS_SECONDS) + SPARE_SECONDS)
+    return float(delivery.max_attempts * settings.LEASE_SECONDS + delivery.policy.span.total_seconds() + SPARE_SECONDS)
 
 
 def _whereabouts(delivery: Delivery) -> str:

@@ -2,7 +2,7 @@
 
 All of it is read from the database when it is asked for, so that it is right however many processes deliver, and
 whichever of the web processes answers. Counters are those of the roll-up over all time and of what is not folded into
-it yet; what would need a scan was counted by a chore of the workers. None of it grows with what was delivered.
+it yet; what would need a scan was counted by a job of the workers. None of it grows with what was delivered.
 """
 
 from __future__ import annotations
@@ -17,17 +17,15 @@ from django.utils import timezone
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from ..database.sql import UtcNow
 from ..delivery.queue import oldest_due_at
-from ..models import ChoreState, Delivery, WorkerProcess
-from ..models.rollup import BUCKETS_MS, FAILURES, OUTCOMES
-from ..models.sql import UtcNow
-from ..rollups import reading
-from ..rollups.counters import Counters, Histogram
+from ..maintenance.rollups import reading
+from ..maintenance.rollups.counters import Counters, Histogram
+from ..models import Delivery, DeliveryAttempt, MaintenanceJob, WorkerProcess
+from ..models.rollup import OUTCOMES
 
 SEEN_WITHIN = timedelta(minutes=1)
 """A process that did not report itself for longer is taken for gone."""
-
-BOUNDS = (*(str(bound / 1000) for bound in BUCKETS_MS), "+Inf")
 
 
 class WebhooksCollector(Collector):
@@ -39,7 +37,7 @@ class WebhooksCollector(Collector):
 
     def collect(self) -> Iterator[Metric]:
         yield from _counted(reading.ever())
-        yield from _of_chores(timezone.now())
+        yield from _of_jobs(timezone.now())
         yield from _of_workers()
         yield _oldest_due(timezone.now())
 
@@ -54,8 +52,8 @@ def _counted(counters: Counters) -> Iterator[Metric]:
     failed = CounterMetricFamily(
         "webhooks_attempts_failed", "Attempts of such deliveries that failed, by what went wrong.", labels=["result"]
     )
-    for failure in FAILURES:
-        failed.add_metric([failure], counters[f"failed_{failure}"])
+    for result, number in (dict.fromkeys(_failures(), 0) | dict(counters.failures)).items():
+        failed.add_metric([result], number)
     yield failed
     yield _histogram("webhooks_attempt_seconds", "How long attempts took that were answered.", counters.response_times)
     yield _histogram(
@@ -65,36 +63,43 @@ def _counted(counters: Counters) -> Iterator[Metric]:
     )
 
 
+def _failures() -> list[str]:
+    """Return the results of failed attempts; each has a sample before it first occurs."""
+    results = DeliveryAttempt.Result
+    return [result.value for result in results if result is not results.SUCCEEDED]
+
+
 def _histogram(name: str, text: str, measured: Histogram) -> Metric:
-    buckets = list(zip(BOUNDS, map(float, accumulate(measured.buckets)), strict=True))
+    bounds = (*(str(bound / 1000) for bound in measured.bounds), "+Inf")
+    buckets = list(zip(bounds, map(float, accumulate(measured.buckets)), strict=True))
     return HistogramMetricFamily(name, text, buckets=buckets, sum_value=measured.sum_ms / 1000)
 
 
-def _of_chores(now: datetime) -> Iterator[Metric]:
+def _of_jobs(now: datetime) -> Iterator[Metric]:
     age = GaugeMetricFamily(
-        "webhooks_chore_age_seconds", "Since when a chore of the workers was done last.", labels=["chore"]
+        "webhooks_maintenance_job_age_seconds", "Since when a job of the workers was done last.", labels=["job"]
     )
     failed = GaugeMetricFamily(
-        "webhooks_chore_failed", "Whether a chore of the workers failed when it was done last.", labels=["chore"]
+        "webhooks_maintenance_job_failed", "Whether a job of the workers failed when it was done last.", labels=["job"]
     )
     gauges: dict[str, object] = {}
-    for chore in ChoreState.objects.all():
-        if chore.ended_at is not None:
-            age.add_metric([chore.name], _seconds(now - chore.ended_at))
-        failed.add_metric([chore.name], bool(chore.error))
-        if chore.name == "gauges":
-            gauges = chore.facts
+    for job in MaintenanceJob.objects.all():
+        if job.ended_at is not None:
+            age.add_metric([job.name], _seconds(now - job.ended_at))
+        failed.add_metric([job.name], bool(job.error))
+        if job.name == "gauges":
+            gauges = job.facts
     yield age
     yield failed
     yield from _gauged(gauges, now)
 
 
 def _gauged(facts: dict[str, object], now: datetime) -> Iterator[Metric]:
-    """Yield what the chore counted; nothing where it has never run, since a 0 would be a guess."""
+    """Yield what the job counted; nothing where it has never run, since a 0 would be a guess."""
     texts = {
-        "waiting": "Deliveries that wait for an attempt.",
-        "due": "Of those that wait, the ones whose time has come.",
-        "held": "Of those that wait, the ones that a pause or an open verification keeps back.",
+        "waiting": "Pending deliveries that are not in flight.",
+        "due": "Waiting deliveries whose time has come. The limits of their webhooks may delay them.",
+        "held": "Waiting deliveries whose webhook is paused, unverified or stopped.",
     }
     for name, text in texts.items():
         if isinstance(number := facts.get(name), int):
@@ -112,7 +117,7 @@ def _of_workers() -> Iterator[Metric]:
 
 
 def _oldest_due(now: datetime) -> Metric:
-    due_at = oldest_due_at(router.db_for_read(Delivery), now)
+    due_at = oldest_due_at(router.db_for_write(Delivery), now)
     late = _seconds(now - due_at) if due_at else 0.0
     return GaugeMetricFamily("webhooks_oldest_due_seconds", "For how long a delivery has been due, at most.", late)
 

@@ -3,24 +3,33 @@
 from .api_key import ApiKey
 from .audit import AuditEntry
 from .delivery import Delivery, DeliveryAttempt
+from .emission import EventReference, IdempotencyKey
 from .event import Event
 from .health import WebhookHealth
+from .maintenance import MaintenanceJob, WorkerProcess, WorkerSession
+from .queue import QueueEntry, QueueLane
 from .replay import Replay
 from .rollup import Rollup, Tally
-from .upkeep import ChoreState, WorkerProcess
+from .signing_key import SigningKey
 from .webhook import Webhook
 
 __all__ = [
     "ApiKey",
     "AuditEntry",
-    "ChoreState",
     "Delivery",
     "DeliveryAttempt",
     "Event",
+    "EventReference",
+    "IdempotencyKey",
+    "MaintenanceJob",
+    "QueueEntry",
+    "QueueLane",
     "Replay",
     "Rollup",
+    "SigningKey",
     "Tally",
     "Webhook",
     "WebhookHealth",
     "WorkerProcess",
+    "WorkerSession",
 ]

@@ -8,15 +8,19 @@ from datetime import datetime, timedelta
 from typing import Any, Self
 
 from django.conf import settings as django_settings
+from django.contrib.auth import get_user_model
 from django.core.exceptions import ValidationError
-from django.db import DEFAULT_DB_ALIAS, models, transaction
+from django.db import models, transaction
 from django.utils import timezone
 from django.utils.crypto import constant_time_compare
 from django.utils.translation import gettext_lazy as _
 
+from ..database.sql import take_write_lock
+from ..encryption import Masked
+from ..owners import owners
 from .audit import Action, Audited
-from .fields import IdField
-from .sql import take_write_lock
+from .base import BaseQuerySet, atomic
+from .fields import AccountField, IdField, OwnerField
 
 LAST_USED_PRECISION = timedelta(minutes=1)
 """How exact ``last_used_at`` is; a write for every request would make a key's row a bottleneck."""
@@ -25,23 +29,28 @@ SETTABLE_FIELDS = ("name", "scopes", "expires_at")
 """What an owner sets when a key is made, and may change later."""
 
 
+SERVICE_SCOPES = frozenset({"events:emit"})
+"""The scopes of service keys, which no owner's key has."""
+
+
 def _digest(key: str) -> str:
     # A plain hash is enough: the key has 256 random bits, so there is nothing to guess.
     return hashlib.sha256(key.encode(errors="surrogatepass")).hexdigest()
 
 
-def all_scopes() -> list[str]:
-    return list(ApiKey.Scope.values)
+def owner_scopes() -> list[str]:
+    """Return the scopes of a new key: all that an owner's key can have."""
+    return [scope for scope in ApiKey.Scope.values if scope not in SERVICE_SCOPES]
 
 
-class ApiKeyQuerySet(models.QuerySet["ApiKey"]):
+class ApiKeyQuerySet(BaseQuerySet["ApiKey"]):
     def owned_by(self, owner: Any) -> Self:
         return self.filter(owner=owner)
 
     def make(self, **fields: Any) -> tuple[ApiKey, str]:
         """Create a key and return it with its text, which is shown this once and stored nowhere."""
         prefix = secrets.token_hex(6)
-        text = f"whk_{prefix}_{secrets.token_urlsafe(32)}"
+        text = Masked(f"whk_{prefix}_{secrets.token_urlsafe(32)}")
         api_key = self.model(prefix=prefix, digest=_digest(text), **fields)
         api_key.full_clean()
         with transaction.atomic(using=self.db):
@@ -54,10 +63,11 @@ class ApiKeyQuerySet(models.QuerySet["ApiKey"]):
         parts = text.split("_", 2)
         if len(parts) != 3 or parts[0] != "whk" or not parts[1].isalnum() or not parts[1].isascii():
             return None
-        api_key = self.select_related("owner").filter(prefix=parts[1]).first()
+        api_key = self.select_related("owner", "created_by").filter(prefix=parts[1]).first()
         if api_key is None or not constant_time_compare(api_key.digest, _digest(text)):
             return None
-        return api_key if api_key.is_valid() and api_key.owner.is_active else None
+        is_active = api_key.is_service_key or owners().is_active(api_key.owner)
+        return api_key if api_key.is_valid() and is_active else None
 
 
 class ApiKey(Audited):
@@ -68,24 +78,35 @@ class ApiKey(Audited):
         WEBHOOKS_WRITE = "webhooks:write", _("create, change and delete webhooks, redeliver")
         WEBHOOKS_TEST = "webhooks:test", _("send test events and verify")
         EVENTS_READ = "events:read", _("read events")
+        EVENTS_EMIT = "events:emit", _("emit events; for a service key, which has no owner")
 
     id = IdField(prefix="key")
     name = models.CharField(_("name"), max_length=100, blank=True)
-    owner = models.ForeignKey(
-        django_settings.AUTH_USER_MODEL,
+    owner = OwnerField(
         verbose_name=_("owner"),
-        on_delete=models.CASCADE,
+        null=True,
+        blank=True,
+        on_delete=models.DO_NOTHING,  # maintenance.forgetting deletes it before its owner
         related_name="webhook_api_keys",
+        help_text=_("Empty for a service key, which only emits events, of all owners."),
+    )
+    created_by = AccountField(
+        django_settings.AUTH_USER_MODEL,
+        verbose_name=_("created by"),
+        null=True,
+        editable=False,
+        on_delete=models.SET_NULL,
+        related_name="+",
     )
     prefix = models.CharField(_("prefix"), max_length=12, unique=True, editable=False)
     digest = models.CharField(max_length=64, editable=False)
-    scopes = models.JSONField(_("scopes"), default=all_scopes)
+    scopes = models.JSONField(_("scopes"), default=owner_scopes)
     created_at = models.DateTimeField(_("created"), default=timezone.now, editable=False)
     expires_at = models.DateTimeField(_("expires"), null=True, blank=True)
     last_used_at = models.DateTimeField(_("last used"), null=True, editable=False)
     revoked_at = models.DateTimeField(_("revoked"), null=True, editable=False)
 
-    objects = ApiKeyQuerySet.as_manager()
+    objects = ApiKeyQuerySet.as_manager()  # type: ignore[misc]
 
     class Meta:
         verbose_name = _("API key")
@@ -95,6 +116,16 @@ class ApiKey(Audited):
     def __str__(self) -> str:
         return f"whk_{self.prefix}_… {self.name}".rstrip()
 
+    @property
+    def is_service_key(self) -> bool:
+        """Whether it is a key of another service of the project, which emits events of all owners."""
+        return self.owner_id is None
+
+    @property
+    def user(self) -> Any:
+        """The user who acts by this key: its owner, if owners are users, else its creator."""
+        return self.owner if isinstance(self.owner, get_user_model()) else self.created_by
+
     def clean(self) -> None:
         scopes: object = self.scopes
         is_list = isinstance(scopes, list | tuple)
@@ -102,29 +133,30 @@ class ApiKey(Audited):
             raise ValidationError(
                 {"scopes": _("Give one or more of: %(scopes)s.") % {"scopes": ", ".join(self.Scope.values)}}
             )
+        if self.is_service_key and set(self.scopes) != SERVICE_SCOPES:
+            raise ValidationError({"scopes": _("A key without owner is a service key: its only scope is events:emit.")})
+        if not self.is_service_key and SERVICE_SCOPES.intersection(self.scopes):
+            raise ValidationError({"scopes": _("Only a service key, which has no owner, has the scope events:emit.")})
 
     def is_valid(self, at: datetime | None = None) -> bool:
         return self.revoked_at is None and (self.expires_at is None or (at or timezone.now()) < self.expires_at)
 
-    def allows(self, scope: str) -> bool:
-        return scope in self.scopes
-
-    @transaction.atomic
+    @atomic
     def change(self) -> None:
         """Save what may be changed of a key."""
-        take_write_lock(self._state.db or DEFAULT_DB_ALIAS, ApiKey)
+        take_write_lock(self.alias, ApiKey)
         saved = ApiKey.objects.select_for_update().get(pk=self.pk)
         with self.auditing(Action.KEY_CHANGED, since=saved):
             self.save(update_fields=SETTABLE_FIELDS)
 
-    @transaction.atomic
+    @atomic
     def revoke(self) -> None:
         """Refuse this key from the next request on; the time of the first revocation stays."""
         if ApiKey.objects.filter(pk=self.pk, revoked_at=None).update(revoked_at=timezone.now()):
             self.audit(Action.KEY_REVOKED)
         self.refresh_from_db(fields=["revoked_at"])
 
-    @transaction.atomic
+    @atomic
     def delete(self, *args: Any, **kwargs: Any) -> tuple[int, dict[str, int]]:
         self.audit(Action.KEY_DELETED)
         return super().delete(*args, **kwargs)

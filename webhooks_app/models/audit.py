@@ -1,11 +1,11 @@
-"""Who did what to a webhook, a key, a delivery or a replay: an entry each, written with what was done.
+"""Audit log of webhooks, keys, deliveries and replays: an entry each, written with what was done.
 
 Entries outlive what they are about, and the account that it belonged to. They never hold a secret, a header or a body.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -17,9 +17,10 @@ from django.db import models
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
-from ..ids import new_ordered_id
-from ..times import format_time
-from .fields import IdField
+from ..protocol.ids import new_ordered_id
+from ..protocol.times import format_time
+from .base import BaseModel, BaseQuerySet
+from .fields import AccountField, IdField, OwnerField
 
 MAX_NAME_LENGTH = 150
 MAX_REASON_LENGTH = 500
@@ -42,7 +43,7 @@ class Action(models.TextChoices):
     WEBHOOK_VERIFIED = "webhook.verified", _("verification passed")
     VERIFICATION_FAILED = "webhook.verification_failed", _("verification failed")
     SECRET_ROTATED = "webhook.secret_rotated", _("secret rotated")
-    PREVIOUS_SECRET_REVOKED = "webhook.previous_secret_revoked", _("old secret cut off")
+    PREVIOUS_SECRET_REVOKED = "webhook.previous_secret_revoked", _("old secret expired")
     WEBHOOK_TESTED = "webhook.tested", _("test event sent")
     DELIVERY_REDELIVERED = "delivery.redelivered", _("delivery redelivered")
     REPLAY_PLANNED = "replay.planned", _("replay planned")
@@ -68,7 +69,7 @@ class Via(models.TextChoices):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Actor:
-    """Who does something, and by what way; ``name`` is of use where it is not that of an account."""
+    """Who does something, and by what way; ``name`` replaces the account's. Operations take a subclass with rights."""
 
     via: str = Via.CODE
     account: Any = None
@@ -84,23 +85,20 @@ class Actor:
 CODE = Actor()
 SYSTEM = Actor(via=Via.SYSTEM)
 
-_find_actor: ContextVar[Callable[[], Actor]] = ContextVar("webhooks_app_actor", default=lambda: CODE)
+_actor: ContextVar[Actor] = ContextVar("webhooks_app_actor", default=CODE)
 
 
 @contextmanager
-def acting(actor: Actor | Callable[[], Actor]) -> Iterator[None]:
-    """Attribute what is done within the block, in this thread or task, to an actor.
-
-    A callable is asked when there is something to write down, for who is not known at the beginning of a request.
-    """
-    token = _find_actor.set(actor if callable(actor) else lambda: actor)
+def acting(actor: Actor) -> Iterator[None]:
+    """Attribute the entries written within the block, in this thread or task, to an actor."""
+    token = _actor.set(actor)
     try:
         yield
     finally:
-        _find_actor.reset(token)
+        _actor.reset(token)
 
 
-class AuditEntryQuerySet(models.QuerySet["AuditEntry"]):
+class AuditEntryQuerySet(BaseQuerySet["AuditEntry"]):
     def owned_by(self, owner: Any) -> Self:
         return self.filter(owner=owner)
 
@@ -109,7 +107,7 @@ class AuditEntryQuerySet(models.QuerySet["AuditEntry"]):
 
     def write(self, action: str, subject: Any, *, owner_id: Any, changes: Changes, reason: str = "") -> None:
         """Write down what was done to a row, in the transaction in which it is done."""
-        actor = _find_actor.get()()
+        actor = _actor.get()
         self.using(subject._state.db).create(
             id=new_ordered_id("aud"),  # what is done to one row in the same millisecond has an order
             action=action,
@@ -123,13 +121,12 @@ class AuditEntryQuerySet(models.QuerySet["AuditEntry"]):
         )
 
 
-class AuditEntry(models.Model):
+class AuditEntry(BaseModel):
     id = IdField(prefix="aud")
     action = models.CharField(_("action"), max_length=40, choices=Action, editable=False)
     subject = models.CharField(_("subject"), max_length=40, editable=False)
     # No constraints in the database: a worker that writes an entry would wait for whoever locks an account.
-    owner = models.ForeignKey(
-        django_settings.AUTH_USER_MODEL,
+    owner = OwnerField(
         verbose_name=_("owner"),
         null=True,
         editable=False,
@@ -138,7 +135,7 @@ class AuditEntry(models.Model):
         db_constraint=False,
         db_index=False,
     )
-    actor = models.ForeignKey(
+    actor = AccountField(
         django_settings.AUTH_USER_MODEL,
         verbose_name=_("account"),
         null=True,
@@ -153,7 +150,7 @@ class AuditEntry(models.Model):
     reason = models.CharField(_("reason"), max_length=MAX_REASON_LENGTH, blank=True, editable=False)
     created_at = models.DateTimeField(_("time"), default=timezone.now, editable=False)
 
-    objects = AuditEntryQuerySet.as_manager()
+    objects = AuditEntryQuerySet.as_manager()  # type: ignore[misc]
 
     class Meta:
         verbose_name = _("audit entry")
@@ -168,11 +165,12 @@ class AuditEntry(models.Model):
         return f"{self.subject}: {self.get_action_display()}"
 
     def name_for(self, account: Any) -> str:
-        """Return by whom it was, as far as an account may know: staff and machines are named to nobody outside."""
-        return self.actor_name if self.actor_id is not None and self.actor_id == account.pk else ""
+        """Return the name of the actor to a user of the owner: API keys are the owner's own, staff stay unnamed."""
+        is_self = self.actor_id is not None and self.actor_id == getattr(account, "pk", None)
+        return self.actor_name if is_self or self.via == Via.API else ""
 
 
-class Audited(models.Model):
+class Audited(BaseModel):
     """A row whose changes are written down; of its fields, those in ``audited_fields`` and their values."""
 
     audited_fields: ClassVar[tuple[str, ...]] = ()
@@ -213,4 +211,4 @@ class Audited(models.Model):
 def _as_json(value: Any) -> Any:
     if isinstance(value, datetime):
         return format_time(value)
-    return value if value is None or isinstance(value, bool | int | float | str | list) else str(value)
+    return value if value is None or isinstance(value, bool | int | float | str | list | dict) else str(value)

@@ -2,39 +2,41 @@
 
 from __future__ import annotations
 
-from ipaddress import ip_network
+from datetime import datetime
 from typing import Any, Self
 
 from django.conf import settings as django_settings
-from django.db import DEFAULT_DB_ALIAS, connections, models, transaction
+from django.db import connections, models, transaction
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
-from ..conf import settings
+from ..choices import known_signatures, policy_of_delivery, retry_policy, stored_name
+from ..database.sql import UtcNow, writing
 from ..exceptions import InvalidEndpointError, WebhookStateError
-from ..handshake import challenge_body
-from ..retry import RetrySchedule
-from ..signals import deliveries_created
-from ..signing import EVENT_HEADER, PREVIOUS_SIGNATURE_HEADER, SIGNATURE_HEADER, TIMESTAMP_HEADER
-from ..transport.endpoint import parse_endpoint
+from ..protocol.handshake import challenge_body
+from ..protocol.ids import attempt_id
+from ..retry import BaseRetryPolicy
+from ..signals import announce_deliveries
+from ..signatures import Headers, Message, combine, unpack
+from ..transport.endpoint import ANYWHERE, parse_endpoint
 from .audit import Action, AuditEntry
+from .base import BaseModel, BaseQuerySet
 from .event import Event
-from .fields import IdField, PartialIndex
-from .sql import UtcNow, writing
+from .fields import AccountField, CompactJSONField, IdField, PartialIndex
+from .own_headers import REDACTED
+from .queue import QueueEntry
 from .webhook import Webhook
 
-ANYWHERE = (ip_network("0.0.0.0/0"), ip_network("::/0"))
+
+def default_max_attempts() -> int:
+    return retry_policy().max_attempts
 
 
-def configured_schedule() -> RetrySchedule:
-    return RetrySchedule.of_seconds(settings.RETRY_DELAYS_SECONDS)
+def default_policy() -> str:
+    return stored_name(retry_policy())
 
 
-def configured_max_attempts() -> int:
-    return configured_schedule().max_attempts
-
-
-class DeliveryQuerySet(models.QuerySet["Delivery"]):
+class DeliveryQuerySet(BaseQuerySet["Delivery"]):
     def owned_by(self, owner: Any) -> Self:
         return self.filter(webhook__owner=owner)
 
@@ -42,8 +44,8 @@ class DeliveryQuerySet(models.QuerySet["Delivery"]):
         return self.filter(state=Delivery.State.PENDING)
 
     def waiting(self) -> Self:
-        """Return what is to be sent and not being sent right now."""
-        return self.pending().filter(claimed_at=None)
+        """Return the pending deliveries that no worker has claimed."""
+        return self.pending().filter(queue_entry__claimed_at=None)
 
     def except_tests(self) -> Self:
         return self.exclude(kind=Delivery.Kind.TEST)
@@ -52,26 +54,36 @@ class DeliveryQuerySet(models.QuerySet["Delivery"]):
         return self.exclude(state=Delivery.State.PENDING)
 
     def is_listed(self, state: str) -> bool:
-        """Tell whether an index lists the deliveries in this state, by identifier."""
+        """Return True if an index lists the deliveries in this state, by identifier."""
         return state in Delivery.LISTED_STATES and connections[self.db].features.supports_partial_indexes
+
+    def in_state(self, state: str) -> Self:
+        """Return the deliveries in this state, by an index where there is one."""
+        return self.filter(failure=state) if self.is_listed(state) else self.filter(state=state)
 
     def queue(self, **fields: Any) -> Delivery:
         """Create a delivery that is due now, by the database's clock, so that no process's own can hold it up."""
-        delivery = self.create(next_attempt_at=UtcNow(), **fields)
-        delivery.refresh_from_db(fields=["next_attempt_at"])
+        retries = fields["webhook"].retries_of(fields.get("kind", Delivery.Kind.EVENT))
+        with transaction.atomic(using=self.db, savepoint=False):
+            delivery = self.create(**{**retries, **fields})
+            QueueEntry.objects.using(self.db).add([delivery])
         return delivery
 
     def cancel(self, reason: str) -> int:
-        return self.update(
-            state=Delivery.State.CANCELLED,
-            state_reason=reason,
-            finished_at=UtcNow(),
-            next_attempt_at=None,
-            claimed_at=None,
-        )
+        """End those that are pending; claims of them can record nothing any more. Return how many were pending.
+
+        The queue entries first, as in recording, so that both wait for each other in turn.
+        """
+        pending = self.pending().order_by()
+        with transaction.atomic(using=self.db, savepoint=False):
+            QueueEntry.objects.using(self.db).filter(delivery__in=pending.values("pk")).remove()
+            # Recording removes an entry together with the state, so that what has none now is what was cancelled.
+            return pending.filter(queue_entry=None).update(
+                state=Delivery.State.CANCELLED, state_reason=reason, finished_at=UtcNow()
+            )
 
 
-class Delivery(models.Model):
+class Delivery(BaseModel):
     class Kind(models.TextChoices):
         EVENT = "event", _("event")
         TEST = "test", _("test")
@@ -111,23 +123,29 @@ class Delivery(models.Model):
     state = models.CharField(_("state"), max_length=10, choices=State.choices, default=State.PENDING, editable=False)
     state_reason = models.CharField(_("reason"), max_length=100, blank=True, editable=False)
     attempt_count = models.PositiveSmallIntegerField(_("attempts"), default=0, editable=False)
-    max_attempts = models.PositiveSmallIntegerField(
-        _("attempts at most"), default=configured_max_attempts, editable=False
-    )
-    next_attempt_at = models.DateTimeField(
-        _("next attempt"),
-        null=True,
+    max_attempts = models.PositiveSmallIntegerField(_("attempts at most"), default=default_max_attempts, editable=False)
+    retry_policy = models.CharField(
+        _("retry policy"),
+        max_length=40,
+        blank=True,
+        default=default_policy,
         editable=False,
-        default=timezone.now,
-        help_text=_("While an attempt is being made: when its claim is taken to be lost."),
+        help_text=_("Fixed when the delivery was queued. Empty for that of the specification."),
     )
-    claimed_at = models.DateTimeField(_("claimed"), null=True, editable=False)
     expires_at = models.DateTimeField(
         _("expires"), null=True, editable=False, help_text=_("Nothing is sent, or waited for, after this time.")
     )
     last_result = models.CharField(_("last result"), max_length=20, blank=True, editable=False)
     created_at = models.DateTimeField(_("created"), default=timezone.now, editable=False)
     finished_at = models.DateTimeField(_("finished"), null=True, editable=False)
+    failure = models.GeneratedField(
+        expression=models.Case(models.When(state__in=("given_up", "cancelled"), then=models.F("state"))),
+        output_field=models.CharField(max_length=10, null=True),
+        db_persist=True,
+        editable=False,
+    )
+    """The state, where it is one that few deliveries end in. Indexes name it in place of the state, which every
+    delivery changes: so the last update of a successful one touches no index."""
     redelivery_of = models.ForeignKey(
         "self",
         verbose_name=_("redelivery of"),
@@ -137,13 +155,14 @@ class Delivery(models.Model):
         related_name="+",
         db_index=False,
     )
-    requested_by = models.ForeignKey(
+    requested_by = AccountField(
         django_settings.AUTH_USER_MODEL,
         verbose_name=_("requested by"),
         null=True,
         editable=False,
         on_delete=models.SET_NULL,
         related_name="+",
+        db_constraint=False,  # checking it would lock the user's row after those of the queue
         db_index=False,
     )
     replay = models.ForeignKey(
@@ -157,7 +176,7 @@ class Delivery(models.Model):
         db_index=False,
     )
 
-    objects = DeliveryQuerySet.as_manager()
+    objects = DeliveryQuerySet.as_manager()  # type: ignore[misc]
 
     LISTED_STATES = (State.GIVEN_UP, State.CANCELLED)
     """States that few deliveries end in: an index lists them, where the database has partial ones."""
@@ -168,34 +187,28 @@ class Delivery(models.Model):
         ordering = ("-id",)
         indexes = (
             PartialIndex(
-                fields=("webhook", "next_attempt_at"),
-                only=models.Q(state="pending"),
-                otherwise=("state", "webhook", "next_attempt_at"),
-                name="webhooks_delivery_due",
-            ),
-            PartialIndex(
-                fields=("webhook", "claimed_at"),
-                only=models.Q(claimed_at__isnull=False),
-                name="webhooks_delivery_claimed",
-            ),
-            PartialIndex(
                 fields=("redelivery_of",),
                 only=models.Q(redelivery_of__isnull=False),
                 name="webhooks_delivery_again",
+            ),
+            PartialIndex(
+                fields=("requested_by",),
+                only=models.Q(requested_by__isnull=False),
+                name="webhooks_delivery_requested",
             ),
             PartialIndex(
                 fields=("replay", "-id"), only=models.Q(replay__isnull=False), name="webhooks_delivery_replay"
             ),
             # For lists of what went wrong, and a webhook's handshakes: few among millions, at no cost to the others.
             PartialIndex(
-                fields=("state", "-id"),
-                only=models.Q(state__in=("given_up", "cancelled")),
+                fields=("failure", "-id"),
+                only=models.Q(failure__isnull=False),
                 otherwise=None,
                 name="webhooks_delivery_failed",
             ),
             PartialIndex(
-                fields=("webhook", "state", "-id"),
-                only=models.Q(state__in=("given_up", "cancelled")),
+                fields=("webhook", "failure", "-id"),
+                only=models.Q(failure__isnull=False),
                 otherwise=None,
                 name="webhooks_delivery_failed_of",
             ),
@@ -212,15 +225,36 @@ class Delivery(models.Model):
         return f"{self.id} ({self.state})"
 
     @property
+    def entry(self) -> QueueEntry | None:
+        """Its row in the queue; None once it is final."""
+        return getattr(self, "queue_entry", None) if self.state == self.State.PENDING else None
+
+    @property
+    def due_at(self) -> datetime | None:
+        """Time of the next attempt; None while one is made, and after the last."""
+        entry = self.entry
+        return entry.due_at if entry is not None and entry.claimed_at is None else None
+
+    @property
+    def claimed_at(self) -> datetime | None:
+        """Time at which the attempt being made was claimed; None if none is made."""
+        return self.entry.claimed_at if self.entry is not None else None
+
+    @property
+    def leased_until(self) -> datetime | None:
+        """Time at which the claim of the attempt being made counts as lost; None if none is made."""
+        return self.entry.leased_until if self.entry is not None else None
+
+    @property
+    def policy(self) -> BaseRetryPolicy:
+        return policy_of_delivery(self.retry_policy)
+
+    @property
     def event_type(self) -> str:
         return self.event.type if self.event else "webhook.verification"
 
-    def redeliver(self, requested_by: Any = None) -> Delivery:
-        """Start a new series of attempts of the same event, linked to the first one.
-
-        Raises WebhookStateError for a disabled webhook, and for an event whose body is no longer kept. For one that is
-        paused it waits with the others; a test is refused, because somebody waits for it.
-        """
+    def require_redeliverable(self) -> None:
+        """Raise WebhookStateError for a handshake, and for a webhook whose state does not allow another delivery."""
         if self.event_id is None:
             raise WebhookStateError("A verification is not redelivered; verify the webhook again.")
         if self.kind == self.Kind.TEST:
@@ -228,7 +262,15 @@ class Delivery(models.Model):
             self.webhook.require_running()
         else:
             self.webhook.require_sendable()
-        using = self._state.db or DEFAULT_DB_ALIAS
+
+    def redeliver(self, requested_by: Any = None) -> Delivery:
+        """Start a new series of attempts of the same event, linked to the first one.
+
+        Raises WebhookStateError for a disabled webhook, and for an event whose body is no longer kept. For one that is
+        paused it waits with the others; a test is refused, because somebody waits for it.
+        """
+        self.require_redeliverable()
+        using = self.alias
         with writing(using, Delivery):
             # Pruning locks an event before it takes its body, or the event, away.
             event = Event.objects.using(using).select_for_update().filter(pk=self.event_id).first()
@@ -239,7 +281,6 @@ class Delivery(models.Model):
                 event=event,
                 webhook=self.webhook,
                 kind=self.kind,
-                max_attempts=self.max_attempts,
                 redelivery_of_id=self.redelivery_of_id or self.pk,
                 requested_by=requested_by,
             )
@@ -249,11 +290,11 @@ class Delivery(models.Model):
                 owner_id=self.webhook.owner_id,
                 changes={"redelivery": [None, delivery.pk]},
             )
-        transaction.on_commit(lambda: deliveries_created.send_robust(Delivery), using=delivery._state.db)
+        announce_deliveries(delivery.alias)
         return delivery
 
 
-class DeliveryAttempt(models.Model):
+class DeliveryAttempt(BaseModel):
     class Result(models.TextChoices):
         SUCCEEDED = "succeeded", _("succeeded")
         HTTP_STATUS = "http_status", _("status other than 200")
@@ -267,7 +308,7 @@ class DeliveryAttempt(models.Model):
         WORKER_LOST = "worker_lost", _("worker lost")
         INTERNAL_ERROR = "internal_error", _("internal error")
 
-    id = IdField(prefix="att")
+    pk = models.CompositePrimaryKey("delivery", "number")
     delivery = models.ForeignKey(
         Delivery,
         verbose_name=_("delivery"),
@@ -284,21 +325,23 @@ class DeliveryAttempt(models.Model):
     duration_ms = models.PositiveIntegerField(_("duration (ms)"), null=True, editable=False)
     url = models.CharField(_("URL"), max_length=2048, editable=False)
     timestamp = models.BigIntegerField(_("timestamp"), null=True, editable=False)
-    signature = models.CharField(_("signature"), max_length=80, blank=True, editable=False)
+    signatures = models.TextField(
+        _("signatures"), blank=True, editable=False, help_text=_("As packed by webhooks_app.signatures.")
+    )
     challenge = models.CharField(_("challenge"), max_length=64, blank=True, editable=False)
     response_status = models.PositiveSmallIntegerField(_("response status"), null=True, editable=False)
-    response_headers = models.JSONField(_("response headers"), default=list, editable=False)
+    response_headers = CompactJSONField(_("response headers"), default=list, editable=False)
     response_body = models.TextField(_("response body"), blank=True, editable=False)
     retry_after = models.CharField(_("Retry-After"), max_length=100, blank=True, editable=False)
     peer = models.CharField(_("connected address"), max_length=64, blank=True, editable=False)
-    timings = models.JSONField(
+    timings = CompactJSONField(
         _("timings"),
         default=dict,
         editable=False,
         help_text=_("Milliseconds from the start until a stage was over, where it is known."),
     )
-    previous_signature = models.CharField(
-        _("signature of the previous secret"), max_length=80, blank=True, editable=False
+    header_names = models.TextField(
+        _("names of the webhook's own headers"), blank=True, editable=False, help_text=_("Separated by commas.")
     )
     agent = models.CharField(_("sent by"), max_length=60, blank=True, editable=False)
 
@@ -306,10 +349,14 @@ class DeliveryAttempt(models.Model):
         verbose_name = _("delivery attempt")
         verbose_name_plural = _("delivery attempts")
         ordering = ("delivery", "number")
-        constraints = (models.UniqueConstraint(fields=("delivery", "number"), name="webhooks_attempt_number"),)
 
     def __str__(self) -> str:
         return f"{self.id} ({self.result})"
+
+    @property
+    def id(self) -> str:
+        """The public identifier: it follows from those of the delivery and the number."""
+        return attempt_id(self.delivery_id, self.number)
 
     @property
     def request_header(self) -> str:
@@ -324,15 +371,22 @@ class DeliveryAttempt(models.Model):
             ("Host", endpoint.authority),
             ("Accept", "*/*"),
             ("Content-Type", "application/json"),
-            (SIGNATURE_HEADER, self.signature),
-            (TIMESTAMP_HEADER, str(self.timestamp)),
-            (EVENT_HEADER, self.delivery.event_type),
-            (PREVIOUS_SIGNATURE_HEADER, self.previous_signature),
+            *self._signature_headers(),
+            *((name, REDACTED) for name in self.header_names.split(",") if name),
             ("User-Agent", self.agent),
             ("Content-Length", str(len(self.request_body))),
         )
         lines = [f"{name}: {value}" for name, value in headers if value]
         return "\r\n".join([f"POST {endpoint.target} HTTP/1.1", *lines, ""])
+
+    def _signature_headers(self) -> Headers:
+        """Return the headers that the stored signatures stand for."""
+        message = Message(self.delivery.event_id or self.delivery_id, self.delivery.event_type, self.timestamp or 0)
+        known = known_signatures()
+        return combine(
+            known[name].headers(message, signature) if name in known else ((name, signature),)
+            for name, signature in unpack(self.signatures).items()
+        )
 
     @property
     def request_body(self) -> bytes:

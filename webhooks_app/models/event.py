@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, Self
 
-from django.conf import settings as django_settings
 from django.db import models
 from django.utils.translation import gettext_lazy as _
 
 from ..exceptions import WebhookStateError
-from ..ids import first_id_at
-from .fields import IdField, PartialIndex
+from ..protocol.ids import first_id_at
+from .base import BaseModel, BaseQuerySet
+from .fields import IdField, OwnerField, PartialIndex
 
 
-class EventQuerySet(models.QuerySet["Event"]):
+class EventQuerySet(BaseQuerySet["Event"]):
     def owned_by(self, owner: Any) -> Self:
         return self.filter(owner=owner)
 
@@ -26,16 +27,15 @@ class EventQuerySet(models.QuerySet["Event"]):
         return self.exclude(body="")
 
 
-class Event(models.Model):
+class Event(BaseModel):
     id = IdField(prefix="evt")
     type = models.CharField(_("type"), max_length=100, editable=False)
-    owner = models.ForeignKey(
-        django_settings.AUTH_USER_MODEL,
+    owner = OwnerField(
         verbose_name=_("owner"),
         null=True,
         blank=True,
         editable=False,
-        on_delete=models.CASCADE,
+        on_delete=models.DO_NOTHING,  # maintenance.forgetting deletes it before its owner
         related_name="webhook_events",
         db_index=False,
     )
@@ -43,7 +43,10 @@ class Event(models.Model):
     is_test = models.BooleanField(_("test"), default=False, editable=False)
     created_at = models.DateTimeField(_("created"), editable=False)
 
-    objects = EventQuerySet.as_manager()
+    objects = EventQuerySet.as_manager()  # type: ignore[misc]
+
+    unsaved_references: Sequence[str] = ()
+    """The references of a new event, which are inserted with it."""
 
     class Meta:
         verbose_name = _("event")

@@ -1,23 +1,83 @@
-"""Since when a webhook has been failing: one row each, moved on as tallies are folded."""
+"""The failing periods of a webhook: one row each, moved on as tallies are folded."""
 
 from __future__ import annotations
 
-from django.db import models
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Self
+
+from django.db import models, transaction
 from django.utils.translation import gettext_lazy as _
 
+from ..database.sql import UtcNow
+from ..protocol.times import format_time
+from .base import BaseModel, BaseQuerySet
 from .fields import PartialIndex
-from .sql import UtcNow
 from .webhook import Webhook
 
+MAX_PAST_FAILURES = 10
+MERGED_WITHIN = timedelta(minutes=5)
+"""Failing periods with a shorter time between them become one."""
 
-class WebhookHealthQuerySet(models.QuerySet["WebhookHealth"]):
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FailingPeriod:
+    """A time in which a webhook was stopped, or every delivery to it was given up."""
+
+    began_at: datetime
+    ended_at: datetime | None = None
+    """None while it goes on."""
+    given_up: int = 0
+    missed_from: datetime | None = None
+    """When the oldest event that was given up was emitted; None if none was."""
+
+    def joined(self, other: FailingPeriod) -> FailingPeriod:
+        """Return the period from the beginning of this one to the end of a later one."""
+        missed = [at for at in (self.missed_from, other.missed_from) if at is not None]
+        return FailingPeriod(
+            began_at=min(self.began_at, other.began_at),
+            ended_at=other.ended_at,
+            given_up=self.given_up + other.given_up,
+            missed_from=min(missed, default=None),
+        )
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "since": format_time(self.began_at),
+            "until": format_time(self.ended_at) if self.ended_at else None,
+            "given_up": self.given_up,
+            "missed_from": format_time(self.missed_from) if self.missed_from else None,
+        }
+
+    @classmethod
+    def from_json(cls, kept: dict[str, Any]) -> Self:
+        return cls(
+            began_at=datetime.fromisoformat(kept["since"]),
+            ended_at=datetime.fromisoformat(kept["until"]) if kept["until"] else None,
+            given_up=kept["given_up"],
+            missed_from=datetime.fromisoformat(kept["missed_from"]) if kept.get("missed_from") else None,
+        )
+
+
+class WebhookHealthQuerySet(BaseQuerySet["WebhookHealth"]):
     def clear(self, webhook: Webhook) -> None:
-        """Forget that a webhook was failing; what was tallied before and is not folded yet counts no more."""
-        self.bulk_create([WebhookHealth(webhook=webhook)], ignore_conflicts=True)
-        self.filter(webhook=webhook).update(failing_since=None, given_up_count=0, warned_at=None, cleared_at=UtcNow())
+        """End the failing period of a webhook, which is judged by later deliveries alone.
+
+        To be called before the status changes: the time for which it was stopped belongs to the period.
+        """
+        with transaction.atomic(using=self.db):
+            self.bulk_create([WebhookHealth(webhook=webhook)], ignore_conflicts=True)
+            self.filter(webhook=webhook).update(cleared_at=UtcNow())
+            health = self.select_for_update().get(webhook=webhook)
+            assert health.cleared_at is not None
+            if webhook.is_stopped:
+                stopped_at = webhook.status_changed_at
+                health.failing_since = min(health.failing_since or stopped_at, stopped_at)
+            health.end_period(health.cleared_at)
+            health.save(update_fields=["failing_since", "given_up_count", "missed_from", "warned_at", "past_failures"])
 
 
-class WebhookHealth(models.Model):
+class WebhookHealth(BaseModel):
     """What became of the last deliveries of a webhook. No emission, claim or record touches it."""
 
     webhook = models.OneToOneField(
@@ -36,10 +96,15 @@ class WebhookHealth(models.Model):
     given_up_count = models.PositiveIntegerField(
         _("given up"), default=0, help_text=_("Deliveries given up since the last success.")
     )
+    missed_from = models.DateTimeField(
+        _("missed from"), null=True, help_text=_("When the oldest event given up since the last success was emitted.")
+    )
+    past_failures = models.JSONField(_("past failing periods"), default=list)
+    """``FailingPeriod`` as JSON, the latest last."""
     warned_at = models.DateTimeField(_("owner warned"), null=True)
     cleared_at = models.DateTimeField(_("cleared"), null=True)
 
-    objects = WebhookHealthQuerySet.as_manager()
+    objects = WebhookHealthQuerySet.as_manager()  # type: ignore[misc]
 
     class Meta:
         verbose_name = _("health of a webhook")
@@ -62,3 +127,44 @@ class WebhookHealth(models.Model):
             return webhook.health
         except cls.DoesNotExist:
             return None
+
+    def note_given_up(self, at: datetime, number: int, missed_from: datetime | None) -> None:
+        """Count deliveries that were given up; begin a failing period if there is none."""
+        self.failing_since = self.failing_since or at
+        self.given_up_count += number
+        self.missed_from = min((time for time in (self.missed_from, missed_from) if time is not None), default=None)
+        self.last_given_up_at = at
+
+    def end_period(self, at: datetime) -> None:
+        """End the failing period, if there is one, and keep it."""
+        if self.failing_since is not None:
+            self.keep(
+                FailingPeriod(
+                    began_at=self.failing_since,
+                    ended_at=at,
+                    given_up=self.given_up_count,
+                    missed_from=self.missed_from,
+                )
+            )
+        self.failing_since = self.warned_at = self.missed_from = None
+        self.given_up_count = 0
+
+    def keep(self, period: FailingPeriod) -> None:
+        """Add a period that has ended to the past ones."""
+        past = [FailingPeriod.from_json(kept) for kept in self.past_failures]
+        last = past[-1] if past else None
+        if last and last.ended_at and period.began_at - last.ended_at < MERGED_WITHIN:
+            past[-1] = last.joined(period)
+        else:
+            past.append(period)
+        if len(past) > MAX_PAST_FAILURES:
+            past[:2] = [past[0].joined(past[1])]
+        self.past_failures = [each.as_json() for each in past]
+
+    def failures(self) -> list[FailingPeriod]:
+        """Return the kept failing periods, the latest last; the last one may not have ended."""
+        past = [FailingPeriod.from_json(kept) for kept in self.past_failures]
+        if self.failing_since is None:
+            return past
+        now = FailingPeriod(began_at=self.failing_since, given_up=self.given_up_count, missed_from=self.missed_from)
+        return [*past, now]

@@ -16,7 +16,8 @@ from django.core.exceptions import EmptyResultSet
 from django.db import connections
 from django.db.models import QuerySet
 
-from .sql import Slot, fill
+from ..database.dialects import dialect_of
+from ..database.lateral import OuterId, Query, for_each, joined
 
 HORIZON = 10_000
 """Among how many rows a page looks for those that a filter lets through."""
@@ -161,7 +162,7 @@ class _Listing(NamedTuple):
         is_upwards = bool(cursor and cursor.is_upwards)
         within = {} if edge is None else {"pk__lte" if is_upwards else "pk__gte": edge}
         rows = _Ids(_beyond(self.rows, cursor).filter(**within), is_upwards, self.parts)
-        if self.horizon is None or connections[self.rows.db].vendor != "postgresql":
+        if self.horizon is None or not dialect_of(self.rows.db).has_lateral_joins:
             return rows.read(self.size + 1)
         scope = _Ids(_beyond(self.scope, cursor).filter(**within), is_upwards, self.parts)
         return scope.read_matching(self.rows, self.size + 1, among=2 * self._reach)
@@ -186,28 +187,24 @@ class _Ids(NamedTuple):
         """Return so many of those that are in ``rows``, which are looked up one by one, and are few of each part."""
         try:
             window, params = self._sql(slice(among))
-            one, more = _compiled(rows.order_by().filter(pk=_Outer("looked_at")).values_list("pk")[:1])
+            one, more = _compiled(rows.order_by().filter(pk=OuterId("looked_at")).values_list("pk")[:1])
         except EmptyResultSet:
             return []
         # Lateral and with a limit, so that no other plan is possible, whatever the statistics say.
-        sql = f"SELECT found.* FROM ({window}) AS looked_at (id) CROSS JOIN LATERAL ({one}) AS found"
+        sql = joined(f"({window}) AS looked_at (id)", one)
         return self._executed(sql, "looked_at.id", count, [*params, *more])
 
-    def _sql(self, some: slice) -> tuple[str, list[Any]]:
+    def _sql(self, some: slice) -> Query:
         rows = self.rows.order_by("pk" if self.is_upwards else "-pk").values_list("pk")
         if not self.parts.field:
             return _compiled(rows[some])
         if not self.parts.ids:
             raise EmptyResultSet
-        sql, params = _compiled(rows.filter(**{self.parts.field: _Outer("part")})[some])
+        query = _compiled(rows.filter(**{self.parts.field: OuterId("part")})[some])
         connection = connections[rows.db]
         field: Any = rows.model._meta.get_field(self.parts.field)
         ids = [field.get_db_prep_value(pk, connection) for pk in self.parts.ids]
-        if connection.vendor == "postgresql":
-            each = f"SELECT found.* FROM unnest(%s) AS part (id) CROSS JOIN LATERAL ({sql}) AS found"
-            return each, [ids, *params]
-        union = " UNION ALL ".join([f"SELECT * FROM ({sql}) AS found"] * len(ids))
-        return f"SELECT * FROM ({union}) AS found", [value for pk in ids for value in fill(params, {"part": pk})]
+        return for_each(connection, "part", ids, query)
 
     def _executed(self, sql: str, by: str, count: int, params: Sequence[Any]) -> list[str]:
         connection = connections[self.rows.db]
@@ -218,14 +215,7 @@ class _Ids(NamedTuple):
             return [field.from_db_value(pk, None, connection) for (pk,) in cursor.fetchall()]
 
 
-class _Outer(Slot):
-    """The identifier of what a query is about that is compiled once for all of them."""
-
-    def as_postgresql(self, compiler: Any, connection: Any) -> Any:
-        return f"{self.value}.id", []
-
-
-def _compiled(query: QuerySet[Any]) -> tuple[str, list[Any]]:
+def _compiled(query: QuerySet[Any]) -> Query:
     sql, params = query.query.get_compiler(query.db).as_sql()
     return sql, list(params)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 import unicodedata
 from datetime import timedelta
 from typing import Any
@@ -13,30 +12,32 @@ from django.utils.translation import gettext_lazy as _
 from ..conf import settings
 from ..event_types import registry
 from ..exceptions import UnknownEventTypeError
+from .visibility import event_types_for
 
 MAX_EVENT_TYPES = 64
+MAX_SIGNATURES = 8
 SECRET_LENGTHS = range(16, 257)
 MAX_SECRET_OVERLAP = timedelta(days=7)
 MIN_RATE, MAX_RATE = 0.01, 10_000
 MAX_IN_FLIGHT = 1000
 
 
-def check_event_types(names: Any, *, is_platforms: bool) -> list[str]:
-    """Return the names of event types without duplicates. Raises ValidationError if a webhook cannot have them.
+def check_event_types(names: Any, *, owner: Any | None) -> list[str]:
+    """Return the names of event types without duplicates.
 
-    ``is_platforms`` says whether it is one without an owner.
+    Raises ValidationError unless a webhook of this owner, or of the platform for None, can subscribe to all of them.
     """
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         raise ValidationError(_("Give a list of event types."))
-    if not is_platforms and (operational := [name for name in names if registry.is_operational(name)]):
+    if owner is not None and (operational := [name for name in names if registry.is_operational(name)]):
         raise ValidationError(
             _("%(names)s: only a webhook without an owner, the platform's, can subscribe to these."),
             code="operational_event_type",
             params={"names": ", ".join(operational)},
         )
-    find = registry.get if is_platforms else registry.get_emittable
+    visible = event_types_for(owner)
     try:
-        found = [find(name).name for name in dict.fromkeys(names)]
+        found = [visible.get(name).name for name in dict.fromkeys(names)]
     except UnknownEventTypeError as error:
         raise ValidationError(str(error), code="unknown_event_type") from None
     if not 1 <= len(found) <= MAX_EVENT_TYPES:
@@ -44,10 +45,6 @@ def check_event_types(names: Any, *, is_platforms: bool) -> list[str]:
             _("Give 1 to %(limit)s event types."), code="event_types_count", params={"limit": MAX_EVENT_TYPES}
         )
     return found
-
-
-def new_secret() -> str:
-    return f"whsec_{secrets.token_urlsafe(32)}"
 
 
 def check_overlap(overlap: timedelta) -> None:

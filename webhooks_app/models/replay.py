@@ -11,17 +11,18 @@ from typing import Any, Self
 from django.conf import settings as django_settings
 from django.core.exceptions import ValidationError
 from django.core.validators import MaxValueValidator, MinValueValidator
-from django.db import DEFAULT_DB_ALIAS, models
+from django.db import models
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
 from ..conf import settings
+from ..database.sql import writing
 from ..exceptions import WebhookStateError
-from ..ids import first_id_at, id_before
+from ..protocol.ids import first_id_at, id_before
 from .audit import Action, Audited
-from .fields import IdField, PartialIndex
+from .base import BaseQuerySet
+from .fields import AccountField, IdField, PartialIndex
 from .limits import MAX_RATE
-from .sql import writing
 from .webhook import MAX_REASON_LENGTH, Webhook
 
 LEAST_RATE = 0.1
@@ -32,7 +33,7 @@ MOST_OPEN = 10
 """Replays of one webhook that may be neither over nor stopped."""
 
 
-class ReplayQuerySet(models.QuerySet["Replay"]):
+class ReplayQuerySet(BaseQuerySet["Replay"]):
     def owned_by(self, owner: Any) -> Self:
         return self.filter(webhook__owner=owner)
 
@@ -91,13 +92,14 @@ class Replay(Audited):
         db_constraint=False,  # or whoever plans would wait for whoever claims
         db_index=False,
     )
-    requested_by = models.ForeignKey(
+    requested_by = AccountField(
         django_settings.AUTH_USER_MODEL,
         verbose_name=_("requested by"),
         null=True,
         editable=False,
         on_delete=models.SET_NULL,
         related_name="+",
+        db_constraint=False,  # checking it would lock the user's row after those of the queue
         db_index=False,
     )
     event_types = models.JSONField(
@@ -105,7 +107,7 @@ class Replay(Audited):
     )
     states = models.JSONField(_("which events"), default=missing_outcomes)
     since = models.DateTimeField(_("from"))
-    until = models.DateTimeField(_("to"), help_text=_("What happens later never joins."))
+    until = models.DateTimeField(_("to"), help_text=_("Later events are not included."))
     rate = models.FloatField(
         _("deliveries a second"),
         null=True,
@@ -120,12 +122,14 @@ class Replay(Audited):
     matched = models.PositiveIntegerField(_("found"), default=0, editable=False)
     queued = models.PositiveIntegerField(_("queued"), default=0, editable=False)
     examined = models.PositiveIntegerField(_("looked at"), default=0, editable=False)
+    failing = models.JSONField(_("failing periods"), default=list, editable=False)
+    """The failing periods in its time when it was planned, as ``FailingPeriod.as_json`` returns them."""
     sample = models.JSONField(_("sample"), default=list, editable=False)
     created_at = models.DateTimeField(_("created"), default=timezone.now, editable=False)
     started_at = models.DateTimeField(_("started"), null=True, editable=False)
     finished_at = models.DateTimeField(_("finished"), null=True, editable=False)
 
-    objects = ReplayQuerySet.as_manager()
+    objects = ReplayQuerySet.as_manager()  # type: ignore[misc]
 
     class Meta:
         verbose_name = _("replay")
@@ -157,11 +161,6 @@ class Replay(Audited):
     @property
     def per_second(self) -> float:
         return float(self.rate or settings.REPLAY_RATE)
-
-    @property
-    def wanted_types(self) -> list[str]:
-        """The event types that are sent: of those that were asked for, what the webhook is subscribed to now."""
-        return [name for name in self.webhook.event_types if not self.event_types or name in self.event_types]
 
     def clean(self) -> None:
         if self.rate is not None and not math.isfinite(self.rate):
@@ -208,7 +207,7 @@ class Replay(Audited):
 
         The webhook first, as everywhere.
         """
-        using = self._state.db or DEFAULT_DB_ALIAS
+        using = self.alias
         with writing(using, Replay):
             self.webhook.lock()
             saved = Replay.objects.using(using).select_for_update().filter(pk=self.pk).first()
@@ -240,7 +239,7 @@ class Replay(Audited):
 
     def _run(self) -> None:
         self.webhook.require_sendable()
-        running = Replay.objects.using(self._state.db).filter(webhook=self.webhook_id, state=self.State.RUNNING)
+        running = Replay.objects.using(self.alias).filter(webhook=self.webhook_id, state=self.State.RUNNING)
         if (other := running.first()) is not None:
             raise WebhookStateError(f"Replay {other.id} of this webhook is running. Wait for it, pause or cancel it.")
         self.started_at = self.started_at or timezone.now()

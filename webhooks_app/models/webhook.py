@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any, Self, cast
 
-from django.conf import settings as django_settings
 from django.core.exceptions import ValidationError
 from django.core.validators import MaxValueValidator, MinValueValidator
-from django.db import DEFAULT_DB_ALIAS, models, transaction
+from django.db import models, transaction
 from django.dispatch import Signal
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
+from ..choices import known_policies, parse_filter, retry_policy, stored_name
 from ..conf import settings
-from ..egress import check_endpoint
-from ..exceptions import InvalidEndpointError, WebhookStateError
+from ..database.sql import take_write_lock
+from ..event_types import registry
+from ..exceptions import AlreadyInStateError, InvalidEndpointError, InvalidFilterError, WebhookStateError
+from ..filters import check_fields
+from ..outbound import check_endpoint
 from ..signals import (
-    deliveries_created,
+    announce_deliveries,
     webhook_being_disabled,
     webhook_disabled,
     webhook_paused,
@@ -24,21 +28,23 @@ from ..signals import (
     webhook_verified,
 )
 from .audit import SYSTEM, Action, acting
-from .fields import IdField, PartialIndex
+from .base import atomic
+from .fields import IdField, OwnerField, PartialIndex
 from .limits import MAX_IN_FLIGHT, MAX_RATE, MIN_RATE, check_event_types
-from .sql import take_write_lock
+from .own_headers import OwnHeaders
 from .webhook_query import WebhookQuerySet
 from .webhook_secret import SigningSecret
 
 MAX_REASON_LENGTH = 500
-LOCKED_FIELDS = ("status", "status_reason", "status_changed_at", "paused_at", "previous_secret_until", "deleted_at")
+LOCKED_FIELDS = ("status", "status_reason", "status_changed_at", "paused_at", "deleted_at")
 """What an instance takes from its row once that is locked."""
 
 
-class Webhook(SigningSecret):
+class Webhook(OwnHeaders, SigningSecret):
     audited_fields = (
-        *("owner_id", "url", "event_types", "description", "retry_notices", "max_in_flight", "rate_limit"),
-        *("status", "paused_at", "previous_secret_until", "deleted_at"),
+        *("owner_id", "url", "event_types", "filter", "description", "retry_notices", "max_in_flight"),
+        *("rate_limit", "signatures", "header_fingerprints", "retry_policy", "accepted_statuses"),
+        *("status", "paused_at", "deleted_at"),
     )
 
     class Status(models.TextChoices):
@@ -47,18 +53,26 @@ class Webhook(SigningSecret):
         DISABLED = "disabled", _("disabled")
         FAILED = "failed", _("failed")
 
+    class AcceptedStatuses(models.TextChoices):
+        OK = "200", _("200 alone")
+        SUCCESS = "2xx", _("200 to 299")
+
     id = IdField(prefix="wh")
-    owner = models.ForeignKey(
-        django_settings.AUTH_USER_MODEL,
+    owner = OwnerField(
         verbose_name=_("owner"),
         null=True,
         blank=True,
-        on_delete=models.CASCADE,
+        on_delete=models.DO_NOTHING,  # maintenance.forgetting deletes it before its owner
         related_name="webhooks",
-        help_text=_("Empty for the platform's own webhook, which receives the events of every owner."),
     )
     url = models.CharField(_("URL"), max_length=2048)
     event_types = models.JSONField(_("event types"), default=list)
+    filter = models.JSONField(
+        _("filter"),
+        null=True,
+        blank=True,
+        help_text=_("A condition on the data of events, as JSON; other events are not sent. Empty for all events."),
+    )
     description = models.CharField(_("description"), max_length=200, blank=True)
     retry_notices = models.BooleanField(
         _("retry notices"), default=True, help_text=_("Send webhook.retry after an attempt that will be retried.")
@@ -80,8 +94,15 @@ class Webhook(SigningSecret):
         validators=[MinValueValidator(MIN_RATE), MaxValueValidator(MAX_RATE)],
         help_text=_("At most so many, retries included, over all workers. Empty for no limit."),
     )
-    next_slot_at = models.DateTimeField(
-        _("rate limit used up until"), null=True, editable=False, help_text=_("What waits is sent from then on.")
+    retry_policy = models.CharField(
+        _("retry policy"), max_length=40, blank=True, help_text=_("Empty for the default of the service.")
+    )
+    accepted_statuses = models.CharField(
+        _("accepted statuses"),
+        max_length=3,
+        choices=AcceptedStatuses.choices,
+        default=AcceptedStatuses.OK,
+        help_text=_("Statuses that confirm receipt. The verification always needs 200."),
     )
     status = models.CharField(
         _("status"), max_length=10, choices=Status.choices, default=Status.PENDING, editable=False
@@ -94,7 +115,7 @@ class Webhook(SigningSecret):
     created_at = models.DateTimeField(_("created"), default=timezone.now, editable=False)
     deleted_at = models.DateTimeField(_("deleted"), null=True, editable=False)
 
-    objects = WebhookQuerySet.as_manager()
+    objects = WebhookQuerySet.as_manager()  # type: ignore[misc]
 
     class Meta:
         verbose_name = _("webhook")
@@ -117,9 +138,28 @@ class Webhook(SigningSecret):
     def __str__(self) -> str:
         return f"{self.id} ({self.url})"
 
+    @property
+    def next_slot_at(self) -> datetime | None:
+        """When its rate limit allows the next delivery; None before the first."""
+        lane = getattr(self, "lane", None)
+        return lane.next_slot_at if lane is not None else None
+
+    @property
+    def is_fast(self) -> bool | None:
+        """Whether its last request was fast; None before the first result."""
+        lane = getattr(self, "lane", None)
+        return lane.is_fast if lane is not None else None
+
     def clean(self) -> None:
         errors: dict[str, list[Any]] = {}
-        checks = {"url": self._clean_url, "event_types": self._clean_event_types, "secret": self._clean_secret}
+        checks = {
+            "url": self._clean_url,
+            "event_types": self._clean_event_types,
+            "filter": self.clean_filter,
+            "secret": self._clean_secret,
+            "signatures": self._clean_signatures,
+            "retry_policy": self._clean_retry_policy,
+        }
         if self._state.adding:
             checks["__all__"] = self._clean_count
         for field, check in checks.items():
@@ -137,7 +177,31 @@ class Webhook(SigningSecret):
             raise ValidationError(str(error), code=error.rule) from None
 
     def _clean_event_types(self) -> None:
-        self.event_types = check_event_types(self.event_types, is_platforms=self.owner_id is None)
+        self.event_types = check_event_types(self.event_types, owner=self.owner)
+
+    def clean_filter(self) -> None:
+        """Raise ValidationError for a filter that cannot be parsed, or that does not fit the event types."""
+        if self.filter is None:
+            return
+        schemas = {name: registry.get(name).json_schema() for name in self.event_types if name in registry}
+        try:
+            check_fields(parse_filter(self.filter), schemas)
+        except InvalidFilterError as error:
+            raise ValidationError({"filter": str(error)}, code="invalid_filter") from None
+
+    def _clean_retry_policy(self) -> None:
+        policies = known_policies()
+        if self.retry_policy and self.retry_policy not in policies:
+            raise ValidationError(
+                _("%(name)s: unknown retry policy. Known: %(known)s."),
+                code="unknown_retry_policy",
+                params={"name": self.retry_policy, "known": ", ".join(policies)},
+            )
+
+    def retries_of(self, kind: str) -> dict[str, Any]:
+        """Return the fields of a new delivery that fix its retries. A handshake has the service's default policy."""
+        policy = retry_policy("" if kind == "verification" else self.retry_policy)
+        return {"max_attempts": policy.max_attempts, "retry_policy": stored_name(policy)}
 
     def _clean_count(self) -> None:
         if self.owner_id is None:
@@ -153,15 +217,18 @@ class Webhook(SigningSecret):
     def lock(self) -> Self:
         """Keep everyone else from this webhook until the transaction ends, and take its state from the database.
 
-        Returns the row as it is saved, which this instance may be about to change.
+        Returns the row as it is saved, which this instance may be about to change. Raises WebhookStateError for one
+        whose retention ended.
         """
-        take_write_lock(self._state.db or DEFAULT_DB_ALIAS, Webhook)
-        saved = cast("Self", Webhook.objects.using(self._state.db).select_for_update().get(pk=self.pk))
+        take_write_lock(self.alias, Webhook)
+        saved = cast("Self | None", Webhook.objects.using(self.alias).select_for_update().filter(pk=self.pk).first())
+        if saved is None:
+            raise WebhookStateError(f"Webhook {self.id} is no longer kept: its retention ended.")
         for name in LOCKED_FIELDS:
             setattr(self, name, getattr(saved, name))
         return saved
 
-    @transaction.atomic
+    @atomic
     def activate(self) -> None:
         """Let events flow: the handshake passed."""
         with acting(SYSTEM), self.auditing(Action.WEBHOOK_VERIFIED):
@@ -172,7 +239,7 @@ class Webhook(SigningSecret):
         """Hold back everything until a handshake passes."""
         self._change_status(self.Status.PENDING)
 
-    @transaction.atomic
+    @atomic
     def fail(self, reason: str) -> None:
         """Give the handshake up and cancel what waited for it; ``reason`` is for the owner."""
         with acting(SYSTEM), self.auditing(Action.VERIFICATION_FAILED, reason=reason):
@@ -180,11 +247,11 @@ class Webhook(SigningSecret):
         self.deliveries.waiting().except_tests().cancel("webhook_failed")
         self._announce(webhook_disabled, reason=reason)
 
-    @transaction.atomic
+    @atomic
     def disable(self, reason: str) -> None:
         """Stop sending and cancel what is waiting; ``reason`` is for the owner."""
         self.lock()
-        self._require_existing()
+        self.require_existing()
         with self.auditing(Action.WEBHOOK_DISABLED, reason=reason):
             self._change_status(self.Status.DISABLED, reason)
             self._end_pause()
@@ -192,49 +259,56 @@ class Webhook(SigningSecret):
         webhook_being_disabled.send(Webhook, webhook=self)
         self._announce(webhook_disabled, reason=reason)
 
-    @transaction.atomic
+    @atomic
     def pause(self) -> None:
         """Hold what waits and what is queued from now on; what is in flight ends, and nothing is lost.
 
-        Raises WebhookStateError for a webhook that is paused already, or that no event may be queued for.
+        Raises WebhookStateError for a webhook that no event may be queued for, AlreadyInStateError for a paused one.
         """
         self.lock()
+        self.require_existing()
+        if self.paused_at is not None:
+            raise AlreadyInStateError(f"Webhook {self.id} is paused already.")
         self.require_sendable()
-        self.require_running()
         with self.auditing(Action.WEBHOOK_PAUSED):
             self.paused_at = timezone.now()
             self.save(update_fields=["paused_at"])
         self._announce(webhook_paused)
 
-    @transaction.atomic
+    @atomic
     def resume(self) -> None:
         """Send what was held, what was due first first, and no more at a time than the webhook's limits allow.
 
-        Raises WebhookStateError for a webhook that is deleted, or not paused.
+        Raises WebhookStateError for a deleted webhook, and AlreadyInStateError for one that is not paused.
         """
         self.lock()
-        self._require_existing()
+        self.require_existing()
         if self.paused_at is None:
-            raise WebhookStateError(f"Webhook {self.id} is not paused.")
+            raise AlreadyInStateError(f"Webhook {self.id} is not paused.")
         with self.auditing(Action.WEBHOOK_RESUMED):
             self._end_pause()
         self._announce(webhook_resumed)
-        transaction.on_commit(lambda: deliveries_created.send_robust(self.deliveries.model), using=self._state.db)
+        announce_deliveries(self.alias)
 
-    @transaction.atomic
+    @atomic
     def soft_delete(self) -> None:
         """Stop sending, cancel what is waiting and hide the webhook; its history stays until retention ends."""
         self.lock()
-        self._require_existing()
+        self.require_existing()
         with self.auditing(Action.WEBHOOK_DELETED):
             self.deleted_at = timezone.now()
             self.save(update_fields=["deleted_at"])
             self._end_pause()
         self.deliveries.waiting().cancel("webhook_deleted")
 
+    @property
+    def is_stopped(self) -> bool:
+        """Whether events are not queued for it until it is verified again."""
+        return self.status in (self.Status.DISABLED, self.Status.FAILED)
+
     def require_testable(self) -> None:
         """Raise WebhookStateError for a webhook that not even a test event may be sent to."""
-        self._require_existing()
+        self.require_existing()
         if self.status == self.Status.DISABLED:
             raise WebhookStateError(f"Webhook {self.id} is disabled ({self.status_reason}). Enable it first.")
 
@@ -244,10 +318,18 @@ class Webhook(SigningSecret):
             raise WebhookStateError(f"Webhook {self.id} is paused. Resume it first.")
 
     def require_disabled(self) -> None:
-        """Raise WebhookStateError for a webhook that there is no need to enable."""
-        self._require_existing()
+        """Raise WebhookStateError for one that failed its verification, AlreadyInStateError for one that is enabled."""
+        self.require_existing()
+        if self.status == self.Status.FAILED:
+            raise WebhookStateError(f"Webhook {self.id} is not disabled: it failed its verification. Verify it.")
         if self.status != self.Status.DISABLED:
-            raise WebhookStateError(f"Webhook {self.id} is not disabled, but {self.status}.")
+            raise AlreadyInStateError(f"Webhook {self.id} is not disabled; there is nothing to enable.")
+
+    def require_enabled(self) -> None:
+        """Raise AlreadyInStateError for a disabled webhook, whose reason is to stay."""
+        self.require_existing()
+        if self.status == self.Status.DISABLED:
+            raise AlreadyInStateError(f"Webhook {self.id} is disabled already.")
 
     def require_sendable(self) -> None:
         """Raise WebhookStateError for a webhook that no event may be queued for."""
@@ -255,7 +337,8 @@ class Webhook(SigningSecret):
         if self.status == self.Status.FAILED:
             raise WebhookStateError(f"Webhook {self.id} failed its verification. Verify it again first.")
 
-    def _require_existing(self) -> None:
+    def require_existing(self) -> None:
+        """Raise WebhookStateError for a deleted webhook."""
         if self.deleted_at is not None:
             raise WebhookStateError(f"Webhook {self.id} is deleted.")
 
@@ -266,9 +349,7 @@ class Webhook(SigningSecret):
             self.save(update_fields=["paused_at"])
 
     def _announce(self, signal: Signal, **arguments: Any) -> None:
-        transaction.on_commit(
-            lambda: signal.send_robust(Webhook, webhook_id=self.id, **arguments), using=self._state.db
-        )
+        transaction.on_commit(lambda: signal.send_robust(Webhook, webhook_id=self.id, **arguments), using=self.alias)
 
     def _change_status(self, status: Status, reason: str = "") -> None:
         self.status = status

@@ -1,19 +1,29 @@
-"""Which webhooks: of whom, in which state, and which an event is for."""
+"""Sets of webhooks: of an owner, and in a state."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Self
 
-from django.db import models
-from django.db.models.functions import Cast, Concat, StrIndex
+from django.db import transaction
 
-from .sql import UtcNow
+from .base import BaseQuerySet
+from .signing_key import SigningKey
 
 if TYPE_CHECKING:
-    from .webhook import Webhook  # noqa: F401 - named below
+    from .webhook import Webhook
 
 
-class WebhookQuerySet(models.QuerySet["Webhook"]):
+class WebhookQuerySet(BaseQuerySet["Webhook"]):
+    def bulk_create(self, objs: Iterable[Webhook], *args: Any, **kwargs: Any) -> list[Webhook]:
+        """Create webhooks with the keys that they were given."""
+        with transaction.atomic(using=self.db):
+            webhooks = super().bulk_create(objs, *args, **kwargs)
+            SigningKey.objects.using(self.db).bulk_create(
+                [key for webhook in webhooks for key in webhook.take_new_keys()], batch_size=500
+            )
+        return webhooks
+
     def existing(self) -> Self:
         return self.filter(deleted_at=None)
 
@@ -23,23 +33,3 @@ class WebhookQuerySet(models.QuerySet["Webhook"]):
 
     def active(self) -> Self:
         return self.existing().filter(status=self.model.Status.ACTIVE)
-
-    def of_platform(self) -> Self:
-        return self.filter(owner=None)
-
-    def forget_ended_overlaps(self) -> int:
-        """Drop the secrets that sign nothing any more; return how many."""
-        ended = self.filter(previous_secret_until__lte=UtcNow())
-        return ended.update(encrypted_previous_secret="", previous_secret_until=None)
-
-    def listening_to(self, event_type: models.Value, owner: models.Value | None) -> Self:
-        """Return the active webhooks that get an event of this owner: the owner's own and the platform's."""
-        audience = models.Q(owner=None) if owner is None else models.Q(owner=None) | models.Q(owner=owner)
-        return self.active().filter(audience).subscribed_to(event_type)
-
-    def subscribed_to(self, event_type: str | models.Value) -> Self:
-        name = models.Value(event_type) if isinstance(event_type, str) else event_type
-        # A JSON list is searched as text, because SQLite has no `contains` for JSON.
-        quoted = Concat(models.Value('"'), name, models.Value('"'), output_field=models.TextField())
-        position = StrIndex(Cast("event_types", models.TextField()), quoted)
-        return self.alias(position=position).filter(position__gt=0)

@@ -1,100 +1,243 @@
-"""What a webhook's deliveries are signed with: its secret, and for a while the one before."""
+"""The signature schemes of a webhook, and their keys. The secret is the key of the scheme ``native``."""
 
 from __future__ import annotations
 
-from datetime import timedelta
-from typing import TYPE_CHECKING, Self
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any, Self
 
+from django.core.exceptions import ValidationError
 from django.db import models, transaction
 from django.utils.translation import gettext_lazy as _
 
+from ..choices import known_signatures
 from ..conf import settings
-from ..encryption import decrypt, encrypt
+from ..database.sql import UtcNow
 from ..exceptions import SecretUnreadableError
+from ..protocol.times import format_time
+from ..signatures import BaseSignature, NativeSignature
 from .audit import Action, Audited
-from .limits import check_overlap, check_secret, new_secret
-from .sql import UtcNow
+from .base import atomic
+from .limits import check_overlap, check_secret
+from .signing_key import SigningKey
+
+SECRET = NativeSignature.name
+"""The scheme under which the secret is stored."""
+
+
+def default_signatures() -> list[str]:
+    return [NativeSignature.name]
 
 
 class SigningSecret(Audited):
-    """The part of a webhook that is its secret."""
+    """The part of a webhook that signs its requests."""
 
-    encrypted_secret = models.TextField(editable=False)
-    encrypted_previous_secret = models.TextField(default="", editable=False)
-    previous_secret_until = models.DateTimeField(_("previous secret signs until"), null=True, editable=False)
+    signatures = models.JSONField(_("signatures"), default=default_signatures)
+
+    if TYPE_CHECKING:
+        signing_keys: Any
+
+        def lock(self) -> Self: ...
 
     class Meta:
         abstract = True
 
-    if TYPE_CHECKING:
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        self._new_keys: dict[str, SigningKey] = {}
+        super().__init__(*args, **kwargs)
 
-        def lock(self) -> Self: ...
+    def save(self, *args: Any, **kwargs: Any) -> None:
+        """Save the webhook, and after its creation the keys that it was given."""
+        if not self._new_keys:
+            super().save(*args, **kwargs)
+            return
+        with transaction.atomic(using=kwargs.get("using") or self.alias):
+            super().save(*args, **kwargs)
+            for key in self.take_new_keys():
+                key.save(force_insert=True, using=self.alias)
+
+    def take_new_keys(self) -> list[SigningKey]:
+        """Return the keys that are still to be inserted, and forget them."""
+        keys, self._new_keys = list(self._new_keys.values()), {}
+        for key in keys:
+            key.webhook_id = self.pk
+        return keys
 
     @property
     def secret(self) -> str:
         """The text that keys the signature. Raises SecretUnreadableError."""
-        return decrypt(self.encrypted_secret)
+        key = self.current_key(SECRET)
+        if key is None:
+            raise SecretUnreadableError(f"Webhook {self.pk} has no secret. Rotate it.")
+        return key.key
 
     @secret.setter
     def secret(self, secret: str) -> None:
-        self.encrypted_secret = encrypt(secret)
+        if not self._state.adding:
+            raise TypeError("The secret of a saved webhook is changed by rotate_secret().")
+        self._new_keys[SECRET] = SigningKey.of(SECRET, secret)
 
-    @transaction.atomic
-    def rotate_secret(self, secret: str | None = None, *, overlap: timedelta | None = None) -> str:
-        """Sign with a new secret from the next attempt on, and return it: it is shown this once.
+    @property
+    def schemes(self) -> Sequence[BaseSignature]:
+        """The chosen schemes, except those that are no longer configured."""
+        known = known_signatures()
+        return [known[name] for name in self.signatures if name in known]
 
-        For the time of ``overlap``, by default a setting, the secret that it replaces signs too, in a header of its
-        own. One that was replaced before signs nothing any more. The current secret once more replaces nothing, so that
-        a repeated request does no harm. A secret that no encryption key opens is replaced without an overlap.
+    def current_key(self, scheme: str) -> SigningKey | None:
+        """Return the key of a scheme that signs without an end; None if there is none."""
+        return self._new_keys.get(scheme) or self._key(scheme, is_current=True)
 
-        Raises django.core.exceptions.ValidationError for a secret or an overlap that is not allowed.
+    def previous_key(self, scheme: str, now: datetime | None = None) -> SigningKey | None:
+        """Return the replaced key of a scheme that still signs; None if there is none."""
+        key = self._key(scheme, is_current=False)
+        return key if key is not None and key.signs_at(now) else None
+
+    @property
+    def previous_secret_until(self) -> datetime | None:
+        """Time until which the previous secret signs too; None if it does not."""
+        key = self.previous_key(SECRET)
+        return key.valid_until if key else None
+
+    @property
+    def public_keys(self) -> list[dict[str, Any]]:
+        """The public keys of the chosen schemes, current ones first: scheme, key, and the end of their validity."""
+        schemes = {scheme.key_scheme: scheme for scheme in self.schemes if scheme.is_asymmetric}
+        return [
+            {
+                "scheme": key.scheme,
+                "key": schemes[key.scheme].verification_key(key.key),
+                "valid_until": key.valid_until,
+            }
+            for key in self.signing_keys.all()
+            if key.scheme in schemes and key.signs_at() and key.readable_key
+        ]
+
+    @property
+    def verification_keys(self) -> list[str]:
+        """The keys with which a receiver verifies, of all chosen schemes. Raises SecretUnreadableError."""
+        schemes = {scheme.key_scheme: scheme for scheme in self.schemes}
+        keys = [key for key in self.signing_keys.all() if key.scheme in schemes and key.signs_at()]
+        return [schemes[key.scheme].verification_key(key.key) for key in keys]
+
+    def create_missing_keys(self) -> None:
+        """Create a key for each chosen scheme that has none."""
+        for scheme in self.schemes:
+            if self.current_key(scheme.key_scheme) is None:
+                key = SigningKey.of(scheme.key_scheme, scheme.new_key())
+                if self._state.adding:
+                    self._new_keys[scheme.key_scheme] = key
+                else:
+                    key.webhook_id = self.pk
+                    key.save(using=self.alias)
+
+    @atomic
+    def rotate_secret(
+        self, secret: str | None = None, *, overlap: timedelta | None = None, scheme: str = SECRET
+    ) -> str:
+        """Sign with a new key from the next attempt on, and return it. ``scheme`` is that of the key.
+
+        For the time of ``overlap``, by default a setting, the replaced key signs too. A key that was replaced before
+        signs nothing any more. The current key given again replaces nothing, so that a repeated request does no harm.
+        A key that no encryption key opens is replaced without an overlap.
+
+        Raises django.core.exceptions.ValidationError for a key, an overlap or a scheme that is not allowed.
         """
         overlap = timedelta(seconds=settings.SECRET_OVERLAP_SECONDS) if overlap is None else overlap
         check_overlap(overlap)
+        known = known_signatures()
+        if scheme not in {found.key_scheme for found in known.values()}:
+            raise ValidationError({"scheme": _("Give a signature scheme that has keys of its own.")})
         if secret is not None:
-            check_secret(secret)
+            self._check_new_key(secret, scheme)
         saved = self.lock()
-        replaced = _readable_secret(saved)
-        if secret is None or secret != replaced:
-            with self.auditing(Action.SECRET_ROTATED):
-                self._replace(secret or new_secret(), replaced if overlap else "", overlap)
-        else:
-            self.encrypted_secret = saved.encrypted_secret
-            if not overlap:
-                self._end_overlap()
-        return self.secret
+        replaced = saved.current_key(scheme)
+        if replaced is None or secret is None or secret != replaced.readable_key:
+            return self._replace(replaced, SigningKey.of(scheme, secret or known[scheme].new_key()), overlap)
+        if not overlap:
+            self._end_overlap(scheme)
+        return replaced.key
 
-    @transaction.atomic
-    def revoke_previous_secret(self) -> None:
-        """End the overlap of a rotation: from the next attempt on, the current secret signs alone."""
+    @atomic
+    def revoke_previous_secret(self, *, scheme: str = SECRET) -> None:
+        """End the overlap of a rotation: from the next attempt on, the current key signs alone."""
         self.lock()
-        self._end_overlap()
+        self._end_overlap(scheme)
 
-    def _replace(self, secret: str, previous: str, overlap: timedelta) -> None:
-        self.secret = secret
-        self.encrypted_previous_secret = encrypt(previous) if previous else ""
+    def _key(self, scheme: str, *, is_current: bool) -> SigningKey | None:
+        if self._state.adding:
+            return None
+        keys = (key for key in self.signing_keys.all() if key.scheme == scheme)
+        return next((key for key in keys if (key.valid_until is None) == is_current), None)
+
+    def _replace(self, replaced: SigningKey | None, new: SigningKey, overlap: timedelta) -> str:
+        keys = self.signing_keys.of_scheme(new.scheme)
+        before = self.previous_key(new.scheme)
+        overlaps = replaced is not None and bool(replaced.readable_key) and bool(overlap)
+        keys.exclude(pk=replaced.pk if replaced is not None and overlaps else None).delete()
         # The database's clock, by which the engine decides whether the overlap has ended.
-        self.previous_secret_until = UtcNow() + overlap if previous else None
-        self.save(update_fields=["encrypted_secret", "encrypted_previous_secret", "previous_secret_until"])
-        self.refresh_from_db(fields=["previous_secret_until"])
+        keys.update(valid_until=UtcNow() + overlap)
+        new.webhook_id = self.pk
+        new.save(using=self.alias)
+        self._forget_keys()
+        self.audit(Action.SECRET_ROTATED, self._changes_of(new.scheme, before))
+        return new.key
 
-    def _end_overlap(self) -> None:
-        if self.previous_secret_until is None:
-            return
-        with self.auditing(Action.PREVIOUS_SECRET_REVOKED):
-            self.encrypted_previous_secret, self.previous_secret_until = "", None
-            self.save(update_fields=["encrypted_previous_secret", "previous_secret_until"])
+    def _end_overlap(self, scheme: str) -> None:
+        before = self.previous_key(scheme)
+        keys = self.signing_keys.of_scheme(scheme)
+        if keys.exclude(valid_until=None).delete()[0]:
+            self._forget_keys()
+            self.audit(Action.PREVIOUS_SECRET_REVOKED, self._changes_of(scheme, before))
+
+    def _changes_of(self, scheme: str, before: SigningKey | None) -> Mapping[str, Any]:
+        """Return the change of an overlap for the audit entry."""
+        after = self.previous_key(scheme)
+        was, is_now = (key.valid_until if key else None for key in (before, after))
+        name = "previous_secret_until" if scheme == SECRET else f"{scheme}: previous_key_until"
+        if was == is_now:
+            return {}
+        return {name: [format_time(was) if was else None, format_time(is_now) if is_now else None]}
+
+    def _forget_keys(self) -> None:
+        getattr(self, "_prefetched_objects_cache", {}).pop("signing_keys", None)
+
+    def _check_new_key(self, key: str, scheme: str) -> None:
+        known = known_signatures()
+        if scheme == SECRET:
+            check_secret(key)
+        users = [found for name, found in known.items() if name in self.signatures and found.key_scheme == scheme]
+        for found in users or [known[scheme]]:
+            if problem := found.problem_with_key(key):
+                raise ValidationError({"secret": problem})
 
     def _clean_secret(self) -> None:
-        if not self.encrypted_secret:
-            self.secret = new_secret()
-        elif self._state.adding:
+        if not self._state.adding:
+            return
+        if SECRET in self._new_keys:
             check_secret(self.secret)
+        else:
+            self.secret = NativeSignature().new_key()
 
+    def _clean_signatures(self) -> None:
+        """Check the form of the list, and that the key of each scheme can sign."""
+        names = self.signatures
+        if not isinstance(names, list) or not all(isinstance(name, str) for name in names) or not names:
+            raise ValidationError(_("Give a list of at least one signature scheme."), code="signatures")
+        known = known_signatures()
+        self.signatures = [name for name in known if name in names]
+        if unknown := [name for name in names if name not in known]:
+            raise ValidationError(
+                _("%(names)s: unknown signature scheme. Known: %(known)s."),
+                code="unknown_signature",
+                params={"names": ", ".join(unknown)[:200], "known": ", ".join(known)},
+            )
+        for scheme in self.schemes:
+            key = self.current_key(scheme.key_scheme)
+            problem = scheme.problem_with_key(key.readable_key) if key is not None and key.readable_key else ""
+            if problem:
+                raise ValidationError(f"{scheme.name}: {problem} {self._hint()}", code="unfit_secret")
 
-def _readable_secret(webhook: SigningSecret) -> str:
-    """Return the webhook's secret, or "" where no encryption key opens it."""
-    try:
-        return webhook.secret
-    except SecretUnreadableError:
-        return ""
+    def _hint(self) -> str:
+        if self._state.adding:
+            return "Leave the secret out to have one made."
+        return "Rotate the secret first: a new one has this form, and the old one keeps signing during the overlap."

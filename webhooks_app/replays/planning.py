@@ -7,19 +7,21 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from django.core.exceptions import ValidationError
-from django.db import DEFAULT_DB_ALIAS, transaction
+from django.db import transaction
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
-from ..delivery.clock import DatabaseClock
+from ..database.clock import DatabaseClock
 from ..exceptions import WebhookStateError
-from ..ids import first_id_at, time_of
 from ..models import Delivery, Replay, Webhook, WebhookHealth
 from ..models.audit import Action
+from ..models.health import FailingPeriod
 from ..models.keyset import read_page
 from ..models.replay import MOST_OPEN, missing_outcomes
-from ..times import format_time
-from .carrying import count
+from ..protocol.ids import first_id_at, time_of
+from ..protocol.times import format_time
+from ..routing import is_subscribed
+from .runner import count
 
 COUNT_SECONDS = 1.0
 """For how long who asks is made to wait for the count; workers do the rest."""
@@ -44,14 +46,14 @@ def plan_replay(
 ) -> Replay:
     """Save what is to be replayed and count it, in the background where that takes long; ``start()`` then sends it.
 
-    By default: what was missed, given up or cancelled since the webhook was last delivering, of all types that it is
-    subscribed to. What happens after now never joins, nor does what was before the webhook. A webhook that is stopped
-    is counted for too, but must be enabled before the start.
+    By default: events that were missed, given up or cancelled since the first failing period of the last week began,
+    of all types that the webhook is subscribed to. Events after now never join, nor do events before the webhook. A
+    webhook that is stopped is counted for too, but must be enabled before the start.
 
     Raises django.core.exceptions.ValidationError with the problems by field, and WebhookStateError for a webhook that
     is deleted, not subscribed to one of the types, or has too many replays that are not over.
     """
-    using = webhook._state.db or DEFAULT_DB_ALIAS
+    using = webhook.alias
     _require_subscribed(webhook, event_types)
     _require_few(using, webhook)
     end = timezone.now() + ONE_TICK  # identifiers tell the millisecond: what has just happened is meant, too
@@ -67,6 +69,9 @@ def plan_replay(
         rate=rate,
         requested_by=requested_by,
     )
+    replay.failing = [
+        period.as_json() for period in failing_periods(webhook, since=begin) if period.began_at < replay.until
+    ]
     replay.full_clean()
     with transaction.atomic(using=using):
         replay.save(using=using, force_insert=True)
@@ -78,7 +83,7 @@ def plan_replay(
 def _require_subscribed(webhook: Webhook, event_types: Sequence[str]) -> None:
     if webhook.deleted_at is not None:
         raise WebhookStateError(f"Webhook {webhook.id} is deleted.")
-    if others := [name for name in event_types if name not in webhook.event_types]:
+    if others := [name for name in event_types if not is_subscribed(webhook, name)]:
         raise WebhookStateError(f"Webhook {webhook.id} is not subscribed to: {', '.join(others)}.")
 
 
@@ -95,39 +100,50 @@ def _require_order(since: datetime, until: datetime | None) -> None:
         raise ValidationError({"until": message})
 
 
-def missed_since(webhook: Webhook) -> datetime:
-    """Return when the webhook was last delivering before the trouble that it is in, or was in within a week.
+def failing_periods(webhook: Webhook, *, since: datetime | None = None) -> list[FailingPeriod]:
+    """Return the failing periods of a webhook that are not over before ``since``, the latest last.
 
-    A week ago where there was no trouble. Never before the webhook was made.
+    The default for ``since`` is a week ago. A period without a later success is included however old it is.
     """
-    using = webhook._state.db or DEFAULT_DB_ALIAS
-    health = WebhookHealth.objects.using(using).filter(pk=webhook.pk).first()
-    is_stopped = webhook.status in (Webhook.Status.DISABLED, Webhook.Status.FAILED)
-    week_ago = timezone.now() - LOOK_BACK
-    if is_stopped or (health is not None and health.failing_since is not None):
-        since = _last_success_before(using, webhook, None)
-    elif (cleared_at := _cleared_at(health, week_ago)) is not None:
-        since = _last_success_before(using, webhook, cleared_at)
-    else:
-        since = week_ago
+    using = webhook.alias
+    health = WebhookHealth.objects.using(using).filter(pk=webhook.pk).first() or WebhookHealth(webhook=webhook)
+    if webhook.is_stopped and health.failing_since is None:
+        health.failing_since = webhook.status_changed_at
+    edge = since or timezone.now() - LOOK_BACK
+    success_at = health.last_success_at
+    return [
+        period
+        for period in health.failures()
+        if period.ended_at is None or period.ended_at > edge or success_at is None or success_at < period.ended_at
+    ]
+
+
+def missed_since(webhook: Webhook) -> datetime:
+    """Return the time from which events may have been missed: the beginning of the first failing period of a week.
+
+    A week ago if there was none. Never before the webhook was created.
+    """
+    periods = failing_periods(webhook)
+    since = min((_missed_from(webhook, period) for period in periods), default=timezone.now() - LOOK_BACK)
     return max(since, webhook.created_at)
 
 
-def _cleared_at(health: WebhookHealth | None, week_ago: datetime) -> datetime | None:
-    """Return when a trouble was forgotten: within the week, or with no success since, as that of one who is paused."""
-    if health is None or health.cleared_at is None:
-        return None
-    has_succeeded = health.last_success_at is not None and health.last_success_at > health.cleared_at
-    return None if has_succeeded and health.cleared_at <= week_ago else health.cleared_at
+def _missed_from(webhook: Webhook, period: FailingPeriod) -> datetime:
+    """Return the time from which events may have been missed in a failing period.
+
+    A delivery that succeeded after the period began proves nothing of it, even if it was queued before.
+    """
+    last = _last_success_before(webhook, period.began_at)
+    return min(last, period.missed_from - MARGIN) if period.missed_from is not None else last
 
 
-def _last_success_before(using: str, webhook: Webhook, moment: datetime | None) -> datetime:
-    rows = Delivery.objects.using(using).filter(webhook=webhook)
-    if moment is not None:
-        rows = rows.filter(pk__lt=first_id_at("dlv", moment))
-    successes = rows.filter(state=Delivery.State.SUCCEEDED, kind=Delivery.Kind.EVENT)
+def _last_success_before(webhook: Webhook, moment: datetime) -> datetime:
+    """Return a time shortly before the last success that was recorded before ``moment``."""
+    rows = Delivery.objects.using(webhook.alias).filter(webhook=webhook)
+    rows = rows.filter(pk__lt=first_id_at("dlv", moment))
+    successes = rows.filter(state=Delivery.State.SUCCEEDED, kind=Delivery.Kind.EVENT, finished_at__lt=moment)
     page = read_page(successes, scope=rows, size=1)
     if page.rows:
         return time_of(page.rows[0].pk) - MARGIN
-    # Among so many none: what is behind them was given up, too.
+    # Among so many none: those behind them were given up, too.
     return time_of(page.older.digits) if page.older else webhook.created_at

@@ -1,24 +1,33 @@
-"""Which events a replay is about: led by the events, so that those are found too that were never queued."""
+"""Selection of the events of a replay: by the events themselves, because some were never queued."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection
 from datetime import datetime
 from typing import Any, NamedTuple
 
 from django.db.models import BooleanField, ExpressionWrapper, Q
 
-from ..event_types.operational import OPERATIONAL_EVENT_TYPES
-from ..ids import first_id_at
 from ..models import Delivery, Event, Replay
+from ..protocol.ids import first_id_at
+from ..routing import RoutedEvent, concerns
+from ..routing.admission import OPERATIONAL_NAMES, ROUTED, events_for
 
 LEAST_EVENTS, MOST_EVENTS = 100, 1000
 """To a look: no more than are likely to be needed, where only some of them can be queued."""
 
 Outcome = Replay.Outcome
 PENDING = Delivery.State.PENDING
-OPERATIONAL = frozenset(event_type.name for event_type in OPERATIONAL_EVENT_TYPES)
+
+
+class Row(NamedTuple):
+    """An event of the replay's time."""
+
+    event_id: str
+    event_type: str
+    owner_id: Any
+    created_at: datetime
+    can_be_sent: bool
 
 
 class Match(NamedTuple):
@@ -74,39 +83,53 @@ def look(using: str, replay: Replay, limit: int | None = None) -> Look:
     was cancelled.
     """
     size = MOST_EVENTS if limit is None else max(LEAST_EVENTS, min(MOST_EVENTS, 4 * limit))
-    events = list(_events(using, replay)[:size])
-    types = set(replay.wanted_types)
-    wanted = [event for event in events if event[1] in types and event[3]]
-    about_itself = _about_itself(using, replay, wanted)
-    wanted = [event for event in wanted if event[0] not in about_itself]
-    pasts = _pasts(using, replay, [event_id for event_id, *_ in wanted])
+    events = [Row(*values) for values in _events(using, replay)[:size]]
+    wanted = _wanted(using, replay, events)
+    pasts = _pasts(using, replay, [event.event_id for event in wanted])
     matches = [
-        Match(event_id, event_type, created_at, past.outcome, past.first_delivery_id)
-        for event_id, event_type, created_at, _ in wanted
-        if (past := pasts.get(event_id, NO_PAST)).is_wanted_in(replay.states)
+        Match(event.event_id, event.event_type, event.created_at, past.outcome, past.first_delivery_id)
+        for event in wanted
+        if (past := pasts.get(event.event_id, NO_PAST)).is_wanted_in(replay.states)
     ]
-    found = Look([event_id for event_id, *_ in events], matches, len(events) < size)
+    found = Look([event.event_id for event in events], matches, len(events) < size)
     return found if limit is None else found.cut(limit)
 
 
 def _events(using: str, replay: Replay) -> Any:
-    """Return the events of the time by an index, oldest first: id, type, time, and whether they can be sent."""
+    """Return the values of Row for the events of the time by an index, oldest first."""
     rows = Event.objects.using(using).filter(
-        pk__gte=first_id_at("evt", replay.since), pk__lt=first_id_at("evt", replay.until)
+        events_for(replay.webhook), pk__gte=first_id_at("evt", replay.since), pk__lt=first_id_at("evt", replay.until)
     )
-    if replay.webhook.owner_id is not None:  # the platform's own webhooks get everybody's
-        rows = rows.filter(owner=replay.webhook.owner_id)
     if replay.cursor:
         rows = rows.filter(pk__gt=replay.cursor)
-    can_be_sent = ExpressionWrapper(~Q(body="") & Q(is_test=False), output_field=BooleanField())
-    return rows.order_by("pk").annotate(can_be_sent=can_be_sent).values_list("pk", "type", "created_at", "can_be_sent")
+    can_be_sent = ExpressionWrapper(~Q(body="") & ROUTED, output_field=BooleanField())
+    return (
+        rows.order_by("pk")
+        .annotate(can_be_sent=can_be_sent)
+        .values_list("pk", "type", "owner_id", "created_at", "can_be_sent")
+    )
 
 
-def _about_itself(using: str, replay: Replay, events: Collection[tuple[Any, ...]]) -> set[str]:
-    """Return those of our own events that tell of the very webhook, which it never gets."""
-    ids = [event_id for event_id, event_type, *_ in events if event_type in OPERATIONAL]
-    rows = Event.objects.using(using).filter(pk__in=ids).values_list("pk", "body") if ids else ()
-    return {pk for pk, body in rows if json.loads(body)["data"].get("webhook_id") == replay.webhook_id}
+def _wanted(using: str, replay: Replay, events: Collection[Row]) -> list[Row]:
+    """Return the events that concern the webhook, of the types asked for, and that can still be sent.
+
+    Bodies are read only where the webhook has a filter, and for operational events, which name their subject.
+    """
+    asked_for = [
+        event
+        for event in events
+        if event.can_be_sent and (not replay.event_types or event.event_type in replay.event_types)
+    ]
+    wanted = [event for event in asked_for if concerns(replay.webhook, _routed(event))]
+    is_filtered = replay.webhook.filter is not None
+    unsure = [event.event_id for event in wanted if is_filtered or event.event_type in OPERATIONAL_NAMES]
+    bodies = Event.objects.using(using).filter(pk__in=unsure).only("type", "owner_id", "body") if unsure else ()
+    refused = {event.pk for event in bodies if not concerns(replay.webhook, RoutedEvent.of(event))}
+    return [event for event in wanted if event.event_id not in refused]
+
+
+def _routed(event: Row) -> RoutedEvent:
+    return RoutedEvent(type=event.event_type, owner_id=event.owner_id)
 
 
 def _pasts(using: str, replay: Replay, event_ids: Collection[str]) -> dict[str, Past]:

@@ -13,9 +13,11 @@ from django.utils.safestring import SafeString, mark_safe
 from ..admin import charts
 from ..admin.display import breakable
 from ..admin.overview import MAX_COUNTED, TITLES, overview_for, window_of, windows
+from ..admin.reasons import translated
 
 register = template.Library()
 register.filter(breakable)
+register.filter(translated)
 
 
 @register.inclusion_tag("admin/webhooks_app/overview.html", takes_context=True)

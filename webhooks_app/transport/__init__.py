@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from .base import (
+    BODY_SECONDS,
     RESPONSE_KEPT,
     RESPONSE_READ_LIMIT,
     BaseTransport,
@@ -17,6 +18,7 @@ from .options import TransportOptions
 from .registry import make_transport
 
 __all__ = [
+    "BODY_SECONDS",
     "RESPONSE_KEPT",
     "RESPONSE_READ_LIMIT",
     "BaseTransport",

@@ -17,7 +17,16 @@ RESPONSE_READ_LIMIT = 64 * 1024
 """Bytes of a response body after which reading stops; the status counts all the same."""
 
 RESPONSE_KEPT = 16 * 1024
-"""Bytes of a response body that an exchange keeps."""
+"""Bytes of a response body that an exchange keeps, unless the request asks for more."""
+
+RECEIVED_KEPT = 1024
+"""Bytes that an exchange keeps of an answer that is no HTTP response."""
+
+BODY_SECONDS = 2.0
+"""Seconds for which a body is read after its header, unless the request asks for more; the header has decided."""
+
+PIECE_BYTES = 16 * 1024
+"""Bytes that are read at once."""
 
 
 class ErrorClass(enum.StrEnum):
@@ -40,6 +49,14 @@ class Request(NamedTuple):
     body: bytes
     timeout_seconds: float
     context: Any = None
+    owner: str = ""
+    """The account that the request is sent for; lookups of names are shared out fairly between owners."""
+    fresh_connection: bool = False
+    """Whether the request needs a new connection, because an earlier attempt failed."""
+    response_kept: int = RESPONSE_KEPT
+    """Bytes of the response body to keep, at most ``RESPONSE_READ_LIMIT``."""
+    body_seconds: float = BODY_SECONDS
+    """Seconds for which the body is read after the header, within the timeout."""
 
     def encoded_headers(self) -> list[tuple[bytes, bytes]]:
         """Return the headers as bytes. Raises ValueError for one that would not stay a single header line."""
@@ -54,7 +71,7 @@ def refuse_line_breaks(text: str) -> None:
 
 
 class Response(NamedTuple):
-    """A complete final response header, and the first ``RESPONSE_KEPT`` bytes of what followed it."""
+    """A complete final response header, and the first bytes of the body: ``Request.response_kept`` at most."""
 
     status: int
     headers: tuple[tuple[str, str], ...] = ()
@@ -81,6 +98,8 @@ class Exchange(NamedTuple):
     timings: Mapping[str, float] = MappingProxyType({})
     """Seconds since the start at which a stage was over, where the transport knows:
     dns, connect, tls, first_byte."""
+    received: bytes = b""
+    """The first ``RECEIVED_KEPT`` bytes of an answer whose header was not complete."""
 
 
 class BaseTransport(abc.ABC):

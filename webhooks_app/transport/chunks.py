@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 
 from .framing import HEADER_LINE
-from .header import BLANK_LINES
 
 MAX_LINE_BYTES = 4096
+BLANK_LINES = (b"\r\n", b"\n")
 _SIZE_LINE = re.compile(rb"([0-9A-Fa-f]{1,15})[ \t]*(?:;[^\r\n]*)?\r?\n")
 
 _SIZE, _END, _TRAILER = range(3)

@@ -9,32 +9,32 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-import pycurl
-
 from ..exceptions import InvalidEndpointError
-from . import failures
-from .base import BaseTransport, Exchange, Request, TransportError
+from . import errors
+from .base import BaseTransport, ErrorClass, Exchange, Request, TransportError
+from .curl_connection import CurlConnection
 from .endpoint import Endpoint
 from .guard import AddressGuard
 from .ip_filter import Address
-from .kept_sockets import KeptSockets
+from .libcurl import pycurl
 from .lookups import Lookup, PendingLookups
 from .multi import Multi
-from .options import IDLE_CONNECTION_SECONDS, TransportOptions
+from .options import TransportOptions
+from .pool import ConnectionPool
 from .proxy import parse_proxy
-from .resolver import NameResolver
+from .resolver import MAX_THREADS, NameResolver
+from .tls import combined_bundle, system_bundle
 from .transfer import Transfer
-from .trust import combined_bundle, system_bundle
 
 logger = logging.getLogger("webhooks_app.transport")
 
-MAX_KEEPING = 10_000
-RESERVED_DESCRIPTORS = 64
-UPLOAD_BUFFER_BYTES = 16 * 1024  # libcurl keeps 64 KiB for each connection by default
+RESERVED_DESCRIPTORS = 64 + MAX_THREADS
+MAX_IDLE_HANDLES = 2000
+NEVER = float("inf")
 
 
 class CurlTransport(BaseTransport):
-    """Sends with libcurl's multi interface, which is made in the process that first uses it."""
+    """Opens connections with libcurl's multi interface, which is made in the process that first uses it."""
 
     name = "curl"
 
@@ -47,11 +47,13 @@ class CurlTransport(BaseTransport):
         self._resolver = NameResolver(self._options.resolve)
         self._lookups = PendingLookups(self._resolver, self._interrupt)
         self._multi: Multi | None = None
-        self._idle: list[Transfer] = []
-        self._active: dict[pycurl.Curl, Transfer] = {}
-        self._keeping: set[str] = set()
-        self._kept_sockets = KeptSockets()
+        self._kept: ConnectionPool[_Connection] = ConnectionPool(self.capacity)
+        self._unused: list[_Connection] = []
+        self._opening: dict[pycurl.Curl, tuple[Transfer, _Connection]] = {}
+        self._open: dict[int, _Connection] = {}
+        self._active: dict[Transfer, _Connection] = {}
         self._finished: list[Exchange] = []
+        self._next_timeout = NEVER
         self._in_flight = 0
         self._woken = False
 
@@ -60,13 +62,12 @@ class CurlTransport(BaseTransport):
         return self._in_flight
 
     def start(self, request: Request) -> None:
-        """Begin to send; the bytes go out in the ``wait`` that follows."""
         self._in_flight += 1
         started_at = time.monotonic()
         try:
             endpoint = self._guard.endpoint(request.url)
         except InvalidEndpointError as error:
-            self._fail(request, started_at, failures.url_refused(str(error)))
+            self._fail(request, started_at, errors.url_refused(str(error)))
             return
         if endpoint.address is None:
             self._lookups.begin(Lookup(request=request, endpoint=endpoint, started_at=started_at))
@@ -78,8 +79,10 @@ class CurlTransport(BaseTransport):
         deadline = time.monotonic() + timeout_seconds
         while True:
             self._take_answers()
-            multi.run(self._next_time(deadline))
-            self._take_finished(multi)
+            for fd in multi.run(self._next_time(deadline)):
+                self._attend(fd)
+            self._take_opened(multi)
+            self._end_late()
             if self._finished or self._woken or time.monotonic() >= deadline:
                 break
         self._woken = False
@@ -92,20 +95,32 @@ class CurlTransport(BaseTransport):
         self._interrupt()
 
     def close(self) -> None:
+        self._kept.close()
+        for connection in [*self._active.values(), *(connection for _, connection in self._opening.values())]:
+            connection.close()
+        self._active.clear()
+        self._opening.clear()
         if self._multi is not None:
             self._multi.close()
             self._multi = None
         self._resolver.close()
         if self._bundle is not None:
             self._bundle.close()
-        self._active.clear()
-        self._idle.clear()
+        self._unused.clear()
         self._finished.clear()
         self._in_flight = 0
 
+    def forget(self, connection: _Connection) -> None:
+        """Close an open connection, or one that is being opened, and make its handle free for another."""
+        self._open.pop(connection.fd, None)
+        self._opened().remove(connection.curl, connection.fd)
+        connection.fd = -1
+        if len(self._unused) < MAX_IDLE_HANDLES:
+            self._unused.append(connection)
+
     def _opened(self) -> Multi:
         if self._multi is None:
-            self._multi = Multi(kept_connections=self.capacity)
+            self._multi = Multi()
         return self._multi
 
     def _interrupt(self) -> None:
@@ -115,7 +130,7 @@ class CurlTransport(BaseTransport):
     def _next_time(self, deadline: float) -> float:
         if self._finished or self._woken:
             return 0.0
-        return min(deadline, self._lookups.next_deadline or deadline)
+        return min(deadline, self._lookups.next_deadline or deadline, self._next_timeout)
 
     def _take_answers(self) -> None:
         for lookup, answer in self._lookups.over(time.monotonic()):
@@ -131,77 +146,107 @@ class CurlTransport(BaseTransport):
         return self._guard.check_answer(lookup.endpoint.host, answer)
 
     def _send(self, request: Request, endpoint: Endpoint, addresses: tuple[Address, ...], started_at: float) -> None:
-        transfer = self._idle.pop() if self._idle else self._new_transfer()
         try:
-            fresh = endpoint.origin not in self._keeping
-            transfer.prepare(request, endpoint, addresses, started_at=started_at, fresh=fresh)
+            transfer = Transfer(request, endpoint, addresses, started_at=started_at)
         except ValueError:
             logger.exception("A request to %s could not be built", endpoint.authority)
-            self._fail(request, started_at, failures.internal_error())
-            self._idle.append(transfer)
+            self._fail(request, started_at, errors.internal_error())
             return
-        self._active[transfer.curl] = transfer
-        self._opened().add(transfer.curl)
+        kept = None if request.fresh_connection else self._kept.take(endpoint.origin, addresses)
+        if kept is None:
+            self._open_connection(transfer)
+        else:
+            self._use(transfer, kept)
 
-    def _take_finished(self, multi: Multi) -> None:
-        for curl, code, message, fd in multi.finished():
-            transfer = self._active[curl]
-            if transfer.met_doubtful_connection or (transfer.met_other_peer and not transfer.fresh):
-                # A kept connection is not silent, or leads to an address that is not in today's answer. Nothing
-                # was sent on it.
-                transfer.begin(fresh=True)
-                multi.add(curl)
-            elif transfer.turns_to_next_address():
-                multi.add(curl)
+    def _open_connection(self, transfer: Transfer) -> None:
+        multi = self._opened()
+        if len(self._kept) + len(self._active) + len(self._opening) >= self.capacity:
+            self._kept.drop_oldest()
+        connection = self._unused.pop() if self._unused else self._new_connection(multi)
+        # Through a proxy the addresses are tried in turn; without one, libcurl races them.
+        share = len(transfer.addresses) if self._options.proxy else 1
+        connection.prepare(transfer.endpoint, transfer.addresses, transfer.seconds_left() / share)
+        self._opening[connection.curl] = transfer, connection
+        multi.add(connection.curl)
+
+    def _take_opened(self, multi: Multi) -> None:
+        for curl, code, message in multi.finished():
+            transfer, connection = self._opening.pop(curl)
+            if code == pycurl.E_OK and connection.opened():
+                transfer.timings |= connection.timings(connection.opened_from - transfer.started_at)
+                self._open[connection.fd] = connection
+                self._use(transfer, connection)
+                continue
+            error = connection.failure(code, message, transfer.request)
+            connection.close()
+            if self._options.proxy and len(transfer.addresses) > 1 and transfer.seconds_left() > 0:
+                transfer.addresses = transfer.addresses[1:]
+                self._open_connection(transfer)
             else:
-                transfer = self._active.pop(curl)
-                self._note_keeping(transfer, fd)
-                self._finish(transfer, code, message)
+                self._finished.append(transfer.exchange(error))
 
-    def _finish(self, transfer: Transfer, code: int, message: str) -> None:
-        response = transfer.response(code)
-        exchange = Exchange(
-            request=transfer.request,
-            duration_seconds=time.monotonic() - transfer.started_at,
-            response=response,
-            error=None if response else transfer.failure(code, message),
-            peer=transfer.peer,
-            timings=transfer.timings(),
-        )
+    def _use(self, transfer: Transfer, connection: _Connection) -> None:
+        connection.transfer = transfer
+        transfer.use(connection)
+        self._active[transfer] = connection
+        self._next_timeout = min(self._next_timeout, transfer.ends_at)
+        self._proceed(transfer, connection)
+
+    def _attend(self, fd: int) -> None:
+        connection = self._open.get(fd)
+        if connection is None:
+            return
+        if connection.transfer is not None:
+            self._proceed(connection.transfer, connection)
+        elif not connection.is_silent():  # idle: its end, or an answer that nobody asked for
+            self._kept.drop(connection)
+
+    def _proceed(self, transfer: Transfer, connection: _Connection) -> None:
+        if transfer.proceed():
+            self._finish(transfer, connection)
+        elif transfer.reader.is_stalled:
+            self._opened().watch(connection.fd, pycurl.POLL_NONE)
+        else:
+            self._opened().watch(connection.fd, pycurl.POLL_IN if transfer.is_sent else pycurl.POLL_INOUT)
+            self._next_timeout = min(self._next_timeout, transfer.ends_at)
+
+    def _finish(self, transfer: Transfer, connection: _Connection, error: TransportError | None = None) -> None:
+        exchange = transfer.exchange(error)
         self._finished.append(exchange)
-        transfer.release()
-        self._idle.append(transfer)
+        del self._active[transfer]
+        connection.transfer = None
+        if transfer.leaves_connection:
+            self._opened().watch(connection.fd)
+            self._kept.keep(connection)
+            return
+        connection.close()
+        if exchange.error is not None and exchange.error.error_class is ErrorClass.CONNECTION_ERROR:
+            self._kept.distrust(transfer.endpoint.origin)
 
-    def _note_keeping(self, transfer: Transfer, fd: int) -> None:
-        """Remember which receivers keep connections: libcurl looks at one used a second ago and takes it for alive."""
-        if not transfer.keeps_connection(fd):
-            self._keeping.discard(transfer.endpoint.origin)
-        elif len(self._keeping) < MAX_KEEPING:
-            self._keeping.add(transfer.endpoint.origin)
+    def _end_late(self) -> None:
+        """End the requests whose time is over; what arrived in time still counts."""
+        now = time.monotonic()
+        if now < self._next_timeout:
+            return
+        for transfer, connection in [item for item in self._active.items() if item[0].ends_at <= now]:
+            transfer.proceed()
+            self._finish(transfer, connection, errors.timed_out(transfer.request.timeout_seconds))
+        self._next_timeout = min((transfer.ends_at for transfer in self._active), default=NEVER)
 
     def _fail(self, request: Request, started_at: float, error: TransportError) -> None:
         duration = time.monotonic() - started_at
         self._finished.append(Exchange(request=request, duration_seconds=duration, error=error))
 
-    def _new_transfer(self) -> Transfer:
-        return Transfer(
-            self._handle_options,
-            self._opened().socket_opened,
-            self._kept_sockets,
-            proxied=bool(self._options.proxy),
-        )
+    def _new_connection(self, multi: Multi) -> _Connection:
+        return _Connection(self, multi, self._handle_options, proxied=bool(self._options.proxy))
 
     def _constant_options(self) -> dict[int, Any]:
-        """Return what every handle is told once; whatever the environment or libcurl's defaults may say."""
+        """Return the options of every handle, whatever the environment or libcurl's defaults may say."""
         options = {
+            pycurl.CONNECT_ONLY: True,
             pycurl.NOSIGNAL: True,
-            pycurl.POST: True,
             pycurl.PROTOCOLS: pycurl.PROTO_HTTP | pycurl.PROTO_HTTPS,
             pycurl.HTTP_VERSION: pycurl.CURL_HTTP_VERSION_1_1,
-            pycurl.HTTP09_ALLOWED: False,
-            pycurl.HTTP_CONTENT_DECODING: False,
-            pycurl.HTTP_TRANSFER_DECODING: False,  # libcurl drops what is not content, however much it be
-            pycurl.FOLLOWLOCATION: False,
             pycurl.NETRC: pycurl.NETRC_IGNORED,
             pycurl.USERAGENT: "",
             pycurl.PROXY: self._options.proxy,
@@ -211,13 +256,24 @@ class CurlTransport(BaseTransport):
             pycurl.SSL_VERIFYHOST: 2,
             pycurl.CAINFO: self._bundle.name if self._bundle else system_bundle(),
             pycurl.DNS_CACHE_TIMEOUT: 1,
-            pycurl.MAXAGE_CONN: IDLE_CONNECTION_SECONDS,
-            pycurl.UPLOAD_BUFFERSIZE: UPLOAD_BUFFER_BYTES,
         }
         if self._options.proxy:
             parse_proxy(self._options.proxy)  # libcurl would only complain of a bad one at each request
             options[pycurl.HTTPPROXYTUNNEL] = True
         return options
+
+
+class _Connection(CurlConnection):
+    """A connection of one transport, and the request that is on it."""
+
+    def __init__(self, transport: CurlTransport, multi: Multi, options: dict[int, Any], *, proxied: bool) -> None:
+        super().__init__(options, multi.socket_opened, proxied=proxied)
+        self._transport = transport
+        self.transfer: Transfer | None = None
+
+    def close(self) -> None:
+        self.transfer = None
+        self._transport.forget(self)
 
 
 def _sockets_allowed() -> int:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from ipaddress import AddressValueError, IPv4Address, IPv6Address
+from ipaddress import AddressValueError, IPv4Address, IPv6Address, ip_network
 
 import idna
 
@@ -15,6 +15,9 @@ from .ip_filter import Address, Network, refusal_of_address
 
 MAX_URL_LENGTH = 2048
 DEFAULT_PORTS = {"https": 443, "http": 80}
+
+ANYWHERE = (ip_network("0.0.0.0/0"), ip_network("::/0"))
+"""All networks, for URLs that are only read."""
 
 LOCAL_SUFFIXES = (
     "localhost",
@@ -73,11 +76,18 @@ class Endpoint:
         return host if self.port == DEFAULT_PORTS[self.scheme] else f"{host}:{self.port}"
 
 
-def parse_endpoint(url: str, *, allow_http: bool = False, allowed_networks: Sequence[Network] = ()) -> Endpoint:
+def parse_endpoint(
+    url: str,
+    *,
+    allow_http: bool = False,
+    allowed_networks: Sequence[Network] = (),
+    refused_networks: Sequence[Network] = (),
+) -> Endpoint:
     """Return the parts of a URL that webhooks may be sent to.
 
     Raises ``InvalidEndpointError`` for every other URL. A name is only read, not resolved; an address is
-    looked up in the table of refused ones, unless it is inside one of ``allowed_networks``.
+    looked up in ``refused_networks`` and in the table of refused ones, unless it is inside one of
+    ``allowed_networks``.
     """
     _check_characters(url)
     match = _URL.fullmatch(url)
@@ -90,7 +100,7 @@ def parse_endpoint(url: str, *, allow_http: bool = False, allowed_networks: Sequ
     if address is None:
         _check_name(host)
     else:
-        _check_address(address, allowed_networks)
+        _check_address(address, allowed_networks, refused_networks)
     target = _accepted_target(match[3])
     return Endpoint(scheme=scheme, host=str(address or host), port=port, target=target, address=address)
 
@@ -162,8 +172,8 @@ def _address_of(host: str) -> Address | None:
     raise InvalidEndpointError("host", message)
 
 
-def _check_address(address: Address, allowed_networks: Sequence[Network]) -> None:
-    reason = refusal_of_address(address, allowed_networks)
+def _check_address(address: Address, allowed_networks: Sequence[Network], refused_networks: Sequence[Network]) -> None:
+    reason = refusal_of_address(address, allowed_networks, refused_networks)
     if reason:
         message = f"The address {address} may not be used ({reason}). Use a host that is reachable from the internet."
         raise InvalidEndpointError("address", message)

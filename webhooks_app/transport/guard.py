@@ -8,7 +8,7 @@ from ipaddress import ip_address
 
 from .base import TransportError
 from .endpoint import Endpoint, parse_endpoint
-from .failures import address_refused, name_unknown
+from .errors import address_refused, name_unknown
 from .ip_filter import Address, refusal_of_address
 from .options import TransportOptions
 
@@ -20,7 +20,13 @@ class AddressGuard:
 
     def __init__(self, options: TransportOptions) -> None:
         self._allowed_networks = options.allowed_networks
-        parse = partial(parse_endpoint, allow_http=options.allow_http, allowed_networks=options.allowed_networks)
+        self._refused_networks = options.refused_networks
+        parse = partial(
+            parse_endpoint,
+            allow_http=options.allow_http,
+            allowed_networks=options.allowed_networks,
+            refused_networks=options.refused_networks,
+        )
         self._parse = lru_cache(maxsize=1024)(parse)
         self._checked = lru_cache(maxsize=1024)(self._check)
 
@@ -39,7 +45,7 @@ class AddressGuard:
         addresses: dict[Address, None] = {}
         for text in answer:
             address = _parsed(text)
-            if address is None or refusal_of_address(address, self._allowed_networks):
+            if address is None or refusal_of_address(address, self._allowed_networks, self._refused_networks):
                 return address_refused(host)
             addresses[address] = None
         return tuple(addresses)[:MAX_ADDRESSES]

@@ -9,12 +9,12 @@ import requests
 from requests.adapters import HTTPAdapter
 from requests.structures import CaseInsensitiveDict
 
-from .attempt import Attempt
 from .connection import Answer, Connection
 from .guard import AddressGuard
-from .kept_connections import KeptConnections
+from .pool import ConnectionPool
 from .proxy import Proxy
-from .resolver import NameResolver
+from .resolver import NameResolver, resolve_with_search_list
+from .wire_request import Attempt
 
 
 class AttemptRequest(requests.PreparedRequest):
@@ -40,14 +40,14 @@ class GuardedAdapter(HTTPAdapter):
         resolver: NameResolver,
         context: ssl.SSLContext,
         proxy: Proxy | None,
-        kept: KeptConnections,
+        kept: ConnectionPool[Connection],
     ) -> None:
         super().__init__()
         self._guard = guard
         self._resolver = resolver
         self._context = context
         self._proxy = proxy
-        self._proxy_names = NameResolver()
+        self._proxy_names = NameResolver(resolve_with_search_list)
         self.kept = kept
 
     def answer_to(self, attempt: Attempt) -> requests.Response:
@@ -82,8 +82,11 @@ class GuardedAdapter(HTTPAdapter):
     def connection_for(self, attempt: Attempt) -> Connection:
         """Return a connection, kept or new, to one of the addresses that the attempt may reach. Raises OSError."""
         attempt.resolve(self._resolver, self._guard)
-        connection = self.kept.take(attempt) or self._open(attempt)
-        attempt.use(connection.sock, connection.peer)
+        kept = None
+        if not attempt.request.fresh_connection:
+            kept = self.kept.take(attempt.endpoint.origin, attempt.addresses)
+        connection = kept or self._open(attempt)
+        attempt.use(connection.sock, connection.peer, was_kept=kept is not None)
         return connection
 
     def _open(self, attempt: Attempt) -> Connection:
@@ -112,7 +115,9 @@ class _Wire:
             answer.is_doubtful = True  # the receiver may have answered before all had been sent
         try:
             answer.read_header()
-        except BaseException:
+        except BaseException as error:
             connection.close()
+            if isinstance(error, OSError) and self._attempt.is_lost(error):
+                self._adapter.kept.distrust(self._attempt.endpoint.origin)
             raise
         return answer

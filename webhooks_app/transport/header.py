@@ -1,4 +1,4 @@
-"""Following a response's header line by line: is it complete, and what did it say?"""
+"""Reading a response's header: its end, its status and its fields."""
 
 from __future__ import annotations
 
@@ -10,116 +10,140 @@ from .framing import Framing, read_framing
 
 MAX_HEADER_BYTES = 64 * 1024
 MAX_HEADER_LINES = 100
+"""Header lines of one block; the status line is not counted."""
+
 CACHED_HEADER_BYTES = 2048
 
-BLANK_LINES = (b"\r\n", b"\n")
 _STATUS_LINE = re.compile(rb"HTTP/1\.[01] ([1-9][0-9]{2})(?: [^\0\r\n]*)?\r?\n")
+_STATUS_LINE_START = re.compile(rb"HTTP/1\.[01] [1-9][0-9]{2}[ \r]")
+_EXAMPLE = b"HTTP/1.1 200 "
+_BLOCK_END = re.compile(rb"\n\r?\n")
+_LINE = re.compile(rb"[^\n]*\n")
+
+NO_STATUS_LINE = "The receiver's answer does not begin with an HTTP/1.1 status line."
+TOO_LARGE = f"The receiver's header is too large: more than {MAX_HEADER_LINES} lines or {MAX_HEADER_BYTES // 1024} KiB."
 
 Headers = tuple[tuple[str, str], ...]
 
 
 class HeaderReader:
-    """Reads the interim (1xx) header blocks and the final one of a response.
+    """Reads the interim (1xx) header blocks and the final one of a response, in pieces of any size.
 
-    ``status`` is that of the final block's status line, 0 until one came. ``complete`` is true when the blank line
-    after it came too: from then on the receiver's answer cannot change any more. ``problem`` says what broke the
-    rules of HTTP, for the webhook's owner. ``stalled`` is true when so many interim blocks came that no more are read.
+    ``complete`` is true once the blank line after the final block has arrived; ``status``, ``headers`` and
+    ``framing`` are those of that block, and ``rest`` is the data behind it. ``problem`` is the violated rule of HTTP,
+    in words for the webhook's owner. ``stalled`` is true after so many interim blocks that no more are read.
     """
 
-    __slots__ = ("_had_interim", "_known", "_lines", "_size", "complete", "problem", "stalled", "status")
+    __slots__ = ("_buffer", "_final", "_interim_bytes", "_searched", "complete", "problem", "rest", "stalled")
 
     def __init__(self) -> None:
-        self.reset()
-
-    def reset(self) -> None:
-        """Begin again, for another response."""
-        self._known: _Parsed | None = None
-        self._lines: list[bytes] = []
-        self._size = 0
-        self._had_interim = False
-        self.status = 0
+        self._buffer = b""
+        self._searched = 0
+        self._interim_bytes = 0
+        self._final = _NOTHING
+        self.rest = b""
         self.complete = False
         self.stalled = False
         self.problem = ""
 
-    def feed(self, line: bytes) -> bool:
-        """Take one line with its line end; return False where the next one should not be read."""
-        if self.complete:
-            return True  # a trailer after the body, which nobody asked for
-        lines = self._lines
-        self._size += len(line)
-        if self._size > MAX_HEADER_BYTES or len(lines) > MAX_HEADER_LINES:
-            return self._refuse_size()
-        if not lines:
-            return self._begin_block(line)
-        if len(line) <= 2 and line in BLANK_LINES:
-            return self._end_block()
-        lines.append(line)
-        return True
-
     @property
-    def keeps_connection(self) -> bool:
-        """Whether the receiver says that its connection stays open, and leaves no doubt where the body ends."""
-        framing = self.framing
-        # HTTP/1.0 knows no chunks, so that something between may have passed them on without knowing.
-        is_doubtful = framing.is_doubtful or (framing.is_chunked and self._lines[0].startswith(b"HTTP/1.0"))
-        return framing.keeps_connection and self.status != 101 and not is_doubtful
-
-    @property
-    def framing(self) -> Framing:
-        """Where the final block says that the body ends."""
-        return self._parsed().framing
+    def status(self) -> int:
+        return self._final.status
 
     @property
     def headers(self) -> Headers:
         """The final block's header lines, decoded so that every byte is kept."""
-        return self._parsed().headers
+        return self._final.headers
 
-    def _parsed(self) -> _Parsed:
-        if self._known is not None:
-            return self._known
-        # A receiver under load answers with the same header many times a second.
-        lines = tuple(self._lines[1:])
-        parsed = _parse_cached(lines) if self._size <= CACHED_HEADER_BYTES else _parse(lines)
-        if self.complete:
-            self._known = parsed
-        return parsed
+    @property
+    def framing(self) -> Framing:
+        """The end of the body as the final block defines it."""
+        return self._final.framing
 
-    def _begin_block(self, line: bytes) -> bool:
-        match = _STATUS_LINE.fullmatch(line)
-        if match is None:
-            self.problem = "The receiver's answer does not begin with an HTTP/1.1 status line."
-            return False
-        status = int(match[1])
+    @property
+    def keeps_connection(self) -> bool:
+        """Whether the receiver announces that its connection stays open, and the end of the body is beyond doubt."""
+        return self._final.keeps_connection
+
+    @property
+    def unfinished(self) -> bytes:
+        """The bytes of the block that is not complete, or that broke a rule."""
+        return self._buffer
+
+    def feed(self, data: bytes) -> None:
+        """Take the next bytes of the response."""
+        self._buffer = self._buffer + data if self._buffer else data
+        while not (self.complete or self.problem or self.stalled):
+            end = _BLOCK_END.search(self._buffer, self._searched)
+            if end is None:
+                self._check_unfinished()
+                self._searched = max(0, len(self._buffer) - 2)
+                return
+            self._take_block(end.end())
+
+    def _take_block(self, size: int) -> None:
+        block = self._buffer[:size]
+        parsed = _parse_cached(block) if size <= CACHED_HEADER_BYTES else _parse(block)
+        self.problem = parsed.problem
+        if self.problem:
+            return
+        self._searched = 0
         # Nothing follows a 101 that could be read as HTTP, so it is as final as any status from 200 on.
-        self.status = status if status >= 200 or status == 101 else 0
-        self._lines.append(line)
-        return True
-
-    def _end_block(self) -> bool:
-        self.complete = self.status != 0
-        if not self.complete:
-            self._lines.clear()
-            self._had_interim = True
-        return self.status != 101
-
-    def _refuse_size(self) -> bool:
+        if parsed.status >= 200 or parsed.status == 101:
+            self._final = parsed
+            self.complete = True
+            self.rest, self._buffer = self._buffer[size:], b""
+            return
+        self._buffer = self._buffer[size:]
+        self._interim_bytes += size
         # An endless row of interim blocks is a receiver that does not answer, not one that answers wrongly.
-        self.stalled = self._had_interim and self.status == 0
-        if not self.stalled:
-            self.problem = (
-                f"The receiver's header is too large: more than {MAX_HEADER_LINES} lines"
-                f" or {MAX_HEADER_BYTES // 1024} KiB."
-            )
-        return False
+        self.stalled = self._interim_bytes > MAX_HEADER_BYTES
+
+    def _check_unfinished(self) -> None:
+        """Refuse what can no longer become a header, before its end has arrived."""
+        buffer = self._buffer
+        line = _LINE.match(buffer)
+        if line is not None:
+            is_possible = _STATUS_LINE.fullmatch(line[0]) is not None
+        else:
+            start = buffer[: len(_EXAMPLE)]
+            is_possible = _STATUS_LINE_START.fullmatch(start + _EXAMPLE[len(start) :]) is not None
+        if not is_possible:
+            self.problem = NO_STATUS_LINE
+        elif len(buffer) > MAX_HEADER_BYTES or buffer.count(b"\n") - 1 > MAX_HEADER_LINES:
+            self.problem = TOO_LARGE
 
 
-class _Parsed(NamedTuple):
+class _Block(NamedTuple):
+    status: int
     headers: Headers
     framing: Framing
+    keeps_connection: bool = False
+    problem: str = ""
 
 
-def _parse(lines: tuple[bytes, ...]) -> _Parsed:
+_NOTHING = _Block(0, (), read_framing(()))
+
+
+def _parse(block: bytes) -> _Block:
+    first, *lines, _ = _LINE.findall(block)
+    match = _STATUS_LINE.fullmatch(first)
+    if match is None:
+        return _NOTHING._replace(problem=NO_STATUS_LINE)
+    if len(lines) > MAX_HEADER_LINES or len(block) > MAX_HEADER_BYTES:
+        return _NOTHING._replace(problem=TOO_LARGE)
+    status, framing = int(match[1]), read_framing(lines)
+    # HTTP/1.0 knows no chunks, so that something between may have passed them on without knowing.
+    is_doubtful = framing.is_doubtful or (framing.is_chunked and first.startswith(b"HTTP/1.0"))
+    keeps_connection = framing.keeps_connection and status != 101 and not is_doubtful
+    return _Block(status, _pairs(lines), framing, keeps_connection)
+
+
+# A receiver under load answers with the same header many times a second.
+_parse_cached = lru_cache(maxsize=256)(_parse)
+
+
+def _pairs(lines: list[bytes]) -> Headers:
     pairs: list[tuple[str, str]] = []
     for line in lines:
         text = line.decode("latin-1")
@@ -128,7 +152,4 @@ def _parse(lines: tuple[bytes, ...]) -> _Parsed:
             pairs[-1] = (pairs[-1][0], f"{pairs[-1][1]} {text.strip()}".strip())
         elif colon:
             pairs.append((name.strip(), value.strip()))
-    return _Parsed(tuple(pairs), read_framing(lines))
-
-
-_parse_cached = lru_cache(maxsize=256)(_parse)
+    return tuple(pairs)

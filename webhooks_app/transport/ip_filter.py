@@ -68,13 +68,18 @@ REFUSED_IPV6: tuple[tuple[IPv6Network, str], ...] = tuple(
 """IANA's special-purpose registry for IPv6; what is outside ``GLOBAL_IPV6`` is here for its reason only."""
 
 
-def refusal_of_address(address: Address, allowed_networks: Iterable[Network] = ()) -> str:
+def refusal_of_address(
+    address: Address, allowed_networks: Iterable[Network] = (), refused_networks: Iterable[Network] = ()
+) -> str:
     """Return why the address may not be reached, in a few words, or "" if it may.
 
-    An address inside one of ``allowed_networks`` may, whatever the table says; one with a zone never may.
+    An address inside one of ``refused_networks`` may not, whatever else is allowed; one inside one of
+    ``allowed_networks`` may, whatever the table contains; one with a zone never may.
     """
     if isinstance(address, IPv6Address) and address.scope_id is not None:
         return "link-local"
+    if any(address in network for network in refused_networks):
+        return "refused by the operator"
     if any(address in network for network in allowed_networks):
         return ""
     if isinstance(address, IPv4Address):

@@ -6,14 +6,13 @@ import heapq
 import itertools
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import partial
 
-from . import failures
+from . import errors
 from .base import Request, TransportError
 from .endpoint import Endpoint
-from .resolver import LOOKUP_SECONDS, NameResolver
+from .resolver import LOOKUP_SECONDS, LookupAnswer, NameResolver
 
 
 @dataclass(eq=False, kw_only=True, slots=True)
@@ -26,18 +25,18 @@ class Lookup:
     over: bool = False
 
     @property
-    def seconds(self) -> float:
-        return min(LOOKUP_SECONDS, self.request.timeout_seconds)
+    def ends_at(self) -> float:
+        return self.started_at + self.request.timeout_seconds
 
 
 class PendingLookups:
-    """Hands out each lookup once: with its answer, or with the error that it came to."""
+    """Returns each lookup once: with its answer, or with the error that it came to."""
 
     def __init__(self, resolver: NameResolver, wake: Callable[[], None]) -> None:
         self._resolver = resolver
         self._wake = wake
-        self._answered: deque[tuple[Lookup, Future[tuple[str, ...]]]] = deque()
-        self._deadlines: list[tuple[float, int, Lookup]] = []
+        self._answered: deque[tuple[Lookup, LookupAnswer]] = deque()
+        self._deadlines: list[tuple[float, int, Lookup, LookupAnswer]] = []
         self._numbers = itertools.count()
 
     @property
@@ -45,11 +44,11 @@ class PendingLookups:
         return self._deadlines[0][0] if self._deadlines else None
 
     def begin(self, lookup: Lookup) -> None:
-        """Ask for the addresses; ``wake`` is called from another thread when they are there."""
-        deadline = lookup.started_at + lookup.seconds
-        heapq.heappush(self._deadlines, (deadline, next(self._numbers), lookup))
-        answer = self._resolver.lookup(lookup.endpoint.host, lookup.endpoint.port)
-        answer.add_done_callback(partial(self._on_answer, lookup))
+        """Ask for the addresses; ``wake`` is called from another thread when they are known."""
+        endpoint = lookup.endpoint
+        answer = self._resolver.lookup(endpoint.host, endpoint.port, lookup.request.owner, until=lookup.ends_at)
+        self._await(lookup, answer, min(lookup.started_at + LOOKUP_SECONDS, lookup.ends_at))
+        answer.add_done_callback(partial(self._on_answer, lookup, answer))
 
     def over(self, now: float) -> Iterator[tuple[Lookup, Sequence[str] | TransportError]]:
         """Yield the lookups that were answered, or that took too long."""
@@ -59,17 +58,25 @@ class PendingLookups:
                 lookup.over = True
                 yield lookup, _result_of(lookup, answer)
         while self._deadlines and (self._deadlines[0][2].over or self._deadlines[0][0] <= now):
-            lookup = heapq.heappop(self._deadlines)[2]
-            if not lookup.over:
+            _, _, lookup, answer = heapq.heappop(self._deadlines)
+            if lookup.over:
+                continue
+            deadline = answer.deadline(lookup.started_at, lookup.ends_at)
+            if deadline <= now:
                 lookup.over = True
-                yield lookup, failures.name_timed_out(lookup.endpoint.host, lookup.seconds)
+                yield lookup, answer.timed_out(lookup.request.timeout_seconds)
+            else:  # it waited for a thread
+                self._await(lookup, answer, min(deadline, now + LOOKUP_SECONDS))
 
-    def _on_answer(self, lookup: Lookup, answer: Future[tuple[str, ...]]) -> None:
+    def _await(self, lookup: Lookup, answer: LookupAnswer, until: float) -> None:
+        heapq.heappush(self._deadlines, (until, next(self._numbers), lookup, answer))
+
+    def _on_answer(self, lookup: Lookup, answer: LookupAnswer, _: object) -> None:
         self._answered.append((lookup, answer))
         self._wake()
 
 
-def _result_of(lookup: Lookup, answer: Future[tuple[str, ...]]) -> Sequence[str] | TransportError:
+def _result_of(lookup: Lookup, answer: LookupAnswer) -> Sequence[str] | TransportError:
     if answer.exception() is None:
         return answer.result()
-    return failures.name_unknown(lookup.endpoint.host)
+    return errors.name_unknown(lookup.endpoint.host)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from ..exceptions import InvalidEndpointError
-from . import failures
+from . import errors
 from .base import BaseTransport, Exchange, Request, Response, TransportError
 from .guard import AddressGuard
 from .options import TransportOptions
@@ -95,7 +95,7 @@ class MemoryTransport(BaseTransport):
         try:
             self._guard.endpoint(request.url)
         except InvalidEndpointError as error:
-            return failures.url_refused(str(error))
+            return errors.url_refused(str(error))
         return self.answer(request) if callable(self.answer) else self.answer
 
 

@@ -1,4 +1,4 @@
-"""libcurl's multi interface as one object to run: its sockets, its timer and a way to interrupt the waiting."""
+"""libcurl's multi interface as one object: it opens connections, and watches them once they are open."""
 
 from __future__ import annotations
 
@@ -7,15 +7,17 @@ import time
 from collections.abc import Iterator
 from contextlib import suppress
 
-import pycurl
-
+from .libcurl import pycurl
 from .poller import SocketPoller
 
 
 class Multi:
-    """Transfers side by side, driven by the sockets and the time that libcurl names (``socket_action``)."""
+    """Handles that open connections side by side (``CONNECT_ONLY``), driven by their sockets and libcurl's timer.
 
-    def __init__(self, *, kept_connections: int) -> None:
+    A handle stays inside as long as its connection is used: libcurl closes the connection when the handle is removed.
+    """
+
+    def __init__(self) -> None:
         self._poller = SocketPoller()
         self.socket_opened = self._poller.socket_opened
         self._timer_at: float | None = None
@@ -26,36 +28,51 @@ class Multi:
         self._multi = pycurl.CurlMulti()
         self._multi.setopt(pycurl.M_SOCKETFUNCTION, self._poller.watch)
         self._multi.setopt(pycurl.M_TIMERFUNCTION, self._set_timer)
-        self._multi.setopt(pycurl.M_MAXCONNECTS, kept_connections)
         self._multi.setopt(pycurl.M_PIPELINING, pycurl.PIPE_NOTHING)
         self._unfinished = 0
+        self._watched: set[int] = set()
 
     def add(self, curl: pycurl.Curl) -> None:
+        """Begin to open the connection of the handle."""
         self._multi.add_handle(curl)
         self._unfinished += 1
 
-    def run(self, until: float) -> None:
-        """Do what can be done now; if there is nothing, wait for something until the given time."""
+    def remove(self, curl: pycurl.Curl, fd: int = -1) -> None:
+        """Close the connection of the handle; ``fd`` is the number of its socket if that is watched."""
+        if fd in self._watched:
+            self._watched.discard(fd)
+            self._poller.watch(pycurl.POLL_REMOVE, fd)
+        self._multi.remove_handle(curl)
+
+    def watch(self, fd: int, what: int = pycurl.POLL_IN) -> None:
+        """Watch the socket of an open connection."""
+        self._watched.add(fd)
+        self._poller.watch(what, fd)
+
+    def run(self, until: float) -> list[int]:
+        """Return the watched sockets with something to do, having waited for the first until the given time at most.
+
+        Connections that are being opened go on meanwhile.
+        """
+        ready = []
         for fd, activity in self._poller.wait(self._pause_until(until)):
-            if fd == self._interrupted.fileno():
+            if fd in self._watched:
+                ready.append(fd)
+            elif fd == self._interrupted.fileno():
                 self._interrupted.recv(4096)
             else:
                 self._multi.socket_action(fd, activity)
         self._run_timer()
+        return ready
 
-    def finished(self) -> Iterator[tuple[pycurl.Curl, int, str, int]]:
-        """Yield the handles that are over, already removed.
-
-        With each come libcurl's error code and message, and the socket of its connection if that is kept, or else -1.
-        """
+    def finished(self) -> Iterator[tuple[pycurl.Curl, int, str]]:
+        """Yield the handles that are done, with libcurl's error code and message; the handles are still inside."""
         queued = 1
         while queued:
             queued, succeeded, failed = self._multi.info_read()
             for curl, code, message in [*((curl, pycurl.E_OK, "") for curl in succeeded), *failed]:
-                fd = curl.getinfo(pycurl.LASTSOCKET)  # known only as long as the handle is there
-                self._multi.remove_handle(curl)
                 self._unfinished -= 1
-                yield curl, code, message, fd
+                yield curl, code, message
 
     def interrupt(self) -> None:
         """End a ``run`` that is waiting. Thread-safe."""
@@ -63,7 +80,7 @@ class Multi:
             self._interrupting.send(b"\0")
 
     def close(self) -> None:
-        """Drop all transfers and connections."""
+        """Drop all handles and connections."""
         self._multi.close()
         self._poller.close()
         self._interrupting.close()
@@ -73,14 +90,14 @@ class Multi:
         self._timer_at = None if milliseconds < 0 else time.monotonic() + milliseconds / 1000
 
     def _pause_until(self, until: float) -> float:
-        if self._run_timer() < self._unfinished:  # a receiver can be so quick that nothing is left to wait for
+        if self._run_timer() < self._unfinished:  # a connection can be open so soon that nothing is left to wait for
             return 0.0
         if self._timer_at is not None:
             until = min(until, self._timer_at)
         return max(0.0, until - time.monotonic())
 
     def _run_timer(self) -> int:
-        """Tell libcurl that its time has come, if it has; return how many transfers still run."""
+        """Call libcurl if its timer has expired; return the number of connections that are still being opened."""
         if self._timer_at is None or time.monotonic() < self._timer_at:
             return self._unfinished
         self._timer_at = None

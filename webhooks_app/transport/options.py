@@ -18,6 +18,8 @@ class TransportOptions:
     allow_http: bool = False
     allowed_networks: tuple[Network, ...] = ()
     """Networks that may be reached although the table of addresses refuses them."""
+    refused_networks: tuple[Network, ...] = ()
+    """Networks that may not be reached although nothing else refuses them, or although they are allowed."""
     proxy: str = field(default="", repr=False)
     """An egress proxy as ``http://[user:password@]host:port``. It gets CONNECT with an address that was
     resolved and checked here. The environment's proxies are never used."""

@@ -1,4 +1,4 @@
-"""Waiting for the sockets of libcurl, with as few system calls as possible."""
+"""Waiting for sockets, libcurl's and ours, with as few system calls as possible."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import select
 from contextlib import suppress
 from typing import Protocol
 
-import pycurl
+from .libcurl import pycurl
 
 _INTEREST = {
     pycurl.POLL_NONE: 0,
@@ -23,10 +23,10 @@ class _Poll(Protocol):
 
 
 class SocketPoller:
-    """Remembers which sockets libcurl wants to hear of, and tells the operating system only what changed.
+    """Remembers the sockets to watch, and passes only changes on to the operating system.
 
-    libcurl lets go of a kept connection after each request and takes it up again for the next. Both come between
-    two waits, so that nothing need be told at all.
+    libcurl drops a socket as soon as its connection is open, and ours is watched from then on: between two waits, so
+    that nothing need be passed on at all.
     """
 
     def __init__(self) -> None:
@@ -38,7 +38,7 @@ class SocketPoller:
         self._doubtful = False
 
     def watch(self, what: int, fd: int, *_: object) -> None:
-        """Take libcurl's word on a socket (``M_SOCKETFUNCTION``)."""
+        """Watch a socket for ``what``, in libcurl's words (``M_SOCKETFUNCTION``)."""
         if what == pycurl.POLL_REMOVE:
             self._wanted.pop(fd, None)
         else:
@@ -46,12 +46,12 @@ class SocketPoller:
         self._changed.add(fd)
 
     def socket_opened(self) -> None:
-        """Note that a number of a closed socket may now be another one's, of which the system was not told."""
+        """Note that the number of a closed socket may now be another one's, unknown to the system's poll."""
         self._doubtful = True
 
     def wait(self, timeout_seconds: float) -> list[tuple[int, int]]:
         """Return the sockets with something to do, and what, in libcurl's words."""
-        self._tell_system()
+        self._apply_changes()
         if self._epoll is not None:
             events = self._epoll.poll(timeout_seconds)
         else:
@@ -62,18 +62,18 @@ class SocketPoller:
         if self._epoll is not None:
             self._epoll.close()
 
-    def _tell_system(self) -> None:
+    def _apply_changes(self) -> None:
         for fd in self._changed:
             interest = self._wanted.get(fd)
             known = self._registered.get(fd)
             if interest is None:
                 self._forget(fd)
             elif interest != known or self._doubtful:
-                self._tell_of(fd, interest)
+                self._register(fd, interest)
         self._changed.clear()
         self._doubtful = False
 
-    def _tell_of(self, fd: int, interest: int) -> None:
+    def _register(self, fd: int, interest: int) -> None:
         try:
             if fd in self._registered:
                 self._poll.modify(fd, interest)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from importlib import import_module
-from inspect import isclass
 
+from ..extensions import load_class
 from .base import BaseTransport
 from .options import TransportOptions
 
@@ -25,8 +25,7 @@ def make_transport(name: str = "auto", options: TransportOptions | None = None) 
     Raises ValueError for a name that leads nowhere.
     """
     chosen = _fastest() if name == "auto" else name
-    make = _factory(TRANSPORTS.get(chosen, chosen))
-    transport = make(options or TransportOptions())
+    transport = _factory(chosen)(options or TransportOptions())
     logger.info("Webhooks are sent with the transport %r.", transport.name)
     return transport
 
@@ -39,15 +38,11 @@ def _fastest() -> str:
     return "curl"
 
 
-def _factory(path: str) -> Callable[[TransportOptions], BaseTransport]:
-    module_name, _, class_name = path.rpartition(".")
+def _factory(name: str) -> Callable[[TransportOptions], BaseTransport]:
     try:
-        found = getattr(import_module(module_name), class_name)
-    except (ImportError, ValueError, AttributeError) as error:
-        raise ValueError(f"The transport {path!r} cannot be imported ({error}). {_HINT}") from error
-    if not (isclass(found) and issubclass(found, BaseTransport)):
-        raise ValueError(f"{path!r} is not a subclass of BaseTransport. {_HINT}")
-    return found
+        return load_class(name, BaseTransport, TRANSPORTS)  # type: ignore[type-abstract]
+    except ValueError as error:
+        raise ValueError(f"The transport cannot be used: {error}. {_HINT}") from error
 
 
 _HINT = "Name auto, curl, requests, memory or the dotted path of a transport; curl needs the extra of that name."

@@ -12,17 +12,18 @@ import requests
 from urllib3.exceptions import HTTPError
 
 from ..exceptions import InvalidEndpointError
-from . import failures
-from .attempt import Attempt
+from . import errors
 from .base import RESPONSE_KEPT, RESPONSE_READ_LIMIT, BaseTransport, Exchange, Request, Response, TransportError
+from .connection import Answer
 from .guard import AddressGuard
 from .guarded_http import GuardedAdapter
-from .kept_connections import KeptConnections
 from .options import TransportOptions
+from .pool import ConnectionPool
 from .proxy import parse_proxy
 from .resolver import NameResolver
 from .threads import DaemonThreads
-from .trust import tls_context
+from .tls import tls_context
+from .wire_request import Attempt
 
 logger = logging.getLogger("webhooks_app.transport")
 
@@ -46,7 +47,7 @@ class RequestsTransport(BaseTransport):
             self._resolver,
             tls_context(options.ca_bundle),
             parse_proxy(options.proxy) if options.proxy else None,
-            KeptConnections(self.capacity),
+            ConnectionPool(self.capacity),
         )
         self._threads = DaemonThreads("webhooks-requests", self.capacity)
         self._changed = threading.Condition()
@@ -110,7 +111,7 @@ class RequestsTransport(BaseTransport):
         try:
             attempt = Attempt(request, self._guard.endpoint(request.url), started_at)
         except InvalidEndpointError as error:
-            return Exchange(request=request, duration_seconds=0.0, error=failures.url_refused(str(error)))
+            return Exchange(request=request, duration_seconds=0.0, error=errors.url_refused(str(error)))
         with self._changed:
             self._attempts.add(attempt)
         try:
@@ -125,6 +126,7 @@ class RequestsTransport(BaseTransport):
             error=result if isinstance(result, TransportError) else None,
             peer=attempt.peer,
             timings=attempt.timings,
+            received=attempt.reader.received,
         )
 
 
@@ -132,7 +134,7 @@ def _unsendable(request: Request, started_at: float, error: Exception) -> Exchan
     """Log an error on this side, and return what the request came to by it."""
     logger.error("A request could not be sent", exc_info=error)
     duration = time.monotonic() - started_at
-    return Exchange(request=request, duration_seconds=duration, error=failures.internal_error())
+    return Exchange(request=request, duration_seconds=duration, error=errors.internal_error())
 
 
 def _result(adapter: GuardedAdapter, attempt: Attempt) -> Response | TransportError:
@@ -142,16 +144,19 @@ def _result(adapter: GuardedAdapter, attempt: Attempt) -> Response | TransportEr
     timed_out = False
     try:
         answer = adapter.answer_to(attempt)
-        _read_body(answer, body)
+        if isinstance(answer.raw, Answer):
+            answer.raw.read_body()
+        else:
+            _read_body(answer, body)
     except BROKEN as error:
         timed_out = isinstance(error, requests.Timeout)
         if isinstance(error, requests.exceptions.SSLError) and not attempt.ready:
-            attempt.fail(attempt.error or failures.handshake_failed())
+            attempt.fail(attempt.error or errors.handshake_failed())
     finally:
         if answer is not None:
             answer.raw.close()
-    if attempt.header.complete:
-        return Response(status=attempt.header.status, headers=attempt.header.headers, body=bytes(body))
+    if attempt.reader.response is not None:
+        return attempt.reader.response
     if answer is not None:  # it came from a library that stands in for the network
         return Response(status=answer.status_code, headers=tuple(answer.headers.items()), body=bytes(body))
     return attempt.failure(timed_out=timed_out)

@@ -3,92 +3,212 @@
 from __future__ import annotations
 
 import logging
-import socket
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from functools import partial
 from typing import TypeAlias
 
+from . import errors
+from .base import TransportError
+from .name_paces import NamePaces, Pace
+from .system_names import resolve_by_system, resolve_with_search_list
 from .threads import DaemonThreads
+
+__all__ = ["LOOKUP_SECONDS", "LookupAnswer", "NameResolver", "Resolve", "resolve_by_system", "resolve_with_search_list"]
 
 logger = logging.getLogger("webhooks_app.transport")
 
 LOOKUP_SECONDS = 5.0
-MAX_THREADS = 64
-MAX_SLOW_THREADS = 8
-MAX_SLOW_NAMES = 10_000
+"""The time that a lookup may take, from its beginning."""
+
+THREADS = {Pace.FAST: 48, Pace.UNKNOWN: 96, Pace.SLOW: 16}
+"""Lookups under way at most, by the pace of their names."""
+
+MAX_THREADS = sum(THREADS.values())
 
 Resolve: TypeAlias = Callable[[str, int], Sequence[str]]
 """Takes a host name and a port, and returns addresses in the order of preference; raises OSError if there are none."""
 
 
-def resolve_by_system(host: str, port: int) -> list[str]:
-    """Return the addresses that the operating system's resolver finds, in the order it prefers them."""
-    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    return list(dict.fromkeys(str(sockaddr[0]) for *_, sockaddr in found))
+class LookupAnswer(Future[tuple[str, ...]]):
+    """The future addresses of a name."""
+
+    def __init__(self, host: str) -> None:
+        super().__init__()
+        self.host = host
+        self.began_at: float | None = None
+
+    def deadline(self, asked_at: float, until: float) -> float:
+        """Return when a request that asked at ``asked_at`` and ends at ``until`` gives the lookup up, as known now.
+
+        The time in which the lookup waits for a thread does not count: it is not the name's fault.
+        """
+        if self.began_at is None:
+            return until
+        return min(max(asked_at, self.began_at) + LOOKUP_SECONDS, until)
+
+    def wait(self, until: float) -> tuple[str, ...]:
+        """Return the addresses. Raises TimeoutError, or whatever the resolver raised."""
+        asked_at = time.monotonic()
+        while True:
+            now = time.monotonic()
+            deadline = min(self.deadline(asked_at, until), now + LOOKUP_SECONDS)
+            try:
+                return self.result(max(0.0, deadline - now))
+            except TimeoutError:
+                if self.done() or time.monotonic() >= self.deadline(asked_at, until):
+                    raise
+
+    def timed_out(self, timeout_seconds: float) -> TransportError:
+        """Return the error of a request that has given the lookup up."""
+        if self.began_at is None:
+            return errors.name_not_looked_up(self.host)
+        return errors.name_timed_out(self.host, min(LOOKUP_SECONDS, timeout_seconds))
+
+
+class _Lookup:
+    """A lookup that waits for a thread or is under way, and everybody who waits for it."""
+
+    __slots__ = ("answer", "domain", "host", "owners", "pace", "payer", "port", "wanted_until")
+
+    def __init__(self, host: str, port: int, pace: Pace) -> None:
+        self.host = host
+        self.port = port
+        self.pace = pace
+        self.domain = _domain_of(host)
+        self.answer = LookupAnswer(host)
+        self.owners: set[str] = set()
+        self.payer = ""
+        """The owner whose share of the threads is used."""
+        self.wanted_until = 0.0
+
+
+class _Group:
+    """The lookups of names of one pace: those under way, and those that wait."""
+
+    def __init__(self, name: str, limit: int) -> None:
+        self.limit = limit
+        self.threads = DaemonThreads(name, limit)
+        self.waiting: dict[str, _Lookup] = {}
+        self._running = 0
+        self._by_owner: Counter[str] = Counter()
+        self._by_domain: Counter[str] = Counter()
+
+    def begin(self, lookup: _Lookup) -> bool:
+        """Count the lookup as under way and return True, if that leaves enough threads to others.
+
+        An owner may use as many threads as are free, a domain half as many: alone, an owner gets half of all, the next
+        one half of the rest, and there is always room for one more (a dynamic threshold).
+        """
+        free = self.limit - self._running
+        owner = next((owner for owner in lookup.owners if self._by_owner[owner] < free), None)
+        if owner is None or self._by_domain[lookup.domain] >= max(1, free / 2):
+            return False
+        lookup.payer = owner
+        self._count(lookup, 1)
+        return True
+
+    def end(self, lookup: _Lookup) -> None:
+        self._count(lookup, -1)
+
+    def next(self) -> list[_Lookup]:
+        """Return the waiting lookups that can begin now, already counted."""
+        begun = [lookup for lookup in self.waiting.values() if self._running < self.limit and self.begin(lookup)]
+        for lookup in begun:
+            del self.waiting[lookup.host]
+        return begun
+
+    def _count(self, lookup: _Lookup, change: int) -> None:
+        self._running += change
+        for counter, key in ((self._by_owner, lookup.payer), (self._by_domain, lookup.domain)):
+            counter[key] += change
+            if not counter[key]:
+                del counter[key]
 
 
 class NameResolver:
     """Resolves names in a bounded number of threads; lookups of one name at the same time share one answer.
 
-    A name that took too long has fewer threads from then on, until it does not, so that name servers that hang
-    leave the others theirs.
+    Names that answered lately, names without a history and names that hung have threads of their own, and within
+    each of these groups no owner and no domain can use up the threads. So name servers that hang delay nobody else.
     """
 
     def __init__(self, resolve: Resolve = resolve_by_system) -> None:
         self._resolve = resolve
-        self._threads = DaemonThreads("webhooks-resolver", MAX_THREADS)
-        self._slow_threads = DaemonThreads("webhooks-slow-resolver", MAX_SLOW_THREADS)
-        self._slow_names: dict[str, None] = {}
+        self._groups = {pace: _Group(f"webhooks-resolver-{pace.value}", limit) for pace, limit in THREADS.items()}
+        self._paces = NamePaces()
         self._lock = threading.Lock()
-        self._under_way: dict[str, Future[tuple[str, ...]]] = {}
+        self._pending: dict[str, _Lookup] = {}
 
-    def lookup(self, host: str, port: int) -> Future[tuple[str, ...]]:
-        """Return what will be the addresses of the host. The caller bounds its waiting by ``LOOKUP_SECONDS``."""
+    def lookup(self, host: str, port: int, owner: str = "", *, until: float | None = None) -> LookupAnswer:
+        """Return the future addresses of the host, for a request of ``owner`` that ends at ``until``."""
+        begun: list[_Lookup] = []
         with self._lock:
-            answer = self._under_way.get(host)
-            if answer is not None:
-                return answer
-            answer = self._under_way[host] = Future()
-            threads = self._slow_threads if host in self._slow_names else self._threads
-        try:
-            threads.submit(partial(self._run, host, port, answer, time.monotonic()))
-        except RuntimeError as error:
-            logger.exception("The name %s cannot be looked up", host)
-            with self._lock:
-                del self._under_way[host]
-            answer.set_exception(error)
-        return answer
+            lookup = self._pending.get(host)
+            if lookup is None:
+                lookup = self._pending[host] = _Lookup(host, port, self._paces.of(host))
+                self._groups[lookup.pace].waiting[host] = lookup
+            lookup.owners.add(owner)
+            lookup.wanted_until = max(lookup.wanted_until, until or time.monotonic() + LOOKUP_SECONDS)
+            group = self._groups[lookup.pace]
+            if host in group.waiting and group.begin(lookup):
+                del group.waiting[host]
+                begun.append(lookup)
+        self._submit(begun)
+        return lookup.answer
 
     def close(self) -> None:
         """Begin no more lookups. Those that hang end with the operating system's own limit."""
-        self._threads.close()
-        self._slow_threads.close()
+        for group in self._groups.values():
+            group.threads.close()
 
-    def _run(self, host: str, port: int, answer: Future[tuple[str, ...]], asked_at: float) -> None:
+    def _submit(self, begun: list[_Lookup]) -> None:
+        for lookup in begun:
+            try:
+                self._groups[lookup.pace].threads.submit(partial(self._run, lookup))
+            except RuntimeError as error:
+                logger.exception("The name %s cannot be looked up", lookup.host)
+                self._end(lookup)
+                lookup.answer.set_exception(error)
+
+    def _run(self, lookup: _Lookup) -> None:
         addresses: tuple[str, ...] = ()
         problem: Exception | None = None
-        began_at = time.monotonic()
-        is_awaited = began_at - asked_at < LOOKUP_SECONDS
-        try:
-            if is_awaited:
-                addresses = tuple(self._resolve(host, port))
-        except Exception as error:  # noqa: BLE001 - it belongs to those who wait, and the thread must live on
-            problem = error
+        seconds: float | None = None
         with self._lock:
-            del self._under_way[host]
-            if is_awaited:
-                self._note_pace(host, time.monotonic() - began_at)
+            began_at = time.monotonic()
+            if began_at < lookup.wanted_until:
+                lookup.answer.began_at = began_at
+            else:
+                problem = TimeoutError()  # nobody waits for it any more, nor can anybody join it
+                self._pending.pop(lookup.host)
         if problem is None:
-            answer.set_result(addresses)
+            try:
+                addresses = tuple(self._resolve(lookup.host, lookup.port))
+            except Exception as error:  # noqa: BLE001 - it belongs to those who wait, and the thread must live on
+                problem = error
+            seconds = time.monotonic() - began_at
+        self._end(lookup, seconds)
+        if problem is None:
+            lookup.answer.set_result(addresses)
         else:
-            answer.set_exception(problem)
+            lookup.answer.set_exception(problem)
 
-    def _note_pace(self, host: str, seconds: float) -> None:
-        self._slow_names.pop(host, None)
-        if seconds >= LOOKUP_SECONDS:
-            if len(self._slow_names) >= MAX_SLOW_NAMES:
-                del self._slow_names[next(iter(self._slow_names))]
-            self._slow_names[host] = None
+    def _end(self, lookup: _Lookup, seconds: float | None = None) -> None:
+        group = self._groups[lookup.pace]
+        with self._lock:
+            if self._pending.get(lookup.host) is lookup:
+                del self._pending[lookup.host]
+            if seconds is not None:
+                self._paces.note(lookup.host, seconds, is_hang=seconds >= LOOKUP_SECONDS)
+            group.end(lookup)
+            begun = group.next()
+        self._submit(begun)
+
+
+def _domain_of(host: str) -> str:
+    """Return the last two labels: near enough to what one party has registered, without a list of public suffixes."""
+    return ".".join(host.rstrip(".").split(".")[-2:])

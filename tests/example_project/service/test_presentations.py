@@ -12,7 +12,7 @@ from pptx import Presentation as PowerPoint
 
 from example_project.presentations import tasks
 from example_project.presentations.models import Presentation, WorkEndedError
-from webhooks_app import emission
+from webhooks_app.emission import emitting
 
 OUTLINE = "# Figures\n\n- more\n- less\n\n# Outlook\n\nGood."
 
@@ -261,7 +261,7 @@ def test_a_state_that_is_rolled_back_emits_nothing(amina, monkeypatch):
     def refuse(*args, **kwargs):
         raise RuntimeError("the events cannot be written")
 
-    monkeypatch.setattr(emission, "insert_event", refuse)
+    monkeypatch.setattr(emitting, "insert_event", refuse)
     with pytest.raises(RuntimeError):
         presentation.cancel()
 

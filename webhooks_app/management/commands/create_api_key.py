@@ -11,27 +11,35 @@ from django.core.management.base import CommandError, CommandParser
 from django.db import router
 from django.utils import timezone
 
+from ...database.sql import writing
 from ...models import ApiKey
-from ...models.api_key import all_scopes
-from ...models.sql import writing
-from ..accounts import find_account, get_account
+from ...models.api_key import SERVICE_SCOPES, owner_scopes
+from ...operations.api_keys import create_key
+from ...owners import owner_model, owners
 from ..base import WebhooksCommand
+from ..owners import HELP, find_owner, get_owner
 
 MAX_DAYS = 36_500
 
 
 class Command(WebhooksCommand):
     help = (
-        "Create an API key for an account and print it, alone on standard output. "
+        "Create an API key for an owner and print it, alone on standard output. "
         "It is shown this once: only a hash of it is stored."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("username", help="The account that the key acts for, as it logs in.")
+        whose = parser.add_mutually_exclusive_group(required=True)
+        whose.add_argument("owner", nargs="?", help=f"The owner that the key acts for. {HELP}")
+        whose.add_argument(
+            "--service",
+            action="store_true",
+            help="Create a service key, with which another service emits events of all owners (POST /v1/events).",
+        )
         parser.add_argument("--name", default="", help="What the key is for; shown in lists.")
         parser.add_argument(
             "--scopes",
-            help=f"What the key may do, separated by commas: {', '.join(ApiKey.Scope.values)}. Default: all.",
+            help=f"What the key may do, separated by commas: {', '.join(owner_scopes())}. Default: all.",
         )
         parser.add_argument(
             "--expires-days", type=int, metavar="N", help="Refuse the key after this many days. Default: never."
@@ -39,29 +47,43 @@ class Command(WebhooksCommand):
         parser.add_argument(
             "--create-user",
             action="store_true",
-            help="Make the account, without a password, if there is none of this name.",
+            help="Create the user, without a password, if there is none with this name.",
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
-        scopes = _scopes(options["scopes"])
+        is_service = options["service"]
+        if is_service and options["scopes"]:
+            raise CommandError("A service key has one scope, events:emit. Leave --scopes out.")
+        scopes = sorted(SERVICE_SCOPES) if is_service else _scopes(options["scopes"])
         expires_at = _expiry(options["expires_days"])
         with writing(router.db_for_write(ApiKey), ApiKey):
-            owner = self._account(options["username"], create=options["create_user"])
-            api_key, text = ApiKey.objects.make(owner=owner, name=options["name"], scopes=scopes, expires_at=expires_at)
-        self.note(f"Key {api_key.id} of {owner.get_username()} with the scopes {', '.join(scopes)}.")
+            owner = None if is_service else self._owner(options["owner"], create=options["create_user"])
+            api_key, text = create_key(
+                owner=owner, actor=self.actor, name=options["name"], scopes=scopes, expires_at=expires_at
+            )
+        self.note(f"{self._described(api_key)} with the scopes {', '.join(scopes)}.")
         self.note(f"It expires at {expires_at:%Y-%m-%d %H:%M} UTC." if expires_at else "It does not expire.")
         self.note("Keep it now: it is not shown again.", role="WARNING")
         self.result(text)
 
-    def _account(self, username: str, *, create: bool) -> Any:
-        if create and find_account(username) is None:
-            return self._new_account(username)
-        owner = get_account(username, hint="Add --create-user to make it.")
-        if not owner.is_active:
-            raise CommandError(f"The account {username!r} is not active, so its keys are refused. Activate it first.")
+    def _described(self, api_key: ApiKey) -> str:
+        if api_key.is_service_key:
+            return f"Service key {api_key.id}"
+        return f"Key {api_key.id} of {owners().label(api_key.owner)}"
+
+    def _owner(self, name: str, *, create: bool) -> Any:
+        has_users = owner_model() is get_user_model()
+        if create and not has_users:
+            kind = owner_model()._meta.verbose_name_plural
+            raise CommandError(f"--create-user creates users, and the owners here are {kind}.")
+        if create and find_owner(name) is None:
+            return self._new_user(name)
+        owner = get_owner(name, hint="Add --create-user to create it." if has_users else "")
+        if not owners().is_active(owner):
+            raise CommandError(f"{name!r} is not active, so its keys are refused. Activate it first.")
         return owner
 
-    def _new_account(self, username: str) -> Any:
+    def _new_user(self, username: str) -> Any:
         accounts = get_user_model()
         owner = accounts(**{accounts.USERNAME_FIELD: accounts.normalize_username(username)})
         owner.set_unusable_password()
@@ -70,22 +92,22 @@ class Command(WebhooksCommand):
         except ValidationError as error:
             problems = "; ".join(f"{field}: {' '.join(lines)}" for field, lines in error.message_dict.items())
             raise CommandError(
-                f"The account {username!r} cannot be made from its name alone ({problems}). "
-                "Create it first, with what your project asks of an account."
+                f"The user {username!r} cannot be made from its name alone ({problems}). "
+                "Create it first, with what your project asks of a user."
             ) from None
         owner.save()
-        self.note(f"Created the account {owner.get_username()}, without a password.")
+        self.note(f"Created the user {owner.get_username()}, without a password.")
         return owner
 
 
 def _scopes(argument: str | None) -> list[str]:
     if argument is None:
-        return all_scopes()
+        return owner_scopes()
     scopes = list(dict.fromkeys(argument.replace(",", " ").split()))
-    unknown = [scope for scope in scopes if scope not in ApiKey.Scope.values]
+    unknown = [scope for scope in scopes if scope not in owner_scopes()]
     if unknown or not scopes:
         found = f"Unknown scope {unknown[0]!r}" if unknown else "No scope given"
-        raise CommandError(f"{found}. There are: {', '.join(ApiKey.Scope.values)}.")
+        raise CommandError(f"{found}. There are: {', '.join(owner_scopes())}.")
     return scopes
 
 

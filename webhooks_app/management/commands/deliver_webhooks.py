@@ -11,10 +11,10 @@ from django.core.management.base import CommandError, CommandParser
 from django.db import connections, router
 
 from ...delivery.engine import Engine
-from ...egress import configured_transport
+from ...maintenance.runner import MaintenanceRunner
 from ...models import Delivery
+from ...outbound import configured_transport
 from ...signals import attempt_made, delivery_given_up, delivery_succeeded
-from ...upkeep.keeper import Keeper
 from ..base import WebhooksCommand
 from ..stopping import stopped_by_signal
 
@@ -40,7 +40,7 @@ class Command(WebhooksCommand):
         self.note(f"Delivering webhooks from {_database()} by the transport {transport.name}.")
         with _counting() as counts:
             try:
-                with stopped_by_signal(engine.stop), Keeper(engine):
+                with stopped_by_signal(engine.stop), MaintenanceRunner(engine):
                     engine.run_until_idle() if options["until_idle"] else engine.run()
             except KeyboardInterrupt:
                 raise CommandError(

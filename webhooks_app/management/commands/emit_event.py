@@ -12,9 +12,10 @@ from ...event_types import registry
 from ...exceptions import InvalidEventDataError
 from ...models import Event
 from ...plurals import counted
-from ..accounts import get_account
 from ..base import WebhooksCommand
 from ..event_data import HELP, read_event_data
+from ..owners import HELP as OWNER_HELP
+from ..owners import get_owner
 
 
 class Command(WebhooksCommand):
@@ -26,18 +27,29 @@ class Command(WebhooksCommand):
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("type", help="The event type, such as ppt.generation.completed.")
         owner = parser.add_mutually_exclusive_group(required=True)
-        owner.add_argument("--owner", metavar="USERNAME", help="The account whose event it is.")
+        owner.add_argument("--owner", metavar="NAME|KEY", help=f"The owner of the event. {OWNER_HELP}")
         owner.add_argument(
             "--platform", action="store_true", help="The event is nobody's; the platform's own webhooks alone get it."
         )
         parser.add_argument("--data", required=True, metavar="JSON|@FILE|-", help=HELP)
 
+        parser.add_argument("--idempotency-key", metavar="KEY", help="Emit once for this key of the owner.")
+        parser.add_argument(
+            "--reference", action="append", default=[], metavar="ID", help="A reference; up to 8, each with the option."
+        )
+
     def handle(self, *args: Any, **options: Any) -> None:
-        event_type = registry.get(options["type"])
-        owner = None if options["platform"] else get_account(options["owner"])
+        event_type = registry.get_emittable(options["type"])
+        owner = None if options["platform"] else get_owner(options["owner"])
         data = read_event_data(options["data"])
         try:
-            event = emit(event_type.name, data, owner=owner)
+            event = emit(
+                event_type,
+                data,
+                owner=owner,
+                idempotency_key=options["idempotency_key"],
+                references=options["reference"],
+            )
         except InvalidEventDataError as error:
             example = json.dumps(event_type.example, ensure_ascii=False)
             raise CommandError(f"{error}\nAn example that fits: {example}") from error

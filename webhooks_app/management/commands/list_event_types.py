@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
-
-from django.core.management.base import CommandParser
 
 from ...event_types import EventType, registry
 from ..base import WebhooksCommand
@@ -15,15 +12,7 @@ class Command(WebhooksCommand):
     help = "List the event types that can be emitted and subscribed to."
     requires_system_checks = ()
 
-    def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument(
-            "--json", action="store_true", help="Print a JSON array, with each type's JSON Schema and example."
-        )
-
     def handle(self, *args: Any, **options: Any) -> None:
-        if options["json"]:
-            self.result(json.dumps([_described(event_type) for event_type in registry], indent=2, ensure_ascii=False))
-            return
         if not len(registry):
             self.note("There are no event types. Write some in a module webhook_events.py of an app of yours.")
         for group, event_types in registry.groups().items():
@@ -31,20 +20,9 @@ class Command(WebhooksCommand):
             for event_type in event_types:
                 self._print(event_type)
 
-    def _print(self, event_type: EventType) -> None:
+    def _print(self, event_type: EventType[Any]) -> None:
         self.result(f"  {self.style.SUCCESS(event_type.name)}  {event_type.description}")
         schema = event_type.json_schema()
         required = schema.get("required", [])
         fields = (name if name in required else f"[{name}]" for name in schema.get("properties", {}))
         self.result(f"      {', '.join(fields)}")
-
-
-def _described(event_type: EventType) -> dict[str, Any]:
-    return {
-        "name": event_type.name,
-        "group": event_type.group,
-        "operational": event_type.operational,
-        "description": event_type.description,
-        "example": event_type.example,
-        "schema": event_type.json_schema(),
-    }

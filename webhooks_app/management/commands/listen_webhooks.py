@@ -8,7 +8,7 @@ from typing import Any
 
 from django.core.management.base import CommandError, CommandParser
 
-from ...local_receiver import Answers, ChallengeAnswer, LocalReceiver, Received
+from ...receiver.local import Answers, ChallengeAnswer, LocalReceiver, Received
 from ..base import WebhooksCommand
 from ..received_text import as_json, as_text
 from ..stopping import stopped_by_signal

@@ -8,8 +8,8 @@ from typing import Any
 from django.core.management.base import CommandError, CommandParser
 
 from ...conf import settings
+from ...maintenance.retention import prune
 from ...plurals import counted
-from ...retention import prune
 from ..base import WebhooksCommand
 
 MAX_DAYS = 36_500

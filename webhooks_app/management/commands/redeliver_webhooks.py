@@ -8,6 +8,7 @@ from django.core.management.base import CommandError, CommandParser
 
 from ...exceptions import WebhooksError
 from ...models import Delivery
+from ...operations.sending import redeliver
 from ..base import WebhooksCommand
 from ..watching import follow
 
@@ -39,7 +40,7 @@ class Command(WebhooksCommand):
     def _redeliver(self, delivery_id: str) -> Delivery | None:
         """Print the new delivery's id, or say why there is none."""
         try:
-            delivery = _find(delivery_id).redeliver()
+            delivery = redeliver(_find(delivery_id), actor=self.actor)
         except (WebhooksError, CommandError) as error:
             self.note(f"{delivery_id}: {error}", role="ERROR")
             return None

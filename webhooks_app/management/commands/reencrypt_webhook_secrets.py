@@ -6,9 +6,8 @@ from typing import Any
 
 from django.core.management.base import CommandError, CommandParser
 
-from ...models import Webhook
+from ...maintenance.reencryption import Reencrypted, count, reencrypt
 from ...plurals import counted
-from ...reencryption import Reencrypted, reencrypt
 from ..base import WebhooksCommand
 from ..progress import ProgressBar
 
@@ -25,7 +24,7 @@ class Command(WebhooksCommand):
         parser.add_argument("--dry-run", action="store_true", help="Only count what another key encrypted.")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        bar = ProgressBar(self.stderr, total=Webhook.objects.count(), unit="webhooks")
+        bar = ProgressBar(self.stderr, total=count(), unit="secrets")
         try:
             result = reencrypt(dry_run=options["dry_run"], progress=bar.advance)
         except KeyboardInterrupt:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import sys
 import threading
 import time
 from typing import Any
@@ -11,11 +10,11 @@ from typing import Any
 from django.core.management.base import CommandError, CommandParser
 from django.db import router
 
-from ...delivery.clock import DatabaseClock
+from ...database.clock import DatabaseClock
 from ...models import Replay
+from ...operations import replays
 from ...plurals import counted
-from ...replays.carrying import SHORTLY, advance, count
-from ...replays.planning import plan_replay
+from ...replays.runner import SHORTLY, advance, count
 from ..base import WebhooksCommand
 from ..moments import parse_moment
 from ..progress import ProgressBar
@@ -45,7 +44,7 @@ class Command(WebhooksCommand):
             type=parse_moment,
             metavar="TIME",
             help="Events from then on: 2026-01-31T12:00, 2026-01-31, or 36h for as long ago. "
-            "Default: since the webhook was last delivering.",
+            "Default: since its first failing period of the last week, or a week ago.",
         )
         parser.add_argument("--until", type=parse_moment, metavar="TIME", help="Events before then. Default: now.")
         parser.add_argument(
@@ -71,7 +70,8 @@ class Command(WebhooksCommand):
         try:
             self._count(replay)
             if self._shall_run(replay, options):
-                replay.start() if replay.state == Replay.State.READY else replay.resume()
+                go = replays.start if replay.state == Replay.State.READY else replays.resume
+                go(replay, actor=self.actor)
                 if not options["detach"]:
                     self._carry(replay)
         except KeyboardInterrupt:
@@ -83,8 +83,9 @@ class Command(WebhooksCommand):
     def _replay(self, options: dict[str, Any]) -> Replay:
         target = options["target"]
         if not target.startswith("rpl_"):
-            return plan_replay(
+            return replays.plan(
                 get_webhook(target),
+                actor=self.actor,
                 since=options["since"],
                 until=options["until"],
                 event_types=options["type"],
@@ -112,19 +113,16 @@ class Command(WebhooksCommand):
         """Show what would be sent, and ask where somebody can be asked."""
         events = counted(replay.matched, "event")
         self.note(f"{events} to {replay.webhook.url}, from {replay.since} to {replay.until}:")
+        for period in replay.failing:
+            given_up = counted(period["given_up"], "delivery", "deliveries")
+            self.note(f"  failing from {period['since']} to {period['until'] or 'now'}, {given_up} given up")
         for each in replay.sample:
             self.note(f"  {each['event_id']}  {each['created']}  {each['type']}  {each['state']}")
         if replay.matched > len(replay.sample):
             self.note(f"  … and {replay.matched - len(replay.sample):,} more")
         if options["dry_run"] or not replay.matched:
             return False
-        if options["yes"]:
-            return True
-        if not sys.stdin.isatty():
-            raise CommandError("There is nobody to ask. --yes sends without a question, --dry-run sends nothing.")
-        self.stderr.write("Send them? [y/N] ", str, ending="")
-        self.stderr.flush()
-        if input().strip().lower() in ("y", "yes"):
+        if self.is_confirmed("Send them?", yes=options["yes"]):
             return True
         self.note(f"Nothing was sent. {_how_to_go_on(replay)}")
         return False
@@ -149,7 +147,7 @@ class Command(WebhooksCommand):
         finally:
             bar.end()
         if replay.state == Replay.State.RUNNING:
-            replay.pause()
+            replays.pause(replay, actor=self.actor)
             raise CommandError(f"Paused. {_how_to_go_on(replay)}", returncode=130)
         self._say_what_waits(replay)
 

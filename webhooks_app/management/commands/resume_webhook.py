@@ -7,6 +7,7 @@ from typing import Any
 from django.core.management.base import CommandParser
 
 from ...models import Delivery
+from ...operations import lifecycle
 from ..base import WebhooksCommand
 from ..webhooks import get_webhook
 
@@ -22,5 +23,5 @@ class Command(WebhooksCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         webhook = get_webhook(options["webhook_id"])
-        webhook.resume()
+        lifecycle.resume(webhook, actor=self.actor)
         self.result(str(Delivery.objects.filter(webhook=webhook).waiting().count()))

@@ -6,8 +6,8 @@ from typing import Any
 
 from django.core.management.base import CommandError, CommandParser
 
-from ...emission import send_test_event
 from ...models import Delivery
+from ...operations.sending import send_test_event
 from ..base import WebhooksCommand
 from ..event_data import HELP, read_event_data
 from ..watching import follow
@@ -33,7 +33,7 @@ class Command(WebhooksCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         webhook = get_webhook(options["webhook_id"])
         data = None if options["data"] is None else read_event_data(options["data"])
-        delivery = send_test_event(webhook, options["type"], data)
+        delivery = send_test_event(webhook, options["type"], data, actor=self.actor)
         self.result(delivery.id)
         if options["wait"]:
             self._wait(delivery)

@@ -7,7 +7,7 @@ from typing import Any
 from django.core.management.base import CommandError, CommandParser
 
 from ...models import Delivery
-from ...verification import start_verification
+from ...operations.verification import start_verification
 from ..base import WebhooksCommand
 from ..watching import follow
 from ..webhooks import get_webhook
@@ -27,7 +27,7 @@ class Command(WebhooksCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         webhook = get_webhook(options["webhook_id"])
-        delivery = start_verification(webhook)
+        delivery = start_verification(webhook, actor=self.actor)
         if not options["no_wait"]:
             self.note(f"Asking {webhook.url} to answer the challenge …")
             follow(delivery, self.note)

@@ -21,22 +21,18 @@ WIDTH = 100
 
 class Command(WebhooksCommand):
     help = (
-        "Look at everything that delivery stands on: settings, transport, address guard, broker, database, clocks, "
-        "encryption keys, what is overdue, beat's schedule. Exit status: 0 all is well, 1 warnings, 2 errors."
+        "Examine everything that delivery depends on: settings, transport, address guard, wake-ups, database, clocks, "
+        "encryption keys, workers, overdue deliveries; with Celery, its broker and beat's schedule. "
+        "Exit status: 0 healthy, 1 warnings, 2 errors."
     )
     # They are among what is looked at, and would stop the command before it could say more.
     requires_system_checks = ()
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--json", action="store_true", help="Print the findings as JSON.")
-        parser.add_argument(
-            "--without-celery",
-            action="store_true",
-            help="Leave the broker and beat out, where `deliver_webhooks` delivers instead of Celery.",
-        )
 
     def handle(self, *args: Any, **options: Any) -> None:
-        findings = examine(celery=not options["without_celery"])
+        findings = examine()
         if options["json"]:
             self.result(json.dumps([_as_json(finding) for finding in findings], indent=2))
         else:

@@ -1,0 +1,178 @@
+"""What a delivery costs in counts that noise does not touch: bytes, buffers, entries, statements and calls."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections import Counter
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from datetime import timedelta
+from functools import partial
+from types import FrameType
+from typing import Any
+
+from django.db import DEFAULT_DB_ALIAS
+
+from webhooks_app.conf import settings
+from webhooks_app.delivery.engine import Engine
+from webhooks_app.delivery.queue import Queue
+from webhooks_app.delivery.slots import Slots
+from webhooks_app.models import Delivery, DeliveryAttempt
+from webhooks_app.signals import deliveries_created
+
+from .. import backlog, counters, recorded, rows
+from ..burst import SUBSCRIBERS, WEBHOOKS
+from ..progress import Progress
+from ..scenario import BaseScenario, Figures, Variant, at_least, at_most
+from ..stepped import SteppedClock, SteppedTransport
+
+EVENTS = 100
+"""Events of a round, each in its own transaction. Their deliveries are sent in two full batches."""
+DELIVERIES = EVENTS * SUBSCRIBERS
+WARM_UP_ROUNDS = 1
+ROUNDS = 2
+
+Counting = Callable[[], AbstractContextManager[None]]
+
+
+class Counts(BaseScenario):
+    name = "counts"
+    summary = "what one delivery costs PostgreSQL and Python, in counts that are the same on every machine"
+    variants = (
+        Variant(
+            label="PostgreSQL",
+            broker="folder",
+            targets={
+                "total_wal_bytes": at_most(1600),
+                "total_buffers": at_most(35),
+                "total_index_entries": at_most(9),
+                "claim_hot_share": at_least(0.95),
+                "emit_cpu_s_per_1000": at_most(0.035),
+                "deliver_cpu_s_per_1000": at_most(0.025),
+            },
+        ),
+    )
+
+    def measure(self, arguments: argparse.Namespace, variant: Variant, progress: Progress) -> Figures:
+        owners = rows.make_webhooks(
+            [f"http://127.0.0.1:9/{index}" for index in range(WEBHOOKS)], subscribers=SUBSCRIBERS
+        )
+        counters.quieten()
+        with _no_wake_ups():
+            figures = _measured(owners, progress)
+        rows.clear()
+        return figures
+
+    def keep(self, results: Mapping[str, Figures]) -> None:
+        if figures := results.get(self.variants[0].label):
+            recorded.keep(figures)
+
+
+def _measured(owners: Sequence[Any], progress: Progress) -> Figures:
+    progress.step("warming up")
+    for events in (*[EVENTS] * WARM_UP_ROUNDS, 1):
+        _emit(owners, events)
+        _deliver()
+    backlog.analyze()
+    emitted, delivered, claimed = Counter[str](), Counter[str](), Counter[str]()
+    for number in range(ROUNDS):
+        progress.step("emitting and delivering", ROUNDS)
+        with counters.counting(emitted):
+            _emit(owners)
+        _deliver(partial(counters.counting, delivered))
+        progress.done(number)
+    calls = _calls(owners)
+    _emit(owners)
+    _claim(partial(counters.counting, claimed))
+    deliveries = ROUNDS * DELIVERIES
+    return {
+        **_figures("total_", emitted + delivered, deliveries),
+        **_figures("emit_", emitted, deliveries),
+        **_figures("deliver_", delivered, deliveries),
+        **_figures("claim_", claimed, DELIVERIES),
+        **calls,
+    }
+
+
+def _emit(owners: Sequence[Any], events: int = EVENTS) -> None:
+    for index in range(events):
+        rows.emit_one(owners[index % len(owners)])
+
+
+def _deliver(counting: Counting = nullcontext) -> None:
+    """Deliver everything, and fail unless each delivery has succeeded at once."""
+    clock = SteppedClock()
+    engine = Engine(transport=SteppedTransport(clock), clock=clock)
+    with counting():
+        engine.run_until_idle(await_retries=False)
+    deliveries, attempts = Delivery.objects.count(), DeliveryAttempt.objects.count()
+    if (pending := Delivery.objects.pending().count()) or deliveries != attempts:
+        raise RuntimeError(f"Of {deliveries} deliveries {pending} are pending, after {attempts} attempts.")
+
+
+def _claim(counting: Counting) -> None:
+    """Claim everything in full batches, and leave it claimed."""
+    clock = SteppedClock()
+    lease = timedelta(seconds=settings.LEASE_SECONDS)
+    queue = Queue(
+        using=DEFAULT_DB_ALIAS, clock=clock, lease=lease, slots=Slots(clock=clock, window=1_000_000, cap=EVENTS)
+    )
+    size = settings.BATCH_SIZE
+    with counting():
+        claimed = sum(len(queue.claim(size)) for _ in range(DELIVERIES // size))
+    if claimed != DELIVERIES:
+        raise RuntimeError(f"{claimed} of {DELIVERIES} deliveries were claimed.")
+
+
+def _figures(prefix: str, counts: Counter[str], deliveries: int) -> Figures:
+    """Return counts for one delivery, CPU time and commits for 1,000 of them."""
+    per_delivery = ("wal_bytes", "buffers", "index_entries", "statements", "round_trips")
+    figures = {f"{prefix}{name}": counts[name] / deliveries for name in per_delivery if name in counts}
+    if "commits" in counts:
+        figures[f"{prefix}commits_per_1000"] = 1000 * counts["commits"] / deliveries
+    figures[f"{prefix}cpu_s_per_1000"] = counts["cpu_ns"] / 1e6 / deliveries
+    if counts["updates"]:
+        figures[f"{prefix}hot_share"] = counts["hot_updates"] / counts["updates"]
+    return figures
+
+
+def _calls(owners: Sequence[Any]) -> Figures:
+    """Return the calls of functions, Python's and C's, for one delivery."""
+    emitting, full, alone = Counter[str](), Counter[str](), Counter[str]()
+    with _counting_calls(emitting):
+        _emit(owners)
+    _deliver(partial(_counting_calls, full))
+    _emit(owners, 1)
+    _deliver(partial(_counting_calls, alone))
+    return {
+        "emit_calls": emitting["calls"] / DELIVERIES,
+        "deliver_calls": full["calls"] / DELIVERIES,
+        "deliver_one_event_calls": alone["calls"] / SUBSCRIBERS,
+    }
+
+
+@contextmanager
+def _counting_calls(counts: Counter[str]) -> Generator[None]:
+    calls = 0
+
+    def count(frame: FrameType, event: str, argument: object) -> None:
+        nonlocal calls
+        calls += event in ("call", "c_call")
+
+    sys.setprofile(count)
+    try:
+        yield
+    finally:
+        sys.setprofile(None)
+        counts["calls"] += calls
+
+
+@contextmanager
+def _no_wake_ups() -> Generator[None]:
+    """Send no wake-ups, which are folded by time."""
+    muted, deliveries_created.receivers = deliveries_created.receivers, []
+    try:
+        yield
+    finally:
+        deliveries_created.receivers = muted

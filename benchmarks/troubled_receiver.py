@@ -1,0 +1,45 @@
+"""A receiver that is never done with a request: ``python troubled_receiver.py PORT``.
+
+The path says how: ``/hang`` answers nothing, ``/drip-200`` and ``/drip-500`` send a header and then a byte of the body
+every second. Over TLS it stalls the handshake.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from contextlib import suppress
+
+BACKLOG = 8192
+DRIP_SECONDS = 1.0
+CLIENT_HELLO = b"\x16"
+
+
+async def _serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    with suppress(OSError, EOFError):
+        begin = await reader.readexactly(1)
+        if begin == CLIENT_HELLO:
+            await reader.read()
+        head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
+        _, _, status = head.split(" ", 2)[1].split("/")[1].partition("-")
+        if status:
+            writer.write(f"HTTP/1.1 {status} Dripping\r\nContent-Length: 999\r\n\r\n".encode())
+            asyncio.get_running_loop().call_later(DRIP_SECONDS, _drip, writer)
+        while await reader.read(65536):
+            pass
+    writer.close()
+
+
+def _drip(writer: asyncio.StreamWriter) -> None:
+    if not writer.is_closing():
+        writer.write(b".")
+        asyncio.get_running_loop().call_later(DRIP_SECONDS, _drip, writer)
+
+
+async def _main(port: int) -> None:
+    server = await asyncio.start_server(_serve, "127.0.0.1", port, backlog=BACKLOG)
+    await server.serve_forever()
+
+
+if __name__ == "__main__":
+    asyncio.run(_main(int(sys.argv[1])))

@@ -1,0 +1,102 @@
+"""Stored texts in the language of the reader, and the API in one language."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from django.utils import translation
+
+from webhooks_app.admin import reasons
+from webhooks_app.models import Webhook
+from webhooks_app.transport import errors
+
+from ..api.conftest import client_of
+from ..support.rows import make_webhook
+from .conftest import Page, text
+
+pytestmark = pytest.mark.django_db
+
+SINCE = "Every delivery was given up for 5 days: 57 since 2026-01-29 00:00 UTC."
+
+ERRORS = [
+    errors.address_refused("hooks.example.com"),
+    errors.name_unknown("hooks.example.com"),
+    errors.name_timed_out("hooks.example.com", 5),
+    errors.name_not_looked_up("hooks.example.com"),
+    errors.not_connected("hooks.example.com:443"),
+    errors.connection_lost(),
+    errors.connection_lost(was_kept=True),
+    errors.proxy_failed(),
+    *(errors.certificate_refused(code) for code in (0, *errors.CERTIFICATE_PROBLEMS)),
+    errors.handshake_failed(),
+    errors.handshake_timed_out(10),
+    errors.connect_timed_out(10),
+    errors.timed_out(30),
+    errors.invalid_response(""),
+    errors.internal_error(),
+]
+
+
+@pytest.fixture
+def german(monkeypatch):
+    """Translations that do not depend on the catalogue."""
+    words = {
+        "Disabled by the operator.": "Vom Betreiber deaktiviert.",
+        reasons.TEMPLATES[3]: "Seit %(days)s Tagen: %(number)s seit %(since)s UTC.",
+    }
+    monkeypatch.setattr(reasons, "gettext", lambda template: words.get(template, template))
+
+
+@pytest.mark.parametrize(
+    ("stored", "shown"),
+    [
+        pytest.param("Disabled by the operator.", "Vom Betreiber deaktiviert.", id="fixed"),
+        pytest.param(SINCE, "Seit 5 Tagen: 57 seit 2026-01-29 00:00 UTC.", id="with numbers"),
+        pytest.param("Under repair (100% of it).", "Under repair (100% of it).", id="a person's own words"),
+        pytest.param("", "", id="empty"),
+    ],
+)
+def test_a_stored_text_is_translated_when_it_is_shown(german, stored, shown):
+    assert reasons.translated(stored) == shown
+
+
+def test_every_template_is_a_text_of_the_code():
+    code = "".join(
+        path.read_text() for path in Path(reasons.__file__).parents[1].rglob("*.py") if path.name != "reasons.py"
+    )
+
+    for template in reasons.TEMPLATES:
+        assert template.split("%(")[0][:30] in code, template
+
+
+@pytest.mark.parametrize("error", ERRORS, ids=lambda error: error.message[:40])
+def test_an_error_of_the_transport_is_translated(error):
+    with translation.override("de"):
+        assert reasons.translated(error.message) != error.message
+
+
+def test_the_console_shows_the_reason_of_a_webhook_translated(german, superuser: Page, owner):
+    webhook = make_webhook(owner, status="disabled")
+    Webhook.objects.filter(pk=webhook.pk).update(status_reason="Disabled by the operator.")
+
+    assert "Vom Betreiber deaktiviert." in text(superuser.get("webhook", "changelist"))
+    assert "Vom Betreiber deaktiviert." in text(superuser.get("webhook", "change", webhook.pk))
+
+
+@pytest.mark.parametrize("path", ["/v1/webhooks/wh_0", "/v1/nothing", "/v1/webhooks?limit=x"])
+def test_the_api_answers_in_english(owner, path):
+    client = client_of(owner)
+
+    with translation.override("de"):
+        german = client.call("GET", path, **{"Accept-Language": "de"})
+        english = client.call("GET", path, **{"Accept-Language": "en"})
+
+    assert german.content == english.content
+    assert german.headers["Content-Language"] == "en"
+
+
+def test_errors_of_fields_are_in_english(owner):
+    answer = client_of(owner).call("POST", "/v1/webhooks", {}, **{"Accept-Language": "de"})
+
+    assert answer.json()["errors"]["url"] == ["This field is required."]

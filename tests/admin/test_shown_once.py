@@ -1,0 +1,131 @@
+"""The pages that show a secret once, and the logs of the requests that handle secrets."""
+
+from __future__ import annotations
+
+import logging
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.contrib.sessions.models import Session
+
+import webhooks_app
+from webhooks_app.encryption import Masked
+from webhooks_app.models import ApiKey, Webhook
+
+from .conftest import SECRET, Page, text
+
+pytestmark = pytest.mark.only_on("sqlite")
+
+TEMPLATES = Path(webhooks_app.__file__).parent / "templates"
+SHOWN = 'id="secret"'
+WEBHOOK = {"audience": "one", "url": "https://receiver.example.com/", "event_types": ["file.deleted"]}
+OVERRIDE = """{{% extends "{base}" %}}
+{{% block content %}}{{{{ nothing }}}}{{{{ secret.nothing }}}}{{{{ item.nothing.at_all }}}}
+{{{{ adminform.form.secret.value.x }}}}
+{{% if nothing.x %}}x{{% endif %}}{{{{ block.super }}}}{{% endblock %}}"""
+
+
+def new_key(page: Page, owner: Any) -> Any:
+    return page.client.post("/admin/webhooks_app/apikey/add/", {"scopes": ["webhooks:read"], "owner": owner.pk})
+
+
+def new_webhook(page: Page, owner: Any) -> Any:
+    return page.client.post("/admin/webhooks_app/webhook/add/", {**WEBHOOK, "owner": owner.pk})
+
+
+def secret_on(page: Any) -> str:
+    (secret,) = re.findall(r'id="secret"[^>]*>([^<]+)<', page.text)
+    return str(secret)
+
+
+@pytest.mark.parametrize(("create", "model"), [(new_key, ApiKey), (new_webhook, Webhook)], ids=["key", "webhook"])
+def test_a_reload_after_creation_creates_nothing_and_shows_nothing(
+    superuser: Page, owner: Any, create: Any, model: Any
+) -> None:
+    created = create(superuser, owner)
+    shown, reloaded = superuser.client.get(created["Location"]), superuser.client.get(created["Location"])
+
+    secret = secret_on(shown)
+    assert (created.status_code, shown.status_code, reloaded.status_code) == (302, 200, 200)
+    assert secret not in reloaded.text
+    assert model.objects.count() == 1
+
+
+def test_a_page_with_a_secret_belongs_to_the_session_that_created_it(superuser: Page, owner: Any) -> None:
+    location = new_key(superuser, owner)["Location"]
+
+    assert SHOWN not in Page(superuser.user).client.get(location).text
+    assert SHOWN in superuser.client.get(location).text
+
+
+def test_a_secret_that_waits_to_be_shown_is_encrypted(superuser: Page, owner: Any) -> None:
+    location = new_webhook(superuser, owner)["Location"]
+
+    stored = [str(session.get_decoded()) for session in Session.objects.all()]
+    assert Webhook.objects.get().secret in superuser.client.get(location).text
+    assert not any("whsec_" in each for each in stored)
+
+
+def test_a_secret_is_shown_only_for_a_while(superuser: Page, owner: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    location = new_key(superuser, owner)["Location"]
+    monkeypatch.setattr("webhooks_app.admin.shown_once.time.time", lambda: 4e9)
+
+    assert SHOWN not in superuser.client.get(location).text
+
+
+def test_a_refused_form_does_not_show_the_typed_secret(superuser: Page, owner: Any) -> None:
+    answer = superuser.post("webhook", "add", url="ftp://example.com", secret=SECRET, owner=owner.pk)
+
+    assert SECRET not in text(answer)
+
+
+def test_the_repr_of_a_secret_is_masked(owner: Any) -> None:
+    _, key = ApiKey.objects.make(owner=owner)
+    webhook = Webhook(owner=owner, url=WEBHOOK["url"])
+    webhook.secret = SECRET
+
+    assert [repr(key), repr(webhook.secret)] == ["'********'"] * 2
+    assert isinstance(key, Masked)
+
+
+@pytest.fixture
+def overridden(settings: Any) -> None:
+    """Templates of a host with undefined variables, for which Django logs the context."""
+    pages = ("admin/webhooks_app/shown_once.html", "admin/webhooks_app/webhook/change_form.html")
+    overrides = {name: OVERRIDE.format(base=f"ours/{name}") for name in pages}
+    for name in pages:
+        source = next(path for path in TEMPLATES.rglob("*.html") if path.as_posix().endswith(name))
+        overrides[f"ours/{name}"] = source.read_text()
+    template = {**settings.TEMPLATES[0], "APP_DIRS": False}
+    template["OPTIONS"] = {
+        **template["OPTIONS"],
+        "loaders": [
+            ("django.template.loaders.locmem.Loader", overrides),
+            "django.template.loaders.app_directories.Loader",
+        ],
+    }
+    settings.TEMPLATES = [template]
+
+
+@pytest.mark.parametrize("templates", ["ours", "a host's"])
+def test_no_log_at_debug_has_a_secret(
+    superuser: Page, owner: Any, templates: str, request: pytest.FixtureRequest, caplog: pytest.LogCaptureFixture
+) -> None:
+    if templates != "ours":
+        request.getfixturevalue("overridden")
+    for logger in ("", "django", "django.template", "webhooks_app"):
+        caplog.set_level(logging.DEBUG, logger=logger)
+    key = secret_on(superuser.client.get(new_key(superuser, owner)["Location"]))
+    superuser.post("webhook", "add", **WEBHOOK, secret=SECRET, owner=owner.pk)
+    superuser.post("webhook", "add", url="ftp://example.com", secret=SECRET, owner=owner.pk)
+    superuser.post("webhook", "add", **WEBHOOK, owner=owner.pk)
+    made = [webhook.secret for webhook in Webhook.objects.all()]
+    superuser.act("rotate_secret", Webhook.objects.first(), confirmed=True)
+
+    formatter = logging.Formatter("%(message)s")
+    logs = "\n".join(formatter.format(record) for record in caplog.records)
+    assert "Exception while resolving variable" in logs
+    for secret in (key, SECRET, *made, *(each.secret for each in Webhook.objects.all())):
+        assert str(secret) not in logs

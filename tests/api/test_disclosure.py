@@ -1,0 +1,130 @@
+"""Facts about an unreachable URL that an account learns before its webhook is verified, and afterwards."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.delivery.conftest import ImpatientTransport, ManualClock
+from tests.support.rows import EVENT_TYPE, make_webhook
+from webhooks_app import send_test_event
+from webhooks_app.delivery.disclosure import UNREACHABLE_MESSAGE
+from webhooks_app.delivery.engine import Engine
+from webhooks_app.models import AuditEntry, Delivery, DeliveryAttempt, Webhook
+from webhooks_app.transport import errors
+
+pytestmark = [pytest.mark.django_db, pytest.mark.only_on("sqlite")]
+
+NAME = "redis.default.example"
+CAUSES = [
+    pytest.param(errors.name_unknown(NAME), id="unresolved"),
+    pytest.param(errors.name_timed_out(NAME, 5), id="slow-name-server"),
+    pytest.param(errors.address_refused(NAME), id="refused"),
+    pytest.param(errors.connect_timed_out(30), id="filtered"),
+    pytest.param(errors.not_connected(NAME), id="closed"),
+    pytest.param(errors.connection_lost(), id="reset"),
+    pytest.param(errors.certificate_refused(10), id="certificate"),
+    pytest.param(errors.handshake_failed(), id="tls"),
+    pytest.param(errors.timed_out(30), id="silent"),
+]
+
+
+def deliver(answer, *, await_retries=False):
+    clock = ManualClock()
+    Engine(transport=ImpatientTransport(clock, answer), clock=clock).run_until_idle(await_retries=await_retries)
+    DeliveryAttempt.objects.update(duration_ms=1234, peer="10.9.8.7")
+
+
+@pytest.fixture
+def unverified(alice):
+    return make_webhook(alice, status="pending", url=f"https://{NAME}/")
+
+
+@pytest.mark.parametrize("cause", CAUSES)
+@pytest.mark.parametrize("kind", ["verification", "test"])
+def test_each_cause_looks_the_same_until_the_webhook_is_verified(api, unverified, cause, kind):
+    send_test_event(unverified, EVENT_TYPE)
+    deliver(cause)
+    delivery = Delivery.objects.get(kind=kind)
+
+    record = api.call("GET", f"/v1/deliveries/{delivery.id}").json()
+
+    (attempt,) = record["attempts"]
+    assert (attempt["result"], attempt["message"], attempt["duration_ms"]) == ("unreachable", UNREACHABLE_MESSAGE, None)
+    assert (record["next_attempt_at"], record["finished_at"], record["hold"]) == (None, None, None)
+    assert "10.9.8.7" not in json.dumps(record)
+
+
+@pytest.mark.parametrize("cause", CAUSES)
+def test_each_cause_looks_the_same_once_the_verification_failed(api, unverified, cause):
+    deliver(cause, await_retries=True)
+
+    record = api.call("GET", f"/v1/webhooks/{unverified.id}").json()
+    (delivery,) = api.call("GET", f"/v1/webhooks/{unverified.id}/deliveries").json()["results"]
+    attempts = api.call("GET", f"/v1/deliveries/{delivery['id']}").json()["attempts"]
+
+    assert (record["status"], record["status_reason"]) == ("failed", UNREACHABLE_MESSAGE)
+    assert (record["status_changed_at"], delivery["finished_at"]) == (None, None)
+    assert [attempt["started_at"] is None for attempt in attempts] == [False, True, True, True]
+
+
+def test_the_audit_log_of_the_owner_does_not_show_when_it_failed(api, unverified):
+    deliver(errors.name_unknown(NAME), await_retries=True)
+
+    entries = api.call("GET", f"/v1/webhooks/{unverified.id}/audit").json()["results"]
+
+    assert [entry["action"] for entry in entries] == ["webhook.created"]
+    assert AuditEntry.objects.filter(action="webhook.verification_failed").exists()
+
+
+@pytest.mark.parametrize("cause", CAUSES[:6])
+def test_a_filter_by_result_does_not_show_the_cause(api, unverified, cause):
+    deliver(cause)
+    (stored,) = Delivery.objects.values_list("last_result", flat=True)
+
+    found = {
+        result: len(api.call("GET", f"/v1/deliveries?result={result}").json()["results"])
+        for result in (stored, "unreachable")
+    }
+
+    assert found == {stored: 0, "unreachable": 1}
+
+
+def test_an_answer_of_an_unverified_url_is_explained(api, unverified):
+    deliver(500)
+
+    (delivery,) = api.call("GET", "/v1/deliveries").json()["results"]
+    (attempt,) = api.call("GET", f"/v1/deliveries/{delivery['id']}").json()["attempts"]
+
+    assert (attempt["result"], attempt["response_status"], attempt["duration_ms"]) == ("http_status", 500, 1234)
+    assert delivery["next_attempt_at"]
+
+
+def test_the_cause_is_shown_for_tests_of_a_verified_webhook(api, alice):
+    delivery = send_test_event(make_webhook(alice, url=f"https://{NAME}/"), EVENT_TYPE)
+    deliver(errors.not_connected(NAME))
+
+    (attempt,) = api.call("GET", f"/v1/deliveries/{delivery.id}").json()["attempts"]
+
+    assert (attempt["result"], attempt["duration_ms"]) == ("connection_error", 1234)
+    assert len(api.call("GET", "/v1/deliveries?kind=test&result=connection_error").json()["results"]) == 1
+
+
+def test_a_url_that_was_replaced_by_a_verified_one_stays_unexplained(api, unverified):
+    delivery = send_test_event(unverified, EVENT_TYPE)
+    deliver(errors.not_connected(NAME))
+    Webhook.objects.update(url="https://hooks.example.com/", status="active")
+
+    (attempt,) = api.call("GET", f"/v1/deliveries/{delivery.id}").json()["attempts"]
+
+    assert attempt["result"] == "unreachable"
+    assert api.call("GET", "/v1/deliveries?result=connection_error").json()["results"] == []
+
+
+def test_staff_see_the_cause(admin_client, unverified):
+    deliver(errors.name_unknown(NAME), await_retries=True)
+
+    page = admin_client.get(f"/admin/webhooks_app/webhook/{unverified.id}/change/")
+
+    assert errors.name_unknown(NAME).message in page.text

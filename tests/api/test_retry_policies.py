@@ -1,0 +1,79 @@
+"""Choosing a retry policy and the accepted statuses over the API."""
+
+from __future__ import annotations
+
+import pytest
+
+from webhooks_app.models import AuditEntry, Delivery, Webhook
+
+from ..support.rows import EVENT_TYPE, URL, emit_one, make_webhook
+
+pytestmark = pytest.mark.django_db
+
+NEW = {"url": URL, "events": [EVENT_TYPE]}
+
+
+def errors(answer):
+    assert answer.status_code == 400
+    return answer.json()["errors"]
+
+
+def test_a_webhook_is_retried_by_the_specification_unless_asked_otherwise(api, alice):
+    made = api.call("POST", "/v1/webhooks", NEW).json()
+    Webhook.objects.update(status="active")
+
+    emit_one(alice)
+
+    assert (made["retry_policy"], made["accepted_statuses"]) == ("", "200")
+    assert set(Delivery.objects.values_list("max_attempts", "retry_policy")) == {(4, "")}
+
+
+def test_a_policy_and_statuses_are_set_and_changed(api):
+    made = api.call("POST", "/v1/webhooks", {**NEW, "retry_policy": "extended", "accepted_statuses": "2xx"}).json()
+
+    changed = api.call("PATCH", f"/v1/webhooks/{made['id']}", {"retry_policy": "", "accepted_statuses": "200"}).json()
+
+    assert [(each["retry_policy"], each["accepted_statuses"]) for each in (made, changed)] == [
+        ("extended", "2xx"),
+        ("", "200"),
+    ]
+    entry = AuditEntry.objects.get(action="webhook.changed")
+    assert entry.changes == {"retry_policy": ["extended", ""], "accepted_statuses": ["2xx", "200"]}
+
+
+def test_a_delivery_shows_its_policy_and_keeps_it(api, alice):
+    webhook = make_webhook(alice, retry_policy="extended")
+    emit_one(alice)
+
+    api.call("PATCH", f"/v1/webhooks/{webhook.pk}", {"retry_policy": "specification"})
+    emit_one(alice)
+
+    listed = api.call("GET", f"/v1/webhooks/{webhook.pk}/deliveries").json()["results"]
+    assert sorted((each["retry_policy"], each["max_attempts"]) for each in listed) == [
+        ("extended", 10),
+        ("specification", 4),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        pytest.param({"retry_policy": "never mind"}, "retry_policy", id="unknown policy"),
+        pytest.param({"retry_policy": 3}, "retry_policy", id="number"),
+        pytest.param({"accepted_statuses": "204"}, "accepted_statuses", id="single status"),
+        pytest.param({"accepted_statuses": None}, "accepted_statuses", id="null"),
+    ],
+)
+def test_a_choice_that_does_not_exist_is_refused(api, body, field):
+    assert errors(api.call("POST", "/v1/webhooks", {**NEW, **body}))[field]
+
+
+def test_only_offered_policies_can_be_chosen(api, alice, settings):
+    webhook = make_webhook(alice, retry_policy="extended")
+    settings.WEBHOOKS_RETRY_POLICIES = ["specification"]
+
+    refused = api.call("POST", "/v1/webhooks", {**NEW, "retry_policy": "extended"})
+    kept = api.call("PATCH", f"/v1/webhooks/{webhook.pk}", {"description": "still patient"})
+
+    assert errors(refused)["retry_policy"] == ["extended: not offered. Choose among specification."]
+    assert kept.json()["retry_policy"] == "extended"

@@ -1,0 +1,133 @@
+"""Choosing signature schemes over the API."""
+
+from __future__ import annotations
+
+import pytest
+
+from webhooks_app.models import AuditEntry, SigningKey, Webhook
+
+from ..support.rows import EVENT_TYPE, URL, make_webhook
+
+pytestmark = pytest.mark.django_db
+
+NEW = {"url": URL, "events": [EVENT_TYPE]}
+SECRET = "a secret of my own choice"
+
+
+def errors(answer):
+    assert answer.status_code == 400
+    return {path.partition(".")[0].partition("[")[0]: found for path, found in answer.json()["errors"].items()}
+
+
+def test_a_webhook_signs_by_the_specification_unless_asked_otherwise(api):
+    made = api.call("POST", "/v1/webhooks", NEW).json()
+
+    assert (made["signatures"], made["public_keys"]) == (["native"], [])
+
+
+def test_several_schemes_are_set_and_changed(api):
+    made = api.call("POST", "/v1/webhooks", {**NEW, "signatures": ["standard", "native"]}).json()
+
+    changed = api.call("PATCH", f"/v1/webhooks/{made['id']}", {"signatures": ["standard"]}).json()
+
+    assert (made["signatures"], changed["signatures"]) == (["native", "standard"], ["standard"])
+    entry = AuditEntry.objects.get(action="webhook.changed")
+    assert entry.changes == {"signatures": [["native", "standard"], ["standard"]]}
+
+
+def test_a_key_pair_is_made_once_and_only_its_public_key_is_shown(api):
+    made = api.call("POST", "/v1/webhooks", {**NEW, "signatures": ["native", "standard-ed25519"]})
+
+    again = api.call("PATCH", f"/v1/webhooks/{made.json()['id']}", {"signatures": ["standard-ed25519"]}).json()
+
+    (key,) = again["public_keys"]
+    assert key["key"].startswith("whpk_")
+    assert made.json()["public_keys"] == [key]
+    assert b"whsk_" not in made.content
+
+
+def test_a_rotated_key_pair_overlaps_and_leaves_the_secret_unshown(api, alice):
+    webhook = make_webhook(alice, signatures=["native", "standard-ed25519"])
+    (old,) = webhook.public_keys
+
+    answer = api.call("POST", f"/v1/webhooks/{webhook.pk}/rotate-secret", {"scheme": "standard-ed25519"}).json()
+
+    new, previous = answer["public_keys"]
+    assert (previous["key"], new["valid_until"], answer["secret"]) == (old["key"], None, None)
+    assert previous["valid_until"]
+    assert Webhook.objects.get().secret == webhook.secret
+
+
+def test_the_overlap_of_a_key_pair_is_ended_by_itself(api, alice):
+    webhook = make_webhook(alice, signatures=["native", "standard-ed25519"])
+    webhook.rotate_secret()
+    webhook.rotate_secret(scheme="standard-ed25519")
+
+    answer = api.call("POST", f"/v1/webhooks/{webhook.pk}/revoke-previous-secret", {"scheme": "standard-ed25519"})
+
+    assert len(answer.json()["public_keys"]) == 1
+    assert answer.json()["previous_secret_until"]
+
+
+def test_standard_with_another_secret_offers_rotation(api, alice):
+    webhook = make_webhook(alice, secret=SECRET)
+
+    answer = api.call("PATCH", f"/v1/webhooks/{webhook.pk}", {"signatures": ["native", "standard"]})
+
+    (message,) = errors(answer)["signatures"]
+    assert "whsec_" in message
+    assert "Rotate the secret first" in message
+
+
+def test_standard_follows_a_rotation(api, alice):
+    webhook = make_webhook(alice, secret=SECRET)
+    api.call("POST", f"/v1/webhooks/{webhook.pk}/rotate-secret", {})
+
+    answer = api.call("PATCH", f"/v1/webhooks/{webhook.pk}", {"signatures": ["native", "standard"]})
+
+    assert answer.status_code == 200
+
+
+def test_a_rotation_to_an_unfit_secret_is_refused_while_standard_signs(api, alice):
+    webhook = make_webhook(alice, signatures=["native", "standard"])
+
+    answer = api.call("POST", f"/v1/webhooks/{webhook.pk}/rotate-secret", {"secret": SECRET})
+
+    assert "whsec_" in errors(answer)["secret"][0]
+
+
+@pytest.mark.parametrize(
+    ("signatures", "found"),
+    [
+        pytest.param([], "at least 1", id="none"),
+        pytest.param(["quantum"], "unknown signature scheme", id="unknown"),
+        pytest.param([1], "Not a valid string", id="number"),
+        pytest.param("native", "Expected a list", id="text"),
+        pytest.param(["native"] * 9, "no more than 8", id="many"),
+    ],
+)
+def test_a_list_that_cannot_sign_is_refused(api, signatures, found):
+    answer = api.call("POST", "/v1/webhooks", {**NEW, "signatures": signatures})
+
+    assert found in str(errors(answer)["signatures"])
+    assert not Webhook.objects.exists()
+
+
+def test_only_offered_schemes_can_be_chosen(api, alice, settings):
+    webhook = make_webhook(alice, signatures=["native", "standard"])
+    settings.WEBHOOKS_SIGNATURES = ["native"]
+
+    refused = api.call("POST", "/v1/webhooks", {**NEW, "signatures": ["standard"]})
+    kept = api.call("PATCH", f"/v1/webhooks/{webhook.pk}", {"description": "still signed by both"})
+
+    assert errors(refused)["signatures"] == ["standard: not offered. Choose among native."]
+    assert kept.json()["signatures"] == ["native", "standard"]
+
+
+def test_an_unknown_scheme_has_no_key_to_rotate(api, alice):
+    webhook = make_webhook(alice)
+
+    answer = api.call("POST", f"/v1/webhooks/{webhook.pk}/rotate-secret", {"scheme": "standard"})
+
+    assert errors(answer)["scheme"]
+    assert SigningKey.objects.count() == 1

@@ -1,0 +1,48 @@
+"""A policy about which event types an owner sees."""
+
+from __future__ import annotations
+
+import pytest
+
+from webhooks_app.owners import UserOwners
+
+pytestmark = pytest.mark.django_db
+
+
+class BetaOwners(UserOwners):
+    """Only alice sees the event types of presentations."""
+
+    def sees(self, owner, event_type):
+        return not event_type.name.startswith("ppt.") or (owner is not None and owner.get_username() == "alice")
+
+
+@pytest.fixture(autouse=True)
+def _policy(settings):
+    settings.WEBHOOKS_OWNERS = f"{__name__}.BetaOwners"
+
+
+def register(api):
+    return api.call("POST", "/v1/webhooks", {"url": "http://127.0.0.1:9000/", "events": ["ppt.edit.started"]})
+
+
+def test_an_event_type_is_listed_to_owners_who_see_it(api, bobs_api):
+    lists = [client.call("GET", "/v1/event-types").content for client in (api, bobs_api)]
+
+    assert [b"ppt.edit.started" in each for each in lists] == [True, False]
+    assert bobs_api.call("GET", "/v1/event-types/ppt.edit.started").status_code == 404
+
+
+def test_an_owner_cannot_subscribe_to_an_event_type_that_they_do_not_see(api, bobs_api):
+    refused = register(bobs_api)
+
+    assert register(api).status_code == 201
+    assert refused.status_code == 400
+    assert "Unknown event type" in str(refused.json()["errors"])
+    assert "ppt.generation" not in str(refused.json()["errors"])
+
+
+def test_the_public_documentation_has_only_what_everybody_sees(client):
+    names = client.get("/v1/openapi.json").json()["webhooks"]
+
+    assert "file.deleted" in names
+    assert not any(name.startswith("ppt.") for name in names)

@@ -1,0 +1,114 @@
+"""A browser before the admin, and rows for it to show."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.conf import settings as django_settings
+from django.contrib.auth import get_user_model
+from django.test import Client
+from django.utils import timezone
+from playwright.sync_api import Browser, expect, sync_playwright
+
+from tests.support.servers.process import ServerMissingError, program
+from webhooks_app.demo.writing import Size, make_demo_data
+from webhooks_app.models import ApiKey, Delivery, Event, MaintenanceJob, Replay, Webhook, WorkerProcess
+from webhooks_app.replays.planning import plan_replay
+
+EXPECT_MILLISECONDS = 30_000
+"""What a page may take to show something, on a machine that is busy with other tests."""
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """Debian's Chromium. While it is open, an event loop runs in this thread, of which Django is not to be afraid."""
+    try:
+        path = _chromium()
+    except ServerMissingError as error:
+        if os.environ.get("CI"):
+            pytest.fail(f"{error}; in CI nothing may be skipped")
+        pytest.skip(str(error))
+    with pytest.MonkeyPatch.context() as patch, sync_playwright() as playwright:
+        patch.setenv("DJANGO_ALLOW_ASYNC_UNSAFE", "true")
+        expect.set_options(timeout=EXPECT_MILLISECONDS)
+        browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+def _chromium() -> Path:
+    """Return where the one without windows is, which takes half the time, or else the one that people use."""
+    try:
+        return program("chromium-headless-shell", package="chromium-headless-shell")
+    except ServerMissingError:
+        return program("chromium", package="chromium")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Login:
+    """The admin of a server that runs, and the session of somebody who is logged in."""
+
+    address: str
+    session: str
+
+    @property
+    def cookie(self) -> dict[str, str]:
+        return {"name": django_settings.SESSION_COOKIE_NAME, "value": self.session, "url": self.address}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Console(Login):
+    """The same where a superuser is logged in."""
+
+    superuser: Any
+
+
+def new_session(account: Any) -> str:
+    client = Client()
+    client.force_login(account)
+    return client.cookies[django_settings.SESSION_COOKIE_NAME].value
+
+
+@pytest.fixture
+def empty_console(live_server: Any) -> Console:
+    superuser = get_user_model().objects.create_superuser("root")
+    return Console(address=live_server.url, session=new_session(superuser), superuser=superuser)
+
+
+@pytest.fixture
+def console(empty_console: Console) -> Console:
+    """The same with rows in every state, some of them with texts that are as long as they may be."""
+    now = timezone.now()
+    make_demo_data(Size(deliveries=120, owners=2, webhooks=12, days=3), until=now - timedelta(minutes=5))
+    ApiKey.objects.make(owner=empty_console.superuser, name="Integration")
+    WorkerProcess.objects.create(id="x", host="x" * 100, pid=4_000_000, version="1.0", started_at=now, seen_at=now)
+    MaintenanceJob.objects.update_or_create(name="fold", defaults={"ended_at": now, "error": "DataError: " + "x" * 400})
+    longest = Webhook.objects.filter(status=Webhook.Status.FAILED).get()
+    longest.url = "https://" + "a" * 60 + ".invalid/" + "b" * 900
+    longest.status_reason = "Answered with " + "x" * 400
+    longest.save()
+    return empty_console
+
+
+def failed_delivery() -> Delivery:
+    return Delivery.objects.filter(state=Delivery.State.GIVEN_UP).latest("pk")
+
+
+def an_event() -> Event:
+    return Event.objects.latest("pk")
+
+
+def an_active_webhook() -> Webhook:
+    return Webhook.objects.filter(status=Webhook.Status.ACTIVE).latest("pk")
+
+
+def a_replay() -> Replay:
+    """Plan the replay of everything that a webhook was sent."""
+    webhook = an_active_webhook()
+    return plan_replay(webhook, since=webhook.created_at, states=Replay.Outcome.values)

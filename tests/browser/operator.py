@@ -1,0 +1,103 @@
+"""Somebody at the console: what they click, and what they see."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+from playwright.sync_api import Browser, Locator, Page, expect
+
+from ..support.waiting import wait_until
+from .conftest import Login
+from .inspection import LOOKS, keep_picture, looking
+
+MAX_STOPS = 150
+"""How often Tab is pressed at most to get anywhere on a page."""
+
+SHOWS_FOCUS = """() => {
+  const style = getComputedStyle(document.activeElement);
+  const hasOutline = style.outlineStyle !== "none" && parseFloat(style.outlineWidth) > 0;
+  return hasOutline || style.boxShadow !== "none";
+}"""
+HAS_FOCUS = "element => element === document.activeElement"
+
+
+class Operator:
+    def __init__(self, tab: Page, address: str) -> None:
+        self.tab = tab
+        self._address = address
+
+    def opens(self, path: str) -> None:
+        self.tab.goto(self._address + path)
+
+    def follows(self, link: str) -> None:
+        self.link(link).click()
+
+    def does(self, action: str) -> None:
+        """Press the button of the page, and the one of the page that asks."""
+        self.follows(action)
+        self.confirms(action)
+
+    def confirms(self, action: str) -> None:
+        self.tab.get_by_role("button", name=action, exact=True).click()
+
+    def sees(self, text: str) -> None:
+        expect(self.tab.get_by_text(text).first).to_be_visible()
+
+    def reloads_until(self, text: str) -> None:
+        """Reload the page until it shows the text, for want of JavaScript that would."""
+
+        def shows_it() -> bool:
+            self.tab.reload()
+            return self.tab.get_by_text(text).first.is_visible()
+
+        wait_until(shows_it)
+
+    def is_offered_none_of(self, *links: str) -> None:
+        for link in links:
+            expect(self.link(link)).to_have_count(0)
+
+    def reads_the_secret(self) -> str:
+        self.sees("Copy it now: it is not shown again.")
+        return self.tab.get_by_role("code").inner_text()
+
+    def link(self, name: str) -> Locator:
+        return self.tab.get_by_role("link", name=name, exact=True)
+
+    def to_add(self, model: str) -> Locator:
+        """Return the link of the index that leads to a new row of a model."""
+        rows = self.tab.get_by_role("main").get_by_role("row").filter(has=self.link(model))
+        return rows.get_by_role("link", name="Add")
+
+    def field(self, label: str) -> Locator:
+        return self.tab.get_by_label(label)
+
+    def row(self, text: str) -> Locator:
+        return self.tab.get_by_role("row").filter(has_text=text)
+
+    def presses_enter(self) -> None:
+        with self.tab.expect_navigation():
+            self.tab.keyboard.press("Enter")
+
+    def tabs_to(self, target: Locator) -> None:
+        """Press Tab until the target has the focus; whatever has it on the way shows that it has."""
+        for _ in range(MAX_STOPS):
+            self.tab.keyboard.press("Tab")
+            focused = self.tab.evaluate("document.activeElement.outerHTML.slice(0, 200)")
+            assert self.tab.evaluate(SHOWS_FOCUS), focused
+            if target.evaluate(HAS_FOCUS):
+                return
+        pytest.fail(f"{MAX_STOPS} times Tab do not lead to it, but to {focused}")
+
+
+@contextmanager
+def at_the_console(browser: Browser, login: Login, *, with_javascript: bool = True) -> Iterator[Operator]:
+    """Yield somebody who is logged in; in the end nothing may have gone wrong in the browser."""
+    with looking(browser, login, LOOKS[0], with_javascript=with_javascript) as (tab, problems):
+        try:
+            yield Operator(tab, login.address)
+        finally:
+            keep_picture(tab, os.environ["PYTEST_CURRENT_TEST"].rpartition("::")[2])
+        assert problems == []

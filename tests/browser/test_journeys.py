@@ -1,0 +1,300 @@
+"""What an operator does at the console is done by clicking, and seen where it matters: at the receiver."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import requests
+from django.contrib.auth import get_user_model
+from django.contrib.auth.models import Permission
+from django.urls import reverse_lazy
+from playwright.sync_api import Browser, expect
+
+from webhooks_app.delivery.engine import Engine
+from webhooks_app.maintenance.runner import MaintenanceRunner
+from webhooks_app.models import Webhook
+from webhooks_app.receiver.local import LocalReceiver, Received
+from webhooks_app.signals import deliveries_created
+from webhooks_app.signatures import PREVIOUS_SIGNATURE_HEADER
+
+from ..support.engines import at_work
+from ..support.rows import EVENT_TYPE, emit_one, make_webhook
+from .conftest import Login, new_session
+from .operator import Operator, at_the_console
+from .test_pages import url
+
+pytestmark = pytest.mark.only_on("sqlite")
+
+SECRET = "a shared secret of the tests"
+ARRIVES_WITHIN_SECONDS = 30
+INDEX = reverse_lazy("admin:app_list", args=["webhooks_app"])
+VERIFIED = "Verified: the URL answered with the challenge."
+OPERATIONS = "Operations: workers, what is kept, settings in force, what is wrong"
+
+WHY = {
+    "hook": "It was disabled.",
+    "other": "It was active, and subscribed to the type.",
+    "users": "It was not subscribed to the type.",
+}
+"""Why webhooks were sent an event or not, by path."""
+
+
+class Receiver(LocalReceiver):
+    """Lets whoever waits for an answer wait while it is told to hold."""
+
+    def __init__(self) -> None:
+        self.may_answer = threading.Event()
+        self.may_answer.set()
+        super().__init__(secrets=[SECRET], on_received=lambda received: self.may_answer.wait(ARRIVES_WITHIN_SECONDS))
+
+    def gets(self, event_type: str, path: str, **data: Any) -> Received:
+        """Wait for a genuine event with exactly this data, and return its request."""
+
+        def is_it(each: Received) -> bool:
+            return (each.type, each.path, each.message.get("data"), each.is_verified) == (event_type, path, data, True)
+
+        assert self.wait_until(lambda received: any(map(is_it, received)), ARRIVES_WITHIN_SECONDS), self.received
+        return next(filter(is_it, self.received))
+
+    def got(self, path: str) -> list[str]:
+        """Return the ids of the events that came so far."""
+        return [each.event_id for each in self.events() if each.path == path]
+
+
+@pytest.fixture
+def receiver() -> Iterator[Receiver]:
+    with Receiver() as receiver:
+        yield receiver
+        receiver.may_answer.set()
+
+
+@pytest.fixture
+def worker(transactional_db: None) -> Iterator[None]:
+    """Deliver and do the jobs as a worker does, woken by what is committed."""
+    engine = Engine()
+
+    def wake(**arguments: Any) -> None:
+        engine.wake()
+
+    with at_work(engine):
+        deliveries_created.connect(wake)
+        with MaintenanceRunner(engine):
+            yield
+        deliveries_created.disconnect(wake)
+
+
+def make_staff(name: str, *, may: str = "") -> Any:
+    """Make a member of staff who may do everything of the app but manage all, or only what begins with ``may``."""
+    account = get_user_model().objects.create_user(name, is_staff=True)
+    permissions = Permission.objects.filter(content_type__app_label="webhooks_app", codename__startswith=may)
+    account.user_permissions.set(permissions.exclude(codename="manage_all_webhooks"))
+    return account
+
+
+@pytest.fixture
+def amina(transactional_db: None) -> Any:
+    return make_staff("amina")
+
+
+@pytest.fixture
+def login(live_server: Any, amina: Any) -> Login:
+    return Login(address=live_server.url, session=new_session(amina))
+
+
+@pytest.fixture
+def webhook(receiver: Receiver, amina: Any) -> Webhook:
+    return make_webhook(amina, EVENT_TYPE, url=f"{receiver.url}hook", secret=SECRET)
+
+
+def sends_a_test(operator: Operator, event_type: str, **data: Any) -> None:
+    operator.follows("Send a test event")
+    operator.field("Event type").select_option(event_type)
+    operator.field("Data").fill(json.dumps(data))
+    operator.confirms("Send a test event")
+    operator.sees(f"Sent a test event of the type {event_type}. (1)")
+
+
+def asks_the_api(login: Login, key: str) -> requests.Response:
+    headers = {"Authorization": f"Bearer {key}"}
+    return requests.get(f"{login.address}/v1/webhooks", headers=headers, timeout=ARRIVES_WITHIN_SECONDS)
+
+
+def test_a_webhook_is_added_verified_and_tested(
+    browser: Browser, login: Login, worker: None, receiver: Receiver
+) -> None:
+    receiver.may_answer.clear()
+    receiver.secrets = ()
+    with at_the_console(browser, login) as operator:
+        operator.opens(INDEX)
+        operator.to_add("Webhooks").click()
+        operator.field("URL").press_sequentially("http://10.0.0.1/hook")
+        operator.sees("The address 10.0.0.1 may not be used (a private network).")
+        operator.field("URL").fill(f"{receiver.url}hook")
+        operator.sees("This URL is allowed.")
+        operator.tab.get_by_role("group", name="File").get_by_label("all of this group").check()
+        operator.confirms("Save")
+
+        secret = operator.reads_the_secret()
+        receiver.secrets = (secret,)
+        operator.sees("A challenge is being sent to the URL")
+        receiver.may_answer.set()
+        operator.sees(VERIFIED)
+        operator.tab.get_by_text("What was sent and answered").click()
+        expect(operator.field("Response body")).to_contain_text('"challenge"')
+
+        operator.follows(str(Webhook.objects.get()))
+        operator.sees("Stored encrypted; rotate to get a new one.")
+        assert secret not in operator.tab.content()
+        expect(operator.tab.get_by_role("checkbox", name="file.", checked=True)).to_have_count(3)
+        sends_a_test(operator, "file.deleted", file_id="file_1", user_id="user_7", filename="draft.pdf")
+        receiver.gets("file.deleted", "/hook", file_id="file_1", user_id="user_7", filename="draft.pdf")
+
+        row = operator.row("file.deleted (test)")
+        expect(row).to_contain_text("succeeded")
+        row.get_by_role("link").click()
+        operator.sees("Answered with status 200, which confirms receipt.")
+        expect(operator.field("Request body")).to_contain_text("draft.pdf")
+        expect(operator.field("Response header")).to_contain_text("Status 200")
+        operator.tab.get_by_text("As curl").click()
+        expect(operator.field("Command")).to_contain_text(f"curl --include --globoff {receiver.url}hook")
+
+
+def test_what_is_held_or_missed_arrives_when_the_operator_says_so(
+    browser: Browser, login: Login, amina: Any, webhook: Webhook, worker: None, receiver: Receiver
+) -> None:
+    make_webhook(amina, EVENT_TYPE, url=f"{receiver.url}other", secret=SECRET)
+    make_webhook(amina, "user.registered", url=f"{receiver.url}users", secret=SECRET)
+    with at_the_console(browser, login) as operator:
+        operator.opens(url("webhook_change", webhook.pk))
+        operator.does("Pause")
+        operator.sees("Paused the webhook. (1)")
+        emit_one(amina, "held")
+        receiver.gets(EVENT_TYPE, "/other", error="held")
+        assert receiver.got("/hook") == []
+        operator.does("Resume")
+        receiver.gets(EVENT_TYPE, "/hook", error="held")
+
+        operator.does("Disable")
+        operator.sees("Disabled by its owner.")
+        missed = emit_one(amina, "missed")
+        receiver.gets(EVENT_TYPE, "/other", error="missed")
+        operator.opens(url("event_change", missed.pk))
+        decisions = operator.tab.get_by_role("region", name="Routing")
+        for path, reason in WHY.items():
+            row = decisions.get_by_role("row").filter(has_text=f"{receiver.url}{path}")
+            expect(row).to_contain_text(reason)
+
+        operator.tab.get_by_role("rowheader", name=webhook.url).get_by_role("link").click()
+        operator.does("Enable")
+        operator.sees(VERIFIED)
+        offer = operator.tab.get_by_role("listitem").filter(has_text=f"{webhook.url} may have missed events.")
+        offer.get_by_role("link", name="Redeliver what was missed").click()
+        operator.confirms("Preview")
+        operator.sees("1 event would be sent.")
+        operator.does("Start")
+        receiver.gets(EVENT_TYPE, "/hook", error="missed")
+        operator.sees("Done: all that was found is queued.")
+        operator.follows("Refresh")
+        operator.sees("Done: all that was found is queued.")
+
+
+def test_a_secret_that_leaked_and_a_key_are_cut_off(
+    browser: Browser, login: Login, amina: Any, webhook: Webhook, worker: None, receiver: Receiver
+) -> None:
+    with at_the_console(browser, login) as operator:
+        operator.opens(url("webhook_change", webhook.pk))
+        operator.follows("Rotate the secret")
+        operator.field("Hours for which the old secret signs too").fill("0")
+        operator.confirms("Rotate the secret")
+        receiver.secrets = (operator.reads_the_secret(),)
+        emit_one(amina, "after the leak")
+        request = receiver.gets(EVENT_TYPE, "/hook", error="after the leak")
+        assert PREVIOUS_SIGNATURE_HEADER not in dict(request.headers)
+
+        operator.opens(INDEX)
+        operator.to_add("API keys").click()
+        operator.field("Name").fill("Continuous integration")
+        operator.confirms("Save")
+        key = operator.reads_the_secret()
+        assert asks_the_api(login, key).json()["results"][0]["id"] == webhook.pk
+
+        operator.tab.get_by_role("main").get_by_role("link", name="API keys").click()
+        operator.row("Continuous integration").get_by_role("link").click()
+        operator.does("Revoke")
+        operator.sees("Revoked the key. (1)")
+        assert asks_the_api(login, key).status_code == 401
+
+
+def test_nothing_of_it_needs_javascript(
+    browser: Browser, login: Login, amina: Any, worker: None, receiver: Receiver
+) -> None:
+    with at_the_console(browser, login, with_javascript=False) as operator:
+        operator.opens(INDEX)
+        operator.to_add("Webhooks").click()
+        operator.field("URL").fill(f"{receiver.url}hook")
+        operator.field(EVENT_TYPE).check()
+        operator.tab.get_by_role("textbox", name="Secret").fill(SECRET)
+        operator.confirms("Save")
+        operator.follows(str(Webhook.objects.get()))
+        operator.reloads_until(VERIFIED)
+
+        sends_a_test(operator, EVENT_TYPE, error="a test")
+        first = receiver.gets(EVENT_TYPE, "/hook", error="a test")
+        operator.row(f"{EVENT_TYPE} (test)").get_by_role("link").click()
+        operator.does("Redeliver")
+        operator.sees("Redelivered the event. (1)")
+        receiver.wait_until(lambda received: receiver.got("/hook") == [first.event_id] * 2, ARRIVES_WITHIN_SECONDS)
+        assert receiver.got("/hook") == [first.event_id] * 2
+
+        operator.opens(url("webhook_change", Webhook.objects.get().pk))
+        operator.does("Pause")
+        operator.sees("Paused the webhook. (1)")
+        held = emit_one(amina)
+        operator.tab.reload()
+        operator.row(EVENT_TYPE).first.get_by_role("link").click()
+        operator.sees("Paused since")
+        operator.opens(url("webhook_change", Webhook.objects.get().pk))
+        operator.does("Resume")
+        receiver.gets(EVENT_TYPE, "/hook", error="No outline")
+        assert receiver.got("/hook")[-1] == held.pk
+
+
+def test_a_webhook_is_added_by_keyboard_alone(browser: Browser, login: Login, receiver: Receiver) -> None:
+    with at_the_console(browser, login) as operator:
+        operator.opens(INDEX)
+        operator.tabs_to(operator.to_add("Webhooks"))
+        operator.presses_enter()
+        expect(operator.field("URL")).to_be_focused()
+        operator.tab.keyboard.type(f"{receiver.url}hook")
+        operator.tabs_to(operator.field("all of this group").first)
+        operator.tab.keyboard.press("Space")
+        operator.tabs_to(operator.tab.get_by_role("button", name="Save", exact=True))
+        operator.presses_enter()
+        operator.reads_the_secret()
+
+    assert len(Webhook.objects.get().event_types) > 1
+
+
+def test_staff_see_what_is_theirs_and_can_do_what_they_may(
+    browser: Browser, login: Login, webhook: Webhook, amina: Any
+) -> None:
+    berta = make_staff("berta", may="view_")
+    own = make_webhook(berta, EVENT_TYPE, url="https://berta.example.com/hook")
+    with at_the_console(browser, login) as operator:
+        operator.opens(INDEX)
+        operator.is_offered_none_of(OPERATIONS)
+        operator.opens(url("webhook_changelist"))
+        operator.sees(webhook.url)
+        operator.is_offered_none_of(own.url)
+
+    with at_the_console(browser, Login(address=login.address, session=new_session(berta))) as operator:
+        operator.opens(url("webhook_changelist"))
+        operator.is_offered_none_of(webhook.url)
+        operator.follows(own.url)
+        operator.sees("Nothing has been sent to this webhook yet.")
+        operator.is_offered_none_of("Pause", "Send a test event", "Rotate the secret")
+        expect(operator.tab.get_by_role("main").get_by_role("button")).to_have_count(0)

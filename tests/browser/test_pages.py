@@ -1,0 +1,142 @@
+"""Every page of the console in a browser, light and dark, wide and narrow, under a strict Content-Security-Policy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.urls import reverse
+from playwright.sync_api import Browser
+from playwright.sync_api import Page as Tab
+
+from webhooks_app.models import ApiKey, AuditEntry, Webhook
+from webhooks_app.operations.actors import PROJECT
+from webhooks_app.operations.registration import update_webhook
+
+from .conftest import Console, a_replay, an_active_webhook, an_event, failed_delivery
+from .inspection import inspect
+
+pytestmark = pytest.mark.only_on("sqlite")
+
+
+def url(name: str, *args: Any, query: str = "") -> str:
+    return reverse(f"admin:webhooks_app_{name}", args=args) + query
+
+
+def a_changed_webhook() -> Webhook:
+    """Return a webhook of which entries are as long as they may be."""
+    webhook = an_active_webhook()
+    update_webhook(webhook, description="x" * 200, actor=PROJECT)
+    webhook.disable("y" * 500)
+    return webhook
+
+
+def choose(action: str) -> Callable[[Tab], None]:
+    """Choose an action for the longest row of a list, or the first, which leads to the page that asks."""
+
+    def choose(tab: Tab) -> None:
+        longest = tab.locator("#result_list tbody tr", has_text="a" * 60)
+        row = longest if longest.count() else tab.locator("#result_list tbody tr")
+        row.first.locator("input.action-select").check()
+        tab.select_option("select[name=action]", action)
+        tab.click(".actions button")
+        tab.wait_for_selector("form input[name=confirmed]", state="attached")
+
+    return choose
+
+
+def confirm(action: str) -> Callable[[Tab], None]:
+    """Choose an action and confirm it."""
+
+    def confirm(tab: Tab) -> None:
+        choose(action)(tab)
+        with tab.expect_navigation():
+            tab.click(".submit-row input[type=submit]")
+
+    return confirm
+
+
+def save(**fields: str) -> Callable[[Tab], None]:
+    """Fill the form in and save it."""
+
+    def save(tab: Tab) -> None:
+        for name, value in fields.items():
+            tab.fill(f"[name={name}]", value)
+        with tab.expect_navigation():
+            tab.click("input[name=_save]")
+
+    return save
+
+
+PAGES: dict[str, tuple[Callable[[], str], Callable[[Tab], None]]] = {}
+"""Where each page is, and what is done there before it is looked at."""
+
+
+def add(name: str, path: Callable[[], str], then: Callable[[Tab], None] = lambda tab: None) -> None:
+    PAGES[name] = (path, then)
+
+
+add("index", lambda: reverse("admin:app_list", args=["webhooks_app"]))
+add("webhooks", lambda: url("webhook_changelist"))
+add("webhooks, none found", lambda: url("webhook_changelist", query="?q=nothing&created_after=never"))
+add("webhooks, filtered", lambda: url("webhook_changelist", query="?status__exact=active"))
+add("webhook", lambda: url("webhook_change", an_active_webhook().pk))
+add("webhook, history", lambda: url("webhook_history", a_changed_webhook().pk))
+add("webhook, delete", lambda: url("webhook_delete", an_active_webhook().pk))
+add("webhook, add", lambda: url("webhook_add"))
+add("webhook, add, wrong", lambda: url("webhook_add"), save(url="http://10.0.0.1/"))
+add("webhooks, verify", lambda: url("webhook_changelist"), choose("verify"))
+add("webhooks, test", lambda: url("webhook_changelist"), choose("send_test"))
+add("webhooks, disable", lambda: url("webhook_changelist"), choose("disable"))
+add("webhooks, rotate", lambda: url("webhook_changelist"), choose("rotate_secret"))
+add("webhooks, new secret", lambda: url("webhook_changelist"), confirm("rotate_secret"))
+add("deliveries", lambda: url("delivery_changelist"))
+add("delivery", lambda: url("delivery_change", failed_delivery().pk))
+add("deliveries, redeliver", lambda: url("delivery_changelist"), choose("redeliver"))
+add("events", lambda: url("event_changelist"))
+add("event", lambda: url("event_change", an_event().pk))
+add("replays", lambda: url("replay_changelist", query=f"?q={a_replay().webhook_id}"))
+add("replay", lambda: url("replay_change", a_replay().pk))
+add("replay, add", lambda: url("replay_add", query=f"?webhook={an_active_webhook().pk}"))
+add("operations", lambda: url("webhook_operations"))
+add("keys", lambda: url("apikey_changelist"))
+add("key", lambda: url("apikey_change", ApiKey.objects.get().pk))
+add("key, add", lambda: url("apikey_add"))
+add("audit", lambda: url("auditentry_changelist", query=f"?q={a_changed_webhook().pk}"))
+add("audit entry", lambda: url("auditentry_change", AuditEntry.objects.latest("pk").pk))
+
+EMPTY = ("index", "webhooks", "deliveries", "events", "keys")
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_page_is_fit_for_everybody(browser: Browser, console: Console, name: str) -> None:
+    path, then = PAGES[name]
+
+    assert inspect(browser, console, name, path(), then) == []
+
+
+@pytest.mark.parametrize("name", EMPTY)
+def test_an_empty_page_is_fit_for_everybody(browser: Browser, empty_console: Console, name: str) -> None:
+    path, then = PAGES[name]
+
+    assert inspect(browser, empty_console, f"{name}, empty", path(), then) == []
+
+
+def test_what_the_policy_forbids_is_found(browser: Browser, console: Console) -> None:
+    def break_rules(tab: Tab) -> None:
+        tab.evaluate("document.body.insertAdjacentHTML('beforeend', '<p style=\"color: red\">red</p>')")
+
+    found = inspect(browser, console, "broken", url("webhook_changelist"), break_rules)
+
+    assert any("Content Security Policy" in each for each in found)
+
+
+def test_what_sticks_out_or_has_no_name_is_found(browser: Browser, console: Console) -> None:
+    def break_rules(tab: Tab) -> None:
+        tab.evaluate("document.body.insertAdjacentHTML('beforeend', '<input><p>' + 'x'.repeat(2000) + '</p>')")
+
+    found = " ".join(inspect(browser, console, "broken", url("webhook_changelist"), break_rules))
+
+    assert "pixels wide" in found
+    assert "critical" in found

@@ -1,0 +1,41 @@
+"""What a disabled webhook missed is sent again by clicking, from its page to the end of the replay."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from django.utils import timezone
+from playwright.sync_api import Browser
+
+from webhooks_app.maintenance.replaying import carry_replays
+from webhooks_app.models import Replay, Webhook
+
+from ..support.rows import EVENT_TYPE, emit_one, make_webhook
+from .conftest import Console
+from .inspection import LOOKS, looking
+from .test_pages import url
+
+pytestmark = pytest.mark.only_on("sqlite")
+
+
+def test_what_was_missed_is_sent_by_clicking(browser: Browser, empty_console: Console) -> None:
+    webhook = make_webhook(empty_console.superuser, EVENT_TYPE)
+    webhook.disable("Out of order.")
+    missed = emit_one(empty_console.superuser)
+    Webhook.objects.update(created_at=timezone.now() - timedelta(days=1), status=Webhook.Status.ACTIVE)
+
+    with looking(browser, empty_console, LOOKS[0]) as (tab, problems):
+        tab.goto(empty_console.address + url("webhook_change", webhook.pk))
+        tab.click("text=Redeliver what was missed")
+        tab.click("input[value=Count]")
+        tab.wait_for_selector("text=1 event would be sent.")
+        assert missed.pk in tab.inner_text("#content")
+        tab.click("a.button:has-text('Start')")
+        tab.click("input[value=Start]")
+        tab.wait_for_selector("text=Running: 0 of 1 queued.")
+        carry_replays("default", timezone.now(), {})
+        tab.wait_for_selector("text=Done: all that was found is queued.")
+        assert problems == []
+
+    assert Replay.objects.get().deliveries.get().event == missed

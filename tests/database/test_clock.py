@@ -1,0 +1,138 @@
+"""Whose time decides what is due: the database's, whatever the clocks of the processes say."""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from django.db import connection
+from django.utils import timezone
+
+from webhooks_app import send_test_event
+from webhooks_app.database import clock as clock_module
+from webhooks_app.database.clock import DatabaseClock
+from webhooks_app.delivery.queue import Queue
+from webhooks_app.models import Delivery
+from webhooks_app.operations.actors import PROJECT
+from webhooks_app.operations.verification import start_verification
+
+from ..support.rows import emit_one
+from ..support.slots import open_slots
+
+pytestmark = pytest.mark.django_db
+
+NOT_SQLITE = pytest.mark.only_on("postgresql", "mariadb")  # SQLite has no clock but the machine's.
+
+
+class FastClock(datetime):
+    """A process whose clock is an hour ahead."""
+
+    @classmethod
+    def now(cls, tz=None):
+        return datetime.now(tz) + timedelta(hours=1)
+
+
+def redeliver(alice, webhook):
+    emit_one(alice)
+    Delivery.objects.all().cancel("by hand")
+    Delivery.objects.get().redeliver()
+
+
+@pytest.mark.parametrize(
+    ("kind", "ask"),
+    [
+        pytest.param("event", lambda alice, webhook: emit_one(alice), id="emitted"),
+        pytest.param("test", lambda alice, webhook: send_test_event(webhook, "file.uploaded"), id="tested"),
+        pytest.param("verification", lambda alice, webhook: start_verification(webhook, actor=PROJECT), id="verified"),
+        pytest.param("event", redeliver, id="redelivered"),
+    ],
+)
+def test_what_a_process_whose_clock_is_fast_asks_for_is_due_now(alice, webhook, monkeypatch, kind, ask):
+    monkeypatch.setattr(timezone, "datetime", FastClock)
+    assert timezone.now() > datetime.now(UTC) + timedelta(minutes=59)
+    ask(alice, webhook)
+
+    queue = Queue(
+        using="default",
+        clock=DatabaseClock("default"),
+        lease=timedelta(seconds=45),
+        slots=open_slots(DatabaseClock("default")),
+    )
+
+    assert [claim.pick.kind for claim in queue.claim(10)] == [kind]
+
+
+def test_what_is_queued_says_when_it_is_due(webhook):
+    delivery = send_test_event(webhook, "file.uploaded")
+
+    assert delivery.due_at == Delivery.objects.get().due_at
+
+
+@NOT_SQLITE
+def test_the_clock_is_the_databases(monkeypatch):
+    monkeypatch.setattr(clock_module, "datetime", FastClock)
+
+    assert abs(DatabaseClock("default")() - datetime.now(UTC)) < timedelta(minutes=1)
+
+
+@NOT_SQLITE
+def test_the_database_is_asked_for_the_time_once_a_minute(monkeypatch, django_assert_num_queries):
+    moment = 1000.0
+    monkeypatch.setattr(clock_module.time, "monotonic", lambda: moment)
+    clock = DatabaseClock("default")
+    with django_assert_num_queries(1):
+        first = clock()
+        moment += 59
+        assert clock() - first == timedelta(seconds=59)
+
+    moment += 2
+    with django_assert_num_queries(1):
+        assert clock() - first < timedelta(seconds=59)
+
+
+def slow(before, after, times):
+    """Return a wrapper that delays the way of so many questions to the database, and of their answers."""
+    left = [None] * times
+
+    def wrapper(execute, *arguments):
+        if not left:
+            return execute(*arguments)
+        left.pop()
+        time.sleep(before)
+        answer = execute(*arguments)
+        time.sleep(after)
+        return answer
+
+    return wrapper
+
+
+@NOT_SQLITE
+@pytest.mark.parametrize(("before", "after"), [(0.2, 0.0), (0.0, 0.2), (0.1, 0.1)], ids=["question", "answer", "both"])
+def test_the_time_lies_between_what_a_clock_says_that_is_always_answered_slowly(before, after):
+    clock = DatabaseClock("default")
+    with connection.execute_wrapper(slow(before, after, times=1)):
+        clock()
+
+    exact = DatabaseClock("default")
+    exact()
+
+    assert clock() <= exact.latest()
+    assert exact() <= clock.latest()
+    assert clock.latest() - clock() < timedelta(seconds=1)
+
+
+@NOT_SQLITE
+def test_after_a_slow_answer_it_asks_again(monkeypatch):
+    monkeypatch.setattr(clock_module, "MAX_SECONDS_OF_QUESTIONS", 60)
+    clock = DatabaseClock("default")
+    with connection.execute_wrapper(slow(0.0, 0.3, times=2)):
+        clock()
+
+    assert clock.latest() - clock() < timedelta(seconds=0.2)
+
+
+@NOT_SQLITE
+def test_a_database_that_is_slow_is_not_asked_again(django_assert_num_queries):
+    with connection.execute_wrapper(slow(0.0, 0.2, times=5)), django_assert_num_queries(1):
+        DatabaseClock("default")()

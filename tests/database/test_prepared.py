@@ -1,0 +1,88 @@
+"""Statements that PostgreSQL plans once for each session."""
+
+from __future__ import annotations
+
+import pytest
+from django.db import ProgrammingError, connection, transaction
+
+from webhooks_app.database.prepared import PreparedStatement
+
+pytestmark = [pytest.mark.only_on("postgresql"), pytest.mark.django_db(transaction=True)]
+
+SUM = "SELECT %(first)s + %(second)s, %(first)s, '%%'"
+ADDITION = PreparedStatement(SUM, {"first": "integer", "second": "integer"})
+
+
+def value(sql):
+    with connection.cursor() as cursor:
+        cursor.execute(sql)
+        return cursor.fetchone()[0]
+
+
+def number_of_prepared_statements():
+    return value("SELECT count(*) FROM pg_prepared_statements WHERE name LIKE 'webhooks_app_%'")
+
+
+@pytest.fixture(autouse=True)
+def own_connection():
+    connection.close()
+    yield
+    connection.close()
+
+
+def test_a_statement_is_prepared_once_for_a_session():
+    results = [ADDITION.fetch(connection, {"first": 1, "second": number}) for number in range(3)]
+
+    assert results == [[(1, 1, "%")], [(2, 1, "%")], [(3, 1, "%")]]
+    assert number_of_prepared_statements() == 1
+
+
+def test_a_new_connection_prepares_the_statement_again():
+    ADDITION.fetch(connection, {"first": 1, "second": 2})
+    connection.close()
+
+    assert ADDITION.fetch(connection, {"first": 1, "second": 2}) == [(3, 1, "%")]
+    assert number_of_prepared_statements() == 1
+
+
+def test_the_planner_setting_ends_with_the_statement():
+    ADDITION.fetch(connection, {"first": 1, "second": 2})
+
+    assert value("SHOW enable_seqscan") == "on"
+
+
+def test_a_session_that_lost_the_statement_executes_it_unprepared():
+    ADDITION.fetch(connection, {"first": 1, "second": 2})
+    connection.cursor().execute("DEALLOCATE ALL")
+
+    results = [ADDITION.fetch(connection, {"first": 2, "second": number}) for number in range(2)]
+
+    assert results == [[(2, 2, "%")], [(3, 2, "%")]]
+    assert number_of_prepared_statements() == 0
+
+
+def test_in_a_transaction_a_lost_statement_is_an_error_once():
+    ADDITION.fetch(connection, {"first": 1, "second": 2})
+    connection.cursor().execute("DEALLOCATE ALL")
+    with pytest.raises(ProgrammingError), transaction.atomic():
+        ADDITION.fetch(connection, {"first": 1, "second": 2})
+
+    with transaction.atomic():
+        assert ADDITION.fetch(connection, {"first": 1, "second": 2}) == [(3, 1, "%")]
+
+
+def test_nothing_is_prepared_within_a_transaction_of_the_caller():
+    with transaction.atomic(), transaction.atomic():
+        assert ADDITION.fetch(connection, {"first": 1, "second": 2}) == [(3, 1, "%")]
+
+    assert number_of_prepared_statements() == 0
+
+
+@pytest.mark.parametrize(
+    ("setting", "value"), [("DISABLE_SERVER_SIDE_CURSORS", True), ("OPTIONS", {"server_side_binding": True})]
+)
+def test_nothing_is_prepared_where_a_session_is_shared_or_binds_on_the_server(setting, value, monkeypatch):
+    monkeypatch.setitem(connection.settings_dict, setting, value)
+
+    assert ADDITION.fetch(connection, {"first": 1, "second": 2}) == [(3, 1, "%")]
+    assert number_of_prepared_statements() == 0

@@ -1,0 +1,101 @@
+"""An engine that sleeps notices commits by itself, without any message."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import pytest
+from django.db import connection, connections
+
+from webhooks_app.database.clock import DatabaseClock
+from webhooks_app.delivery.commits import PolledEvent, commit_event
+from webhooks_app.delivery.engine import Engine
+from webhooks_app.delivery.poll_schedule import PollSchedule
+from webhooks_app.outbound import transport_options
+from webhooks_app.transport.memory import MemoryTransport
+
+from ..support.engines import at_work
+from ..support.rows import emit_one
+from ..support.waiting import wait_until
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture
+def polls():
+    return PollSchedule(DatabaseClock("default"), sweep_seconds=3600)
+
+
+@pytest.fixture
+def event(polls):
+    """An event that has seen all commits so far."""
+    connection.ensure_connection()
+    event = PolledEvent("default", polls)
+    event.wait(0)
+    polls.is_look_due()
+    polls.looked(found=False, took_seconds=0)
+    return event
+
+
+def elsewhere(function):
+    def run():
+        function()
+        connections.close_all()
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join()
+
+
+@pytest.mark.only_on("sqlite", "mariadb")
+def test_an_engine_that_sleeps_sends_what_is_committed(alice, webhook, settings, monkeypatch):
+    monkeypatch.setattr("webhooks_app.delivery.poll_schedule.LINGER_SECONDS", 0.0)
+    settings.WEBHOOKS_SWEEP_SECONDS = 3600
+    transport = MemoryTransport(transport_options())
+    with at_work(Engine(transport=transport, database_thread=True)) as engine:
+        emit_one(alice)
+        wait_until(lambda: len(transport.requests) == 1 and not engine.in_flight, timeout_seconds=20)
+
+        emit_one(alice)
+
+        wait_until(lambda: len(transport.requests) == 2, timeout_seconds=20)
+
+
+def test_a_commit_ends_the_wait_and_makes_a_look_due(alice, webhook, event, polls):
+    elsewhere(lambda: emit_one(alice))
+
+    event.wait(60)
+
+    assert polls.is_look_due()
+
+
+def test_without_a_commit_the_wait_lasts_its_time(event, polls):
+    started_at = time.monotonic()
+
+    event.wait(0.1)
+
+    assert time.monotonic() - started_at >= 0.1
+    assert not polls.is_look_due()
+
+
+def test_an_event_that_is_set_ends_the_wait_without_a_look(event, polls):
+    event.set()
+
+    event.wait(60)
+
+    assert not polls.is_look_due()
+
+
+def test_a_connection_that_fails_makes_a_look_due(event, polls, monkeypatch):
+    monkeypatch.setattr(event, "_sql", "SELECT nothing_of_this_name")
+
+    event.wait(60)
+
+    assert polls.is_look_due()
+
+
+def test_a_server_is_not_polled_where_messages_wake_the_engine(polls):
+    is_polled = isinstance(commit_event("default", polls, is_woken=True), PolledEvent)
+
+    assert is_polled == (connection.vendor == "sqlite")

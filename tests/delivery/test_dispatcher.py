@@ -1,0 +1,243 @@
+"""Handing out claims and taking back results, while both go on."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from django.db import OperationalError, connection
+
+from webhooks_app.delivery import recorder as recorder_module
+from webhooks_app.delivery.dead_workers import LOOK_SECONDS
+from webhooks_app.delivery.dispatcher import Dispatcher
+from webhooks_app.delivery.recording import record
+from webhooks_app.delivery.sending import finish, request_for
+from webhooks_app.models import DeliveryAttempt, QueueEntry, QueueLane
+from webhooks_app.signals import attempt_made
+from webhooks_app.transport import Exchange, Response
+
+from ..support.rows import emit_one, make_webhook
+
+pytestmark = pytest.mark.django_db
+
+WINDOW = 32
+"""One webhook fills a quarter of it."""
+
+
+def never(dispatcher):
+    return False
+
+
+def gone(*args, **options):
+    raise OperationalError("server closed the connection unexpectedly\n\tThis probably means that it crashed.\n")
+
+
+@pytest.fixture
+def dispatcher(clock):
+    return Dispatcher(using="default", clock=clock, window=WINDOW)
+
+
+@pytest.fixture
+def results(alice, webhook, clock, dispatcher):
+    """Eight attempts that are over, of claims that the dispatcher has handed out."""
+    QueueLane.objects.create(webhook=webhook, is_fast=True)
+    for _ in range(8):
+        emit_one(alice)
+    dispatcher.turn(never)
+    requests = [request_for(claim, now=clock(), timeout_seconds=30) for claim in dispatcher.take()]
+    answer = Response(status=200)
+    return [finish(Exchange(request=r, duration_seconds=0.1, response=answer)) for r in requests]
+
+
+def test_half_of_what_is_out_is_recorded_without_waiting_for_more(results, dispatcher):
+    dispatcher.put(results[:3])
+    dispatcher.turn(never)
+    assert DeliveryAttempt.objects.count() == 0
+
+    dispatcher.put(results[3:4])
+    dispatcher.turn(never)
+
+    assert DeliveryAttempt.objects.count() == 4
+
+
+def test_less_is_recorded_after_20_ms(results, dispatcher, clock):
+    dispatcher.put(results[:1])
+    dispatcher.turn(never)
+    assert dispatcher.seconds_to_record() == pytest.approx(0.02, abs=0.001)
+
+    clock.advance(0.021)
+    dispatcher.turn(never)
+
+    assert DeliveryAttempt.objects.count() == 1
+
+
+def test_what_comes_while_others_are_recorded_does_not_wait_for_a_sweep(results, dispatcher):
+    dispatcher.put(results[:2])
+    dispatcher.turn(never)
+    late = iter([results[4:5]])
+    attempt_made.connect(put_late := lambda **kwargs: dispatcher.put(next(late, [])))
+
+    dispatcher.put(results[2:4])
+    dispatcher.turn(never)
+    attempt_made.disconnect(put_late)
+
+    assert dispatcher.pause_seconds() == 0
+
+
+def test_a_stopped_dispatcher_gives_back_what_nobody_took(alice, webhook, dispatcher):
+    emit_one(alice)
+    dispatcher.turn(never)
+
+    dispatcher.stop()
+    dispatcher.turn(never)
+
+    assert dispatcher.is_over
+    delivery = webhook.deliveries.get()
+    assert (delivery.entry.attempt, delivery.claimed_at) == (0, None)
+
+
+def test_a_dispatcher_that_is_ended_from_outside_during_its_turn_stays_ended(dispatcher):
+    def end(dispatcher):
+        dispatcher.end()
+        return False
+
+    dispatcher.turn(end)
+
+    assert dispatcher.is_over
+
+
+def test_what_nobody_took_is_given_back_once_the_database_answers(alice, webhook, clock, dispatcher, monkeypatch):
+    emit_one(alice)
+    dispatcher.turn(never)
+    dispatcher.stop()
+    monkeypatch.setattr(connection, "close", lambda: None)
+    with monkeypatch.context() as patch:
+        patch.setattr(dispatcher.claimer.queue, "release", gone)
+        dispatcher.turn(never)
+    assert not dispatcher.is_over
+
+    clock.advance(dispatcher.pause_seconds())
+    dispatcher.turn(never)
+
+    assert dispatcher.is_over
+    assert webhook.deliveries.get().claimed_at is None
+
+
+def test_a_stopped_dispatcher_sleeps_while_the_database_is_away_and_requests_are_out(
+    results, clock, dispatcher, monkeypatch
+):
+    monkeypatch.setattr(connection, "close", lambda: None)
+    monkeypatch.setattr(dispatcher.claimer.queue, "claim", gone)
+    dispatcher.put(results[:1])
+    clock.advance(1)
+    dispatcher.turn(never)
+    clock.advance(1)
+    dispatcher.wake()
+    dispatcher.turn(never)
+    assert 0 < dispatcher.pause_seconds() < 1
+
+    dispatcher.stop()
+    clock.advance(1)
+    dispatcher.turn(never)
+
+    assert not dispatcher.is_over
+    assert dispatcher.pause_seconds() >= LOOK_SECONDS
+
+
+def test_a_retry_is_looked_for_though_its_commit_was_not_acknowledged(alice, webhook, clock, dispatcher, monkeypatch):
+    def commit_and_break(*args):
+        record(*args)
+        gone()
+
+    monkeypatch.setattr(connection, "close", lambda: None)
+    emit_one(alice)
+    dispatcher.turn(never)
+    request = request_for(*dispatcher.take(), now=clock(), timeout_seconds=30)
+    failed = Exchange(request=request, duration_seconds=0, response=Response(status=500))
+    dispatcher.put([finish(failed)])
+    with monkeypatch.context() as patch:
+        patch.setattr(recorder_module, "record", commit_and_break)
+        dispatcher.turn(never)
+        clock.advance(0.02)
+        dispatcher.turn(never)
+    assert DeliveryAttempt.objects.count() == 1
+
+    clock.advance(dispatcher.pause_seconds())
+    dispatcher.turn(never)
+    clock.advance(0.3)
+    dispatcher.turn(never)
+
+    assert dispatcher.pause_seconds() < 1
+
+
+def test_what_the_dispatcher_waits_for_is_one_line(clock, dispatcher, monkeypatch, caplog):
+    monkeypatch.setattr(connection, "close", lambda: None)
+    monkeypatch.setattr(dispatcher.claimer.queue, "claim", gone)
+
+    dispatcher.turn(never)
+
+    (message,) = caplog.messages
+    assert message.startswith("Waiting for the database: server closed the connection unexpectedly This")
+
+
+def test_a_slot_is_expected_once(alice, clock, dispatcher):
+    make_webhook(alice, rate_limit=0.1)
+    for _ in range(3):
+        emit_one(alice)
+
+    for _ in range(5):
+        dispatcher.wake()
+        dispatcher.turn(never)
+
+    assert len(dispatcher.claimer.polls._moments) == 1
+
+
+def test_a_claim_that_waited_too_long_is_given_back_unsent(alice, webhook, clock, dispatcher):
+    emit_one(alice)
+    dispatcher.turn(never)
+    clock.advance(8)
+
+    assert list(dispatcher.take()) == []
+    assert dispatcher.pause_seconds() == 0
+    taken = []
+    for _ in range(2):  # the first turn may only renew the heartbeat
+        dispatcher.turn(never)
+        taken += dispatcher.take()
+
+    assert [claim.number for claim in taken] == [1]
+    assert DeliveryAttempt.objects.count() == 0
+
+
+def test_the_retry_of_a_lost_attempt_counts_from_the_latest_time_that_it_may_be(results, clock, monkeypatch):
+    monkeypatch.setattr(clock, "latest", lambda: clock() + timedelta(seconds=20))
+    clock.advance(46)
+    lost_from = clock()
+
+    dispatcher = Dispatcher(using="default", clock=clock, window=WINDOW)
+    for _ in range(2):
+        dispatcher.turn(never)
+        clock.advance(0.1)
+
+    retries = QueueEntry.objects.filter(delivery__last_result="worker_lost").values_list("due_at", flat=True)
+    assert len(retries) == 8
+    assert min(retries) >= lost_from + timedelta(seconds=20 + 1)
+
+
+def test_after_an_outage_the_others_may_record_before_their_claims_are_lost(results, clock, monkeypatch):
+    dispatcher = Dispatcher(using="default", clock=clock, window=WINDOW)
+    monkeypatch.setattr(connection, "close", lambda: None)
+    with monkeypatch.context() as patch:
+        patch.setattr(dispatcher.claimer.queue, "claim", gone)
+        dispatcher.turn(never)
+    clock.advance(46)
+    dispatcher.turn(never)
+    assert record("default", results[:4], clock()) == results[:4]
+
+    clock.advance(5)
+    dispatcher.turn(never)
+    assert not DeliveryAttempt.objects.filter(result="worker_lost").exists()
+
+    for _ in range(3):
+        clock.advance(5.1)
+        dispatcher.turn(never)
+    assert DeliveryAttempt.objects.filter(result="worker_lost").count() == 4

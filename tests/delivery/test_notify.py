@@ -1,0 +1,147 @@
+"""An engine that sleeps hears of a commit from PostgreSQL, without any message."""
+
+from __future__ import annotations
+
+import threading
+import time
+from contextlib import contextmanager
+
+import pytest
+from django.db import OperationalError, connection
+
+from webhooks_app.database.clock import DatabaseClock
+from webhooks_app.delivery.engine import Engine
+from webhooks_app.delivery.notify import CHANNEL, NotifyEvent, NotifyRate, notify
+from webhooks_app.delivery.poll_schedule import PollSchedule
+from webhooks_app.outbound import transport_options
+from webhooks_app.transport.memory import MemoryTransport
+from webhooks_app.wake import waking_workers
+
+from ..support.engines import at_work
+from ..support.rows import emit_one
+from ..support.waiting import wait_until
+
+pytestmark = [pytest.mark.only_on("postgresql"), pytest.mark.django_db(transaction=True)]
+
+OTHERS = "FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+
+
+@contextmanager
+def asleep(alice, settings):
+    """Run an engine that has delivered one event and will not look again for an hour; yield its transport."""
+    settings.WEBHOOKS_SWEEP_SECONDS = 3600
+    transport = MemoryTransport(transport_options())
+    with at_work(Engine(transport=transport, database_thread=True)) as engine:
+        emit_one(alice)
+        wait_until(lambda: len(transport.requests) == 1 and not engine.in_flight)
+        yield transport
+
+
+def number_of(rows):
+    with connection.cursor() as cursor:
+        cursor.execute(f"SELECT count(*) {rows}")
+        return cursor.fetchone()[0]
+
+
+@pytest.fixture(autouse=True)
+def _real_wake_ups(settings):
+    settings.WEBHOOKS_WAKE = "notify"
+    with waking_workers():
+        yield
+
+
+@pytest.fixture(autouse=True)
+def no_lingering(monkeypatch):
+    monkeypatch.setattr("webhooks_app.delivery.poll_schedule.LINGER_SECONDS", 0.0)
+
+
+def test_what_is_committed_is_sent_at_once(alice, webhook, settings):
+    with asleep(alice, settings) as transport:
+        emit_one(alice)
+
+        wait_until(lambda: len(transport.requests) == 2, timeout_seconds=20)
+
+
+def test_what_is_committed_is_sent_though_the_engines_clock_lags(alice, webhook, settings, monkeypatch):
+    ask = DatabaseClock._ask
+
+    def ask_slowly(clock, query):
+        anchor = ask(clock, query)
+        return anchor._replace(answered_at=anchor.answered_at + 1, seconds=anchor.seconds + 1)
+
+    monkeypatch.setattr(DatabaseClock, "_ask", ask_slowly)
+    with asleep(alice, settings) as transport:
+        emit_one(alice)
+
+        wait_until(lambda: len(transport.requests) == 2, timeout_seconds=20)
+
+
+def test_what_is_committed_shortly_after_the_last_notification_is_sent(alice, webhook, settings, monkeypatch):
+    rate = NotifyRate()
+    rate._tokens, rate._at = 0.0, time.monotonic() + 60
+    monkeypatch.setattr("webhooks_app.delivery.notify._rate", rate)
+    for module in ("notify", "poll_schedule"):  # longer than a loaded machine needs
+        monkeypatch.setattr(f"webhooks_app.delivery.{module}.UNNOTIFIED_SECONDS", 10.0)
+    with asleep(alice, settings) as transport:
+        emit_one(alice)
+
+        wait_until(lambda: len(transport.requests) == 2, timeout_seconds=20)
+        assert rate.take() is None
+
+
+def test_a_lost_connection_is_listened_on_anew(alice, webhook, settings):
+    with asleep(alice, settings) as transport:
+        with connection.cursor() as cursor:
+            cursor.execute(f"SELECT pg_terminate_backend(pid, 10000) {OTHERS}")
+        wait_until(lambda: number_of(OTHERS))
+
+        emit_one(alice)
+
+        wait_until(lambda: len(transport.requests) == 2, timeout_seconds=20)
+
+
+def test_a_connection_that_somebody_else_found_lost_is_not_listened_on():
+    event = NotifyEvent("default", PollSchedule(DatabaseClock("default"), sweep_seconds=5))
+    event.wait(0)
+    event.clear()
+    with pytest.raises(OperationalError), connection.cursor() as cursor:
+        cursor.execute("SELECT pg_terminate_backend(pg_backend_pid())")
+
+    event.wait(0)
+
+    connection.close()
+
+
+def test_a_notification_names_the_webhooks():
+    with connection.cursor() as cursor:
+        cursor.execute(f"LISTEN {CHANNEL}")
+        notify("default", ["wh_" + "1" * 32, "wh_" + "2" * 32])
+        cursor.execute(f"UNLISTEN {CHANNEL}")
+
+    (heard,) = connection.connection.notifies(timeout=0.5)
+    assert heard.payload == "1" * 32 + "," + "2" * 32
+
+
+def test_a_process_that_commits_very_often_announces_that_and_sends_no_more(monkeypatch):
+    monkeypatch.setattr("webhooks_app.delivery.notify._rate", NotifyRate())
+    monkeypatch.setattr("webhooks_app.delivery.notify.PER_SECOND", 0.0)
+    with connection.cursor() as cursor:
+        cursor.execute(f"LISTEN {CHANNEL}")
+        for number in range(80):
+            notify("default", [f"wh_{number:032}"])
+        cursor.execute(f"UNLISTEN {CHANNEL}")
+
+    payloads = [heard.payload for heard in connection.connection.notifies(timeout=0.5)]
+    assert len(payloads) == 51
+    assert [payload.startswith("+") for payload in payloads] == [False] * 50 + [True]
+
+
+def test_a_event_that_is_set_does_not_wait():
+    event = NotifyEvent("default", PollSchedule(DatabaseClock("default"), sweep_seconds=5))
+    waiting = threading.Thread(target=event.wait, args=(3600,), daemon=True)
+    waiting.start()
+
+    event.set()
+
+    waiting.join(20)
+    assert not waiting.is_alive()

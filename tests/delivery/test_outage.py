@@ -1,0 +1,75 @@
+"""The database's absence: asked again ever more seldom, and a wake-up that met it is not forgotten."""
+
+from __future__ import annotations
+
+import pytest
+from django.db import OperationalError, connection
+
+from webhooks_app.delivery.dispatcher import Dispatcher
+from webhooks_app.delivery.outage import Outage
+
+from ..support.rows import emit_one
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture(autouse=True)
+def open_connection(monkeypatch):
+    monkeypatch.setattr(connection, "close", lambda: None)
+
+
+def gone(*args, **options):
+    raise OperationalError("gone")
+
+
+def test_the_database_is_asked_ever_more_seldom_while_it_is_away(clock):
+    outage = Outage(clock, "default")
+    waits = []
+    for _ in range(8):
+        outage.began(OperationalError("gone"))
+        waits.append(outage.seconds_to_ask())
+
+    assert waits == pytest.approx([0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 5, 5])
+    outage.ended()
+    assert outage.may_ask
+
+
+def test_a_wake_up_that_met_a_lost_connection_is_not_forgotten(clock, monkeypatch):
+    dispatcher = Dispatcher(using="default", clock=clock, window=8)
+    dispatcher.turn(lambda _: False)
+    dispatcher.wake()
+    with monkeypatch.context() as patch:
+        patch.setattr(dispatcher.claimer.queue, "claim", gone)
+        dispatcher.turn(lambda _: False)
+    assert not dispatcher.outage.may_ask
+
+    clock.advance(dispatcher.pause_seconds())
+
+    assert dispatcher.outage.may_ask
+    assert dispatcher.claimer.polls.is_look_due()
+
+
+def test_one_side_does_not_end_the_outage_of_the_other(clock):
+    outage = Outage(clock, "default")
+    outage.began(OperationalError("disk full"), "results")
+    clock.advance(outage.seconds_to_ask())
+
+    outage.ended("claims")
+    assert outage.is_open
+    assert outage.has_failed("results")
+
+    outage.ended("results")
+    assert not outage.is_open
+
+
+def test_nothing_is_claimed_while_results_cannot_be_written(alice, webhook, clock, monkeypatch):
+    dispatcher = Dispatcher(using="default", clock=clock, window=8)
+    monkeypatch.setattr(dispatcher.recorder, "turn", gone)
+    dispatcher.turn(lambda _: False)
+    emit_one(alice)
+
+    for _ in range(4):
+        clock.advance(dispatcher.pause_seconds())
+        dispatcher.turn(lambda _: False)
+
+    assert not dispatcher.has_claims

@@ -1,0 +1,129 @@
+"""When the engine looks, as a function of time and of what happened."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from webhooks_app.delivery.poll_schedule import PollSchedule
+
+
+@pytest.fixture
+def polls(clock):
+    return PollSchedule(clock, sweep_seconds=5)
+
+
+def look(polls, *, found=False, took_seconds=0.001):
+    assert polls.is_look_due()
+    polls.looked(found=found, took_seconds=took_seconds)
+
+
+def test_the_first_look_is_due_at_once(polls):
+    assert polls.is_look_due()
+
+
+def test_an_engine_that_finds_nothing_sleeps_for_a_sweep(polls):
+    look(polls)
+
+    assert polls.seconds_to_look() == pytest.approx(5)
+    assert not polls.is_look_due()
+
+
+def test_after_something_was_found_it_looks_every_few_milliseconds_for_a_while(polls, clock):
+    look(polls, found=True)
+    looks = 0
+    for _ in range(400):
+        clock.advance(0.001)
+        if polls.is_look_due():
+            polls.looked(found=False, took_seconds=0.0001)
+            looks += 1
+
+    assert 40 <= looks <= 52
+    assert polls.seconds_to_look() > 1
+
+
+def test_a_slow_look_makes_looks_rare(polls):
+    look(polls, found=True, took_seconds=0.02)
+
+    assert polls.seconds_to_look() == pytest.approx(0.2)
+
+
+def test_a_wake_up_makes_a_look_due(polls):
+    look(polls)
+    polls.wake()
+
+    assert polls.is_look_due()
+
+
+def test_what_is_heard_of_during_a_look_makes_another_one_due(polls):
+    assert polls.is_look_due()
+    polls.look_soon()
+    polls.looked(found=False, took_seconds=0.001)
+
+    assert polls.seconds_to_look() == 0
+    assert polls.is_look_due()
+
+
+def test_a_notification_makes_a_claim_from_the_named_webhooks_due(polls):
+    look(polls)
+    polls.notified(["wh_1", "wh_2", "wh_1"], more_follow=False)
+
+    assert polls.seconds_to_look() == 0
+    assert polls.is_look_due()
+    assert polls.take_named() == ["wh_1", "wh_2"]
+    polls.claimed_named()
+    assert polls.seconds_to_look() == pytest.approx(0.05)
+
+
+def test_a_look_finds_the_named_webhooks_too(polls):
+    polls.notified(["wh_1"], more_follow=False)
+
+    look(polls)
+
+    assert polls.take_named() == []
+
+
+def test_a_notification_without_names_makes_a_look_due(polls):
+    look(polls)
+    polls.notified([], more_follow=False)
+
+    look(polls)
+
+
+def test_while_notifications_are_left_out_it_looks_every_few_milliseconds(polls, clock):
+    polls.is_listening = True
+    look(polls)
+    polls.notified(["wh_1"], more_follow=True)
+    looks = 0
+    for _ in range(400):
+        clock.advance(0.001)
+        if polls.is_look_due() and not polls.take_named():
+            polls.looked(found=False, took_seconds=0.0001)
+            looks += 1
+
+    assert 18 <= looks <= 23
+    assert polls.seconds_to_look() > 1
+
+
+def test_after_slow_looks_one_more_follows_the_period_without_notifications(polls, clock):
+    polls.is_listening = True
+    polls.notified(["wh_1"], more_follow=True)
+    period = polls._look_often_until - clock.monotonic()
+    clock.advance(period - 0.001)
+
+    look(polls, took_seconds=0.05)
+
+    assert polls.seconds_to_look() < 0.01
+
+
+def test_a_look_is_due_when_a_retry_is(polls, clock):
+    look(polls)
+    polls.look_at(clock() + timedelta(seconds=1))
+
+    assert polls.seconds_to_look() == pytest.approx(1)
+    clock.advance(0.99)
+    assert not polls.is_look_due()
+    clock.advance(0.01)
+    assert polls.is_look_due()
+    assert not polls.expects_work

@@ -1,0 +1,1 @@
+"""The app ``webhooks_app.demo``: demo data and capacity planning."""

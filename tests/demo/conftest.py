@@ -1,0 +1,12 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from ..support.commands import Output, run_command
+
+
+@pytest.fixture
+def run() -> Callable[..., Output]:
+    return run_command

@@ -1,0 +1,170 @@
+"""``make_demo_data``"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.core.management.base import CommandError
+from django.utils import timezone
+
+from tests.support.retries import NEVER
+from tests.support.rows import emit_one, make_webhook
+from webhooks_app.delivery.engine import Engine
+from webhooks_app.demo.deletion import DemoDeletion
+from webhooks_app.demo.writing import Size, make_demo_data
+from webhooks_app.maintenance.retention import Pruned, prune
+from webhooks_app.maintenance.rollups.reading import ever
+from webhooks_app.models import Delivery, DeliveryAttempt, Event, QueueEntry, Rollup, Webhook
+from webhooks_app.models.rollup import EVERY_WEBHOOK
+from webhooks_app.outbound import transport_options
+from webhooks_app.routing.report import Reason, decide
+from webhooks_app.transport.memory import MemoryTransport
+
+from ..support.commands import Output
+
+Run = Callable[..., Output]
+
+
+@pytest.fixture
+def made(run: Run, db: None) -> Output:
+    return run("make_demo_data", "--deliveries", "400", "--webhooks", "12", "--owners", "3", "--force")
+
+
+def test_it_says_what_it_made(made: Output) -> None:
+    assert made.stdout.startswith("Made 12 webhooks and 400 deliveries in ")
+    assert (Webhook.objects.count(), Delivery.objects.count()) == (12, 400)
+    assert Event.objects.filter(deliveries=None).count() == 0
+
+
+def test_an_event_goes_to_every_webhook_of_its_owner_that_hears_it(made: Output) -> None:
+    *events, _last = Event.objects.order_by("pk")
+    events = events[::3]
+    decisions = [decision for event in events for decision in decide(event, with_platform=True)]
+
+    reasons = Counter(decision.reason for decision in decisions)
+    assert set(reasons) == {Reason.SENT, Reason.NOT_SUBSCRIBED, Reason.PENDING, Reason.FAILED, Reason.DISABLED}
+    assert reasons[Reason.SENT] > 2 * len(events)
+
+
+def test_there_are_webhooks_of_every_status_and_deliveries_of_every_final_state(made: Output) -> None:
+    assert set(Webhook.objects.values_list("status", flat=True)) == set(Webhook.Status)
+    assert Webhook.objects.filter(owner=None).exists()
+    states = set(Delivery.objects.values_list("state", flat=True))
+    assert states == set(Delivery.State) - {Delivery.State.PENDING}
+
+
+def test_each_delivery_has_the_attempts_that_it_counts(made: Output) -> None:
+    counted = Counter(DeliveryAttempt.objects.values_list("delivery_id", flat=True))
+
+    assert {pk: count for pk, count in Delivery.objects.values_list("pk", "attempt_count") if count} == counted
+    assert (
+        not DeliveryAttempt.objects.filter(delivery__state="succeeded", number=1, result="succeeded")
+        .exclude(delivery__attempt_count=1)
+        .exists()
+    )
+    assert {1, 2, 3, 4} == set(counted.values())
+
+
+def test_an_event_reads_as_one_that_was_emitted(made: Output) -> None:
+    for event in Event.objects.all()[:20]:
+        assert event.data
+        assert f'"id":"{event.pk}","type":"{event.type}"' in event.body
+        assert int(event.pk[4:16], 16) == int(event.created_at.timestamp() * 1000)
+
+
+def test_the_overview_counts_them(made: Output) -> None:
+    assert ever()["given_up"] == Delivery.objects.filter(state=Delivery.State.GIVEN_UP).count()
+
+
+@pytest.mark.django_db(transaction=True)  # as a user has it: not within one of the caller's
+def test_webhooks_that_never_succeed_are_failing(made: Output) -> None:
+    failing = Webhook.objects.filter(health__failing_since__isnull=False).values_list("url", flat=True)
+
+    assert any("//unknown-" in url for url in failing)
+    assert not any("//healthy-" in url for url in failing)
+
+
+def test_nothing_of_it_is_sent(made: Output) -> None:
+    Engine().run_until_idle()
+
+    assert not QueueEntry.objects.exists()
+    assert all(".invalid/" in url for url in Webhook.objects.values_list("url", flat=True))
+
+
+def test_the_same_seed_makes_the_same_rows(db: None) -> None:
+    until = timezone.now()
+
+    histories = []
+    for seed in (3, 3, 4):
+        make_demo_data(Size(deliveries=100, due=10, owners=3, webhooks=12, seed=seed), until=until, chunk=30)
+        histories.append(list(Delivery.objects.order_by("pk").values_list("pk", "event", "state", "finished_at")))
+        DemoDeletion("default").run(lambda count: None)
+
+    assert histories[0] == histories[1] != histories[2]
+
+
+def test_progress_covers_every_delivery(db: None) -> None:
+    made: list[int] = []
+
+    make_demo_data(Size(deliveries=500, due=100, webhooks=12), until=timezone.now(), chunk=200, progress=made.append)
+
+    assert sum(made) == Delivery.objects.count() == 600
+    assert max(made) <= 200 + 12
+
+
+def test_a_policy_without_retries_has_no_second_attempts(run: Run, db: None, settings: Any) -> None:
+    settings.WEBHOOKS_RETRY_POLICIES = [NEVER]
+
+    run("make_demo_data", "--deliveries", "200", "--webhooks", "12", "--force")
+
+    assert set(DeliveryAttempt.objects.values_list("number", flat=True)) == {1}
+
+
+def test_what_is_asked_to_be_due_is_due(run: Run, db: None) -> None:
+    output = run("make_demo_data", "--deliveries", "100", "--due", "30", "--force")
+
+    pending = Delivery.objects.pending()
+    assert output.stdout.startswith("Made 24 webhooks and 130 deliveries, 30 of them due, in ")
+    assert pending.filter(queue_entry__due_at__lte=timezone.now(), attempt_count=0).count() == 30
+    assert not pending.exclude(webhook__status="active", webhook__paused_at=None).exists()
+
+
+def test_what_is_past_its_age_is_as_pruning_leaves_it(run: Run, db: None) -> None:
+    run("make_demo_data", "--deliveries", "200", "--days", "60", "--force")
+
+    assert Event.objects.filter(body="").count() == pytest.approx(Event.objects.count() / 2, abs=5)
+    assert prune() == Pruned()
+
+
+def test_deleting_leaves_what_others_made(run: Run, db: None, django_user_model: Any) -> None:
+    mine = django_user_model.objects.create_user("demo-me", password="secret")
+    make_webhook(mine)
+    emit_one(mine)
+    Engine(transport=MemoryTransport(transport_options())).run_until_idle()
+    run("make_demo_data", "--deliveries", "300", "--webhooks", "12", "--due", "5", "--force")
+    emit_one(mine)  # The demo's webhook of the platform hears of it.
+
+    output = run("make_demo_data", "--delete", "--force")
+
+    assert output.stdout.startswith("Deleted the demo's accounts, webhooks and 306 deliveries in ")
+    assert list(django_user_model.objects.all()) == [mine]
+    assert [webhook.owner for webhook in Webhook.objects.all()] == [mine]
+    assert (Event.objects.count(), Delivery.objects.count(), DeliveryAttempt.objects.count()) == (2, 2, 1)
+    assert (ever()["succeeded_at_once"], ever()["given_up"]) == (1, 0)
+    assert set(Rollup.objects.values_list("webhook_id", flat=True)) == {EVERY_WEBHOOK, Webhook.objects.get().pk}
+
+
+def test_a_service_in_use_is_left_alone(run: Run, db: None) -> None:
+    with pytest.raises(CommandError, match="DEBUG is off"):
+        run("make_demo_data")
+
+    assert not Webhook.objects.exists()
+
+
+@pytest.mark.parametrize("option", ["--deliveries", "--owners", "--webhooks", "--days"])
+def test_a_number_that_makes_nothing_is_refused(run: Run, db: None, option: str) -> None:
+    with pytest.raises(CommandError, match=f"{option} is 0"):
+        run("make_demo_data", "--force", option, "0")

@@ -1,0 +1,74 @@
+"""Operational events are written and announced in bulk."""
+
+from __future__ import annotations
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from webhooks_app.emission import Operational, emit_operational
+from webhooks_app.event_types import WEBHOOK_DISABLED, WEBHOOK_FAILING
+from webhooks_app.models import Delivery, Event
+from webhooks_app.signals import deliveries_created, event_emitted
+
+from ..support.rows import make_webhook
+
+pytestmark = pytest.mark.django_db
+
+
+def about(number, event_type=WEBHOOK_DISABLED):
+    """Return so many operational events, about other webhooks."""
+    return [Operational(event_type, f"wh_{index}", event_type.example) for index in range(number)]
+
+
+@pytest.fixture
+def heard():
+    found = []
+    handlers = {
+        event_emitted: lambda **arguments: found.append(arguments["deliveries"]),
+        deliveries_created: lambda **arguments: found.append(arguments["sender"]),
+    }
+    for signal, handler in handlers.items():
+        signal.connect(handler)
+    yield found
+    for signal, handler in handlers.items():
+        signal.disconnect(handler)
+
+
+def test_workers_are_woken_once_for_all_events(heard, django_capture_on_commit_callbacks):
+    for _ in range(2):
+        make_webhook(None, WEBHOOK_DISABLED.name)
+
+    with django_capture_on_commit_callbacks(execute=True):
+        assert emit_operational("default", about(3)) == 3
+
+    assert heard == [2, 2, 2, Delivery]
+
+
+def test_an_event_that_no_webhook_gets_is_neither_recorded_nor_announced(heard, django_capture_on_commit_callbacks):
+    make_webhook(None, WEBHOOK_FAILING.name)
+
+    with django_capture_on_commit_callbacks(execute=True):
+        assert emit_operational("default", about(1)) == 0
+
+    assert heard == []
+    assert not Event.objects.exists()
+
+
+def test_each_event_goes_to_the_subscribers_of_its_type():
+    disabled, failing = make_webhook(None, WEBHOOK_DISABLED.name), make_webhook(None, WEBHOOK_FAILING.name)
+
+    emit_operational("default", [*about(1), *about(2, WEBHOOK_FAILING)])
+
+    assert [disabled.deliveries.count(), failing.deliveries.count()] == [1, 2]
+
+
+def test_the_statements_do_not_grow_with_the_events():
+    make_webhook(None, WEBHOOK_DISABLED.name)
+
+    def statements(number):
+        with CaptureQueriesContext(connection) as captured:
+            emit_operational("default", about(number))
+        return len(captured)
+
+    assert statements(20) == statements(1)

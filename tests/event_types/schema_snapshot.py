@@ -1,0 +1,22 @@
+"""The JSON Schemas that were promised to receivers; ``python -m tests.event_types.schema_snapshot`` renews them."""
+
+import json
+from pathlib import Path
+
+from webhooks_app.event_types import INTERNAL_EVENT_TYPES, OPERATIONAL_EVENT_TYPES, PRESENTATION_EVENT_TYPES
+
+EVERY_TYPE = (*PRESENTATION_EVENT_TYPES, *INTERNAL_EVENT_TYPES, *OPERATIONAL_EVENT_TYPES)
+
+FILE = Path(__file__).with_name("event_type_schemas.json")
+
+
+def current():
+    return {each.name: each.json_schema() for each in EVERY_TYPE}
+
+
+def promised():
+    return json.loads(FILE.read_text())
+
+
+if __name__ == "__main__":
+    FILE.write_text(json.dumps(current(), indent=2) + "\n")

@@ -1,0 +1,86 @@
+"""Workers that die with a webhook's cap full: others notice within seconds, and mistake nobody who is alive."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from webhooks_app.models import DeliveryAttempt
+
+from ..support.waiting import wait_until
+from .lab import asked
+from .test_workers import freeze_between_writes, results
+
+pytestmark = pytest.mark.timeout(300)
+
+SETTINGS = {"WEBHOOKS_TIMEOUT_SECONDS": 40, "WEBHOOKS_LEASE_SECONDS": 100}
+PRESENT_SECONDS = 17
+"""For how long a worker must have run before it takes others for dead, and a little."""
+
+SLACK_SECONDS = 7
+WITHIN_SECONDS = {"postgresql": 5 + SLACK_SECONDS, "sqlite": 15 + SLACK_SECONDS}
+
+
+@pytest.fixture
+def lab(make_lab):
+    with make_lab(**SETTINGS) as lab:
+        yield lab
+
+
+@pytest.mark.places("postgresql-redis", "sqlite-embedded")
+def test_a_webhook_whose_cap_a_dead_worker_filled_is_served_within_seconds(lab, report, place):
+    slow = lab.webhook("slow-28", max_in_flight=2)
+    host = lab.start_host()
+    lab.start_worker()
+    lab.emit(host, 2)
+    lab.wait_for_requests(2, slow)
+    lab.start_worker()
+    time.sleep(PRESENT_SECONDS)
+    lab.emit(host, 1)
+    assert len(lab.requests(slow)) == 2
+
+    killed_at = time.monotonic()
+    lab.kill_worker()
+    lab.wait_for_requests(3, slow)
+
+    assert time.monotonic() - killed_at < WITHIN_SECONDS[place[0]]
+    report(lab.settle())
+    assert sorted(results()) == ["succeeded"] * 3 + ["worker_lost"] * 2
+
+
+@pytest.mark.places("postgresql-redis")
+def test_a_frozen_worker_keeps_its_lease(lab, report):
+    slow = lab.webhook("slow-1", max_in_flight=1)
+    host = lab.start_host()
+    frozen = lab.start_worker()
+    lab.emit(host, 1)
+    lab.wait_for_requests(1, slow)
+    freeze_between_writes(frozen)
+    lab.start_worker()
+    time.sleep(PRESENT_SECONDS + 8)
+
+    assert results() == []
+    assert len(lab.requests(slow)) == 1
+    frozen.thaw()
+
+    report(lab.settle())
+    assert "worker_lost" not in results()
+
+
+@pytest.mark.places("postgresql-redis")
+def test_a_restart_of_the_database_loses_no_worker(lab, report):
+    for temper in ("slow-1", "slow-4"):
+        lab.webhook(temper)
+    host = lab.start_host()
+    lab.start_workers(2)
+    time.sleep(PRESENT_SECONDS)
+    host.begin(60, pause_seconds=0.1, until_committed=True)
+    lab.wait_for_requests(20)
+    lab.database.crash()
+    lab.take_report(host)
+    wait_until(lambda: asked(DeliveryAttempt.objects.exists))
+    time.sleep(PRESENT_SECONDS)
+
+    report(lab.settle())
+    assert "worker_lost" not in results()

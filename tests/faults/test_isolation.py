@@ -1,0 +1,99 @@
+"""Webhooks whose requests never end, of the same owner as one that answers at once."""
+
+from __future__ import annotations
+
+import socket
+
+import pytest
+
+from webhooks_app.models import DeliveryAttempt, QueueEntry
+
+from ..support.waiting import wait_until
+
+pytestmark = pytest.mark.timeout(120)
+
+SLOTS = 64
+"""As many as ``requests`` has threads."""
+
+SETTINGS = {
+    "WEBHOOKS_MAX_IN_FLIGHT": SLOTS,
+    "WEBHOOKS_TIMEOUT_SECONDS": 60,
+    "WEBHOOKS_LEASE_SECONDS": 120,
+}
+TEMPERS = {
+    "hang": "hangs",
+    "drip the body of a 200": "drips-200",
+    "drip the body of a 500": "drips-500",
+    "stall the TLS handshake": "",
+}
+SLOW_WEBHOOKS = 20
+EACH = 20
+"""Deliveries pending to each of them. A quarter of the slots to four of them would leave none."""
+
+
+@pytest.fixture
+def stalling_url():
+    """The URL of a port where connections are accepted, and no byte is ever read or sent."""
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        listening.listen(1000)
+        yield f"https://127.0.0.1:{listening.getsockname()[1]}/hook"
+
+
+def make_slow(lab, tempers, stalling_url, *, is_new=True):
+    for number in range(SLOW_WEBHOOKS):
+        temper = tempers[number % len(tempers)]
+        webhook = lab.webhook(temper, "file.deleted", url="" if temper else stalling_url, is_new=is_new)
+        lab.queue(webhook, EACH)
+
+
+def assert_healthy_is_served(lab, healthy):
+    """Queue events to a healthy webhook while requests of the slow ones are open, and wait for them."""
+    slow = QueueEntry.objects.claimed().exclude(webhook=healthy)
+    wait_until(lambda: slow.count() >= SLOW_WEBHOOKS // 4, lab.explain)
+    for expected in (20, 40):
+        lab.queue(healthy, 20)
+        wait_until(lambda expected=expected: len(lab.requests(healthy)) == expected, lab.explain, timeout_seconds=30)
+
+    assert slow.count() >= SLOW_WEBHOOKS // 4
+    assert not DeliveryAttempt.objects.filter(result="timeout").exists()
+
+
+@pytest.mark.places("postgresql-redis")
+@pytest.mark.parametrize("transport", ["curl", "requests"])
+@pytest.mark.parametrize("temper", TEMPERS.values(), ids=TEMPERS)
+def test_new_webhooks_whose_requests_never_end_delay_no_other(make_lab, transport, temper, stalling_url):
+    with make_lab(WEBHOOKS_TRANSPORT=transport, **SETTINGS) as lab:
+        healthy = lab.webhook("ok")
+        make_slow(lab, [temper], stalling_url)
+
+        lab.start_worker()
+
+        assert_healthy_is_served(lab, healthy)
+
+
+@pytest.mark.places("sqlite-embedded")
+@pytest.mark.parametrize("is_new", [True, False], ids=["new", "fast before"])
+def test_webhooks_of_all_kinds_delay_no_other(make_lab, is_new, stalling_url):
+    with make_lab(WEBHOOKS_TRANSPORT="requests", **SETTINGS) as lab:
+        healthy = lab.webhook("ok")
+        make_slow(lab, list(TEMPERS.values()), stalling_url, is_new=is_new)
+
+        lab.start_workers(2)
+
+        assert_healthy_is_served(lab, healthy)
+
+
+@pytest.mark.places("postgresql-redis")
+def test_a_pace_is_remembered_by_the_next_worker(make_lab):
+    with make_lab(**SETTINGS) as lab:
+        webhook = lab.webhook("slow-2", is_new=True)
+        lab.queue(webhook, 1)
+        first = lab.start_worker()
+        wait_until(lambda: DeliveryAttempt.objects.filter(result="succeeded").exists(), lab.explain)
+
+        first.tell_to_stop()
+        first.popen.wait(30)
+
+        webhook.refresh_from_db()
+        assert webhook.is_fast is False

@@ -1,0 +1,28 @@
+"""Accounts, and an API key."""
+
+from __future__ import annotations
+
+import pytest
+from django.core.cache import cache
+
+from webhooks_app.models import ApiKey
+
+
+@pytest.fixture(autouse=True)
+def _fresh_limits():
+    cache.clear()
+
+
+@pytest.fixture
+def alice(django_user_model):
+    return django_user_model.objects.create(username="alice")
+
+
+@pytest.fixture
+def bob(django_user_model):
+    return django_user_model.objects.create(username="bob")
+
+
+@pytest.fixture
+def api_key(alice):
+    return ApiKey.objects.make(owner=alice)[1]

@@ -1,0 +1,203 @@
+"""A filter decides which emitted events a webhook gets, and the decision table explains the result."""
+
+from __future__ import annotations
+
+import json
+import time
+
+import pytest
+from django.core.exceptions import ValidationError
+from django.core.management.base import CommandError
+from django.db import connection
+
+from webhooks_app import emit, register_webhook, send_test_event
+from webhooks_app.filters import BUILT_IN, BaseOperator
+from webhooks_app.models import AuditEntry, Delivery, Webhook
+from webhooks_app.operations.actors import PROJECT
+from webhooks_app.operations.registration import update_webhook
+from webhooks_app.routing.report import decide
+
+from ..management.conftest import run_command as run
+from ..support.rows import make_webhook
+
+pytestmark = pytest.mark.django_db
+
+FAILED = "ppt.generation.failed"
+
+
+class Palindrome(BaseOperator):
+    """An operator of a project."""
+
+    name = "$palindrome"
+
+    def problem(self, operand):
+        return "" if operand is True else "must be true"
+
+    def holds(self, value, operand):
+        return isinstance(value, str) and value == value[::-1]
+
+    def wanted(self, operand):
+        return "a palindrome"
+
+
+def emit_error(owner, error):
+    return emit(FAILED, {"error": error}, owner=owner)
+
+
+def receivers_of(event):
+    return set(Delivery.objects.filter(event=event).values_list("webhook_id", flat=True))
+
+
+def test_only_matching_events_are_queued(alice):
+    plain = make_webhook(alice)
+    filtered = make_webhook(alice, filter={"error": {"$startsWith": "disk"}})
+
+    matching, other = emit_error(alice, "disk full"), emit_error(alice, "no memory")
+
+    assert receivers_of(matching) == {plain.pk, filtered.pk}
+    assert receivers_of(other) == {plain.pk}
+
+
+def test_an_event_that_no_filter_lets_through_is_recorded(alice):
+    make_webhook(alice, filter={"error": "x"})
+
+    event = emit_error(alice, "y")
+
+    event.refresh_from_db()
+    assert receivers_of(event) == set()
+
+
+def test_an_emit_without_filters_costs_one_statement_on_postgresql(alice, django_assert_num_queries):
+    make_webhook(alice)
+    emit_error(alice, "warm")
+
+    with django_assert_num_queries(1 if connection.vendor == "postgresql" else 4):
+        emit_error(alice, "a")
+
+
+def test_a_filter_that_cannot_be_read_holds_nothing_back(alice, caplog):
+    webhook = make_webhook(alice)
+    Webhook.objects.update(filter={"error": {"$gone": 1}})
+
+    assert receivers_of(emit_error(alice, "a")) == {webhook.pk}
+    assert "cannot be evaluated" in caplog.text
+
+
+def test_tests_are_not_filtered(alice):
+    webhook = make_webhook(alice, filter={"error": "never"})
+
+    delivery = send_test_event(webhook, FAILED, actor=PROJECT)
+
+    assert delivery.webhook_id == webhook.pk
+
+
+def decision(event, webhook):
+    return next(found for found in decide(event) if found.webhook == webhook)
+
+
+def test_the_decision_table_names_the_condition(alice):
+    webhook = make_webhook(alice, filter={"error": {"$in": ["a", "b"]}})
+
+    found = decision(emit_error(alice, "c"), webhook)
+
+    assert (found.reason, found.detail) == ("filtered", 'data.error is "c", the filter wants one of ["a", "b"]')
+
+
+def test_the_decision_table_uses_the_filter_of_that_time(alice):
+    webhook = make_webhook(alice, filter={"error": "a"})
+    event = emit_error(alice, "b")
+    time.sleep(0.01)  # the audit log and events are compared by the millisecond
+
+    update_webhook(webhook, actor=PROJECT, filter={"error": "b"})
+
+    assert decision(event, webhook).detail == 'data.error is "b", the filter wants "a"'
+    changes = AuditEntry.objects.about(webhook).first().changes
+    assert changes["filter"] == [{"error": "a"}, {"error": "b"}]
+
+
+def test_a_filter_is_checked_against_the_event_types(alice):
+    with pytest.raises(ValidationError, match="eror: is not a field of ppt"):
+        register_webhook(owner=alice, url="https://hooks.example.com/", event_types=[FAILED], filter={"eror": "x"})
+
+
+def test_an_operator_that_is_not_offered_is_refused_for_new_filters(alice, settings):
+    webhook = make_webhook(alice, filter={"error": {"$startsWith": "a"}})
+    settings.WEBHOOKS_FILTER_OPERATORS = ["$eq"]
+
+    update_webhook(webhook, actor=PROJECT, description="unchanged filter")
+    with pytest.raises(ValidationError, match=r"\$startsWith: not offered. The offered operators are \$eq"):
+        update_webhook(webhook, actor=PROJECT, filter={"error": {"$startsWith": "b"}})
+
+
+def test_a_project_adds_an_operator_by_a_setting(client, alice, api_key, settings):
+    settings.WEBHOOKS_FILTER_OPERATORS = [*BUILT_IN, "tests.filters.test_filtered_webhooks.Palindrome"]
+    body = {"url": "https://hooks.example.com/", "events": [FAILED], "filter": {"error": {"$palindrome": True}}}
+    answer = client.post("/v1/webhooks", body, "application/json", headers={"Authorization": f"Bearer {api_key}"})
+    webhook = Webhook.objects.get(pk=answer.json()["id"])
+    webhook.activate()
+
+    assert answer.json()["filter"] == body["filter"]
+    assert receivers_of(emit_error(alice, "anna")) == {webhook.pk}
+    assert receivers_of(emit_error(alice, "bob!")) == set()
+
+
+def post(client, api_key, path, body):
+    return client.post(path, body, "application/json", headers={"Authorization": f"Bearer {api_key}"})
+
+
+def test_a_filter_is_tried_on_a_past_event_over_the_api(client, alice, api_key):
+    webhook = make_webhook(alice)
+    event = emit_error(alice, "disk full")
+    path = f"/v1/webhooks/{webhook.pk}/try-filter"
+
+    matching = post(client, api_key, path, {"event_id": event.pk})
+    other = post(client, api_key, path, {"event_id": event.pk, "filter": {"error": {"$endsWith": "memory"}}})
+
+    assert matching.json() == {"matches": True, "mismatch": ""}
+    assert other.json() == {
+        "matches": False,
+        "mismatch": 'data.error is "disk full", the filter wants a string that ends with "memory"',
+    }
+
+
+def test_an_unusable_filter_is_a_400_with_its_place(client, alice, api_key):
+    webhook = make_webhook(alice)
+    event = emit_error(alice, "x")
+
+    answer = post(
+        client, api_key, f"/v1/webhooks/{webhook.pk}/try-filter", {"event_id": event.pk, "filter": {"error": {"$x": 1}}}
+    )
+
+    assert answer.status_code == 400
+    assert "error.$x: is no operator" in json.dumps(answer.json()["errors"]["filter"])
+
+
+def test_another_owners_event_is_not_found(client, alice, bob, api_key):
+    webhook = make_webhook(alice)
+    event = emit_error(bob, "x")
+
+    answer = post(client, api_key, f"/v1/webhooks/{webhook.pk}/try-filter", {"event_id": event.pk})
+
+    assert answer.status_code == 404
+
+
+def test_a_filter_is_tried_by_command(alice):
+    webhook = make_webhook(alice, filter={"error": "a"})
+    event = emit_error(alice, "b")
+
+    assert (
+        run("try_webhook_filter", webhook.pk, event.pk).stdout == 'not sent: data.error is "b", the filter wants "a"\n'
+    )
+    assert run("try_webhook_filter", webhook.pk, event.pk, "--filter", '{"error": "b"}').stdout == "sent\n"
+    with pytest.raises(CommandError, match="The filter is not JSON"):
+        run("try_webhook_filter", webhook.pk, event.pk, "--filter", "{")
+
+
+def test_a_filter_is_tried_in_the_console(admin_client, alice):
+    webhook = make_webhook(alice)
+    event = emit_error(alice, "b")
+    fields = {"action": "try_filter", "_selected_action": webhook.pk, "confirmed": "yes", "event_id": event.pk}
+
+    page = admin_client.post("/admin/webhooks_app/webhook/", {**fields, "filter": '{"error": "a"}'})
+
+    assert "The event would not be sent: data.error is &quot;b&quot;, the filter wants &quot;a&quot;." in page.text

@@ -1,0 +1,3 @@
+"""Asynchronous views under an ASGI server."""
+
+from common_settings import *

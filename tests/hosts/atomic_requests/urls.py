@@ -1,0 +1,10 @@
+from django.contrib import admin
+from django.urls import include, path
+from django.views.decorators.csrf import csrf_exempt
+from shop.views import record
+
+urlpatterns = [
+    path("admin/", admin.site.urls),
+    path("pay/", csrf_exempt(record)),
+    path("v1/", include("webhooks_app.api.urls")),
+]

@@ -1,0 +1,7 @@
+"""Workers of Django's task framework deliver."""
+
+from common_settings import *
+
+INSTALLED_APPS += ["django_tasks_db"]
+TASKS = {"default": {"BACKEND": "django_tasks_db.DatabaseBackend"}}
+WEBHOOKS_WAKE = "django_tasks"

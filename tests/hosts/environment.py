@@ -1,0 +1,64 @@
+"""The environment of the hosts: the built wheel, on top of the packages of the environment that runs the tests.
+
+The tests run once for each Django (``make test`` and ``make test-newer``), so there is one such environment per Django.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import venv
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Environment:
+    """A virtual environment in which ``webhooks_app`` is the wheel."""
+
+    directory: Path
+
+    @property
+    def binaries(self) -> Path:
+        return self.directory / "bin"
+
+    @property
+    def python(self) -> Path:
+        return self.binaries / "python"
+
+    @property
+    def packages(self) -> Path:
+        version = f"python{sys.version_info.major}.{sys.version_info.minor}"
+        return self.directory / "lib" / version / "site-packages"
+
+
+def create(directory: Path) -> Environment:
+    """Build the wheel, and install it alone into a new environment; the rest is that of this interpreter."""
+    environment = Environment(directory=directory / "environment")
+    venv.create(environment.directory, symlinks=True)
+    _pip(environment, _build_wheel(directory / "dist"))
+    # A line of a .pth file adds a directory without its own .pth files, and so without an editable webhooks_app.
+    (environment.packages / "inherited.pth").write_text("\n".join(_inherited()))
+    return environment
+
+
+def _build_wheel(directory: Path) -> Path:
+    _run("build", "--wheel", "--no-isolation", "--outdir", directory, ROOT)
+    return next(directory.glob("*.whl"))
+
+
+def _pip(environment: Environment, wheel: Path) -> None:
+    # --target leaves other environments alone; an ordinary installation would remove an editable one.
+    _run("pip", "install", "--quiet", "--no-deps", "--no-index", "--target", environment.packages, wheel)
+
+
+def _inherited() -> list[str]:
+    """Return the directories of the installed packages, that of a Django on PYTHONPATH first."""
+    return [path for path in sys.path if any(Path(path).glob("*.dist-info"))]
+
+
+def _run(module: str, *arguments: str | Path) -> None:
+    done = subprocess.run([sys.executable, "-m", module, *arguments], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr

@@ -1,0 +1,2 @@
+def refuse_to_answer(error, context):
+    raise error

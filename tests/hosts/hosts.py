@@ -1,0 +1,49 @@
+"""The hosts: projects with habits of their own. Each is a folder with a ``settings`` module beside this file.
+
+A host's folder comes first on its path and ``project`` second, so that a module of its folder replaces the common one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+FOLDER = Path(__file__).parent
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Host:
+    """A project, and the commands that run it; ``{port}`` in a command is the port that it serves on."""
+
+    name: str
+    folder: str = ""
+    database: str = "sqlite"
+    broker: bool = False
+    serve: str = "python {project}/manage.py runserver --noreload {port}"
+    work: str = "python {project}/manage.py deliver_webhooks"
+    console: str = "/admin/webhooks_app/"
+
+    @property
+    def path(self) -> list[Path]:
+        return [FOLDER / (self.folder or self.name), FOLDER / "project"]
+
+
+WORKER = "celery --app work worker --loglevel info --without-mingle --without-gossip --concurrency 4"
+
+HOSTS = [
+    Host(name="without_celery_sqlite"),
+    Host(name="without_celery_postgresql", database="postgresql"),
+    Host(name="celery_threads", folder="celery_broker", broker=True, work=f"{WORKER} --pool threads"),
+    Host(name="celery_gevent", folder="celery_broker", broker=True, work=f"{WORKER} --pool gevent"),
+    Host(name="django_tasks", work="python {project}/manage.py db_worker"),
+    Host(name="organizations"),
+    Host(name="email_login"),
+    Host(name="django_tenants", database="postgresql"),
+    Host(name="read_replica", database="postgresql"),
+    Host(name="atomic_requests"),
+    Host(name="hostile_rest_framework"),
+    Host(name="unfold_admin"),
+    Host(name="jazzmin_admin"),
+    Host(name="second_admin_site", console="/backoffice/webhooks_app/"),
+    Host(name="asgi", serve="uvicorn --port {port} --log-level warning asgi:application"),
+]

@@ -1,0 +1,17 @@
+"""The accounts of a host. One with an owner model or users of its own has this module in its folder."""
+
+from django.contrib.auth import get_user_model
+
+OWNER = "alice"
+STAFF = "root"
+
+
+def create():
+    """Create the owner of the webhooks, and a user who sees the whole console."""
+    users = get_user_model()
+    users.objects.create_user(OWNER)
+    users.objects.create_superuser(STAFF, "root@example.com", "secret")
+
+
+def owner():
+    return get_user_model().objects.get_by_natural_key(OWNER)

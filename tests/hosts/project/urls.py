@@ -1,0 +1,9 @@
+from django.contrib import admin
+from django.urls import include, path
+from shop.views import pay
+
+urlpatterns = [
+    path("admin/", admin.site.urls),
+    path("pay/", pay),
+    path("v1/", include("webhooks_app.api.urls")),
+]

@@ -1,0 +1,71 @@
+"""The wheel in projects that are not ours, from registration to delivery, in the console and in the API."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from webhooks_app.receiver.local import Answers, LocalReceiver
+
+from ..support.waiting import wait_until
+from .environment import Environment
+from .hosts import HOSTS, Host
+from .running import Integrator, Project, Staff, database_of
+
+SECRET = "a secret that we share"
+
+
+@pytest.mark.timeout(180)
+@pytest.mark.parametrize(
+    "host", [pytest.param(host, id=host.name, marks=pytest.mark.only_on(host.database)) for host in HOSTS]
+)
+def test_the_wheel_works_in_the_host(
+    host: Host, environment: Environment, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    broker = request.getfixturevalue("redis_url") if host.broker else ""
+    with database_of(host) as url, LocalReceiver(secrets=[SECRET], answers=Answers(statuses=(500, 200))) as receiver:
+        project = Project(host, environment, tmp_path, database_url=url, broker_url=broker)
+        prepared = project.prepare()
+        assert Path(prepared["package"]).is_relative_to(environment.directory)
+        assert prepared["warnings"] == {}
+
+        with project.running():
+            integrator = Integrator(project, prepared["key"])
+            webhook = integrator.register(receiver.url, SECRET)
+            wait_until(lambda: integrator.status(webhook) == "active", project.log, timeout_seconds=20)
+
+            assert integrator.pay("declined", decline=True).status_code == 500
+            assert integrator.pay("paid").status_code == 200, project.log()
+            arrived = receiver.wait_until(lambda seen: any(each.status == 200 and each.copy == 2 for each in seen), 20)
+            assert arrived, project.log()
+
+            assert [each.message["data"]["order"] for each in receiver.events("order.paid")] == ["paid", "paid"]
+            wait_until(lambda: _states(integrator) == ["succeeded"], project.log, timeout_seconds=10)
+            assert len(integrator.get("/v1/events?type=order.paid")["results"]) == 1
+
+            pages = Staff(project, prepared["staff"]).statuses()
+            assert {path: status for path, status in pages.items() if status != 200} == {}, project.log()
+            assert len(pages) > 15
+
+
+def _states(integrator: Integrator) -> list[str]:
+    return [each["state"] for each in integrator.get("/v1/deliveries?event_type=order.paid")["results"]]
+
+
+@pytest.mark.timeout(180)
+def test_without_celery_an_event_arrives_soon(environment: Environment, tmp_path: Path) -> None:
+    host = next(host for host in HOSTS if host.name == "without_celery_sqlite")
+    project = Project(host, environment, tmp_path)
+    prepared = project.prepare()
+    with LocalReceiver(secrets=[SECRET]) as receiver, project.running():
+        integrator = Integrator(project, prepared["key"])
+        webhook = integrator.register(receiver.url, SECRET)
+        wait_until(lambda: integrator.status(webhook) == "active", project.log, timeout_seconds=20)
+
+        answers = [integrator.pay(f"order {number}") for number in range(5)]
+
+        assert [answer.status_code for answer in answers] == [200] * 5, project.log()
+        # Generous: other tests run at the same time.
+        assert max(answer.elapsed.total_seconds() for answer in answers) < 1, project.log()
+        assert receiver.wait_until(lambda seen: sum(each.type == "order.paid" for each in seen) == 5, 5), project.log()

@@ -1,0 +1,5 @@
+"""The admin in the clothes of django-unfold."""
+
+from common_settings import *
+
+INSTALLED_APPS = ["unfold", "unfold.contrib.filters", "unfold.contrib.forms", *INSTALLED_APPS, "look"]

@@ -1,0 +1,1 @@
+raise ModuleNotFoundError("This project does not use Celery: nothing may import it.")

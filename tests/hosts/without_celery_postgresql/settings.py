@@ -1,0 +1,5 @@
+"""A project on PostgreSQL, without Celery."""
+
+from common_settings import *
+
+DATABASES = {"default": postgresql()}

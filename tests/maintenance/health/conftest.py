@@ -1,0 +1,87 @@
+"""A webhook whose deliveries are given up, day after day."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.test import TestCase
+
+from webhooks_app.maintenance.health.mail import wait_for_mails
+from webhooks_app.maintenance.health.monitor import take_in, watch
+from webhooks_app.maintenance.rollups.folding import fold
+from webhooks_app.models import Webhook
+from webhooks_app.signals import webhook_disabled, webhook_failing, webhook_recovered
+
+from ...delivery.conftest import ManualClock
+from ...support.rows import make_webhook
+from ..rollups.conftest import make_tally
+
+SIGNALS = {"failing": webhook_failing, "recovered": webhook_recovered, "disabled": webhook_disabled}
+
+
+class Days:
+    """Time that passes for a webhook, with a fold and a look at all webhooks an hour."""
+
+    def __init__(self, webhook: Webhook, clock: ManualClock | None = None) -> None:
+        self.webhook = webhook
+        self.clock = clock or ManualClock()
+        self.began_at = self.clock()
+
+    @property
+    def day(self) -> float:
+        return (self.clock() - self.began_at) / timedelta(days=1)
+
+    def give_up(self) -> None:
+        make_tally(self.clock(), **{self.webhook.pk: {"given_up": 1, "given_up_since_success": 1}})
+
+    def succeed(self) -> None:
+        make_tally(self.clock(), **{self.webhook.pk: {"succeeded_at_once": 1}})
+
+    def look(self) -> None:
+        """Look at all webhooks, and wait for the mails about it."""
+        self.look_only()
+        wait_for_mails(30)
+
+    def look_only(self) -> None:
+        with TestCase.captureOnCommitCallbacks(execute=True):
+            fold("default", also=lambda folded: take_in("default", folded))
+            watch("default", self.clock())
+
+    def fail_until(self, day: float, every_hours: float = 6) -> None:
+        """Let deliveries be given up until that day, and look in between."""
+        while self.day < day:
+            self.give_up()
+            self.look()
+            self.clock.advance(3600 * every_hours)
+        self.look()
+
+
+@pytest.fixture
+def owner(django_user_model: Any) -> Any:
+    return django_user_model.objects.create_user("alice", email="alice@example.com")
+
+
+@pytest.fixture
+def webhook(owner: Any) -> Webhook:
+    return make_webhook(owner)
+
+
+@pytest.fixture
+def days(webhook: Webhook, told: Any) -> Days:
+    return Days(webhook)
+
+
+@pytest.fixture
+def told(db: None, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """What signals told: name and arguments."""
+    found: list[tuple[str, dict[str, Any]]] = []
+    handlers = {
+        name: (lambda sender, signal, name=name, **arguments: found.append((name, arguments))) for name in SIGNALS
+    }
+    for name, signal in SIGNALS.items():
+        signal.connect(handlers[name])
+    yield found
+    for name, signal in SIGNALS.items():
+        signal.disconnect(handlers[name])

@@ -1,0 +1,25 @@
+"""What the host's log is told of webhooks that fail, under keys that do not change."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from .conftest import Days
+
+pytestmark = pytest.mark.django_db
+
+PAGE = (Path(__file__).parents[3] / "docs" / "deployment.md").read_text()
+
+
+def test_a_webhook_that_is_warned_of_and_disabled_is_named(days: Days, caplog: Any) -> None:
+    days.fail_until(6)
+
+    records = [record for record in caplog.records if record.name == "webhooks_app.health"]
+    assert [(record.levelname, record.webhook_id) for record in records] == [("WARNING", days.webhook.pk)] * 2
+    assert records[0].given_up < records[1].given_up
+    [row] = re.findall(r"^\| `webhooks_app.health` \|.*\|(.*)\|$", PAGE, re.MULTILINE)
+    assert re.findall(r"`(\w+)`", row) == ["webhook_id", "given_up"]

@@ -1,0 +1,211 @@
+"""Mails about webhooks that fail: to whom they go, what they say, and that they can do no harm."""
+
+from __future__ import annotations
+
+import threading
+
+import django
+import pytest
+from django.core import mail
+from django.core.mail.backends.base import BaseEmailBackend
+from django.test import override_settings
+
+from webhooks_app.maintenance.health import mail as health_mail
+from webhooks_app.maintenance.health.mail import mail_owner, wait_for_mails
+from webhooks_app.maintenance.jobs import Job
+from webhooks_app.maintenance.runner import MaintenanceRunner
+from webhooks_app.models import Webhook, WebhookHealth, WorkerProcess
+from webhooks_app.signals import webhook_being_disabled
+
+from ...support.rows import make_webhook
+from ...support.waiting import wait_until
+from .conftest import Days
+
+pytestmark = pytest.mark.django_db
+
+
+class Broken(BaseEmailBackend):
+    def send_messages(self, email_messages):
+        raise OSError("No mail server.")
+
+
+class Hanging(BaseEmailBackend):
+    """Answers when it is told to, and not before."""
+
+    answers = threading.Event()
+
+    def send_messages(self, email_messages):
+        assert self.answers.wait(120)
+        mail.outbox.extend(email_messages)
+        return len(email_messages)
+
+
+def server(backend):
+    path = f"{__name__}.{backend.__name__}"
+    return {"MAILERS": {"default": {"BACKEND": path}}} if django.VERSION >= (6, 1) else {"EMAIL_BACKEND": path}
+
+
+@pytest.fixture
+def hanging(settings):
+    for name, value in server(Hanging).items():
+        setattr(settings, name, value)
+    yield Hanging.answers
+    Hanging.answers.set()
+    wait_for_mails(30)
+    Hanging.answers.clear()
+
+
+@pytest.fixture
+def webhook(owner):
+    return make_webhook(owner, url="http://127.0.0.1:9000/hook?a=1&b=2")
+
+
+def test_a_mail_says_what_happens_when_and_to_which_webhook(days):
+    days.fail_until(2.75)
+
+    (message,) = mail.outbox
+    assert message.to == ["alice@example.com"]
+    assert message.subject == f"Webhook {days.webhook.pk} is failing"
+    assert f"since {days.began_at:%Y-%m-%d %H:%M} UTC; 11 deliveries were given up:" in message.body
+    assert "\n    http://127.0.0.1:9000/hook?a=1&b=2\n" in message.body
+    assert "Unless a delivery succeeds, it is disabled on" in message.body
+
+
+@override_settings(ADMINS=["root@example.com"] if django.VERSION >= (6, 0) else [("Root", "root@example.com")])
+def test_the_admins_are_told_of_the_platforms_webhooks(days):
+    Webhook.objects.update(owner=None)
+
+    days.fail_until(6)
+
+    assert [message.to for message in mail.outbox] == [["root@example.com"]] * 2
+
+
+def test_who_has_no_address_is_told_otherwise(days, owner, told):
+    owner.email = ""
+    owner.save()
+
+    days.fail_until(6)
+
+    assert mail.outbox == []
+    assert len(told) == 2
+
+
+@override_settings(WEBHOOKS_HEALTH_MAILS=False)
+def test_mails_can_be_turned_off(days):
+    days.fail_until(6)
+
+    assert mail.outbox == []
+
+
+@override_settings(**server(Broken))
+def test_a_mail_that_cannot_be_sent_is_logged_and_changes_nothing(days, told, caplog):
+    days.fail_until(6)
+
+    assert [name for name, _ in told] == ["failing", "disabled"]
+    errors = [record.getMessage() for record in caplog.records if record.levelname == "ERROR"]
+    assert errors == [f"The mail about webhook {days.webhook.pk} could not be sent."] * 2
+
+
+def refuse(sender, **kwargs):
+    raise RuntimeError
+
+
+def test_nothing_is_mailed_of_what_was_rolled_back(days):
+    for _ in range(12):
+        days.give_up()
+        days.clock.advance(7200)
+    days.clock.advance(86_400 * 6)
+    webhook_being_disabled.connect(refuse)
+
+    with pytest.raises(RuntimeError):
+        days.look()
+
+    webhook_being_disabled.disconnect(refuse)
+    assert mail.outbox == []
+    assert WebhookHealth.objects.get().warned_at is None
+
+
+def test_another_webhook_of_the_same_owner_has_mails_of_its_own(days, owner):
+    other = Days(make_webhook(owner), days.clock)
+
+    for _ in range(12):
+        other.give_up()
+        days.fail_until(days.day + 0.25)
+
+    assert sorted(message.subject for message in mail.outbox) == sorted(
+        f"Webhook {each.webhook.pk} is failing" for each in (days, other)
+    )
+
+
+def fail_together(webhooks, clock):
+    """Let several webhooks fail until they are warned of, without waiting for mails."""
+    each = [Days(webhook, clock) for webhook in webhooks]
+    for _ in range(12):
+        for days in each:
+            days.give_up()
+        each[0].look_only()
+        clock.advance(6 * 3600)
+
+
+def mail_threads():
+    return [thread for thread in threading.enumerate() if thread.name == "webhooks_app.mail"]
+
+
+def test_nobody_waits_for_a_mail_server_that_hangs_and_no_mail_is_lost(days, owner, hanging):
+    webhooks = [days.webhook, *(make_webhook(owner) for _ in range(3))]
+
+    fail_together(webhooks, days.clock)
+
+    assert WebhookHealth.objects.filter(warned_at__isnull=False).count() == 4
+    assert mail.outbox == []
+    assert len(mail_threads()) == 1
+
+    hanging.set()
+    wait_for_mails(30)
+    assert sorted(message.subject for message in mail.outbox) == sorted(
+        f"Webhook {webhook.pk} is failing" for webhook in webhooks
+    )
+    wait_until(lambda: not mail_threads())
+
+
+def test_only_so_many_mails_wait_and_one_that_is_not_sent_is_logged(days, owner, hanging, monkeypatch, caplog):
+    monkeypatch.setattr(health_mail, "MOST_WAITING", 0)
+
+    fail_together([days.webhook], days.clock)
+
+    (error,) = [record for record in caplog.records if record.levelname == "ERROR"]
+    assert error.getMessage().startswith(f"The mail about webhook {days.webhook.pk} is not sent")
+    assert error.webhook_id == days.webhook.pk
+
+
+def test_who_ends_says_that_mails_may_be_lost(days, hanging, caplog):
+    fail_together([days.webhook], days.clock)
+
+    wait_for_mails(0)
+
+    assert "The mail server did not answer in time; mails that may be lost: 1." in caplog.messages
+
+
+class Deliverer:
+    in_flight = 0
+    transport_name = "memory"
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_process_ends_once_the_mails_of_its_jobs_are_sent(webhook, hanging):
+    ran = threading.Event()
+
+    def run(using, now, facts):
+        mail_owner("recovered", webhook, using=using, failed_since=now, recovered_at=now)
+        ran.set()
+
+    maintenance_runner = MaintenanceRunner(Deliverer(), jobs=[Job(name="one", every_seconds=3600, run=run)])
+    maintenance_runner.start()
+    assert ran.wait(30)
+    maintenance_runner.stop()
+    wait_until(lambda: not WorkerProcess.objects.exists())
+
+    hanging.set()
+    maintenance_runner.join()
+
+    assert [message.to for message in mail.outbox] == [["alice@example.com"]]

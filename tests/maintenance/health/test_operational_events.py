@@ -1,0 +1,147 @@
+"""What the platform's own webhooks are told of deliveries, and that they are never told of themselves."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from django.core.exceptions import ValidationError
+from django.db import transaction
+
+from webhooks_app import emit, send_test_event
+from webhooks_app.delivery.engine import Engine
+from webhooks_app.event_types import OPERATIONAL_EVENT_TYPES, registry
+from webhooks_app.exceptions import UnknownEventTypeError
+from webhooks_app.maintenance.health.notifications import emit_given_up
+from webhooks_app.models import Delivery, Event, Webhook
+
+from ...delivery.conftest import ImpatientTransport, ManualClock, Receiver
+from ...support.rows import EVENT_TYPE, emit_one, make_webhook
+
+pytestmark = pytest.mark.django_db
+NAMES = [each.name for each in OPERATIONAL_EVENT_TYPES]
+
+
+@pytest.fixture
+def watcher(db):
+    """A webhook of the platform that listens to everything that is operational."""
+    return make_webhook(None, *NAMES)
+
+
+def told_to(webhook):
+    deliveries = Delivery.objects.filter(webhook=webhook, kind="event").select_related("event").order_by("pk")
+    return [(each.event.type, json.loads(each.event.body)["data"]) for each in deliveries]
+
+
+def test_a_webhook_is_told_of_as_it_fails_recovers_and_is_disabled(days, watcher):
+    webhook = days.webhook
+
+    days.fail_until(3)
+    days.succeed()
+    days.look()
+    days.webhook.disable("Enough.")
+
+    about = {"webhook_id": webhook.pk, "url": webhook.url, "owner": str(webhook.owner_id)}
+    (failing, recovered, disabled) = told_to(watcher)
+    assert [name for name, _ in (failing, recovered, disabled)] == NAMES[:3]
+    assert failing[1].items() >= {**about, "given_up": 11}.items()
+    assert failing[1]["failing_since"] == recovered[1]["failed_since"]
+    assert disabled[1].items() >= {**about, "reason": "Enough."}.items()
+    assert set(Event.objects.values_list("owner", flat=True)) == {None}
+
+
+def test_what_is_disabled_for_failing_is_told_of_once(days, watcher):
+    days.fail_until(6)
+
+    assert [name for name, _ in told_to(watcher)] == ["webhook.failing", "webhook.disabled"]
+
+
+def test_nobody_is_told_of_themselves(days):
+    Webhook.objects.update(owner=None, event_types=[*NAMES, EVENT_TYPE])
+    other = make_webhook(None, *NAMES)
+
+    days.fail_until(6)
+
+    assert [name for name, _ in told_to(other)] == ["webhook.failing", "webhook.disabled"]
+    assert told_to(days.webhook) == []
+
+
+def test_what_nobody_listens_to_is_not_recorded(days):
+    make_webhook(None, EVENT_TYPE)
+    make_webhook(None, *NAMES, status="disabled")
+
+    days.fail_until(6)
+
+    assert not Event.objects.exists()
+
+
+@pytest.fixture
+def refuse(days):
+    """Deliver to receivers that always refuse, and fold what came of it."""
+
+    def refuse():
+        clock = ManualClock()
+        Engine(transport=ImpatientTransport(clock, Receiver(500)), clock=clock).run_until_idle()
+        days.look()
+
+    return refuse
+
+
+def test_a_delivery_that_was_given_up_is_told_of(days, watcher, refuse):
+    event = emit_one(days.webhook.owner)
+    refuse()
+
+    ((name, data),) = told_to(watcher)
+    assert name == "delivery.given_up"
+    assert data.items() >= {"event_id": event.pk, "event_type": EVENT_TYPE, "attempts": 4}.items()
+    assert data["last_result"] == "http_status"
+    assert data["delivery_id"] == event.deliveries.get().pk
+
+
+def test_it_ends_there(days, watcher, refuse):
+    other = make_webhook(None, *NAMES)
+    emit_one(days.webhook.owner)
+
+    for _ in range(3):
+        refuse()
+
+    assert [len(told_to(each)) for each in (watcher, other)] == [1, 1]
+
+
+def test_nothing_more_is_asked_where_nothing_was_given_up(days, watcher, django_assert_num_queries):
+    with django_assert_num_queries(0):
+        emit_given_up("default", [])
+
+
+def test_an_account_cannot_subscribe_to_them(owner):
+    with pytest.raises(ValidationError, match=f"{NAMES[0]}: only a webhook without an owner"):
+        make_webhook(owner, EVENT_TYPE, NAMES[0])
+
+
+def test_an_account_that_asks_for_what_there_is_not_is_told_of_what_it_can_have(owner):
+    with pytest.raises(ValidationError) as error:
+        make_webhook(owner, "ppt.lost")
+
+    known = str(error.value).partition("Known types:")[2]
+    assert EVENT_TYPE in known
+    assert NAMES[1] not in known
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_nobody_else_emits_them(owner, name):
+    with pytest.raises(UnknownEventTypeError):
+        emit(name, registry.get(name).example, owner=None)
+
+
+def test_a_test_of_them_goes_to_the_platforms_webhooks_alone(owner, watcher):
+    assert send_test_event(watcher, NAMES[0]).event.is_test
+    with pytest.raises(UnknownEventTypeError):
+        send_test_event(make_webhook(owner), NAMES[0])
+
+
+def test_they_are_rolled_back_with_what_they_tell_of(days, watcher):
+    with transaction.atomic():
+        days.webhook.disable("Enough.")
+        transaction.set_rollback(True)
+
+    assert told_to(watcher) == []

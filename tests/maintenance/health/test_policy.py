@@ -1,0 +1,81 @@
+"""The rule by which a webhook is warned of and disabled."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from django.test import override_settings
+
+from webhooks_app.maintenance.health.policy import Rule, Verdict
+from webhooks_app.models import Webhook, WebhookHealth
+
+SINCE = datetime(2026, 3, 1, tzinfo=UTC)
+RULE = Rule(after=timedelta(days=5), min_deliveries=10, min_span=timedelta(hours=12))
+
+
+def failing(given_up=10, span_hours=12.0, *, warned=False, policy=""):
+    """Return the health of a webhook that has been failing since then."""
+    return WebhookHealth(
+        failing_since=SINCE,
+        last_given_up_at=SINCE + timedelta(hours=span_hours),
+        given_up_count=given_up,
+        warned_at=SINCE if warned else None,
+        webhook=Webhook(retry_policy=policy),
+    )
+
+
+@pytest.mark.parametrize(
+    ("health", "days", "verdict"),
+    [
+        (failing(), 2.49, Verdict.NONE),
+        (failing(), 2.5, Verdict.WARN),
+        (failing(warned=True), 2.5, Verdict.NONE),
+        (failing(warned=True), 4.99, Verdict.NONE),
+        (failing(warned=True), 5, Verdict.DISABLE),
+        (failing(), 5, Verdict.DISABLE),
+        (failing(given_up=9), 30, Verdict.NONE),
+        (failing(span_hours=11.9), 30, Verdict.NONE),
+        (WebhookHealth(), 30, Verdict.NONE),
+    ],
+    ids=[
+        "before-half-time",
+        "half-time",
+        "warned-already",
+        "just-before",
+        "time-is-over",
+        "nobody-looked-until-now",
+        "too-few",
+        "too-short-a-trouble",
+        "well",
+    ],
+)
+def test_the_verdict(health, days, verdict):
+    assert RULE.verdict(health, SINCE + timedelta(days=days)) is verdict
+
+
+@pytest.mark.parametrize(("policy", "verdict"), [("specification", Verdict.NONE), ("extended", Verdict.DISABLE)])
+def test_one_delivery_is_enough_only_if_its_retries_take_long(policy, verdict):
+    health = failing(given_up=1, span_hours=0, policy=policy)
+
+    assert RULE.verdict(health, SINCE + timedelta(days=5)) is verdict
+
+
+def test_who_never_disables_warns_all_the_same():
+    rule = Rule(after=RULE.after, min_deliveries=10, min_span=RULE.min_span, disables=False)
+
+    assert rule.verdict(failing(), SINCE + timedelta(days=9)) is Verdict.WARN
+    assert rule.verdict(failing(warned=True), SINCE + timedelta(days=9)) is Verdict.NONE
+    assert (rule.disables_at(failing()), RULE.disables_at(failing())) == (None, SINCE + timedelta(days=5))
+
+
+@override_settings(
+    WEBHOOKS_AUTO_DISABLE=False,
+    WEBHOOKS_AUTO_DISABLE_AFTER_DAYS=2,
+    WEBHOOKS_AUTO_DISABLE_MIN_DELIVERIES=3,
+    WEBHOOKS_AUTO_DISABLE_MIN_SPAN_HOURS=1.5,
+)
+def test_its_numbers_are_settings():
+    assert Rule.configured() == Rule(
+        after=timedelta(days=2), min_deliveries=3, min_span=timedelta(hours=1.5), disables=False
+    )

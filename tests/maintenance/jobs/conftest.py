@@ -1,0 +1,26 @@
+"""A process that delivers, as upkeep sees it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pytest
+
+from webhooks_app.models import MaintenanceJob
+
+
+@dataclass
+class FakeDeliverer:
+    in_flight: int = 3
+    transport_name: str = "memory"
+
+
+@pytest.fixture
+def deliverer() -> FakeDeliverer:
+    return FakeDeliverer()
+
+
+@pytest.fixture
+def job_rows(db: None) -> None:
+    """The rows of the jobs that the tests do."""
+    MaintenanceJob.objects.ensure(["one", "other"])

@@ -1,0 +1,197 @@
+"""Maintenance jobs: each runs when it is due, in one process at a time; a failing job does not stop the others."""
+
+from __future__ import annotations
+
+import threading
+from datetime import timedelta
+
+import pytest
+from django.db import OperationalError, connections
+
+from webhooks_app.maintenance.jobs import JOBS, Job, next_due_at, run_due
+from webhooks_app.models import MaintenanceJob, QueueEntry, Rollup, Tally, WorkerProcess
+
+from ...delivery.conftest import ManualClock
+from ...support.rows import emit_one, make_webhook
+from ..rollups.conftest import make_tally
+
+
+@pytest.fixture
+def clock():
+    return ManualClock()
+
+
+def counting(name, done, again_seconds=None):
+    def run(using, now, facts):
+        done.append(name)
+        facts["done"] = facts.get("done", 0) + 1
+        return again_seconds
+
+    return Job(name=name, every_seconds=5, run=run)
+
+
+@pytest.mark.django_db
+def test_a_job_is_done_when_it_is_due_and_not_before(job_rows, clock):
+    done = []
+    jobs = [counting("one", done)]
+
+    for seconds in (0, 4, 1, 5):
+        clock.advance(seconds)
+        run_due("default", clock, jobs)
+
+    assert len(done) == 3
+    state = MaintenanceJob.objects.get(name="one")
+    assert (state.facts, state.error, state.ended_at) == ({"done": 3}, "", clock())
+    assert next_due_at("default", jobs) == clock() + timedelta(seconds=5)
+
+
+@pytest.mark.django_db
+def test_a_job_may_ask_to_be_done_again_sooner(job_rows, clock):
+    done = []
+    jobs = [counting("one", done, again_seconds=0.5)]
+
+    run_due("default", clock, jobs)
+
+    assert next_due_at("default", jobs) == clock() + timedelta(seconds=0.5)
+
+
+def fail(using, now, facts):
+    raise ValueError("Nothing to be found.")
+
+
+def find_no_lock(using, now, facts):
+    raise OperationalError("No lock.")
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    ("run", "error"),
+    [(fail, "ValueError: Nothing to be found."), (find_no_lock, "OperationalError: No lock.")],
+    ids=["fails", "no-lock"],
+)
+def test_a_job_that_fails_says_so_and_the_next_is_done(job_rows, clock, caplog, run, error):
+    done = []
+
+    run_due("default", clock, [Job(name="one", every_seconds=5, run=run), counting("other", done)])
+
+    assert MaintenanceJob.objects.get(name="one").error == error
+    assert done == ["other"]
+
+
+@pytest.mark.django_db
+def test_an_error_is_forgotten_when_the_job_is_done(job_rows, clock, caplog):
+    run_due("default", clock, [Job(name="one", every_seconds=5, run=fail)])
+    clock.advance(5)
+
+    run_due("default", clock, [counting("one", [])])
+
+    assert MaintenanceJob.objects.get(name="one").error == ""
+
+
+@pytest.mark.django_db
+def test_a_job_whose_process_was_lost_is_done_by_another(job_rows, clock):
+    states = MaintenanceJob.objects.all()
+    assert states.take("one", clock(), clock() + timedelta(seconds=60))
+    done = []
+
+    run_due("default", clock, [counting("one", done)])
+    assert done == []
+    clock.advance(60)
+    run_due("default", clock, [counting("one", done)])
+
+    assert done == ["one"]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_of_many_processes_one_does_a_job(job_rows):
+    clock, done = ManualClock(), []
+    ready = threading.Barrier(4)
+
+    def run():
+        try:
+            ready.wait()
+            run_due("default", clock, [counting("one", done)])
+        finally:
+            connections.close_all()
+
+    threads = [threading.Thread(target=run) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert done == ["one"]
+
+
+@pytest.mark.django_db
+def test_rows_that_are_there_are_left_as_they_are(job_rows, clock):
+    MaintenanceJob.objects.update(error="Still to be seen.")
+
+    MaintenanceJob.objects.ensure(["one", "new"])
+
+    assert list(MaintenanceJob.objects.values_list("name", "error")) == [
+        ("new", ""),
+        ("one", "Still to be seen."),
+        ("other", "Still to be seen."),
+    ]
+
+
+def run_job(name, clock):
+    """Do one of the real jobs now; return after how many seconds it is due again."""
+    (job,) = [job for job in JOBS if job.name == name]
+    MaintenanceJob.objects.ensure([name])
+    MaintenanceJob.objects.filter(name=name).update(next_run_at=clock())
+    run_due("default", clock, [job])
+    assert MaintenanceJob.objects.get(name=name).error == ""
+    return (next_due_at("default", [job]) - clock()).total_seconds()
+
+
+@pytest.mark.django_db
+def test_tallies_are_folded_and_many_of_them_sooner(clock):
+    webhook_id = "wh_" + "7" * 32
+    for _ in range(120):
+        make_tally(clock(), **{webhook_id: {"given_up": 1}})
+
+    pauses = [run_job("fold", clock)]
+    while Tally.objects.exists():
+        pauses.append(run_job("fold", clock))
+
+    assert pauses == [0.1] * (len(pauses) - 1) + [5]
+    assert len(pauses) > 1
+    assert Rollup.objects.get(webhook_id=webhook_id, resolution="day").given_up == 120
+
+
+@pytest.mark.django_db
+def test_gauges_count_what_is_pending(django_user_model, clock):
+    alice = django_user_model.objects.create_user("alice")
+    active, paused, pending = make_webhook(alice), make_webhook(alice), make_webhook(alice)
+    emit_one(alice)
+    emit_one(alice)
+    paused.pause()
+    pending.await_verification()
+    first = active.deliveries.first()
+    QueueEntry.objects.filter(pk=first.pk).update(claimed_at=clock())
+
+    assert run_job("gauges", clock) >= 15
+
+    facts = MaintenanceJob.objects.get(name="gauges").facts
+    assert {name: facts[name] for name in ("waiting", "due", "held", "in_flight")} == {
+        "waiting": 5,
+        "due": 1,
+        "held": 4,
+        "in_flight": 1,
+    }
+
+
+@pytest.mark.django_db
+def test_what_is_kept_no_longer_is_forgotten(clock):
+    now = clock()
+    for name, age in (("old", timedelta(days=2)), ("new", timedelta(hours=1))):
+        WorkerProcess.objects.create(id=name, pid=1, started_at=now - age, seen_at=now - age)
+    make_tally(now - timedelta(days=3), **{"wh_" + "7" * 32: {"given_up": 1}})
+    run_job("fold", clock)
+
+    run_job("forget", clock)
+
+    assert [process.pk for process in WorkerProcess.objects.all()] == ["new"]
+    assert not Rollup.objects.filter(resolution="minute").exists()

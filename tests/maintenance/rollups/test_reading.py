@@ -1,0 +1,204 @@
+"""What charts and lists are told, whether it is folded already or not."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from webhooks_app.maintenance.rollups import reading
+from webhooks_app.maintenance.rollups.counters import Counters, Histogram
+from webhooks_app.maintenance.rollups.folding import fold
+from webhooks_app.maintenance.rollups.reading import Window, each, ever, heat_map, series, total
+from webhooks_app.maintenance.rollups.storage import sums_by
+from webhooks_app.models import Tally
+from webhooks_app.models.rollup import BUCKETS_MS
+
+from .conftest import NOW, make_tally
+
+
+def histogram(**buckets):
+    names = [*(f"ms_{bound}" for bound in BUCKETS_MS), "ms_more"]
+    return Histogram(buckets=[buckets.get(name, 0) for name in names], sum_ms=0)
+
+
+@pytest.mark.parametrize(
+    ("buckets", "share", "expected"),
+    [
+        ({}, 0.5, None),
+        ({"ms_10": 10}, 0.5, 5),
+        ({"ms_10": 10}, 1, 10),
+        ({"ms_10": 50, "ms_25": 50}, 0.5, 10),
+        ({"ms_10": 50, "ms_25": 50}, 0.75, 17.5),
+        ({"ms_10": 90, "ms_1000": 10}, 0.95, 750),
+        ({"ms_more": 3}, 0.5, 30_000),
+        ({"ms_100": 1}, 0, 50),
+    ],
+    ids=["nothing", "middle", "all", "border", "second-bucket", "far-bucket", "above-all", "least"],
+)
+def test_a_percentile_lies_evenly_in_its_bucket(buckets, share, expected):
+    assert histogram(**buckets).percentile(share) == expected
+
+
+def test_counters_say_what_became_of_deliveries_and_attempts():
+    counters = Counters(
+        {"succeeded_at_once": 6, "succeeded_later": 2, "given_up": 2, "failed_timeout": 3, "failed_http_status": 7}
+    )
+
+    assert (counters.succeeded, counters.finished, counters.success_rate, counters.attempts) == (8, 10, 0.8, 18)
+    assert counters.failures == {"http_status": 7, "timeout": 3}
+
+
+def test_a_name_that_is_no_counter_is_an_error_so_that_templates_find_what_is_reckoned():
+    with pytest.raises(KeyError):
+        Counters()["succeeded"]
+
+
+def test_counters_of_nothing_have_no_rate():
+    assert (Counters().success_rate, Counters().response_times.percentile(0.5), Counters().attempts) == (None, None, 0)
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("folds", [0, 1, 2], ids=["live", "half-folded", "folded"])
+def test_a_series_counts_what_is_folded_and_what_is_not(webhook_id, folds):
+    for minutes in (70, 59, 1, 0):
+        make_tally(NOW - timedelta(minutes=minutes), **{webhook_id: {"succeeded_at_once": 1 + minutes}})
+    for _ in range(folds):
+        fold("default", limit=2)
+
+    found = series(Window.HOUR, now=NOW)
+
+    numbers = [point.counters.succeeded for point in found.points]
+    assert (len(numbers), numbers[0], numbers[-2:]) == (60, 60, [2, 1])
+    assert sum(numbers) == found.total.succeeded == 63
+    assert found.as_of is None
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    ("window", "last_start"),
+    [
+        (Window.HOUR, NOW.replace(second=0)),
+        (Window.DAY, NOW.replace(minute=0, second=0)),
+        (Window.WEEK, NOW.replace(minute=0, second=0)),
+        (Window.MONTH, NOW.replace(hour=0, minute=0, second=0)),
+    ],
+    ids=lambda value: getattr(value, "value", ""),
+)
+@pytest.mark.parametrize("is_folded", [True, False])
+def test_a_window_ends_with_the_step_that_is_under_way(webhook_id, window, last_start, is_folded):
+    make_tally(NOW, **{webhook_id: {"given_up": 1}})
+    make_tally(NOW - window.steps * window.step, **{webhook_id: {"given_up": 5}})
+    if is_folded:
+        fold("default")
+
+    points = series(window, now=NOW).points
+
+    assert (len(points), points[-1].start, points[-1].counters.given_up) == (window.steps, last_start, 1)
+    assert sum(point.counters.given_up for point in points) == 1
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("is_folded", [True, False])
+def test_an_account_sees_the_sum_of_its_own_webhooks(webhook_id, other_id, is_folded):
+    make_tally(NOW, **{webhook_id: {"given_up": 1}, other_id: {"given_up": 2}, "wh_" + "7" * 32: {"given_up": 4}})
+    if is_folded:
+        fold("default")
+
+    assert total(Window.DAY, [webhook_id, other_id], now=NOW).given_up == 3
+    assert total(Window.DAY, [], now=NOW).given_up == 0
+    assert total(Window.DAY, now=NOW).given_up == 7
+
+
+@pytest.mark.django_db
+def test_the_database_adds_up_the_counters_of_many_webhooks(webhook_id, other_id, monkeypatch):
+    loaded = []
+    monkeypatch.setattr(reading, "sums_by", lambda *args: loaded.append(sums_by(*args)) or loaded[-1])
+    for minutes in range(3):
+        make_tally(NOW - timedelta(minutes=minutes), **{each: {"given_up": 1} for each in (webhook_id, other_id)})
+    fold("default")
+
+    found = series(Window.HOUR, [webhook_id, other_id], now=NOW)
+
+    assert [point.counters.given_up for point in found.points[-4:]] == [0, 2, 2, 2]
+    assert len(loaded[0]) == 3
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("is_folded", [True, False])
+def test_each_webhook_of_a_page_has_its_series(webhook_id, other_id, is_folded, django_assert_max_num_queries):
+    make_tally(NOW, **{webhook_id: {"given_up": 1}, other_id: {"given_up": 2}})
+    silent = "wh_" + "7" * 32
+    if is_folded:
+        fold("default")
+
+    with django_assert_max_num_queries(3):
+        found = each(Window.DAY, [webhook_id, other_id, silent], now=NOW)
+
+    assert {key: value.total.given_up for key, value in found.items()} == {webhook_id: 1, other_id: 2, silent: 0}
+
+
+@pytest.mark.django_db
+def test_the_heat_map_has_the_worst_first(webhook_id, other_id):
+    make_tally(
+        NOW, **{webhook_id: {"given_up": 1}, other_id: {"given_up": 3}, "wh_" + "7" * 32: {"succeeded_later": 9}}
+    )
+    fold("default")
+
+    rows = heat_map(Window.DAY, now=NOW)
+
+    assert [(row.webhook_id, row.series.total.given_up) for row in rows] == [(other_id, 3), (webhook_id, 1)]
+    assert [row.webhook_id for row in heat_map(Window.DAY, [webhook_id], now=NOW)] == [webhook_id]
+    assert [row.webhook_id for row in heat_map(Window.DAY, top=1, now=NOW)] == [other_id]
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(("window", "hours"), [(Window.DAY, 23), (Window.WEEK, 167)], ids=["day", "week"])
+def test_the_worst_are_told_by_what_lies_in_the_window(webhook_id, other_id, window, hours):
+    make_tally(NOW - timedelta(hours=hours + 1), **{webhook_id: {"given_up": 9}})
+    make_tally(NOW - timedelta(hours=hours), **{webhook_id: {"given_up": 1}, other_id: {"given_up": 1}})
+    make_tally(NOW, **{webhook_id: {"given_up": 1}, other_id: {"given_up": 2}})
+    fold("default")
+
+    rows = heat_map(window, now=NOW)
+
+    assert [(row.webhook_id, row.series.total.given_up) for row in rows] == [(other_id, 3), (webhook_id, 2)]
+
+
+@pytest.mark.django_db
+def test_what_was_counted_ever_only_grows(webhook_id):
+    seen = [ever().given_up]
+    for _ in range(3):
+        make_tally(NOW, **{webhook_id: {"given_up": 1}})
+        seen.append(ever().given_up)
+        fold("default")
+        seen.append(ever().given_up)
+
+    assert seen == [0, 1, 1, 2, 2, 3, 3]
+
+
+@pytest.mark.django_db
+def test_what_is_folded_while_it_is_read_counts_once(webhook_id, monkeypatch):
+    make_tally(NOW, **{webhook_id: {"given_up": 1}})
+    rows, folds = reading._rows, iter([True])
+
+    def fold_between(*args):
+        if next(folds, False):
+            fold("default")
+        return rows(*args)
+
+    monkeypatch.setattr(reading, "_rows", fold_between)
+
+    assert total(Window.DAY, now=NOW).given_up == 1
+
+
+@pytest.mark.django_db
+def test_more_than_is_read_at_once_is_said(webhook_id, monkeypatch):
+    monkeypatch.setattr(reading, "TAIL", 2)
+    for seconds in range(3):
+        make_tally(NOW + timedelta(seconds=seconds), **{webhook_id: {"given_up": 1}})
+
+    found = series(Window.HOUR, now=NOW)
+
+    assert (found.total.given_up, found.as_of) == (2, NOW + timedelta(seconds=1))
+    assert Tally.objects.count() == 3

@@ -1,0 +1,204 @@
+"""Everything of an owner goes away: by ``forget_owner``, and with the owner."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.contrib.auth import get_user_model
+from django.core.exceptions import PermissionDenied
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from tests.support.engines import at_work
+from tests.support.rows import emit_one, make_webhook
+from tests.support.waiting import wait_until
+from webhooks_app import forget_owner, send_test_event
+from webhooks_app.delivery.engine import Engine
+from webhooks_app.models import (
+    ApiKey,
+    AuditEntry,
+    Delivery,
+    DeliveryAttempt,
+    Event,
+    QueueEntry,
+    Replay,
+    Webhook,
+)
+from webhooks_app.operations import replays
+from webhooks_app.operations.actors import PROJECT, ApiCaller
+from webhooks_app.outbound import transport_options
+from webhooks_app.transport.memory import MemoryTransport
+
+PATHS = {
+    Webhook: "owner",
+    Event: "owner",
+    Delivery: "webhook__owner",
+    DeliveryAttempt: "delivery__webhook__owner",
+    QueueEntry: "webhook__owner",
+    Replay: "webhook__owner",
+    ApiKey: "owner",
+}
+
+
+@pytest.fixture
+def alice(django_user_model: Any) -> Any:
+    return django_user_model.objects.create_user("alice")
+
+
+@pytest.fixture
+def bob(django_user_model: Any) -> Any:
+    return django_user_model.objects.create_user("bob")
+
+
+def populate(owner: Any) -> Webhook:
+    """Give an owner rows of every kind: delivered, pending and redelivered."""
+    webhook = make_webhook(owner)
+    ApiKey.objects.make(owner=owner)
+    for _ in range(3):
+        emit_one(owner)
+    Engine(transport=MemoryTransport(transport_options(), answer=200)).run_until_idle()
+    first = webhook.deliveries.order_by("pk").first()
+    assert first is not None
+    first.redeliver(requested_by=owner)
+    send_test_event(webhook, "file.deleted")
+    emit_one(owner)
+    replays.plan(webhook, actor=PROJECT)
+    return webhook
+
+
+def rows(owner: Any = None) -> dict[str, int]:
+    """Return the number of rows by model, of one owner or of all."""
+    queries = {model: {path: owner} if owner else {} for model, path in PATHS.items()}
+    return {model.__name__: model._default_manager.filter(**query).count() for model, query in queries.items()}
+
+
+def forget(owner: Any) -> None:
+    forget_owner(owner)
+
+
+def delete(owner: Any) -> None:
+    owner.delete()
+
+
+def delete_together(owner: Any) -> None:
+    get_user_model().objects.filter(pk=owner.pk).delete()
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("remove", [forget, delete, delete_together])
+def test_all_rows_of_the_owner_are_deleted_and_no_others(alice: Any, bob: Any, remove: Callable[[Any], None]) -> None:
+    populate(bob)
+    populate(alice)
+    kept = rows(bob)
+    assert 0 not in rows(alice).values()
+
+    remove(alice)
+
+    assert rows() == kept
+    assert not Webhook.objects.exclude(owner=bob).exists()
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("remove", [forget, delete])
+def test_the_platform_gets_no_more_deliveries_of_the_owners_events(
+    alice: Any, bob: Any, remove: Callable[[Any], None]
+) -> None:
+    platform = make_webhook(None)
+    emit_one(alice)
+    kept = emit_one(bob)
+
+    remove(alice)
+
+    assert [delivery.event for delivery in platform.deliveries.all()] == [kept]
+    assert QueueEntry.objects.count() == 1
+
+
+@pytest.mark.django_db
+def test_the_numbers_of_deleted_rows_are_returned_and_the_owner_stays(alice: Any) -> None:
+    make_webhook(alice)
+    ApiKey.objects.make(owner=alice)
+    for _ in range(3):
+        emit_one(alice)
+    done: list[int] = []
+
+    forgotten = forget_owner(alice, progress=done.append)
+
+    assert str(forgotten) == "1 webhook, 1 API key, 3 events, 3 deliveries, 0 attempts"
+    assert sum(done) == 6
+    alice.refresh_from_db()
+
+
+@pytest.mark.django_db
+def test_the_webhooks_are_stopped_before_anything_is_deleted(alice: Any) -> None:
+    webhook = make_webhook(alice)
+    emit_one(alice)
+    seen: list[tuple[bool, bool]] = []
+
+    def look(count: int) -> None:
+        seen.append((Webhook.objects.active().exists(), ApiKey.objects.exists()))
+
+    forget_owner(alice, progress=look)
+
+    assert seen == [(False, False)]
+    assert AuditEntry.objects.about(webhook).filter(action="webhook.deleted").exists()
+
+
+@pytest.mark.django_db
+def test_only_who_manages_all_may_forget_an_owner(alice: Any) -> None:
+    with pytest.raises(PermissionDenied):
+        forget_owner(alice, actor=ApiCaller(account=alice, owner=alice))
+
+
+@pytest.mark.django_db
+def test_the_audit_entries_stay_without_their_owner(alice: Any) -> None:
+    webhook = make_webhook(alice)
+
+    alice.delete()
+
+    assert set(AuditEntry.objects.about(webhook).values_list("owner", flat=True)) == {None}
+
+
+@pytest.mark.django_db
+def test_an_owner_is_deleted_by_few_statements(alice: Any) -> None:
+    make_webhook(alice)
+    for _ in range(100):
+        emit_one(alice)
+
+    with CaptureQueriesContext(connection) as queries:
+        alice.delete()
+
+    assert len(queries) < 80
+
+
+@pytest.mark.django_db(transaction=True)
+def test_an_owner_is_deleted_while_retries_run(django_user_model: Any) -> None:
+    owners = [django_user_model.objects.create_user(f"owner-{number}") for number in range(15)]
+    for owner in owners:
+        make_webhook(owner)
+        for _ in range(10):
+            emit_one(owner)
+    engine = Engine(transport=MemoryTransport(transport_options(), answer=500))
+
+    with at_work(engine):
+        for owner in owners:
+            wait_until(lambda owner=owner: DeliveryAttempt.objects.filter(delivery__webhook__owner=owner).exists())
+            owner.delete()
+
+    assert rows() == dict.fromkeys(rows(), 0)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_result_that_comes_after_the_owner_is_gone_is_ignored(alice: Any, caplog: pytest.LogCaptureFixture) -> None:
+    make_webhook(alice)
+    emit_one(alice)
+
+    def delete_owner(request: Any) -> int:
+        alice.delete()
+        return 500
+
+    Engine(transport=MemoryTransport(transport_options(), answer=delete_owner)).run_until_idle()
+
+    assert rows() == dict.fromkeys(rows(), 0)
+    assert "could not be recorded" not in caplog.text

@@ -1,0 +1,265 @@
+"""What is done is written down, with what it was before and is now, and whatever is secret is not."""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+from functools import partial
+
+import pytest
+from django.db import connection, transaction
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
+
+from tests.support.rows import URL, emit_one, make_webhook
+from webhooks_app import send_test_event
+from webhooks_app.exceptions import WebhookStateError
+from webhooks_app.maintenance import retention
+from webhooks_app.models import ApiKey, AuditEntry, Delivery, Webhook
+from webhooks_app.operations.actors import PROJECT
+from webhooks_app.operations.lifecycle import enable
+from webhooks_app.operations.registration import register_webhook, update_webhook
+from webhooks_app.operations.verification import start_verification
+from webhooks_app.protocol.ids import first_id_at
+from webhooks_app.replays.planning import plan_replay
+
+from .conftest import written
+
+pytestmark = pytest.mark.django_db
+
+SECRET = "a secret of the tests, long enough"
+
+
+def disabled(webhook):
+    webhook.disable("Too slow.")
+    AuditEntry.objects.all().delete()
+    return webhook
+
+
+def paused(webhook):
+    webhook.pause()
+    AuditEntry.objects.all().delete()
+    return webhook
+
+
+def change(webhook, **fields):
+    update_webhook(webhook, actor=PROJECT, **fields)
+
+
+VERBS = {
+    "url": (
+        lambda webhook: change(webhook, url=f"{URL}2"),
+        ("webhook.changed", {"url": [URL, f"{URL}2"], "status": ["active", "pending"]}),
+    ),
+    "event types": (
+        lambda webhook: change(webhook, event_types=["file.deleted"]),
+        ("webhook.changed", {"event_types": [["ppt.generation.failed"], ["file.deleted"]]}),
+    ),
+    "limits and words": (
+        lambda webhook: change(webhook, description="ours", rate_limit=2.5, retry_notices=False),
+        ("webhook.changed", {"description": ["", "ours"], "rate_limit": [None, 2.5], "retry_notices": [True, False]}),
+    ),
+    "disable": (
+        lambda webhook: webhook.disable("Too slow."),
+        ("webhook.disabled", {"status": ["active", "disabled"]}),
+    ),
+    "enable": (
+        lambda webhook: enable(disabled(webhook), actor=PROJECT),
+        ("webhook.enabled", {"status": ["disabled", "pending"]}),
+    ),
+    "verify": (
+        partial(start_verification, actor=PROJECT),
+        ("webhook.verification_started", {"status": ["active", "pending"]}),
+    ),
+    "verify once more": (
+        lambda webhook: (
+            start_verification(webhook, actor=PROJECT),
+            AuditEntry.objects.all().delete(),
+            start_verification(webhook, actor=PROJECT),
+        ),
+        ("webhook.verification_started", {}),
+    ),
+    "passed": (lambda webhook: webhook.activate(), ("webhook.verified", {})),
+    "failed": (lambda webhook: webhook.fail("No."), ("webhook.verification_failed", {"status": ["active", "failed"]})),
+    "rotate without overlap": (
+        lambda webhook: webhook.rotate_secret(SECRET, overlap=timedelta(0)),
+        ("webhook.secret_rotated", {}),
+    ),
+}
+
+
+@pytest.mark.parametrize(("verb", "expected"), VERBS.values(), ids=VERBS)
+def test_a_verb_writes_one_entry(webhook, verb, expected):
+    verb(webhook)
+
+    (entry,) = written()
+    assert (entry.action, entry.changes) == expected
+    assert (entry.subject, entry.owner) == (webhook.pk, webhook.owner)
+
+
+def test_a_registration_is_written_down_with_what_was_asked_for(alice):
+    webhook = register_webhook(owner=alice, url=URL, event_types=["file.deleted"])
+
+    (entry,) = written(webhook)
+    assert entry.action == "webhook.created"
+    assert entry.changes["url"] == [None, URL]
+    assert entry.changes["event_types"] == [None, ["file.deleted"]]
+
+
+def test_a_new_owner_is_written_down_and_sees_it(webhook, alice, django_user_model):
+    bob = django_user_model.objects.create_user("bob")
+
+    change(webhook, owner=bob)
+
+    (entry,) = written()
+    assert entry.changes == {"owner_id": [alice.pk, bob.pk]}
+    assert entry.owner == bob
+
+
+def test_pausing_and_resuming_tell_since_when(webhook):
+    webhook.pause()
+    webhook.resume()
+
+    pause, resume = written()
+    assert (pause.action, resume.action) == ("webhook.paused", "webhook.resumed")
+    assert pause.changes["paused_at"] == resume.changes["paused_at"][::-1]
+
+
+def test_disabling_ends_a_pause_in_the_same_entry_and_keeps_the_reason(webhook):
+    paused(webhook).disable("Too slow.")
+
+    (entry,) = written()
+    assert set(entry.changes) == {"status", "paused_at"}
+    assert entry.reason == "Too slow."
+
+
+def test_deleting_is_written_down_and_outlives_the_webhook_and_its_account(webhook, alice):
+    webhook.soft_delete()
+    webhook.delete()
+    alice.delete()
+
+    (entry,) = written()
+    assert (entry.action, entry.owner) == ("webhook.deleted", None)
+    assert "deleted_at" in entry.changes
+
+
+def test_a_test_event_names_its_type_and_delivery(webhook):
+    delivery = send_test_event(webhook, "file.deleted")
+
+    (entry,) = written(webhook)
+    assert entry.action == "webhook.tested"
+    assert entry.changes == {"event_type": [None, "file.deleted"], "delivery": [None, delivery.pk]}
+
+
+def test_a_redelivery_is_written_down_at_the_delivery_that_it_repeats(webhook, alice):
+    emit_one(alice)
+    delivery = Delivery.objects.get()
+
+    again = delivery.redeliver(alice)
+
+    (entry,) = written(delivery)
+    assert (entry.action, entry.owner) == ("delivery.redelivered", alice)
+    assert entry.changes == {"redelivery": [None, again.pk]}
+
+
+def test_a_replay_is_written_down_from_its_plan_to_its_end(webhook, alice):
+    Webhook.objects.update(created_at=timezone.now() - timedelta(days=1))
+    webhook.refresh_from_db()
+    emit_one(alice).deliveries.all().delete()
+    replay = plan_replay(webhook)
+    replay.start()
+    replay.pause()
+    replay.resume()
+    replay.cancel()
+
+    entries = written(replay)
+    verbs = ("planned", "started", "paused", "resumed", "cancelled")
+    assert [entry.action for entry in entries] == [f"replay.{verb}" for verb in verbs]
+    assert {entry.owner for entry in entries} == {alice}
+    assert entries[0].changes["webhook_id"] == [None, webhook.pk]
+    assert entries[-1].changes == {"state": ["running", "cancelled"]}
+
+
+def test_a_key_is_written_down_from_its_making_to_its_end(alice):
+    api_key, _ = ApiKey.objects.make(owner=alice, name="ci")
+    api_key.name = "build"
+    api_key.change()
+    api_key.change()
+    api_key.revoke()
+    api_key.revoke()
+    api_key_id = api_key.pk
+    api_key.delete()
+
+    entries = list(AuditEntry.objects.filter(subject=api_key_id).order_by("id"))
+    actions = ["api_key.created", "api_key.changed", "api_key.revoked", "api_key.deleted"]
+    assert [entry.action for entry in entries] == actions
+    assert entries[1].changes == {"name": ["ci", "build"]}
+
+
+def test_nothing_secret_is_written_down(alice):
+    webhook = register_webhook(owner=alice, url=URL, event_types=["file.deleted"], secret=SECRET)
+    first = webhook.secret
+    second = webhook.rotate_secret()
+    webhook.revoke_previous_secret()
+    api_key, key = ApiKey.objects.make(owner=alice)
+
+    everything = json.dumps(list(AuditEntry.objects.values("changes", "reason", "actor_name")))
+    assert AuditEntry.objects.count() == 4
+    for secret in (first, second, key, api_key.digest, webhook.current_key("native").encrypted_key):
+        assert secret not in everything
+
+
+@pytest.mark.parametrize(
+    "verb",
+    [
+        partial(update_webhook, actor=PROJECT),
+        lambda webhook: webhook.revoke_previous_secret(),
+        lambda webhook: webhook.rotate_secret(webhook.secret),
+    ],
+    ids=["saved unchanged", "no old secret", "the same secret"],
+)
+def test_what_changes_nothing_is_not_written_down(webhook, verb):
+    verb(webhook)
+
+    assert written() == []
+
+
+def test_what_is_refused_or_rolled_back_is_not_written_down(webhook):
+    with pytest.raises(WebhookStateError):
+        webhook.resume()
+    with transaction.atomic():
+        webhook.pause()
+        transaction.set_rollback(True)
+
+    assert written() == []
+
+
+def test_emitting_writes_nothing_down(webhook, alice):
+    with CaptureQueriesContext(connection) as queries:
+        emit_one(alice)
+
+    assert not [query for query in queries if "auditentry" in query["sql"]]
+
+
+def test_pruning_ends_it_after_its_time(webhook, settings):
+    webhook.pause()
+    webhook.resume()
+    old, young = written()
+    days_ago = first_id_at("aud", timezone.now() - timedelta(days=8))
+    AuditEntry.objects.filter(pk=old.pk).update(id=days_ago[:-1] + "1")
+
+    assert retention.prune().audit_entries == 0
+    settings.WEBHOOKS_AUDIT_RETENTION_DAYS = 7
+    assert retention.prune(is_dry_run=True).audit_entries == 1
+    assert retention.prune().audit_entries == 1
+    assert written() == [young]
+
+
+def test_an_instance_that_is_behind_rotates_what_is_saved(alice):
+    webhook = make_webhook(alice)
+    behind = type(webhook).objects.get(pk=webhook.pk)
+    webhook.rotate_secret(SECRET)
+
+    assert behind.rotate_secret(SECRET, overlap=timedelta(0)) == SECRET
+    webhook.refresh_from_db()
+    assert webhook.secret == SECRET

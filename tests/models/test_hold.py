@@ -1,0 +1,231 @@
+"""Holds: the rule agrees with the claims of the queue, and with its own SQL, in every situation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+from itertools import product
+from typing import Any, NamedTuple
+
+import pytest
+from django.db.models import Q
+
+from webhooks_app.delivery.queue import Queue
+from webhooks_app.models import Delivery, Event, QueueEntry, QueueLane, Webhook
+from webhooks_app.models.hold import (
+    STANDING,
+    Hold,
+    HoldReason,
+    Load,
+    hold_of,
+    hold_reason,
+    holds_of,
+    is_due,
+    is_held,
+    is_sendable,
+    is_upcoming,
+)
+
+from ..delivery.conftest import ManualClock
+from ..support.rows import URL, emit_one
+from ..support.slots import open_slots
+
+pytestmark = pytest.mark.django_db
+
+NOW = datetime(2026, 1, 31, 12, tzinfo=UTC)
+SECOND = timedelta(seconds=1)
+TIMES: dict[str, dict[str, Any]] = {
+    "due": {"due_at": NOW},
+    "not due": {"due_at": NOW + SECOND},
+    "in flight": {"due_at": NOW - SECOND, "leased_until": NOW + SECOND, "claimed_at": NOW - SECOND, "attempt": 1},
+    "lost": {"due_at": NOW - SECOND, "leased_until": NOW, "claimed_at": NOW - 45 * SECOND, "attempt": 1},
+    "final": {},
+}
+EXPIRIES = (None, NOW, NOW + SECOND)
+RATES: dict[str, dict[str, Any]] = {
+    "no limit": {},
+    "used up": {"rate_limit": 2.0, "next_slot_at": NOW + SECOND / 1000},
+    "a slot": {"rate_limit": 2.0, "next_slot_at": NOW - SECOND / 4},
+    "two slots": {"rate_limit": 2.0, "next_slot_at": NOW - SECOND / 2},
+    "slow": {"rate_limit": 0.5, "next_slot_at": NOW - 9 * SECOND},
+    "limit taken away": {"next_slot_at": NOW + SECOND},
+}
+LOADS = (0, 1)
+"""How many other deliveries are in flight to a webhook that allows one."""
+
+STOPS: dict[str, dict[str, Any]] = {"": {}, "paused": {"paused_at": NOW}, "deleted": {"deleted_at": NOW}}
+
+
+class Situation(NamedTuple):
+    status: str
+    stop: str
+    rate: str
+    time: str
+    expires_at: datetime | None
+    load: int
+
+
+SITUATIONS = tuple(map(Situation._make, product(Webhook.Status, STOPS, RATES, TIMES, EXPIRIES, LOADS)))
+
+
+def make(kind: Delivery.Kind, event: Event, facts: Iterable[Situation]) -> dict[str, Situation]:
+    """Create a delivery of this kind in each situation, each with a webhook of its own; return them by id."""
+    situations, webhooks, lanes, others, entries = {}, [], [], [], []
+    for situation in facts:
+        rate = dict(RATES[situation.rate])
+        slot = rate.pop("next_slot_at", None)
+        webhook = Webhook(url=URL, status=situation.status, max_in_flight=1, **STOPS[situation.stop], **rate)
+        delivery = Delivery(webhook=webhook, kind=kind, expires_at=situation.expires_at)
+        delivery.event = None if kind == Delivery.Kind.VERIFICATION else event
+        webhooks.append(webhook)
+        situations[delivery] = situation
+        held = {"7": (1, (NOW + SECOND).timestamp())} if situation.load else {}
+        lanes.append(QueueLane(webhook=webhook, next_slot_at=slot, in_flight=held))
+        if situation.time == "final":
+            delivery.state, delivery.finished_at = Delivery.State.SUCCEEDED, NOW
+        else:
+            entries.append(entry_of(delivery, situation.time))
+        if situation.load:
+            other = Delivery(webhook=webhook, kind="verification")
+            others.append(other)
+            entries.append(entry_of(other, "in flight"))
+    Webhook.objects.bulk_create(webhooks)
+    Delivery.objects.bulk_create([*others, *situations])
+    QueueLane.objects.bulk_create(lanes)
+    QueueEntry.objects.bulk_create(entries)
+    return {delivery.pk: situation for delivery, situation in situations.items()}
+
+
+def entry_of(delivery: Delivery, time: str) -> QueueEntry:
+    entry = QueueEntry.of(delivery, NOW)
+    for name, value in TIMES[time].items():
+        setattr(entry, name, value)
+    return entry
+
+
+def claimed() -> dict[str, bool]:
+    """Claim all that can be claimed; return the ids, each with whether its earlier claim was lost."""
+    clock = ManualClock()
+    clock.now = NOW
+    queue = Queue(using="default", clock=clock, lease=timedelta(seconds=45), slots=open_slots(clock, cap=9))
+    found: dict[str, bool] = {}
+    while claims := queue.claim(100_000):
+        found |= {claim.delivery_id: claim.is_lost for claim in claims}
+    return found
+
+
+def read(pks: Iterable[str]) -> list[Delivery]:
+    return list(Delivery.objects.select_related("webhook__lane", "queue_entry").in_bulk(list(pks)).values())
+
+
+@pytest.fixture
+def event(django_user_model) -> Event:
+    return emit_one(django_user_model.objects.create_user("alice"))
+
+
+@pytest.mark.timeout(400)  # thousands of webhooks, on a machine that runs the tests of three databases
+@pytest.mark.parametrize("kind", Delivery.Kind)
+@pytest.mark.parametrize("time", TIMES)
+def test_a_delivery_is_claimed_if_and_only_if_nothing_holds_it(event, kind, time):
+    Delivery.objects.all().delete()
+    situations = make(kind, event, [situation for situation in SITUATIONS if situation.time == time])
+    rows = read(situations)
+    holds = dict(zip([row.pk for row in rows], holds_of(rows, now=NOW), strict=True))
+
+    found = claimed()
+
+    new = {situations[pk] for pk, is_lost in found.items() if not is_lost}
+    lost = {situations[pk] for pk, is_lost in found.items() if is_lost}
+    assert new == {situations[pk] for pk, hold in holds.items() if hold is None}
+    assert lost <= {situations[pk] for pk, hold in holds.items() if hold and hold.reason == HoldReason.LOST}
+    assert bool(new) == (time == "due")
+    assert bool(lost) == (time == "lost")
+
+
+CONDITIONS: dict[str, tuple[Q, set[str]]] = {
+    "held": (is_held(), set(STANDING)),
+    "upcoming": (is_upcoming(), {"", "expired", "not_due", "rate_limited"}),
+    "due": (is_due(NOW), {"", "rate_limited"}),
+    "sendable": (is_sendable(NOW), {""}),
+}
+
+
+@pytest.mark.parametrize("kind", Delivery.Kind)
+def test_sql_finds_the_same_reason(event, kind):
+    facts = [situation for situation in SITUATIONS if not situation.load and situation.time != "final"]
+    situations = make(kind, event, facts)
+    rows = read(situations)
+    entries = QueueEntry.objects.filter(pk__in=situations).annotate(found=hold_reason(NOW))
+
+    reasons = {row.pk: "" if (hold := hold_of(row, now=NOW)) is None else hold.reason for row in rows}
+    reasons |= {pk: "" for pk, reason in reasons.items() if reason == HoldReason.WITHHELD}
+
+    assert {situations[row.pk]: row.found for row in entries} == {situations[pk]: reasons[pk] for pk in reasons}
+    for condition, expected in CONDITIONS.values():
+        found = QueueEntry.objects.filter(condition, pk__in=situations).values_list("pk", flat=True)
+        assert {situations[pk] for pk in found} == {situations[pk] for pk in reasons if reasons[pk] in expected}
+
+
+def test_a_hold_has_the_facts_for_a_sentence(event):
+    webhook = Webhook(status="active", rate_limit=2.0)
+    delivery = Delivery(webhook=webhook)
+    entry = delivery.queue_entry = QueueEntry.of(delivery, NOW + SECOND)
+
+    assert hold_of(delivery, now=NOW) == Hold(reason=HoldReason.NOT_DUE, until=NOW + SECOND)
+    entry.claimed_at, entry.leased_until = NOW - SECOND, NOW + SECOND
+    assert hold_of(delivery, now=NOW) == Hold(reason=HoldReason.IN_FLIGHT, since=NOW - SECOND, until=NOW + SECOND)
+    entry.claimed_at, entry.leased_until, entry.due_at = None, None, NOW
+    assert hold_of(delivery, now=NOW, load=Load(3), max_in_flight=3) == Hold(
+        reason=HoldReason.CONCURRENCY, in_flight=3, max_in_flight=3
+    )
+    webhook.lane = QueueLane(webhook=webhook, next_slot_at=NOW + SECOND)
+    assert hold_of(delivery, now=NOW) == Hold(reason=HoldReason.RATE_LIMITED, until=NOW + SECOND)
+    webhook.paused_at = NOW - SECOND
+    assert hold_of(delivery, now=NOW) == Hold(reason=HoldReason.PAUSED, since=NOW - SECOND)
+
+
+@pytest.mark.parametrize(("is_fast", "limit"), [(True, 3), (False, 3), (None, 1)])
+def test_the_configured_limit_holds_from_the_first_result_on(settings, is_fast, limit):
+    settings.WEBHOOKS_MAX_IN_FLIGHT_PER_WEBHOOK = 3
+    webhook = Webhook(status="active")
+    webhook.lane = QueueLane(webhook=webhook, is_fast=is_fast)
+    delivery = Delivery(webhook=webhook)
+    delivery.queue_entry = QueueEntry.of(delivery, NOW)
+
+    below = hold_of(delivery, now=NOW, load=Load(limit - 1))
+    reached = hold_of(delivery, now=NOW, load=Load(limit))
+
+    assert below is None or below.reason != HoldReason.CONCURRENCY
+    assert reached == Hold(reason=HoldReason.CONCURRENCY, in_flight=limit, max_in_flight=limit)
+
+
+@pytest.mark.parametrize(
+    ("is_fast", "open_since", "reason"),
+    [
+        pytest.param(True, None, None, id="fast"),
+        pytest.param(True, NOW - SECOND / 2, None, id="a request just begun"),
+        pytest.param(True, NOW - SECOND, HoldReason.SLOW, id="a request open for a second"),
+        pytest.param(False, None, HoldReason.SLOW, id="slow before"),
+    ],
+)
+def test_a_slow_receiver_is_a_reason_to_wait(is_fast, open_since, reason):
+    webhook = Webhook(status="active")
+    webhook.lane = QueueLane(webhook=webhook, is_fast=is_fast)
+    delivery = Delivery(webhook=webhook)
+    delivery.queue_entry = QueueEntry.of(delivery, NOW)
+
+    hold = hold_of(delivery, now=NOW, load=Load(1 if open_since else 0, open_since))
+
+    assert (hold and hold.reason) == reason
+
+
+def test_nothing_is_counted_for_deliveries_that_are_held_anyway(event, django_assert_num_queries):
+    webhook = Webhook(status="active")
+    webhook.lane = QueueLane(webhook=webhook)
+    later, due = Delivery(webhook=webhook), Delivery(webhook=webhook)
+    later.queue_entry, due.queue_entry = QueueEntry.of(later, NOW + SECOND), QueueEntry.of(due, NOW)
+
+    with django_assert_num_queries(0):
+        holds_of([later, later], now=NOW)
+    with django_assert_num_queries(1):
+        holds_of([later, due, due], now=NOW)

@@ -1,0 +1,11 @@
+"""The fixtures of the delivery tests: an engine that delivers to receivers in this process."""
+
+import pytest
+from django.core.cache import cache
+
+from ..delivery.conftest import alice, clock, deliver, receiver, webhook  # noqa: F401
+
+
+@pytest.fixture(autouse=True)
+def _unthrottled():
+    cache.clear()

@@ -1,0 +1,173 @@
+"""The edges only translate: they call the same operations, and share their limits."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from django.contrib.auth import get_user_model
+from django.core.management import CommandError, call_command
+from django.test import Client
+from django.urls import reverse
+
+import webhooks_app
+from webhooks_app.models import AuditEntry, Delivery, Webhook
+from webhooks_app.operations import lifecycle, replays, rotation
+
+from ..api.conftest import client_of
+from ..support.rows import EVENT_TYPE, emit_one
+
+pytestmark = pytest.mark.django_db
+
+ROOT = Path(webhooks_app.__file__).parent
+EDGES = ("admin", "api", "management")
+VERBS = {
+    *("activate", "await_verification", "disable", "pause", "redeliver", "resume", "revoke", "revoke_previous_secret"),
+    *("rotate_secret", "soft_delete"),
+}
+"""Verbs of a row, which only operations call."""
+
+INSIDE = {
+    *("acting", "check_in_flight", "limit_test", "limit_verification", "new_test_event", "plan_replay"),
+    *("queue_handshake", "queue_test"),
+}
+"""Parts of operations, which no edge imports."""
+
+OPERATIONS = {module.__name__.rpartition(".")[2] for module in (lifecycle, replays, rotation)}
+
+MODULES = sorted(path for edge in EDGES for path in (ROOT / edge).rglob("*.py"))
+
+
+def verbs_called(tree: ast.AST) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and node.attr in VERBS:
+            is_of_operations = isinstance(node.value, ast.Name) and node.value.id in OPERATIONS
+            if not is_of_operations:
+                yield node.attr
+
+
+def names_imported(tree: ast.AST) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            yield from (name.name for name in node.names)
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_an_edge_changes_rows_by_operations_alone(path):
+    tree = ast.parse(path.read_text())
+
+    assert list(verbs_called(tree)) == []
+    assert INSIDE.isdisjoint(names_imported(tree))
+
+
+def test_only_the_throttle_of_requests_counts_at_an_edge():
+    importers = {path.name for path in MODULES if "rate_limits" in path.read_text()}
+
+    assert importers == {"throttling.py"}
+
+
+class Console:
+    def __init__(self):
+        self.client = Client()
+        self.client.force_login(get_user_model().objects.create_superuser("root"))
+
+    def act(self, row, action, **form):
+        model = row._meta.model_name
+        url = reverse(f"admin:webhooks_app_{model}_act", args=(row.pk, action))
+        page = self.client.post(url, {"confirmed": "yes", **form}, follow=True)
+        return [str(message) for message in page.context["messages"]]
+
+
+def latest_of(webhook):
+    return webhook.deliveries.latest("pk")
+
+
+BY_CONSOLE = {
+    "verify": lambda console, webhook: console.act(webhook, "verify"),
+    "test": lambda console, webhook: console.act(webhook, "send_test", event_type=EVENT_TYPE),
+    "pause": lambda console, webhook: console.act(webhook, "pause"),
+    "redeliver": lambda console, webhook: console.act(latest_of(webhook), "redeliver"),
+}
+BY_API = {
+    "verify": lambda api, webhook: api.call("POST", f"/v1/webhooks/{webhook.pk}/verify"),
+    "test": lambda api, webhook: api.call(
+        "POST", "/v1/webhooks/test", {"webhook_id": webhook.pk, "event_type": EVENT_TYPE}
+    ),
+    "pause": lambda api, webhook: api.call("POST", f"/v1/webhooks/{webhook.pk}/pause"),
+    "redeliver": lambda api, webhook: api.call("POST", f"/v1/deliveries/{latest_of(webhook).pk}/redeliver"),
+}
+BY_COMMAND = {
+    "verify": lambda webhook: call_command("verify_webhook", webhook.pk, "--no-wait"),
+    "test": lambda webhook: call_command("send_test_event", webhook.pk, EVENT_TYPE),
+    "pause": lambda webhook: call_command("pause_webhook", webhook.pk),
+    "redeliver": lambda webhook: call_command("redeliver_webhooks", latest_of(webhook).pk),
+}
+
+
+@pytest.mark.parametrize("name", BY_API)
+def test_every_edge_does_the_same_and_is_named_in_the_entry(webhook, alice, name):
+    emit_one(alice)
+    api, console = client_of(alice), Console()
+    AuditEntry.objects.all().delete()
+
+    for by in (
+        lambda: BY_API[name](api, webhook),
+        lambda: BY_CONSOLE[name](console, webhook),
+        lambda: BY_COMMAND[name](webhook),
+    ):
+        by()
+        Webhook.objects.update(paused_at=None, status="active")
+
+    entries = AuditEntry.objects.order_by("id")
+    assert [entry.via for entry in entries] == ["api", "console", "command"]
+    assert len({entry.action for entry in entries}) == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "limit", "words"),
+    [
+        ("verify", "VERIFICATION", "Too many verifications of one webhook: at most 1/min"),
+        ("test", "TEST", "Too many test events to one webhook: at most 1/min"),
+    ],
+)
+def test_the_edges_share_their_limits(webhook, alice, settings, name, limit, words):
+    setattr(settings, f"WEBHOOKS_{limit}_RATE", "1/min")
+    assert BY_API[name](client_of(alice), webhook).status_code == 202
+    number = Delivery.objects.count()
+
+    messages = BY_CONSOLE[name](Console(), webhook)
+    with pytest.raises(CommandError, match=words):
+        BY_COMMAND[name](webhook)
+
+    assert [message.partition(".")[0] for message in messages] == [words]
+    assert BY_API[name](client_of(alice), webhook).status_code == 429
+    assert Delivery.objects.count() == number
+
+
+def test_a_command_redelivers_no_more_tests_than_the_others(webhook, settings):
+    settings.WEBHOOKS_TEST_RATE = "1/min"
+    call_command("send_test_event", webhook.pk, EVENT_TYPE)
+
+    with pytest.raises(CommandError, match="Refused: 1 of 1"):
+        BY_COMMAND["redeliver"](webhook)
+
+    assert Delivery.objects.count() == 1
+
+
+def test_a_form_that_is_not_valid_counts_nothing_and_one_that_is_refused_keeps_its_input(alice, settings):
+    settings.WEBHOOKS_PROBE_RATE = "1/min"
+    console, url = Console(), reverse("admin:webhooks_app_webhook_add")
+    form = {"audience": "one", "owner": alice.pk, "url": "https://receiver.example.com/", "event_types": [EVENT_TYPE]}
+
+    for _ in range(3):
+        console.client.post(url, {**form, "event_types": ["no.such_type"]})
+        console.client.post(url, {**form, "secret": "too short"})
+    first = console.client.post(url, form, follow=True)
+    second = console.client.post(url, {**form, "description": "the second"})
+
+    assert Webhook.objects.count() == 1
+    assert "whsec_" in first.text
+    assert "Too many tests and verifications of one account" in second.text
+    assert 'value="the second"' in second.text

@@ -1,0 +1,89 @@
+"""Repeated operations, the reason of a disabled webhook, and a rotation that is sent twice."""
+
+from __future__ import annotations
+
+import pytest
+from django.contrib.auth.models import Permission
+
+from webhooks_app.exceptions import AlreadyInStateError, WebhookStateError
+from webhooks_app.models import AuditEntry, Webhook
+from webhooks_app.operations import lifecycle, rotation
+from webhooks_app.operations.actors import PROJECT, ApiCaller, Operator, StaffMember
+
+from ..support.rows import deliveries
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.mark.parametrize(
+    ("make", "operation"),
+    [
+        pytest.param(Webhook.pause, lifecycle.pause, id="paused"),
+        pytest.param(lambda webhook: None, lifecycle.resume, id="not paused"),
+        pytest.param(lambda webhook: webhook.disable("Too slow."), lifecycle.disable, id="disabled"),
+        pytest.param(lambda webhook: None, lifecycle.enable, id="active"),
+        pytest.param(Webhook.await_verification, lifecycle.enable, id="pending"),
+    ],
+)
+def test_a_state_that_there_is_already_is_an_error_of_its_own(webhook, make, operation):
+    make(webhook)
+    AuditEntry.objects.all().delete()
+    before = Webhook.objects.values().get()
+
+    with pytest.raises(AlreadyInStateError):
+        operation(webhook, actor=PROJECT)
+
+    assert Webhook.objects.values().get() == before
+    assert not AuditEntry.objects.exists()
+
+
+def test_a_failed_webhook_is_not_enabled_but_verified(webhook):
+    webhook.fail("No answer.")
+
+    with pytest.raises(WebhookStateError, match="Verify it") as caught:
+        lifecycle.enable(webhook, actor=PROJECT)
+
+    assert not isinstance(caught.value, AlreadyInStateError)
+    assert deliveries("verification") == []
+
+
+@pytest.mark.parametrize("who", ["owner", "staff", "operator", "code"])
+def test_the_reason_of_a_disabled_webhook_tells_its_owner_from_the_operator(webhook, alice, django_user_model, who):
+    root = django_user_model.objects.create_superuser("root")
+    actors = {
+        "owner": ApiCaller(account=alice, owner=alice),
+        "staff": StaffMember(account=root),
+        "operator": Operator(name="alice"),
+        "code": PROJECT,
+    }
+
+    lifecycle.disable(webhook, actor=actors[who])
+
+    expected = "Disabled by its owner." if who == "owner" else "Disabled by the operator."
+    assert Webhook.objects.get().status_reason == AuditEntry.objects.latest("id").reason == expected
+
+
+def test_an_owner_among_the_staff_is_the_owner(webhook, alice):
+    alice.user_permissions.set(Permission.objects.filter(codename="change_webhook"))
+
+    lifecycle.disable(webhook, actor=StaffMember(account=alice))
+
+    assert Webhook.objects.get().status_reason == "Disabled by its owner."
+
+
+def test_a_webhook_that_is_no_longer_kept_is_refused_as_its_state(webhook):
+    older = Webhook.objects.get()
+    webhook.delete()
+
+    with pytest.raises(WebhookStateError, match="no longer kept"):
+        lifecycle.pause(older, actor=PROJECT)
+
+
+def test_a_secret_that_was_rotated_meanwhile_is_left_alone(webhook):
+    asked_about = rotation.fingerprint_of_secret(webhook)
+    new = rotation.rotate_secret(webhook, actor=PROJECT, replaces=asked_about)
+
+    with pytest.raises(WebhookStateError, match="rotated meanwhile"):
+        rotation.rotate_secret(webhook, actor=PROJECT, replaces=asked_about)
+
+    assert Webhook.objects.get().secret == new

@@ -1,0 +1,186 @@
+"""How requests are signed while a secret is rotated, as the receiver verifies them."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from django.utils import timezone
+
+from webhooks_app.exceptions import WebhookVerificationError
+from webhooks_app.models import SigningKey, Webhook
+from webhooks_app.operations.actors import PROJECT
+from webhooks_app.operations.verification import start_verification
+from webhooks_app.receiver import verify
+from webhooks_app.signatures import PREVIOUS_SIGNATURE_HEADER
+
+from ..support.rows import EVENT_TYPE, deliveries, emit_one
+
+pytestmark = pytest.mark.django_db
+
+OLD, NEW = "the secret of before", "the secret from now on"
+
+
+@pytest.fixture
+def webhook(webhook):
+    webhook.rotate_secret(OLD, overlap=timedelta(0))
+    return webhook
+
+
+def accepts(secret, request):
+    """Tell whether a receiver that holds this secret takes the request for genuine."""
+    try:
+        verify(request.body, dict(request.headers), secret, tolerance=None)
+    except WebhookVerificationError:
+        return False
+    return True
+
+
+def has_second_signature(request):
+    return PREVIOUS_SIGNATURE_HEADER in dict(request.headers)
+
+
+def test_receivers_with_either_secret_verify_during_the_overlap(alice, webhook, receiver, deliver):
+    webhook.rotate_secret(NEW)
+    emit_one(alice)
+    transport = receiver(200)
+
+    deliver(transport)
+
+    (request,) = transport.requests
+    assert (accepts(NEW, request), accepts(OLD, request)) == (True, True)
+
+
+def test_the_signature_of_the_specification_is_a_single_one_by_the_current_secret(alice, webhook, receiver, deliver):
+    webhook.rotate_secret(NEW)
+    emit_one(alice)
+    transport = receiver(200)
+
+    deliver(transport)
+
+    headers = dict(transport.requests[0].headers)
+    assert headers.pop(PREVIOUS_SIGNATURE_HEADER).startswith("sha256=")
+    assert verify(transport.requests[0].body, headers, NEW, tolerance=None).type == EVENT_TYPE
+
+
+def test_without_an_overlap_the_old_secret_signs_nothing_any_more(alice, webhook, receiver, deliver):
+    webhook.rotate_secret(NEW, overlap=timedelta(0))
+    emit_one(alice)
+    transport = receiver(200)
+
+    deliver(transport)
+
+    (request,) = transport.requests
+    assert (accepts(NEW, request), accepts(OLD, request)) == (True, False)
+    assert not has_second_signature(request)
+
+
+def test_a_retry_after_the_end_of_the_overlap_has_one_signature(alice, webhook, receiver, deliver, clock):
+    webhook.rotate_secret(NEW, overlap=timedelta(hours=1))
+    clock.now = webhook.previous_secret_until - timedelta(seconds=10)
+    emit_one(alice)
+    transport = receiver(500)
+
+    deliver(transport)
+
+    attempts = [request for request in transport.requests if EVENT_TYPE in request.headers[3]]
+    assert [has_second_signature(request) for request in attempts] == [True, True, True, False]
+    assert accepts(NEW, attempts[3])
+
+
+def test_a_handshake_during_the_overlap_has_both_signatures(webhook, receiver, deliver):
+    webhook.rotate_secret(NEW)
+    start_verification(webhook, actor=PROJECT)
+    transport = receiver()
+
+    deliver(transport)
+
+    (request,) = transport.requests
+    assert (accepts(NEW, request), accepts(OLD, request)) == (True, True)
+    assert Webhook.objects.get().status == "active"
+
+
+def test_a_second_rotation_ends_the_overlap_of_the_first(alice, webhook, receiver, deliver):
+    webhook.rotate_secret("a secret in between")
+    webhook.rotate_secret(NEW)
+    emit_one(alice)
+    transport = receiver(200)
+
+    deliver(transport)
+
+    (request,) = transport.requests
+    assert [accepts(secret, request) for secret in (NEW, "a secret in between", OLD)] == [True, True, False]
+
+
+def test_the_current_secret_given_again_keeps_the_overlap(alice, webhook, receiver, deliver):
+    webhook.rotate_secret(NEW)
+    webhook.rotate_secret(NEW)
+    emit_one(alice)
+    transport = receiver(200)
+
+    deliver(transport)
+
+    assert accepts(OLD, transport.requests[0])
+
+
+@pytest.mark.parametrize(
+    "cut_off",
+    [
+        pytest.param(lambda webhook: webhook.revoke_previous_secret(), id="revoked"),
+        pytest.param(lambda webhook: webhook.rotate_secret(NEW, overlap=timedelta(0)), id="rotated to the same"),
+        pytest.param(lambda webhook: webhook.rotate_secret(overlap=timedelta(0)), id="rotated again"),
+    ],
+)
+def test_an_overlap_can_be_ended_early(alice, webhook, receiver, deliver, cut_off):
+    webhook.rotate_secret(NEW)
+    cut_off(webhook)
+    emit_one(alice)
+    transport = receiver(200)
+
+    deliver(transport)
+
+    assert not has_second_signature(transport.requests[0])
+    assert not accepts(OLD, transport.requests[0])
+
+
+def test_an_attempt_between_two_rotations_signs_with_what_is_then_current(alice, webhook, receiver, deliver):
+    emit_one(alice)
+    webhook.rotate_secret(NEW)
+    transport = receiver(200)
+
+    deliver(transport)
+
+    assert accepts(NEW, transport.requests[0])
+
+
+def test_the_default_overlap_is_a_day_by_the_clock_of_the_database(webhook, settings):
+    webhook.rotate_secret(NEW)
+
+    from_now = webhook.previous_secret_until - timezone.now()
+    assert abs(from_now - timedelta(days=1)) < timedelta(minutes=1)
+
+
+def test_a_previous_secret_that_no_key_opens_is_left_out_and_logged(alice, webhook, receiver, deliver, caplog):
+    webhook.rotate_secret(NEW)
+    SigningKey.objects.exclude(valid_until=None).update(encrypted_key="nonsense")
+    emit_one(alice)
+    transport = receiver(200)
+
+    deliver(transport)
+
+    (request,) = transport.requests
+    assert accepts(NEW, request)
+    assert not has_second_signature(request)
+    assert f"Webhook {webhook.pk} is signed without its previous secret" in caplog.text
+
+
+def test_an_unreadable_secret_is_replaced_without_an_overlap(alice, webhook, receiver, deliver):
+    SigningKey.objects.update(encrypted_key="nonsense")
+    webhook.rotate_secret(NEW)
+    emit_one(alice)
+    transport = receiver(200)
+
+    deliver(transport)
+
+    assert accepts(NEW, transport.requests[0])
+    assert [delivery.state for delivery in deliveries()] == ["succeeded"]

@@ -1,0 +1,159 @@
+"""Permission, limit, state and audit entry of every use case."""
+
+from __future__ import annotations
+
+import pytest
+from django.contrib.auth.models import Permission
+from django.core.exceptions import PermissionDenied
+
+from webhooks_app.exceptions import RateLimitedError, WebhookStateError
+from webhooks_app.models import ApiKey, AuditEntry, Delivery, Webhook
+from webhooks_app.operations.actors import PROJECT, ApiCaller, Operator, StaffMember
+
+from .use_cases import USE_CASES
+
+pytestmark = pytest.mark.django_db
+
+
+def each(cases):
+    return pytest.mark.parametrize("case", cases.values(), ids=cases)
+
+
+every_use_case = each(USE_CASES)
+each_with_a_limit = each({name: case for name, case in USE_CASES.items() if case.limit})
+each_with_a_state = each({name: case for name, case in USE_CASES.items() if case.spoil})
+
+
+@pytest.fixture
+def bob(django_user_model):
+    return django_user_model.objects.create_user("bob", is_staff=True)
+
+
+def granted(user, *names):
+    """Return the user with these permissions, and no others."""
+    codenames = [name.removeprefix("webhooks_app.") for name in names]
+    user.user_permissions.set(Permission.objects.filter(codename__in=codenames))
+    return type(user).objects.get(pk=user.pk)
+
+
+def rows():
+    """Return everything that an operation might change."""
+    return (list(Webhook.objects.values()), list(Delivery.objects.values("pk", "state")), AuditEntry.objects.count())
+
+
+def assert_denied(case, subject, actor):
+    before = rows()
+
+    with pytest.raises(PermissionDenied):
+        case.call(subject, actor)
+
+    assert rows() == before
+
+
+@every_use_case
+def test_a_key_needs_the_scope(webhook, alice, case):
+    others = {scope for scope in ApiKey.Scope.values if scope != case.right.scope}
+
+    assert_denied(case, case.make(webhook), ApiCaller(account=alice, owner=alice, scopes=others))
+
+
+@every_use_case
+def test_a_key_does_not_reach_the_webhook_of_another_account(webhook, bob, case):
+    assert_denied(case, case.make(webhook), ApiCaller(account=bob, owner=bob))
+
+
+@every_use_case
+def test_a_member_of_staff_needs_the_permission(webhook, alice, case):
+    assert_denied(case, case.make(webhook), StaffMember(account=granted(alice, "webhooks_app.view_webhook")))
+
+
+@every_use_case
+def test_a_permission_does_not_reach_the_webhook_of_another_account(webhook, bob, case):
+    assert_denied(case, case.make(webhook), StaffMember(account=granted(bob, case.right.permission)))
+
+
+@every_use_case
+def test_the_permission_and_the_one_to_manage_all_suffice_for_staff(webhook, bob, case):
+    user = granted(bob, case.right.permission, "webhooks_app.manage_all_webhooks")
+
+    case.call(case.make(webhook), StaffMember(account=user))
+
+    entry = AuditEntry.objects.latest("id")
+    assert (entry.action, entry.via, entry.actor) == (case.action, "console", bob)
+
+
+@every_use_case
+def test_the_scope_suffices_for_a_key_of_the_owner_and_one_entry_names_it(webhook, alice, case):
+    subject = case.make(webhook)
+    AuditEntry.objects.all().delete()
+
+    case.call(subject, ApiCaller(account=alice, owner=alice, name="whk_0123456789ab", scopes=[case.right.scope]))
+
+    (entry,) = AuditEntry.objects.all()
+    assert (entry.action, entry.via, entry.actor) == (case.action, "api", alice)
+    assert (entry.actor_name, entry.owner) == ("whk_0123456789ab", alice)
+
+
+@pytest.mark.parametrize("actor", [PROJECT, Operator(name="deploy")], ids=["code", "command"])
+@every_use_case
+def test_commands_and_code_reach_every_webhook_and_are_named(webhook, case, actor):
+    subject = case.make(webhook)
+    AuditEntry.objects.all().delete()
+
+    case.call(subject, actor)
+
+    (entry,) = AuditEntry.objects.all()
+    assert (entry.action, entry.via, entry.actor_name) == (case.action, actor.via, actor.name)
+
+
+@pytest.mark.parametrize("actor", ["key", "staff", "command"])
+@each_with_a_limit
+def test_a_limit_refuses_and_leaves_everything_as_it_was(webhook, alice, settings, case, actor):
+    setattr(settings, f"WEBHOOKS_{case.limit}_RATE", "1/min")
+    user = granted(alice, case.right.permission)
+    actor = {"key": ApiCaller(account=alice, owner=alice), "staff": StaffMember(account=user), "command": Operator()}[
+        actor
+    ]
+    case.call(case.make(webhook), actor)
+    subject = case.make(Webhook.objects.get(pk=webhook.pk))
+    before = rows()
+
+    with pytest.raises(RateLimitedError):
+        case.call(subject, actor)
+
+    assert rows() == before
+
+
+@each_with_a_limit
+def test_the_code_of_the_project_is_not_counted(webhook, settings, case):
+    setattr(settings, f"WEBHOOKS_{case.limit}_RATE", "1/min")
+
+    for _ in range(3):
+        case.call(case.make(Webhook.objects.get(pk=webhook.pk)), PROJECT)
+
+
+@each_with_a_state
+def test_a_state_refuses_and_leaves_everything_as_it_was(webhook, case):
+    subject = case.make(webhook)
+    case.spoil(type(subject).objects.get(pk=subject.pk))
+    subject = type(subject).objects.get(pk=subject.pk)
+    before = rows()
+
+    with pytest.raises(WebhookStateError):
+        case.call(subject, Operator())
+
+    assert rows() == before
+
+
+@pytest.mark.parametrize("name", [name for name, case in USE_CASES.items() if case.limit and case.spoil])
+def test_a_refusal_by_the_state_is_not_counted(webhook, alice, settings, name):
+    case, actor = USE_CASES[name], Operator()
+    setattr(settings, f"WEBHOOKS_{case.limit}_RATE", "1/min")
+    spoilt = case.make(webhook)
+    case.spoil(spoilt)
+    for _ in range(3):
+        with pytest.raises(WebhookStateError):
+            case.call(type(spoilt).objects.get(pk=spoilt.pk), actor)
+    Webhook.objects.update(status="active", deleted_at=None, paused_at=None)
+
+    case.call(case.make(Webhook.objects.get(pk=webhook.pk)), actor)

@@ -1,0 +1,215 @@
+"""Every use case: how it is called, which right and limit it has, and a state that refuses it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any
+
+from django.utils import timezone
+
+from webhooks_app import register_webhook, send_test_event
+from webhooks_app.models import Delivery, Replay, Webhook
+from webhooks_app.operations import lifecycle, replays, rights, rotation
+from webhooks_app.operations.actors import BaseActor
+from webhooks_app.operations.registration import update_webhook
+from webhooks_app.operations.rights import Right
+from webhooks_app.operations.sending import redeliver
+from webhooks_app.operations.verification import start_verification
+from webhooks_app.replays.planning import plan_replay
+
+from ..replays.conftest import emit_with
+from ..support.rows import EVENT_TYPE, URL, emit_one
+
+REPLAYED_SINCE = timedelta(hours=1)
+
+
+def nothing(subject: Any) -> None:
+    """Leave a row as it is."""
+
+
+def itself(webhook: Webhook) -> Any:
+    return webhook
+
+
+@dataclass(frozen=True, kw_only=True)
+class UseCase:
+    """``make`` returns the row that ``call`` is about; ``spoil`` brings it into a state that refuses the call."""
+
+    call: Callable[[Any, BaseActor], object]
+    right: Right
+    action: str
+    make: Callable[[Webhook], Any] = itself
+    spoil: Callable[[Any], object] | None = field(default=Webhook.soft_delete)
+    limit: str = ""
+
+
+def paused(webhook: Webhook) -> Webhook:
+    webhook.pause()
+    return webhook
+
+
+def disabled(webhook: Webhook) -> Webhook:
+    webhook.disable("By hand.")
+    return webhook
+
+
+def rotated(webhook: Webhook) -> Webhook:
+    webhook.rotate_secret()
+    return webhook
+
+
+def delivered(webhook: Webhook) -> Delivery:
+    emit_one(webhook.owner)
+    return webhook.deliveries.get()
+
+
+def tested(webhook: Webhook) -> Delivery:
+    return send_test_event(webhook, EVENT_TYPE)
+
+
+def ready(webhook: Webhook) -> Replay:
+    emit_with(webhook, "given_up")
+    return plan_replay(webhook, since=timezone.now() - REPLAYED_SINCE)
+
+
+def running(webhook: Webhook) -> Replay:
+    replay = ready(webhook)
+    replay.start()
+    return replay
+
+
+def paused_replay(webhook: Webhook) -> Replay:
+    replay = running(webhook)
+    replay.pause()
+    return replay
+
+
+def delete_webhook_of(row: Any) -> None:
+    row.webhook.soft_delete()
+
+
+USE_CASES = {
+    "register": UseCase(
+        call=lambda webhook, actor: register_webhook(
+            owner=webhook.owner, url=URL, event_types=[EVENT_TYPE], actor=actor
+        ),
+        right=rights.REGISTER_WEBHOOK,
+        action="webhook.created",
+        spoil=None,
+        limit="PROBE",
+    ),
+    "update": UseCase(
+        call=lambda webhook, actor: update_webhook(webhook, url=f"{webhook.url}/more", actor=actor),
+        right=rights.UPDATE_WEBHOOK,
+        action="webhook.changed",
+        limit="VERIFICATION",
+    ),
+    "delete": UseCase(
+        call=lambda webhook, actor: lifecycle.delete(webhook, actor=actor),
+        right=rights.DELETE_WEBHOOK,
+        action="webhook.deleted",
+    ),
+    "pause": UseCase(
+        call=lambda webhook, actor: lifecycle.pause(webhook, actor=actor),
+        right=rights.PAUSE_WEBHOOK,
+        action="webhook.paused",
+    ),
+    "resume": UseCase(
+        call=lambda webhook, actor: lifecycle.resume(webhook, actor=actor),
+        right=rights.PAUSE_WEBHOOK,
+        action="webhook.resumed",
+        make=paused,
+    ),
+    "disable": UseCase(
+        call=lambda webhook, actor: lifecycle.disable(webhook, actor=actor),
+        right=rights.DISABLE_WEBHOOK,
+        action="webhook.disabled",
+    ),
+    "enable": UseCase(
+        call=lambda webhook, actor: lifecycle.enable(webhook, actor=actor),
+        right=rights.DISABLE_WEBHOOK,
+        action="webhook.enabled",
+        make=disabled,
+        limit="VERIFICATION",
+    ),
+    "verify": UseCase(
+        call=lambda webhook, actor: start_verification(webhook, actor=actor),
+        right=rights.VERIFY_WEBHOOK,
+        action="webhook.verification_started",
+        spoil=disabled,
+        limit="VERIFICATION",
+    ),
+    "rotate the secret": UseCase(
+        call=lambda webhook, actor: rotation.rotate_secret(webhook, actor=actor),
+        right=rights.ROTATE_SECRET,
+        action="webhook.secret_rotated",
+    ),
+    "revoke the previous secret": UseCase(
+        call=lambda webhook, actor: rotation.revoke_previous_secret(webhook, actor=actor),
+        right=rights.ROTATE_SECRET,
+        action="webhook.previous_secret_revoked",
+        make=rotated,
+    ),
+    "send a test": UseCase(
+        call=lambda webhook, actor: send_test_event(webhook, EVENT_TYPE, actor=actor),
+        right=rights.TEST_WEBHOOK,
+        action="webhook.tested",
+        spoil=paused,
+        limit="TEST",
+    ),
+    "redeliver": UseCase(
+        call=lambda delivery, actor: redeliver(delivery, actor=actor),
+        right=rights.REDELIVER,
+        action="delivery.redelivered",
+        make=delivered,
+        spoil=delete_webhook_of,
+    ),
+    "redeliver a test": UseCase(
+        call=lambda delivery, actor: redeliver(delivery, actor=actor),
+        right=rights.REDELIVER,
+        action="delivery.redelivered",
+        make=tested,
+        spoil=lambda delivery: delivery.webhook.pause(),
+        limit="TEST",
+    ),
+    "plan a replay": UseCase(
+        call=lambda webhook, actor: replays.plan(webhook, actor=actor, rate=5),
+        right=rights.REPLAY,
+        action="replay.planned",
+    ),
+    "recover missed events": UseCase(
+        call=lambda webhook, actor: replays.recover_missed(webhook, actor=actor),
+        right=rights.REPLAY,
+        action="replay.planned",
+    ),
+    "start a replay": UseCase(
+        call=lambda replay, actor: replays.start(replay, actor=actor),
+        right=rights.REPLAY,
+        action="replay.started",
+        make=ready,
+        spoil=delete_webhook_of,
+    ),
+    "pause a replay": UseCase(
+        call=lambda replay, actor: replays.pause(replay, actor=actor),
+        right=rights.REPLAY,
+        action="replay.paused",
+        make=running,
+        spoil=Replay.cancel,
+    ),
+    "resume a replay": UseCase(
+        call=lambda replay, actor: replays.resume(replay, actor=actor),
+        right=rights.REPLAY,
+        action="replay.resumed",
+        make=paused_replay,
+        spoil=Replay.cancel,
+    ),
+    "cancel a replay": UseCase(
+        call=lambda replay, actor: replays.cancel(replay, actor=actor),
+        right=rights.REPLAY,
+        action="replay.cancelled",
+        make=ready,
+        spoil=Replay.cancel,
+    ),
+}

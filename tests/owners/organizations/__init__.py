@@ -1,0 +1,1 @@
+"""A project whose owners are organizations."""

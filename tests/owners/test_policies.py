@@ -1,0 +1,89 @@
+"""The policy about owners: a project's own, and that of users."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.core import mail
+from django.core.exceptions import ValidationError
+
+from tests.support.rows import emit_one, make_webhook
+from webhooks_app.exceptions import InvalidOwnerError
+from webhooks_app.maintenance.health.mail import _send
+from webhooks_app.models import ApiKey, Event, Webhook
+from webhooks_app.owners import UserOwners, owners
+
+pytestmark = pytest.mark.django_db
+
+
+class PayingOwners(UserOwners):
+    """Users who pay, who share a mailbox and are known by their full name."""
+
+    def check(self, owner: Any) -> None:
+        super().check(owner)
+        if not owner.first_name:
+            raise InvalidOwnerError("This account has no plan with webhooks.")
+
+    def is_active(self, owner: Any) -> bool:
+        return bool(owner.first_name)
+
+    def recipients(self, owner: Any) -> list[str]:
+        return ["ops@example.com", "dev@example.com"]
+
+    def label(self, owner: Any) -> str:
+        return str(owner.first_name)
+
+
+@pytest.fixture
+def _paying(settings: Any) -> None:
+    settings.WEBHOOKS_OWNERS = f"{__name__}.PayingOwners"
+
+
+@pytest.fixture
+def alice(django_user_model: Any) -> Any:
+    return django_user_model.objects.create_user("alice", email="alice@example.com")
+
+
+@pytest.mark.usefixtures("_paying")
+def test_an_owner_that_the_policy_refuses_has_no_events_webhooks_and_keys(alice: Any) -> None:
+    with pytest.raises(InvalidOwnerError, match="no plan"):
+        emit_one(alice)
+    with pytest.raises(ValidationError, match="no plan"):
+        make_webhook(alice)
+
+    assert not Event.objects.exists()
+    assert not Webhook.objects.exists()
+
+
+def test_the_keys_of_an_owner_that_is_not_active_are_refused(alice: Any, settings: Any) -> None:
+    _, text = ApiKey.objects.make(owner=alice)
+    assert ApiKey.objects.find(text) is not None
+
+    settings.WEBHOOKS_OWNERS = f"{__name__}.PayingOwners"
+
+    assert ApiKey.objects.find(text) is None
+
+
+@pytest.mark.usefixtures("_paying")
+def test_each_recipient_gets_a_mail_of_its_own(alice: Any) -> None:
+    alice.first_name = "Alice"
+    webhook = make_webhook(alice)
+
+    _send("disabled", {"webhook": webhook, "owner": alice, "failing_since": webhook.created_at, "given_up": 3})
+
+    assert [message.to for message in mail.outbox] == [["ops@example.com"], ["dev@example.com"]]
+
+
+@pytest.mark.usefixtures("_paying")
+def test_the_console_shows_the_label(alice: Any, admin_client: Any) -> None:
+    type(alice).objects.update(first_name="Alice Wong")
+    alice.refresh_from_db()
+    webhook = make_webhook(alice)
+
+    for page in ("webhook/", f"webhook/{webhook.pk}/change/"):
+        assert "Alice Wong" in admin_client.get(f"/admin/webhooks_app/{page}").content.decode()
+
+
+def test_a_user_is_found_by_name_or_key(alice: Any) -> None:
+    assert [list(owners().found(text)) for text in ("alice", str(alice.pk), "bob")] == [[alice], [alice], []]

@@ -1,0 +1,411 @@
+"""A replay queues each event once, whoever carries it, and leaves room for what happens meanwhile."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import nullcontext
+from datetime import timedelta
+
+import pytest
+from django.db import connections
+from django.utils import timezone
+
+from webhooks_app.exceptions import WebhookStateError
+from webhooks_app.maintenance.jobs import JOBS, run_due
+from webhooks_app.maintenance.replaying import carry_replays
+from webhooks_app.models import AuditEntry, Delivery, Event, MaintenanceJob, QueueEntry, Webhook
+from webhooks_app.models.audit import Actor, acting
+from webhooks_app.replays import runner as carrying
+from webhooks_app.replays.runner import advance
+
+from ..support.rows import emit_one, end_deliveries, make_webhook
+from .conftest import carry_to_the_end, emit_all, emit_with, finish_pending, plan, queued_by, started, step
+
+pytestmark = pytest.mark.django_db
+
+
+def test_what_was_found_is_queued_once_in_order_and_marked(webhook, alice):
+    given_up = emit_with(webhook, "given_up")
+    missed = emit_all(webhook, "missed", 2)
+    replay = started(webhook, requested_by=alice)
+
+    carry_to_the_end(replay)
+
+    assert (replay.state, replay.queued, replay.matched) == ("done", 3, 3)
+    assert queued_by(replay) == sorted([given_up.pk, *missed])
+    of_given_up = replay.deliveries.get(event=given_up)
+    assert of_given_up.redelivery_of == given_up.deliveries.order_by("pk").first()
+    assert (of_given_up.requested_by, of_given_up.kind, of_given_up.max_attempts) == (alice, "event", 4)
+    assert replay.deliveries.filter(redelivery_of=None).count() == 2
+
+
+def test_what_happens_after_it_was_planned_does_not_join(webhook):
+    early = emit_all(webhook, "missed", 2)
+    replay = plan(webhook)
+    event = emit_with(webhook, "missed")
+    later = Event.objects.filter(pk=event.pk)
+    later.update(id="evt_" + f"{int(timezone.now().timestamp() * 1000) + 5000:012x}" + event.pk[-20:])
+    replay.start()
+
+    carry_to_the_end(replay)
+
+    assert queued_by(replay) == early
+
+
+def test_what_was_sent_meanwhile_is_not_sent_again(webhook):
+    first, second = (emit_with(webhook, "given_up") for _ in range(2))
+    replay = started(webhook)
+    again = first.deliveries.get().redeliver()
+    end_deliveries(Delivery.objects.filter(pk=again.pk), state="succeeded")
+
+    carry_to_the_end(replay)
+
+    assert queued_by(replay) == [second.pk]
+    assert (replay.matched, replay.queued) == (2, 1)
+
+
+def test_a_live_event_has_no_more_before_it_than_a_few_times_the_cap(webhook, settings):
+    settings.WEBHOOKS_MAX_IN_FLIGHT_PER_WEBHOOK = 2
+    emit_all(webhook, "missed", 30)
+    replay = started(webhook)
+
+    step(replay)
+    step(replay)
+    assert webhook.deliveries.pending().count() == 4
+    emit_one(webhook.owner)
+    assert step(replay) == carrying.SHORTLY
+    assert replay.queued == 4
+
+    finish_pending()
+    step(replay)
+    assert replay.queued == 8
+
+
+def test_a_webhook_with_a_backlog_gets_nothing_beside_it(webhook, settings):
+    settings.WEBHOOKS_MAX_IN_FLIGHT_PER_WEBHOOK = 2
+    emit_with(webhook, "missed")
+    replay = started(webhook)
+    emit_all(webhook, "pending", 9)
+
+    step(replay)
+
+    assert replay.queued == 0
+
+
+def test_the_rate_limit_of_a_webhook_leaves_room_for_a_seconds_worth(webhook):
+    emit_all(webhook, "missed", 5)
+    Webhook.objects.update(rate_limit=2.5)
+    replay = started(webhook)
+
+    step(replay)
+
+    assert replay.queued == 3
+
+
+def test_no_more_than_the_rate_is_queued(webhook):
+    emit_all(webhook, "missed", 40)
+    replay = started(webhook, rate=10)
+    now = timezone.now()
+
+    counts = []
+    for seconds in (0, 0, 0.5, 1, 1):
+        step(replay, now + timedelta(seconds=seconds))
+        counts.append(replay.queued)
+
+    assert counts == [11, 11, 16, 21, 21]
+
+
+def test_a_pause_ends_the_queuing_and_a_resumption_goes_on_where_it_was(webhook, settings):
+    settings.WEBHOOKS_MAX_IN_FLIGHT_PER_WEBHOOK = 1
+    events = emit_all(webhook, "missed", 10)
+    replay = started(webhook)
+    step(replay)
+    replay.pause()
+    finish_pending()
+
+    assert step(replay) is None
+    assert (replay.state, queued_by(replay)) == ("paused", events[:2])
+    replay.resume()
+    carry_to_the_end(replay)
+
+    assert queued_by(replay) == events
+    assert replay.queued == 10
+
+
+def test_a_cancelled_one_takes_back_what_is_not_being_sent(webhook, settings):
+    settings.WEBHOOKS_MAX_IN_FLIGHT_PER_WEBHOOK = 2
+    emit_all(webhook, "missed", 6)
+    other = emit_one(webhook.owner)
+    replay = started(webhook)
+    step(replay)
+    being_sent = replay.deliveries.first()
+    QueueEntry.objects.filter(pk=being_sent.pk).update(claimed_at=timezone.now())
+
+    replay.cancel()
+
+    assert (replay.state, replay.finished_at is None, step(replay)) == ("cancelled", False, None)
+    assert set(replay.deliveries.exclude(pk=being_sent.pk).values_list("state", "state_reason")) == {
+        ("cancelled", "replay_cancelled")
+    }
+    assert set(webhook.deliveries.pending()) == {being_sent, other.deliveries.get()}
+
+
+@pytest.mark.parametrize(
+    ("stop", "reason"),
+    [
+        (lambda webhook: webhook.disable("Enough."), "disabled"),
+        (lambda webhook: webhook.fail("Wrong challenge."), "failed its verification"),
+        (lambda webhook: webhook.soft_delete(), "deleted"),
+    ],
+    ids=["disabled", "failed", "deleted"],
+)
+def test_a_webhook_that_stops_stops_it_with_the_reason(webhook, settings, stop, reason):
+    settings.WEBHOOKS_MAX_IN_FLIGHT_PER_WEBHOOK = 1
+    emit_all(webhook, "missed", 6)
+    replay = started(webhook)
+    step(replay)
+    stop(webhook)
+
+    assert step(replay) is None
+    assert replay.state == "stopped"
+    assert reason in replay.state_reason
+    assert replay.queued == 2
+    with pytest.raises(WebhookStateError):
+        replay.resume()
+
+
+def test_once_enabled_it_goes_on_with_what_was_cancelled_and_what_was_not_queued_yet(webhook, settings):
+    settings.WEBHOOKS_MAX_IN_FLIGHT_PER_WEBHOOK = 1
+    events = emit_all(webhook, "missed", 10)
+    replay = started(webhook, states=["missed"])
+    step(replay)
+    end_deliveries(Delivery.objects.filter(event=events[1]), state="given_up")
+    for _ in range(2):
+        webhook.disable("Enough.")
+        step(replay)
+        webhook.activate()
+        replay.resume()
+        step(replay)
+
+    carry_to_the_end(replay)
+
+    assert replay.queued == 10
+    assert sorted(replay.deliveries.exclude(state="cancelled").values_list("event_id", flat=True)) == events
+
+
+def test_what_was_cancelled_is_taken_back_once_however_often_it_is_resumed(webhook, settings):
+    settings.WEBHOOKS_MAX_IN_FLIGHT_PER_WEBHOOK = 1
+    emit_all(webhook, "missed", 5)
+    replay = started(webhook)
+    step(replay)
+    webhook.disable("Enough.")
+    webhook.activate()
+
+    for _ in range(2):
+        replay.pause()
+        replay.resume()
+
+    assert replay.queued == 0
+    carry_to_the_end(replay)
+    assert replay.queued == 5
+
+
+def test_what_was_sent_by_hand_does_not_keep_it_from_going_on(webhook, settings):
+    settings.WEBHOOKS_MAX_IN_FLIGHT_PER_WEBHOOK = 1
+    events = emit_all(webhook, "missed", 5)
+    replay = started(webhook)
+    for _ in range(2):
+        step(replay)
+        webhook.disable("Enough.")
+        webhook.activate()
+        for delivery in replay.deliveries.filter(event__in=events[:2]):
+            delivery.redeliver()
+        finish_pending()
+        replay.pause()
+        replay.resume()
+
+    carry_to_the_end(replay)
+
+    assert replay.state == "done"
+    assert set(webhook.deliveries.exclude(state="cancelled").values_list("event_id", flat=True)) == set(events)
+
+
+@pytest.mark.parametrize("hold", [Webhook.pause, Webhook.await_verification], ids=["paused", "unverified"])
+def test_a_webhook_that_holds_its_deliveries_holds_it_too(webhook, hold):
+    emit_with(webhook, "missed")
+    replay = started(webhook)
+    hold(webhook)
+
+    assert step(replay) == carrying.MUCH_LATER
+    assert (replay.state, replay.queued) == ("running", 0)
+
+
+def test_a_webhook_has_one_running_at_a_time(webhook):
+    first, second = started(webhook), plan(webhook)
+
+    with pytest.raises(WebhookStateError, match=f"{first.pk} of this webhook is running"):
+        second.start()
+    first.pause()
+    second.start()
+
+    assert second.state == "running"
+
+
+@pytest.mark.parametrize(
+    ("state", "verbs"),
+    [
+        ("counting", {"cancel"}),
+        ("ready", {"start", "cancel"}),
+        ("running", {"pause", "cancel"}),
+        ("paused", {"resume", "cancel"}),
+        ("stopped", {"resume", "cancel"}),
+        ("done", set()),
+        ("cancelled", set()),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_what_can_be_done_depends_on_the_state(webhook, state, verbs):
+    replay = plan(webhook)
+
+    for verb in ("start", "pause", "resume", "cancel"):
+        type(replay).objects.update(state=state)
+        refused = pytest.raises(WebhookStateError, match=f"is {state}")
+        with nullcontext() if verb in verbs else refused:
+            getattr(replay, verb)()
+
+
+def test_an_event_whose_body_went_meanwhile_is_left_out(webhook, monkeypatch):
+    gone, kept = (emit_with(webhook, "missed") for _ in range(2))
+    replay = started(webhook)
+    look = carrying.look
+
+    def look_too_early(*args):
+        found = look(*args)
+        Event.objects.filter(pk=gone.pk).update(body="")
+        return found
+
+    monkeypatch.setattr(carrying, "look", look_too_early)
+    carry_to_the_end(replay)
+
+    assert queued_by(replay) == [kept.pk]
+    assert replay.queued == 1
+
+
+def test_a_step_that_fails_leaves_nothing_behind(webhook, monkeypatch):
+    events = emit_all(webhook, "missed", 3)
+    replay = started(webhook)
+
+    def fail(*args):
+        raise RuntimeError("Killed here.")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(carrying, "_move", fail)
+        with pytest.raises(RuntimeError):
+            step(replay)
+    replay.refresh_from_db()
+    assert (replay.queued, queued_by(replay)) == (0, [])
+
+    carry_to_the_end(replay)
+    assert queued_by(replay) == events
+
+
+def test_its_end_is_logged_with_its_numbers(webhook, caplog, django_capture_on_commit_callbacks):
+    emit_with(webhook, "missed")
+    replay = started(webhook)
+
+    with caplog.at_level("INFO", "webhooks_app.replays"), django_capture_on_commit_callbacks(execute=True):
+        carry_to_the_end(replay)
+
+    (record,) = [record for record in caplog.records if record.name == "webhooks_app.replays"]
+    assert record.getMessage().startswith(f"Replay {replay.pk} is done after 1 of 1 events.")
+    assert (record.replay_id, record.webhook_id, record.state, record.queued) == (replay.pk, webhook.pk, "done", 1)
+
+
+def test_who_did_what_to_it_is_written_down(webhook, alice):
+    with acting(Actor(account=alice)):
+        replay = started(webhook)
+        replay.pause()
+        replay.cancel()
+
+    entries = AuditEntry.objects.filter(subject=replay.pk).order_by("pk")
+    assert sorted(entries.values_list("action", "actor_name", "owner")) == [
+        (f"replay.{what}", "alice", alice.pk) for what in ("cancelled", "paused", "planned", "started")
+    ]
+    assert entries.get(action="replay.paused").changes == {"state": ["running", "paused"]}
+
+
+@pytest.mark.django_db(transaction=True)
+def test_two_carriers_queue_each_event_once(webhook, settings):
+    settings.WEBHOOKS_MAX_IN_FLIGHT_PER_WEBHOOK = 3
+    events = emit_all(webhook, "missed", 60)
+    replay = started(webhook, rate=10_000)
+    ready = threading.Barrier(2)
+
+    def carry():
+        ready.wait()
+        try:
+            for _ in range(400):
+                advance("default", replay.pk, timezone.now())
+                finish_pending()
+                replay_state = type(replay).objects.get(pk=replay.pk).state
+                if replay_state == "done":
+                    break
+        finally:
+            connections.close_all()
+
+    carriers = [threading.Thread(target=carry) for _ in range(2)]
+    for carrier in carriers:
+        carrier.start()
+    for carrier in carriers:
+        carrier.join()
+
+    replay.refresh_from_db()
+    assert (replay.state, replay.queued) == ("done", 60)
+    assert sorted(replay.deliveries.values_list("event_id", flat=True)) == events
+
+
+def test_the_job_carries_all_that_are_under_way_each_in_its_turn(webhook, alice):
+    other = make_webhook(alice)
+    emit_all(webhook, "missed", 3)
+    Delivery.objects.all().delete()
+    replays = [started(webhook), started(other), plan(webhook, max_seconds=0)]
+    facts = {}
+
+    while carry_replays("default", timezone.now(), facts) is not None:
+        pass
+
+    for replay in replays:
+        replay.refresh_from_db()
+    assert [replay.state for replay in replays] == ["done", "done", "ready"]
+    assert facts["after"] in {replay.pk for replay in replays}
+
+
+def test_one_that_fails_does_not_keep_the_next_from_its_turn(webhook, alice, monkeypatch):
+    replays = [started(webhook), started(make_webhook(alice))]
+    tried, facts = [], {}
+
+    def fail(using, replay_id, now):
+        tried.append(replay_id)
+        raise RuntimeError("Not to be carried.")
+
+    monkeypatch.setattr("webhooks_app.maintenance.replaying.advance", fail)
+    for _ in range(2):
+        with pytest.raises(RuntimeError):
+            carry_replays("default", timezone.now(), facts)
+
+    assert sorted(tried) == sorted(replay.pk for replay in replays)
+
+
+def test_the_job_of_a_worker_that_was_lost_is_taken_over_soon(webhook):
+    (job,) = [job for job in JOBS if job.name == "replays"]
+    emit_with(webhook, "missed")
+    replay = started(webhook)
+    now = timezone.now()
+    MaintenanceJob.objects.ensure(["replays"])
+    MaintenanceJob.objects.update(next_run_at=now)
+    assert MaintenanceJob.objects.all().take("replays", now, now + timedelta(seconds=job.lost_after_seconds))
+
+    run_due("default", lambda: now + timedelta(seconds=5), [job])
+
+    replay.refresh_from_db()
+    assert replay.state == "done"

@@ -1,0 +1,265 @@
+"""Why an event was sent to a webhook or was not, whatever became of the webhook since."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
+
+from tests.api.conftest import client_of
+from tests.support.rows import EVENT_TYPE, deliveries, emit_one, make_older, make_webhook
+from webhooks_app import send_test_event
+from webhooks_app.models import AuditEntry, Delivery, Event, Replay, Webhook
+from webhooks_app.operations import lifecycle
+from webhooks_app.operations.actors import PROJECT
+from webhooks_app.operations.registration import update_webhook
+from webhooks_app.operations.verification import start_verification
+from webhooks_app.protocol.ids import first_id_at
+from webhooks_app.routing import report as decisions
+from webhooks_app.routing.report import decide
+
+pytestmark = pytest.mark.django_db
+
+HOUR = timedelta(hours=1)
+
+
+@pytest.fixture
+def alice(django_user_model):
+    return django_user_model.objects.create_user("alice")
+
+
+def change(webhook, **fields):
+    update_webhook(webhook, actor=PROJECT, **fields)
+
+
+def age(webhook, hours):
+    """Make what was done to a webhook so far older."""
+    Webhook.objects.filter(pk=webhook.pk).update(created_at=timezone.now() - hours * HOUR)
+    for number, entry in enumerate(AuditEntry.objects.about(webhook).order_by("id")):
+        then = first_id_at("aud", timezone.now() - hours * HOUR)
+        AuditEntry.objects.filter(pk=entry.pk).update(id=f"{then[:-20]}{number:04x}{entry.pk[-16:]}")
+
+
+def emitted(owner, hours=1):
+    return make_older(emit_one(owner), hours * HOUR)
+
+
+def reasons(event, **options):
+    return [decision.reason.value for decision in decide(event, **options)]
+
+
+def nothing(webhook):
+    """Leave it as it is."""
+
+
+def unsubscribe(webhook):
+    change(webhook, event_types=["file.deleted"])
+
+
+def subscribe(webhook):
+    change(webhook, event_types=[EVENT_TYPE])
+
+
+def disable(webhook):
+    webhook.disable("Too slow.")
+
+
+def enable(webhook):
+    lifecycle.enable(webhook, actor=PROJECT)
+    webhook.activate()
+
+
+def fail(webhook):
+    webhook.fail("No answer.")
+
+
+def verify(webhook):
+    start_verification(webhook, actor=PROJECT)
+
+
+def verified(webhook):
+    webhook.activate()
+
+
+def move(webhook):
+    change(webhook, url=f"{webhook.url}2")
+
+
+def delete(webhook):
+    webhook.soft_delete()
+    Webhook.objects.filter(pk=webhook.pk).update(deleted_at=timezone.now() - 2 * HOUR)
+
+
+def delete_now(webhook):
+    webhook.soft_delete()
+
+
+CASES = {
+    "sent": ([nothing], [nothing], "sent"),
+    "sent, then disabled": ([nothing], [disable], "sent"),
+    "sent, then deleted": ([nothing], [delete_now], "sent"),
+    "sent, then unsubscribed": ([nothing], [unsubscribe], "sent"),
+    "never subscribed": ([unsubscribe], [nothing], "not_subscribed"),
+    "subscribed since": ([unsubscribe], [subscribe], "not_subscribed"),
+    "subscribed and unsubscribed since": ([unsubscribe], [subscribe, unsubscribe], "not_subscribed"),
+    "disabled": ([disable], [nothing], "disabled"),
+    "enabled since": ([disable], [enable], "disabled"),
+    "enabled and disabled since": ([disable], [enable, disable], "disabled"),
+    "pending": ([verify], [nothing], "pending"),
+    "verified since": ([verify], [verified], "pending"),
+    "moved, and verified since": ([move], [verified], "pending"),
+    "failed since": ([verify], [fail], "pending"),
+    "failed": ([verify, fail], [nothing], "failed"),
+    "failed, verified since": ([verify, fail], [verify, verified], "failed"),
+    "deleted": ([delete], [nothing], "deleted"),
+    "disabled and not subscribed": ([unsubscribe, disable], [subscribe, enable], "not_subscribed"),
+    "paused": ([lambda webhook: webhook.pause()], [nothing], "sent"),
+}
+
+
+@pytest.mark.parametrize(("before", "since", "reason"), CASES.values(), ids=CASES)
+def test_the_reason_is_that_of_the_time_of_the_event(alice, before, since, reason):
+    webhook = make_webhook(alice)
+    for step in before:
+        step(webhook)
+    age(webhook, hours=2)
+    event = emitted(alice)
+    for step in since:
+        step(webhook)
+
+    (decision,) = decide(event)
+
+    assert (decision.webhook, decision.reason) == (webhook, reason)
+    assert decision.is_sent == (reason == "sent")
+
+
+def test_a_webhook_that_came_later_is_said_to(alice):
+    event = emitted(alice)
+    make_webhook(alice)
+
+    assert reasons(event) == ["registered_later"]
+
+
+def test_what_was_sent_later_is_told_apart(alice):
+    webhook = make_webhook(alice, status="disabled")
+    age(webhook, hours=2)
+    event = emitted(alice)
+    Delivery.objects.create(event=event, webhook=webhook)
+
+    assert reasons(event) == ["replayed"]
+
+
+def test_a_replay_is_told_apart_however_soon_it_came(alice):
+    webhook = make_webhook(alice)
+    Webhook.objects.update(created_at=timezone.now() - HOUR)
+    event = emit_one(alice)
+    Delivery.objects.all().delete()
+    now = timezone.now()
+    replay = Replay.objects.create(webhook=webhook, since=now - HOUR, until=now)
+    Delivery.objects.create(event=event, webhook=webhook, replay=replay)
+
+    assert reasons(event) == ["replayed"]
+
+
+def test_no_webhook_is_told_of_itself(alice):
+    watcher, itself = make_webhook(None, "webhook.disabled"), make_webhook(None, "webhook.disabled")
+    itself.disable("Enough.")
+    event = Event.objects.get(type="webhook.disabled")
+
+    found = {decision.webhook: decision.reason.value for decision in decide(event, with_platform=True)}
+
+    assert found == {watcher: "sent", itself: "about_itself"}
+
+
+def test_a_redelivery_does_not_hide_the_first_delivery(alice):
+    age(make_webhook(alice), hours=2)
+    event = emitted(alice)
+    (first,) = deliveries()
+    first.redeliver()
+
+    (decision,) = decide(event)
+
+    assert (decision.reason, decision.delivery) == ("sent", first)
+
+
+def test_a_change_without_a_record_is_admitted(alice):
+    webhook = make_webhook(alice, status="disabled")
+    age(webhook, hours=2)
+    event = emitted(alice)
+    Webhook.objects.update(status="active")
+
+    assert reasons(event) == ["not_recorded"]
+
+
+@pytest.mark.parametrize("limit", ["retention", "number"])
+def test_what_is_beyond_the_record_is_not_guessed(alice, settings, monkeypatch, limit):
+    webhook = make_webhook(alice, status="disabled")
+    age(webhook, hours=72)
+    event = emitted(alice, hours=48)
+    enable(webhook)
+    if limit == "retention":
+        settings.WEBHOOKS_AUDIT_RETENTION_DAYS = 1
+    else:
+        monkeypatch.setattr(decisions, "MAX_CHANGES", 1)
+
+    assert reasons(event) == ["not_recorded"]
+
+
+def test_a_test_concerns_the_webhook_that_it_was_for(alice):
+    webhook, _ = make_webhook(alice), make_webhook(alice)
+    event = Event.objects.get(pk=send_test_event(webhook, EVENT_TYPE).event_id)
+
+    assert [decision.webhook for decision in decide(event)] == [webhook]
+
+
+def test_the_platforms_webhooks_are_for_those_who_may_see_them(alice):
+    own, platform = make_webhook(alice), make_webhook(None)
+    event = emit_one(alice)
+
+    assert [decision.webhook for decision in decide(event)] == [own]
+    assert {decision.webhook for decision in decide(event, with_platform=True)} == {own, platform}
+    assert decide(emit_one(None)) == []
+
+
+def test_of_many_those_that_got_it_come_first(alice, monkeypatch):
+    monkeypatch.setattr(decisions, "MAX_WEBHOOKS", 3)
+    got_it, *others = [make_webhook(alice, status=status) for status in ("active", *["disabled"] * 3)]
+    others[-1].soft_delete()
+    age(got_it, hours=2)
+    event = emitted(alice)
+
+    assert [decision.webhook for decision in decide(event)] == [got_it, others[1], others[0]]
+
+
+def test_it_takes_four_queries_however_many_there_are(alice):
+    webhooks = [make_webhook(alice, status=status) for status in ["active", "disabled"] * 10]
+    event = emitted(alice)
+    for webhook in webhooks:
+        change(webhook, description="changed")
+
+    with CaptureQueriesContext(connection) as queries:
+        found = decide(event)
+
+    assert len(found) == 20
+    assert len(queries) == 4
+
+
+def test_the_api_tells_it(alice):
+    sent, silent = make_webhook(alice), make_webhook(alice, "file.deleted")
+    for webhook in (sent, silent):
+        age(webhook, hours=2)
+    event = emitted(alice)
+
+    answer = client_of(alice).call("GET", f"/v1/events/{event.pk}/decisions")
+
+    assert answer.json() == {
+        "next": None,
+        "previous": None,
+        "results": [
+            {"webhook_id": sent.pk, "sent": True, "reason": "sent", "detail": "", "delivery_id": deliveries()[0].pk},
+            {"webhook_id": silent.pk, "sent": False, "reason": "not_subscribed", "detail": "", "delivery_id": None},
+        ],
+    }

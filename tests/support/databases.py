@@ -1,0 +1,110 @@
+"""A pytest plugin that runs the tests on the database named by ``--database``, on a server of their own."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable, Collection, Generator, Mapping
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from .servers import mariadb, postgresql
+from .servers.process import ServerMissingError
+
+URL_VARIABLE = "TEST_DATABASE_URL"
+
+
+@contextmanager
+def sqlite_file() -> Generator[str]:
+    """Yield the URL of a database file that goes away with its directory."""
+    with tempfile.TemporaryDirectory(prefix="webhooks-sqlite-") as directory:
+        yield f"sqlite:///{Path(directory, 'test.sqlite3')}"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Database:
+    """How to find out whether this machine has a database, and how to start a new one, which yields its URL.
+
+    ``find`` looks for a server of the machine alone, ``check`` for any that can be started.
+    """
+
+    find: Callable[[], object]
+    check: Callable[[], object]
+    running: Callable[[], AbstractContextManager[str]]
+
+
+DATABASES = {
+    "sqlite": Database(find=lambda: None, check=lambda: None, running=sqlite_file),
+    "postgresql": Database(find=postgresql.installed_programs, check=postgresql.programs, running=postgresql.running),
+    "mariadb": Database(find=mariadb.programs, check=mariadb.programs, running=mariadb.running),
+}
+
+
+TESTS = Path(__file__).parents[1]
+LEFT_OUT: Mapping[str, Collection[str]] = {
+    "postgresql": ("admin",),
+    "mariadb": ("admin", "api", "models/audit", "checks", "routing", "management", "metrics"),
+}
+"""The edges, which ask no database anything of their own: once is enough. What does is marked ``only_on``."""
+
+LONG = (
+    *("demo", "example_project", "faults", "tasks"),
+    *("delivery/test_limits.py", "delivery/test_urls.py", "emission/test_typing.py", "models/test_hold.py"),
+    *("house/test_benchmarks.py", "house/test_counts.py", "owners/test_projects.py", "wake/test_recipes.py"),
+)
+"""Half of the suite's time: processes that are started and killed, and tables of everything with everything."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--quick", action="store_true", help="leave out the tests that take long")
+    parser.addoption(
+        "--database",
+        choices=tuple(DATABASES),
+        default="sqlite",
+        help="run on this database; on any but sqlite, only the tests that use the database (default: %(default)s)",
+    )
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None, object, object]:
+    """Start the server before pytest-django loads the settings. A worker of xdist inherits its controller's URL."""
+    name = early_config.known_args_namespace.database
+    if "PYTEST_XDIST_WORKER" not in os.environ:
+        stack = ExitStack()
+        early_config.add_cleanup(stack.close)
+        try:
+            os.environ[URL_VARIABLE] = stack.enter_context(DATABASES[name].running())
+        except ServerMissingError as error:
+            raise pytest.UsageError(f"--database={name}: {error}") from None
+    return (yield)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    name = config.getoption("database")
+    left_out = LONG if config.getoption("quick") else ()
+    chosen = [item for item in items if _runs_on(name, item) and not _is_below(left_out, item)]
+    if len(chosen) < len(items):
+        config.hook.pytest_deselected(items=[item for item in items if item not in set(chosen)])
+        items[:] = chosen
+
+
+def pytest_report_header(config: pytest.Config) -> str:
+    return f"database: {config.getoption('database')}"
+
+
+def _runs_on(database: str, item: pytest.Item) -> bool:
+    if marker := item.get_closest_marker("only_on"):
+        return database in marker.args
+    return database == "sqlite" or (_uses_database(item) and not _is_below(LEFT_OUT.get(database, ()), item))
+
+
+def _is_below(paths: Collection[str], item: pytest.Item) -> bool:
+    return any(item.path.is_relative_to(TESTS / path) for path in paths)
+
+
+def _uses_database(item: pytest.Item) -> bool:
+    fixtures = {"db", "transactional_db", "live_server"}
+    return bool(item.get_closest_marker("django_db") or fixtures.intersection(getattr(item, "fixturenames", ())))

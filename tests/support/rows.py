@@ -1,0 +1,63 @@
+"""Rows that the tests of many parts need."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+from django.utils import timezone
+
+from webhooks_app import emit
+from webhooks_app.models import Delivery, DeliveryAttempt, Event, EventReference, IdempotencyKey, QueueEntry, Webhook
+from webhooks_app.operations.registration import register_webhook
+from webhooks_app.protocol.ids import first_id_at
+
+URL = "http://127.0.0.1:9000/hook"
+EVENT_TYPE = "ppt.generation.failed"
+
+
+def make_webhook(owner: Any, *event_types: str, status: str = "active", url: str = URL, **fields: Any) -> Webhook:
+    """Register a webhook and, unless it is to stay pending, skip its handshake."""
+    webhook = register_webhook(owner=owner, url=url, event_types=event_types or [EVENT_TYPE], **fields)
+    if status != Webhook.Status.PENDING:
+        webhook.deliveries.all().delete()
+        Webhook.objects.filter(pk=webhook.pk).update(status=status)
+        webhook.refresh_from_db()
+    return webhook
+
+
+def emit_one(owner: Any, error: str = "No outline") -> Event:
+    return emit(EVENT_TYPE, {"error": error}, owner=owner)
+
+
+def deliveries(kind: str = "event") -> list[Delivery]:
+    return list(Delivery.objects.filter(kind=kind).order_by("created_at"))
+
+
+def end_deliveries(queryset: Any = None, *, state: str, **fields: Any) -> None:
+    """Make these deliveries final without an attempt; by default all."""
+    chosen = Delivery.objects.all() if queryset is None else queryset
+    ids = list(chosen.values_list("pk", flat=True))
+    QueueEntry.objects.filter(pk__in=ids).delete()
+    Delivery.objects.filter(pk__in=ids).update(state=state, **fields)
+
+
+def make_older(event: Event, age: timedelta) -> Event:
+    """Make an event and its history as if they had been made so long ago: identifiers tell when."""
+    then = timezone.now() - age
+    for delivery in Delivery.objects.filter(event=event):
+        delivery_id = make_id_older(delivery.pk, age)
+        DeliveryAttempt.objects.filter(delivery=delivery).update(delivery=delivery_id, started_at=then)
+        QueueEntry.objects.filter(delivery=delivery).update(delivery=delivery_id)
+        Delivery.objects.filter(pk=delivery.pk).update(id=delivery_id, created_at=then)
+    event_id = make_id_older(event.pk, age)
+    Delivery.objects.filter(event=event).update(event=event_id)
+    QueueEntry.objects.filter(event=event).update(event=event_id)
+    IdempotencyKey.objects.filter(event=event).update(event=event_id)
+    EventReference.objects.filter(event=event).update(event=event_id)
+    Event.objects.filter(pk=event.pk).update(id=event_id, created_at=then)
+    return Event.objects.get(pk=event_id)
+
+
+def make_id_older(pk: str, age: timedelta) -> str:
+    return first_id_at(pk.partition("_")[0], timezone.now() - age)[:-20] + pk[-20:]

@@ -1,0 +1,173 @@
+"""Celery workers started as a user starts them, on the database of the test and a broker of its own."""
+
+from __future__ import annotations
+
+import http.server
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.db import connection
+
+from webhooks_app.models import Delivery
+from webhooks_app.wake import waking_workers
+
+from ..support.waiting import wait_until
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(autouse=True)
+def _real_wake_ups() -> Iterator[None]:
+    with waking_workers():
+        yield
+
+
+@pytest.fixture
+def alice(django_user_model):
+    return django_user_model.objects.create_user("alice")
+
+
+@pytest.fixture(
+    params=[
+        pytest.param("embedded", marks=pytest.mark.only_on("sqlite")),
+        "redis",
+        pytest.param("rabbitmq", marks=pytest.mark.only_on("postgresql")),
+    ]
+)
+def broker_url(request: pytest.FixtureRequest) -> str:
+    """The URL of each kind of broker in turn; what matters is each broker and each database, not each pair."""
+    if request.param == "embedded":
+        return "filesystem://localhost"
+    url: str = request.getfixturevalue(f"{request.param}_url")
+    return url
+
+
+@dataclass
+class SlowReceiver:
+    """Answers 200 after a while, and counts requests: all of them, and the most that there were at a time."""
+
+    delay_seconds: float
+    hits: list[float] = field(default_factory=list)
+    at_a_time: int = 0
+    most_at_a_time: int = 0
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    url: str = ""
+
+    @contextmanager
+    def running(self) -> Iterator[SlowReceiver]:
+        receiver = self
+
+        class Server(http.server.ThreadingHTTPServer):
+            request_queue_size = 128
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                self.rfile.read(int(self.headers["Content-Length"]))
+                receiver.hits.append(time.time())
+                with receiver.lock:
+                    receiver.at_a_time += 1
+                    receiver.most_at_a_time = max(receiver.most_at_a_time, receiver.at_a_time)
+                time.sleep(receiver.delay_seconds)
+                with receiver.lock:
+                    receiver.at_a_time -= 1
+                self.send_response(200)
+                self.send_header("Content-Length", "0")
+                self.end_headers()
+
+            def log_message(self, *arguments: Any) -> None:
+                """Say nothing."""
+
+        server = Server(("127.0.0.1", 0), Handler)
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        self.url = f"http://127.0.0.1:{server.server_port}/slow"
+        try:
+            yield self
+        finally:
+            server.shutdown()
+            thread.join()
+            server.server_close()
+
+
+def environment(broker_url: str, directory: Path) -> dict[str, str]:
+    """Return the environment of a process that shares the test's database."""
+    database = connection.settings_dict
+    if connection.vendor == "sqlite":
+        database_url = f"sqlite:///{database['NAME']}"
+    else:
+        user = f"{database['USER']}:{database['PASSWORD']}".rstrip(":")
+        database_url = f"{connection.vendor}://{user}@{database['HOST']}:{database['PORT']}/{database['NAME']}"
+    return {
+        **os.environ,
+        "DJANGO_SETTINGS_MODULE": "tests.settings",
+        "TEST_DATABASE_URL": database_url,
+        "CELERY_BROKER_URL": broker_url,
+        "TEST_BROKER_DIRECTORY": str(directory / "broker"),
+    }
+
+
+@pytest.fixture
+def start_worker(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
+    """Start ``celery worker``; all that still run are stopped at the end. Keywords go into its environment."""
+    with _celery_processes(tmp_path) as start:
+
+        def start_worker(broker_url: str, *options: str, **variables: str) -> subprocess.Popen[bytes]:
+            name = f"w{uuid.uuid4().hex[:8]}@%h"
+            command = ("worker", "--concurrency", "2", "-n", name, *options)
+            return start(broker_url, *command, until=" ready.", **variables)
+
+        yield start_worker
+
+
+@pytest.fixture
+def start_beat(tmp_path: Path) -> Iterator[Callable[[str], subprocess.Popen[bytes]]]:
+    """Start ``celery beat``; all that still run are stopped at the end."""
+    with _celery_processes(tmp_path) as start:
+
+        def start_beat(broker_url: str) -> subprocess.Popen[bytes]:
+            schedule = str(tmp_path / f"schedule-{uuid.uuid4().hex}")
+            return start(broker_url, "beat", "--pidfile=", "--schedule", schedule, until="beat: Starting")
+
+        yield start_beat
+
+
+@contextmanager
+def _celery_processes(directory: Path) -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
+    started: list[subprocess.Popen[bytes]] = []
+
+    def start(broker_url: str, *arguments: str, until: str, **variables: str) -> subprocess.Popen[bytes]:
+        log = directory / f"{arguments[0]}-{len(started)}.log"
+        with log.open("wb") as output:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "celery", "-A", "tests.support.celery", *arguments, "--loglevel", "INFO"],
+                cwd=ROOT,
+                env=environment(broker_url, directory) | variables,
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
+            )
+        started.append(process)
+        wait_until(lambda: until in log.read_text(), lambda: log.read_text()[-3000:])
+        return process
+
+    yield start
+    for process in started:
+        if process.poll() is None:
+            process.send_signal(signal.SIGTERM)
+    for process in started:
+        process.wait(60)
+
+
+def all_final() -> bool:
+    return not Delivery.objects.pending().exists()

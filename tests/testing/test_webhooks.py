@@ -1,0 +1,323 @@
+"""The fixture ``webhooks``."""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+from itertools import count, pairwise
+from typing import Any
+
+import pytest
+from django.core.exceptions import ValidationError
+from django.db import transaction
+from django.test import TestCase
+
+from tests.support.retries import MINUTE
+from webhooks_app.emission import emit
+from webhooks_app.event_types import registry
+from webhooks_app.exceptions import UnknownEventTypeError
+from webhooks_app.models import Delivery, DeliveryAttempt, Webhook
+from webhooks_app.operations.registration import register_webhook
+from webhooks_app.operations.sending import send_test_event
+from webhooks_app.signals import deliveries_created
+from webhooks_app.testing import (
+    ManualClock,
+    Webhooks,
+    WebhooksMixin,
+    containing,
+    instance_of,
+    matching,
+    satisfying,
+)
+from webhooks_app.transport import ErrorClass, Response, TransportError
+
+from ..support.rows import EVENT_TYPE, emit_one
+
+
+@pytest.fixture
+def owner(django_user_model: Any) -> Any:
+    return django_user_model.objects.create_user("amina")
+
+
+def test_what_was_emitted_is_there_to_be_looked_at(webhooks: Webhooks, owner: Any) -> None:
+    event = emit(EVENT_TYPE, {"error": "No outline", "ppt_id": "ppt_1"}, owner=owner)
+
+    assert webhooks.emitted() == webhooks.emitted(EVENT_TYPE) == webhooks.emitted(owner=owner) == [event]
+    assert webhooks.emitted("file.deleted") == webhooks.emitted(owner=None) == []
+    assert webhooks.assert_emitted(EVENT_TYPE, {"ppt_id": "ppt_1"}, owner=owner) == event
+
+
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        pytest.param({"event_type": "file.deleted"}, id="another type"),
+        pytest.param({"event_type": EVENT_TYPE, "data": {"error": "Other"}}, id="other data"),
+        pytest.param({"event_type": EVENT_TYPE, "data": {"ppt_id": None}}, id="a field that is not there"),
+        pytest.param({"event_type": EVENT_TYPE, "owner": None}, id="another owner"),
+        pytest.param({"event_type": EVENT_TYPE, "times": 2}, id="more often"),
+    ],
+)
+def test_what_was_not_emitted_fails_the_test_and_lists_what_was(
+    webhooks: Webhooks, owner: Any, wanted: dict[str, Any]
+) -> None:
+    emit_one(owner)
+
+    with pytest.raises(AssertionError, match="were emitted") as caught:
+        webhooks.assert_emitted(**wanted)
+
+    assert f'{EVENT_TYPE} of amina: {{"error": "No outline"}}' in str(caught.value)
+
+
+def test_one_too_many_fails_the_test(webhooks: Webhooks, owner: Any) -> None:
+    emit_one(owner)
+    emit_one(owner)
+
+    with pytest.raises(AssertionError, match="2 of 1 expected"):
+        webhooks.assert_emitted(EVENT_TYPE)
+    webhooks.assert_emitted(EVENT_TYPE, times=2)
+
+
+def test_nothing_emitted_is_an_assertion_too(webhooks: Webhooks, owner: Any) -> None:
+    webhooks.assert_not_emitted()
+    emit_one(owner)
+
+    webhooks.assert_not_emitted("file.deleted")
+    for arguments in ({}, {"event_type": EVENT_TYPE}, {"owner": owner}):
+        with pytest.raises(AssertionError, match="was emitted"):
+            webhooks.assert_not_emitted(**arguments)
+
+
+def test_what_was_rolled_back_was_not_emitted(webhooks: Webhooks, owner: Any) -> None:
+    with transaction.atomic():
+        emit_one(owner)
+        transaction.set_rollback(True)
+
+    webhooks.assert_not_emitted()
+
+
+def test_a_delivery_is_the_envelope_signed(webhooks: Webhooks, owner: Any) -> None:
+    webhooks.register(owner, EVENT_TYPE)
+    event = emit_one(owner)
+
+    [request] = webhooks.deliver()
+
+    assert request.event.id == event.id
+    assert request.body == event.body.encode()
+    assert request.headers["X-Webhook-Event"] == EVENT_TYPE
+    assert Delivery.objects.get().state == Delivery.State.SUCCEEDED
+
+
+def test_retries_come_at_their_times_without_waiting_for_them(webhooks: Webhooks, owner: Any) -> None:
+    webhooks.register(owner, EVENT_TYPE, retry_notices=False)
+    webhooks.receiver.answers = (500, 503, 404, 200)
+    emit_one(owner)
+
+    requests = webhooks.deliver()
+
+    gaps = [later.at - earlier.at for earlier, later in pairwise(requests)]
+    assert gaps == [timedelta(seconds=seconds) for seconds in (1, 5, 30)]
+    assert [request.copy for request in requests] == [1, 2, 3, 4]
+    assert Delivery.objects.get().state == Delivery.State.SUCCEEDED
+
+
+def test_notices_are_received_but_are_no_events(webhooks: Webhooks, owner: Any) -> None:
+    webhooks.register(owner, EVENT_TYPE)
+    webhooks.receiver.answers = (500, 200)
+    event = emit_one(owner)
+
+    types = [request.event.type for request in webhooks.deliver()]
+
+    assert types == [EVENT_TYPE, "webhook.retry", EVENT_TYPE]
+    assert len(webhooks.receiver.events()) == len(webhooks.receiver.events(EVENT_TYPE)) == 2
+    assert len(webhooks.receiver.events("webhook.retry")) == 1
+    assert webhooks.emitted() == [event]
+
+
+def test_a_notice_is_sent_however_slow_the_machine_is(
+    webhooks: Webhooks, owner: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seconds = count(step=0.5)  # between two readings; a claim is begun within 7.5 s
+    monkeypatch.setattr(webhooks.clock, "monotonic", lambda: float(next(seconds)))
+    webhooks.register(owner, EVENT_TYPE)
+    webhooks.receiver.answers = (500, 200)
+    emit_one(owner)
+
+    types = [request.event.type for request in webhooks.deliver()]
+
+    assert types == [EVENT_TYPE, "webhook.retry", EVENT_TYPE]
+
+
+def test_a_receiver_that_never_answers_200_is_given_up(webhooks: Webhooks, owner: Any) -> None:
+    webhooks.register(owner, EVENT_TYPE)
+    webhooks.receiver.answers = (TransportError(error_class=ErrorClass.TIMEOUT, message="No answer in time."),)
+    emit_one(owner)
+
+    webhooks.deliver()
+
+    assert Delivery.objects.get(kind="event").state == Delivery.State.GIVEN_UP
+    attempts = DeliveryAttempt.objects.filter(delivery__kind="event")
+    assert [attempt.result for attempt in attempts] == ["timeout"] * 4
+
+
+def test_without_retries_only_what_is_due_is_sent(webhooks: Webhooks, owner: Any, settings: Any) -> None:
+    settings.WEBHOOKS_RETRY_POLICIES = [MINUTE]
+    webhooks.register(owner, EVENT_TYPE, retry_notices=False)
+    webhooks.receiver.answers = (500, 200)
+    emit_one(owner)
+
+    assert len(webhooks.deliver(retries=False)) == 1
+    assert webhooks.deliver(retries=False) == []
+
+    webhooks.clock.advance(60)
+    assert len(webhooks.deliver(retries=False)) == 1
+
+
+def test_a_handshake_passes_or_fails_as_told(webhooks: Webhooks, owner: Any) -> None:
+    passing = register_webhook(owner=owner, url="https://one.example.com/", event_types=[EVENT_TYPE])
+    webhooks.deliver()
+    webhooks.receiver.passes_handshakes = False
+    failing = register_webhook(owner=owner, url="https://two.example.com/", event_types=[EVENT_TYPE])
+    webhooks.deliver()
+
+    statuses = dict(Webhook.objects.values_list("pk", "status"))
+    assert statuses == {passing.pk: "active", failing.pk: "failed"}
+
+
+def test_what_is_held_back_does_not_keep_deliver_busy(webhooks: Webhooks, owner: Any) -> None:
+    webhook = webhooks.register(owner, EVENT_TYPE)
+    emit_one(owner)
+    webhook.await_verification()
+
+    assert webhooks.deliver() == []
+
+
+def test_a_response_may_have_headers_and_a_body(webhooks: Webhooks, owner: Any) -> None:
+    webhooks.register(owner, EVENT_TYPE)
+    webhooks.receiver.answers = (Response(status=429, headers=(("Retry-After", "120"),), body=b"busy"), 200)
+    emit_one(owner)
+
+    webhooks.deliver()
+
+    first = DeliveryAttempt.objects.get(delivery__kind="event", number=1)
+    assert (first.retry_after, first.response_body) == ("120", "busy")
+
+
+def test_a_test_event_is_received_but_was_not_emitted(webhooks: Webhooks, owner: Any) -> None:
+    webhook = webhooks.register(owner, EVENT_TYPE)
+    send_test_event(webhook, "file.deleted")
+
+    [request] = webhooks.deliver()
+
+    assert request.event.type == "file.deleted"
+    webhooks.assert_not_emitted()
+
+
+def test_what_could_not_be_registered_cannot_be_here(webhooks: Webhooks, owner: Any) -> None:
+    with pytest.raises(ValidationError, match="Unknown event type"):
+        webhooks.register(owner, "no.such_type")
+
+
+@pytest.mark.django_db(transaction=True)
+def test_signal_handlers_of_the_host_are_called(webhooks: Webhooks, owner: Any) -> None:
+    called: list[object] = []
+
+    def handler(sender: object, **kwargs: object) -> None:
+        called.append(sender)
+
+    deliveries_created.connect(handler)
+    webhooks.register(owner, EVENT_TYPE)
+
+    try:
+        emit_one(owner)
+    finally:
+        deliveries_created.disconnect(handler)
+
+    assert called == [Delivery]
+
+
+def test_the_clock_never_goes_back(webhooks: Webhooks) -> None:
+    now = webhooks.clock()
+
+    webhooks.clock.advance(-5)
+
+    assert webhooks.clock() == now
+    assert ManualClock(now)() == now
+
+
+def test_json_that_came_is_the_json_that_was_emitted(webhooks: Webhooks, owner: Any) -> None:
+    webhooks.register(owner, EVENT_TYPE)
+    event = emit(EVENT_TYPE, {"error": "Kein Entwurf für „Übersicht“ 😀"}, owner=owner)
+
+    [request] = webhooks.deliver()
+
+    assert request.event.data == json.loads(event.body)["data"] == event.data
+
+
+def test_a_misspelt_event_type_is_an_error(webhooks: Webhooks) -> None:
+    for call in (webhooks.emitted, webhooks.assert_emitted, webhooks.assert_not_emitted, webhooks.assert_delivered):
+        with pytest.raises(UnknownEventTypeError, match=r"Did you mean file\.deleted"):
+            call("file.deletd")
+
+
+def test_an_event_type_is_given_by_name_or_as_itself(webhooks: Webhooks, owner: Any) -> None:
+    emit_one(owner)
+
+    webhooks.assert_emitted(registry.get(EVENT_TYPE))
+    webhooks.assert_not_emitted(registry.get("file.deleted"))
+
+
+def test_a_delivery_is_asserted_with_its_retries(webhooks: Webhooks, owner: Any) -> None:
+    webhook = webhooks.register(owner, EVENT_TYPE, retry_notices=False)
+    webhooks.receiver.answers = (500, 200)
+    event = emit_one(owner)
+
+    request = webhooks.assert_delivered(EVENT_TYPE, {"error": matching("No .*")}, to=webhook)
+
+    assert (request.event.id, request.copy) == (event.id, 2)
+
+
+def test_a_delivery_that_was_not_confirmed_fails_the_test_and_lists_the_results(webhooks: Webhooks, owner: Any) -> None:
+    webhooks.register(owner, EVENT_TYPE)
+    webhooks.receiver.answers = (500,)
+    emit_one(owner)
+
+    with pytest.raises(AssertionError, match="0 of 1 expected deliveries") as caught:
+        webhooks.assert_delivered(EVENT_TYPE)
+
+    assert f"{EVENT_TYPE} to https://receiver.example.com/webhooks: given_up, http_status" in str(caught.value)
+
+
+def test_without_a_webhook_nothing_is_delivered(webhooks: Webhooks, owner: Any) -> None:
+    emit_one(owner)
+
+    with pytest.raises(AssertionError, match="is a webhook registered"):
+        webhooks.assert_delivered(EVENT_TYPE)
+
+
+@pytest.mark.parametrize(
+    ("matcher", "equal", "different"),
+    [
+        pytest.param(instance_of(int, str), [1, "a"], [True, 1.0, None], id="instance"),
+        pytest.param(matching(r"inv_\d+"), ["inv_1"], ["inv_1!", 1], id="text"),
+        pytest.param(containing({"a": instance_of(int)}), [{"a": 1, "b": 2}], [{"b": 1}, {"a": ""}, 1], id="mapping"),
+        pytest.param(satisfying(lambda value: value > 1), [2], [1], id="function"),
+    ],
+)
+def test_a_matcher_equals_values_with_its_property(matcher: Any, equal: list[Any], different: list[Any]) -> None:
+    assert all(value == matcher and matcher == value for value in equal)
+    assert not any(value == matcher for value in different)
+
+
+class CaseOfUnittest(WebhooksMixin, TestCase):
+    __test__ = False
+
+    def test_of_the_host(self) -> None:
+        emit(EVENT_TYPE, {"error": "x"}, owner=None)
+        self.webhooks.assert_emitted(EVENT_TYPE)
+
+
+def test_a_test_case_of_unittest_has_the_kit(db: None) -> None:
+    result = CaseOfUnittest("test_of_the_host").run()
+
+    assert result is not None
+    assert (result.testsRun, result.errors, result.failures) == (1, [], [])

@@ -1,0 +1,70 @@
+"""Opening a connection to the first of several addresses that answers."""
+
+from __future__ import annotations
+
+import socket
+import time
+
+import pytest
+
+from webhooks_app.transport.racing import NEXT_ADDRESS_SECONDS, connect_to_first
+
+from .receiver import Peer, receiving
+from .test_guard import full_backlog
+
+
+def test_the_first_address_that_accepts_is_taken() -> None:
+    with receiving(host="0.0.0.0") as receiver, connect_to_first(["127.0.0.2", "127.0.0.1"], receiver.port, 5) as sock:
+        assert sock.getpeername()[0] == "127.0.0.2"
+        time.sleep(NEXT_ADDRESS_SECONDS * 2)
+        assert receiver.connections == 1
+
+
+def test_a_refused_address_costs_no_delay() -> None:
+    started_at = time.monotonic()
+
+    with receiving() as receiver, connect_to_first(["127.0.0.9", "127.0.0.1"], receiver.port, 5) as sock:
+        assert sock.getpeername()[0] == "127.0.0.1"
+    assert time.monotonic() - started_at < NEXT_ADDRESS_SECONDS
+
+
+def test_silent_addresses_are_overtaken_one_after_the_other() -> None:
+    started_at = time.monotonic()
+
+    with full_backlog("127.0.0.9") as port, receiving(port=port) as receiver:
+        silent = ["127.0.0.9", "127.0.0.9", "127.0.0.9"]
+        with connect_to_first([*silent, "127.0.0.1"], receiver.port, 10) as sock:
+            assert sock.getpeername()[0] == "127.0.0.1"
+    assert 3 * NEXT_ADDRESS_SECONDS <= time.monotonic() - started_at < 5
+
+
+def test_nothing_is_sent_before_the_race_is_won() -> None:
+    heard: list[bytes] = []
+
+    def listen(peer: Peer) -> None:
+        peer.sock.settimeout(1)
+        heard.append(peer.sock.recv(100))
+
+    with receiving(act=listen) as receiver:
+        connect_to_first(["127.0.0.1"], receiver.port, 5).close()
+        until = time.monotonic() + 5
+        while not heard and time.monotonic() < until:
+            time.sleep(0.01)
+
+    assert heard == [b""]
+
+
+def test_the_error_of_the_last_address_is_raised() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        port = closed.getsockname()[1]
+
+    with pytest.raises(ConnectionRefusedError):
+        connect_to_first(["127.0.0.1", "127.0.0.2"], port, 5)
+
+
+def test_a_race_that_nobody_wins_ends_on_time() -> None:
+    started_at = time.monotonic()
+
+    with full_backlog("127.0.0.9") as port, pytest.raises(TimeoutError):
+        connect_to_first(["127.0.0.9", "127.0.0.9"], port, 0.6)
+    assert 0.5 < time.monotonic() - started_at < 3

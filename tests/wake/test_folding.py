@@ -1,0 +1,120 @@
+"""Calls that are folded, and for which nobody waits for long."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import pytest
+
+from webhooks_app.wake.folding import FoldedCall
+
+
+class Calls:
+    def __init__(self, error: Exception | None = None) -> None:
+        self.count = 0
+        self.error = error
+        self.may_return = threading.Event()
+        self.may_return.set()
+
+    def __call__(self) -> None:
+        self.count += 1
+        if self.error:
+            raise self.error
+        assert self.may_return.wait(30)
+
+
+def test_the_first_call_is_over_when_it_returns():
+    calls = Calls()
+
+    FoldedCall(calls)()
+
+    assert calls.count == 1
+
+
+def test_calls_in_quick_succession_are_folded():
+    calls = Calls()
+    call = FoldedCall(calls, fold_seconds=60)
+
+    for _ in range(1000):
+        call()
+
+    assert calls.count == 1
+
+
+def test_a_call_after_the_fold_is_made():
+    calls = Calls()
+    call = FoldedCall(calls, fold_seconds=0.01)
+
+    call()
+    time.sleep(0.02)
+    call()
+
+    assert calls.count == 2
+
+
+def test_a_hanging_call_keeps_its_caller_no_longer_than_its_patience():
+    calls = Calls()
+    calls.may_return.clear()
+    call = FoldedCall(calls, patience_seconds=0.05)
+
+    started_at = time.monotonic()
+    for _ in range(100):
+        call()
+    seconds = time.monotonic() - started_at
+    calls.may_return.set()
+
+    assert seconds < 5  # 100 x 30 s, if each waited
+    assert calls.count == 1
+
+
+def test_what_was_asked_for_late_in_a_hanging_call_is_called_again():
+    calls = Calls()
+    calls.may_return.clear()
+    call = FoldedCall(calls, fold_seconds=0.01, patience_seconds=0.05)
+    call()
+    call()
+    calls.may_return.set()
+
+    deadline = time.monotonic() + 10
+    while calls.count < 2 and time.monotonic() < deadline:
+        time.sleep(0.005)
+
+    assert calls.count == 2
+
+
+def test_a_failing_call_is_no_error_and_is_logged_once(caplog):
+    calls = Calls(ConnectionRefusedError("nobody there"))
+    call = FoldedCall(calls, rest_seconds=0)
+
+    for _ in range(5):
+        call()
+
+    assert calls.count == 5
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
+
+
+def test_after_a_failure_nothing_is_tried_for_a_while():
+    calls = Calls(ConnectionRefusedError("nobody there"))
+    call = FoldedCall(calls, rest_seconds=60)
+
+    for _ in range(5):
+        call()
+
+    assert calls.count == 1
+
+
+@pytest.mark.skipif(not hasattr(__import__("os"), "fork"), reason="forks processes")
+def test_a_forked_process_calls_for_itself():
+    import os
+
+    calls = Calls()
+    call = FoldedCall(calls, fold_seconds=60)
+    call()
+
+    child = os.fork()
+    if child == 0:
+        call()
+        os._exit(calls.count)
+
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 2

@@ -1,0 +1,106 @@
+"""Form fields for the choices of a webhook: signatures, retries, and headers of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from django import forms
+from django.utils.translation import gettext_lazy as _
+
+from ..choices import known_policies, known_signatures, offered_policies, offered_signatures, retry_policy
+from ..models import Webhook
+from ..models.webhook_secret import default_signatures
+
+
+def signature_choices(webhook: Webhook) -> list[tuple[str, str]]:
+    """Return the schemes that are offered, and those that the webhook has."""
+    schemes = {name: each for name, each in known_signatures().items() if name in webhook.signatures}
+    return [(name, f"{name}: {each.description}") for name, each in {**offered_signatures(), **schemes}.items()]
+
+
+def policy_choices(webhook: Webhook) -> list[tuple[str, str]]:
+    """Return the retry policies that are offered, and that of the webhook; the default first."""
+    default = retry_policy()
+    own = {name: each for name, each in known_policies().items() if name == webhook.retry_policy}
+    named = [(name, f"{name}: {each.description}") for name, each in {**offered_policies(), **own}.items()]
+    return [("", _("Default (%(name)s)") % {"name": default.name}), *named]
+
+
+class ChoiceFields(forms.Form):
+    """The fields. A subclass is a ModelForm of webhooks."""
+
+    instance: Webhook
+
+    signatures = forms.MultipleChoiceField(
+        label=_("Signatures"),
+        required=False,
+        widget=forms.CheckboxSelectMultiple,
+        initial=default_signatures,
+        help_text=_("Each request has the signatures of all of them. With none selected, they stay as they are."),
+    )
+    retry_policy = forms.ChoiceField(label=_("Retry policy"), required=False)
+    headers = forms.CharField(
+        label=_("Headers"),
+        required=False,
+        widget=forms.Textarea(attrs={"rows": 3, "class": "vLargeTextField", "autocomplete": "off"}),
+        help_text=_(
+            "One a line, as in “X-Tenant: acme”. Values are stored encrypted and shown as ********, which keeps the "
+            "stored value. A new scheme, host or port of the URL drops them."
+        ),
+    )
+    basic_auth = forms.CharField(
+        label=_("User name"),
+        required=False,
+        strip=False,
+        widget=forms.TextInput(attrs={"autocomplete": "off", "class": "vTextField"}),
+        help_text=_("For basic authentication: makes the header Authorization. Leave it empty for no change."),
+    )
+    basic_password = forms.CharField(
+        label=_("Password"),
+        required=False,
+        strip=False,
+        widget=forms.PasswordInput(attrs={"autocomplete": "new-password", "class": "vTextField"}),
+    )
+
+    def offer_choices(self, webhook: Webhook) -> None:
+        for name, choices in (("signatures", signature_choices), ("retry_policy", policy_choices)):
+            field: Any = self.fields.get(name)
+            if field is not None:
+                field.choices = choices(webhook)
+        if "accepted_statuses" in self.fields:
+            self.fields["accepted_statuses"].required = False
+        if "headers" in self.fields:
+            self.fields["headers"].initial = _as_lines(webhook.headers)
+
+    def clean_signatures(self) -> list[str]:
+        return self.cleaned_data["signatures"] or list(self.instance.signatures)
+
+    def clean_accepted_statuses(self) -> str:
+        return self.cleaned_data["accepted_statuses"] or str(self.instance.accepted_statuses)
+
+    def clean_headers(self) -> dict[str, str]:
+        found: dict[str, str] = {}
+        for line in self.cleaned_data["headers"].splitlines():
+            name, colon, value = line.partition(":")
+            if not line.strip():
+                continue
+            if not colon:
+                raise forms.ValidationError(_("Give a name, a colon and a value in each line."))
+            if name.strip().lower() in (known.lower() for known in found):
+                raise forms.ValidationError(_("Give each name once."))
+            found[name.strip()] = value.strip()
+        return found
+
+    def header_changes(self, before: Mapping[str, str]) -> dict[str, Any]:
+        """Return the arguments of an operation for headers and credentials, as far as they were changed."""
+        data, changes = self.cleaned_data, {}
+        if "headers" in data and data["headers"] != before:
+            changes["headers"] = data["headers"]
+        if data.get("basic_auth") or data.get("basic_password"):
+            changes["basic_auth"] = data["basic_auth"], data["basic_password"]
+        return changes
+
+
+def _as_lines(headers: Mapping[str, str]) -> str:
+    return "\n".join(f"{name}: {value}" for name, value in headers.items())

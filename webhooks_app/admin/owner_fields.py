@@ -1,0 +1,102 @@
+"""Form fields for owners: by name, never by key alone."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from django import forms
+from django.db.models import QuerySet
+from django.http import HttpRequest
+from django.utils.text import format_lazy
+from django.utils.translation import gettext_lazy as _
+
+from ..owners import owner_model, owners
+from .owned import MAX_FOUND, OwnedAdmin, actor_of, knows_owners, manages_all
+
+if TYPE_CHECKING:
+    _ModelChoiceField = forms.ModelChoiceField[Any]
+else:
+    _ModelChoiceField = forms.ModelChoiceField
+
+MAX_SUGGESTED = 50
+
+
+class OwnerInput(forms.TextInput):
+    """A text input that suggests the first owners by name."""
+
+    template_name = "webhooks_app/widgets/owner_input.html"
+
+    def get_context(self, name: str, value: Any, attrs: Any) -> dict[str, Any]:
+        context: dict[str, Any] = super().get_context(name, value, attrs)
+        list_id = f"{context['widget']['attrs'].get('id', name)}_names"
+        context["widget"]["attrs"]["list"] = list_id
+        field = owners().name_field
+        suggested = owner_model()._default_manager.order_by(field)[:MAX_SUGGESTED]
+        return {
+            **context,
+            "list_id": list_id,
+            "suggested": [(getattr(each, field), _label(each)) for each in suggested],
+        }
+
+
+class OwnerNameField(forms.CharField):
+    """Any owner, typed in by name or primary key; its value is the owner."""
+
+    widget = OwnerInput(attrs={"class": "vTextField", "autocomplete": "off"})
+
+    def clean(self, value: Any) -> Any:
+        text = super().clean(value)
+        if not text:
+            return None
+        found = list(owners().found(text)[:MAX_FOUND])
+        if not found:
+            raise forms.ValidationError(_("There is no account named “%(name)s”."), params={"name": text})
+        if len(found) > 1:
+            keys = ", ".join(str(owner.pk) for owner in found)
+            message = _("Several accounts are named “%(name)s”. Give the primary key: %(keys)s.")
+            raise forms.ValidationError(message, params={"name": text, "keys": keys})
+        return found[0]
+
+
+class OwnerChoiceField(_ModelChoiceField):
+    """One of a few owners."""
+
+    def label_from_instance(self, obj: Any) -> str:
+        return _label(obj)
+
+
+def owner_field(request: HttpRequest, *, required: bool, help_text: Any = "") -> forms.Field:
+    """Return the field for an owner: of all for staff who manage all webhooks, else of their own."""
+    if manages_all(request):
+        return OwnerNameField(label=_("Account"), required=required, help_text=help_text)
+    own: QuerySet[Any] = owner_model()._default_manager.filter(pk__in=actor_of(request).owner_ids)
+    return OwnerChoiceField(own, label=_("Account"))
+
+
+class OwnableAdmin(OwnedAdmin):
+    """Asks for the owner of a new row, unless there is only one that it could have."""
+
+    raw_id_fields = ("owner",)
+
+    def owner_fields(self, request: HttpRequest) -> list[str]:
+        """Return the fields of the form for a new row that ask for its owner."""
+        return ["owner"] if knows_owners(request) else []
+
+    def only_owner(self, request: HttpRequest) -> Any:
+        """Return the owner that this member of staff acts for, if there is only one."""
+        own = actor_of(request).owners
+        return own[0] if len(own) == 1 else None
+
+    def formfield_for_foreignkey(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
+        if db_field.name == "owner":
+            help_text = format_lazy("{} {}", _("Its name, or its primary key."), db_field.help_text)
+            return owner_field(request, required=not db_field.blank, help_text=help_text)
+        return super().formfield_for_foreignkey(db_field, request, **kwargs)
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        has_owner = manages_all(request) or bool(actor_of(request).owners)
+        return has_owner and super().has_add_permission(request)
+
+
+def _label(owner: Any) -> str:
+    return owners().label(owner)

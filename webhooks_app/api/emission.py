@@ -1,0 +1,169 @@
+"""The bodies of ``POST /v1/events``: one event, or a batch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from django.core.exceptions import ValidationError as DjangoValidationError
+from rest_framework import serializers
+
+from ..conf import settings
+from ..emission import NewEvent
+from ..exceptions import (
+    IdempotencyConflictError,
+    InvalidBatchError,
+    InvalidEventDataError,
+    InvalidOwnerError,
+    UnknownEventTypeError,
+    WebhooksError,
+)
+from ..models import Event
+from ..models.emission import MAX_KEY_LENGTH, MAX_REFERENCE_LENGTH, MAX_REFERENCES
+from ..owners import owner_model
+from .fields import AskedMomentField, EventTypeField, ShortListField, TextField
+from .parsers import StrictJsonParser
+from .problems import Conflict
+from .serializers import EventSerializer
+from .throttling import ApiThrottle
+
+MAX_BATCH = 100
+KEY_HEADER = "idempotency-key"
+
+
+class EventParser(StrictJsonParser):
+    @property
+    def max_body_bytes(self) -> int:  # type: ignore[override] # read at use, as every setting
+        return int(settings.EMIT_BODY_BYTES)
+
+
+class EmitThrottle(ApiThrottle):
+    """At most ``WEBHOOKS_EMIT_RATE`` requests with one service key."""
+
+    name = "emitting"
+
+    @property
+    def rate(self) -> str:
+        return str(settings.EMIT_RATE)
+
+
+class NewEventSerializer(serializers.Serializer[Any]):
+    type = EventTypeField(help_text="The event type.")
+    owner = TextField(
+        allow_null=True, max_length=255, help_text="Primary key of the owner; null for an event of the platform."
+    )
+    data = serializers.DictField(help_text="It fits the JSON Schema of the event type.")  # type: ignore[assignment]
+    occurred_at = AskedMomentField(required=False, help_text="When it occurred; by default now.")
+    idempotency_key = TextField(
+        required=False,
+        min_length=1,
+        max_length=MAX_KEY_LENGTH,
+        help_text="Identifies the event among those of its owner; a repetition returns the first event.",
+    )
+    references = ShortListField(
+        child=TextField(max_length=MAX_REFERENCE_LENGTH),
+        required=False,
+        max_length=MAX_REFERENCES,
+        help_text="Business identifiers that the event is found by.",
+    )
+
+
+class EventBatchSerializer(serializers.Serializer[Any]):
+    events = ShortListField(
+        child=NewEventSerializer(), min_length=1, max_length=MAX_BATCH, help_text="Recorded all together, or none."
+    )
+
+
+class EmittedBatchSerializer(serializers.Serializer[Any]):
+    events = EventSerializer(many=True, help_text="In the order of the request.")
+
+
+class Emission:
+    """A request to emit: the events that it contains, and the paths of its errors."""
+
+    def __init__(self, body: Mapping[str, Any], key: str | None) -> None:
+        self.is_batch = "events" in body
+        serializer_class = EventBatchSerializer if self.is_batch else NewEventSerializer
+        serializer: serializers.Serializer[Any] = serializer_class(data=body)
+        serializer.is_valid(raise_exception=True)
+        valid = serializer.validated_data
+        self._fields: list[dict[str, Any]] = list(valid["events"]) if self.is_batch else [dict(valid)]
+        if key is not None:
+            self._apply_key(key)
+
+    def new_events(self) -> list[NewEvent[Any]]:
+        """Return the events with their owners. Raises ValidationError for an unknown owner."""
+        owners = _owners_by_key([fields["owner"] for fields in self._fields])
+        missing: dict[int, Any] = {
+            index: {"owner": [f"There is no owner {fields['owner'][:100]!r}."]}
+            for index, fields in enumerate(self._fields)
+            if fields["owner"] is not None and fields["owner"] not in owners
+        }
+        if missing:
+            raise serializers.ValidationError(self._located(missing))
+        return [
+            NewEvent(fields["type"], fields["data"], **{**_options(fields), "owner": owners.get(fields["owner"])})
+            for fields in self._fields
+        ]
+
+    def problem(self, error: InvalidBatchError) -> Exception:
+        """Return the error of the API with the messages by field, and by index in a batch."""
+        located = self._located({index: _messages(each) for index, each in error.errors.items()})
+        if all(isinstance(each, IdempotencyConflictError) for each in error.errors.values()):
+            return Conflict(located if self.is_batch else str(error.errors[0]))
+        return serializers.ValidationError(located)
+
+    def answer(self, events: Sequence[Event]) -> Any:
+        if not self.is_batch:
+            return EventSerializer(events[0]).data
+        return EmittedBatchSerializer({"events": events}).data
+
+    def _apply_key(self, key: str) -> None:
+        """Use the header's key: for a batch, each event has it with its index."""
+        if any("idempotency_key" in fields for fields in self._fields):
+            message = "Give the key in the header or in the body, not in both."
+            raise serializers.ValidationError({"idempotency_key": [message]})
+        for index, fields in enumerate(self._fields):
+            fields["idempotency_key"] = f"{key}/{index}" if self.is_batch else key
+
+    def _located(self, errors: Mapping[int, Any]) -> Any:
+        return {"events": dict(errors)} if self.is_batch else errors[0]
+
+
+def _options(fields: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: fields[name] for name in ("occurred_at", "idempotency_key", "references") if name in fields}
+
+
+def _owners_by_key(keys: Sequence[str | None]) -> dict[str | None, Any]:
+    """Return the owners with these primary keys, by the key as it was given."""
+    model = owner_model()
+    parsed: dict[str, Any] = {}
+    for key in filter(None, keys):
+        try:
+            parsed[key] = model._meta.pk.to_python(key)
+        except DjangoValidationError:
+            continue
+    try:
+        found = model._default_manager.in_bulk(set(parsed.values()))
+    except OverflowError:  # a number that SQLite cannot hold
+        found = {}
+    return {key: found[pk] for key, pk in parsed.items() if pk in found}
+
+
+def _messages(error: WebhooksError) -> dict[str, Any]:
+    match error:
+        case UnknownEventTypeError():
+            return {"type": [str(error)]}
+        case InvalidOwnerError():
+            return {"owner": [str(error)]}
+        case IdempotencyConflictError():
+            return {"idempotency_key": [str(error)]}
+        case InvalidEventDataError():
+            return {_field(path): [f"The value {message}."] for path, message in error.errors.items()}
+    return {"data": [str(error)]}
+
+
+def _field(path: str) -> str:
+    if path.partition("[")[0] in ("idempotency_key", "occurred_at", "references"):
+        return path
+    return f"data.{path}" if path else "data"

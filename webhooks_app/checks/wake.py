@@ -1,0 +1,130 @@
+"""Checks of how workers are woken. Those of Celery return nothing where it does not wake them."""
+
+from __future__ import annotations
+
+import re
+from importlib.metadata import PackageNotFoundError, distribution, requires
+from typing import Any
+
+from django.apps import apps
+from django.core import checks
+from django.db import connections, router
+from django.utils.module_loading import import_string
+
+from ..database.dialects import dialect_for
+from ..models import Delivery
+from ..wake.registry import WAKES, chosen_path, uses_celery
+from .settings import TAG, problem_with
+
+SWEEP_TASK = "webhooks_app.deliver_due"
+REDIS_SCHEMES = ("redis", "rediss", "sentinel")
+TASK_BACKENDS_WITHOUT_WORKER = ("ImmediateBackend", "DummyBackend")
+
+
+@checks.register(TAG)
+def check_notify(**kwargs: Any) -> list[checks.CheckMessage]:
+    if chosen_path() != WAKES["notify"]:
+        return []
+    connection = connections[router.db_for_write(Delivery)]
+    if dialect_for(connection).can_notify:
+        return []
+    return [
+        checks.Error(
+            f"WEBHOOKS_WAKE is 'notify', but {connection.display_name} has no NOTIFY.",
+            hint="Give 'none': there, `manage.py deliver_webhooks` notices commits by itself.",
+            id="webhooks_app.E021",
+        )
+    ]
+
+
+@checks.register(TAG)
+def check_task_backend(**kwargs: Any) -> list[checks.CheckMessage]:
+    if chosen_path() != WAKES["django_tasks"] or problem_with("WAKE"):
+        return []
+    backend = import_string("webhooks_app.wake.django_tasks.deliver_due").get_backend()
+    if type(backend).__name__ not in TASK_BACKENDS_WITHOUT_WORKER:
+        return []
+    return [
+        checks.Warning(
+            f"WEBHOOKS_WAKE is 'django_tasks', but TASKS has no workers: its default is {type(backend).__name__}.",
+            hint="Choose a backend with workers, or remove WEBHOOKS_WAKE and run `manage.py deliver_webhooks`.",
+            id="webhooks_app.W012",
+        )
+    ]
+
+
+@checks.register(TAG)
+def check_eager_tasks(**kwargs: Any) -> list[checks.CheckMessage]:
+    if not uses_celery() or not _celery_conf().task_always_eager:
+        return []
+    return [
+        checks.Warning(
+            "Celery runs tasks eagerly: emit() waits for the answers of all webhooks, and retries wait for the next "
+            "event.",
+            hint="Unset CELERY_TASK_ALWAYS_EAGER outside of tests. In tests no worker is woken anyway.",
+            id="webhooks_app.W002",
+        )
+    ]
+
+
+@checks.register(TAG)
+def check_beat(**kwargs: Any) -> list[checks.CheckMessage]:
+    """Find a schedule without the sweep. A schedule in the database is not read: checks make no queries."""
+    if not uses_celery() or apps.is_installed("django_celery_beat"):
+        return []
+    entries = (_celery_conf().beat_schedule or {}).values()
+    if any(entry.get("task") == SWEEP_TASK for entry in entries):
+        return []
+    return [
+        checks.Warning(
+            f"Celery's beat schedule has no entry for {SWEEP_TASK}, which finds due deliveries whose wake-up was lost.",
+            hint="Merge webhooks_app.beat.BEAT_SCHEDULE into CELERY_BEAT_SCHEDULE, and import your Celery app in your "
+            "project's __init__.py. Where `manage.py deliver_webhooks` delivers instead of Celery, set "
+            "WEBHOOKS_WAKE to 'notify' on PostgreSQL, otherwise to 'none'.",
+            id="webhooks_app.W003",
+        )
+    ]
+
+
+@checks.register(TAG)
+def check_redis(**kwargs: Any) -> list[checks.CheckMessage]:
+    if not uses_celery() or not _broker_schemes().intersection(REDIS_SCHEMES):
+        return []
+    missing = [name for name in _required_for_redis() if not _is_installed(name)]
+    if not missing:
+        return []
+    return [
+        checks.Error(
+            f"Celery's broker is Redis, but {', '.join(missing)} cannot be found: nothing could be published.",
+            hint="Install django-webhooks-app[redis], which is celery[redis]; the package redis alone is not enough.",
+            id="webhooks_app.E011",
+        )
+    ]
+
+
+def _celery_conf() -> Any:
+    from celery import current_app  # noqa: PLC0415 - only where the host uses it
+
+    return current_app.conf
+
+
+def _broker_schemes() -> set[str]:
+    conf = _celery_conf()
+    found: list[str] = []
+    for urls in (conf.broker_url, conf.broker_write_url):
+        found += urls if isinstance(urls, list | tuple) else str(urls or "").split(";")
+    return {url.partition(":")[0] for url in found}
+
+
+def _required_for_redis() -> set[str]:
+    """Return the packages that Celery's messaging library wants for Redis."""
+    wanted = [line for line in requires("kombu") or () if re.search(r"extra\s*==\s*['\"]redis['\"]", line)]
+    return {"redis", *(re.split(r"[^A-Za-z0-9._-]", line)[0] for line in wanted)}
+
+
+def _is_installed(name: str) -> bool:
+    try:
+        distribution(name)
+    except PackageNotFoundError:
+        return False
+    return True

@@ -1,0 +1,1 @@
+"""Database differences, and SQL beyond the ORM."""

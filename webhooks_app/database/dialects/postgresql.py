@@ -1,0 +1,84 @@
+"""PostgreSQL, with psycopg 3 or psycopg2."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from django.db import connections
+from django.db.backends.base.base import BaseDatabaseWrapper
+
+from .base import BaseDialect, Session, TableEstimate
+
+
+class PostgresqlDialect(BaseDialect):
+    name = "postgresql"
+    systems = ("PostgreSQL",)
+    id_column = "uuid"
+    now_sql = "statement_timestamp()"
+    can_notify = True
+    has_lateral_joins = True
+    inserts_in_with = True
+    generates_rows = True
+
+    def to_db_id(self, digits: str) -> object:
+        return uuid.UUID(digits)
+
+    def uses_psycopg3(self, using: str) -> bool:
+        connection: Any = connections[using]
+        return bool(connection.Database.__name__ == "psycopg")
+
+    def can_listen(self, using: str) -> bool:
+        """Return True for a session of its own: no pooler shares it, in the driver or before the server."""
+        settings = connections[using].settings_dict
+        is_shared = settings["OPTIONS"].get("pool") or settings.get("DISABLE_SERVER_SIDE_CURSORS")
+        return self.uses_psycopg3(using) and not is_shared
+
+    def session_of(self, connection: BaseDatabaseWrapper) -> Session | None:
+        """Return None behind a pooler that shares sessions by transaction, as the setting for it declares."""
+        if connection.settings_dict.get("DISABLE_SERVER_SIDE_CURSORS"):
+            return None
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT pid, backend_start FROM pg_stat_activity WHERE pid = pg_backend_pid()")
+            row = cursor.fetchone()
+        return Session(*row) if row else None
+
+    def has_session(self, connection: BaseDatabaseWrapper, session: Session) -> bool:
+        """Return True also for a session of the same number whose start another role may not see."""
+        with connection.cursor() as cursor:
+            cursor.execute(
+                "SELECT 1 FROM pg_stat_activity WHERE pid = %s AND coalesce(backend_start = %s, true)", list(session)
+            )
+            return cursor.fetchone() is not None
+
+    def uptime_seconds(self, connection: BaseDatabaseWrapper) -> float:
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT extract(epoch FROM clock_timestamp() - pg_postmaster_start_time())::float8")
+            seconds: float = cursor.fetchone()[0]
+            return seconds
+
+    def table_estimates(self, connection: BaseDatabaseWrapper, tables: Sequence[str]) -> Mapping[str, TableEstimate]:
+        """Return the rows of the last VACUUM or ANALYZE: PostgreSQL has -1 where neither ever ran.
+
+        Of a partitioned table the partitions are added up; a plain one has none in ``pg_partition_tree``.
+        """
+        sql = """
+            SELECT name, CASE WHEN min(reltuples) >= 0 THEN sum(reltuples) END,
+                sum(pg_total_relation_size(pg_class.oid))
+            FROM unnest(%s::text[]) AS name
+            LEFT JOIN LATERAL pg_partition_tree(name::regclass) AS part ON isleaf
+            JOIN pg_class ON pg_class.oid = coalesce(part.relid, name::regclass)
+            GROUP BY name"""
+        names = {connection.ops.quote_name(table): table for table in tables}
+        estimates = self._estimates(connection, sql, [list(names)])
+        return {names[name]: estimate for name, estimate in estimates.items()}
+
+    def fillfactor_sql(self, table: str, percent: int) -> Sequence[str]:
+        """Return ALTER TABLE, for pages that are written from now on."""
+        return (f"ALTER TABLE {table} SET (fillfactor = {percent})",)
+
+    def analyze(self, connection: BaseDatabaseWrapper, tables: Sequence[str]) -> None:
+        """Run ANALYZE, which autovacuum does only after a minute or more."""
+        with connection.cursor() as cursor:
+            cursor.execute(f"ANALYZE {', '.join(map(connection.ops.quote_name, tables))}")

@@ -1,0 +1,42 @@
+"""Storage parameters of tables, as a migration operation."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.db.migrations.operations.base import Operation
+
+from .dialects import dialect_for
+
+
+class SetFillfactor(Operation):
+    """Leave room on the pages of a model's table, so that a new version of a row fits beside the old one.
+
+    PostgreSQL then changes no index for an update of columns that none covers. Other databases need no such room.
+    """
+
+    reduces_to_sql = False
+    reversible = True
+
+    def __init__(self, model_name: str, percent: int) -> None:
+        self.model_name = model_name
+        self.percent = percent
+
+    def state_forwards(self, app_label: str, state: Any) -> None:
+        """Change nothing: models have no storage parameters."""
+
+    def database_forwards(self, app_label: str, schema_editor: Any, from_state: Any, to_state: Any) -> None:
+        self._set(app_label, schema_editor, to_state, self.percent)
+
+    def database_backwards(self, app_label: str, schema_editor: Any, from_state: Any, to_state: Any) -> None:
+        self._set(app_label, schema_editor, to_state, 100)
+
+    def describe(self) -> str:
+        return f"Fill pages of {self.model_name} to {self.percent} %"
+
+    def _set(self, app_label: str, schema_editor: Any, state: Any, percent: int) -> None:
+        model = state.apps.get_model(app_label, self.model_name)
+        if self.allow_migrate_model(schema_editor.connection.alias, model):
+            table = schema_editor.quote_name(model._meta.db_table)
+            for sql in dialect_for(schema_editor.connection).fillfactor_sql(table, percent):
+                schema_editor.execute(sql)

@@ -1,0 +1,204 @@
+"""Claiming: when to query for due deliveries, how many to claim, and which claims to release."""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from datetime import datetime, timedelta
+
+from ..conf import settings
+from ..database.clock import Clock
+from ..exceptions import SecretUnreadableError
+from .claim import Claim, Finished
+from .commits import commit_event
+from .dead_workers import DeadWorkers
+from .liveness import Liveness
+from .outage import Outage
+from .poll_schedule import LINGER_SECONDS, PollSchedule
+from .queue import Queue
+from .sending import finish_all_lost
+from .slots import Slots, usual_cap
+
+logger = logging.getLogger("webhooks_app.delivery")
+
+
+class Claimer:
+    """Claim due deliveries while the window has room. ``take`` is for the engine's thread, ``turn`` for its own.
+
+    ``put_lost`` is called with the results of claims whose workers were lost.
+    """
+
+    def __init__(
+        self,
+        *,
+        using: str,
+        clock: Clock,
+        window: int,
+        outage: Outage,
+        is_woken: bool,
+        put_lost: Callable[[Sequence[Finished]], object],
+    ) -> None:
+        self._clock = clock
+        self._outage = outage
+        self._window = window
+        self._put_lost = put_lost
+        self._batch_size = settings.BATCH_SIZE
+        self.polls = PollSchedule(clock, sweep_seconds=settings.SWEEP_SECONDS)
+        self.slots = Slots(clock=clock, window=window, cap=usual_cap(window, settings.MAX_IN_FLIGHT_PER_WEBHOOK))
+        self.queue = Queue(using=using, clock=clock, lease=timedelta(seconds=settings.LEASE_SECONDS), slots=self.slots)
+        worker = self.queue.worker
+        self._liveness = Liveness(using=using, clock=clock, worker=worker, on_missing=self._drop_claimed)
+        self._dead_workers = DeadWorkers(using=using, clock=clock, outage=outage, worker=worker)
+        # Half of what a lease has beyond the timeout is for beginning, the other half for recording.
+        self._begin_within_seconds = (settings.LEASE_SECONDS - settings.TIMEOUT_SECONDS) / 2
+        self._claimed: deque[tuple[Claim, float]] = deque()
+        self._too_old: deque[Claim] = deque()
+        self._unsigned: deque[Claim] = deque()
+        self._reported: set[str] = set()
+        self._look_again_at: datetime | None = None
+        self.found_nothing = False
+        """Whether the last look found nothing that is due, and no result since has made anything due."""
+        self.changed = commit_event(using, self.polls, is_woken=is_woken)
+        """Set when there may be something to do before the pause is over."""
+
+    @property
+    def has_claims(self) -> bool:
+        """Whether something can be taken."""
+        return bool(self._claimed) and self._liveness.is_current
+
+    def take(self) -> Iterator[Claim]:
+        """Yield the claims that were not taken yet, except those that have waited too long to be sent now.
+
+        Nothing is yielded as long as another worker may take this one for dead.
+        """
+        while self._claimed:
+            now = self._clock.monotonic()
+            if not self._liveness.is_current_at(now):
+                self.changed.set()
+                return
+            try:
+                claim, begin_by = self._claimed.popleft()
+            except IndexError:
+                return
+            if now < begin_by:
+                self.slots.begin(claim, now)
+                yield claim
+            else:
+                self._too_old.append(claim)
+                self.changed.set()
+
+    def hold_unsigned(self, claim: Claim, error: SecretUnreadableError) -> None:
+        """Leave a claim that this worker cannot sign to others. Thread-safe. Logs one line for each webhook."""
+        webhook_id = claim.pick.webhook_id
+        if webhook_id not in self._reported:
+            self._reported.add(webhook_id)
+            text = "This worker cannot sign for webhook %s, and leaves its deliveries to others: %s"
+            logger.error(text, webhook_id, error, extra={"webhook_id": webhook_id})
+        self._unsigned.append(claim)
+        self.changed.set()
+
+    def turn(self, *, is_stopping: bool, may_claim: bool = True) -> bool:
+        """Release unsent claims, then claim if a query is due; return True if the database was queried."""
+        has_asked = self._show_life()
+        to_release = list(self.take()) if is_stopping else []
+        to_release += [self._too_old.popleft() for _ in range(len(self._too_old))]
+        if to_release:
+            self._release(to_release)
+        if unsigned := [self._unsigned.popleft() for _ in range(len(self._unsigned))]:
+            to_release += unsigned
+            self._release(unsigned, self.queue.hold_unsigned)
+        if may_claim and not is_stopping and self._has_room and self.polls.is_look_due():
+            self._claim()
+            if not self._liveness.is_current:  # the claim took long, and so may the next one
+                self._liveness.beat()
+            return True
+        self.queue.publish(at_once=is_stopping)
+        return has_asked or bool(to_release)
+
+    def end(self) -> None:
+        """Leave nothing behind, when nothing is in flight and nothing more will be claimed."""
+        self.queue.publish(at_once=True)
+        self._liveness.end()
+
+    def seconds_to_show_life(self) -> float:
+        """Return the seconds until the next heartbeat, and the next look at those of others, are due."""
+        return min(self._liveness.seconds_to_beat(), self._dead_workers.seconds_to_look())
+
+    def pause_seconds(self, *, is_stopping: bool) -> float:
+        """Return the seconds until the next turn has something to do, unless ``changed`` is set before."""
+        if self._too_old or self._unsigned:
+            return 0.0
+        seconds = min(settings.SWEEP_SECONDS, self.queue.seconds_to_publish())
+        return min(seconds, self.polls.seconds_to_look()) if self._has_room and not is_stopping else seconds
+
+    def has_retries(self) -> bool:
+        """Return True if a retry is to be made, those that an earlier process left included."""
+        if not self.polls.expects_work:
+            next_due_at = self.queue.next_due_at()
+            if next_due_at is not None:
+                # An overdue one is left to another worker: for a webhook that it holds, or whose cap it fills.
+                soon = self._clock() + timedelta(seconds=LINGER_SECONDS)
+                self.polls.look_at(next_due_at if next_due_at > self._clock() else soon)
+        return self.polls.expects_work
+
+    def recorded(self, finished: Sequence[Finished]) -> None:
+        """Take account of results that were written. Thread-safe."""
+        self.slots.note(finished)
+        self.queue.forget([item.claim for item in finished])
+        # Of all, because what is not valid now may have been written before, by a commit that was not acknowledged.
+        retries = [item.step.next_attempt_at for item in finished if item.step.next_attempt_at is not None]
+        self.polls.expect(retries)
+        if retries or self.queue.left_behind:  # a retry may have its notice, which is due now
+            self.found_nothing = False
+            self.polls.look_soon()
+        self.changed.set()
+
+    @property
+    def _has_room(self) -> bool:
+        return len(self.slots) < self._window
+
+    def _show_life(self) -> bool:
+        """Renew the heartbeat, then look for workers that died, if that is due; return True if it was."""
+        is_due = not self.seconds_to_show_life()
+        if not self._liveness.seconds_to_beat():
+            self._liveness.beat()
+        if not self._dead_workers.seconds_to_look() and self._dead_workers.bury():
+            self.polls.wake()
+        return is_due
+
+    def _drop_claimed(self) -> None:
+        """Give back what was not begun: other workers may have it by now."""
+        with suppress(IndexError):  # the engine's thread may take the last one
+            while True:
+                self._too_old.append(self._claimed.popleft()[0])
+
+    def _claim(self) -> None:
+        began_at = self._clock.monotonic()
+        room = min(self._window - len(self.slots), self._batch_size)
+        named = self.polls.take_named()
+        if named:
+            claims = self.queue.claim_of(named, room)
+            self.polls.claimed_named()
+        else:
+            claims = self.queue.claim(room, with_lost=self._outage.may_take_lost)
+            self.found_nothing = not claims and not self.queue.due_soon
+            self.polls.looked(found=bool(claims), took_seconds=self._clock.monotonic() - began_at)
+        if self.queue.look_again_at not in (None, self._look_again_at):
+            self._look_again_at = self.queue.look_again_at
+            self.polls.look_at(self._look_again_at)
+        new = [claim for claim in claims if not claim.is_lost]
+        self._claimed.extend((claim, began_at + self._begin_within_seconds) for claim in new)
+        # A claim of its own that is still out is not lost: the clock jumped, or the database was away for a lease.
+        lost = [claim for claim in claims if claim.is_lost and claim not in self.slots]
+        if lost:
+            self._put_lost(finish_all_lost(lost, self._clock.latest()))
+
+    def _release(self, claims: Sequence[Claim], release: Callable[[Sequence[Claim]], None] | None = None) -> None:
+        try:
+            (release or self.queue.release)(claims)
+        except BaseException:
+            self._too_old.extend(claims)
+            raise
+        self.polls.look_soon()

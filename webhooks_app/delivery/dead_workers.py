@@ -1,0 +1,97 @@
+"""The search for workers that died: their claims are over at once, rather than at the end of their leases."""
+
+from __future__ import annotations
+
+import logging
+import math
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from django.db import connections
+
+from ..database.clock import Clock
+from ..database.dialects import dialect_of
+from ..database.dialects.base import Session
+from ..models import WorkerSession
+from .outage import Outage
+from .sql import sql_for
+
+logger = logging.getLogger("webhooks_app.delivery")
+
+LOOK_SECONDS = 1.0
+
+DEAD_AFTER_SECONDS = 3.0
+"""How long a worker whose session has ended may take to come back on another connection."""
+
+DEAD_AFTER_SECONDS_ALONE = 13.0
+"""How long a heartbeat that nothing else confirms may be missing. With the intervals of both sides, 15 s."""
+
+PRESENT_SECONDS = 15.0
+"""How long the database must have been there before anybody is judged: others are still connecting again."""
+
+MAX_PAUSE_SECONDS = 8.0
+"""A longer pause between two looks is a break: this process was frozen, or the database was."""
+
+
+class _Heartbeat(NamedTuple):
+    seen_at: datetime
+    noticed_at: float
+    """When this worker first saw it: how old it is, is measured by one clock."""
+
+
+class DeadWorkers:
+    """Ends the claims of workers whose heartbeat has stopped, on behalf of one worker."""
+
+    def __init__(self, *, using: str, clock: Clock, outage: Outage, worker: int) -> None:
+        self._using = using
+        self._clock = clock
+        self._outage = outage
+        self._worker = worker
+        self._sql = sql_for(using)
+        self._heartbeats: dict[int, _Heartbeat] = {}
+        self._connection: Any = None
+        self._looked_at = self._present_since = -math.inf
+
+    def seconds_to_look(self) -> float:
+        return max(0.0, self._looked_at + LOOK_SECONDS - self._clock.monotonic())
+
+    def bury(self) -> bool:
+        """End the claims of the workers that are dead; return True if there were any."""
+        rows = self._look()
+        if min(self._outage.present_seconds, self._clock.monotonic() - self._present_since) < PRESENT_SECONDS:
+            return False
+        dead = [row for row in rows if self._is_dead(row)]
+        return sum(self._bury(row) for row in dead) > 0
+
+    def _look(self) -> list[WorkerSession]:
+        """Return the other workers, and note which heartbeats are new."""
+        rows = list(WorkerSession.objects.using(self._using).exclude(pk=self._worker))
+        now = self._clock.monotonic()
+        connection = connections[self._using].connection
+        if connection is not self._connection or now - self._looked_at > MAX_PAUSE_SECONDS:
+            self._present_since = now
+        self._connection, self._looked_at = connection, now
+        known = self._heartbeats
+        self._heartbeats = {row.number: _Heartbeat(row.seen_at, now) for row in rows}
+        for number, heartbeat in known.items():
+            if number in self._heartbeats and self._heartbeats[number].seen_at == heartbeat.seen_at:
+                self._heartbeats[number] = heartbeat
+        return rows
+
+    def _is_dead(self, row: WorkerSession) -> bool:
+        seconds = self._clock.monotonic() - self._heartbeats[row.number].noticed_at
+        connection, dialect = connections[self._using], dialect_of(self._using)
+        if row.session_pid is None or row.session_started_at is None:
+            is_dead = seconds >= DEAD_AFTER_SECONDS_ALONE
+        else:
+            session = Session(row.session_pid, row.session_started_at)
+            is_dead = seconds >= DEAD_AFTER_SECONDS and not dialect.has_session(connection, session)
+        return is_dead and dialect.uptime_seconds(connection) >= PRESENT_SECONDS
+
+    def _bury(self, row: WorkerSession) -> bool:
+        """End the claims of a worker, unless it has renewed its heartbeat meanwhile, or another was quicker."""
+        number = self._sql.end_claims(row.number, row.seen_at, self._clock())
+        if number is None:
+            return False
+        logger.warning("Worker %d is dead; the number of its claims is %d.", row.number, number)
+        return True

@@ -1,0 +1,97 @@
+"""The thread that records: results are written together, at light load at once."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+
+from ..conf import settings
+from ..database.clock import Clock
+from .announcing import announce
+from .claim import Finished
+from .log_records import AttemptLogger
+from .recording import record
+
+RECORD_WITHIN_SECONDS = 0.02
+"""How long a result may wait for others to be written with it; the promise is 50 ms."""
+
+LIGHT_SHARE = 32
+"""A window that is filled by less than this part of it is a light load."""
+
+
+class Recorder:
+    """Writes results. ``put`` is for other threads, ``turn`` for its own.
+
+    ``in_flight`` returns the number of claims that are out; ``on_recorded`` is called with the results of each batch.
+    """
+
+    def __init__(
+        self,
+        *,
+        using: str,
+        clock: Clock,
+        window: int,
+        in_flight: Callable[[], int],
+        on_recorded: Callable[[Sequence[Finished]], object],
+    ) -> None:
+        self._using = using
+        self._clock = clock
+        self._light_load = window // LIGHT_SHARE
+        self._batch_size = settings.BATCH_SIZE
+        self._in_flight = in_flight
+        self._on_recorded = on_recorded
+        self._arrived: deque[Finished] = deque()
+        self._batch: list[Finished] = []
+        self._record_at = 0.0
+        self._wake_at = 1
+        self._attempt_logger = AttemptLogger(clock)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is left to be recorded."""
+        return not self._arrived and not self._batch
+
+    def put(self, finished: Sequence[Finished]) -> bool:
+        """Take results, to be recorded together with what follows shortly; return True if there are enough now."""
+        self._arrived.extend(finished)
+        return len(self._arrived) >= self._wake_at
+
+    def turn(self) -> bool:
+        """Record what is to be recorded now; return True if the database was asked."""
+        self._collect()
+        self._attempt_logger.flush()
+        is_due = bool(self._batch) and (len(self._batch) >= self._enough or self._clock.monotonic() >= self._record_at)
+        if is_due:
+            self._record()
+        self._wake_at = max(1, self._enough - len(self._batch)) if self._batch else 1
+        return is_due
+
+    def end(self) -> None:
+        """Log what is left to be logged; nothing is recorded after this."""
+        self._attempt_logger.flush(at_once=True)
+
+    def pause_seconds(self) -> float | None:
+        """Return the seconds until the next turn has something to do, None if only ``put`` can change that."""
+        if len(self._arrived) >= self._wake_at:  # put while the last turn was under way
+            return 0.0
+        return max(0.0, self._record_at - self._clock.monotonic()) if self._batch else None
+
+    @property
+    def _enough(self) -> int:
+        """How many results are written without waiting for more: half of what is out, so that the rest goes on."""
+        out = self._in_flight()
+        return 1 if out <= self._light_load else min(self._batch_size, max(1, out // 2))
+
+    def _collect(self) -> None:
+        if self._arrived and not self._batch:
+            self._record_at = self._clock.monotonic() + RECORD_WITHIN_SECONDS
+        for _ in range(len(self._arrived)):
+            self._batch.append(self._arrived.popleft())
+
+    def _record(self) -> None:
+        finished = self._batch
+        valid = record(self._using, finished, self._clock())
+        self._batch = []
+        self._on_recorded(finished)
+        self._attempt_logger.log(valid)
+        announce(valid)

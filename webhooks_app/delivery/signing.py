@@ -1,0 +1,84 @@
+"""The signatures of a webhook's requests."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from datetime import datetime
+from typing import NamedTuple
+
+from ..choices import known_signatures
+from ..encryption import decrypt
+from ..exceptions import SchemeUnavailableError, SecretUnreadableError
+from ..signatures import BaseSignature, Headers, Message, combine, pack
+
+logger = logging.getLogger("webhooks_app.delivery")
+
+
+class LaneKey(NamedTuple):
+    """A stored key of a webhook."""
+
+    scheme: str
+    token: str
+    """The encrypted key."""
+    valid_until: datetime | None
+
+
+class SigningStep(NamedTuple):
+    scheme: BaseSignature
+    keys: tuple[tuple[str, datetime | None], ...]
+
+    def valid_keys(self, now: datetime) -> list[str]:
+        return [key for key, until in self.keys if until is None or until > now]
+
+
+class Signer:
+    """Signs requests with the schemes and keys of one webhook, as they were when its deliveries were claimed."""
+
+    __slots__ = ("_only", "_steps")
+
+    def __init__(self, webhook_id: str, names: Sequence[str], keys: Sequence[LaneKey]) -> None:
+        """Open the keys. Raises SchemeUnavailableError, and SecretUnreadableError for a current key."""
+        self._steps = [_step(webhook_id, name, keys) for name in names]
+        self._only = self._steps[0] if len(self._steps) == 1 else None
+
+    def sign(self, message: Message, now: datetime) -> tuple[Headers, str]:
+        """Return the headers of all schemes, and their signatures as the attempt stores them."""
+        if self._only is not None:
+            scheme, _ = self._only
+            signature = scheme.sign(message, self._only.valid_keys(now))
+            return scheme.headers(message, signature), pack({scheme.name: signature})
+        signatures = {step.scheme.name: step.scheme.sign(message, step.valid_keys(now)) for step in self._steps}
+        headers = [step.scheme.headers(message, signatures[step.scheme.name]) for step in self._steps]
+        return combine(headers), pack(signatures)
+
+
+def _step(webhook_id: str, name: str, stored: Sequence[LaneKey]) -> SigningStep:
+    scheme = known_signatures().get(name)
+    if scheme is None:
+        raise SchemeUnavailableError(name)
+    keys = [key for key in stored if key.scheme == scheme.key_scheme]
+    current = [decrypt(key.token) for key in keys if key.valid_until is None][:1]
+    if not current:
+        raise SecretUnreadableError(f"The webhook has no key for the signature scheme {name}. Rotate it.")
+    if problem := scheme.problem_with_key(current[0]):
+        raise SecretUnreadableError(f"The webhook's secret cannot sign by {name}: {problem} Rotate the secret.")
+    opened = [(current[0], None), *_previous(webhook_id, scheme, keys)]
+    return SigningStep(scheme, tuple(opened))
+
+
+def _previous(webhook_id: str, scheme: BaseSignature, keys: Sequence[LaneKey]) -> list[tuple[str, datetime | None]]:
+    """Return the keys of a rotation's overlap; one that cannot be read or used is left out."""
+    found: list[tuple[str, datetime | None]] = []
+    for key in keys:
+        if key.valid_until is None:
+            continue
+        try:
+            text = decrypt(key.token)
+        except SecretUnreadableError:
+            # The current key's signature is still valid for every receiver that has switched.
+            logger.exception("Webhook %s is signed without its previous secret.", webhook_id)
+        else:
+            if not scheme.problem_with_key(text):
+                found.append((text, key.valid_until))
+    return found

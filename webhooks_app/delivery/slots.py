@@ -1,0 +1,259 @@
+"""Slots: how webhooks and owners share the requests that one worker can have open.
+
+A claim holds a slot until its result is recorded. Slots are shared by the time for which they are held, whatever the
+result: a request that is open for a second makes its webhook slow at once, not when it ends.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import defaultdict, deque
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any
+
+from ..database.clock import Clock
+from ..models import Delivery
+from ..models.queue import FAST_SECONDS
+from .claim import Claim, Finished
+from .lanes import Ask
+
+SHARE_OF_WINDOW = 4
+"""A webhook fills at most a quarter of the window of one process, and so do all slow webhooks together."""
+
+OWNER_WEIGHT = 3
+"""An owner holds at most three times as many slots as stay free: alone three quarters, two owners 3/7 each."""
+
+FIRST_WEIGHT = 7
+"""The same for webhooks that hold none: one slot each, also where others of the owner hold three quarters."""
+
+Key = tuple[str, int]
+
+
+def usual_cap(window: int, configured: int) -> int:
+    """Return the number of requests that a webhook may have in flight for a process with this window."""
+    return max(1, min(configured, window // SHARE_OF_WINDOW))
+
+
+class Room:
+    """A number of slots for some of the webhooks. However many are asked for, some stay free for other owners."""
+
+    def __init__(self, size: int) -> None:
+        self.free = size
+        self._held: defaultdict[str, int] = defaultdict(int)
+
+    def left_for(self, webhook: SlotHolder) -> int:
+        """Return how many more slots the webhook may hold, by its own share and its owner's; none if not above 0."""
+        free, of_owner = self.free, self._held[webhook.owner]
+        own = free - (SHARE_OF_WINDOW - 1) * webhook.held
+        left = -(-min(own, OWNER_WEIGHT * free - of_owner) // SHARE_OF_WINDOW)
+        return 1 if left <= 0 and not webhook.held and of_owner < FIRST_WEIGHT * free else left
+
+    def take(self, owner: str, number: int) -> None:
+        """Count slots of this owner as held; as given back where the number is negative."""
+        self.free -= number
+        self._held[owner] += number
+        if not self._held[owner]:
+            del self._held[owner]
+
+
+class SlotHolder:
+    """A webhook, as one worker knows it."""
+
+    __slots__ = ("held", "is_fast", "late", "owner", "rooms")
+
+    def __init__(self, owner: str, is_fast: bool | None) -> None:
+        self.owner = owner
+        self.is_fast = is_fast
+        """Whether its last request was fast; None before the first."""
+        self.held = 0
+        self.late = 0
+        """The number of held slots whose requests have been open for longer than a fast one."""
+        self.rooms: Sequence[Room] = ()
+
+
+class Slots:
+    """The slots of one worker. Thread-safe.
+
+    Fast webhooks share the whole window, as they give each slot back within a second. Unknown and slow ones together
+    get half of it; slow ones begin requests only while they hold less than a quarter, so that the other quarter is for
+    unknown ones. These have one request open until their first result, over all workers.
+    """
+
+    def __init__(self, *, clock: Clock, window: int, cap: int) -> None:
+        self._clock = clock
+        self.cap = cap
+        self._lock = threading.Lock()
+        everyone, unproven, slow = (Room(max(1, window // part)) for part in (1, 2, SHARE_OF_WINDOW))
+        self._fast_rooms = (everyone,)
+        self._unknown_rooms = (everyone, unproven)
+        self._slow_rooms = (everyone, unproven, slow)
+        self._webhooks: dict[str, SlotHolder] = {}
+        self._open: dict[Key, SlotHolder] = {}
+        self._late: set[Key] = set()
+        self._begun: deque[tuple[float, Key]] = deque()
+        self._changed: set[str] = set()
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def __contains__(self, claim: Claim) -> bool:
+        return claim.key in self._open
+
+    def held_by(self, webhook_id: str) -> int:
+        """Return the number of claims of this webhook that are neither recorded nor given back."""
+        webhook = self._webhooks.get(webhook_id)
+        return webhook.held if webhook else 0
+
+    def is_known(self, webhook_id: str) -> bool:
+        """Return True if ``learn`` was called for this webhook."""
+        return webhook_id in self._webhooks
+
+    def learn(self, webhook_id: str, owner_id: Any, is_fast: bool | None) -> None:
+        """Take a webhook, as it is stored."""
+        owner = str(owner_id).replace("-", "")  # a UUID comes as an object, or with or without hyphens
+        with self._lock:
+            self._webhooks[webhook_id] = webhook = SlotHolder(owner, is_fast)
+            webhook.rooms = self._rooms_of(webhook)
+
+    def refresh(self, stored: Iterable[tuple[str, bool | None]]) -> None:
+        """Set the stored paces, which other workers have changed; this worker's own stay until they are ``stored``.
+
+        None is stored where a webhook's URL has changed.
+        """
+        with self._lock:
+            for webhook_id, is_fast in stored:
+                webhook = self._webhooks.get(webhook_id)
+                if webhook is None or webhook.is_fast is is_fast or webhook_id in self._changed:
+                    continue
+                webhook.is_fast = is_fast
+                self._regroup(webhook)
+
+    def with_room(self, webhook_ids: Iterable[str]) -> list[str]:
+        """Return the webhooks that may begin a request, each for itself."""
+        with self._lock:
+            self._note_late()
+            known = [pk for pk in webhook_ids if pk in self._webhooks]  # one may have been deleted
+            return [pk for pk in known if self._left_for(self._webhooks[pk]) > 0]
+
+    def asks(self, webhook_ids: Collection[str], limit: int) -> list[Ask]:
+        """Return what to claim from these webhooks, at most ``limit`` together; those without a slot are left out."""
+        share = max(1, limit // max(1, len(webhook_ids)))
+        found: list[Ask] = []
+        with self._lock:
+            self._note_late()
+            for webhook_id in webhook_ids:
+                webhook = self._webhooks[webhook_id]
+                if (room := min(share, limit, self._left_for(webhook))) > 0:
+                    limit -= room
+                    found.append(Ask(webhook_id, webhook.held, self.cap, room, webhook.is_fast is None))
+                    self._hold(webhook, room)
+            for ask in found:
+                self._hold(self._webhooks[ask.webhook_id], -ask.room)
+        return found
+
+    def take(self, claims: Iterable[Claim]) -> None:
+        """Hold a slot for each claim."""
+        numbers: defaultdict[SlotHolder, int] = defaultdict(int)
+        with self._lock:
+            for claim in claims:
+                pick = claim.pick
+                key = pick.delivery_id, pick.number
+                if key not in self._open:
+                    self._open[key] = webhook = self._webhooks[pick.webhook_id]
+                    numbers[webhook] += 1
+            for webhook, number in numbers.items():
+                self._hold(webhook, number)
+
+    def begin(self, claim: Claim, monotonic: float) -> None:
+        """Note that the request of a claim is begun now."""
+        self._begun.append((monotonic, (claim.pick.delivery_id, claim.pick.number)))
+
+    def give_back(self, claims: Iterable[Claim]) -> None:
+        """Free the slots of claims that are recorded or released."""
+        numbers: defaultdict[SlotHolder, int] = defaultdict(int)
+        with self._lock:
+            for claim in claims:
+                pick = claim.pick
+                key = pick.delivery_id, pick.number
+                if key not in self._open:
+                    continue
+                webhook = self._open[key]
+                del self._open[key]
+                numbers[webhook] += 1
+                if key in self._late:
+                    self._late.remove(key)
+                    webhook.late -= 1
+            for webhook, number in numbers.items():
+                self._hold(webhook, -number)
+                self._regroup(webhook)
+
+    def note(self, finished: Iterable[Finished]) -> None:
+        """Remember for how long requests were open.
+
+        A fast handshake proves nothing, as events are received by other code; and nothing was sent without a duration.
+        """
+        with self._lock:
+            for claim, attempt, _, _ in finished:
+                milliseconds, pick = attempt.duration_ms, claim.pick
+                if milliseconds is None or pick.lost_since is not None:
+                    continue
+                is_fast = milliseconds < 1000 * FAST_SECONDS
+                webhook = self._webhooks[pick.webhook_id]
+                if webhook.is_fast is not is_fast and not (is_fast and pick.kind == Delivery.Kind.VERIFICATION):
+                    webhook.is_fast = is_fast
+                    self._changed.add(pick.webhook_id)
+                    self._regroup(webhook)
+
+    def changed_paces(self) -> dict[str, bool]:
+        """Return the webhooks that became fast or slow and are not ``stored`` yet."""
+        with self._lock:
+            return {webhook_id: bool(self._webhooks[webhook_id].is_fast) for webhook_id in self._changed}
+
+    def stored(self, paces: Mapping[str, bool]) -> None:
+        """Note that these are stored; one that has changed again since stays to be stored."""
+        with self._lock:
+            self._changed -= {pk for pk, is_fast in paces.items() if self._webhooks[pk].is_fast is is_fast}
+
+    def _left_for(self, webhook: SlotHolder) -> int:
+        if webhook.is_fast is None and webhook.held:
+            return 0
+        everyone, *others = webhook.rooms
+        left = everyone.left_for(webhook)
+        for room in others:
+            left = min(left, room.left_for(webhook))
+        return min(left, 1) if webhook.is_fast is None else left
+
+    def _note_late(self) -> None:
+        """Count the requests that have been open for too long as late."""
+        begun = self._begun
+        while begun and begun[0][1] not in self._open:
+            begun.popleft()
+        if not begun:
+            return
+        latest = self._clock.monotonic() - FAST_SECONDS
+        while begun and begun[0][0] <= latest:
+            _, key = begun.popleft()
+            if key in self._open and key not in self._late:
+                webhook = self._open[key]
+                self._late.add(key)
+                webhook.late += 1
+                self._regroup(webhook)
+
+    def _regroup(self, webhook: SlotHolder) -> None:
+        rooms = self._rooms_of(webhook)
+        if rooms is webhook.rooms:
+            return
+        held = webhook.held
+        self._hold(webhook, -held)
+        webhook.rooms = rooms
+        self._hold(webhook, held)
+
+    def _rooms_of(self, webhook: SlotHolder) -> Sequence[Room]:
+        if webhook.late or webhook.is_fast is False:
+            return self._slow_rooms
+        return self._fast_rooms if webhook.is_fast else self._unknown_rooms
+
+    def _hold(self, webhook: SlotHolder, number: int) -> None:
+        webhook.held += number
+        for room in webhook.rooms:
+            room.take(webhook.owner, number)

@@ -1,0 +1,14 @@
+"""The statements over many rows, as each database does them best."""
+
+from __future__ import annotations
+
+from ...database.dialects import dialect_of
+from .portable import PortableSql
+from .postgresql import PostgresqlSql
+from .sqlite import SqliteSql
+
+_BY_DIALECT: dict[str, type[PortableSql]] = {"postgresql": PostgresqlSql, "sqlite": SqliteSql}
+
+
+def sql_for(using: str) -> PortableSql:
+    return _BY_DIALECT.get(dialect_of(using).name, PortableSql)(using)

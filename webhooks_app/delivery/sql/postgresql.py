@@ -1,0 +1,308 @@
+"""The queue's statements for PostgreSQL: a whole batch is an array or a COPY, and every value arrives as text."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from functools import cached_property
+from typing import Any
+
+from ...database.dialects import dialect_of
+from ...database.prepared import prepared
+from ...models import Event, Webhook
+from ...models.rate_limit import BURST
+from ..attempt_log import AttemptLog
+from ..claim import Finished
+from ..lanes import WEBHOOK_FIELDS, Ask, Lane, Pick, Picked, Terms
+from ..signing import LaneKey
+from .portable import PortableSql, json_of, json_of_timings
+
+CLAIM_TYPES = {
+    "asks": "jsonb",
+    "worker": "text",
+    "now": "timestamptz",
+    "epoch": "float8",
+    "leased_until": "timestamptz",
+    "lease_epoch": "float8",
+    "lost_again_at": "timestamptz",
+}
+SAVE_TYPES = {
+    "ids": "uuid[]",
+    "numbers": "smallint[]",
+    "workers": "bigint[]",
+    "states": "text[]",
+    "results": "text[]",
+    "next_attempts": "timestamptz[]",
+    "now": "timestamptz",
+}
+PUBLISH_TYPES = {"worker": "text", "until": "float8", "claims": "jsonb"}
+"""PostgreSQL's types of the parameters of each statement."""
+
+
+class PostgresqlSql(PortableSql):
+    def claim(self, asks: Sequence[Ask], terms: Terms) -> Picked:
+        """Claim in one statement, which needs no transaction around it.
+
+        The lanes are locked first, and what others have claimed meanwhile is read from their rows as they are then: a
+        locked row is read anew, also if the statement's snapshot is older. An entry that somebody else has changed
+        since is left out for the same reason. What is due by the database's clock is due, also if the worker's lags.
+        """
+        values = {
+            "asks": json.dumps([(ask.webhook_id[-32:], ask.own, ask.cap, ask.room, ask.is_unknown) for ask in asks]),
+            "worker": str(terms.worker),
+            "now": terms.now,
+            "epoch": terms.now.timestamp(),
+            "leased_until": terms.leased_until,
+            "lease_epoch": terms.leased_until.timestamp(),
+            "lost_again_at": terms.lost_again_at,
+        }
+        lanes: list[Lane] = []
+        picks: list[Pick] = []
+        events: dict[str, tuple[str, bytes]] = {}
+        rows = self.fetch_prepared(self._claiming, CLAIM_TYPES, values)
+        for tag, row_id, webhook_id, event_id, text, body, number, most, since, until in rows:
+            if tag == "p":
+                picks.append(Pick(row_id, webhook_id, event_id, text, number, most, since, until, body))
+            elif tag == "e":
+                events[row_id] = text, body.encode()
+            else:
+                lanes.append(_lane(json.loads(body), terms, since))
+        return Picked(lanes, picks, events)
+
+    @cached_property
+    def _claiming(self) -> str:
+        lost = "%(lost_again_at)s::timestamptz IS NOT NULL AND leased_until <= %(now)s"
+        fields = ", ".join(f"webhook.{name}" for name in WEBHOOK_FIELDS)
+        return f"""
+            WITH locked AS (
+                SELECT lane.webhook_id, lane.in_flight, lane.next_slot_at,
+                    (ask.value ->> 1)::integer AS own, (ask.value ->> 2)::integer AS cap,
+                    (ask.value ->> 3)::integer AS room, (ask.value ->> 4)::boolean AS is_unknown
+                FROM jsonb_array_elements(%(asks)s::jsonb) AS ask (value)
+                JOIN {self.lanes} AS lane ON lane.webhook_id = (ask.value ->> 0)::uuid
+                FOR NO KEY UPDATE OF lane SKIP LOCKED
+            ),
+            lane AS (
+                SELECT locked.own, locked.room, locked.next_slot_at, others.held, {fields},
+                    (
+                        SELECT jsonb_agg(jsonb_build_array(scheme, encrypted_key, valid_until) ORDER BY key.id DESC)
+                        FROM {self.keys} AS key WHERE key.webhook_id = webhook.id
+                    ) AS keys,
+                    CASE WHEN locked.is_unknown THEN 1 ELSE COALESCE(webhook.max_in_flight, locked.cap) END
+                        - locked.own - others.number AS free,
+                    CASE WHEN webhook.rate_limit IS NULL THEN NULL
+                        WHEN slot.waited < 0 THEN 0
+                        ELSE floor(slot.waited * webhook.rate_limit)::integer + 1
+                    END AS allowance,
+                    slot.first
+                FROM locked
+                JOIN {self.webhooks} AS webhook ON webhook.id = locked.webhook_id
+                CROSS JOIN LATERAL (
+                    SELECT COALESCE(jsonb_object_agg(key, value), '{{}}') AS held,
+                        COALESCE(sum((value ->> 0)::integer), 0)::integer AS number
+                    FROM jsonb_each(locked.in_flight)
+                    WHERE key <> %(worker)s AND (value ->> 1)::float8 > %(epoch)s
+                ) AS others
+                CROSS JOIN LATERAL (
+                    SELECT first, extract(epoch FROM %(now)s - first)::float8 AS waited
+                    FROM (VALUES (GREATEST(%(now)s - interval '{BURST.total_seconds()} s', locked.next_slot_at)))
+                        AS slot (first)
+                ) AS slot
+            ),
+            due AS MATERIALIZED (
+                SELECT due.row
+                FROM (
+                    SELECT lane.id,
+                        LEAST(lane.room, lane.free, lane.allowance) AS room,
+                        CASE WHEN lane.deleted_at IS NOT NULL OR lane.status = 'disabled' THEN '{{}}'::text[]
+                            WHEN lane.status = 'failed' THEN '{{test}}'
+                            WHEN lane.status <> 'active' THEN '{{verification,test}}'
+                            WHEN lane.allowance < 2 THEN '{{event,test,verification}}'
+                            ELSE '{{event,test,verification,retry_notice}}'
+                        END AS kinds
+                    FROM lane WHERE lane.paused_at IS NULL
+                ) AS lane
+                CROSS JOIN LATERAL (
+                    SELECT ctid AS row FROM {self.entries}
+                    WHERE webhook_id = lane.id AND due_at <= GREATEST(%(now)s, statement_timestamp())
+                        AND (claimed_at IS NULL AND (kind = ANY (lane.kinds) OR expires_at <= %(now)s) OR {lost})
+                    ORDER BY due_at
+                    LIMIT GREATEST(0, lane.room)
+                ) AS due
+            ),
+            claimed AS (
+                UPDATE {self.entries}
+                SET attempt = CASE WHEN claimed_at IS NULL THEN attempt + 1 ELSE attempt END,
+                    leased_until = CASE WHEN claimed_at IS NULL THEN %(leased_until)s ELSE %(lost_again_at)s END,
+                    claimed_at = COALESCE(claimed_at, %(now)s),
+                    worker = %(worker)s::bigint
+                WHERE ctid = ANY (ARRAY(SELECT row FROM due)) AND (claimed_at IS NULL OR {lost})
+                RETURNING delivery_id, webhook_id, event_id, kind, attempt, max_attempts, retry_policy,
+                    CASE WHEN claimed_at <> %(now)s THEN claimed_at END AS lost_since, expires_at
+            ),
+            counted AS (
+                UPDATE {self.lanes} AS saved
+                SET in_flight = lane.held
+                        || jsonb_build_object(%(worker)s, jsonb_build_array(lane.own + claims.number, %(lease_epoch)s)),
+                    next_slot_at = CASE WHEN lane.rate_limit IS NULL THEN lane.next_slot_at
+                        ELSE lane.first + make_interval(secs => claims.number / lane.rate_limit) END
+                FROM lane, (
+                    SELECT webhook_id, count(*)::integer AS number FROM claimed WHERE lost_since IS NULL GROUP BY 1
+                ) AS claims
+                WHERE saved.webhook_id = lane.id AND claims.webhook_id = lane.id
+                RETURNING saved.webhook_id, saved.next_slot_at
+            )
+            SELECT 'p', {self.public_id("dlv", "delivery_id")}, {self.public_id("wh", "webhook_id")},
+                {self.public_id("evt", "event_id")}, kind, retry_policy, attempt, max_attempts, lost_since, expires_at
+            FROM claimed
+            UNION ALL
+            SELECT 'e', {self.public_id("evt", "id")}, NULL, NULL, type, body, NULL, NULL, NULL, NULL
+            FROM {self.quote(Event._meta.db_table)} WHERE id = ANY (ARRAY(SELECT DISTINCT event_id FROM claimed))
+            UNION ALL
+            SELECT 'l', NULL, NULL, NULL, NULL, (to_jsonb(lane) - '{{held}}'::text[])::text, NULL, NULL,
+                COALESCE(counted.next_slot_at, lane.next_slot_at), NULL
+            FROM lane LEFT JOIN counted ON counted.webhook_id = lane.id"""
+
+    def publish(self, worker: int, numbers: Mapping[str, tuple[int, bool | None]], leased_until: datetime) -> None:
+        values: dict[str, Any] = {
+            "worker": str(worker),
+            "until": leased_until.timestamp(),
+            "claims": json.dumps([(pk[-32:], number, is_fast) for pk, (number, is_fast) in numbers.items()]),
+        }
+        self.fetch_prepared(self._publishing, PUBLISH_TYPES, values)
+
+    @cached_property
+    def _publishing(self) -> str:
+        return f"""
+            UPDATE {self.lanes} AS saved
+            SET in_flight = CASE WHEN claims.number = 0 THEN saved.in_flight - %(worker)s
+                ELSE saved.in_flight || jsonb_build_object(%(worker)s, jsonb_build_array(claims.number, %(until)s)) END,
+                is_fast = COALESCE(claims.is_fast, saved.is_fast)
+            FROM (
+                SELECT lane.webhook_id, (claims.value ->> 1)::integer AS number,
+                    (claims.value ->> 2)::boolean AS is_fast
+                FROM jsonb_array_elements(%(claims)s::jsonb) AS claims (value)
+                JOIN {self.lanes} AS lane ON lane.webhook_id = (claims.value ->> 0)::uuid
+                ORDER BY lane.webhook_id
+                FOR NO KEY UPDATE OF lane
+            ) AS claims
+            WHERE saved.webhook_id = claims.webhook_id"""
+
+    def save(self, finished: Sequence[Finished], now: datetime) -> set[tuple[str, int]]:
+        values = {
+            "ids": _array([self.write_id(item.claim.delivery_id) for item in finished]),
+            "numbers": _array([str(item.claim.number) for item in finished]),
+            "workers": _array([str(item.claim.lane.worker) for item in finished]),
+            "states": _array([item.step.state.value for item in finished]),
+            "results": _array([item.attempt.result for item in finished]),
+            "next_attempts": _array([_time(item.step.next_attempt_at) for item in finished]),
+            "now": now,
+        }
+        saved = {(delivery_id, number) for delivery_id, number in self.fetch_prepared(self._saving, SAVE_TYPES, values)}
+        self._save_attempts([item.attempt for item in finished if item.claim.key in saved])
+        return saved
+
+    @cached_property
+    def _saving(self) -> str:
+        return f"""
+            WITH step AS (
+                SELECT *
+                FROM unnest(
+                    %(ids)s::uuid[], %(numbers)s::smallint[], %(workers)s::bigint[], %(states)s::text[],
+                    %(results)s::text[], %(next_attempts)s::timestamptz[]
+                ) AS step (id, number, worker, state, result, next_attempt_at)
+            ),
+            ended AS (
+                DELETE FROM {self.entries} AS entry USING step
+                WHERE entry.delivery_id = step.id AND entry.attempt = step.number AND entry.worker = step.worker
+                    AND entry.claimed_at IS NOT NULL AND step.next_attempt_at IS NULL
+                RETURNING step.*
+            ),
+            retried AS (
+                UPDATE {self.entries} AS entry
+                SET claimed_at = NULL, leased_until = NULL, worker = NULL, due_at = step.next_attempt_at
+                FROM step
+                WHERE entry.delivery_id = step.id AND entry.attempt = step.number AND entry.worker = step.worker
+                    AND entry.claimed_at IS NOT NULL AND step.next_attempt_at IS NOT NULL
+                RETURNING step.*
+            )
+            UPDATE {self.deliveries} AS delivery
+            SET state = valid.state, last_result = valid.result, attempt_count = valid.number,
+                finished_at = CASE WHEN valid.next_attempt_at IS NULL THEN %(now)s::timestamptz END
+            FROM (SELECT * FROM ended UNION ALL SELECT * FROM retried) AS valid
+            WHERE delivery.id = valid.id AND delivery.{self.pending}
+            RETURNING {self.public_id("dlv", "delivery.id")}, valid.number"""
+
+    def fetch_prepared(self, sql: str, types: Mapping[str, str], values: Mapping[str, Any]) -> list[tuple[Any, ...]]:
+        return prepared(sql, tuple(types.items())).fetch(self.connection, values)
+
+    def public_id(self, prefix: str, column: str) -> str:
+        return f"'{prefix}_' || encode(uuid_send({column}), 'hex')"
+
+    def read_id(self, prefix: str, value: Any) -> str:
+        return str(value)
+
+    def _save_attempts(self, logs: Sequence[AttemptLog]) -> None:
+        if not logs:
+            return
+        lines = "".join([_copy_line(log) for log in logs])
+        sql = f"COPY {self.attempts} ({self.columns_of_attempts}) FROM STDIN"
+        with self.connection.cursor() as cursor, self.connection.wrap_database_errors:
+            if dialect_of(self.using).uses_psycopg3(self.using):
+                with cursor.copy(sql) as copy:
+                    copy.write(lines)
+            else:
+                cursor.copy_expert(sql, io.StringIO(lines))
+
+
+_OWNER_KEY: Any = Webhook._meta.get_field("owner")
+"""Converts an owner's key, which may be a UUID, from JSON."""
+
+
+def _lane(values: dict[str, Any], terms: Terms, next_slot_at: datetime | None) -> Lane:
+    """Return the lane of a row that PostgreSQL wrote as JSON."""
+    webhook = {name: values[name] for name in WEBHOOK_FIELDS}
+    for name in ("deleted_at", "paused_at"):
+        webhook[name] = _read_moment(webhook[name])
+    keys = [LaneKey(scheme, token, _read_moment(until)) for scheme, token, until in values["keys"] or ()]
+    if webhook["owner_id"] is not None:
+        webhook["owner_id"] = _OWNER_KEY.to_python(webhook["owner_id"])
+    webhook_id = f"wh_{webhook.pop('id').replace('-', '')}"
+    return Lane(webhook_id, **webhook, keys=keys, next_slot_at=next_slot_at, worker=terms.worker, claimed_at=terms.now)
+
+
+def _read_moment(text: str | None) -> datetime | None:
+    return datetime.fromisoformat(text) if text else None
+
+
+def _array(values: Iterable[str]) -> str:
+    """Return a PostgreSQL array as text, of values that need no quoting: digits, words, NULL."""
+    return "{" + ",".join(values) + "}"
+
+
+def _time(moment: datetime | None) -> str:
+    return f'"{moment.astimezone(UTC).isoformat()}"' if moment else "NULL"
+
+
+def _copy_line(log: AttemptLog) -> str:
+    """Return a row of COPY's text format."""
+    return (
+        f"{log.delivery_id[-32:]}\t{log.number}\t{log.result}\t{_text(log.message)}"
+        f"\t{log.started_at.isoformat()}\t{_text(log.url)}\t{_number(log.duration_ms)}\t{_number(log.timestamp)}"
+        f"\t{_text(log.signatures)}\t{log.challenge}\t{_number(log.response_status)}\t{_text(json_of(log.response_headers))}"
+        f"\t{_text(log.response_body)}\t{_text(log.retry_after)}\t{log.peer}\t{json_of_timings(log.timings)}"
+        f"\t{_text(log.header_names)}\t{_text(log.agent)}\n"
+    )
+
+
+def _number(value: int | None) -> str:
+    return "\\N" if value is None else str(value)
+
+
+_ESCAPES = str.maketrans({"\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"})
+
+
+def _text(text: str) -> str:
+    return text.translate(_ESCAPES) if text else ""

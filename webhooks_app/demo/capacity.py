@@ -1,0 +1,182 @@
+"""Capacity planning: the processes, requests in flight, memory and rows that a load needs.
+
+The figures come from the project's own benchmarks (``make bench``), on a machine of two cores. Ratios travel between
+machines, figures do not: measure on yours before you rely on a plan.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from ..delivery.slots import SHARE_OF_WINDOW
+from ..models.queue import FAST_SECONDS
+from ..plurals import counted
+
+CPU_SECONDS_PER_REQUEST: Mapping[str, float] = {"curl": 0.0002, "requests": 0.0005}
+"""Benchmarks ``throughput`` and ``slow``: ``cpu_s_per_1000``, the larger of the two, over kept http connections."""
+
+TLS_CPU_SECONDS: Mapping[str, float] = {"curl": 0.001, "requests": 0.001}
+"""Additional cost of a new TLS connection. Benchmark ``tls``: 1 / ``new_per_s`` less 1 / ``kept_per_s``, the receiver's
+share included. Receivers seldom keep theirs."""
+
+IN_FLIGHT_AT_MOST: Mapping[str, int] = {"curl": 2000, "requests": 64}
+"""Requests in flight of one process; ``WEBHOOKS_MAX_IN_FLIGHT`` may lower it."""
+
+PROCESS_MB = 120
+"""Benchmark ``soak``: ``memory_mb`` of one process of a Celery worker, the host's own code not counted."""
+
+IN_FLIGHT_KB = 25
+"""Benchmark ``slow``: ``kb_per_in_flight``, over http; the body of the request comes on top."""
+
+TLS_IN_FLIGHT_KB = 60
+"""Additional memory of a TLS connection: an allowance, not a measurement."""
+
+EVENT_BYTES = 600
+DELIVERY_BYTES = 250
+ATTEMPT_BYTES = 500
+"""A fresh row with its index entries on PostgreSQL: an event without its envelope, an attempt with a short answer."""
+
+BLOAT = 1.5
+"""Tables that are updated and pruned are larger than their rows, by about this."""
+
+USABLE_SHARE = 0.5
+"""Share of a core that a plan uses; the rest is for bursts, the host's own tasks, and a node that is away."""
+
+SECONDS_PER_DAY = 86_400
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Load:
+    """``failing_share`` is the share of attempts that are not answered with 200."""
+
+    events_per_second: float
+    webhooks_per_event: float
+    latency_seconds: float
+    failing_share: float = 0.0
+    envelope_bytes: int = 1024
+    transport: str = "curl"
+    tls: bool = True
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Policy:
+    """The settings that a plan depends on."""
+
+    max_attempts: int
+    retry_notices: bool
+    in_flight_per_process: int
+    in_flight_per_webhook: int
+    attempt_days: int
+    event_days: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Plan:
+    """The capacity that a load needs."""
+
+    deliveries_per_second: float
+    retries_per_second: float
+    notices_per_second: float
+    requests_per_second: float
+    in_flight: float
+    cores: float
+    processes: int
+    bound_by: str
+    memory_mb: float
+    deliveries_per_second_per_webhook: float
+    webhooks_at_least: int
+    rows_inserted_per_second: float
+    rows_updated_per_second: float
+    gb_per_day: float
+    gb_kept: float
+
+
+def plan(load: Load, policy: Policy) -> Plan:
+    """Return the capacity for a steady load; a burst waits in the database and is sent as fast as this allows."""
+    deliveries = load.events_per_second * load.webhooks_per_event
+    retries = deliveries * sum(load.failing_share**number for number in range(1, policy.max_attempts))
+    notices = retries if policy.retry_notices else 0.0
+    requests = deliveries + retries + notices
+    in_flight = requests * load.latency_seconds
+    cores = requests * _cpu_seconds(load) / USABLE_SHARE
+    processes, bound_by = _processes(load, cores, in_flight, policy)
+    per_webhook = policy.in_flight_per_webhook / load.latency_seconds
+    event_bytes = (load.events_per_second + notices) * (EVENT_BYTES + load.envelope_bytes) + (
+        deliveries + notices
+    ) * DELIVERY_BYTES
+    attempt_bytes = requests * ATTEMPT_BYTES
+    return Plan(
+        deliveries_per_second=deliveries,
+        retries_per_second=retries,
+        notices_per_second=notices,
+        requests_per_second=requests,
+        in_flight=in_flight,
+        cores=cores,
+        processes=processes,
+        bound_by=bound_by,
+        memory_mb=processes * PROCESS_MB + in_flight * _kb_in_flight(load) / 1024,
+        deliveries_per_second_per_webhook=per_webhook,
+        webhooks_at_least=math.ceil(requests / per_webhook),
+        rows_inserted_per_second=load.events_per_second + notices + deliveries + notices + requests,
+        rows_updated_per_second=2 * requests,
+        gb_per_day=BLOAT * (event_bytes + attempt_bytes) * SECONDS_PER_DAY / 1e9,
+        gb_kept=BLOAT * (event_bytes * policy.event_days + attempt_bytes * policy.attempt_days) * SECONDS_PER_DAY / 1e9,
+    )
+
+
+def described(load: Load, policy: Policy) -> Sequence[tuple[str, str]]:
+    """Return the plan as lines of two columns: name and amount."""
+    found = plan(load, policy)
+    return (
+        ("deliveries", f"{found.deliveries_per_second:,.1f}/s"),
+        ("retries and notices", f"{found.retries_per_second:,.1f}/s and {found.notices_per_second:,.1f}/s"),
+        ("requests", f"{found.requests_per_second:,.1f}/s"),
+        ("in flight", f"{found.in_flight:,.0f}, all processes together"),
+        ("cores", f"{found.cores:,.1f}, half idle"),
+        ("worker processes", f"{found.processes:,} ({found.bound_by})"),
+        ("memory", f"{found.memory_mb:,.0f} MB"),
+        ("one webhook", f"{found.deliveries_per_second_per_webhook:,.1f} requests/s at most"),
+        ("webhooks at least", f"{found.webhooks_at_least:,}, or those that get more fall behind"),
+        (
+            "rows written",
+            f"{found.rows_inserted_per_second:,.0f}/s inserted, {found.rows_updated_per_second:,.0f}/s updated",
+        ),
+        ("disk", f"{found.gb_per_day:,.1f} GB a day, {found.gb_kept:,.0f} GB kept"),
+    )
+
+
+def assumptions(load: Load, policy: Policy) -> Sequence[str]:
+    """Return the assumptions of the plan, one sentence each."""
+    wire = "a new TLS connection for each request" if load.tls else "plain http over kept connections"
+    return (
+        f"{1000 * _cpu_seconds(load):.1f} ms of CPU a request ({load.transport}, {wire}); no core more than half busy.",
+        f"A process holds {PROCESS_MB} MB, and {_kb_in_flight(load)} KB for each request in flight.",
+        f"{load.failing_share:.0%} of attempts fail, whatever came before; a delivery has up to {policy.max_attempts}.",
+        f"An envelope has {load.envelope_bytes:,} bytes, an answer a few; up to 16 KiB of each answer are kept.",
+        f"Attempts are kept {counted(policy.attempt_days, 'day')}, events and deliveries {policy.event_days}.",
+        "The figures are of this project's benchmarks on two cores: run `make bench` on yours.",
+    )
+
+
+def _cpu_seconds(load: Load) -> float:
+    return CPU_SECONDS_PER_REQUEST[load.transport] + (TLS_CPU_SECONDS[load.transport] if load.tls else 0.0)
+
+
+def _kb_in_flight(load: Load) -> int:
+    return IN_FLIGHT_KB + (TLS_IN_FLIGHT_KB if load.tls else 0) + math.ceil(load.envelope_bytes / 1024)
+
+
+def _processes(load: Load, cores: float, in_flight: float, policy: Policy) -> tuple[int, str]:
+    """Return the number of processes, and why: at least two, so that one can be restarted."""
+    slots = policy.in_flight_per_process
+    if load.latency_seconds >= FAST_SECONDS:
+        slots = max(1, slots // SHARE_OF_WINDOW)  # receivers that take so long are slow
+    needs = {
+        "two, so that one can be restarted": 2,
+        "for the CPU: one process uses one core": math.ceil(cores),
+        f"for what is in flight: {slots:,} a process": math.ceil(in_flight / slots),
+    }
+    reason = max(needs, key=lambda need: needs[need])
+    return needs[reason], reason

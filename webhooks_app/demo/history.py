@@ -1,0 +1,208 @@
+"""Events, deliveries and attempts of the demo data, drawn at random in order of time."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from itertools import accumulate
+from typing import Any, NamedTuple
+
+from ..choices import retry_policy
+from ..event_types import registry
+from ..models import Delivery, DeliveryAttempt, Event, Webhook
+from ..protocol.ids import RANDOM_HEX_DIGITS, first_id_at
+from ..protocol.times import format_time
+from .webhooks import CHANGED_AFTER, Profile, Target
+
+DUE_WITHIN = timedelta(minutes=1)
+"""Time after all others in which due deliveries were queued."""
+
+FIRST_ATTEMPT_AFTER = timedelta(milliseconds=20)
+
+SUCCEEDED = DeliveryAttempt.Result.SUCCEEDED.value
+
+
+class Answer(NamedTuple):
+    message: str = ""
+    status: int | None = None
+    body: str = ""
+
+
+ANSWERS: Mapping[str, Answer] = {
+    "succeeded": Answer(status=200, body="ok"),
+    "http_status": Answer("Answered with status 503.", 503, "Service unavailable"),
+    "timeout": Answer("The receiver sent no complete answer within 30 seconds."),
+    "connection_error": Answer(
+        "No connection could be opened. Check that the receiver runs and its port is reachable."
+    ),
+    "dns_error": Answer("The name could not be resolved. Check that it exists in the public DNS."),
+}
+"""Logged answers by result."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Rows:
+    """Rows to insert in one transaction."""
+
+    events: list[Event] = field(default_factory=list)
+    deliveries: list[Delivery] = field(default_factory=list)
+    attempts: list[DeliveryAttempt] = field(default_factory=list)
+
+
+class Audience(NamedTuple):
+    """An event type and an owner, and the webhooks that receive such events."""
+
+    event_type: str
+    owner_id: Any
+    targets: Sequence[Target]
+
+
+class Audiences:
+    """All audiences of these webhooks. The first owners and event types are drawn most often."""
+
+    def __init__(self, targets: Sequence[Target], owners: Sequence[Any]) -> None:
+        self._choices: list[Audience] = []
+        weights = []
+        for owner_rank, owner in enumerate(owners, 1):
+            for type_rank, name in enumerate(registry.emittable_names(), 1):
+                if receiving := [target for target in targets if target.receives(owner.pk, name)]:
+                    self._choices.append(Audience(name, owner.pk, receiving))
+                    weights.append(1 / (owner_rank * type_rank))
+        self._cum_weights = list(accumulate(weights))
+
+    def draw(self, chances: random.Random) -> Audience:
+        return chances.choices(self._choices, cum_weights=self._cum_weights)[0]
+
+
+class History:
+    """What happened between ``since`` and ``until``; attempts and bodies exist since ``kept_since``."""
+
+    def __init__(
+        self,
+        targets: Sequence[Target],
+        owners: Sequence[Any],
+        *,
+        since: datetime,
+        until: datetime,
+        kept_since: datetime,
+        seed: int,
+    ) -> None:
+        self._since, self._until, self._kept_since = since, until, kept_since
+        self._chances = random.Random(seed)  # noqa: S311 - reproducible, not secret
+        policy = retry_policy()
+        self._max_attempts = policy.max_attempts
+        self._waits = list(accumulate((timedelta(0), *policy.delays)))
+        self._data = {name: _example(name) for name in registry.emittable_names()}
+        verified = [each for each in targets if each.profile.at_once or each.profile.given_up]
+        active = [each for each in verified if each.profile.status == Webhook.Status.ACTIVE]
+        running = [each for each in active if each.is_running]
+        self._before, self._after, self._now = (Audiences(each, owners) for each in (verified, active, running))
+
+    def batches(self, deliveries: int, due: int, size: int) -> Iterator[Rows]:
+        """Yield the rows of so many final deliveries, then of due ones, about ``size`` deliveries at a time."""
+        rows, made = Rows(), 0
+        while made < deliveries + due:
+            limit = deliveries if made < deliveries else deliveries + due
+            audience, moment = self._next(made, deliveries, due)
+            targets = audience.targets[: limit - made]
+            self._add_event(rows, audience._replace(targets=targets), moment, is_due=made >= deliveries)
+            made += len(targets)
+            if len(rows.deliveries) >= size or made in (deliveries, deliveries + due):
+                yield rows
+                rows = Rows()
+
+    def _next(self, made: int, deliveries: int, due: int) -> tuple[Audience, datetime]:
+        if made >= deliveries:
+            return self._now.draw(self._chances), self._until + DUE_WITHIN * ((made - deliveries) / due)
+        share = made / deliveries
+        audiences = self._before if share < CHANGED_AFTER else self._after
+        return audiences.draw(self._chances), self._since + (self._until - self._since) * share
+
+    def _add_event(self, rows: Rows, audience: Audience, moment: datetime, *, is_due: bool) -> None:
+        event = self._event(audience, moment)
+        rows.events.append(event)
+        for target in audience.targets:
+            delivery = Delivery(
+                id=self._id("dlv", moment),
+                event_id=event.pk,
+                webhook_id=target.webhook.pk,
+                max_attempts=self._max_attempts,
+                created_at=moment,
+            )
+            rows.deliveries.append(delivery)
+            if not is_due:
+                rows.attempts.extend(self._finish(delivery, target))
+
+    def _event(self, audience: Audience, moment: datetime) -> Event:
+        event_id, name = self._id("evt", moment), audience.event_type
+        body = f'{{"id":"{event_id}","type":"{name}","created":"{format_time(moment)}","data":{self._data[name]}}}'
+        is_kept = moment >= self._kept_since
+        return Event(
+            id=event_id, type=name, owner_id=audience.owner_id, body=body if is_kept else "", created_at=moment
+        )
+
+    def _finish(self, delivery: Delivery, target: Target) -> Sequence[DeliveryAttempt]:
+        """Draw the outcome of a delivery, set it, and return the attempts."""
+        results = self._results(target.profile)
+        duration = timedelta(milliseconds=int(target.profile.milliseconds * (0.5 + self._chances.random())))
+        delivery.attempt_count = len(results)
+        delivery.last_result = results[-1] if results else ""
+        delivery.state = _state(delivery.last_result)
+        delivery.state_reason = "" if results else "webhook_disabled"
+        delivery.finished_at = self._started_at(delivery, max(1, len(results)), duration) + duration
+        if delivery.created_at < self._kept_since:
+            return ()
+        return [self._attempt(delivery, target, number, result, duration) for number, result in enumerate(results, 1)]
+
+    def _results(self, profile: Profile) -> list[str]:
+        """Draw the results of the attempts; there are none where the delivery was cancelled."""
+        share = self._chances.random()
+        if share < profile.at_once:
+            return [SUCCEEDED]
+        if share < profile.at_once + profile.later:
+            most = min(3, self._max_attempts - 1)
+            return [profile.failure] * self._chances.randint(min(1, most), most) + [SUCCEEDED]
+        is_given_up = share < profile.at_once + profile.later + profile.given_up
+        return [profile.failure] * self._max_attempts if is_given_up else []
+
+    def _attempt(
+        self, delivery: Delivery, target: Target, number: int, result: str, duration: timedelta
+    ) -> DeliveryAttempt:
+        started_at = self._started_at(delivery, number, duration)
+        answer = ANSWERS[result]
+        return DeliveryAttempt(
+            delivery_id=delivery.pk,
+            number=number,
+            result=result,
+            message=answer.message,
+            started_at=started_at,
+            duration_ms=duration // timedelta(milliseconds=1),
+            url=target.webhook.url,
+            timestamp=int(started_at.timestamp()),
+            signatures=f"sha256={self._chances.getrandbits(256):064x}",
+            response_status=answer.status,
+            response_headers=[["Content-Type", "text/plain"]] if answer.status else [],
+            response_body=answer.body,
+            peer="203.0.113.7" if answer.status else "",
+        )
+
+    def _started_at(self, delivery: Delivery, number: int, duration: timedelta) -> datetime:
+        return delivery.created_at + FIRST_ATTEMPT_AFTER + self._waits[number - 1] + (number - 1) * duration
+
+    def _id(self, prefix: str, moment: datetime) -> str:
+        return (
+            f"{first_id_at(prefix, moment)[:-RANDOM_HEX_DIGITS]}{self._chances.getrandbits(80):0{RANDOM_HEX_DIGITS}x}"
+        )
+
+
+def _state(last_result: str) -> str:
+    if not last_result:
+        return Delivery.State.CANCELLED
+    return Delivery.State.SUCCEEDED if last_result == SUCCEEDED else Delivery.State.GIVEN_UP
+
+
+def _example(event_type: str) -> str:
+    return json.dumps(dict(registry.get(event_type).example), separators=(",", ":"))

@@ -1,0 +1,136 @@
+"""Accounts and webhooks of the demo data, with webhooks in every state."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from django.db.models import EmailField
+
+from ..event_types import registry
+from ..models import Webhook
+from ..owners import owner_model, owners
+from ..routing import RoutedEvent, concerns
+
+NAME_PREFIX = "demo-"
+"""First part of the owners' names."""
+
+HOST_SUFFIX = ".demo.invalid"
+"""Last part of the webhooks' hosts: a domain that cannot exist (RFC 2606)."""
+
+CHANGED_AFTER = 0.7
+"""Share of the time after which a webhook that is not active got its status."""
+
+SUBSCRIBERS = 3
+"""Webhooks of an owner that receive the same event, on average."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Profile:
+    """Behaviour of a receiver, as shares of its deliveries; the remaining ones are cancelled."""
+
+    name: str
+    at_once: float = 0.0
+    later: float = 0.0
+    given_up: float = 0.0
+    failure: str = "http_status"
+    milliseconds: int = 60
+    status: str = Webhook.Status.ACTIVE
+    reason: str = ""
+    is_paused: bool = False
+
+
+HEALTHY = Profile(name="healthy", at_once=0.995, later=0.004, given_up=0.001)
+PROFILES = (
+    HEALTHY,
+    Profile(name="flaky", at_once=0.72, later=0.25, given_up=0.03, milliseconds=180),
+    Profile(name="slow", at_once=0.95, later=0.04, given_up=0.01, failure="timeout", milliseconds=4000),
+    Profile(name="down", at_once=0.06, later=0.04, given_up=0.9, failure="connection_error", milliseconds=300),
+    HEALTHY,
+    Profile(
+        name="disabled", at_once=0.3, later=0.1, given_up=0.3, status=Webhook.Status.DISABLED, reason="Under repair."
+    ),
+    Profile(name="unverified", status=Webhook.Status.PENDING),
+    Profile(name="unknown", given_up=1.0, failure="dns_error", milliseconds=20),
+    Profile(name="failed", status=Webhook.Status.FAILED, reason="No handshake passed in 4 attempts."),
+    Profile(name="paused", at_once=0.97, later=0.02, given_up=0.01, is_paused=True),
+    HEALTHY,
+    HEALTHY,
+)
+"""Profiles of a dozen webhooks, repeated for the next dozen. The last webhook of a dozen belongs to the platform."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Target:
+    webhook: Webhook
+    profile: Profile
+
+    @property
+    def is_running(self) -> bool:
+        return self.profile.status == Webhook.Status.ACTIVE and not self.profile.is_paused
+
+    def receives(self, owner_id: Any, event_type: str) -> bool:
+        return concerns(self.webhook, RoutedEvent(type=event_type, owner_id=owner_id))
+
+
+def make_owners(count: int) -> list[Any]:
+    """Return the demo's owners, created unless they exist. Passwords of users are unusable."""
+    made = []
+    for number in range(1, count + 1):
+        owner, is_new = owner_model()._default_manager.get_or_create(**{owners().name_field: demo_name(number)})
+        if is_new and hasattr(owner, "set_unusable_password"):
+            owner.set_unusable_password()
+            owner.save()
+        made.append(owner)
+    return made
+
+
+def demo_name(number: int) -> str:
+    """Return the name of an owner of the demo data, as an e-mail address if these are its names."""
+    is_address = isinstance(owner_model()._meta.get_field(owners().name_field), EmailField)
+    return f"{NAME_PREFIX}{number}{'@demo.invalid' if is_address else ''}"
+
+
+def make_webhooks(owners: Sequence[Any], count: int, *, seed: int, since: datetime, until: datetime) -> list[Target]:
+    chances = random.Random(seed)  # noqa: S311 - reproducible, not secret
+    targets = [_target(number, owners, count, chances, since=since, until=until) for number in range(count)]
+    Webhook.objects.bulk_create([target.webhook for target in targets], batch_size=500)
+    return targets
+
+
+def _target(
+    number: int, owners: Sequence[Any], count: int, chances: random.Random, *, since: datetime, until: datetime
+) -> Target:
+    dozen, place = divmod(number, len(PROFILES))
+    profile = PROFILES[place]
+    # Each dozen begins with another owner, so that every owner has webhooks of all profiles.
+    owner = None if place == len(PROFILES) - 1 else owners[(number + dozen) % len(owners)]
+    is_changed = profile.status != Webhook.Status.ACTIVE
+    webhook = Webhook(
+        owner=owner,
+        url=f"https://{profile.name}-{number + 1}{HOST_SUFFIX}/webhooks",
+        event_types=_event_types(number, count if owner is None else count / len(owners), chances),
+        description=f"Demo: {profile.name}",
+        status=profile.status,
+        status_reason=profile.reason,
+        status_changed_at=since + (until - since) * (CHANGED_AFTER if is_changed else 0),
+        paused_at=until - (until - since) * 0.1 if profile.is_paused else None,
+        created_at=since,
+    )
+    webhook.secret = f"whsec_demo_{number:06}_nothing_is_sent"
+    return Target(webhook=webhook, profile=profile)
+
+
+def _event_types(number: int, among: float, chances: random.Random) -> list[str]:
+    """Return event types such that each has a few subscribers among these webhooks.
+
+    The first webhook, and the platform's first, get all of them, so that each type has a subscriber.
+    """
+    names = list(registry.emittable_names())
+    if number in (0, len(PROFILES) - 1):
+        return names
+    chosen = chances.sample(names, max(1, round(len(names) * min(1, SUBSCRIBERS / among))))
+    return sorted(chosen, key=names.index)

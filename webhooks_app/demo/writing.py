@@ -1,0 +1,112 @@
+"""Insertion of the demo data, and what workers would have counted of it: roll-ups and the health of webhooks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from django.db import connections, models, router, transaction
+from django.db.models import Count, Max, Min
+from django.utils import timezone
+
+from ..conf import settings
+from ..database.dialects import dialect_of
+from ..maintenance.rollups.rebuild import rebuild
+from ..models import Delivery, DeliveryAttempt, Event, QueueEntry, WebhookHealth
+from .history import History, Rows
+from .webhooks import Target, make_owners, make_webhooks
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Size:
+    """Number of rows: ``deliveries`` are final, ``due`` more are pending. They are spread over so many days."""
+
+    deliveries: int = 10_000
+    due: int = 0
+    owners: int = 6
+    webhooks: int = 24
+    days: float = 14.0
+    seed: int = 1
+
+
+def make_demo_data(
+    size: Size, *, until: datetime, chunk: int = 5000, progress: Callable[[int], object] = lambda count: None
+) -> None:
+    """Create accounts, webhooks, and their deliveries up to ``until``, about ``chunk`` of these in a transaction.
+
+    ``progress`` is called after each transaction with its number of deliveries.
+    """
+    using = router.db_for_write(Delivery)
+    since, kept_since = until - timedelta(days=size.days), _kept_since()
+    owners = make_owners(size.owners)
+    targets = make_webhooks(owners, size.webhooks, seed=size.seed, since=since, until=until)
+    history = History(targets, owners, since=since, until=until, kept_since=kept_since, seed=size.seed)
+    for rows in history.batches(size.deliveries, size.due, chunk):
+        with transaction.atomic(using=using):
+            _insert(using, rows)
+        progress(len(rows.deliveries))
+    _analyze(using)
+    # Again: what passed its age meanwhile cannot be counted any more.
+    if (first := max(since, _kept_since())) < until:
+        rebuild(using, first, until)
+    _insert_health(using, targets)
+
+
+def _kept_since() -> datetime:
+    """Return the start of the time whose attempts retention keeps for another hour."""
+    return timezone.now() - timedelta(days=settings.ATTEMPT_RETENTION_DAYS, hours=-1)
+
+
+def _insert(using: str, rows: Rows) -> None:
+    pending = [delivery for delivery in rows.deliveries if delivery.state == Delivery.State.PENDING]
+    final = [delivery for delivery in rows.deliveries if delivery.state != Delivery.State.PENDING]
+    _insert_all(using, Event, rows.events)
+    _insert_all(using, Delivery, final)
+    _queue(using, pending)
+    _insert_all(using, DeliveryAttempt, rows.attempts)
+
+
+def _queue(using: str, deliveries: Sequence[Delivery]) -> None:
+    """Insert pending deliveries with their queue entries: each is due at its time."""
+    _insert_all(using, Delivery, deliveries)
+    _insert_all(using, QueueEntry, [QueueEntry.of(delivery, delivery.created_at) for delivery in deliveries])
+
+
+def _insert_all(using: str, model: type[models.Model], rows: Iterable[models.Model]) -> None:
+    """Insert rows by COPY, or else by executemany(): several times as fast as bulk_create()."""
+    connection = connections[using]
+    fields = [field for field in model._meta.concrete_fields if not field.generated]
+    quote = connection.ops.quote_name
+    table, columns = quote(model._meta.db_table), ", ".join(quote(str(field.column)) for field in fields)
+    values = [[field.get_db_prep_save(getattr(row, field.attname), connection) for field in fields] for row in rows]
+    with connection.cursor() as cursor:
+        if not hasattr(cursor, "copy"):  # only psycopg 3 has it
+            cursor.executemany(f"INSERT INTO {table} ({columns}) VALUES ({', '.join(['%s'] * len(fields))})", values)
+            return
+        with cursor.copy(f"COPY {table} ({columns}) FROM STDIN") as copy:
+            for each in values:
+                copy.write_row(each)
+
+
+def _analyze(using: str) -> None:
+    """Renew the statistics, which would otherwise be those of empty tables for a while."""
+    tables = [model._meta.db_table for model in (Event, Delivery, DeliveryAttempt, QueueEntry)]
+    dialect_of(using).analyze(connections[using], tables)
+
+
+def _insert_health(using: str, targets: Iterable[Target]) -> None:
+    health = [_health(using, target.webhook.pk) for target in targets]
+    WebhookHealth.objects.using(using).bulk_create(health, batch_size=500)
+
+
+def _health(using: str, webhook_id: str) -> WebhookHealth:
+    deliveries = Delivery.objects.using(using).filter(webhook=webhook_id).order_by()
+    succeeded = deliveries.filter(state=Delivery.State.SUCCEEDED).aggregate(last_success_at=Max("finished_at"))
+    given_up = deliveries.filter(state=Delivery.State.GIVEN_UP)
+    if succeeded["last_success_at"]:
+        given_up = given_up.filter(finished_at__gt=succeeded["last_success_at"])
+    failed = given_up.aggregate(
+        last_given_up_at=Max("finished_at"), failing_since=Min("finished_at"), given_up_count=Count("pk")
+    )
+    return WebhookHealth(webhook_id=webhook_id, **succeeded, **failed)

@@ -1,0 +1,226 @@
+"""Emitting: the public functions that record an event and its deliveries."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
+
+from asgiref.sync import sync_to_async
+from django.db import router
+from django.dispatch import Signal
+from pydantic import BaseModel
+
+from ..event_types import EventType, registry
+from ..exceptions import (
+    IdempotencyConflictError,
+    InvalidBatchError,
+    InvalidEventDataError,
+    InvalidOwnerError,
+    UnknownEventTypeError,
+    WebhooksError,
+)
+from ..models import Delivery, Event, Webhook
+from ..models.audit import Action
+from ..models.visibility import event_types_for
+from .events import check_key, new_event
+from .outbox import Queued, announce_events, claim_key, find_committed, insert_event, is_one_statement, writing_event
+
+if TYPE_CHECKING:
+    from .events import EventData
+
+M = TypeVar("M", bound=BaseModel)
+Happening = TypeVar("Happening", bound=Callable[..., tuple[Any, Mapping[str, Any] | BaseModel] | None])
+"""A function of a signal's arguments that returns the owner and the data of an event, or None for no event."""
+
+
+@dataclass(frozen=True)
+class NewEvent(Generic[M]):
+    """An event to be emitted by ``emit_many``; the fields are the arguments of ``emit``."""
+
+    event_type: EventType[M] | str
+    data: M | Mapping[str, Any]
+    _: KW_ONLY
+    owner: Any
+    occurred_at: datetime | None = None
+    idempotency_key: str | None = None
+    references: Sequence[str] = ()
+
+    def unsaved(self) -> Event:
+        """Return the unsaved event. Raises UnknownEventTypeError, InvalidEventDataError or InvalidOwnerError."""
+        event_type = registry.get_emittable(self.event_type)
+        if self.idempotency_key is not None:
+            check_key(event_type.name, self.idempotency_key)
+        return new_event(
+            event_type, self.data, owner=self.owner, occurred_at=self.occurred_at, references=self.references
+        )
+
+
+def emit(
+    event_type: EventType[M] | str,
+    data: M | Mapping[str, Any],
+    *,
+    owner: Any,
+    occurred_at: datetime | None = None,
+    idempotency_key: str | None = None,
+    references: Sequence[str] = (),
+) -> Event:
+    """Record an event and one delivery for each subscribed webhook, in the caller's transaction.
+
+    ``event_type`` is a registered event type, or its name; ``data`` is an instance of its data model, or a mapping.
+    ``owner`` is the saved account whose webhooks receive the event, in addition to the platform's; None for the
+    platform's only. ``occurred_at`` is an aware datetime, by default now.
+
+    ``idempotency_key`` identifies the event among those of its owner: if one was emitted under this key, that event is
+    returned and nothing is written. A call waits for another one with the same key until its transaction has ended.
+    ``references`` are up to 8 business identifiers that the event is found by.
+
+    Raises UnknownEventTypeError, InvalidEventDataError, InvalidOwnerError, or IdempotencyConflictError for a key that
+    was used with another type or other data; and Django's TransactionManagementError in a transaction that an earlier
+    error has broken. Nothing is written then. No broker is required: the deliveries are sent after the commit in any
+    case.
+    """
+    if idempotency_key is not None:
+        return _emit_once(
+            NewEvent(
+                event_type,
+                data,
+                owner=owner,
+                occurred_at=occurred_at,
+                idempotency_key=idempotency_key,
+                references=references,
+            )
+        )
+    found = registry.get_emittable(event_type)
+    event = new_event(found, data, owner=owner, occurred_at=occurred_at, references=references)
+    using = router.db_for_write(Event)
+    with writing_event(event, using, in_one_statement=is_one_statement(event, using)):
+        announce_events(using, (event, insert_event(event, using)))
+    return event
+
+
+def emit_many(new_events: Iterable[NewEvent[Any]]) -> list[Event]:
+    """Record all of these events in one transaction, or none; return them in the given order.
+
+    Raises InvalidBatchError with the errors by index, and TransactionManagementError as ``emit``.
+    """
+    pairs: list[tuple[NewEvent[Any], Event]] = []
+    errors: dict[int, WebhooksError] = {}
+    for index, new in enumerate(new_events):
+        try:
+            pairs.append((new, new.unsaved()))
+        except (UnknownEventTypeError, InvalidEventDataError, InvalidOwnerError) as error:
+            errors[index] = error
+    if errors:
+        raise InvalidBatchError(errors)
+    if not pairs:
+        return []
+    using = router.db_for_write(Event)
+    with writing_event(pairs[0][1], using, savepoint=True):
+        events, conflicts = _record(using, pairs)
+        if conflicts:
+            raise InvalidBatchError(conflicts)
+    return events
+
+
+def _emit_once(new: NewEvent[Any]) -> Event:
+    event, using = new.unsaved(), router.db_for_write(Event)
+    with writing_event(event, using, savepoint=True):
+        events, conflicts = _record(using, [(new, event)])
+        if conflicts:
+            raise conflicts[0]
+        return events[0]
+
+
+def _record(
+    using: str, pairs: Sequence[tuple[NewEvent[Any], Event]]
+) -> tuple[list[Event], dict[int, IdempotencyConflictError]]:
+    """Insert the events whose idempotency keys are unused; return all events, and the conflicts by index."""
+    keys = {index: new.idempotency_key for index, (new, _) in enumerate(pairs) if new.idempotency_key is not None}
+    ids = [event.pk for _, event in pairs]
+    conflicts: dict[int, IdempotencyConflictError] = {}
+    # In one order, so that two batches with the same keys do not wait for each other.
+    for index, key in sorted(keys.items(), key=lambda item: item[1]):
+        try:
+            ids[index] = claim_key(pairs[index][1], key, using)
+        except IdempotencyConflictError as error:
+            conflicts[index] = error
+    if conflicts:
+        return [], conflicts
+    new_events = {event.pk: event for (_, event), pk in zip(pairs, ids, strict=True) if event.pk == pk}
+    announce_events(using, *((event, insert_event(event, using)) for event in new_events.values()))
+    return [new_events.get(pk) or find_committed(Event, pk, using) for pk in ids], {}
+
+
+aemit = sync_to_async(emit)
+aemit_many = sync_to_async(emit_many)
+
+
+def new_test_event(webhook: Webhook, event_type: str, data: EventData | None = None) -> Event:
+    """Return an unsaved test event for one webhook, by default with the type's example.
+
+    Raises WebhookStateError for a deleted, disabled or paused webhook, and what ``emit`` raises. The platform's
+    webhooks may be sent an operational event as well.
+    """
+    webhook.require_testable()
+    webhook.require_running()
+    found = event_types_for(webhook.owner).get(event_type)
+    return new_event(found, found.example if data is None else data, owner=webhook.owner, is_test=True)
+
+
+def queue_test(event: Event, webhook: Webhook) -> Delivery:
+    """Save a test event with its one delivery, in the caller's transaction."""
+    using = router.db_for_write(Event)
+    with writing_event(event, using):
+        event.save(using=using, force_insert=True)
+        delivery = Delivery.objects.using(using).queue(event=event, webhook=webhook, kind=Delivery.Kind.TEST)
+        webhook.audit(Action.WEBHOOK_TESTED, {"event_type": [None, event.type], "delivery": [None, delivery.pk]})
+        announce_events(using, (event, Queued(1, [webhook.pk])))
+    return delivery
+
+
+@overload
+def emit_on(
+    signal: Signal,
+    event_type: EventType[Any] | str,
+    happening: Happening,
+    *,
+    sender: Any = None,
+    dispatch_uid: Any = None,
+) -> Happening: ...
+
+
+@overload
+def emit_on(
+    signal: Signal, event_type: EventType[Any] | str, *, sender: Any = None, dispatch_uid: Any = None
+) -> Callable[[Happening], Happening]: ...
+
+
+def emit_on(
+    signal: Signal,
+    event_type: EventType[Any] | str,
+    happening: Any = None,
+    *,
+    sender: Any = None,
+    dispatch_uid: Any = None,
+) -> Any:
+    """Emit an event of this type each time a Django signal is sent; usable as a decorator.
+
+    ``happening`` is called with the signal's arguments and returns ``(owner, data)``, or None for no event. It is not
+    called for rows that a fixture loads (``raw=True``).
+    """
+    if happening is None:
+        return lambda function: emit_on(signal, event_type, function, sender=sender, dispatch_uid=dispatch_uid)
+
+    def emit_happening(sender: Any, **kwargs: Any) -> None:
+        kwargs.pop("signal", None)
+        if kwargs.get("raw"):
+            return
+        found = happening(sender, **kwargs)
+        if found is not None:
+            owner, data = found
+            emit(event_type, data, owner=owner)
+
+    signal.connect(emit_happening, sender=sender, weak=False, dispatch_uid=dispatch_uid)
+    return happening

@@ -1,0 +1,94 @@
+"""Events before they are saved: valid data, an owner, a time, and the envelope with exactly these."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from django.utils import timezone
+
+from ..conf import settings
+from ..event_types import EventType
+from ..exceptions import InvalidEventDataError
+from ..models import Event
+from ..models.emission import MAX_KEY_LENGTH, MAX_REFERENCE_LENGTH, MAX_REFERENCES
+from ..owners import owners
+from ..protocol.envelope import encode
+from ..protocol.ids import new_id
+from .plain_data import plain_data
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+    EventData = Mapping[str, Any] | BaseModel
+
+
+def new_event(
+    event_type: EventType[Any],
+    data: EventData,
+    *,
+    owner: Any,
+    occurred_at: datetime | None = None,
+    is_test: bool = False,
+    references: Sequence[str] = (),
+) -> Event:
+    """Return an unsaved event, with its references. Raises InvalidEventDataError or InvalidOwnerError."""
+    if owner is not None:
+        owners().check(owner)
+    name, max_bytes = event_type.name, settings.MAX_ENVELOPE_BYTES
+    valid_data = event_type.validate(plain_data(name, data, max_items=max_bytes))
+    created_at = timezone.now() if occurred_at is None else occurred_at
+    if problem := _problem_of_time(created_at):
+        raise InvalidEventDataError(name, {"occurred_at": problem})
+    event_id = new_id("evt")
+    body = encode(id=event_id, type=name, created=created_at, data=valid_data)
+    if len(body) > max_bytes:
+        problem = f"makes an envelope of {len(body):,} bytes; at most {max_bytes:,} are sent"
+        raise InvalidEventDataError(name, {"": problem})
+    event = Event(id=event_id, type=name, owner=owner, body=body.decode(), is_test=is_test, created_at=created_at)
+    if references or event_type.reference_fields:
+        event.unsaved_references = _references(event_type, valid_data, references)
+    return event
+
+
+def check_key(event_type: str, key: object) -> None:
+    """Raise InvalidEventDataError unless this can be an idempotency key."""
+    if problem := _problem_of_text(key, MAX_KEY_LENGTH):
+        raise InvalidEventDataError(event_type, {"idempotency_key": problem})
+
+
+def _references(event_type: EventType[Any], data: Mapping[str, Any], given: Sequence[str]) -> list[str]:
+    found = list(dict.fromkeys([*given, *event_type.references(data)]))
+    problems = {
+        f"references[{index}]": problem
+        for index, value in enumerate(found)
+        if (problem := _problem_of_text(value, MAX_REFERENCE_LENGTH))
+    }
+    if isinstance(given, str):
+        problems = {"references": "is a string; give a list of strings"}
+    elif len(found) > MAX_REFERENCES:
+        problems = {"references": f"has {len(found)} values; an event has at most {MAX_REFERENCES}"}
+    if problems:
+        raise InvalidEventDataError(event_type.name, problems)
+    return found
+
+
+def _problem_of_text(text: object, max_length: int) -> str:
+    if not isinstance(text, str):
+        return f"is of type {type(text).__name__}; give a string"
+    if not 1 <= len(text) <= max_length:
+        return f"has {len(text):,} characters; give 1 to {max_length}"
+    return "" if text.isprintable() else "contains a character that cannot be printed"
+
+
+def _problem_of_time(moment: object) -> str:
+    if not isinstance(moment, datetime):
+        return f"is of type {type(moment).__name__}; give an aware datetime"
+    if timezone.is_naive(moment):
+        return "is naive; give an aware datetime"
+    try:
+        moment.astimezone(UTC)
+    except OverflowError:
+        return "is outside the years 1 to 9999 in UTC"
+    return ""

@@ -1,0 +1,44 @@
+"""The contract of a filter operator."""
+
+from __future__ import annotations
+
+import abc
+import json
+from typing import Any, ClassVar, Final
+
+MISSING: Final = object()
+"""The value of a field that the data does not have."""
+
+MAX_SHOWN = 60
+
+
+class BaseOperator(abc.ABC):
+    """One operator. Instances have no state."""
+
+    name: ClassVar[str]
+    """With its dollar sign, such as ``$gt``."""
+
+    json_types: ClassVar[frozenset[str]] = frozenset()
+    """The JSON Schema types of values that can satisfy it, for the check against a data model; empty for any type."""
+
+    @abc.abstractmethod
+    def problem(self, operand: Any) -> str:
+        """Return the requirement that the operand violates, such as ``must be a number``; "" if it is usable."""
+
+    @abc.abstractmethod
+    def holds(self, value: Any, operand: Any) -> bool:
+        """Return True if a value of the data satisfies the condition. The value may be MISSING."""
+
+    @abc.abstractmethod
+    def wanted(self, operand: Any) -> str:
+        """Return the condition in words that complete "the filter wants …"."""
+
+    def types_for(self, operand: Any) -> frozenset[str]:
+        """Return the JSON Schema types of the values that can satisfy this operand; empty for any type."""
+        return self.json_types
+
+
+def shown(value: Any) -> str:
+    """Return a value of the data for a message, shortened."""
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}…"

@@ -1,0 +1,21 @@
+"""Filter operators by name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from types import MappingProxyType
+
+from ..extensions import load_class
+from .base import BaseOperator
+from .operators import BUILT_IN
+
+
+@lru_cache(maxsize=32)
+def make_operators(names: Sequence[str]) -> Mapping[str, BaseOperator]:
+    """Return operators by their names. ``names`` are built-in names or dotted paths; use a tuple.
+
+    Raises ValueError if one leads to no BaseOperator.
+    """
+    classes = [load_class(name, BaseOperator, BUILT_IN) for name in names]  # type: ignore[type-abstract]
+    return MappingProxyType({found.name: found() for found in classes})

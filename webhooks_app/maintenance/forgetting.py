@@ -1,0 +1,174 @@
+"""Removal of an owner's webhooks, API keys and events, with their deliveries.
+
+Locks are taken in the order of workers: webhooks, lanes, queue entries. The owner's row comes last: a worker that
+records a failed attempt has locked the queue entry when it inserts a retry notice, which refers to the owner.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.db import models
+from django.utils import timezone
+
+from ..database.sql import take_write_lock, writing
+from ..models import ApiKey, Delivery, DeliveryAttempt, Event, QueueEntry, QueueLane, Webhook
+from ..models.audit import Action
+from ..owners import owner_model
+from ..plurals import counted
+from .batches import BatchSize, parts
+from .deletion import Counts, delete_rows
+
+PAGE = 1000
+"""Rows to a statement, where everything is deleted in one transaction."""
+
+
+@dataclass(kw_only=True, slots=True)
+class Forgotten:
+    """The number of deleted rows."""
+
+    webhooks: int = 0
+    api_keys: int = 0
+    events: int = 0
+    deliveries: int = 0
+    attempts: int = 0
+
+    def __str__(self) -> str:
+        numbers = (
+            counted(self.webhooks, "webhook"),
+            counted(self.api_keys, "API key"),
+            counted(self.events, "event"),
+            counted(self.deliveries, "delivery", "deliveries"),
+            counted(self.attempts, "attempt"),
+        )
+        return ", ".join(numbers)
+
+    def add(self, counts: Counts) -> None:
+        self.webhooks += counts.get(Webhook, 0)
+        self.api_keys += counts.get(ApiKey, 0)
+        self.events += counts.get(Event, 0)
+        self.deliveries += counts.get(Delivery, 0)
+        self.attempts += counts.get(DeliveryAttempt, 0)
+
+
+class Forgetting:
+    """Can be interrupted and repeated: the webhooks, which identify what belongs to the owner, are deleted last."""
+
+    def __init__(self, using: str, owner_id: Any) -> None:
+        self.forgotten = Forgotten()
+        self._using = using
+        self._owner_id = owner_id
+        self._webhooks = Webhook.objects.using(using).filter(owner=owner_id)
+        self._events = Event.objects.using(using).filter(owner=owner_id)
+
+    def count(self) -> int:
+        """Return the number of events and deliveries to delete."""
+        of_events = Delivery.objects.using(self._using).filter(event__owner=self._owner_id)
+        others = self._deliveries().filter(models.Q(event=None) | ~models.Q(event__owner=self._owner_id))
+        return self._events.count() + of_events.count() + others.count()
+
+    def run(self, progress: Callable[[int], object]) -> Forgotten:
+        """Stop the webhooks and delete everything in short transactions.
+
+        ``progress`` is called after each transaction with its number of events and deliveries.
+        """
+        self.stop()
+        rows: models.QuerySet[Any]
+        for rows in (self._events, self._deliveries()):
+            for ids in self._batches(rows):
+                before = self.forgotten.events + self.forgotten.deliveries
+                with writing(self._using, Event):
+                    self._lock_webhooks()
+                    self._delete(rows.model, ids)
+                progress(self.forgotten.events + self.forgotten.deliveries - before)
+        with writing(self._using, Event):
+            self.delete_rest()
+        return self.forgotten
+
+    def stop(self) -> None:
+        """Delete the API keys, and stop sending to the webhooks."""
+        for api_key in ApiKey.objects.using(self._using).filter(owner=self._owner_id):
+            api_key.delete()
+            self.forgotten.api_keys += 1
+        for webhook in self._webhooks.existing():
+            with writing(self._using, Webhook):
+                webhook.lock()
+                with webhook.auditing(Action.WEBHOOK_DELETED):
+                    webhook.deleted_at = webhook.deleted_at or timezone.now()
+                    webhook.save(update_fields=["deleted_at"])
+
+    def delete_rest(self) -> None:
+        """Delete what there is, in the caller's transaction. Whoever adds something meanwhile waits for its end."""
+        self._lock_webhooks()
+        # Each result that is being recorded is awaited here. Afterwards none can be: the lanes are locked.
+        own = models.Q(webhook__in=list(self._webhooks.values_list("pk", flat=True)))
+        self._remove_entries(own | models.Q(event__in=self._events.order_by().values("pk")))
+        self._lock_owner()
+        rows: models.QuerySet[Any]
+        for rows in (self._events, self._deliveries()):
+            for ids in _pages(rows):
+                self._delete(rows.model, ids)
+        for others in (self._webhooks, ApiKey.objects.using(self._using).filter(owner=self._owner_id)):
+            keys = list(others.order_by().values_list("pk", flat=True))
+            self.forgotten.add(delete_rows(self._using, others.model, keys))
+
+    def _deliveries(self) -> models.QuerySet[Delivery]:
+        """Return the deliveries to the owner's webhooks: of its events and of others, and handshakes."""
+        return Delivery.objects.using(self._using).filter(webhook__owner=self._owner_id)
+
+    def _lock_webhooks(self) -> None:
+        """Keep workers from claiming deliveries to the webhooks that get the owner's events."""
+        own = list(self._webhooks.order_by("pk").select_for_update().values_list("pk", flat=True))
+        platforms = Webhook.objects.using(self._using).filter(owner=None).order_by()
+        ids = [*own, *platforms.values_list("pk", flat=True)]
+        lanes = QueueLane.objects.using(self._using)
+        lanes.ensure(sorted(ids))
+        list(lanes.filter(pk__in=ids).order_by("pk").select_for_update().values_list("pk", flat=True))
+
+    def _lock_owner(self) -> None:
+        rows = owner_model()._default_manager.using(self._using).filter(pk=self._owner_id)
+        list(rows.order_by().select_for_update().values_list("pk", flat=True))
+
+    def _delete(self, model: type[models.Model], ids: Sequence[str]) -> None:
+        self._remove_entries(models.Q(event__in=ids) if model is Event else models.Q(pk__in=ids))
+        self.forgotten.add(delete_rows(self._using, model, ids))
+
+    def _remove_entries(self, condition: models.Q) -> None:
+        """Remove queue entries, locked in the order of recording. A claim of one can record nothing any more."""
+        entries = QueueEntry.objects.using(self._using)
+        ids = entries.filter(condition).order_by("pk").select_for_update().values_list("pk", flat=True)
+        for some in parts(ids):
+            entries.filter(pk__in=some).remove()
+
+    def _batches(self, rows: models.QuerySet[Any]) -> Iterator[list[str]]:
+        """Return keys in batches that take about as long as nobody notices, with pauses between them."""
+        size = BatchSize()
+        while ids := _first(rows, size.rows):
+            began = time.monotonic()
+            yield ids
+            seconds = time.monotonic() - began
+            size.adapt(seconds)
+            time.sleep(seconds)
+
+
+def forget(using: str, owner_id: Any, progress: Callable[[int], object] = lambda count: None) -> Forgotten:
+    """Remove everything that belongs to an owner, in short transactions."""
+    return Forgetting(using, owner_id).run(progress)
+
+
+def forget_deleted(sender: type[models.Model], instance: Any, using: str, **kwargs: Any) -> None:
+    """Signal handler of ``pre_delete``: remove everything that belongs to an owner, in the same transaction."""
+    take_write_lock(using, Webhook)
+    Forgetting(using, instance.pk).delete_rest()
+
+
+def _first(rows: models.QuerySet[Any], number: int) -> list[str]:
+    return list(rows.order_by().values_list("pk", flat=True)[:number])
+
+
+def _pages(rows: models.QuerySet[Any]) -> Iterator[list[str]]:
+    while ids := _first(rows, PAGE):
+        yield ids

@@ -1,0 +1,117 @@
+"""Judging the webhooks that are failing, and taking in what their deliveries came to."""
+
+from __future__ import annotations
+
+import logging
+from datetime import datetime
+from functools import partial
+
+from django.db import InterfaceError, OperationalError, transaction
+
+from ...database.sql import writing
+from ...models import Tally, Webhook, WebhookHealth
+from ...models.audit import SYSTEM, acting
+from ...plurals import counted
+from ..rollups.counting import read
+from ..rollups.folding import Folded
+from .notifications import emit_given_up, notify_disabled, notify_failing, notify_recovered
+from .policy import Rule, Verdict
+from .state import has_success, update_states
+
+logger = logging.getLogger("webhooks_app.health")
+
+
+def take_in(using: str, folded: Folded) -> None:
+    """Move health on by what was folded, in the fold's transaction, and tell of what recovered and was given up."""
+    notify_recovered(using, update_states(using, folded.webhooks))
+    emit_given_up(using, folded.given_up)
+
+
+def watch(using: str, now: datetime) -> None:
+    """Warn of the webhooks that have been failing for half the time, and disable those that have for all of it.
+
+    ``now`` is the database's time. The first error that kept one from being judged is raised once the others are.
+    """
+    rule = Rule.configured()
+    problem: Exception | None = None
+    failing = WebhookHealth.objects.using(using).filter(failing_since__lte=now - rule.warns_after)
+    failing = failing.filter(webhook__in=Webhook.objects.using(using).active()).select_related("webhook")
+    for health in failing.order_by("failing_since"):
+        if rule.verdict(health, now) is Verdict.NONE:
+            continue
+        try:
+            _judge(using, health.webhook_id, rule, now)
+        except (OperationalError, InterfaceError):
+            raise
+        except Exception as error:  # A signal handler of the host's: the next webhook is not to suffer from it.
+            webhook_id = health.webhook_id
+            logger.exception("Webhook %s could not be judged.", webhook_id, extra={"webhook_id": webhook_id})
+            problem = problem or error
+    if problem is not None:
+        raise problem
+
+
+def _judge(using: str, webhook_id: str, rule: Rule, now: datetime) -> None:
+    """Do what the rule says of a webhook as it is now, while nobody else can change it or fold what it did."""
+    with writing(using, Webhook):
+        webhooks = Webhook.objects.using(using).active().order_by()
+        webhook = webhooks.select_for_update().filter(pk=webhook_id).first()
+        health = WebhookHealth.objects.using(using).select_for_update().filter(pk=webhook_id).first()
+        if webhook is None or health is None:
+            return
+        health.webhook = webhook
+        if webhook.paused_at is not None:
+            # Nothing could succeed meanwhile: it is to be judged by what happens once it is resumed.
+            WebhookHealth.objects.using(using).clear(webhook)
+            return
+        verdict = rule.verdict(health, now)
+        if verdict is not Verdict.NONE:
+            _act(verdict, webhook, health, rule, now)
+            # Looked for at the end, so that nothing is recorded in between.
+            if _has_unfolded_success(using, webhook_id):
+                transaction.set_rollback(True, using=using)
+
+
+def _act(verdict: Verdict, webhook: Webhook, health: WebhookHealth, rule: Rule, now: datetime) -> None:
+    if health.warned_at is None:
+        _warn(webhook, health, rule, now)
+    if verdict is Verdict.DISABLE:
+        _disable(webhook, health, rule)
+
+
+def _has_unfolded_success(using: str, webhook_id: str) -> bool:
+    """Tell whether a success is recorded that health does not know of yet.
+
+    Whoever folds it waits for the row of health that is locked here, and so it is still to be seen.
+    """
+    tallies = Tally.objects.using(using).filter(counts__contains=webhook_id.removeprefix("wh_"))
+    return any(has_success(entry) for tally in tallies for entry in read(tally)[0] if entry.webhook_id == webhook_id)
+
+
+def _warn(webhook: Webhook, health: WebhookHealth, rule: Rule, now: datetime) -> None:
+    health.warned_at = now
+    health.save(update_fields=["warned_at"])
+    notify_failing(webhook, health, rule)
+    _log(health, "Webhook %s has been failing since %s.", webhook.pk, health.failing_since)
+
+
+def _disable(webhook: Webhook, health: WebhookHealth, rule: Rule) -> None:
+    with acting(SYSTEM):
+        webhook.disable(_reason(health, rule))
+    notify_disabled(webhook, health)
+    _log(health, "Webhook %s is disabled: %s", webhook.pk, webhook.status_reason)
+
+
+def _log(health: WebhookHealth, text: str, *args: object) -> None:
+    """Log once it is committed."""
+    attributes = {"webhook_id": health.webhook_id, "given_up": health.given_up_count}
+    transaction.on_commit(partial(logger.warning, text, *args, extra=attributes), using=health.alias)
+
+
+def _reason(health: WebhookHealth, rule: Rule) -> str:
+    """Say it in English, as every reason that the owner may also read by the API."""
+    days = rule.after.total_seconds() / 86_400
+    return (
+        f"Every delivery was given up for {counted(days, 'day')}: {health.given_up_count} "
+        f"since {health.failing_since:%Y-%m-%d %H:%M} UTC."
+    )

@@ -1,0 +1,328 @@
+"""Deleting what is older than it need be kept, a little at a time.
+
+What is pruned together is an event with its deliveries and their attempts: first its body and the attempts, after
+``ATTEMPT_RETENTION_DAYS``, then all of it. Its age is that of its youngest delivery, as the identifiers tell it, which
+begin with the time when a row was made. An event with a delivery that is not final stays as it is.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import asdict, dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.db import connections, models, router
+from django.utils import timezone
+
+from ..conf import settings
+from ..database.sql import writing
+from ..models import (
+    AuditEntry,
+    Delivery,
+    DeliveryAttempt,
+    Event,
+    EventReference,
+    IdempotencyKey,
+    Replay,
+    SigningKey,
+    Webhook,
+)
+from ..plurals import counted
+from ..protocol.ids import first_id_at
+from .batches import BatchSize, parts
+
+logger = logging.getLogger("webhooks_app.retention")
+
+UNSTARTED_REPLAYS_KEPT = timedelta(days=7)
+
+Progress = Callable[[int], None]
+
+NOUNS = {
+    "attempts": ("attempt",),
+    "bodies": ("body", "bodies"),
+    "deliveries": ("delivery", "deliveries"),
+    "events": ("event",),
+    "webhooks": ("webhook",),
+    "replays": ("replay",),
+    "audit_entries": ("audit entry", "audit entries"),
+}
+
+
+@dataclass(kw_only=True, slots=True)
+class Pruned:
+    """How many rows of each kind were deleted, and of how many events the body."""
+
+    attempts: int = 0
+    bodies: int = 0
+    deliveries: int = 0
+    events: int = 0
+    webhooks: int = 0
+    replays: int = 0
+    audit_entries: int = 0
+    is_complete: bool = True
+    """False if the time was over first: there may be more."""
+
+    def __str__(self) -> str:
+        return ", ".join(counted(getattr(self, kind), *nouns) for kind, nouns in NOUNS.items())
+
+
+def prune(
+    *,
+    now: datetime | None = None,
+    attempt_age: timedelta | None = None,
+    event_age: timedelta | None = None,
+    max_seconds: float | None = None,
+    is_dry_run: bool = False,
+    progress: Progress = lambda rows: None,
+) -> Pruned:
+    """Delete what is past its age, never what is not final; for no longer than ``max_seconds``.
+
+    The ages are those of the settings, unless they are given; those of single types are always the settings'.
+    Webhooks that were deleted go with the last of their history, replays with the last of their deliveries or if nobody
+    starts them, and replaced secrets when they sign nothing any more.
+    ``progress`` is called after each batch with the number of rows. A dry run only counts.
+
+    May be interrupted, repeated, and run beside workers and other prunings.
+    """
+    now = now or timezone.now()
+    attempts_before = now - (attempt_age or timedelta(days=settings.ATTEMPT_RETENTION_DAYS))
+    events_before = now - (event_age or timedelta(days=settings.EVENT_RETENTION_DAYS))
+    pruning = _DryRun(max_seconds, progress) if is_dry_run else _Pruning(max_seconds, progress)
+    for event_type in pruning.event_types():
+        if event_type in settings.RETENTION_DAYS_BY_TYPE:
+            pruning.delete_events(event_type, now - timedelta(days=settings.RETENTION_DAYS_BY_TYPE[event_type]))
+        else:
+            pruning.delete_events(event_type, events_before)
+            pruning.strip_events(event_type, attempts_before, since=events_before)
+    pruning.delete_handshakes(events_before)
+    pruning.strip_handshakes(attempts_before, since=events_before)
+    pruning.delete_webhooks(events_before)
+    pruning.delete_replays(now - UNSTARTED_REPLAYS_KEPT, events_before)
+    pruning.delete_audit_entries(now - timedelta(days=settings.AUDIT_RETENTION_DAYS))
+    if not is_dry_run:
+        pruned = pruning.pruned
+        logger.info(
+            "Pruned %s%s.",
+            pruned,
+            "" if pruned.is_complete else "; the time was over before everything was looked at",
+            extra=asdict(pruned),
+        )
+    return pruning.pruned
+
+
+class _Pruning:
+    def __init__(self, max_seconds: float | None, progress: Progress) -> None:
+        self.pruned = Pruned()
+        self._using = router.db_for_write(Event)
+        self._progress = progress
+        self._ends_at = None if max_seconds is None else time.monotonic() + max_seconds
+        self._size = BatchSize()
+
+    def event_types(self) -> Iterator[str]:
+        """Return the types that there are events of: a look into the index for each."""
+        found: str | None = ""
+        types = Event.objects.using(self._using).order_by("type").values_list("type", flat=True)
+        while found := types.filter(type__gt=found).first():
+            yield found
+
+    def delete_events(self, event_type: str, before: datetime) -> None:
+        """Delete the events of a type with all of their history."""
+        events = Event.objects.using(self._using).filter(type=event_type).queued_before(before)
+        for ids in self._batches(events):
+            with writing(self._using, Event):
+                event_ids, delivery_ids = self._ended(ids, before)
+                attempts = self._delete_attempts(delivery_ids)
+                deliveries = self._delete_deliveries(delivery_ids)
+                self._forget(event_ids)
+                gone = self._delete(Event, event_ids)
+            self._count(attempts=attempts, deliveries=deliveries, events=gone)
+
+    def strip_events(self, event_type: str, before: datetime, *, since: datetime) -> None:
+        """Delete the bodies and attempts of a type's events; ``since`` is for a dry run, which deleted no events."""
+        events = Event.objects.using(self._using).filter(type=event_type).queued_before(before)
+        for ids in self._batches(self._from(events.with_body(), since)):
+            with writing(self._using, Event):
+                event_ids, delivery_ids = self._ended(ids, before)
+                attempts = self._delete_attempts(delivery_ids)
+                bodies = self._empty(event_ids)
+            self._count(attempts=attempts, bodies=bodies)
+
+    def delete_handshakes(self, before: datetime) -> None:
+        for ids in self._batches(self._handshakes(before)):
+            with writing(self._using, Delivery):
+                attempts, deliveries = self._delete_attempts(ids), self._delete_deliveries(ids)
+            self._count(attempts=attempts, deliveries=deliveries)
+
+    def strip_handshakes(self, before: datetime, *, since: datetime) -> None:
+        for ids in self._batches(self._from(self._handshakes(before), since)):
+            self._count(attempts=self._delete_attempts(ids))
+
+    def delete_webhooks(self, before: datetime) -> None:
+        webhooks = Webhook.objects.using(self._using)
+        SigningKey.objects.using(self._using).delete_expired()
+        history = self._kept(before).filter(webhook=models.OuterRef("pk"))
+        for ids in self._batches(webhooks.filter(models.Q(deleted_at__lt=before), ~models.Exists(history))):
+            _, deleted = webhooks.filter(pk__in=ids).delete()
+            self._count(webhooks=deleted.get(Webhook._meta.label, 0))
+
+    def delete_replays(self, planned_before: datetime, ended_before: datetime) -> None:
+        replays = Replay.objects.using(self._using)
+        kept = self._kept(ended_before)
+        ended = replays.kept_no_longer(kept, planned_before=planned_before, ended_before=ended_before)
+        for ids in self._batches(ended):
+            self._count(replays=self._delete_rows(ended.filter(pk__in=ids)))  # not those that were started meanwhile
+
+    def delete_audit_entries(self, before: datetime) -> None:
+        entries = AuditEntry.objects.using(self._using).filter(pk__lt=first_id_at("aud", before))
+        for ids in self._batches(entries):
+            self._count(audit_entries=sum(self._delete(AuditEntry, part) for part in parts(ids)))
+
+    def _batches(self, rows: models.QuerySet[Any]) -> Iterator[list[str]]:
+        """Return the ids of the rows, oldest first, in batches that take about as long as they may, until time is over.
+
+        Nobody else's writes wait for more than a batch, and between two there is as much time as one takes.
+        """
+        after = ""
+        self._size.begin()
+        while not self._is_over():
+            size = self._size.rows
+            page = list(rows.filter(pk__gt=after).order_by("pk").values_list("pk", flat=True)[:size])
+            for batch in self._by_weight(rows.model, page):
+                if self._is_over():
+                    break
+                began = time.monotonic()
+                yield batch
+                self._adapt(time.monotonic() - began)
+            if len(page) < size:
+                return
+            after = page[-1]
+
+    def _by_weight(self, model: type[models.Model], page: list[str]) -> Iterator[list[str]]:
+        """Return the ids in parts that have about so many rows to delete, deliveries and attempts among them."""
+        weights = self._weights(model, page) if page else {}
+        batch: list[str] = []
+        weight = 0
+        for pk in page:
+            weight += 1 + weights.get(pk, 0)
+            if batch and weight > self._size.rows:
+                yield batch
+                batch, weight = [], 1 + weights.get(pk, 0)
+            batch.append(pk)
+        if batch:
+            yield batch
+
+    def _weights(self, model: type[models.Model], page: list[str]) -> dict[str, int]:
+        """Return how many rows go with each of these."""
+        deliveries = Delivery.objects.using(self._using).order_by()
+        if model is Event:
+            rows = deliveries.filter(event__in=page).values_list("event")
+            return dict(rows.annotate(weight=models.Sum(models.F("attempt_count") + 1)))
+        return dict(deliveries.filter(pk__in=page).values_list("pk", "attempt_count")) if model is Delivery else {}
+
+    def _adapt(self, seconds: float) -> None:
+        self._size.adapt(seconds)
+        time.sleep(seconds)
+
+    def _is_over(self) -> bool:
+        if self._ends_at is not None and time.monotonic() >= self._ends_at:
+            self.pruned.is_complete = False
+        return not self.pruned.is_complete
+
+    def _ended(self, ids: Collection[str], before: datetime) -> tuple[list[str], list[str]]:
+        """Lock the events and return those with nothing that is pending or younger, and their deliveries.
+
+        Redelivering locks the event too, so that none begins meanwhile; an event that somebody has locked waits for
+        the next pruning.
+        """
+        locked = self._lock(ids)
+        rows = Delivery.objects.using(self._using).filter(event__in=locked).order_by()
+        youngest = first_id_at("dlv", before)
+        deliveries = list(rows.values_list("pk", "event_id", "state"))
+        kept = {event_id for pk, event_id, state in deliveries if state == Delivery.State.PENDING or pk >= youngest}
+        event_ids = [pk for pk in locked if pk not in kept]
+        return event_ids, [pk for pk, event_id, _ in deliveries if event_id not in kept]
+
+    def _lock(self, ids: Collection[str]) -> list[str]:
+        skips = connections[self._using].features.has_select_for_update_skip_locked
+        events = Event.objects.using(self._using).filter(pk__in=ids).order_by("pk")
+        return list(events.select_for_update(skip_locked=skips).values_list("pk", flat=True))
+
+    def _from(self, rows: models.QuerySet[Any], since: datetime) -> models.QuerySet[Any]:
+        return rows
+
+    def _kept(self, before: datetime) -> models.QuerySet[Delivery]:
+        """Return the deliveries that are still there once those of before are pruned."""
+        return Delivery.objects.using(self._using)
+
+    def _handshakes(self, before: datetime) -> models.QuerySet[Delivery]:
+        """Return the deliveries that are not of an event."""
+        return Delivery.objects.using(self._using).final().filter(event=None, pk__lt=first_id_at("dlv", before))
+
+    def _delete_attempts(self, delivery_ids: Collection[str]) -> int:
+        return sum(self._delete(DeliveryAttempt, part, by="delivery") for part in parts(delivery_ids))
+
+    def _delete_deliveries(self, ids: Collection[str]) -> int:
+        # MariaDB looks after each row whether another one still refers to it.
+        for part in parts(ids):
+            again = Delivery.objects.using(self._using).filter(redelivery_of__in=part)
+            again.update(redelivery_of=None)
+        return sum(self._delete(Delivery, part) for part in parts(ids))
+
+    def _forget(self, event_ids: Collection[str]) -> None:
+        """Delete the references and the idempotency keys of events."""
+        for part in parts(event_ids):
+            self._delete(EventReference, part, by="event")
+            self._delete(IdempotencyKey, part, by="event")
+
+    def _empty(self, ids: Collection[str]) -> int:
+        return Event.objects.using(self._using).filter(pk__in=ids).update(body="") if ids else 0
+
+    def _delete(self, model: type[models.Model], ids: Collection[str], *, by: str = "pk") -> int:
+        """Delete rows without a look at what refers to them: children are deleted first."""
+        return self._delete_rows(model._default_manager.using(self._using).filter(**{f"{by}__in": ids})) if ids else 0
+
+    def _delete_rows(self, rows: Any) -> int:
+        return int(rows._raw_delete(self._using))  # noqa: SLF001 - no other way to skip the look
+
+    def _count(self, **numbers: int) -> None:
+        for kind, number in numbers.items():
+            setattr(self.pruned, kind, getattr(self.pruned, kind) + number)
+        if total := sum(numbers.values()):
+            self._progress(total)
+
+
+class _DryRun(_Pruning):
+    """Looks for the same rows, and counts them."""
+
+    def _adapt(self, seconds: float) -> None:
+        self._size.adapt(0.0)  # it waits for nobody, and nobody for it
+
+    def _from(self, rows: models.QuerySet[Any], since: datetime) -> models.QuerySet[Any]:
+        return rows.filter(pk__gte=first_id_at("evt" if rows.model is Event else "dlv", since))
+
+    def _kept(self, before: datetime) -> models.QuerySet[Delivery]:
+        is_young = models.Q(pk__gte=first_id_at("dlv", before))
+        return super()._kept(before).filter(is_young | models.Q(state=Delivery.State.PENDING))
+
+    def _lock(self, ids: Collection[str]) -> list[str]:
+        return list(ids)
+
+    def _delete_deliveries(self, ids: Collection[str]) -> int:
+        return len(ids)
+
+    def _forget(self, event_ids: Collection[str]) -> None:
+        pass
+
+    def _empty(self, ids: Collection[str]) -> int:
+        return len(ids)
+
+    def _delete_rows(self, rows: Any) -> int:
+        return int(rows.count())
+
+    def delete_webhooks(self, before: datetime) -> None:
+        webhooks = Webhook.objects.using(self._using).filter(deleted_at__lt=before)
+        history = self._kept(before).filter(webhook=models.OuterRef("pk"))
+        self._count(webhooks=webhooks.exclude(models.Exists(history)).count())

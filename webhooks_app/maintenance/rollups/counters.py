@@ -1,0 +1,132 @@
+"""What the counters of a time span say, as values for charts, lists and metrics."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import cached_property
+
+from ...models.rollup import BUCKETS_MS, FAILED, FIRST_ATTEMPT_DELAY, MORE, OUTCOMES, RESPONSE_TIME, SUM
+
+FAMILIES = (FAILED, RESPONSE_TIME, FIRST_ATTEMPT_DELAY)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Histogram:
+    """Numbers of measurements by duration: one for each inclusive upper bound, and one for all above."""
+
+    buckets: Sequence[int]
+    sum_ms: int
+    bounds: Sequence[int] = BUCKETS_MS
+
+    @property
+    def count(self) -> int:
+        return sum(self.buckets)
+
+    @property
+    def mean_ms(self) -> float | None:
+        return self.sum_ms / self.count if self.count else None
+
+    def percentile(self, share: float) -> float | None:
+        """Return the milliseconds within which this share (0 to 1) lies, estimated evenly inside its bucket.
+
+        The last bucket counts as its lower bound. None if nothing was measured.
+        """
+        count = self.count
+        if not count:
+            return None
+        left = share * count
+        lower = 0
+        for upper, number in zip(self.bounds, self.buckets, strict=False):
+            if number and left <= number:
+                return lower + (upper - lower) * max(left, 0) / number
+            left -= number
+            lower = upper
+        return float(lower)
+
+
+@dataclass(frozen=True, slots=True)
+class Counters:
+    """Numbers by the name of their counter: a missing one is 0, and an unknown one is ignored."""
+
+    numbers: Mapping[str, int] = field(default_factory=dict)
+
+    def __getitem__(self, name: str) -> int:
+        if name in self.numbers:
+            return self.numbers[name]
+        if name in OUTCOMES or name.startswith(FAMILIES):
+            return 0
+        raise KeyError(name)  # Templates then look for an attribute.
+
+    @property
+    def succeeded(self) -> int:
+        return self["succeeded_at_once"] + self["succeeded_later"]
+
+    @property
+    def given_up(self) -> int:
+        return self["given_up"]
+
+    @property
+    def finished(self) -> int:
+        """Deliveries that were decided."""
+        return sum(self[outcome] for outcome in OUTCOMES)
+
+    @property
+    def success_rate(self) -> float | None:
+        """The share of decided deliveries that succeeded; None where none was decided."""
+        finished = self.finished
+        return self.succeeded / finished if finished else None
+
+    @property
+    def failures(self) -> Mapping[str, int]:
+        """Failed attempts by their result, unknown results included; those that are not 0."""
+        numbers = self.numbers.items()
+        return {name.removeprefix(FAILED): number for name, number in numbers if name.startswith(FAILED) and number}
+
+    @property
+    def attempts(self) -> int:
+        return self.succeeded + sum(self.failures.values())
+
+    @property
+    def response_times(self) -> Histogram:
+        """Of the attempts that were answered."""
+        return self._histogram(RESPONSE_TIME)
+
+    @property
+    def first_attempt_delays(self) -> Histogram:
+        """From when a delivery was queued until its first attempt; a pause and a handshake count as waiting."""
+        return self._histogram(FIRST_ATTEMPT_DELAY)
+
+    def _histogram(self, name: str) -> Histogram:
+        """Return the histogram with the bounds of today and of whenever its measurements were counted."""
+        ends = (counter.removeprefix(name) for counter in self.numbers if counter.startswith(name))
+        bounds = sorted({*BUCKETS_MS, *(int(end) for end in ends if end.isdecimal())})
+        buckets = [self[f"{name}{end}"] for end in (*bounds, MORE)]
+        return Histogram(buckets=buckets, sum_ms=self[f"{name}{SUM}"], bounds=bounds)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Point:
+    """The counters from ``start`` for one step of a series."""
+
+    start: datetime
+    counters: Counters
+
+
+@dataclass(frozen=True, kw_only=True)
+class Series:
+    """Equally long steps, oldest first; the last is under way."""
+
+    points: Sequence[Point]
+    step_seconds: int
+    as_of: datetime | None = None
+    """Up to when it is complete, where more waits to be counted than is read at once; None where nothing is missing."""
+
+    @cached_property
+    def total(self) -> Counters:
+        sums: dict[str, int] = {}
+        for point in self.points:
+            for name, number in point.counters.numbers.items():
+                sums[name] = sums.get(name, 0) + number
+        return Counters(sums)

@@ -1,0 +1,89 @@
+"""The time spans that roll-ups are kept for, and what a tally adds to each."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from itertools import groupby
+from typing import Any, NamedTuple, TypeAlias
+
+from ...models.rollup import EVERY_WEBHOOK, MISSED_FROM, SINCE_SUCCESS, Rollup, Tally
+
+Resolution = Rollup.Resolution
+
+EVER = datetime(2000, 1, 1, tzinfo=UTC)
+"""The ``start`` of the one roll-up that counts from the beginning."""
+
+Key: TypeAlias = tuple[str, str, datetime]
+"""A webhook's id, a resolution, and the start of the span."""
+
+Sums: TypeAlias = dict[str, int]
+"""Counters by name, those that are not 0."""
+
+
+class TalliedWebhook(NamedTuple):
+    """What one batch says of one webhook."""
+
+    webhook_id: str
+    recorded_at: datetime
+    counters: Mapping[str, int]
+    given_up_since_success: int
+    """How many deliveries were given up after the last that succeeded, or at all where none did."""
+    missed_from: datetime | None = None
+    """When the oldest event that was given up was emitted."""
+
+
+def start_of(resolution: str, moment: datetime) -> datetime:
+    """Return the start of the minute, hour or day, in UTC, that a moment lies in."""
+    moment = moment.astimezone(UTC)
+    if resolution == Resolution.EVER:
+        return EVER
+    if resolution == Resolution.DAY:
+        return moment.replace(hour=0, minute=0, second=0, microsecond=0)
+    if resolution == Resolution.HOUR:
+        return moment.replace(minute=0, second=0, microsecond=0)
+    return moment.replace(second=0, microsecond=0)
+
+
+def read(tally: Tally) -> tuple[list[TalliedWebhook], list[str]]:
+    """Return what a tally says of each webhook, and the deliveries that were given up."""
+    counts: dict[str, Any] = json.loads(tally.counts)
+    webhooks = [
+        TalliedWebhook(
+            f"wh_{digits}",
+            tally.recorded_at,
+            given_up_since_success=counters.pop(SINCE_SUCCESS, 0),
+            missed_from=_moment(counters.pop(MISSED_FROM, None)),
+            counters=counters,
+        )
+        for digits, counters in counts["webhooks"].items()
+    ]
+    return webhooks, [f"dlv_{digits}" for digits in counts["given_up"]]
+
+
+def _moment(milliseconds: int | None) -> datetime | None:
+    return None if milliseconds is None else datetime.fromtimestamp(milliseconds / 1000, UTC)
+
+
+def add_up(entries: Iterable[TalliedWebhook]) -> dict[Key, Sums]:
+    """Return what is to be added to each roll-up."""
+    by_minute: defaultdict[tuple[str, datetime], Sums] = defaultdict(dict)
+    for recorded_at, of_one_moment in groupby(entries, lambda entry: entry.recorded_at):
+        minute = start_of(Resolution.MINUTE, recorded_at)
+        for entry in of_one_moment:
+            add(by_minute[entry.webhook_id, minute], entry.counters)
+    sums: defaultdict[Key, Sums] = defaultdict(dict)
+    for (webhook_id, minute), counters in by_minute.items():
+        for resolution in (Resolution.MINUTE.value, Resolution.HOUR.value, Resolution.DAY.value):
+            start = start_of(resolution, minute)
+            add(sums[webhook_id, resolution, start], counters)
+            add(sums[EVERY_WEBHOOK, resolution, start], counters)
+        add(sums[EVERY_WEBHOOK, Resolution.EVER.value, EVER], counters)
+    return sums
+
+
+def add(sums: Sums, counters: Mapping[str, int]) -> None:
+    for name, number in counters.items():
+        sums[name] = sums.get(name, 0) + number

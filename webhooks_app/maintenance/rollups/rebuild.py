@@ -1,0 +1,161 @@
+"""Counting the attempts in the log anew, for rows that were not delivered but loaded, and to repair."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+from typing import Any
+
+from django.db.models import Count, DurationField, ExpressionWrapper, F, Q, QuerySet, Sum
+from django.db.models.functions import TruncHour, TruncMinute
+from django.utils import timezone
+
+from ...conf import settings
+from ...models import Delivery, DeliveryAttempt, Rollup
+from ...models.rollup import (
+    BUCKETS_MS,
+    EVERY_WEBHOOK,
+    FAILED,
+    FIRST_ATTEMPT_DELAY,
+    RESPONSE_TIME,
+    SUM,
+    bucket_names,
+)
+from ...plurals import counted
+from .counting import EVER, Key, Resolution, Sums, add, start_of
+from .folding import KEPT, fold
+from .storage import add_to_rollups, changing, names_in, sums_by
+
+HOUR, DAY = timedelta(hours=1), timedelta(days=1)
+WAITED_SUM = f"{FIRST_ATTEMPT_DELAY}{SUM}"
+
+
+def rebuild(
+    using: str,
+    since: datetime,
+    until: datetime,
+    *,
+    now: datetime | None = None,
+    progress: Callable[[datetime], object] = lambda until: None,
+) -> None:
+    """Replace the roll-ups of all hours from that of ``since`` to that of ``until`` by what the attempts' log says.
+
+    An attempt is counted when it was started. What workers record meanwhile may count twice in these hours, or not at
+    all; let ``until`` be before what they are at. ``progress`` is called with the end of each day that is done.
+    Raises ValueError for a time whose attempts retention has deleted, or that is not over.
+    """
+    now = now or timezone.now()
+    since, until = start_of(Resolution.HOUR, since), start_of(Resolution.HOUR, until - timedelta.resolution) + HOUR
+    if since < now - timedelta(days=settings.ATTEMPT_RETENTION_DAYS):
+        kept = counted(settings.ATTEMPT_RETENTION_DAYS, "day")
+        raise ValueError(f"Attempts are kept for {kept}: {since} is before that.")
+    if until > now + HOUR:
+        raise ValueError(f"{until} is not over yet.")
+    while fold(using).tallies:
+        pass
+    for start, end in _days(since, until):
+        _rebuild(using, start, end, has_minutes=start >= now - KEPT[Resolution.MINUTE])
+        progress(end)
+
+
+def _days(since: datetime, until: datetime) -> Iterator[tuple[datetime, datetime]]:
+    """Yield the parts of the time between that lie in one day each."""
+    first = start_of(Resolution.DAY, since)
+    midnights = [first + number * DAY for number in range(1, (until - first) // DAY + 1)]
+    yield from ((start, end) for start, end in pairwise([since, *midnights, until]) if start < end)
+
+
+def _rebuild(using: str, start: datetime, end: datetime, *, has_minutes: bool) -> None:
+    trunc = TruncMinute if has_minutes else TruncHour
+    counted = _count(using, start, end, trunc("started_at", tzinfo=UTC))
+    sums: defaultdict[Key, Sums] = defaultdict(dict)
+    for webhook_id, moment, counters in counted:
+        hour = start_of(Resolution.HOUR, moment)
+        for of in (webhook_id, EVERY_WEBHOOK):
+            add(sums[of, Resolution.HOUR.value, hour], counters)
+            if has_minutes:
+                add(sums[of, Resolution.MINUTE.value, moment], counters)
+    with changing(using):
+        rows = Rollup.objects.using(using).filter(start__gte=start, start__lt=end)
+        hours = rows.filter(resolution=Resolution.HOUR)
+        before = _total(hours)
+        rows.filter(resolution__in=(Resolution.HOUR, Resolution.MINUTE)).delete()
+        add_to_rollups(using, sums)
+        _renew_day(using, start_of(Resolution.DAY, start))
+        added = _total(hours)
+        add(added, {name: -number for name, number in before.items()})
+        add_to_rollups(using, {(EVERY_WEBHOOK, Resolution.EVER.value, EVER): added})
+
+
+def _renew_day(using: str, day: datetime) -> None:
+    rollups = Rollup.objects.using(using)
+    rollups.filter(resolution=Resolution.DAY, start=day).delete()
+    hours = rollups.filter(resolution=Resolution.HOUR, start__gte=day, start__lt=day + DAY)
+    by_webhook = sums_by("webhook_id", hours, names_in(hours.filter(webhook_id=EVERY_WEBHOOK)))
+    add_to_rollups(
+        using, {(webhook_id, Resolution.DAY.value, day): counters for webhook_id, counters in by_webhook.items()}
+    )
+
+
+def _total(hours: QuerySet[Rollup]) -> Sums:
+    """Return the counters of all webhooks together."""
+    total: Sums = {}
+    for counts in hours.filter(webhook_id=EVERY_WEBHOOK).values_list("counts", flat=True):
+        add(total, counts)
+    return total
+
+
+def _count(using: str, start: datetime, end: datetime, moment: Any) -> Iterator[tuple[str, datetime, Sums]]:
+    """Yield counters of each webhook and moment, by one result of attempts at a time."""
+    attempts = DeliveryAttempt.objects.using(using).filter(
+        started_at__gte=start, started_at__lt=end, delivery__kind=Delivery.Kind.EVENT
+    )
+    counts = _counts()
+    waited = ExpressionWrapper(F("started_at") - F("delivery__created_at"), output_field=DurationField())
+    by = ("delivery__webhook_id", "moment", "result")
+    grouped = attempts.annotate(moment=moment, waited=waited).order_by().values_list(*by)
+    annotated = grouped.annotate(**{f"number_of_{name}": count for name, count in counts.items()})
+    for webhook_id, at, result, *values in annotated.iterator():
+        numbers = dict(zip(counts, values, strict=True))
+        waited_for = numbers.pop(WAITED_SUM)
+        numbers[WAITED_SUM] = round(waited_for / timedelta(milliseconds=1)) if waited_for else 0
+        numbers |= _attempts(result, first=numbers.pop("first"), later=numbers.pop("later"))
+        yield webhook_id, at.astimezone(UTC), {name: number for name, number in numbers.items() if number}
+
+
+def _attempts(result: str, *, first: int, later: int) -> Sums:
+    """Return the counters of so many attempts with the same result, even one that is unknown here."""
+    if result == DeliveryAttempt.Result.SUCCEEDED:
+        return {"succeeded_at_once": first, "succeeded_later": later}
+    return {f"{FAILED}{result}": first + later}
+
+
+def _counts() -> dict[str, Any]:
+    """Return an aggregate for each counter but those by result, and the numbers of first and later attempts."""
+    is_first, answered = Q(number=1), Q(response_status__isnull=False)
+    filters = {
+        "first": is_first,
+        "later": ~is_first,
+        "given_up": Q(delivery__state=Delivery.State.GIVEN_UP, number=F("delivery__attempt_count")),
+        **_buckets(RESPONSE_TIME, answered, "duration_ms", lambda bound: bound),
+        **_buckets(FIRST_ATTEMPT_DELAY, is_first, "waited", lambda bound: timedelta(milliseconds=bound)),
+    }
+    return {
+        **{name: Count("pk", filter=condition) for name, condition in filters.items()},
+        f"{RESPONSE_TIME}{SUM}": Sum("duration_ms", filter=answered),
+        WAITED_SUM: Sum("waited", filter=is_first),
+    }
+
+
+def _buckets(name: str, condition: Q, field: str, value_of: Callable[[int], Any]) -> dict[str, Q]:
+    bounds = [None, *map(value_of, BUCKETS_MS), None]
+    buckets = {}
+    for counter, (above, up_to) in zip(bucket_names(name), pairwise(bounds), strict=True):
+        buckets[counter] = condition
+        if above is not None:
+            buckets[counter] &= Q(**{f"{field}__gt": above})
+        if up_to is not None:
+            buckets[counter] &= Q(**{f"{field}__lte": up_to})
+    return buckets

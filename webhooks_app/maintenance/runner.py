@@ -1,0 +1,144 @@
+"""A thread beside the engine that tells that the process is there, and does the jobs that are due."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from types import TracebackType
+from typing import Self
+
+from django.db import DatabaseError, InterfaceError, connections, router
+
+from ..database.clock import DatabaseClock
+from ..models import Delivery, MaintenanceJob
+from .health.mail import wait_for_mails
+from .heartbeat import Deliverer, Heartbeat
+from .jobs import JOBS, Job, next_due_at, run_due
+
+logger = logging.getLogger("webhooks_app.maintenance")
+
+HEARTBEAT_SECONDS = 5.0
+SHORTEST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.05, 2.0
+FIRST_BACKOFF_SECONDS, MAX_BACKOFF_SECONDS = 0.5, 10.0
+JOIN_SECONDS = 10.0
+MAILS_SECONDS = 5.0
+"""For how long the process stays for mails that its jobs wrote."""
+
+BEAT = "beat"
+"""The row among the jobs that says when a periodic message of beat came last."""
+
+
+class MaintenanceRunner:
+    """Runs in a thread from ``start`` until ``stop``, on a connection of its own; also as a ``with`` block."""
+
+    def __init__(self, deliverer: Deliverer, *, jobs: Sequence[Job] = JOBS) -> None:
+        self._deliverer = deliverer
+        self._jobs = jobs
+        self._lock = threading.Lock()
+        self._stopping = threading.Event()
+        self._beat_came = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._pid = 0
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.stop()
+        self.join()
+
+    def start(self) -> None:
+        """Begin, unless it has begun in this process already, or was stopped."""
+        with self._lock:
+            if self._pid == os.getpid() or self._stopping.is_set():
+                return
+            self._pid = os.getpid()
+            self._thread = threading.Thread(target=self._run, name="webhooks_app.maintenance", daemon=True)
+            self._thread.start()
+
+    def stop(self) -> None:
+        """Begin nothing more."""
+        self._stopping.set()
+
+    def join(self) -> None:
+        """Wait until the job that is under way is done, though not for long: another process would do it again."""
+        if self._thread is not None and self._pid == os.getpid():
+            self._thread.join(JOIN_SECONDS)
+
+    def reset(self) -> None:
+        """Be ready to start again after a stop."""
+        with self._lock:
+            self._thread, self._pid = None, 0
+            self._stopping.clear()
+
+    def note_beat(self) -> None:
+        """Have it written down that a periodic message of beat came. Thread-safe, and never waits."""
+        self._beat_came.set()
+
+    def _run(self) -> None:
+        using = router.db_for_write(Delivery)
+        turns = _Turns(using, Heartbeat(using, self._deliverer), self._jobs, self._beat_came)
+        backoff_seconds = 0.0
+        while not self._stopping.is_set():
+            try:
+                pause_seconds = turns.take()
+                backoff_seconds = 0.0
+            except (DatabaseError, InterfaceError) as error:
+                if not backoff_seconds:
+                    logger.warning("Upkeep waits for the database: %s", error)
+                backoff_seconds = min(max(backoff_seconds * 2, FIRST_BACKOFF_SECONDS), MAX_BACKOFF_SECONDS)
+                pause_seconds = backoff_seconds
+                connections[using].close()
+            self._stopping.wait(pause_seconds)
+        with suppress(DatabaseError, InterfaceError):  # the row shows soon enough that nobody is there any more
+            turns.end()
+        connections.close_all()
+        wait_for_mails(MAILS_SECONDS)
+
+
+class _Turns:
+    """What the thread does again and again."""
+
+    def __init__(self, using: str, heartbeat: Heartbeat, jobs: Sequence[Job], beat_came: threading.Event) -> None:
+        self._using = using
+        self._clock = DatabaseClock(using)
+        self._heartbeat = heartbeat
+        self._jobs = jobs
+        self._beat_came = beat_came
+        self._heartbeat_at = 0.0
+        self._is_prepared = False
+
+    def take(self) -> float:
+        """Do what is due, and return after how many seconds there may be more."""
+        if not self._is_prepared:
+            MaintenanceJob.objects.using(self._using).ensure([BEAT, *(job.name for job in self._jobs)])
+            self._is_prepared = True
+        if time.monotonic() >= self._heartbeat_at:
+            self._heartbeat.beat()
+            self._write_beat()
+            self._heartbeat_at = time.monotonic() + HEARTBEAT_SECONDS
+        run_due(self._using, self._clock, self._jobs)
+        return self._seconds_to_next()
+
+    def end(self) -> None:
+        self._heartbeat.end()
+
+    def _write_beat(self) -> None:
+        if self._beat_came.is_set():
+            self._beat_came.clear()
+            MaintenanceJob.objects.using(self._using).filter(name=BEAT).update(ended_at=self._clock())
+
+    def _seconds_to_next(self) -> float:
+        due_at = next_due_at(self._using, self._jobs)
+        if due_at is None:  # somebody has emptied the table
+            self._is_prepared = False
+            return LONGEST_PAUSE_SECONDS
+        seconds = (due_at - self._clock()).total_seconds()
+        return min(max(seconds, SHORTEST_PAUSE_SECONDS), LONGEST_PAUSE_SECONDS)

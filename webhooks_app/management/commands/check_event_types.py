@@ -1,0 +1,35 @@
+"""``manage.py check_event_types``"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import CommandError, CommandParser
+
+from ...catalogue import json_schema
+from ...models.visibility import public_event_types
+from ...plurals import counted
+from ..base import WebhooksCommand
+
+
+class Command(WebhooksCommand):
+    help = (
+        "Compare the event types with an earlier catalogue, and exit with 1 if a change would break receivers. "
+        "`export_event_catalogue` writes the catalogue."
+    )
+    requires_system_checks = ()
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("--against", required=True, metavar="FILE", help="The earlier catalogue, as JSON.")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        old = json_schema.read(Path(options["against"]))
+        comparison = json_schema.compare(old, json_schema.document(public_event_types()))
+        for name in comparison.added:
+            self.note(f"{name} is new.")
+        if comparison.breaking:
+            changes = "\n".join(f"  {change}" for change in comparison.breaking)
+            number = counted(len(comparison.breaking), "breaking change")
+            raise CommandError(f"{number}:\n{changes}\nKeep the old event type and add a new one beside it.")
+        self.note("No breaking change.")

@@ -1,0 +1,78 @@
+"""``manage.py configure_webhook``"""
+
+from __future__ import annotations
+
+import getpass
+import json
+import sys
+from typing import Any
+
+from django.core.management.base import CommandError, CommandParser
+
+from ...choices import offered_policies, offered_signatures
+from ...models import Webhook
+from ...operations.registration import update_webhook
+from ..base import WebhooksCommand
+from ..webhooks import get_webhook
+
+
+class Command(WebhooksCommand):
+    help = (
+        "Show the signatures, the retry policy, the accepted statuses and the headers of a webhook, and change those "
+        "that are given. Prints one JSON object; values of headers are redacted."
+    )
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("webhook_id", help="The webhook, wh_….")
+        parser.add_argument(
+            "--signatures", nargs="+", metavar="SCHEME", help=f"Among {', '.join(offered_signatures())}."
+        )
+        parser.add_argument(
+            "--retry-policy", metavar="NAME", help=f"Among {', '.join(offered_policies())}; '' for the default."
+        )
+        parser.add_argument("--accepted-statuses", choices=Webhook.AcceptedStatuses.values)
+        parser.add_argument(
+            "--headers",
+            nargs="*",
+            metavar="NAME",
+            help="Replace all headers of its own by these, whose values are read from standard input, one a line.",
+        )
+        parser.add_argument(
+            "--basic-auth",
+            metavar="USER",
+            help="Credentials of basic authentication; the password is asked for, or read from standard input. "
+            "'' removes them.",
+        )
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        webhook = get_webhook(options["webhook_id"])
+        names = ("signatures", "retry_policy", "accepted_statuses")
+        changes = {name: options[name] for name in names if options[name] is not None}
+        if options["headers"] is not None:
+            changes["headers"] = {name: _secret(f"Value of {name}: ") for name in options["headers"]}
+        if options["basic_auth"] is not None:
+            user = options["basic_auth"]
+            changes["basic_auth"] = (user, _secret("Password: ")) if user else None
+        if changes:
+            update_webhook(webhook, actor=self.actor, **changes)
+        self.result(json.dumps(_choices(webhook), indent=2))
+
+
+def _choices(webhook: Webhook) -> dict[str, Any]:
+    return {
+        "signatures": webhook.signatures,
+        "public_keys": {key["key"]: key["scheme"] for key in webhook.public_keys},
+        "retry_policy": webhook.retry_policy,
+        "accepted_statuses": webhook.accepted_statuses,
+        "headers": webhook.headers,
+    }
+
+
+def _secret(prompt: str) -> str:
+    """Return a value that is neither shown nor in the list of processes."""
+    if sys.stdin.isatty():
+        return getpass.getpass(prompt)
+    line = sys.stdin.readline()
+    if not line:
+        raise CommandError("Standard input has too few lines: give one for each value.")
+    return line.rstrip("\r\n")

@@ -1,0 +1,42 @@
+"""``manage.py export_event_catalogue``"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from django.core.management.base import CommandParser
+
+from ...catalogue import json_schema, markdown, openapi
+from ...models.visibility import public_event_types
+from ..base import WebhooksCommand
+
+
+class Command(WebhooksCommand):
+    help = (
+        "Print the event catalogue: every event type that can be subscribed to, with its fields and an example. "
+        "Keep the JSON form in your repository, and compare with it by `check_event_types`."
+    )
+    requires_system_checks = ()
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument(
+            "--format",
+            choices=["json-schema", "markdown", "openapi"],
+            default="json-schema",
+            help="json-schema (default): JSON with a JSON Schema of each type. markdown: a page for integrators. "
+            "openapi: OpenAPI 3.1 with a `webhooks` section.",
+        )
+        parser.add_argument("--title", default="Event catalogue", help="The title of the page or the document.")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        event_types = public_event_types()
+        if options["format"] == "markdown":
+            self.result(markdown.page(event_types, title=options["title"]).rstrip("\n"))
+            return
+        document = (
+            openapi.document(event_types, title=options["title"])
+            if options["format"] == "openapi"
+            else json_schema.document(event_types)
+        )
+        self.result(json.dumps(document, indent=2, ensure_ascii=False))

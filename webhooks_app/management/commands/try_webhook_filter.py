@@ -1,0 +1,42 @@
+"""``manage.py try_webhook_filter``"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from django.core.management.base import CommandError, CommandParser
+
+from ...models import Event
+from ...routing.admission import events_for
+from ...routing.report import try_filter
+from ..base import WebhooksCommand
+from ..webhooks import get_webhook
+
+
+class Command(WebhooksCommand):
+    help = (
+        "Evaluate a filter on a past event, and print `sent` or `not sent: …` with the condition that does not hold. "
+        "Nothing is saved, and nothing is sent."
+    )
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("webhook_id", help="The webhook, wh_….")
+        parser.add_argument("event_id", help="An event of the webhook's owner, evt_….")
+        parser.add_argument("--filter", metavar="JSON", help="The filter. Default: the filter of the webhook.")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        webhook = get_webhook(options["webhook_id"])
+        event = Event.objects.filter(events_for(webhook), pk=options["event_id"]).first()
+        if event is None:
+            raise CommandError(f"The owner of {webhook.pk} has no event {options['event_id']!r}.")
+        source = webhook.filter if options["filter"] is None else _read(options["filter"])
+        found = try_filter(webhook, event, source)
+        self.result("sent" if found is None else f"not sent: {found}")
+
+
+def _read(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        raise CommandError(f"The filter is not JSON: {error}.") from error

@@ -1,0 +1,31 @@
+"""The owner that a command line names."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.core.management.base import CommandError
+
+from ..owners import owner_model, owners
+
+HELP = "The owner, by name as it is shown in the console, or by primary key."
+
+MAX_NAMED = 5
+
+
+def find_owner(text: str) -> Any | None:
+    """Return the owner with this name or primary key. Raises CommandError if the name is ambiguous."""
+    found = list(owners().found(text)[: MAX_NAMED + 1])
+    if len(found) > 1:
+        keys = ", ".join(str(owner.pk) for owner in found[:MAX_NAMED])
+        raise CommandError(f"Several owners are named {text!r}. Give the primary key: {keys}.")
+    return found[0] if found else None
+
+
+def get_owner(text: str, hint: str = "") -> Any:
+    """Return the owner with this name or primary key. Raises CommandError, with the hint, if there is none."""
+    owner = find_owner(text)
+    if owner is None:
+        field = owners().name_field
+        raise CommandError(f"There is no {owner_model()._meta.verbose_name} with the {field} {text!r}. {hint}".rstrip())
+    return owner

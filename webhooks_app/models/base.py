@@ -1,0 +1,54 @@
+"""Bases of all models: reading where the router writes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
+
+from django.db import models, router, transaction
+
+Row = TypeVar("Row", bound="BaseModel")
+Row_co = TypeVar("Row_co", bound=models.Model, covariant=True)
+Arguments = ParamSpec("Arguments")
+Result = TypeVar("Result")
+
+
+class BaseQuerySet(models.QuerySet[Row_co]):
+    """Reads from the database that the router names for writing, unless ``using`` names another.
+
+    A replica lags behind. Nearly every row here is read right after a process wrote it: a webhook by the worker that
+    sends its handshake, an API key by the next request.
+    """
+
+    if not TYPE_CHECKING:
+
+        @property
+        def db(self) -> str:
+            hints: dict[str, Any] = self._hints
+            return self._db or router.db_for_write(self.model, **hints)
+
+
+class BaseModel(models.Model):
+    if not TYPE_CHECKING:  # Models with a QuerySet of their own override it.
+        objects = BaseQuerySet.as_manager()
+
+    class Meta:
+        abstract = True
+        base_manager_name = "objects"  # for related objects and refresh_from_db()
+
+    @property
+    def alias(self) -> str:
+        """The database in which this row is, or will be."""
+        return self._state.db or router.db_for_write(type(self), instance=self)
+
+
+def atomic(method: Callable[Concatenate[Row, Arguments], Result]) -> Callable[Concatenate[Row, Arguments], Result]:
+    """Run a method of a model in a transaction on the row's own database, which need not be the default one."""
+
+    @wraps(method)
+    def run(row: Row, /, *args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
+        with transaction.atomic(using=row.alias):
+            return method(row, *args, **kwargs)
+
+    return run

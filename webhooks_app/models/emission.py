@@ -1,0 +1,72 @@
+"""What a caller of ``emit`` adds to an event: an idempotency key, and references."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import uuid
+from typing import Any
+
+from django.db import models
+from django.utils.translation import gettext_lazy as _
+
+from .base import BaseModel
+from .event import Event
+
+MAX_KEY_LENGTH = 255
+MAX_REFERENCES = 8
+MAX_REFERENCE_LENGTH = 100
+
+
+class IdempotencyKey(BaseModel):
+    """The event that an owner, or the platform, emitted under a key; deleted with the event."""
+
+    id = models.UUIDField(primary_key=True, editable=False)
+    """The digest of the owner and the key, so that one index compares both to the letter on every database."""
+    key = models.CharField(_("idempotency key"), max_length=MAX_KEY_LENGTH, editable=False)
+    # Inserted before the event, which MariaDB would refuse at once.
+    event = models.OneToOneField(
+        Event, on_delete=models.CASCADE, related_name="idempotency", db_constraint=False, editable=False
+    )
+    digest = models.CharField(max_length=64, editable=False)
+    """SHA-256 of the event's type and data."""
+
+    class Meta:
+        verbose_name = _("idempotency key")
+        verbose_name_plural = _("idempotency keys")
+
+    def __str__(self) -> str:
+        return self.key
+
+    @classmethod
+    def of(cls, event: Event, key: str) -> IdempotencyKey:
+        """Return the unsaved key of an event."""
+        owner = "" if event.owner_id is None else str(event.owner_id)
+        scope = hashlib.sha256(f"{owner}\0{key}".encode())
+        content = json.dumps([event.type, event.data], sort_keys=True, separators=(",", ":"))
+        digest = hashlib.sha256(content.encode()).hexdigest()
+        # With the bits of a version: MariaDB does not find every other UUID again.
+        pk = uuid.UUID(bytes=scope.digest()[:16], version=5)
+        return cls(id=pk, key=key, event_id=event.pk, digest=digest)
+
+
+class EventReference(BaseModel):
+    """A business identifier that an event is found by."""
+
+    pk = models.CompositePrimaryKey("value", "event_id")
+    value = models.CharField(_("reference"), max_length=MAX_REFERENCE_LENGTH, editable=False)
+    event = models.ForeignKey(
+        Event, on_delete=models.CASCADE, related_name="references", db_constraint=False, editable=False
+    )
+
+    class Meta:
+        verbose_name = _("reference")
+        verbose_name_plural = _("references")
+
+    def __str__(self) -> str:
+        return self.value
+
+    @classmethod
+    def events(cls, value: str) -> models.QuerySet[EventReference, Any]:
+        """Return the ids of the events with a reference, for a subquery."""
+        return cls._default_manager.filter(value=value).values("event")

@@ -1,0 +1,95 @@
+"""What the workers tell of themselves, and of the jobs that one of them does at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+
+from django.db import models
+from django.utils import timezone
+from django.utils.translation import gettext_lazy as _
+
+from .base import BaseModel, BaseQuerySet
+
+
+class MaintenanceJobQuerySet(BaseQuerySet["MaintenanceJob"]):
+    def ensure(self, names: Iterable[str]) -> None:
+        """Insert the jobs that are not there yet; they are due at once."""
+        known = set(self.values_list("name", flat=True))
+        if missing := [MaintenanceJob(name=name) for name in names if name not in known]:
+            self.bulk_create(missing, ignore_conflicts=True)
+
+    def lock(self, name: str) -> None:
+        """Keep everyone else who locks this job waiting until the transaction ends."""
+        self.select_for_update().filter(name=name).order_by().first()
+
+    def take(self, name: str, now: datetime, next_run_at: datetime) -> bool:
+        """Plan the next run of a job that is due; return whether this one is the caller's, and nobody else's."""
+        due = self.filter(name=name, next_run_at__lte=now)
+        return due.update(next_run_at=next_run_at, started_at=now) == 1
+
+
+class MaintenanceJob(BaseModel):
+    """When a job was done last, how it ended, and when it is due again."""
+
+    name = models.CharField(_("name"), max_length=40, primary_key=True)
+    next_run_at = models.DateTimeField(_("next run"), default=timezone.now)
+    started_at = models.DateTimeField(_("started"), null=True)
+    ended_at = models.DateTimeField(_("ended"), null=True)
+    error = models.CharField(_("error"), max_length=500, blank=True)
+    facts = models.JSONField(_("facts"), default=dict)
+    """What the job found or has to remember."""
+
+    objects = MaintenanceJobQuerySet.as_manager()  # type: ignore[misc]
+
+    class Meta:
+        verbose_name = _("maintenance job")
+        verbose_name_plural = _("maintenance jobs")
+        ordering = ("name",)
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class WorkerProcess(BaseModel):
+    """A process that delivers, as it reported itself last."""
+
+    id = models.CharField(max_length=150, primary_key=True, serialize=False)
+    host = models.CharField(_("host"), max_length=100)
+    pid = models.PositiveIntegerField(_("process"))
+    version = models.CharField(_("version"), max_length=40)
+    transport = models.CharField(_("transport"), max_length=40)
+    started_at = models.DateTimeField(_("started"))
+    seen_at = models.DateTimeField(_("seen"))
+    in_flight = models.PositiveIntegerField(_("in flight"), default=0)
+    database_ahead_ms = models.IntegerField(_("database's clock ahead (ms)"), default=0)
+
+    class Meta:
+        verbose_name = _("worker process")
+        verbose_name_plural = _("worker processes")
+        ordering = ("-seen_at",)
+        indexes = (models.Index(fields=("seen_at",), name="webhooks_worker_seen"),)
+
+    def __str__(self) -> str:
+        return self.id
+
+
+class WorkerSession(BaseModel):
+    """The heartbeat of an engine that claims deliveries, for the other engines.
+
+    It has no index beside the primary key, so that a renewal changes none.
+    """
+
+    number = models.BigIntegerField(primary_key=True)
+    """The number under which it claims, see ``QueueEntry.worker``."""
+    session_pid = models.PositiveIntegerField(null=True)
+    """The process number of its session in the database; None where sessions are not visible, or shared."""
+    session_started_at = models.DateTimeField(null=True)
+    seen_at = models.DateTimeField()
+
+    class Meta:
+        verbose_name = _("worker session")
+        verbose_name_plural = _("worker sessions")
+
+    def __str__(self) -> str:
+        return str(self.number)

@@ -1,0 +1,143 @@
+"""The headers that a webhook's owner has added to its requests. Their values are encrypted and never shown."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, TypeAlias
+
+from django.core.exceptions import ValidationError
+from django.db import models
+from django.utils.translation import gettext_lazy as _
+
+from ..choices import known_signatures
+from ..encryption import decrypt, encrypt
+from ..exceptions import InvalidEndpointError, SecretUnreadableError
+from ..protocol.header_rules import basic_authorization, problem_with_name, problem_with_value
+from ..transport.endpoint import ANYWHERE, parse_endpoint
+from .base import BaseModel
+
+MAX_HEADERS = 20
+AUTHORIZATION = "Authorization"
+
+REDACTED = "********"
+"""Shown in place of every value; given as a value, it keeps the stored one."""
+
+EncryptedHeaders: TypeAlias = list[list[str]]
+"""Pairs of a name and an encrypted value."""
+
+
+class _Unchanged:
+    """Stands for credentials that a request does not mention."""
+
+
+UNCHANGED = _Unchanged()
+Credentials: TypeAlias = tuple[str, str] | _Unchanged | None
+
+
+class OwnHeaders(BaseModel):
+    """The part of a webhook that is its own headers."""
+
+    encrypted_headers = models.JSONField(_("headers"), default=list, editable=False)
+
+    if TYPE_CHECKING:
+        url: str
+
+    class Meta:
+        abstract = True
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """The headers by name, with redacted values."""
+        return {name: REDACTED for name, _ in self.encrypted_headers}
+
+    @property
+    def header_fingerprints(self) -> list[str] | None:
+        """The names, each with a fingerprint that changes with its value and reveals nothing of it."""
+        return [f"{name} ({_fingerprint(token)})" for name, token in self.encrypted_headers] or None
+
+    def set_headers(
+        self,
+        headers: Mapping[str, str] | None = None,
+        basic_auth: Credentials = UNCHANGED,
+        *,
+        url_before: str | None = None,
+    ) -> None:
+        """Replace the headers, if any are given, then the credentials of basic authentication, None for none.
+
+        ``url_before`` is the URL to which the stored values may be sent. They are dropped if the scheme, the host or
+        the port has changed since. Raises ValidationError.
+        """
+        stored = self.encrypted_headers if url_before is None or is_same_origin(url_before, self.url) else []
+        changed = stored if headers is None else _encrypted(headers, stored)
+        if not isinstance(basic_auth, _Unchanged):
+            if headers is not None and any(name.lower() == "authorization" for name in headers):
+                raise ValidationError({"basic_auth": _("Give either basic_auth or the header Authorization.")})
+            changed = _with_credentials(changed, stored, basic_auth)
+        if len(changed) > MAX_HEADERS:
+            raise ValidationError({"headers": f"Give at most {MAX_HEADERS} headers."})
+        self.encrypted_headers = changed
+
+
+def is_same_origin(first: str, second: str) -> bool:
+    """Return True for two valid URLs with the same scheme, host and port."""
+    try:
+        origins = {parse_endpoint(url, allow_http=True, allowed_networks=ANYWHERE).origin for url in (first, second)}
+    except InvalidEndpointError:
+        return False
+    return len(origins) == 1
+
+
+def _encrypted(headers: Mapping[str, str], stored: EncryptedHeaders) -> EncryptedHeaders:
+    reserved = {name.lower() for scheme in known_signatures().values() for name in scheme.header_names}
+    known = {name.lower(): token for name, token in stored}
+    problems: list[str] = []
+    found: dict[str, list[str]] = {}
+    for name, value in headers.items():
+        problem = problem_with_name(name, reserved)
+        if not problem and name.lower() in found:
+            problem = "is given twice; names are the same in any case"
+        if not problem and value == REDACTED:
+            if name.lower() not in known:
+                problem = "has no stored value to keep; give it again. A new scheme, host or port drops all values"
+        elif not problem:
+            problem = problem_with_value(value)
+        if problem:
+            problems.append(f"{name[:100]!r} {problem}.")
+        else:
+            found[name.lower()] = [name, _token(value, known.get(name.lower()))]
+    if problems:
+        raise ValidationError({"headers": problems[:MAX_HEADERS]})
+    return list(found.values())
+
+
+def _with_credentials(
+    headers: EncryptedHeaders, stored: EncryptedHeaders, credentials: tuple[str, str] | None
+) -> EncryptedHeaders:
+    others = [[name, token] for name, token in headers if name.lower() != "authorization"]
+    if credentials is None:
+        return others
+    try:
+        value = basic_authorization(*credentials)
+    except ValueError as error:
+        raise ValidationError({"basic_auth": str(error)}) from None
+    if problem := problem_with_value(value):
+        raise ValidationError({"basic_auth": f"{AUTHORIZATION} {problem}."})
+    known = {name.lower(): token for name, token in stored}
+    return [*others, [AUTHORIZATION, _token(value, known.get("authorization"))]]
+
+
+def _token(value: str, stored: str | None) -> str:
+    """Return the encrypted value: the stored token where that is the same."""
+    if stored is None:
+        return encrypt(value)
+    if value == REDACTED:
+        return stored
+    try:
+        return stored if decrypt(stored) == value else encrypt(value)
+    except SecretUnreadableError:
+        return encrypt(value)
+
+
+def _fingerprint(token: str) -> str:
+    return hashlib.sha256(token.encode()).hexdigest()[:8]

@@ -1,0 +1,81 @@
+"""The keys that sign a webhook's requests, by signature scheme."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Self
+
+from django.db import models
+from django.utils import timezone
+from django.utils.translation import gettext_lazy as _
+
+from ..database.sql import UtcNow
+from ..encryption import decrypt, encrypt
+from ..exceptions import SecretUnreadableError
+from .base import BaseModel, BaseQuerySet
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+
+class SigningKeyQuerySet(BaseQuerySet["SigningKey"]):
+    def current(self) -> Self:
+        return self.filter(valid_until=None)
+
+    def of_scheme(self, scheme: str) -> Self:
+        return self.filter(scheme=scheme)
+
+    def valid(self) -> Self:
+        """Return the keys that sign, by the database's clock."""
+        return self.filter(models.Q(valid_until=None) | models.Q(valid_until__gt=UtcNow()))
+
+    def delete_expired(self) -> int:
+        """Delete the keys whose overlap has ended; return their number."""
+        return self.filter(valid_until__lte=UtcNow()).delete()[0]
+
+
+class SigningKey(BaseModel):
+    """A key of one webhook and scheme. The current one has no ``valid_until``; during an overlap another has one."""
+
+    webhook = models.ForeignKey(
+        "webhooks_app.Webhook",
+        verbose_name=_("webhook"),
+        editable=False,
+        on_delete=models.CASCADE,
+        related_name="signing_keys",
+        db_index=False,
+    )
+    scheme = models.CharField(_("signature scheme"), max_length=40, editable=False)
+    encrypted_key = models.TextField(editable=False)
+    valid_until = models.DateTimeField(_("signs until"), null=True, editable=False)
+
+    objects = SigningKeyQuerySet.as_manager()  # type: ignore[misc]
+
+    class Meta:
+        verbose_name = _("signing key")
+        verbose_name_plural = _("signing keys")
+        ordering = ("-pk",)
+        indexes = (models.Index(fields=("webhook", "-id"), name="webhooks_signingkey_webhook"),)
+
+    def __str__(self) -> str:
+        return f"{self.webhook_id}, {self.scheme}"
+
+    @classmethod
+    def of(cls, scheme: str, key: str) -> Self:
+        """Return an unsaved key, encrypted."""
+        return cls(scheme=scheme, encrypted_key=encrypt(key))
+
+    @property
+    def key(self) -> str:
+        """The key in plain text. Raises SecretUnreadableError."""
+        return decrypt(self.encrypted_key)
+
+    @property
+    def readable_key(self) -> str:
+        """The key in plain text; "" if no encryption key opens it."""
+        try:
+            return self.key
+        except SecretUnreadableError:
+            return ""
+
+    def signs_at(self, now: datetime | None = None) -> bool:
+        return self.valid_until is None or self.valid_until > (now or timezone.now())

@@ -1,0 +1,42 @@
+"""Making, changing, revoking and deleting API keys."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..models import ApiKey
+from ..models.audit import acting
+from .actors import BaseActor
+from .ownership import check_owner
+from .rights import CHANGE_KEY, CREATE_KEY, DELETE_KEY
+
+
+def create_key(*, owner: Any, actor: BaseActor, **fields: Any) -> tuple[ApiKey, str]:
+    """Create a key and return it with its text, which is stored nowhere.
+
+    Raises django.core.exceptions.ValidationError with the problems by field.
+    """
+    actor.require(CREATE_KEY, getattr(owner, "pk", None))
+    check_owner(owner)
+    with acting(actor):
+        return ApiKey.objects.make(owner=owner, created_by=actor.account, **fields)
+
+
+def change_key(api_key: ApiKey, *, actor: BaseActor) -> None:
+    """Save the changed name, scopes and expiry of a key."""
+    actor.require(CHANGE_KEY, api_key.owner_id)
+    with acting(actor):
+        api_key.change()
+
+
+def revoke_key(api_key: ApiKey, *, actor: BaseActor) -> None:
+    """Refuse a key from the next request on; the time of the first revocation stays."""
+    actor.require(CHANGE_KEY, api_key.owner_id)
+    with acting(actor):
+        api_key.revoke()
+
+
+def delete_key(api_key: ApiKey, *, actor: BaseActor) -> None:
+    actor.require(DELETE_KEY, api_key.owner_id)
+    with acting(actor):
+        api_key.delete()

@@ -1,0 +1,68 @@
+"""Pausing, resuming, disabling, enabling and deleting webhooks."""
+
+from __future__ import annotations
+
+from ..models import Webhook, WebhookHealth
+from ..models.audit import Action
+from .actors import BaseActor
+from .performing import performing
+from .rate_limits import limit_verification
+from .rights import DELETE_WEBHOOK, DISABLE_WEBHOOK, PAUSE_WEBHOOK
+from .verification import queue_handshake
+
+BY_OWNER = "Disabled by its owner."
+BY_OPERATOR = "Disabled by the operator."
+"""Owners read the reason by the API, in English; it names nobody."""
+
+
+def pause(webhook: Webhook, *, actor: BaseActor) -> None:
+    """Hold pending and new deliveries; deliveries in flight finish, and nothing is lost.
+
+    Raises WebhookStateError for a webhook that is disabled, failed or deleted, and AlreadyInStateError for a paused
+    one.
+    """
+    with performing(PAUSE_WEBHOOK, webhook, actor):
+        webhook.pause()
+
+
+def resume(webhook: Webhook, *, actor: BaseActor) -> None:
+    """Send the held deliveries, the longest due first.
+
+    Raises WebhookStateError for a deleted webhook, and AlreadyInStateError for one that is not paused.
+    """
+    with performing(PAUSE_WEBHOOK, webhook, actor):
+        webhook.resume()
+
+
+def disable(webhook: Webhook, *, actor: BaseActor) -> None:
+    """Stop sending and cancel pending deliveries.
+
+    Raises WebhookStateError for a deleted webhook, and AlreadyInStateError for a disabled one.
+    """
+    with performing(DISABLE_WEBHOOK, webhook, actor) as saved:
+        webhook.require_enabled()
+        webhook.disable(BY_OWNER if actor.is_owner(saved.owner_id) else BY_OPERATOR)
+
+
+def enable(webhook: Webhook, *, actor: BaseActor) -> None:
+    """Verify a disabled webhook, which receives events again afterwards.
+
+    Raises WebhookStateError for a webhook that failed its verification or is deleted, AlreadyInStateError for any
+    other that is not disabled, RateLimitedError and LimitsUnavailableError.
+    """
+    with performing(DISABLE_WEBHOOK, webhook, actor):
+        webhook.require_disabled()
+        limit_verification(webhook, actor=actor)
+        with webhook.auditing(Action.WEBHOOK_ENABLED):
+            WebhookHealth.objects.clear(webhook)
+            webhook.await_verification()
+            queue_handshake(webhook)
+
+
+def delete(webhook: Webhook, *, actor: BaseActor) -> None:
+    """Stop sending, cancel pending deliveries and hide the webhook; its history stays until retention ends.
+
+    Raises WebhookStateError for a deleted webhook.
+    """
+    with performing(DELETE_WEBHOOK, webhook, actor):
+        webhook.soft_delete()

@@ -1,0 +1,25 @@
+"""The frame of an operation on a webhook: one transaction, a locked row, a permitted actor, attributed entries."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from ..database.sql import writing
+from ..models import Webhook
+from ..models.audit import acting
+from .actors import BaseActor
+from .rights import Right
+
+
+@contextmanager
+def performing(right: Right, webhook: Webhook, actor: BaseActor) -> Iterator[Webhook]:
+    """Lock the webhook and attribute all changes within the block to the actor; yield the row as it is saved.
+
+    Raises django.core.exceptions.PermissionDenied, and WebhookStateError for a deleted webhook.
+    """
+    with acting(actor), writing(webhook.alias, Webhook):
+        saved = webhook.lock()
+        actor.require(right, saved.owner_id)
+        webhook.require_existing()
+        yield saved

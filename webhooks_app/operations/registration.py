@@ -1,0 +1,161 @@
+"""Creating and changing webhooks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from django.core.exceptions import ValidationError
+from django.db import router
+
+from ..choices import offered_operators, offered_policies, offered_signatures, parse_filter
+from ..database.sql import writing
+from ..models import QueueLane, Webhook, WebhookHealth
+from ..models.audit import Action, acting
+from ..models.limits import check_in_flight
+from ..models.own_headers import UNCHANGED, Credentials
+from ..models.webhook_secret import default_signatures
+from ..owners import owner_model
+from .actors import PROJECT, BaseActor
+from .ownership import check_owner
+from .performing import performing
+from .rate_limits import limit_verification
+from .rights import REGISTER_WEBHOOK, UPDATE_WEBHOOK
+from .verification import queue_handshake
+
+CHANGEABLE_FIELDS = (
+    *("owner", "url", "event_types", "description", "retry_notices", "max_in_flight", "rate_limit"),
+    *("signatures", "retry_policy", "accepted_statuses", "filter"),
+)
+
+
+def register_webhook(
+    *,
+    owner: Any,
+    url: str,
+    event_types: Sequence[str],
+    secret: str | None = None,
+    headers: Mapping[str, str] | None = None,
+    basic_auth: Credentials = UNCHANGED,
+    actor: BaseActor = PROJECT,
+    **fields: Any,
+) -> Webhook:
+    """Create a webhook and start its verification; ``webhook.secret`` is the given secret or a new one.
+
+    ``basic_auth`` is a pair of user name and password, from which the header Authorization is made.
+
+    Raises django.core.exceptions.ValidationError with the problems by field, PermissionDenied, RateLimitedError and
+    LimitsUnavailableError.
+    """
+    webhook = Webhook(owner=owner, url=url, event_types=list(event_types), **fields)
+    if secret is not None:
+        webhook.secret = secret
+    create_webhook(webhook, headers=headers, basic_auth=basic_auth, actor=actor)
+    return webhook
+
+
+def create_webhook(
+    webhook: Webhook,
+    *,
+    headers: Mapping[str, str] | None = None,
+    basic_auth: Credentials = UNCHANGED,
+    actor: BaseActor,
+) -> None:
+    """Validate and save a new webhook and start its verification. Raises as ``register_webhook``."""
+    actor.require(REGISTER_WEBHOOK, webhook.owner_id)
+    with acting(actor), writing(router.db_for_write(Webhook), Webhook):
+        check_owner(webhook.owner)
+        _lock_owner(webhook)
+        _check_ceilings(webhook, actor)
+        webhook.full_clean()
+        webhook.set_headers(headers, basic_auth)
+        check_offered(webhook)
+        webhook.create_missing_keys()
+        limit_verification(webhook, actor=actor)
+        webhook.save(force_insert=True)
+        queue_handshake(webhook)
+        webhook.audit_creation(Action.WEBHOOK_CREATED)
+
+
+def update_webhook(
+    webhook: Webhook,
+    *,
+    actor: BaseActor,
+    headers: Mapping[str, str] | None = None,
+    basic_auth: Credentials = UNCHANGED,
+    **changes: Any,
+) -> None:
+    """Change these fields of a webhook, and take the others as they are saved; a new URL is verified first.
+
+    ``headers`` replace all headers of its own; those that are not given again are dropped with a change of the URL's
+    scheme, host or port.
+
+    Raises django.core.exceptions.ValidationError with the problems by field, PermissionDenied, WebhookStateError for
+    a deleted webhook, RateLimitedError and LimitsUnavailableError.
+    """
+    if unknown := changes.keys() - set(CHANGEABLE_FIELDS):
+        raise TypeError(f"These cannot be changed by an update: {', '.join(sorted(unknown))}.")
+    with performing(UPDATE_WEBHOOK, webhook, actor) as saved:
+        for name in CHANGEABLE_FIELDS:
+            setattr(webhook, name, changes.get(name, getattr(saved, name)))
+        webhook.encrypted_headers = saved.encrypted_headers
+        actor.require(UPDATE_WEBHOOK, webhook.owner_id)
+        if webhook.max_in_flight != saved.max_in_flight:
+            _check_ceilings(webhook, actor)
+        webhook.full_clean()
+        webhook.set_headers(headers, basic_auth, url_before=saved.url)
+        check_offered(webhook, since=saved)
+        webhook.create_missing_keys()
+        with webhook.auditing(Action.WEBHOOK_CHANGED, since=saved):
+            webhook.save(update_fields=(*CHANGEABLE_FIELDS, "encrypted_headers"))
+            if saved.url != webhook.url:
+                _verify_anew(webhook, actor)
+
+
+def _verify_anew(webhook: Webhook, actor: BaseActor) -> None:
+    WebhookHealth.objects.clear(webhook)
+    QueueLane.objects.forget_pace(webhook)
+    if webhook.status != Webhook.Status.DISABLED:
+        limit_verification(webhook, actor=actor)
+        queue_handshake(webhook)
+
+
+def _check_ceilings(webhook: Webhook, actor: BaseActor) -> None:
+    """Raise ValidationError for more requests at a time than the actor may allow."""
+    if webhook.max_in_flight is None or actor.may_exceed_ceilings:
+        return
+    try:
+        check_in_flight(webhook.max_in_flight)
+    except ValidationError as error:
+        raise ValidationError({"max_in_flight": error}) from None
+
+
+def check_offered(webhook: Webhook, *, since: Webhook | None = None) -> None:
+    """Raise ValidationError for a choice that the settings do not offer. Earlier choices stay allowed."""
+    offered = offered_signatures()
+    before = since.signatures if since is not None else default_signatures()
+    if webhook.filter is not None and (since is None or webhook.filter != since.filter):
+        _check_operators(webhook)
+    if refused := [name for name in webhook.signatures if name not in offered and name not in before]:
+        message = f"{', '.join(refused)}: not offered. Choose among {', '.join(offered)}."
+        raise ValidationError({"signatures": message})
+    policies = offered_policies()
+    known = since.retry_policy if since is not None else ""
+    if webhook.retry_policy not in ("", known) and webhook.retry_policy not in policies:
+        message = f"{webhook.retry_policy}: not offered. Choose among {', '.join(policies)}."
+        raise ValidationError({"retry_policy": message})
+
+
+def _check_operators(webhook: Webhook) -> None:
+    offered = offered_operators()
+    used = {use.operator.name for use in parse_filter(webhook.filter).uses()}
+    if refused := sorted(used - offered.keys()):
+        names = ", ".join(offered) or "none"
+        raise ValidationError({"filter": f"{', '.join(refused)}: not offered. The offered operators are {names}."})
+
+
+def _lock_owner(webhook: Webhook) -> None:
+    """Lock the owner, so that its webhooks are counted and added by one transaction at a time."""
+    if webhook.owner_id is not None:
+        accounts = owner_model()._default_manager.select_for_update().filter(pk=webhook.owner_id)
+        accounts.values_list("pk", flat=True).first()

@@ -1,0 +1,104 @@
+"""Planning and steering replays: sending many events to one webhook once more."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from functools import partial
+
+from ..maintenance.health.monitor import take_in
+from ..maintenance.rollups.folding import fold
+from ..models import Replay, Webhook
+from ..models.audit import acting
+from ..models.health import FailingPeriod
+from ..replays import planning
+from ..replays.planning import COUNT_SECONDS, failing_periods, plan_replay
+from .actors import BaseActor
+from .rights import REPLAY
+
+MAX_FOLDS = 20
+"""Upper bound of the transactions for which planning folds tallies; workers fold the others."""
+
+
+def plan(
+    webhook: Webhook,
+    *,
+    actor: BaseActor,
+    since: datetime | None = None,
+    until: datetime | None = None,
+    event_types: Sequence[str] = (),
+    states: Sequence[str] | None = None,
+    rate: float | None = None,
+    max_seconds: float = COUNT_SECONDS,
+) -> Replay:
+    """Save and count a replay, as ``plan_replay`` does; nothing is sent before it is started.
+
+    Raises django.core.exceptions.ValidationError with the problems by field, and WebhookStateError for a webhook that
+    is deleted, not subscribed to one of the types, or has too many open replays.
+    """
+    actor.require(REPLAY, webhook.owner_id)
+    _fold(webhook.alias)
+    with acting(actor):
+        return plan_replay(
+            webhook,
+            since=since,
+            until=until,
+            event_types=event_types,
+            states=states,
+            rate=rate,
+            requested_by=actor.account,
+            max_seconds=max_seconds,
+        )
+
+
+def recover_missed(webhook: Webhook, *, actor: BaseActor) -> Replay:
+    """Plan a replay of the events missed since the first failing period of the last week. Raises as ``plan``."""
+    return plan(webhook, actor=actor)
+
+
+def failures_of(webhook: Webhook) -> list[FailingPeriod]:
+    """Return the failing periods of the last week, the latest last."""
+    _fold(webhook.alias)
+    return failing_periods(webhook)
+
+
+def missed_since(webhook: Webhook) -> datetime:
+    """Return the time from which ``recover_missed`` replays."""
+    _fold(webhook.alias)
+    return planning.missed_since(webhook)
+
+
+def _fold(using: str) -> None:
+    """Fold the latest tallies, so that the failing periods are up to date."""
+    for _ in range(MAX_FOLDS):
+        if not fold(using, also=partial(take_in, using)).has_more:
+            return
+
+
+def start(replay: Replay, *, actor: BaseActor) -> None:
+    """Send the events that were counted; workers queue them.
+
+    Raises WebhookStateError unless the replay is ready, its webhook can receive, and no other of its replays runs.
+    """
+    _steer(replay, actor, replay.start)
+
+
+def pause(replay: Replay, *, actor: BaseActor) -> None:
+    """Queue nothing more until the replay is resumed. Raises WebhookStateError unless it is running."""
+    _steer(replay, actor, replay.pause)
+
+
+def resume(replay: Replay, *, actor: BaseActor) -> None:
+    """Continue a replay. Raises WebhookStateError unless it is paused or stopped."""
+    _steer(replay, actor, replay.resume)
+
+
+def cancel(replay: Replay, *, actor: BaseActor) -> None:
+    """End a replay for good and cancel its pending deliveries. Raises WebhookStateError if it has ended."""
+    _steer(replay, actor, replay.cancel)
+
+
+def _steer(replay: Replay, actor: BaseActor, verb: Callable[[], None]) -> None:
+    actor.require(REPLAY, replay.owner_id)
+    with acting(actor):
+        verb()

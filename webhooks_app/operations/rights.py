@@ -1,0 +1,44 @@
+"""The right that each operation requires: a permission of staff, a scope of an API key."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..models import ApiKey
+
+WRITE = ApiKey.Scope.WEBHOOKS_WRITE.value
+TEST = ApiKey.Scope.WEBHOOKS_TEST.value
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Right:
+    """``scope`` is "" if no API key has the right."""
+
+    permission: str
+    scope: str = ""
+
+
+REGISTER_WEBHOOK = Right(permission="webhooks_app.add_webhook", scope=WRITE)
+UPDATE_WEBHOOK = Right(permission="webhooks_app.change_webhook", scope=WRITE)
+DELETE_WEBHOOK = Right(permission="webhooks_app.delete_webhook", scope=WRITE)
+DISABLE_WEBHOOK = Right(permission="webhooks_app.change_webhook", scope=WRITE)
+"""Also to enable."""
+PAUSE_WEBHOOK = Right(permission="webhooks_app.pause_webhook", scope=WRITE)
+"""Also to resume."""
+ROTATE_SECRET = Right(permission="webhooks_app.rotate_webhook_secret", scope=WRITE)
+"""Also to revoke the previous secret."""
+VERIFY_WEBHOOK = Right(permission="webhooks_app.verify_webhook", scope=TEST)
+TEST_WEBHOOK = Right(permission="webhooks_app.test_webhook", scope=TEST)
+REDELIVER = Right(permission="webhooks_app.redeliver_delivery", scope=WRITE)
+REPLAY = Right(permission="webhooks_app.replay_webhook", scope=WRITE)
+"""To plan, start, pause, resume and cancel replays."""
+
+EMIT_EVENT = Right(permission="webhooks_app.add_event", scope=ApiKey.Scope.EVENTS_EMIT.value)
+"""Only service keys have this scope."""
+
+CREATE_KEY = Right(permission="webhooks_app.add_apikey")
+CHANGE_KEY = Right(permission="webhooks_app.change_apikey")
+"""Also to revoke."""
+DELETE_KEY = Right(permission="webhooks_app.delete_apikey")
+
+FORGET_OWNER = Right(permission="webhooks_app.manage_all_webhooks")

@@ -1,0 +1,48 @@
+"""Replacing the secret of a webhook, and ending the overlap with the previous one."""
+
+from __future__ import annotations
+
+import hashlib
+from datetime import timedelta
+
+from ..exceptions import WebhookStateError
+from ..models import Webhook
+from ..models.webhook_secret import SECRET
+from .actors import BaseActor
+from .performing import performing
+from .rights import ROTATE_SECRET
+
+
+def rotate_secret(
+    webhook: Webhook,
+    *,
+    actor: BaseActor,
+    secret: str | None = None,
+    overlap: timedelta | None = None,
+    replaces: str = "",
+    scheme: str = SECRET,
+) -> str:
+    """Sign with a new key from the next attempt on, and return it; arguments as of ``Webhook.rotate_secret``.
+
+    ``replaces`` is the fingerprint of the secret that is to be replaced: a newer one is left alone, so that a form
+    sent twice does not end the overlap of the first rotation.
+
+    Raises django.core.exceptions.ValidationError for a secret or an overlap that is not allowed, and
+    WebhookStateError for a deleted webhook, or a secret that was rotated meanwhile.
+    """
+    with performing(ROTATE_SECRET, webhook, actor) as saved:
+        if replaces and replaces != fingerprint_of_secret(saved):
+            raise WebhookStateError(f"The secret of webhook {webhook.id} was rotated meanwhile, and is left as it is.")
+        return webhook.rotate_secret(secret, overlap=overlap, scheme=scheme)
+
+
+def revoke_previous_secret(webhook: Webhook, *, actor: BaseActor, scheme: str = SECRET) -> None:
+    """End the overlap of a rotation, if there is one. Raises WebhookStateError for a deleted webhook."""
+    with performing(ROTATE_SECRET, webhook, actor):
+        webhook.revoke_previous_secret(scheme=scheme)
+
+
+def fingerprint_of_secret(webhook: Webhook) -> str:
+    """Return a text that identifies the webhook's secret among its secrets, and reveals nothing of it."""
+    key = webhook.current_key(SECRET)
+    return hashlib.sha256(key.encrypted_key.encode()).hexdigest()[:16] if key else ""

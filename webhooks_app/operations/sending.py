@@ -1,0 +1,45 @@
+"""Sending one event to one webhook on request: a test, or an event once more."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..database.sql import writing
+from ..emission import new_test_event, queue_test
+from ..models import Delivery, Webhook
+from ..models.audit import acting
+from .actors import PROJECT, BaseActor
+from .rate_limits import limit_test
+from .rights import REDELIVER, TEST_WEBHOOK
+
+if TYPE_CHECKING:
+    from ..emission.events import EventData
+
+
+def send_test_event(
+    webhook: Webhook, event_type: str, data: EventData | None = None, *, actor: BaseActor = PROJECT
+) -> Delivery:
+    """Queue a test event for one webhook, whatever it subscribes to; the type's example is the default data.
+
+    Raises WebhookStateError for a deleted, disabled or paused webhook, what ``emit`` raises, RateLimitedError and
+    LimitsUnavailableError. The platform's webhooks may be sent an operational event as well.
+    """
+    actor.require(TEST_WEBHOOK, webhook.owner_id)
+    event = new_test_event(webhook, event_type, data)
+    limit_test(webhook, actor=actor)
+    with acting(actor):
+        return queue_test(event, webhook)
+
+
+def redeliver(delivery: Delivery, *, actor: BaseActor) -> Delivery:
+    """Send the event of a delivery once more, as a new delivery with attempts of its own; return that.
+
+    A redelivered test counts as a test. Raises WebhookStateError, RateLimitedError and LimitsUnavailableError.
+    """
+    webhook = delivery.webhook
+    actor.require(REDELIVER, webhook.owner_id)
+    with acting(actor), writing(delivery.alias, Delivery):
+        redelivery = delivery.redeliver(requested_by=actor.account)
+        if delivery.kind == Delivery.Kind.TEST:  # last, so that a refused one is not counted
+            limit_test(webhook, actor=actor)
+    return redelivery

@@ -1,0 +1,36 @@
+"""The handshake that a URL must pass before the first event is sent to it."""
+
+from __future__ import annotations
+
+from ..models import Delivery, Webhook, WebhookHealth
+from ..models.audit import Action
+from ..signals import announce_deliveries
+from .actors import BaseActor
+from .performing import performing
+from .rate_limits import limit_verification
+from .rights import VERIFY_WEBHOOK
+
+
+def start_verification(webhook: Webhook, *, actor: BaseActor) -> Delivery:
+    """Hold the webhook's events back and queue a handshake; an older one can no longer decide anything.
+
+    Raises WebhookStateError for a deleted, disabled or paused webhook, RateLimitedError and LimitsUnavailableError.
+    """
+    with performing(VERIFY_WEBHOOK, webhook, actor):
+        webhook.require_testable()
+        webhook.require_running()
+        limit_verification(webhook, actor=actor)
+        with webhook.auditing(Action.VERIFICATION_STARTED):
+            if webhook.is_stopped:
+                WebhookHealth.objects.clear(webhook)
+            return queue_handshake(webhook)
+
+
+def queue_handshake(webhook: Webhook) -> Delivery:
+    """Do the same for a webhook that is locked, as part of something else; a handshake may be held by a pause then."""
+    webhook.require_testable()
+    webhook.await_verification()
+    webhook.deliveries.filter(kind=Delivery.Kind.VERIFICATION).pending().cancel("superseded")
+    delivery = Delivery.objects.queue(webhook=webhook, kind=Delivery.Kind.VERIFICATION)
+    announce_deliveries(delivery.alias)
+    return delivery

@@ -1,0 +1,10 @@
+"""Owners: the accounts that webhooks, events and API keys belong to, and the project's policy about them."""
+
+from __future__ import annotations
+
+from .base import BaseOwners
+from .members import MemberOwners
+from .registry import owner_model, owner_model_name, owners
+from .users import UserOwners
+
+__all__ = ["BaseOwners", "MemberOwners", "UserOwners", "owner_model", "owner_model_name", "owners"]

@@ -1,0 +1,13 @@
+"""The health endpoints, to be mounted with ``path("health/", include("webhooks_app.probes.urls"))``."""
+
+from __future__ import annotations
+
+from django.urls import path
+
+from .views import delivery, live, ready
+
+urlpatterns = [
+    path("live", live, name="webhooks_live"),
+    path("ready", ready, name="webhooks_ready"),
+    path("delivery", delivery, name="webhooks_delivery"),
+]

@@ -1,0 +1,55 @@
+"""Health endpoints. They answer without authentication, and with nothing but the names of conditions."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from django.contrib.auth.decorators import login_not_required
+from django.db import DatabaseError, InterfaceError
+from django.http import HttpRequest, JsonResponse
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_safe
+
+from .checks import has_tables, has_workers, is_punctual
+
+logger = logging.getLogger("webhooks_app.probes")
+
+
+@login_not_required
+@never_cache
+@require_safe
+def live(request: HttpRequest) -> JsonResponse:
+    """Answer 200 if this process answers at all."""
+    return _answer()
+
+
+@login_not_required
+@never_cache
+@require_safe
+def ready(request: HttpRequest) -> JsonResponse:
+    """Answer 200 if this process can accept events and requests: the database answers and is migrated."""
+    return _answer(database=has_tables)
+
+
+@login_not_required
+@never_cache
+@require_safe
+def delivery(request: HttpRequest) -> JsonResponse:
+    """Answer 200 if webhooks are delivered: a worker runs, and no delivery is overdue by 5 minutes."""
+    return _answer(workers=has_workers, punctual=is_punctual)
+
+
+def _answer(**conditions: Callable[[], bool]) -> JsonResponse:
+    found = {name: _holds(name, condition) for name, condition in conditions.items()}
+    is_healthy = all(found.values())
+    body = {"status": "ok" if is_healthy else "failing", "checks": found}
+    return JsonResponse(body, status=200 if is_healthy else 503)
+
+
+def _holds(name: str, condition: Callable[[], bool]) -> bool:
+    try:
+        return condition()
+    except (DatabaseError, InterfaceError) as error:
+        logger.warning("The health check %s failed: %s", name, str(error).strip())
+        return False

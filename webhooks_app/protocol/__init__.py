@@ -1,0 +1,1 @@
+"""The wire protocol of the specification: envelope, handshake, identifiers and times."""

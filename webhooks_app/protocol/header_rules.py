@@ -1,0 +1,50 @@
+"""Which headers of its own a webhook may have: names are tokens (RFC 9110, 5.6.2), values printable ASCII."""
+
+from __future__ import annotations
+
+import base64
+import re
+from collections.abc import Collection
+
+MAX_NAME_LENGTH = 100
+MAX_VALUE_LENGTH = 4096
+
+RESERVED_NAMES = frozenset(
+    (
+        *("host", "content-length", "transfer-encoding", "te", "trailer", "expect"),  # framing
+        *("connection", "keep-alive", "upgrade", "http2-settings"),  # hop-by-hop
+        *("accept", "accept-encoding", "content-type", "content-encoding", "user-agent"),  # set by the service
+    )
+)
+RESERVED_PREFIXES = ("proxy-", "x-webhook-", "webhook-")
+
+_TOKEN = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
+_VALUE = re.compile(r"[!-~](?:[ -~]*[!-~])?")
+
+
+def problem_with_name(name: str, reserved: Collection[str] = ()) -> str:
+    """Return why a webhook cannot have a header of this name; "" if it can. ``reserved`` are more names, lower case."""
+    if not _TOKEN.fullmatch(name) or len(name) > MAX_NAME_LENGTH:
+        return f"is not a header name: give 1 to {MAX_NAME_LENGTH} letters, digits and characters of !#$%&'*+-.^_`|~"
+    lower = name.lower()
+    if lower in RESERVED_NAMES or lower in reserved or lower.startswith(RESERVED_PREFIXES):
+        return "is reserved: it belongs to HTTP or to the service"
+    return ""
+
+
+def problem_with_value(value: str) -> str:
+    """Return why a header cannot have this value; "" if it can."""
+    if len(value) > MAX_VALUE_LENGTH:
+        return f"has a value of more than {MAX_VALUE_LENGTH:,} characters"
+    if not _VALUE.fullmatch(value):
+        return "has a value that is empty, begins or ends with a space, or is not printable ASCII"
+    return ""
+
+
+def basic_authorization(user: str, password: str) -> str:
+    """Return the value of the header Authorization (RFC 7617). Raises ValueError if it cannot hold the credentials."""
+    if ":" in user:
+        raise ValueError("A user name for basic authentication has no colon.")
+    if any(ord(character) < 32 or ord(character) == 127 for character in user + password):
+        raise ValueError("User name and password for basic authentication have no control characters.")
+    return "Basic " + base64.b64encode(f"{user}:{password}".encode()).decode()

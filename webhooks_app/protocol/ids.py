@@ -1,0 +1,52 @@
+"""Public identifiers: a prefix, then a time-ordered and unguessable part."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from datetime import UTC, datetime, timedelta
+
+RANDOM_HEX_DIGITS = 20
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def new_id(prefix: str, moment: datetime | None = None) -> str:
+    """Return ``<prefix>_`` and 32 hexadecimal digits: 48 bits of Unix milliseconds, 80 random bits.
+
+    The milliseconds are those of ``moment``, by default of this machine's clock.
+    """
+    digits = time_digits() if moment is None else f"{(moment - EPOCH) // timedelta(milliseconds=1):012x}"
+    return f"{prefix}_{digits}{secrets.token_hex(RANDOM_HEX_DIGITS // 2)}"
+
+
+def new_ordered_id(prefix: str) -> str:
+    """Return the same, but ordered to the microsecond, which leaves 68 random bits: for what others cannot ask for."""
+    milliseconds, rest = divmod(time.time_ns() // 1000, 1000)
+    return f"{prefix}_{milliseconds:012x}{rest:03x}{secrets.token_hex(RANDOM_HEX_DIGITS // 2)[3:]}"
+
+
+def time_of(public_id: str) -> datetime:
+    """Return when an identifier was made, to the millisecond, by the clock of the machine that made it."""
+    return datetime.fromtimestamp(int(public_id[-32:-RANDOM_HEX_DIGITS], 16) / 1000, UTC)
+
+
+def first_id_at(prefix: str, moment: datetime) -> str:
+    """Return the identifier that comes before all that are made at ``moment`` or later, and after all made before."""
+    milliseconds = max(0, (moment - EPOCH) // timedelta(milliseconds=1))
+    return f"{prefix}_{milliseconds:012x}{'0' * RANDOM_HEX_DIGITS}"
+
+
+def attempt_id(delivery_id: str, number: int) -> str:
+    """Return the identifier of a delivery's attempt: the delivery's own digits, and two for the number."""
+    return f"att_{delivery_id.partition('_')[2]}{number:02x}"
+
+
+def id_before(public_id: str) -> str:
+    """Return the identifier that comes right before this one."""
+    prefix, _, digits = public_id.partition("_")
+    return f"{prefix}_{max(0, int(digits, 16) - 1):032x}"
+
+
+def time_digits() -> str:
+    """Return the 12 hexadecimal digits that order identifiers made now after all made before."""
+    return f"{time.time_ns() // 1_000_000:012x}"

@@ -1,0 +1,106 @@
+"""What JSON, a receiver's parser or a database's text cannot hold."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime
+from decimal import Decimal
+from enum import Enum
+from itertools import islice
+from typing import Any, TypeAlias
+
+Path: TypeAlias = tuple[str | int, ...]
+Scalar: TypeAlias = str | int | float | None
+
+MAX_DEPTH = 32
+MAX_PROBLEMS = 20
+MAX_SEGMENT = 60
+
+MAX_INTEGER_BITS = 1023
+"""Beyond this a parser that reads numbers as doubles gets Infinity, and some give up the whole text."""
+
+
+def problems(data: Mapping[str, object], *, only_json_types: bool = True) -> dict[str, str]:
+    """Return what cannot be sent, as a dotted path to what is wrong there; at most 20.
+
+    With ``only_json_types`` off, values of other types are not reported if they can be encoded: members of
+    enumerations are checked by their values, collections by their items.
+    """
+    found = islice(_problems(data, (), only_json_types), MAX_PROBLEMS)
+    return {dotted(path): problem for path, problem in found}
+
+
+def dotted(path: Iterable[str | int]) -> str:
+    """Return the path as text, ``outline[0].title``, short and printable whatever the keys are."""
+    text = ""
+    for segment in path:
+        if isinstance(segment, int):
+            text += f"[{segment}]"
+            continue
+        name = segment if len(segment) <= MAX_SEGMENT else f"{segment[:MAX_SEGMENT]}…"
+        name = name.replace("\0", "\\0").encode(errors="backslashreplace").decode()
+        text += f".{name}" if text else name
+    return text
+
+
+def _problems(container: Any, path: Path, only_json_types: bool) -> Iterator[tuple[Path, str]]:
+    if len(path) >= MAX_DEPTH:
+        yield path, f"is nested deeper than {MAX_DEPTH} levels"
+        return
+    keyed = isinstance(container, Mapping)
+    for key, item in container.items() if keyed else enumerate(container):
+        if keyed and (problem := _problem_of_key(key)):
+            yield path, problem
+        elif isinstance(item, Scalar):
+            if problem := _problem_of_scalar(item):
+                yield (*path, key), problem
+        else:
+            yield from _problems_of_object(item, (*path, key), only_json_types)
+
+
+def _problems_of_object(value: object, path: Path, only_json_types: bool) -> Iterator[tuple[Path, str]]:
+    if isinstance(value, Mapping | list | tuple):
+        yield from _problems(value, path, only_json_types)
+    elif isinstance(value, Decimal) and not value.is_finite():
+        yield path, f"{value} is not a JSON number"
+    elif only_json_types:
+        yield path, f"is of type {type(value).__name__}, which JSON does not have"
+    elif isinstance(value, deque | set | frozenset):
+        yield from _problems(value, path, only_json_types)
+    elif isinstance(value, Enum):
+        yield from ((path, problem) for _, problem in _problems([value.value], (), only_json_types))
+    elif isinstance(value, complex):
+        yield path, "is a complex number, which JSON does not have"
+    elif isinstance(value, datetime) and value.tzinfo is None:
+        yield path, "is a datetime without a time zone; pass an aware datetime"
+
+
+def _problem_of_key(key: object) -> str:
+    if not isinstance(key, str):
+        return f"has a key of type {type(key).__name__}; keys must be strings"
+    if key.isascii() and "\0" not in key:
+        return ""
+    problem = _problem_of_text(key)
+    return f"has the key {dotted([key])}, which {problem}" if problem else ""
+
+
+def _problem_of_scalar(value: Scalar) -> str:
+    if isinstance(value, str):
+        return "" if value.isascii() and "\0" not in value else _problem_of_text(value)
+    if isinstance(value, float):
+        return "" if math.isfinite(value) else f"{value} is not a JSON number"
+    if value is not None and value.bit_length() > MAX_INTEGER_BITS:
+        return f"is an integer of more than {MAX_INTEGER_BITS} bits; send it as a string"
+    return ""
+
+
+def _problem_of_text(text: str) -> str:
+    if "\0" in text:
+        return "contains NUL"
+    try:
+        text.isascii() or text.encode()
+    except UnicodeEncodeError:
+        return "contains a lone surrogate"
+    return ""

@@ -1,0 +1,25 @@
+"""Retry policies by name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from types import MappingProxyType
+
+from ..extensions import load_class
+from .base import BaseRetryPolicy
+from .policies import ExtendedPolicy, SpecificationPolicy
+
+BUILT_IN: Mapping[str, type[BaseRetryPolicy]] = MappingProxyType(
+    {policy.name: policy for policy in (SpecificationPolicy, ExtendedPolicy)}
+)
+
+
+@lru_cache(maxsize=32)
+def make_policies(names: Sequence[str]) -> Mapping[str, BaseRetryPolicy]:
+    """Return policies by their names. ``names`` are built-in names or dotted paths; use a tuple.
+
+    Raises ValueError if one leads to no BaseRetryPolicy.
+    """
+    classes = [load_class(name, BaseRetryPolicy, BUILT_IN) for name in names]  # type: ignore[type-abstract]
+    return MappingProxyType({found.name: found() for found in classes})

@@ -1,0 +1,271 @@
+"""The rule of who gets an event, and why not.
+
+Each condition has two forms that must agree: a query, by which emitting selects webhooks in its one statement, and a
+refusal, which explains the result for one webhook. A new condition is a class here and an entry of CONDITIONS.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import lru_cache
+from typing import Any, ClassVar
+
+from django.db import models
+from django.db.models.functions import Cast, Concat
+from django.db.models.lookups import GreaterThan
+from django.utils.translation import gettext_lazy as _
+
+from ..choices import parse_filter
+from ..database.sql import Position
+from ..event_types import INTERNAL_EVENT_TYPES, OPERATIONAL_EVENT_TYPES
+from ..event_types.base import NAME_PATTERN
+from ..filters import Filter, Mismatch
+from ..models import Event, Webhook
+from ..models.fields import compact_json
+from ..models.webhook_query import WebhookQuerySet
+from ..protocol.ids import time_of
+
+logger = logging.getLogger("webhooks_app.routing")
+
+INTERNAL_NAMES = frozenset(event_type.name for event_type in INTERNAL_EVENT_TYPES)
+OPERATIONAL_NAMES = frozenset(event_type.name for event_type in OPERATIONAL_EVENT_TYPES)
+
+ROUTED = models.Q(is_test=False) & ~models.Q(type__in=INTERNAL_NAMES)
+"""A condition on events. The others, tests and internal messages, are addressed to one webhook."""
+
+NONE = models.Q(pk__in=())
+
+
+class Reason(models.TextChoices):
+    SENT = "sent", _("It was active, and subscribed to the type.")
+    REPLAYED = "replayed", _("It did not get it when it happened, but later, by hand or by a replay.")
+    NOT_SUBSCRIBED = "not_subscribed", _("It was not subscribed to the type.")
+    REGISTERED_LATER = "registered_later", _("It was registered later.")
+    PENDING = "pending", _("It was not verified yet.")
+    FAILED = "failed", _("Its verification had failed.")
+    DISABLED = "disabled", _("It was disabled.")
+    ABOUT_ITSELF = "about_itself", _("The event is about this webhook.")
+    FILTERED = "filtered", _("Its filter does not match the data.")
+    DELETED = "deleted", _("It had been deleted.")
+    OTHER_OWNER = "other_owner", _("The event belongs to another account.")
+    NOT_RECORDED = "not_recorded", _("The reason is no longer recorded.")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RoutedEvent:
+    """The facts of an event that decide which webhooks get it."""
+
+    type: Any
+    """Its name, or an SQL value for it, as may be that of its owner."""
+    owner_id: Any = None
+    subject_id: str = ""
+    """The webhook that an operational event is about."""
+    emitted_at: datetime | None = None
+    """None for now."""
+    data: Mapping[str, Any] | None = None
+    """None where it is unknown; no filter is evaluated then."""
+
+    @classmethod
+    def of(cls, event: Event) -> RoutedEvent:
+        return cls(
+            type=event.type,
+            owner_id=event.owner_id,
+            subject_id=subject_of(event),
+            emitted_at=emitted_at(event),
+            data=event.data if event.has_body else None,
+        )
+
+
+class Condition(ABC):
+    depends_on_state: ClassVar[bool] = False
+    """True for a condition on the webhook's status or age rather than on what it is registered for."""
+    audited_fields: ClassVar[tuple[str, ...]] = ()
+    """Fields that it reads and that may have changed since an event; audit entries have their earlier values."""
+
+    @abstractmethod
+    def query(self, event: RoutedEvent) -> Any:
+        """Return the SQL condition on webhooks."""
+
+    @abstractmethod
+    def refusal(self, webhook: Webhook, event: RoutedEvent) -> Reason | None:
+        """Return why the webhook does not get the event; None if this condition holds."""
+
+
+class OwnerCondition(Condition):
+    def query(self, event: RoutedEvent) -> models.Q:
+        return audience(event.owner_id)
+
+    def refusal(self, webhook: Webhook, event: RoutedEvent) -> Reason | None:
+        return None if webhook.owner_id in (None, event.owner_id) else Reason.OTHER_OWNER
+
+
+class SubjectCondition(Condition):
+    def query(self, event: RoutedEvent) -> models.Q:
+        return ~models.Q(pk=event.subject_id) if event.subject_id else models.Q()
+
+    def refusal(self, webhook: Webhook, event: RoutedEvent) -> Reason | None:
+        return Reason.ABOUT_ITSELF if webhook.pk == event.subject_id else None
+
+
+class DeletionCondition(Condition):
+    depends_on_state = True
+
+    def query(self, event: RoutedEvent) -> models.Q:
+        return models.Q(deleted_at=None)
+
+    def refusal(self, webhook: Webhook, event: RoutedEvent) -> Reason | None:
+        if webhook.deleted_at is None:
+            return None
+        is_earlier = event.emitted_at is None or webhook.deleted_at <= event.emitted_at
+        return Reason.DELETED if is_earlier else None
+
+
+class RegistrationCondition(Condition):
+    depends_on_state = True
+
+    def query(self, event: RoutedEvent) -> models.Q:
+        return models.Q()  # A row that is selected now was registered before; clocks are not compared.
+
+    def refusal(self, webhook: Webhook, event: RoutedEvent) -> Reason | None:
+        is_later = event.emitted_at is not None and webhook.created_at > event.emitted_at
+        return Reason.REGISTERED_LATER if is_later else None
+
+
+class SubscriptionCondition(Condition):
+    audited_fields = ("event_types",)
+
+    def query(self, event: RoutedEvent) -> Any:
+        return subscribed_to(event.type)
+
+    def refusal(self, webhook: Webhook, event: RoutedEvent) -> Reason | None:
+        return None if is_subscribed(webhook, event.type) else Reason.NOT_SUBSCRIBED
+
+
+class StatusCondition(Condition):
+    depends_on_state = True
+    audited_fields = ("status",)
+
+    def query(self, event: RoutedEvent) -> models.Q:
+        return models.Q(status=Webhook.Status.ACTIVE)
+
+    def refusal(self, webhook: Webhook, event: RoutedEvent) -> Reason | None:
+        return None if webhook.status == Webhook.Status.ACTIVE else Reason(webhook.status)
+
+
+class FilterCondition(Condition):
+    audited_fields = ("filter",)
+
+    def query(self, event: RoutedEvent) -> models.Q:
+        return models.Q()  # Evaluated in Python, for the webhooks that have a filter.
+
+    def refusal(self, webhook: Webhook, event: RoutedEvent) -> Reason | None:
+        return Reason.FILTERED if mismatch(webhook, event) else None
+
+
+CONDITIONS: tuple[Condition, ...] = (
+    OwnerCondition(),
+    SubjectCondition(),
+    DeletionCondition(),
+    RegistrationCondition(),
+    SubscriptionCondition(),
+    StatusCondition(),
+    FilterCondition(),
+)
+"""All must hold; the first that does not gives the reason."""
+
+LASTING_CONDITIONS = tuple(condition for condition in CONDITIONS if not condition.depends_on_state)
+CERTAIN_CONDITIONS = tuple(condition for condition in CONDITIONS if not condition.audited_fields)
+AUDITED_FIELDS = tuple(name for condition in CONDITIONS for name in condition.audited_fields)
+
+
+def webhooks_for(event: RoutedEvent, using: str) -> WebhookQuerySet:
+    """Return the webhooks that get an event emitted now, unless their filters refuse it."""
+    found: WebhookQuerySet = Webhook.objects.using(using).filter(*(each.query(event) for each in CONDITIONS))
+    return found
+
+
+def first_refusal(conditions: Sequence[Condition], webhook: Webhook, event: RoutedEvent) -> Reason | None:
+    refusals = (condition.refusal(webhook, event) for condition in conditions)
+    return next((reason for reason in refusals if reason is not None), None)
+
+
+def admits(webhook: Webhook, event: RoutedEvent) -> Reason:
+    """Return SENT if the webhook gets the event, or why not. Its fields are those of the time of the event."""
+    return first_refusal(CONDITIONS, webhook, event) or Reason.SENT
+
+
+def concerns(webhook: Webhook, event: RoutedEvent) -> bool:
+    """Return True if an active webhook with this owner and these event types would get the event."""
+    return first_refusal(LASTING_CONDITIONS, webhook, event) is None
+
+
+def mismatch(webhook: Webhook, event: RoutedEvent) -> Mismatch | None:
+    """Return the condition of the webhook's filter that the event's data does not satisfy; None if there is none."""
+    if webhook.filter is None or event.data is None:
+        return None
+    return filter_mismatch(compact_json(webhook.filter), event.data)
+
+
+def filter_mismatch(source: str, data: Mapping[str, Any]) -> Mismatch | None:
+    """Return the same for a filter as JSON. A filter that cannot be evaluated refuses nothing."""
+    try:
+        return _parsed_filter(source).mismatch(data)
+    except Exception:
+        logger.exception("The filter %s cannot be evaluated, and is ignored.", source)
+        return None
+
+
+@lru_cache(maxsize=1024)
+def _parsed_filter(source: str) -> Filter:
+    return parse_filter(json.loads(source))
+
+
+def audience(owner_id: Any) -> models.Q:
+    """Return the condition on webhooks that may get an owner's events: the owner's own and the platform's."""
+    platform = models.Q(owner=None)
+    return platform if owner_id is None else platform | models.Q(owner=owner_id)
+
+
+def events_for(webhook: Webhook) -> models.Q:
+    """Return the same condition on events: those of the owners that the webhook may get events of."""
+    return models.Q() if webhook.owner_id is None else models.Q(owner=webhook.owner_id)
+
+
+def subscribed_to(event_type: str | models.Value) -> Any:
+    """Return the condition on webhooks that they are subscribed to an event type.
+
+    A JSON list is searched as text, because SQLite has no ``contains`` for JSON. This is exact because the names of
+    event types have no character that JSON escapes. Text that cannot be a name matches no webhook.
+    """
+    if isinstance(event_type, str):
+        if not NAME_PATTERN.fullmatch(event_type):
+            return NONE
+        event_type = models.Value(event_type)
+    quoted = Concat(models.Value('"'), event_type, models.Value('"'), output_field=models.TextField())
+    return GreaterThan(Position(Cast("event_types", models.TextField()), quoted), 0)
+
+
+def is_subscribed(webhook: Webhook, event_type: str) -> bool:
+    """Return True if the same condition holds for a webhook."""
+    return event_type in webhook.event_types
+
+
+def is_routed(event: Event) -> bool:
+    """Return False for an event that is addressed to one webhook: a test or an internal message."""
+    return not event.is_test and event.type not in INTERNAL_NAMES
+
+
+def subject_of(event: Event) -> str:
+    """Return the webhook that an operational event is about; "" for other events, and once the body is gone."""
+    is_operational = event.type in OPERATIONAL_NAMES and event.has_body
+    return str(event.data.get("webhook_id", "")) if is_operational else ""
+
+
+def emitted_at(event: Event) -> datetime:
+    """Return when the webhooks for an event were selected; its identifier has the time, rounded down."""
+    return time_of(event.pk) + timedelta(milliseconds=1)

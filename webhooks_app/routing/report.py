@@ -1,0 +1,168 @@
+"""The report on an event: why each webhook was sent it or not, by its state at that time.
+
+Emitting records only deliveries. The earlier values of a webhook follow from its current ones and the audit entries
+of the changes since.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from copy import copy
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.core.exceptions import ValidationError
+from django.db import models
+from django.utils import timezone
+from django.utils.translation import gettext_lazy as _
+
+from ..choices import parse_filter
+from ..conf import settings
+from ..filters import Mismatch
+from ..models import AuditEntry, Delivery, Event, Webhook
+from ..models.audit import Action
+from ..protocol.ids import first_id_at, time_of
+from .admission import (
+    AUDITED_FIELDS,
+    CERTAIN_CONDITIONS,
+    Reason,
+    RoutedEvent,
+    admits,
+    audience,
+    emitted_at,
+    first_refusal,
+    is_routed,
+    mismatch,
+)
+
+MAX_WEBHOOKS = 200
+MAX_DELIVERIES = 1000
+MAX_CHANGES = 2000
+
+MADE_WITH_EVENT = timedelta(seconds=10)
+"""A delivery made later than this after its event was not made by emitting it, even if its replay is gone."""
+
+CHANGING = (
+    Action.WEBHOOK_CHANGED,
+    Action.WEBHOOK_DISABLED,
+    Action.WEBHOOK_ENABLED,
+    Action.VERIFICATION_STARTED,
+    Action.WEBHOOK_VERIFIED,
+    Action.VERIFICATION_FAILED,
+)
+"""Changes of the fields that the rule reads."""
+
+Earlier = Mapping[str, Mapping[str, Any]]
+"""Earlier values of fields, by webhook."""
+
+REPORTED = [(reason.value, reason.label) for reason in Reason if reason != Reason.OTHER_OWNER]
+"""Choices: the report is on the webhooks that may get events of the owner."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Decision:
+    """Whether an event was sent to a webhook, and why; ``delivery`` is the first one."""
+
+    webhook: Webhook
+    reason: Reason
+    delivery: Delivery | None = None
+    detail: str = ""
+    """The condition of the filter that the data did not satisfy."""
+
+    @property
+    def is_sent(self) -> bool:
+        return self.delivery is not None
+
+
+def try_filter(webhook: Webhook, event: Event, source: Any) -> Mismatch | None:
+    """Return the condition of a filter that a past event does not satisfy; None if it matches.
+
+    ``source`` is the filter as JSON, or None for no filter. Raises ValidationError for a filter that the webhook could
+    not be saved with, and for an event whose data is no longer kept.
+    """
+    tried = copy(webhook)
+    tried.filter = source
+    tried.clean_filter()
+    if not event.has_body:
+        raise ValidationError({"event_id": _("The data of this event is no longer kept.")})
+    return None if source is None else parse_filter(source).mismatch(event.data)
+
+
+def decide(event: Event, *, with_platform: bool = False) -> list[Decision]:
+    """Return for each webhook of the event's owner why it was sent the event or not, in at most four queries.
+
+    ``with_platform`` adds the platform's webhooks. Webhooks that got the event come first; of more than MAX_WEBHOOKS,
+    the deleted ones and the oldest are left out. An event that is addressed to one webhook concerns no other.
+    """
+    webhooks = _webhooks(event, with_platform=with_platform)
+    delivered = _first_deliveries(event, webhooks)
+    sent = [
+        Decision(webhook=webhook, reason=_reason_sent(event, delivered[webhook.pk]), delivery=delivered[webhook.pk])
+        for webhook in webhooks.filter(pk__in=delivered).order_by("-pk")
+    ]
+    if not is_routed(event):
+        return sent
+    others = webhooks.exclude(pk__in=delivered).order_by(models.F("deleted_at").desc(nulls_first=True), "-pk")
+    return [*sent, *_not_sent(event, list(others[: MAX_WEBHOOKS - len(sent)]))]
+
+
+def _webhooks(event: Event, *, with_platform: bool) -> models.QuerySet[Webhook]:
+    found = Webhook.objects.filter(audience(event.owner_id))
+    return found if with_platform else found.filter(owner__isnull=False)
+
+
+def _first_deliveries(event: Event, webhooks: models.QuerySet[Webhook]) -> dict[str, Delivery]:
+    rows = Delivery.objects.filter(event=event, webhook__in=webhooks.order_by()).order_by("pk")
+    found: dict[str, Delivery] = {}
+    for delivery in rows[:MAX_DELIVERIES]:
+        found.setdefault(delivery.webhook_id, delivery)
+    return dict(list(found.items())[:MAX_WEBHOOKS])
+
+
+def _reason_sent(event: Event, delivery: Delivery) -> Reason:
+    is_later = time_of(delivery.pk) - time_of(event.pk) > MADE_WITH_EVENT
+    return Reason.REPLAYED if is_later or delivery.replay_id else Reason.SENT
+
+
+def _not_sent(event: Event, webhooks: list[Webhook]) -> list[Decision]:
+    routed, earlier = RoutedEvent.of(event), _earlier_values(webhooks, emitted_at(event))
+    return [_not_sent_to(webhook, routed, earlier) for webhook in webhooks]
+
+
+def _not_sent_to(webhook: Webhook, event: RoutedEvent, earlier: Earlier | None) -> Decision:
+    if earlier is None:
+        reason = first_refusal(CERTAIN_CONDITIONS, webhook, event) or Reason.NOT_RECORDED
+        return Decision(webhook=webhook, reason=reason)
+    then = _as_it_was(webhook, earlier.get(webhook.pk, {}))
+    reason = admits(then, event)
+    if reason == Reason.FILTERED:
+        return Decision(webhook=webhook, reason=reason, detail=str(mismatch(then, event)))
+    return Decision(webhook=webhook, reason=Reason.NOT_RECORDED if reason == Reason.SENT else reason)
+
+
+def _earlier_values(webhooks: list[Webhook], moment: datetime) -> Earlier | None:
+    """Return by webhook the values at the moment of the fields that changed since; None if they are not recorded.
+
+    The value at the moment is the one before the first change after it.
+    """
+    if moment < timezone.now() - timedelta(days=settings.AUDIT_RETENTION_DAYS):
+        return None
+    entries = AuditEntry.objects.filter(
+        subject__in=[webhook.pk for webhook in webhooks], action__in=CHANGING, pk__gte=first_id_at("aud", moment)
+    )
+    changes = list(entries.order_by("pk").values_list("subject", "changes")[: MAX_CHANGES + 1])
+    if len(changes) > MAX_CHANGES:
+        return None
+    earlier: dict[str, dict[str, Any]] = {}
+    for subject, changed in changes:
+        for name, (before, _after) in changed.items():
+            earlier.setdefault(subject, {}).setdefault(name, before)
+    return earlier
+
+
+def _as_it_was(webhook: Webhook, earlier: Mapping[str, Any]) -> Webhook:
+    then = copy(webhook)
+    for name in AUDITED_FIELDS:
+        setattr(then, name, earlier.get(name, getattr(webhook, name)))
+    return then

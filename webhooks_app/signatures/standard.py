@@ -1,0 +1,160 @@
+"""Standard Webhooks 1.0 (https://www.standardwebhooks.com): ``v1`` by a secret, ``v1a`` by an Ed25519 key pair."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import hmac
+import secrets
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+
+from ..exceptions import WebhookVerificationError
+from .base import BaseSignature, Headers, Message, checked_timestamp
+from .native import SECRET_PREFIX, NativeSignature
+
+ID_HEADER = "webhook-id"
+TIMESTAMP_HEADER = "webhook-timestamp"
+SIGNATURE_HEADER = "webhook-signature"
+
+SECRET_SIZES = range(24, 65)
+"""Bytes of a secret, by the standard."""
+
+PRIVATE_PREFIX, PUBLIC_PREFIX = "whsk_", "whpk_"
+ED25519_BYTES = 32
+
+
+class _StandardSignature(BaseSignature):
+    """The headers of both versions. A webhook that has both sends one header with all signatures."""
+
+    signature_header = SIGNATURE_HEADER
+    header_names = (ID_HEADER, TIMESTAMP_HEADER, SIGNATURE_HEADER)
+    version: str
+
+    def sign(self, message: Message, keys: Sequence[str]) -> str:
+        signed = _signed_bytes(message.id, message.timestamp, message.body)
+        return " ".join([f"{self.version},{base64.b64encode(self.digest(key, signed)).decode()}" for key in keys])
+
+    def headers(self, message: Message, signature: str) -> Headers:
+        return (
+            (ID_HEADER, message.id),
+            (TIMESTAMP_HEADER, str(message.timestamp)),
+            (SIGNATURE_HEADER, signature),
+        )
+
+    def verify(self, body: bytes, headers: Mapping[str, str], keys: Sequence[str]) -> int:
+        timestamp = checked_timestamp(headers, TIMESTAMP_HEADER)
+        if not headers.get(ID_HEADER):
+            raise WebhookVerificationError(f"The header {ID_HEADER} is missing.")
+        signed = _signed_bytes(headers[ID_HEADER], timestamp, body)
+        for part in headers.get(SIGNATURE_HEADER, "").split(" "):
+            version, _, text = part.partition(",")
+            signature = _decoded(text) if version == self.version else None
+            if signature is not None and any(self.matches(key, signed, signature) for key in keys):
+                return int(timestamp)
+        raise WebhookVerificationError("The signature does not match; check the key, and that the body is raw.")
+
+    @abstractmethod
+    def digest(self, key: str, signed: bytes) -> bytes:
+        """Return the signature of bytes by a key."""
+
+    @abstractmethod
+    def matches(self, key: str, signed: bytes, signature: bytes) -> bool:
+        """Return True if the signature is that of the bytes by a key."""
+
+
+class StandardSignature(_StandardSignature):
+    """``v1``: HMAC-SHA256, keyed with the decoded bytes of the webhook's secret."""
+
+    name = "standard"
+    description = "Standard Webhooks v1: HMAC-SHA256, keyed with the decoded bytes of the secret."
+    version = "v1"
+    keys_of = NativeSignature.name
+
+    def digest(self, key: str, signed: bytes) -> bytes:
+        return hmac.digest(_secret_bytes(key), signed, hashlib.sha256)
+
+    def matches(self, key: str, signed: bytes, signature: bytes) -> bool:
+        return hmac.compare_digest(self.digest(key, signed), signature)
+
+    def new_key(self) -> str:
+        return NativeSignature().new_key()
+
+    def problem_with_key(self, key: str) -> str:
+        secret = _decoded(key.removeprefix(SECRET_PREFIX)) if key.startswith(SECRET_PREFIX) else None
+        if secret is not None and len(secret) in SECRET_SIZES:
+            return ""
+        return f"It needs a secret of the form {SECRET_PREFIX}… with 24 to 64 bytes in padded standard base64."
+
+
+class StandardEd25519Signature(_StandardSignature):
+    """``v1a``: Ed25519. The receiver holds the public key, which verifies and cannot sign."""
+
+    name = "standard-ed25519"
+    description = "Standard Webhooks v1a: Ed25519, verified with a public key."
+    version = "v1a"
+
+    def digest(self, key: str, signed: bytes) -> bytes:
+        return _private_key(key).sign(signed)
+
+    def matches(self, key: str, signed: bytes, signature: bytes) -> bool:
+        try:
+            Ed25519PublicKey.from_public_bytes(_key_bytes(key, PUBLIC_PREFIX) or b"").verify(signature, signed)
+        except (InvalidSignature, ValueError):
+            return False
+        return True
+
+    def new_key(self) -> str:
+        return PRIVATE_PREFIX + base64.b64encode(secrets.token_bytes(ED25519_BYTES)).decode()
+
+    def problem_with_key(self, key: str) -> str:
+        if _key_bytes(key, PRIVATE_PREFIX) is not None:
+            return ""
+        return f"An Ed25519 key has the form {PRIVATE_PREFIX}… with {ED25519_BYTES} bytes in padded standard base64."
+
+    def verification_key(self, key: str) -> str:
+        return PUBLIC_PREFIX + base64.b64encode(_private_key(key).public_key().public_bytes_raw()).decode()
+
+    def verifies_with(self, key: str) -> bool:
+        return _key_bytes(key, PUBLIC_PREFIX) is not None
+
+    @property
+    def is_asymmetric(self) -> bool:
+        return True
+
+
+def _signed_bytes(message_id: str, timestamp: int | str, body: bytes) -> bytes:
+    return f"{message_id}.{timestamp}.".encode(errors="replace") + body
+
+
+@lru_cache(maxsize=4096)
+def _secret_bytes(key: str) -> bytes:
+    secret = _decoded(key.removeprefix(SECRET_PREFIX))
+    if secret is None:
+        raise ValueError(StandardSignature().problem_with_key(key))
+    return secret
+
+
+@lru_cache(maxsize=4096)
+def _private_key(key: str) -> Ed25519PrivateKey:
+    return Ed25519PrivateKey.from_private_bytes(_key_bytes(key, PRIVATE_PREFIX) or b"")
+
+
+def _key_bytes(key: str, prefix: str) -> bytes | None:
+    """Return the 32 bytes of an Ed25519 key; None for a text of another form."""
+    found = _decoded(key.removeprefix(prefix)) if key.startswith(prefix) else None
+    return found if found is not None and len(found) == ED25519_BYTES else None
+
+
+def _decoded(text: str) -> bytes | None:
+    """Return the bytes of a text in padded standard base64; None for any other text, or another spelling of them."""
+    try:
+        found = base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError):
+        return None
+    return found if base64.b64encode(found).decode() == text else None

@@ -1,0 +1,57 @@
+"""Resolving names with the operating system's resolver, without its search list."""
+
+from __future__ import annotations
+
+import socket
+from functools import lru_cache
+from ipaddress import ip_address
+from pathlib import Path
+
+HOSTS_FILE = "/etc/hosts"
+
+
+def resolve_by_system(host: str, port: int) -> list[str]:
+    """Return the addresses of an absolute name, in the order of preference. Raises OSError if there are none.
+
+    The search list of the machine (``search`` in resolv.conf) has no say, so that the name means the same on every
+    machine. The hosts file has.
+    """
+    if _is_address(host):
+        return [host]
+    # The trailing dot keeps the resolver from the search list, and from the hosts file.
+    return addresses_in_hosts_file(host) or resolve_with_search_list(f"{host.rstrip('.')}.", port)
+
+
+def resolve_with_search_list(host: str, port: int) -> list[str]:
+    """Return the addresses that every other program on the machine finds. Raises OSError if there are none."""
+    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return list(dict.fromkeys(str(sockaddr[0]) for *_, sockaddr in found))
+
+
+def addresses_in_hosts_file(host: str) -> list[str]:
+    """Return the addresses that the hosts file has for the name, in the order of the file."""
+    try:
+        state = Path(HOSTS_FILE).stat()
+        entries = _entries(HOSTS_FILE, state.st_mtime_ns, state.st_size)
+    except OSError:
+        return []
+    return list(entries.get(host.rstrip(".").lower(), ()))
+
+
+@lru_cache(maxsize=1)
+def _entries(path: str, _modified_at: int, _size: int) -> dict[str, list[str]]:
+    entries: dict[str, list[str]] = {}
+    for line in Path(path).read_text(errors="replace").splitlines():
+        address, *names = line.partition("#")[0].split() or [""]
+        if _is_address(address):
+            for name in names:
+                entries.setdefault(name.lower(), []).append(address)
+    return entries
+
+
+def _is_address(text: str) -> bool:
+    try:
+        ip_address(text)
+    except ValueError:
+        return False
+    return True

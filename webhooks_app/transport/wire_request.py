@@ -1,0 +1,198 @@
+"""One request in a thread of its own: its deadline, the connection that it may open, and its result."""
+
+from __future__ import annotations
+
+import re
+import socket
+import ssl
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+
+from . import errors
+from .answer import AnswerReader
+from .base import Request, TransportError
+from .endpoint import Endpoint
+from .guard import AddressGuard
+from .header import MAX_HEADER_BYTES
+from .ip_filter import Address
+from .proxy import Proxy
+from .racing import connect_to_first
+from .resolver import NameResolver
+from .wire_format import bracketed, wire_format
+
+GRACE_SECONDS = 0.05
+"""The time in which data that arrived before the deadline may still be read."""
+
+_PROXY_AGREES = re.compile(rb"HTTP/1\.[01] 200[ \r\n]")
+
+
+class AttemptError(OSError):
+    """The attempt is over; ``Attempt.error`` says why. An OSError, because those come through urllib3 unharmed."""
+
+
+class Attempt:
+    """A request on its way. All that it does shares one deadline. Raises ValueError for a header that breaks HTTP."""
+
+    def __init__(self, request: Request, endpoint: Endpoint, started_at: float) -> None:
+        self.request = request
+        self.endpoint = endpoint
+        self.wire_format = wire_format(request, endpoint)
+        self.reader = AnswerReader(request.response_kept)
+        self.addresses: tuple[Address, ...] = ()
+        self.sock: socket.socket | None = None
+        self.ready = False
+        """Whether a connection is open, TLS included."""
+        self.was_kept = False
+        """Whether the connection had served an earlier request."""
+        self.peer = ""
+        self.timings: dict[str, float] = {}
+        self.error: TransportError | None = None
+        self.started_at = started_at
+        self._ends_at = started_at + request.timeout_seconds
+        self._grace_ends_at: float | None = None
+
+    @property
+    def duration_seconds(self) -> float:
+        return time.monotonic() - self.started_at
+
+    def begin_body(self) -> None:
+        """Bound the rest of the answer, which cannot change the outcome any more."""
+        self._ends_at = min(self._ends_at, time.monotonic() + self.request.body_seconds)
+
+    def seconds_left(self) -> float:
+        """Return how long the attempt may still take. Raises TimeoutError if no longer."""
+        left = self._ends_at - time.monotonic()
+        if left <= 0:
+            raise TimeoutError
+        return left
+
+    def grace_seconds_left(self) -> float:
+        """Return what is left of the grace, which begins when it is first asked for. Raises TimeoutError if nothing."""
+        now = time.monotonic()
+        if self._grace_ends_at is None:
+            self._grace_ends_at = now + GRACE_SECONDS
+        if now >= self._grace_ends_at:
+            raise TimeoutError
+        return self._grace_ends_at - now
+
+    def fail(self, error: TransportError) -> AttemptError:
+        """Remember why the attempt is over; return what to raise."""
+        self.error = error
+        return AttemptError(error.message)
+
+    def lost(self) -> AttemptError:
+        """Return what to raise where the connection ended before the header was complete."""
+        return self.fail(errors.connection_lost(was_kept=self.was_kept))
+
+    def is_lost(self, error: OSError) -> bool:
+        """Return True if the error means that the receiver ended the connection before the header was complete."""
+        return not isinstance(error, TimeoutError) and self.reader.problem is None
+
+    def resolve(self, resolver: NameResolver, guard: AddressGuard) -> None:
+        """Find the addresses that may be tried. Raises AttemptError if there are none."""
+        host = self.endpoint.host
+        if self.endpoint.address is not None:
+            self.addresses = (self.endpoint.address,)
+            return
+        answer = resolver.lookup(host, self.endpoint.port, self.request.owner, until=self._ends_at)
+        try:
+            found = answer.wait(self._ends_at)
+        except TimeoutError:
+            raise self.fail(answer.timed_out(self.request.timeout_seconds)) from None
+        except Exception:  # noqa: BLE001 - whatever a resolver raises, the name has no address
+            raise self.fail(errors.name_unknown(host)) from None
+        checked = guard.check_answer(host, found)
+        if isinstance(checked, TransportError):
+            raise self.fail(checked)
+        self.addresses = checked
+        self.timings["dns"] = self.duration_seconds
+
+    def connect(self) -> tuple[socket.socket, str]:
+        """Return a socket connected to one of the addresses, and the address."""
+        try:
+            opened = self._open([str(address) for address in self.addresses], self.endpoint.port, self.seconds_left())
+        except TimeoutError:
+            raise
+        except ConnectionResetError:
+            raise self.fail(errors.reset_at_once(self.endpoint.scheme)) from None
+        except OSError:
+            raise self.fail(errors.not_connected(self.endpoint.authority)) from None
+        try:
+            self.peer = opened.getpeername()[0]
+        except OSError:  # it was reset as soon as it was open
+            raise self.fail(errors.reset_at_once(self.endpoint.scheme)) from None
+        return opened, self.peer
+
+    def connect_through(self, proxy: Proxy, resolver: NameResolver) -> tuple[socket.socket, str]:
+        """Return a socket on which the proxy has opened a connection to an address, and the address."""
+        with suppress(Exception):  # including what a resolver raises
+            proxy_addresses = resolver.lookup(proxy.host, proxy.port, until=self._ends_at).wait(self._ends_at)
+            for number, address in enumerate(map(str, self.addresses)):
+                share = self.seconds_left() / (len(self.addresses) - number)
+                until = time.monotonic() + share
+                opened = self._open(proxy_addresses, proxy.port, share)
+                if self._tunnels(opened, address, proxy.authorization, until=until):
+                    return opened, address
+                opened.close()
+        raise self.fail(errors.proxy_failed())
+
+    def secure(self, sock: socket.socket, context: ssl.SSLContext) -> ssl.SSLSocket:
+        """Return the socket with TLS on it, once the certificate was found to be the host's."""
+        sock.settimeout(self.seconds_left())
+        try:
+            secured = context.wrap_socket(sock, server_hostname=self.endpoint.host)
+        except ssl.SSLCertVerificationError as error:
+            raise self.fail(errors.certificate_refused(error.verify_code)) from None
+        except TimeoutError:
+            raise self.fail(errors.handshake_timed_out(self.request.timeout_seconds)) from None
+        except OSError:
+            raise self.fail(errors.handshake_failed()) from None
+        self.sock = secured
+        self.timings["tls"] = self.duration_seconds
+        return secured
+
+    def use(self, sock: socket.socket, peer: str, *, was_kept: bool) -> None:
+        """Note the connection on which the request is sent."""
+        self.sock = sock
+        self.peer = peer
+        self.was_kept = was_kept
+        self.ready = True
+
+    def abandon(self) -> None:
+        """Break the connection, from another thread."""
+        if self.sock is not None:
+            with suppress(OSError):
+                socket.socket.shutdown(self.sock, socket.SHUT_RDWR)  # SSLSocket's own would first wait for its turn
+
+    def failure(self, *, timed_out: bool) -> TransportError:
+        """Return why there is no response, by the point that was reached."""
+        if self.error is not None:
+            return self.error
+        if not timed_out and self.duration_seconds < self.request.timeout_seconds:
+            return errors.connection_lost(was_kept=self.was_kept)
+        if self.ready:
+            return errors.timed_out(self.request.timeout_seconds)
+        return errors.connect_timed_out(self.request.timeout_seconds)
+
+    def _open(self, addresses: Sequence[str], port: int, seconds: float) -> socket.socket:
+        self.sock = opened = connect_to_first(addresses, port, seconds)
+        self.timings["connect"] = self.duration_seconds
+        return opened
+
+    def _tunnels(self, opened: socket.socket, host: str, authorization: str, *, until: float) -> bool:
+        """Ask a proxy for a connection to the host; return whether it says in time that it stands."""
+        target = f"{bracketed(host)}:{self.endpoint.port}"
+        lines = [f"CONNECT {target} HTTP/1.1", f"Host: {target}"]
+        if authorization:
+            lines.append(f"Proxy-Authorization: {authorization}")
+        header = b""
+        with suppress(OSError):
+            opened.settimeout(max(until - time.monotonic(), 0.001))
+            opened.sendall("\r\n".join([*lines, "", ""]).encode("latin-1"))
+            while b"\r\n\r\n" not in header and len(header) < MAX_HEADER_BYTES:
+                opened.settimeout(max(until - time.monotonic(), 0.001))
+                header += (received := opened.recv(4096))
+                if not received:
+                    return False
+        return b"\r\n\r\n" in header and _PROXY_AGREES.match(header) is not None

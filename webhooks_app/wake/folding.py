@@ -1,0 +1,86 @@
+"""Calls that are made seldom enough, and for which nobody waits for long."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import time
+from collections.abc import Callable
+
+logger = logging.getLogger("webhooks_app.wake")
+
+
+class FoldedCall:
+    """Calls ``function`` in a thread, at most once every ``fold_seconds``, and waits ``patience_seconds`` at most.
+
+    A call asked for while another is under way, or shortly after one, is folded into it. A failure is logged once
+    and nothing is tried again for ``rest_seconds``: the sweep finds what was missed.
+    """
+
+    def __init__(
+        self,
+        function: Callable[[], object],
+        *,
+        fold_seconds: float = 0.1,
+        patience_seconds: float = 0.5,
+        rest_seconds: float = 1.0,
+    ) -> None:
+        self._function = function
+        self._fold_seconds = fold_seconds
+        self._patience_seconds = patience_seconds
+        self._rest_seconds = rest_seconds
+        self._is_failing = False
+        self._lock = threading.Lock()
+        self._thread: threading.Thread | None = None
+        self._quiet_until = 0.0
+        self._asked_at = 0.0
+        self._pid = os.getpid()
+
+    def __call__(self) -> None:
+        if self._pid != os.getpid():
+            self._start_anew()
+        with self._lock:
+            now = self._asked_at = time.monotonic()
+            if self._thread is not None or now < self._quiet_until:
+                return
+            thread = self._thread = threading.Thread(target=self._run, name="webhooks_app.wake", daemon=True)
+        try:
+            thread.start()
+        except RuntimeError as error:  # The system has no thread to give.
+            self._thread = None
+            logger.warning("Workers cannot be woken (%s); their sweep finds due deliveries.", error)
+            return
+        thread.join(self._patience_seconds)
+
+    def _start_anew(self) -> None:
+        """Forget a call that was under way when this process was forked: its thread is the parent's."""
+        self._pid = os.getpid()
+        self._lock = threading.Lock()
+        self._thread = None
+        self._quiet_until = 0.0
+
+    def _run(self) -> None:
+        again = True
+        while again:
+            called_at = time.monotonic()
+            quiet_seconds = self._fold_seconds if self._call() else self._rest_seconds
+            with self._lock:
+                self._quiet_until = called_at + quiet_seconds
+                # Asked for so late that the call may have been answered before: once more.
+                again = not self._is_failing and self._asked_at > self._quiet_until
+                if not again:
+                    self._thread = None
+
+    def _call(self) -> bool:
+        try:
+            self._function()
+        except Exception as error:  # noqa: BLE001 - whatever a broker's client raises, the caller must not suffer.
+            if not self._is_failing:
+                logger.warning("Workers cannot be woken (%s); their sweep finds due deliveries.", error)
+            self._is_failing = True
+            return False
+        if self._is_failing:
+            logger.info("Workers can be woken again.")
+        self._is_failing = False
+        return True
