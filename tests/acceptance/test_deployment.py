@@ -155,12 +155,13 @@ def test_attempts_can_be_kept_in_partitions(django_user_model):
     try:
         assert delivered(alice) == 2
         assert DeliveryAttempt.objects.count() == 4
-        in_a_month = f"att_{int(month.timestamp() * 1000) + 1:012x}{new_id('att')[-20:]}"
         newest = Delivery.objects.latest("id")
-        DeliveryAttempt.objects.create(id=in_a_month, delivery=newest, number=3, started_at=month)
+        newest.pk = new_id("dlv", month)
+        newest.save(force_insert=True)
+        DeliveryAttempt.objects.create(delivery=newest, number=1, started_at=month)
         with connection.cursor() as cursor:
             cursor.execute(drop)
-        assert [attempt.pk for attempt in DeliveryAttempt.objects.all()] == [in_a_month]
+        assert [attempt.delivery_id for attempt in DeliveryAttempt.objects.all()] == [newest.pk]
         newest.delete()
         assert not DeliveryAttempt.objects.exists()
         assert delivered(alice) == 2

@@ -28,7 +28,7 @@ def test_what_was_missed_is_sent_by_clicking(browser: Browser, empty_console: Co
     with looking(browser, empty_console, LOOKS[0]) as (tab, problems):
         tab.goto(empty_console.address + url("webhook_change", webhook.pk))
         tab.click("text=Redeliver what was missed")
-        tab.click("input[value=Count]")
+        tab.click("input[value=Preview]")
         tab.wait_for_selector("text=1 event would be sent.")
         assert missed.pk in tab.inner_text("#content")
         tab.click("a.button:has-text('Start')")
