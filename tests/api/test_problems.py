@@ -83,7 +83,7 @@ def test_a_validation_problem_has_messages_by_field(api):
         "type": "about:blank",
         "title": "Bad Request",
         "status": 400,
-        "detail": "Not valid: url, events.",
+        "detail": "Invalid: url, events.",
         "errors": {"url": ["Not a valid string."], "events": ["This field is required."]},
     }
 
