@@ -324,7 +324,7 @@ def test_our_base_for_data_models_converts_nothing_and_cannot_be_changed():
     ],
 )
 def test_a_name_that_is_not_dotted_lower_case_is_refused(name):
-    with pytest.raises(InvalidEventTypeError, match="cannot name an event type"):
+    with pytest.raises(InvalidEventTypeError, match="is not a valid name of an event type"):
         order_paid(name=name)
 
 

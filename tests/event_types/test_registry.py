@@ -61,7 +61,7 @@ def test_a_name_can_be_registered_only_once():
 
 @pytest.mark.parametrize("name", ["webhook.verification", "webhook.retry"])
 def test_the_names_of_our_own_messages_are_reserved(name):
-    with pytest.raises(InvalidEventTypeError, match="one of our own"):
+    with pytest.raises(InvalidEventTypeError, match="is the name of an internal message"):
         EventTypeRegistry(event_type(name))
 
 

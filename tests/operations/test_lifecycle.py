@@ -83,7 +83,7 @@ def test_a_secret_that_was_rotated_meanwhile_is_left_alone(webhook):
     asked_about = rotation.fingerprint_of_secret(webhook)
     new = rotation.rotate_secret(webhook, actor=PROJECT, replaces=asked_about)
 
-    with pytest.raises(WebhookStateError, match="rotated meanwhile"):
+    with pytest.raises(WebhookStateError, match="rotated in the meantime"):
         rotation.rotate_secret(webhook, actor=PROJECT, replaces=asked_about)
 
     assert Webhook.objects.get().secret == new
