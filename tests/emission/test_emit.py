@@ -220,7 +220,7 @@ def test_an_iterator_and_a_collection_are_sent_as_arrays(alice):
 def test_an_envelope_over_the_limit_is_refused(alice, settings):
     settings.WEBHOOKS_MAX_ENVELOPE_BYTES = 1000
 
-    with pytest.raises(InvalidEventDataError, match="at most 1,000"):
+    with pytest.raises(InvalidEventDataError, match="the limit is 1,000 bytes"):
         emit_one(alice, "x" * 1000)
 
 

@@ -60,7 +60,7 @@ def test_references_that_differ_in_case_are_no_error():
 
 
 def test_an_event_type_cannot_refer_to_a_field_that_it_does_not_have():
-    with pytest.raises(InvalidEventTypeError, match="no field order to be a reference; it has invoice, customer"):
+    with pytest.raises(InvalidEventTypeError, match="no field order for a reference; it has invoice, customer"):
         paid(reference_fields=("order",))
 
 

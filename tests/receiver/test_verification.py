@@ -205,7 +205,7 @@ def test_the_verification_message_is_answered_with_its_challenge():
 def test_no_other_event_has_a_challenge():
     event = received(json.dumps(EVENT | {"data": {"challenge": "abc"}}).encode())
 
-    with pytest.raises(ValueError, match=r"file\.deleted asks for no challenge"):
+    with pytest.raises(ValueError, match=r"file\.deleted has no challenge"):
         challenge_answer(event)
 
 
@@ -268,7 +268,7 @@ def test_a_header_that_a_mapping_holds_twice_is_refused():
     for name, value in [*HEADERS.items(), ("X-Webhook-Event", "ppt.generation.completed")]:
         headers[name] = value
 
-    assert "X-Webhook-Event must be there exactly once" in refusal(vector.BODY, headers, vector.SECRET)
+    assert "X-Webhook-Event must be present exactly once" in refusal(vector.BODY, headers, vector.SECRET)
 
 
 @pytest.mark.parametrize("secret", ["", [], (), ["", "x"], [None]], ids=repr)
