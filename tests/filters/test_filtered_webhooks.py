@@ -100,7 +100,7 @@ def test_the_decision_table_names_the_condition(alice):
 
     found = decision(emit_error(alice, "c"), webhook)
 
-    assert (found.reason, found.detail) == ("filtered", 'data.error is "c", the filter wants one of ["a", "b"]')
+    assert (found.reason, found.detail) == ("filtered", 'data.error is "c", the filter requires one of ["a", "b"]')
 
 
 def test_the_decision_table_uses_the_filter_of_that_time(alice):
@@ -110,7 +110,7 @@ def test_the_decision_table_uses_the_filter_of_that_time(alice):
 
     update_webhook(webhook, actor=PROJECT, filter={"error": "b"})
 
-    assert decision(event, webhook).detail == 'data.error is "b", the filter wants "a"'
+    assert decision(event, webhook).detail == 'data.error is "b", the filter requires "a"'
     changes = AuditEntry.objects.about(webhook).first().changes
     assert changes["filter"] == [{"error": "a"}, {"error": "b"}]
 
@@ -156,7 +156,7 @@ def test_a_filter_is_tried_on_a_past_event_over_the_api(client, alice, api_key):
     assert matching.json() == {"matches": True, "mismatch": ""}
     assert other.json() == {
         "matches": False,
-        "mismatch": 'data.error is "disk full", the filter wants a string that ends with "memory"',
+        "mismatch": 'data.error is "disk full", the filter requires a string that ends with "memory"',
     }
 
 
@@ -186,7 +186,8 @@ def test_a_filter_is_tried_by_command(alice):
     event = emit_error(alice, "b")
 
     assert (
-        run("try_webhook_filter", webhook.pk, event.pk).stdout == 'not sent: data.error is "b", the filter wants "a"\n'
+        run("try_webhook_filter", webhook.pk, event.pk).stdout
+        == 'not sent: data.error is "b", the filter requires "a"\n'
     )
     assert run("try_webhook_filter", webhook.pk, event.pk, "--filter", '{"error": "b"}').stdout == "sent\n"
     with pytest.raises(CommandError, match="The filter is not JSON"):
@@ -200,4 +201,4 @@ def test_a_filter_is_tried_in_the_console(admin_client, alice):
 
     page = admin_client.post("/admin/webhooks_app/webhook/", {**fields, "filter": '{"error": "a"}'})
 
-    assert "The event would not be sent: data.error is &quot;b&quot;, the filter wants &quot;a&quot;." in page.text
+    assert "The event would not be sent: data.error is &quot;b&quot;, the filter requires &quot;a&quot;." in page.text

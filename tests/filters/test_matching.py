@@ -77,13 +77,13 @@ def test_a_filter_matches_by_its_conditions(source, matches):
 @pytest.mark.parametrize(
     ("source", "message"),
     [
-        ({"amount": {"$gt": 100}}, "data.amount is 5, the filter wants more than 100"),
-        ({"customer": {"country": "FR"}}, 'data.customer.country is "DE", the filter wants "FR"'),
-        ({"missing": "x"}, 'data.missing is missing, the filter wants "x"'),
-        ({"$not": {"amount": 5}}, 'the filter wants anything that does not match {"amount": 5}'),
+        ({"amount": {"$gt": 100}}, "data.amount is 5, the filter requires more than 100"),
+        ({"customer": {"country": "FR"}}, 'data.customer.country is "DE", the filter requires "FR"'),
+        ({"missing": "x"}, 'data.missing is missing, the filter requires "x"'),
+        ({"$not": {"amount": 5}}, 'the filter requires anything that does not match {"amount": 5}'),
         (
             {"$or": [{"amount": 1}, {"amount": 2}]},
-            "data.amount is 5, the filter wants 1 (or another of 2 alternatives)",
+            "data.amount is 5, the filter requires 1 (or another of 2 alternatives)",
         ),
     ],
     ids=str,

@@ -290,7 +290,7 @@ def test_a_delivery_that_was_not_confirmed_fails_the_test_and_lists_the_results(
 def test_without_a_webhook_nothing_is_delivered(webhooks: Webhooks, owner: Any) -> None:
     emit_one(owner)
 
-    with pytest.raises(AssertionError, match="is a webhook registered"):
+    with pytest.raises(AssertionError, match="Register a webhook for the type"):
         webhooks.assert_delivered(EVENT_TYPE)
 
 
@@ -357,7 +357,7 @@ def test_the_reason_why_an_event_was_not_sent_is_asserted(webhooks: Webhooks, ow
 
     decision = webhooks.assert_not_sent(event, webhook, reason="filtered")
 
-    assert decision.explanation == 'data.error is "No outline", the filter wants "disk full".'
+    assert decision.explanation == 'data.error is "No outline", the filter requires "disk full".'
 
 
 def test_an_event_that_was_sent_or_had_another_reason_fails_the_test(webhooks: Webhooks, owner: Any) -> None:
