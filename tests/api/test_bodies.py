@@ -95,9 +95,9 @@ def test_a_pair_of_surrogates_is_a_character(api):
         pytest.param(nested(5000).encode(), "nested deeper than 32 levels", id="5,000 objects"),
         pytest.param(b"[" * 60000 + b"]" * 5000, "", id="60,000 brackets"),
         pytest.param(nested(33).encode(), "nested deeper than 32 levels", id="33 levels"),
-        pytest.param(b'{"a": "\xff"}', "not in UTF-8, from byte 7 on", id="not UTF-8"),
-        pytest.param(b'{"a": "\xc0\x80"}', "not in UTF-8", id="overlong NUL"),
-        pytest.param(b'{"a": "\xed\xa0\x80"}', "not in UTF-8", id="encoded surrogate"),
+        pytest.param(b'{"a": "\xff"}', "not valid UTF-8 from byte 7 on", id="not UTF-8"),
+        pytest.param(b'{"a": "\xc0\x80"}', "not valid UTF-8", id="overlong NUL"),
+        pytest.param(b'{"a": "\xed\xa0\x80"}', "not valid UTF-8", id="encoded surrogate"),
     ],
 )
 def test_what_is_no_json_object_is_refused(api, body, told):

@@ -379,16 +379,17 @@ class EventWithDataSerializer(EventSerializer):
 class OfferedSignatureSerializer(serializers.Serializer[Any]):
     name = serializers.CharField()
     description = serializers.CharField()
-    headers = serializers.ListField(child=serializers.CharField(), help_text="The headers that it adds to a request.")
+    headers = serializers.ListField(child=serializers.CharField(), help_text="The headers of a signed request.")
 
 
 class OfferedPolicySerializer(serializers.Serializer[Any]):
     name = serializers.CharField()
     description = serializers.CharField()
-    is_default = serializers.BooleanField(help_text="Whether webhooks have it whose `retry_policy` is empty.")
+    is_default = serializers.BooleanField(help_text="Whether it applies to webhooks with an empty `retry_policy`.")
     max_attempts = serializers.IntegerField()
     delays_seconds = serializers.ListField(
-        child=serializers.FloatField(), help_text="The shortest delay before each retry, from the end of the attempt."
+        child=serializers.FloatField(),
+        help_text="The shortest delay before each retry, counted from the end of the attempt.",
     )
 
 

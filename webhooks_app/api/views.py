@@ -158,9 +158,9 @@ class WebhookViewSet(ApiViewSet):
 
     @action(detail=False, methods=["get"])
     def choices(self, request: Request) -> Response:
-        """Read the values that a webhook can choose.
+        """Read the available choices for webhooks.
 
-        The signature schemes, retry policies, statuses and filter operators that are offered, with explanations.
+        The answer contains the offered signature schemes, retry policies, statuses and filter operators.
         """
         return self.answer(describe_offer())
 
