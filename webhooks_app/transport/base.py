@@ -51,6 +51,8 @@ class Request(NamedTuple):
     context: Any = None
     owner: str = ""
     """The account that the request is sent for; lookups of names are shared out fairly between owners."""
+    probe: str = ""
+    """The identifier of a handshake or test event, which may be postponed; empty for others."""
     fresh_connection: bool = False
     """Whether the request needs a new connection, because an earlier attempt failed."""
     response_kept: int = RESPONSE_KEPT
@@ -87,7 +89,7 @@ class TransportError:
 
 
 class Exchange(NamedTuple):
-    """A finished request: exactly one of ``response`` and ``error`` is set."""
+    """A finished request: exactly one of ``response``, ``error`` and ``postponed_seconds`` is set."""
 
     request: Request
     duration_seconds: float
@@ -100,6 +102,8 @@ class Exchange(NamedTuple):
     dns, connect, tls, first_byte."""
     received: bytes = b""
     """The first ``RECEIVED_KEPT`` bytes of an answer whose header was not complete."""
+    postponed_seconds: float = 0.0
+    """Nothing was sent: its address gets too many probes, and has a place for this one after so many seconds."""
 
 
 class BaseTransport(abc.ABC):
