@@ -177,6 +177,7 @@ class Claimer:
         if not self._liveness.seconds_to_beat():
             self._liveness.beat()
         if not self._dead_workers.seconds_to_look() and self._dead_workers.bury():
+            self.queue.look_for_lost()
             self.polls.wake()
         return is_due
 
