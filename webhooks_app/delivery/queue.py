@@ -138,14 +138,14 @@ class Queue:
         self.left_behind |= len({claim.pick.webhook_id for claim in claims}) < len(wanted)
         return claims
 
-    def release(self, claims: Sequence[Claim]) -> None:
-        """Give back claims whose request was not started: due at once, the attempt not counted."""
+    def release(self, claims: Sequence[Claim], due_at: datetime | None = None) -> None:
+        """Give back claims whose request was not started: due at this time or as before, the attempt not counted."""
         groups: dict[tuple[int, datetime], list[str]] = defaultdict(list)
         for claim in claims:
             groups[claim.number, claim.lane.claimed_at].append(claim.delivery_id)
         for (number, claimed_at), ids in groups.items():
             # Another worker, number or time: the claim is over, and the delivery is somebody else's by now.
-            self._sql.release(ids, self.worker, number, claimed_at)
+            self._sql.release(ids, self.worker, number, claimed_at, due_at)
         self.forget(claims)
 
     def hold_unsigned(self, claims: Sequence[Claim]) -> None:

@@ -140,11 +140,14 @@ class PortableSql:
         rows = Event.objects.using(self.using).filter(pk__in=ids).order_by()
         return {pk: (type_, body.encode()) for pk, type_, body in rows.values_list("pk", "type", "body")}
 
-    def release(self, ids: Iterable[str], worker: int, number: int, claimed_at: datetime) -> None:
-        """Return claims to the queue as they were, if they are still the same."""
+    def release(
+        self, ids: Iterable[str], worker: int, number: int, claimed_at: datetime, due_at: datetime | None = None
+    ) -> None:
+        """Return claims to the queue as they were, or due at this time, if they are still the same."""
         entries = QueueEntry.objects.using(self.using).filter(pk__in=list(ids))
+        later = {"due_at": due_at} if due_at else {}
         entries.filter(worker=worker, attempt=number, claimed_at=claimed_at).update(
-            attempt=number - 1, claimed_at=None, leased_until=None, worker=None
+            attempt=number - 1, claimed_at=None, leased_until=None, worker=None, **later
         )
 
     def publish(self, worker: int, numbers: Mapping[str, tuple[int, bool | None]], leased_until: datetime) -> None:
