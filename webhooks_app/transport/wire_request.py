@@ -29,7 +29,10 @@ _PROXY_AGREES = re.compile(rb"HTTP/1\.[01] 200[ \r\n]")
 
 
 class AttemptError(OSError):
-    """The attempt failed with ``Attempt.error``, or is postponed. An OSError, because urllib3 passes those on unchanged."""
+    """The attempt failed with ``Attempt.error``, or is postponed.
+
+    An OSError, because urllib3 passes those on unchanged.
+    """
 
 
 class Attempt:
