@@ -2,8 +2,8 @@
 
 from .base import MISSING, BaseOperator
 from .fields import check_fields
-from .matching import Filter, Mismatch
+from .matching import COMBINING, Filter, Mismatch
 from .operators import BUILT_IN
 from .registry import make_operators
 
-__all__ = ["BUILT_IN", "MISSING", "BaseOperator", "Filter", "Mismatch", "check_fields", "make_operators"]
+__all__ = ["BUILT_IN", "COMBINING", "MISSING", "BaseOperator", "Filter", "Mismatch", "check_fields", "make_operators"]
