@@ -35,7 +35,7 @@ def order_created(**changes: Any) -> EventType[Any]:
 
 @pytest.fixture
 def catalogue(tmp_path):
-    """A file with the catalogue as it is, and ``order.created``."""
+    """A file with the current catalogue, including ``order.created``."""
     path = tmp_path / "catalogue.json"
     with registry.temporarily(order_created()):
         path.write_text(run("export_event_catalogue").stdout)

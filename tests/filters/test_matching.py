@@ -123,7 +123,7 @@ def nested(levels):
     ],
     ids=lambda value: str(value)[:40],
 )
-def test_an_unusable_filter_is_refused_with_its_place(source, message):
+def test_an_unusable_filter_is_refused_with_its_path(source, message):
     with pytest.raises(InvalidFilterError) as caught:
         parse_filter(source)
 
@@ -182,7 +182,7 @@ def test_a_filter_that_does_not_fit_the_data_model_is_refused(source, message):
     assert message in str(caught.value)
 
 
-def test_a_field_of_one_of_several_types_is_enough():
+def test_a_field_need_only_exist_in_one_of_several_types():
     class Other(BaseModel):
         other: str
 

@@ -1,6 +1,7 @@
 """The outbox: an event and its deliveries, written by a fixed number of statements for any number of webhooks.
 
-The statements are compiled once, because compiling takes Django several times longer than executing takes the database.
+The statements are compiled once, because Django needs several times longer to compile them than the database needs to
+execute them.
 """
 
 from __future__ import annotations
