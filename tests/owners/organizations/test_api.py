@@ -98,4 +98,4 @@ def test_a_user_without_a_single_organization_is_refused(acme: Any, globex: Any,
     answer = client.get("/own")
 
     assert answer.status_code == 403
-    assert "for several" in answer.json()["detail"]
+    assert "or more than one" in answer.json()["detail"]
