@@ -52,7 +52,7 @@ def _why_not_json(body: bytes, error: Exception, content_encoding: str, *, is_cu
     if not body:
         return "The answer has no body."
     if body.startswith(_GZIP) or coding not in ("", "identity"):
-        return f"The answer is compressed ({coding if coding.isalpha() else 'gzip'}), although compression was not requested."
+        return f"The answer is compressed ({coding if coding.isalpha() else 'gzip'}). Send it without compression."
     if body.startswith(codecs.BOM_UTF8):
         return "The answer begins with a byte order mark, which JSON may not have."
     if body.startswith(_UTF_16_OR_32):
