@@ -16,7 +16,7 @@ from .conf import settings
 from .exceptions import SecretUnreadableError
 
 DERIVED = "SECRET_KEY"
-"""Stands in the list of keys for those derived from SECRET_KEY and its fallbacks."""
+"""Placeholder in the list of keys for those derived from SECRET_KEY and its fallbacks."""
 
 
 class Masked(str):
@@ -38,7 +38,7 @@ def decrypt(token: str) -> Masked:
 
 
 def is_current(token: str) -> bool:
-    """Return True if the token was encrypted with the key that encrypts now."""
+    """Return True if the token was encrypted with the current encryption key."""
     try:
         _cipher(_keys()[:1]).decrypt(token.encode())
     except InvalidToken:
@@ -72,7 +72,7 @@ def _cipher(keys: tuple[str, ...]) -> MultiFernet:
         return MultiFernet([Fernet(key) for key in keys])
     except (TypeError, ValueError):
         raise ImproperlyConfigured(
-            "WEBHOOKS_ENCRYPTION_KEYS contains an invalid Fernet key. Run `manage.py check` for its position."
+            "WEBHOOKS_ENCRYPTION_KEYS contains an invalid Fernet key. Run `manage.py check` for details."
         ) from None
 
 
