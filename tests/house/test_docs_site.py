@@ -1,4 +1,4 @@
-"""The documentation site: it builds without a warning, and its reference names everything that is public."""
+"""The documentation site builds without warnings, and its reference contains every public name."""
 
 from __future__ import annotations
 
@@ -40,5 +40,5 @@ def test_the_reference_describes_each_public_name(site: Path) -> None:
     assert {name for name in names | errors if f'id="{name}"' not in reference} == set()
 
 
-def test_the_search_needs_no_server(site: Path) -> None:
+def test_the_search_works_without_a_server(site: Path) -> None:
     assert "idempotency" in (site / "searchindex.js").read_text().lower()
