@@ -174,7 +174,7 @@ def test_the_queue_of_emails_is_limited_and_discarded_ones_are_logged(days, owne
     fail_together([days.webhook], days.clock)
 
     (error,) = [record for record in caplog.records if record.levelname == "ERROR"]
-    assert error.getMessage().startswith(f"The mail about webhook {days.webhook.pk} is not sent")
+    assert error.getMessage().startswith(f"The mail about webhook {days.webhook.pk} is discarded")
     assert error.webhook_id == days.webhook.pk
 
 
