@@ -100,7 +100,7 @@ class ReplaySerializer(serializers.Serializer[Replay]):
     events = serializers.ListField(
         child=serializers.CharField(),
         source="event_types",
-        help_text="Empty for all that the webhook is subscribed to.",
+        help_text="Empty for all subscribed types.",
     )
     states = serializers.ListField(child=OutcomeField())
     rate = serializers.FloatField(allow_null=True)

@@ -61,7 +61,7 @@ class DeliveryAttempt(BaseModel):
         _("timings"),
         default=dict,
         editable=False,
-        help_text=_("Milliseconds from the start until a stage was over, where it is known."),
+        help_text=_("Milliseconds from the start to the end of each measured stage."),
     )
     header_names = models.TextField(
         _("names of the webhook's own headers"), blank=True, editable=False, help_text=_("Separated by commas.")

@@ -117,17 +117,17 @@ class Delivery(BaseModel):
     state = models.CharField(_("state"), max_length=10, choices=State.choices, default=State.PENDING, editable=False)
     state_reason = models.CharField(_("reason"), max_length=100, blank=True, editable=False)
     attempt_count = models.PositiveSmallIntegerField(_("attempts"), default=0, editable=False)
-    max_attempts = models.PositiveSmallIntegerField(_("attempts at most"), default=default_max_attempts, editable=False)
+    max_attempts = models.PositiveSmallIntegerField(_("maximum attempts"), default=default_max_attempts, editable=False)
     retry_policy = models.CharField(
         _("retry policy"),
         max_length=40,
         blank=True,
         default=default_policy,
         editable=False,
-        help_text=_("Fixed when the delivery was queued. Empty for that of the specification."),
+        help_text=_("Fixed when the delivery is queued. Empty for the policy of the specification."),
     )
     expires_at = models.DateTimeField(
-        _("expires"), null=True, editable=False, help_text=_("Nothing is sent, or waited for, after this time.")
+        _("expires"), null=True, editable=False, help_text=_("No attempt starts or continues after this time.")
     )
     last_result = models.CharField(_("last result"), max_length=20, blank=True, editable=False)
     created_at = models.DateTimeField(_("created"), default=timezone.now, editable=False)
