@@ -170,7 +170,7 @@ def test_an_account_that_is_not_known_is_told_without_its_number(
 
 
 def test_a_history_without_entries_says_so(superuser: Page, webhook: Webhook) -> None:
-    assert shows(superuser.get("webhook", "history", webhook.pk), "Nothing is recorded")
+    assert shows(superuser.get("webhook", "history", webhook.pk), "No entries")
 
 
 def test_keys_that_are_deleted_together_are_written_down_one_by_one(superuser: Page) -> None:

@@ -58,7 +58,7 @@ def test_an_attempt_without_a_response_shows_the_first_bytes_that_arrived(
 
     page = superuser.get("delivery", "change", attempt.delivery.pk)
 
-    assert shows(page, "No HTTP response. The first bytes that arrived:")
+    assert shows(page, "No HTTP response. First bytes received:")
     assert shows(page, "SSH-2.0-OpenSSH_9.2p1")
 
 

@@ -108,9 +108,9 @@ def test_a_filter_looks_back_a_bounded_way_and_says_so(
     far = follow(superuser, near, "older")
 
     assert listed(near) == []
-    assert shows(near, "Look further back")
+    assert shows(near, "Search older rows")
     assert listed(far) == [rare]
-    assert not shows(far, "Look further back")
+    assert not shows(far, "Search older rows")
 
 
 @pytest.mark.only_on("sqlite", "postgresql")

@@ -50,15 +50,15 @@ def test_it_is_for_those_who_manage_all(staff: Callable[..., Page], codenames: l
     assert (link in index.content.decode()) == (status == 200)
 
 
-def test_workers_are_at_work_or_gone(superuser: Page) -> None:
+def test_workers_are_running_or_not_responding(superuser: Page) -> None:
     for host, seconds_ago in (("here", 5), ("there", 120)):
         seen_at = timezone.now() - timedelta(seconds=seconds_ago)
         WorkerProcess.objects.create(id=host, host=host, pid=12345, in_flight=7, started_at=seen_at, seen_at=seen_at)
 
     html = text(operations(superuser))
 
-    assert "at work" in row(html, "here")
-    assert "gone" in row(html, "there")
+    assert "running" in row(html, "here")
+    assert "not responding" in row(html, "there")
     assert "<td>12345</td>" in row(html, "here")
 
 
@@ -112,7 +112,7 @@ def test_no_secret_is_shown(superuser: Page, settings: Any) -> None:
     html = text(operations(superuser))
 
     assert "a-secret" not in html
-    assert html.count("set, and not shown") == 3
+    assert html.count("set (hidden)") == 3
 
 
 def test_every_setting_is_shown_and_whatever_sounds_secret_is_one() -> None:

@@ -88,10 +88,13 @@ def test_the_command_sends_the_same_bytes_to_the_same_url(superuser: Page, attem
     [
         (
             {"state": State.GIVEN_UP, "attempt_count": 4},
-            "It was attempt 1 of 4, the last, so",
+            "This was the last of 4 attempts, so",
         ),
         ({"state": State.CANCELLED, "state_reason": "webhook_deleted"}, "The webhook was deleted."),
-        ({"due_at": timedelta(seconds=30)}, "The schedule of retries says to try again 30 s after attempt 1."),
+        (
+            {"due_at": timedelta(seconds=30)},
+            "According to the retry schedule, the next attempt follows 30 s after attempt 1.",
+        ),
         ({"claimed_at": timedelta(0), "leased_until": timedelta(minutes=1)}, "In flight. If there is no result by"),
         ({"claimed_at": timedelta(0), "leased_until": timedelta(0)}, "The worker was lost at"),
     ],
@@ -113,7 +116,7 @@ def test_a_sentence_says_what_follows(
 def test_a_sentence_says_when_the_retry_came(superuser: Page, attempt: DeliveryAttempt) -> None:
     new_attempt(attempt.delivery, 2, started_at=attempt.started_at + timedelta(seconds=5.012))
 
-    assert shows(superuser.get("delivery", "change", attempt.delivery_id), "It was tried again 5 s after it ended")
+    assert shows(superuser.get("delivery", "change", attempt.delivery_id), "The next attempt followed 5 s later")
 
 
 HOLDS: dict[str, tuple[dict[str, Any], dict[str, Any], str, str]] = {
@@ -181,7 +184,7 @@ def test_a_delivery_is_redelivered_from_its_page(superuser: Page, delivery: Deli
     (button,) = page.context["page_actions"]
 
     asked = superuser.client.get(button.url)
-    assert shows(asked, "Send these events once more?")
+    assert shows(asked, "Send each event again, as a new delivery?")
     assert Delivery.objects.count() == 1
     done = superuser.client.post(button.url, {"confirmed": "yes"}, follow=True)
 
@@ -261,7 +264,7 @@ def test_a_test_event_carries_the_data_that_was_edited(superuser: Page, webhook:
 
 @pytest.mark.parametrize(
     ("data", "says"),
-    [("{", "This is not JSON"), ("[]", "Give a JSON object"), ('{"file_id": 1}', "user_id: is missing")],
+    [("{", "Invalid JSON"), ("[]", "Enter a JSON object"), ('{"file_id": 1}', "user_id: is missing")],
 )
 def test_data_that_does_not_fit_is_refused_with_the_reason(
     superuser: Page, webhook: Webhook, data: str, says: str
@@ -302,7 +305,7 @@ def test_a_new_webhook_shows_how_its_handshake_goes(superuser: Page) -> None:
     answer = superuser.post("webhook", "add", **form)
 
     webhook = Webhook.objects.get()
-    assert shows(answer, "A challenge is being sent to the URL; it must come back unchanged.")
+    assert shows(answer, "Verification in progress: the URL must return the challenge unchanged.")
     assert "/live/handshake/" in text(answer)
     delivery = webhook.deliveries.get()
     new_attempt(delivery, 1, challenge="the-challenge", timestamp=1)
@@ -319,7 +322,7 @@ def test_a_new_webhook_shows_how_its_handshake_goes(superuser: Page) -> None:
     ("state", "says", "is_done"),
     [
         (State.PENDING, "Not verified yet", False),
-        (State.SUCCEEDED, "Verified: the URL answered", True),
+        (State.SUCCEEDED, "Verified: the URL returned the challenge", True),
         (State.GIVEN_UP, "Fix the receiver", True),
     ],
 )
@@ -375,7 +378,7 @@ def test_an_event_shows_its_raw_bytes_and_who_it_went_to(superuser: Page, delive
 def test_an_event_that_went_to_nobody_says_why(superuser: Page, owner: Any) -> None:
     event = emit("file.deleted", DATA, owner=owner)
 
-    assert shows(superuser.get("event", "change", event.pk), "To nobody")
+    assert shows(superuser.get("event", "change", event.pk), "None: no active webhook")
 
 
 def test_staff_see_no_recipients_of_others(staff: Callable[..., Page], new_webhook: Any) -> None:
@@ -396,7 +399,7 @@ def test_an_event_type_has_a_page(superuser: Page, webhook: Webhook) -> None:
 
 
 def test_an_event_type_without_subscribers_says_so(superuser: Page) -> None:
-    assert shows(superuser.get("webhook", "event_type", "file.deleted"), "No webhook is subscribed to it.")
+    assert shows(superuser.get("webhook", "event_type", "file.deleted"), "No webhook is subscribed to this event type.")
     assert superuser.get("webhook", "event_type", "no.such_type").status_code == 404
 
 

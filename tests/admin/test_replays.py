@@ -60,7 +60,7 @@ def test_the_form_counts_and_sends_nothing(superuser: Page, webhook: Webhook, mi
 @pytest.mark.parametrize(
     ("fields", "says"),
     [
-        ({"webhook": "wh_unknown"}, "There is no webhook with this id"),
+        ({"webhook": "wh_unknown"}, "No webhook with this ID is visible to you"),
         ({"since": "2026-02-01T00:00:00", "until": "2026-01-01T00:00:00"}, "Give a time after 2026-"),
         ({"event_types": ["file.uploaded"]}, "is not subscribed to: file.uploaded."),
         ({"states": []}, "This field is required"),
@@ -89,7 +89,7 @@ def test_it_is_started_paused_resumed_and_cancelled_by_its_buttons(superuser: Pa
 
 
 def test_its_page_asks_before_it_starts(superuser: Page, replay: Replay) -> None:
-    assert shows(superuser.get("replay", "act", replay.pk, "start"), "Each event is sent once")
+    assert shows(superuser.get("replay", "act", replay.pk, "start"), "Each is sent once")
     replay.refresh_from_db()
     assert replay.state == "ready"
 
@@ -103,7 +103,7 @@ def test_the_live_part_tells_how_far_it_is_until_it_is_over(superuser: Page, rep
     assert "0 of 1 queued" in running
     assert "data-done" not in running
     assert "data-done" in text(done)
-    assert shows(done, "Done: all that was found is queued.")
+    assert shows(done, "Done: all events found are queued.")
     assert shows(done, "1 pending")
     listed = superuser.get("delivery", q=replay.pk).context["cl"].result_list
     assert [delivery.replay for delivery in listed] == [replay]
@@ -128,7 +128,7 @@ def test_a_stopped_one_says_why(superuser: Page, replay: Replay, webhook: Webhoo
 
 def test_a_webhook_leads_to_what_it_missed(superuser: Page, webhook: Webhook, missed: Event) -> None:
     buttons = superuser.get("webhook", "change", webhook.pk).context["page_actions"]
-    assert "Redeliver what was missed" in [button.label for button in buttons]
+    assert "Replay missed events" in [button.label for button in buttons]
 
     form = superuser.get("webhook", "act", webhook.pk, "replay_missed").context["form"]
 
@@ -143,7 +143,7 @@ def test_enabling_offers_what_was_missed(superuser: Page, webhook: Webhook) -> N
 
     messages = said(superuser.act("enable", webhook, confirmed=True))
 
-    assert "Redeliver what was missed" in " ".join(messages)
+    assert "Replay missed events" in " ".join(messages)
     assert f"/replay/add/?webhook={webhook.pk}" in " ".join(messages)
 
 
@@ -164,7 +164,7 @@ def test_staff_replay_their_own_alone(staff: Callable[..., Page], replay: Replay
     page = staff("berta", "replay_webhook")
     own = new_webhook(page.user)
 
-    assert shows(plan(page, replay.webhook), "There is no webhook with this id")
+    assert shows(plan(page, replay.webhook), "No webhook with this ID is visible to you")
     assert page.get("replay", "live", replay.pk).status_code == 404
     assert plan(page, own).context["original"] == Replay.objects.get(webhook=own)
     assert [row.webhook for row in page.get("replay").context["cl"].result_list] == [own]

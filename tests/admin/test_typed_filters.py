@@ -90,7 +90,7 @@ def test_what_makes_no_sense_finds_nothing_and_is_told(
 
     assert listed(page) == []
     assert '<ul class="errorlist"' in text(page)
-    assert not shows(page, "Look further back")
+    assert not shows(page, "Search older rows")
 
 
 @pytest.mark.parametrize(

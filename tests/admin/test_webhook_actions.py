@@ -83,7 +83,7 @@ def test_pause_asks_and_then_holds_until_it_is_resumed(superuser: Page, delivery
 
 def test_disable_asks_and_then_cancels_what_waits(superuser: Page, delivery: Delivery) -> None:
     page = superuser.act("disable", delivery.webhook)
-    assert shows(page, "is cancelled")
+    assert shows(page, "Pending deliveries are cancelled")
     assert Webhook.objects.get().status == Webhook.Status.ACTIVE
 
     superuser.act("disable", delivery.webhook, confirmed=True)
@@ -133,7 +133,7 @@ def test_enabling_what_is_not_disabled_says_so(superuser: Page, webhook: Webhook
 
 
 def test_a_rotated_secret_is_shown_once(superuser: Page, webhook: Webhook) -> None:
-    assert shows(superuser.act("rotate_secret", webhook), "Make a new secret?")
+    assert shows(superuser.act("rotate_secret", webhook), "Create a new secret?")
 
     answer = superuser.act("rotate_secret", webhook, confirmed=True)
 
@@ -192,7 +192,7 @@ def test_secrets_are_rotated_one_at_a_time(superuser: Page, new_webhook: Callabl
 
     answer = superuser.act("rotate_secret", *webhooks, confirmed=True)
 
-    assert said(answer) == ["Select one webhook: its new secret is shown once."]
+    assert said(answer) == ["Select a single webhook: its new secret is shown only once."]
     assert {webhook.secret for webhook in Webhook.objects.all()} == {SECRET}
 
 

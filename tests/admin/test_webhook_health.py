@@ -99,16 +99,16 @@ def test_a_list_of_many_costs_no_more(superuser: Page, new_webhook: Callable[...
 @pytest.mark.parametrize(
     ("make", "expected"),
     [
-        (lambda webhook: None, "No delivery to it has succeeded or been given up yet."),
+        (lambda webhook: None, "No finished deliveries yet."),
         (
             lambda webhook: WebhookHealth.objects.create(webhook=webhook, last_success_at=timezone.now()),
-            "Its last delivery was at",
+            "Last delivery:",
         ),
-        (make_health, "Unless a delivery succeeds, it is disabled in 2 d, at"),
-        (lambda webhook: make_health(webhook, warned_at=timezone.now()), "Its owner was warned at"),
+        (make_health, "Will be disabled on"),
+        (lambda webhook: make_health(webhook, warned_at=timezone.now()), "Owner notified:"),
         (
             lambda webhook: make_health(webhook, given_up=3),
-            "It is disabled if that goes on for 5 d, with at least 10 given up, the last 12 h after the first.",
+            "Will be disabled after 5 d without success if at least 10 deliveries are given up over 12 h or more.",
         ),
     ],
     ids=["new", "well", "about to be disabled", "warned", "not enough"],
@@ -124,8 +124,8 @@ def test_the_page_of_a_webhook_says_how_it_does(
 @pytest.mark.parametrize(
     ("change", "expected"),
     [
-        (lambda webhook: webhook.pause(), "It is not judged while it is paused."),
-        (lambda webhook: webhook.disable("Enough."), "Nothing is sent to it as long as it is not active."),
+        (lambda webhook: webhook.pause(), "Automatic disabling is suspended while the webhook is paused."),
+        (lambda webhook: webhook.disable("Enough."), "No events are sent until the webhook is active."),
     ],
     ids=["paused", "disabled"],
 )
@@ -185,8 +185,8 @@ def test_the_overview_names_nobody_elses(staff: Callable[..., Page], webhook: We
 def test_one_that_is_overdue_is_not_disabled_in_the_past(superuser: Page, webhook: Webhook) -> None:
     make_health(webhook, days=6)
 
-    assert "disabled any moment" in text(superuser.get("webhook"))
-    assert "as soon as a worker looks at it" in text(superuser.get("webhook", "change", webhook.pk))
+    assert "about to be disabled" in text(superuser.get("webhook"))
+    assert "Will be disabled shortly" in text(superuser.get("webhook", "change", webhook.pk))
 
 
 # Operational event types
@@ -222,7 +222,7 @@ def test_they_are_listed_to_whoever_manages_all(superuser: Page, staff: Callable
 
 
 def test_their_page_says_who_can_subscribe(superuser: Page) -> None:
-    words = "Only a webhook without an owner"
+    words = "Only webhooks of the platform"
 
     assert words in text(superuser.get("webhook", "event_type", "webhook.failing"))
     assert words not in text(superuser.get("webhook", "event_type", "file.deleted"))

@@ -60,7 +60,7 @@ class Operator:
             expect(self.link(link)).to_have_count(0)
 
     def reads_the_secret(self) -> str:
-        self.sees("Copy it now: it is not shown again.")
+        self.sees("Copy it now. It is not shown again.")
         return self.tab.get_by_role("code").inner_text()
 
     def link(self, name: str) -> Locator:

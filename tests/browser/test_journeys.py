@@ -32,8 +32,8 @@ pytestmark = pytest.mark.only_on("sqlite")
 SECRET = "a shared secret of the tests"
 ARRIVES_WITHIN_SECONDS = 30
 INDEX = reverse_lazy("admin:app_list", args=["webhooks_app"])
-VERIFIED = "Verified: the URL answered with the challenge."
-OPERATIONS = "Operations: workers, what is kept, settings in force, what is wrong"
+VERIFIED = "Verified: the URL returned the challenge."
+OPERATIONS = "Operations: problems, workers, retention and settings"
 
 WHY = {
     "hook": "It was disabled.",
@@ -115,7 +115,7 @@ def sends_a_test(operator: Operator, event_type: str, **data: Any) -> None:
     operator.field("Event type").select_option(event_type)
     operator.field("Data").fill(json.dumps(data))
     operator.confirms("Send a test event")
-    operator.sees(f"Sent a test event of the type {event_type}. (1)")
+    operator.sees(f"Sent a test event of type {event_type}. (1)")
 
 
 def asks_the_api(login: Login, key: str) -> requests.Response:
@@ -140,10 +140,10 @@ def test_a_webhook_is_added_verified_and_tested(
 
         secret = operator.reads_the_secret()
         receiver.secrets = (secret,)
-        operator.sees("A challenge is being sent to the URL")
+        operator.sees("Verification in progress")
         receiver.may_answer.set()
         operator.sees(VERIFIED)
-        operator.tab.get_by_text("What was sent and answered").click()
+        operator.tab.get_by_text("Requests and responses").click()
         expect(operator.field("Response body")).to_contain_text('"challenge"')
 
         operator.follows(str(Webhook.objects.get()))
@@ -192,14 +192,14 @@ def test_what_is_held_or_missed_arrives_when_the_operator_says_so(
         operator.does("Enable")
         operator.sees(VERIFIED)
         offer = operator.tab.get_by_role("listitem").filter(has_text=f"{webhook.url} may have missed events.")
-        offer.get_by_role("link", name="Redeliver what was missed").click()
+        offer.get_by_role("link", name="Replay missed events").click()
         operator.confirms("Preview")
         operator.sees("1 event would be sent.")
         operator.does("Start")
         receiver.gets(EVENT_TYPE, "/hook", error="missed")
-        operator.sees("Done: all that was found is queued.")
+        operator.sees("Done: all events found are queued.")
         operator.follows("Refresh")
-        operator.sees("Done: all that was found is queued.")
+        operator.sees("Done: all events found are queued.")
 
 
 def test_a_secret_that_leaked_and_a_key_are_cut_off(
@@ -208,7 +208,7 @@ def test_a_secret_that_leaked_and_a_key_are_cut_off(
     with at_the_console(browser, login) as operator:
         operator.opens(url("webhook_change", webhook.pk))
         operator.follows("Rotate the secret")
-        operator.field("Hours for which the old secret signs too").fill("0")
+        operator.field("Overlap in hours").fill("0")
         operator.confirms("Rotate the secret")
         receiver.secrets = (operator.reads_the_secret(),)
         emit_one(amina, "after the leak")
@@ -295,6 +295,6 @@ def test_staff_see_what_is_theirs_and_can_do_what_they_may(
         operator.opens(url("webhook_changelist"))
         operator.is_offered_none_of(webhook.url)
         operator.follows(own.url)
-        operator.sees("Nothing has been sent to this webhook yet.")
+        operator.sees("No deliveries yet.")
         operator.is_offered_none_of("Pause", "Send a test event", "Rotate the secret")
         expect(operator.tab.get_by_role("main").get_by_role("button")).to_have_count(0)

@@ -27,7 +27,7 @@ def test_what_was_missed_is_sent_by_clicking(browser: Browser, empty_console: Co
 
     with looking(browser, empty_console, LOOKS[0]) as (tab, problems):
         tab.goto(empty_console.address + url("webhook_change", webhook.pk))
-        tab.click("text=Redeliver what was missed")
+        tab.click("text=Replay missed events")
         tab.click("input[value=Preview]")
         tab.wait_for_selector("text=1 event would be sent.")
         assert missed.pk in tab.inner_text("#content")
@@ -35,7 +35,7 @@ def test_what_was_missed_is_sent_by_clicking(browser: Browser, empty_console: Co
         tab.click("input[value=Start]")
         tab.wait_for_selector("text=Running: 0 of 1 queued.")
         carry_replays("default", timezone.now(), {})
-        tab.wait_for_selector("text=Done: all that was found is queued.")
+        tab.wait_for_selector("text=Done: all events found are queued.")
         assert problems == []
 
     assert Replay.objects.get().deliveries.get().event == missed
