@@ -69,7 +69,7 @@ def test_an_event_is_answered_with_200_and_shown(listen: Callable[..., Listener]
 
     assert listener.post_event().status_code == 200
     output = listener.output()
-    for shown in ("file.deleted", "evt_1", "signature right", "answered 200", "Übersicht.pdf"):
+    for shown in ("file.deleted", "evt_1", "valid signature", "answered 200", "Übersicht.pdf"):
         assert shown in output
     assert "\x1b" not in output
 

@@ -131,4 +131,4 @@ def test_interrupted_it_pauses_and_says_how_to_go_on(begin: Any, webhook: Webhoo
 
     replay = Replay.objects.get()
     assert (process.returncode, replay.state) == (130, "paused")
-    assert f"Go on with: manage.py replay_webhooks {replay.pk}" in stderr
+    assert f"To continue: manage.py replay_webhooks {replay.pk}" in stderr

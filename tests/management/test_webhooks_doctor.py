@@ -109,7 +109,7 @@ def worst(findings: list[dict[str, str]]) -> str:
         pytest.param("TIMEOUT_SECONDS", -1, "webhooks_app.E002", "-1", id="number"),
         pytest.param("TRANSPORT", "pigeon", "transport", "cannot be imported", id="transport"),
         pytest.param("ALLOWED_NETWORKS", ["169.254.0.0/16"], "guard", "169.254.169.254", id="metadata"),
-        pytest.param("ALLOWED_NETWORKS", ["10.0.0.1/8"], "guard", "could not be looked at", id="networks"),
+        pytest.param("ALLOWED_NETWORKS", ["10.0.0.1/8"], "guard", "The examination failed", id="networks"),
     ],
 )
 def test_a_broken_setting_is_an_error(
@@ -320,4 +320,4 @@ def test_where_celery_is_not_used_neither_broker_nor_beat_is_examined(webhook: W
     findings = {finding.name: finding for finding in examine()}
 
     assert findings.keys().isdisjoint(["broker", "beat"])
-    assert findings["wake"].found == "Workers notice commits by themselves."
+    assert findings["wake"].found == "Workers poll the database."

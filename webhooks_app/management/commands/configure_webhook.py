@@ -18,8 +18,8 @@ from ..webhooks import get_webhook
 
 class Command(WebhooksCommand):
     help = (
-        "Show the signatures, the retry policy, the accepted statuses and the headers of a webhook, and change those "
-        "that are given. Prints one JSON object; values of headers are redacted."
+        "Show or change the signatures, the retry policy, the accepted statuses and the headers of a webhook. "
+        "Prints one JSON object with redacted header values."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -28,20 +28,20 @@ class Command(WebhooksCommand):
             "--signatures", nargs="+", metavar="SCHEME", help=f"Among {', '.join(offered_signatures())}."
         )
         parser.add_argument(
-            "--retry-policy", metavar="NAME", help=f"Among {', '.join(offered_policies())}; '' for the default."
+            "--retry-policy", metavar="NAME", help=f"One of {', '.join(offered_policies())}; '' for the default."
         )
         parser.add_argument("--accepted-statuses", choices=Webhook.AcceptedStatuses.values)
         parser.add_argument(
             "--headers",
             nargs="*",
             metavar="NAME",
-            help="Replace all headers of its own by these, whose values are read from standard input, one a line.",
+            help="Replace all custom headers by these. Their values are read from standard input, one per line.",
         )
         parser.add_argument(
             "--basic-auth",
             metavar="USER",
-            help="Credentials of basic authentication; the password is asked for, or read from standard input. "
-            "'' removes them.",
+            help="User name for basic authentication. The command prompts for the password or reads it from standard "
+            "input. '' removes them.",
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -69,10 +69,10 @@ def _choices(webhook: Webhook) -> dict[str, Any]:
 
 
 def _secret(prompt: str) -> str:
-    """Return a value that is neither shown nor in the list of processes."""
+    """Prompt for a value without echo, or read a line of standard input."""
     if sys.stdin.isatty():
         return getpass.getpass(prompt)
     line = sys.stdin.readline()
     if not line:
-        raise CommandError("Standard input has too few lines: give one for each value.")
+        raise CommandError("Standard input has too few lines: one per value is required.")
     return line.rstrip("\r\n")
