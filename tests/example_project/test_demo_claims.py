@@ -55,7 +55,7 @@ def _failing(players, expected=(), **changes):
 
 
 def test_four_requests_are_as_specified_and_a_fifth_is_not(players):
-    claim = "refusing was sent exactly 4 requests"
+    claim = "refusing received exactly 4 requests"
     for _ in range(4):
         _send(players["refusing"], "user.subscribed")
     assert claim not in _failing(players)
@@ -66,7 +66,7 @@ def test_four_requests_are_as_specified_and_a_fifth_is_not(players):
 
 
 def test_a_lost_event_and_a_repeated_one_are_noticed(players):
-    claim = "every event arrived at steady, each once"
+    claim = "steady received every event exactly once"
     assert claim in _failing(players, ["file.uploaded"])
 
     _send(players["steady"], "file.uploaded")
@@ -79,11 +79,11 @@ def test_a_lost_event_and_a_repeated_one_are_noticed(players):
 def test_the_start_of_what_was_cancelled_may_come_or_not(players):
     _send(players["steady"], "ppt.generation.started", ppt_id="ppt_0")
 
-    assert "every event arrived at steady, each once" not in _failing(players)
+    assert "steady received every event exactly once" not in _failing(players)
 
 
 def test_a_wrong_signature_is_noticed(players):
-    claim = "every signature of the service was right, the forgery's alone wrong"
+    claim = "only the forgery had an invalid signature"
     _send(players["steady"], "file.uploaded", secret="a secret of somebody else")  # The forgery.
     assert claim not in _failing(players)
 
@@ -95,10 +95,10 @@ def test_a_wrong_signature_is_noticed(players):
 @pytest.mark.parametrize(
     ("changes", "claim"),
     [
-        pytest.param({"downloaded_pages": 1}, "the .pptx has as many slides as the event says", id="pages"),
+        pytest.param({"downloaded_pages": 1}, "the .pptx has as many slides as the event announced", id="pages"),
         pytest.param({"forgery_status": 200}, "the forgery was answered with 400", id="forgery"),
         pytest.param({"refused_deliveries": []}, "its delivery is given up", id="delivery"),
-        pytest.param({}, "impostor failed", id="webhook"),
+        pytest.param({}, "impostor failed the handshake", id="webhook"),
     ],
 )
 def test_what_the_service_says_counts_too(players, changes, claim):
