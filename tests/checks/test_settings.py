@@ -220,4 +220,4 @@ def test_a_span_longer_than_the_time_after_which_webhooks_are_disabled_is_an_err
 
 def test_a_body_smaller_than_the_largest_envelope_is_an_error(found: Check) -> None:
     with override_settings(WEBHOOKS_EMIT_BODY_BYTES=256 * 1024):
-        assert "266,240 or more" in str(found()["webhooks_app.E040"].hint)
+        assert "at least 266,240" in str(found()["webhooks_app.E040"].hint)

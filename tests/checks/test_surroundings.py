@@ -152,4 +152,4 @@ def test_a_cache_in_files_is_warned_of(found: Check, tmp_path: Path) -> None:
     with override_settings(**DEPLOYED | {"CACHES": {"default": in_files}}):
         messages = found(deploy=True)
 
-    assert "many requests at once" in messages["webhooks_app.W008"].msg
+    assert "concurrent requests" in messages["webhooks_app.W008"].msg
