@@ -1,8 +1,8 @@
 """Measure the English of docstrings, comments, messages, templates and documents.
 
-``python -m tests.house.prose`` prints a line for each area and ends with 1 if a limit is exceeded; with paths it measures
-those files, and ``--list`` prints the sentences that count. The limits follow Django's own text, where "what" appears 0.3
-times in 1,000 words.
+``python -m tests.house.prose`` prints a line for each area and exits with 1 if a limit is exceeded. With paths it
+measures those files; ``--list`` prints the sentences that count. The limits follow Django's own text, where "what"
+appears 0.3 times in 1,000 words.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ LIMITS = {WHAT: 2.0, SPEECH: 1.0, OPENER: 0.5}
 """Occurrences for each 1,000 words."""
 MEDIAN_WORDS = 18
 
-WORD = re.compile(r"[A-Za-z][A-Za-z'’-]*")
+WORD = re.compile(r"[A-Za-z][A-Za-z'-]*")
 SENTENCE_END = re.compile(r"(?<=[.!?:])\s+(?=[A-Z`*\"])|\n\s*\n|\n\s*[-*|]\s")
 CODE = re.compile(r"```.*?```|``.*?``|`[^`\n]*`|\{[{%].*?[%}]\}|\]\([^)]*\)|https?://\S+", re.DOTALL)
 SQL = re.compile(r"\b(?:SELECT|INSERT|UPDATE|DELETE|CREATE|ALTER|WHERE|FROM|SET)\b")
@@ -105,17 +105,11 @@ def _comments(source: str) -> Iterator[tuple[int, str]]:
 
 
 def _text_of(html: str) -> str:
-    class Text(HTMLParser):
-        found: list[str] = []
-
-        def handle_data(self, data: str) -> None:
-            self.found.append(data)
-
     translated = re.sub(r"\{% (?:block)?trans(?:late)? \"([^\"]*)\".*?%\}", r"\1.\n\n", html)
-    parser = Text()
-    parser.found = []
+    parser, found = HTMLParser(), list[str]()
+    parser.handle_data = found.append  # type: ignore[method-assign]
     parser.feed(translated)
-    return "\n\n".join(parser.found)
+    return "\n\n".join(found)
 
 
 @dataclass(frozen=True, slots=True)

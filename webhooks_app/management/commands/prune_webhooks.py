@@ -55,7 +55,7 @@ class Command(WebhooksCommand):
             ) from None
         self.result(f"{'Would delete' if is_dry_run else 'Deleted'} {pruned}.")
         if not pruned.is_complete:
-            self.note("Stopped at the time limit. Run the command again to finish.", role="WARNING")
+            self.note("The time limit was reached before the end. Run the command again for the rest.", role="WARNING")
 
     def _progress(self) -> Any:
         """Return a callable that shows a running count on a terminal and nothing elsewhere."""
