@@ -34,7 +34,7 @@ def made(run: Run, db: None) -> Output:
 
 
 def test_it_says_what_it_made(made: Output) -> None:
-    assert made.stdout.startswith("Made 12 webhooks and 400 deliveries in ")
+    assert made.stdout.startswith("Created 12 webhooks and 400 deliveries in ")
     assert (Webhook.objects.count(), Delivery.objects.count()) == (12, 400)
     assert Event.objects.filter(deliveries=None).count() == 0
 
@@ -127,7 +127,7 @@ def test_what_is_asked_to_be_due_is_due(run: Run, db: None) -> None:
     output = run("make_demo_data", "--deliveries", "100", "--due", "30", "--force")
 
     pending = Delivery.objects.pending()
-    assert output.stdout.startswith("Made 24 webhooks and 130 deliveries, 30 of them due, in ")
+    assert output.stdout.startswith("Created 24 webhooks and 130 deliveries, 30 of them due, in ")
     assert pending.filter(queue_entry__due_at__lte=timezone.now(), attempt_count=0).count() == 30
     assert not pending.exclude(webhook__status="active", webhook__paused_at=None).exists()
 

@@ -27,7 +27,7 @@ def test_the_event_is_there_under_the_id_on_stdout(run: Run, webhook: Webhook, o
     event = Event.objects.get(pk=output.stdout.removesuffix("\n"))
     assert (event.owner, event.type, event.data) == (owner, "file.deleted", DATA)
     assert Delivery.objects.get().webhook == webhook
-    assert "1 webhook will get it" in output.stderr
+    assert "Queued for 1 webhook" in output.stderr
 
 
 def test_an_event_that_nobody_listens_to_is_said_to_be_one(run: Run, owner: Any) -> None:

@@ -20,7 +20,7 @@ def test_a_new_secret_is_printed_alone_and_the_old_one_signs_on(run: Run, webhoo
     rotated = Webhook.objects.get()
     assert output.stdout == f"{rotated.secret}\n"
     assert rotated.verification_keys == [rotated.secret, SECRET]
-    assert "signs too until" in output.stderr
+    assert "also signs until" in output.stderr
     assert AuditEntry.objects.filter(action="webhook.secret_rotated", via="command").exists()
 
 

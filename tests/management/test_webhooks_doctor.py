@@ -16,10 +16,9 @@ from django.db.migrations.recorder import MigrationRecorder
 from django.utils import timezone
 from kombu import Connection
 
-from webhooks_app import doctor
 from webhooks_app.conf import settings as conf
 from webhooks_app.database.clock import DatabaseClock
-from webhooks_app.doctor import Finding, Level, examine
+from webhooks_app.doctor import Finding, Level, celery, database, examine
 from webhooks_app.emission import emit
 from webhooks_app.maintenance.runner import BEAT
 from webhooks_app.models import Delivery, MaintenanceJob, QueueEntry, Webhook, WorkerProcess
@@ -30,8 +29,8 @@ from .conftest import Output
 Run = Callable[..., Output]
 
 DATA = {"file_id": "file_1", "user_id": "user_1", "filename": "a.pdf"}
-SWEEP = {"task": doctor.SWEEP_TASK, "schedule": 5}
-PRUNE = {"task": doctor.PRUNE_TASK, "schedule": 3600}
+SWEEP = {"task": celery.SWEEP_TASK, "schedule": 5}
+PRUNE = {"task": celery.PRUNE_TASK, "schedule": 3600}
 
 
 @pytest.fixture(autouse=True)
@@ -167,7 +166,7 @@ def test_a_broker_that_does_not_answer_is_an_error_soon(
             server.close()
         url = f"amqp://user:hidden-password@127.0.0.1:{port}//"
         monkeypatch.setattr(current_app, "connection_for_write", lambda: Connection(url))
-        monkeypatch.setattr(doctor, "BROKER_SECONDS", 0.3)
+        monkeypatch.setattr(celery, "BROKER_SECONDS", 0.3)
 
         finding = found("broker")
 
@@ -206,7 +205,7 @@ def test_tables_of_another_version_are_an_error(db: None) -> None:
 def test_clocks_that_differ_are_found(
     db: None, monkeypatch: pytest.MonkeyPatch, apart: timedelta, level: Level
 ) -> None:
-    monkeypatch.setattr(doctor, "DatabaseClock", lambda using: lambda: DatabaseClock(using)() + apart)
+    monkeypatch.setattr(database, "DatabaseClock", lambda using: lambda: DatabaseClock(using)() + apart)
 
     assert found("clock").level is level
 
@@ -256,8 +255,8 @@ def test_the_oldest_is_found_behind_many_webhooks(owner: Any, monkeypatch: pytes
 @pytest.mark.parametrize(
     ("entries", "missing"),
     [
-        pytest.param({}, [doctor.SWEEP_TASK, doctor.PRUNE_TASK], id="nothing"),
-        pytest.param({"sweep": SWEEP}, [doctor.PRUNE_TASK], id="no pruning"),
+        pytest.param({}, [celery.SWEEP_TASK, celery.PRUNE_TASK], id="nothing"),
+        pytest.param({"sweep": SWEEP}, [celery.PRUNE_TASK], id="no pruning"),
     ],
 )
 def test_a_schedule_without_our_tasks_is_a_warning(
@@ -277,11 +276,11 @@ def test_a_schedule_in_the_database_is_looked_at_there(db: None, monkeypatch: py
     assert found("beat").level is Level.WARNING
 
     every, _ = beat.IntervalSchedule.objects.get_or_create(every=5, period="seconds")
-    for task in (doctor.SWEEP_TASK, doctor.PRUNE_TASK):
+    for task in (celery.SWEEP_TASK, celery.PRUNE_TASK):
         beat.PeriodicTask.objects.create(name=task, task=task, interval=every)
     assert found("beat").level is Level.OK
 
-    beat.PeriodicTask.objects.filter(task=doctor.SWEEP_TASK).update(enabled=False)
+    beat.PeriodicTask.objects.filter(task=celery.SWEEP_TASK).update(enabled=False)
     assert found("beat").level is Level.WARNING
 
 

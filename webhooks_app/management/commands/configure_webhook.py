@@ -28,7 +28,7 @@ class Command(WebhooksCommand):
         subject = parser.add_mutually_exclusive_group(required=True)
         subject.add_argument("webhook_id", nargs="?", help="The webhook, wh_….")
         subject.add_argument(
-            "--offered", action="store_true", help="Print the values that can be chosen, with explanations, as JSON."
+            "--offered", action="store_true", help="Print the available values, with explanations, as JSON."
         )
         parser.add_argument(
             "--signatures", nargs="+", metavar="SCHEME", help=f"Among {', '.join(offered_signatures())}."
@@ -38,8 +38,8 @@ class Command(WebhooksCommand):
         )
         parser.add_argument("--accepted-statuses", choices=Webhook.AcceptedStatuses.values)
         filters = parser.add_mutually_exclusive_group()
-        filters.add_argument("--filter", metavar="JSON|@FILE|-", help="Send only the events whose data matches.")
-        filters.add_argument("--clear-filter", action="store_true", help="Send all events again.")
+        filters.add_argument("--filter", metavar="JSON|@FILE|-", help="Send only events with matching data.")
+        filters.add_argument("--clear-filter", action="store_true", help="Remove the filter.")
         parser.add_argument(
             "--headers",
             nargs="*",
@@ -77,7 +77,7 @@ def _filter_change(options: dict[str, Any]) -> dict[str, Any]:
     if options["filter"] is None:
         return {}
     if options["filter"] == "-" and (options["headers"] or options["basic_auth"]):
-        raise CommandError("Standard input has the values of headers. Read the filter from a file: --filter @FILE.")
+        raise CommandError("Standard input is used for header values. Read the filter from a file: --filter @FILE.")
     return {"filter": read_json(options["filter"], noun="The filter")[0]}
 
 
