@@ -12,7 +12,9 @@ from django.core.management import call_command
 from django.core.management.base import SystemCheckError
 from django.test import override_settings
 
-from webhooks_app.checks.settings import CONTENT_CHECKS, RANGES
+from webhooks_app.checks.contents import CONTENT_CHECKS
+from webhooks_app.checks.implementations import IMPLEMENTATION_CHECKS
+from webhooks_app.checks.settings import RANGES
 from webhooks_app.conf import Settings, setting_types
 from webhooks_app.retry import DelaysPolicy
 
@@ -62,7 +64,7 @@ def test_what_is_no_number_is_out_of_range(found: Check, value: float) -> None:
 
 def test_every_number_has_a_range_and_every_text_a_check_of_what_it_says() -> None:
     assert {f"WEBHOOKS_{name}" for name in RANGES} == set(NUMBERS)
-    assert {f"WEBHOOKS_{name}" for name in CONTENT_CHECKS} == set(TEXTS)
+    assert {f"WEBHOOKS_{name}" for name in (*CONTENT_CHECKS, *IMPLEMENTATION_CHECKS)} == set(TEXTS)
 
 
 @pytest.mark.parametrize("value", [True, "yes", 1.5], ids=repr)

@@ -52,7 +52,9 @@ def test_a_port_in_use_is_said_and_nothing_is_started(variables, port):
     with socket.create_server(("127.0.0.1", port)), running("example_project.run", **variables) as program:
         assert program.wait() == 1
 
-    assert program.lines == [f"Port {port} is in use. Stop what listens there, or choose another: PORT=8001 make run"]
+    assert program.lines == [
+        f"Port {port} is in use. Stop the other program, or choose another port: PORT=8001 make run"
+    ]
 
 
 @pytest.mark.parametrize(

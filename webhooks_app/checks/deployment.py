@@ -13,7 +13,8 @@ from django.core.cache.backends.locmem import LocMemCache
 
 from ..conf import settings
 from ..encryption import DERIVED
-from .settings import MAKE_A_KEY, TAG, problem_with
+from .contents import MAKE_A_KEY
+from .settings import TAG, problem_with
 
 CACHES_OF_ONE_PROCESS = (LocMemCache, DummyCache)
 

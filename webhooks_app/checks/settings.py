@@ -1,46 +1,26 @@
-"""Checks of the app's own settings: names, types, ranges and contents."""
+"""Checks of the app's own settings: names, types and ranges, and their consistency."""
 
 from __future__ import annotations
 
-import re
-import ssl
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from difflib import get_close_matches
-from ipaddress import ip_network
 from typing import Any, get_args, get_origin
 
-from cryptography.fernet import Fernet
 from django.conf import settings as django_settings
 from django.core import checks
-from django.core.exceptions import ImproperlyConfigured
-from django.utils.module_loading import import_string
 
-from ..conf import PERIODS, PREFIX, RECORD_SECONDS, problem_with_lease, setting_types, settings
-from ..encryption import DERIVED
-from ..event_types import registry
-from ..filters import BUILT_IN as BUILT_IN_OPERATORS
-from ..filters import make_operators
-from ..owners import BaseOwners, owner_model
+from ..conf import PREFIX, RECORD_SECONDS, problem_with_lease, setting_types, settings
 from ..plurals import counted
-from ..retry import BUILT_IN as BUILT_IN_POLICIES
-from ..retry import make_policies
-from ..signatures import BUILT_IN, make_signatures
-from ..transport import BaseTransport
-from ..transport.proxy import parse_proxy
-from ..transport.registry import TRANSPORTS
-from ..wake import BaseWake
-from ..wake.registry import AUTO, WAKES
+from .contents import CONTENT_CHECKS, MAX_DAYS
+from .implementations import IMPLEMENTATION_CHECKS
+from .values_in_messages import as_text
 
 TAG = "webhooks"
 
 DAY_SECONDS = 86_400
+
 REQUEST_BYTES = 4096
 """Space for the other fields of a request that emits an event."""
-MAX_DAYS = 36_500
-MAX_RATE_DIGITS = 9
-MAX_SHOWN = 200
-MANY = 10**15
-"""Smallest number whose digits are no longer shown."""
 
 RANGES: Mapping[str, tuple[float, float]] = {
     "TIMEOUT_SECONDS": (0.1, 3600),
@@ -61,12 +41,6 @@ RANGES: Mapping[str, tuple[float, float]] = {
     "EVENT_RETENTION_DAYS": (1, MAX_DAYS),
     "AUDIT_RETENTION_DAYS": (1, MAX_DAYS),
 }
-
-MAKE_A_KEY = "Generate one: python -c 'from cryptography.fernet import Fernet; print(Fernet.generate_key().decode())'."
-
-MAKE_A_RANDOM_ONE = "Generate one: python -c 'import secrets; print(secrets.token_urlsafe(32))'."
-MIN_TOKEN_LENGTH = 16
-TOKEN = re.compile(rf"[A-Za-z0-9._~+/-]{{{MIN_TOKEN_LENGTH},}}=*")
 
 TYPE_HINTS: Mapping[Any, str] = {
     bool: "Use True or False.",
@@ -108,7 +82,8 @@ def problem_with(name: str) -> checks.CheckMessage | None:
         return _wrong_type(full_name, value, expected)
     if name in RANGES:
         return next(_out_of_range(full_name, value, *RANGES[name]), None)
-    return next(CONTENT_CHECKS[name](full_name, value), None) if name in CONTENT_CHECKS else None
+    check = {**CONTENT_CHECKS, **IMPLEMENTATION_CHECKS}.get(name)
+    return next(check(full_name, value), None) if check else None
 
 
 @checks.register(TAG)
@@ -181,215 +156,4 @@ def _wrong_type(name: str, value: Any, expected: Any) -> checks.CheckMessage:
 def _out_of_range(name: str, value: float, least: float, most: float) -> Iterator[checks.CheckMessage]:
     if not least <= value <= most:
         hint = f"Use a value from {least:,} to {most:,}."
-        yield checks.Error(f"{name} is {_as_text(value)}.", hint=hint, id="webhooks_app.E002")
-
-
-def _networks(name: str, networks: Sequence[str]) -> Iterator[checks.CheckMessage]:
-    for network in networks:
-        try:
-            ip_network(network)
-        except ValueError as error:
-            hint = 'Use networks such as "10.0.0.0/8" or "fd00::/8", or single addresses.'
-            yield checks.Error(
-                f"{name} contains an invalid network: {_short(error)}.", hint=hint, id="webhooks_app.E003"
-            )
-
-
-def _encryption_keys(name: str, keys: Sequence[str]) -> Iterator[checks.CheckMessage]:
-    for number, key in enumerate(keys, start=1):
-        if key == DERIVED:
-            continue
-        try:
-            Fernet(key)
-        except ValueError:
-            hint = f'{MAKE_A_KEY} "{DERIVED}" stands for the key derived from SECRET_KEY.'
-            yield checks.Error(f"Key {number} of {name} is not a Fernet key.", hint=hint, id="webhooks_app.E004")
-
-
-def _egress_proxy(name: str, url: str) -> Iterator[checks.CheckMessage]:
-    try:
-        parse_proxy(url or "http://none:1")
-    except ValueError:
-        hint = "Use the form http://[user:password@]host:port, or an empty string for no proxy."
-        yield checks.Error(f"{name} is not a valid proxy URL.", hint=hint, id="webhooks_app.E005")
-
-
-def _ca_bundle(name: str, path: str) -> Iterator[checks.CheckMessage]:
-    try:
-        if path:
-            ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(cafile=path)
-    except (OSError, ValueError) as error:
-        hint = "Use the path of a readable PEM file with the additional certificate authorities to trust."
-        problem = error.strerror if isinstance(error, OSError) else error
-        yield checks.Error(f"{name} ('{_short(path)}') cannot be used: {problem}.", hint=hint, id="webhooks_app.E006")
-
-
-def _wake(name: str, wake: str) -> Iterator[checks.CheckMessage]:
-    if wake == AUTO:
-        return
-    try:
-        found = import_string(WAKES.get(wake, wake))
-    except Exception as error:  # noqa: BLE001 - importing a module may raise anything
-        problem = f"cannot be imported: {_short(error)}"
-    else:
-        problem = "" if isinstance(found, type) and issubclass(found, BaseWake) else "is not a BaseWake"
-    if problem:
-        names = ", ".join([AUTO, *WAKES])
-        hint = f"Use one of {names}, or the dotted path of a BaseWake. django_tasks needs Django 6.0 or django-tasks."
-        yield checks.Error(f"The {name} '{_short(wake)}' {problem}.", hint=hint, id="webhooks_app.E023")
-
-
-def _transport(name: str, transport: str) -> Iterator[checks.CheckMessage]:
-    if transport == "auto":
-        return
-    try:
-        found = import_string(TRANSPORTS.get(transport, transport))
-    except Exception as error:  # noqa: BLE001 - importing a module may raise anything
-        problem = f"cannot be imported: {_short(error)}"
-    else:
-        problem = "" if isinstance(found, type) and issubclass(found, BaseTransport) else "is not a BaseTransport"
-    if problem:
-        names = ", ".join(["auto", *TRANSPORTS])
-        hint = f"Use one of {names}, or the dotted path of a BaseTransport. curl needs the extra of that name."
-        yield checks.Error(f"The {name} '{_short(transport)}' {problem}.", hint=hint, id="webhooks_app.E007")
-
-
-def _signatures(name: str, signatures: Sequence[str]) -> Iterator[checks.CheckMessage]:
-    hint = f"Choose from {', '.join(BUILT_IN)}, or add dotted paths of BaseSignatures with other names."
-    return _implementations(name, signatures, make_signatures, hint=hint, check_id="webhooks_app.E020")
-
-
-def _filter_operators(name: str, operators: Sequence[str]) -> Iterator[checks.CheckMessage]:
-    hint = f"Choose from {', '.join(BUILT_IN_OPERATORS)}, or add dotted paths of BaseOperators with other names."
-    return _implementations(name, operators, make_operators, hint=hint, check_id="webhooks_app.E024")
-
-
-def _implementations(
-    name: str, paths: Sequence[str], make: Callable[[Sequence[str]], Mapping[str, Any]], *, hint: str, check_id: str
-) -> Iterator[checks.CheckMessage]:
-    found: set[str] = set()
-    for path in paths:
-        try:
-            found |= make((path,)).keys()
-        except Exception as error:  # noqa: BLE001 - importing a module may raise anything
-            yield checks.Error(f"{name}: {_short(error)}.", hint=hint, id=check_id)
-            return
-    if len(found) < len(paths):
-        yield checks.Error(f"{name} has two entries with the same name.", hint=hint, id=check_id)
-
-
-def _owner_model(name: str, model: str) -> Iterator[checks.CheckMessage]:
-    try:
-        owner_model()
-    except ImproperlyConfigured as error:
-        hint = 'Use the "app_label.ModelName" of an installed model, or remove the setting: owners are then users.'
-        yield checks.Error(f"{_short(error).rstrip('.')}.", hint=hint, id="webhooks_app.E030")
-
-
-def _owners(name: str, path: str) -> Iterator[checks.CheckMessage]:
-    try:
-        found = import_string(path)
-        is_policy = isinstance(found, type) and issubclass(found, BaseOwners)
-        problem = found().problem() if is_policy else "it is not a subclass of BaseOwners"
-    except ImproperlyConfigured:
-        return  # Another check reports the invalid owner model.
-    except Exception as error:  # noqa: BLE001 - importing a module may raise anything
-        problem = f"it cannot be imported: {_short(error)}"
-    if problem:
-        hint = (
-            "Use webhooks_app.owners.UserOwners for users, webhooks_app.owners.MemberOwners for a model with members, "
-            "or a subclass of webhooks_app.owners.BaseOwners."
-        )
-        found = f"{name} '{_short(path)}' cannot be used: {problem}."
-        yield checks.Error(found, hint=hint, id="webhooks_app.E031")
-
-
-def _retry_policies(name: str, policies: Sequence[str]) -> Iterator[checks.CheckMessage]:
-    hint = f"Choose from {', '.join(BUILT_IN_POLICIES)}, or add dotted paths of BaseRetryPolicies with other names."
-    if not policies:
-        yield checks.Error(
-            f"{name} is empty, but its first entry must be the default policy.", hint=hint, id="webhooks_app.E008"
-        )
-    found: set[str] = set()
-    for policy in policies:
-        try:
-            made = make_policies((policy,))
-            problems = [f"{each.name} {each.problem()}" for each in made.values() if each.problem()]
-            found |= made.keys()
-        except Exception as error:  # noqa: BLE001 - importing a module may raise anything
-            problems = [_short(error)]
-        if problems:
-            yield checks.Error(f"{name}: {problems[0]}.", hint=hint, id="webhooks_app.E008")
-            return
-    if len(found) < len(policies):
-        yield checks.Error(f"{name} contains a policy twice.", hint=hint, id="webhooks_app.E008")
-
-
-def _rate(name: str, rate: str) -> Iterator[checks.CheckMessage]:
-    number, _, period = rate.partition("/")
-    is_number = number.isascii() and number.isdigit() and len(number) <= MAX_RATE_DIGITS
-    is_rate = is_number and int(number) > 0 and period in PERIODS
-    if rate and not is_rate:
-        hint = f'Use the form "120/min", with one of {", ".join(PERIODS)}, or an empty string for no limit.'
-        yield checks.Error(f"{name} is '{_short(rate)}', which is not a valid rate.", hint=hint, id="webhooks_app.E009")
-
-
-def _metrics_token(name: str, token: str) -> Iterator[checks.CheckMessage]:
-    if token and not TOKEN.fullmatch(token):
-        found = (
-            f"{name} is shorter than {MIN_TOKEN_LENGTH} characters, or contains characters invalid in a Bearer token."
-        )
-        yield checks.Error(found, hint=MAKE_A_RANDOM_ONE, id="webhooks_app.E016")
-
-
-def _retention_by_type(name: str, days_by_type: Mapping[str, int]) -> Iterator[checks.CheckMessage]:
-    for event_type, days in days_by_type.items():
-        if not 1 <= days <= MAX_DAYS:
-            found = f"{name} keeps {_short(event_type)!r} for {_as_text(days)} days."
-            yield checks.Error(found, hint=f"Use a value from 1 to {MAX_DAYS:,}.", id="webhooks_app.E015")
-    for event_type in days_by_type:
-        if event_type not in registry.names():
-            near = get_close_matches(event_type, registry.names(), n=1)
-            hint = (
-                f"Did you mean {near[0]}?"
-                if near
-                else "Remove the entry unless events of a former type are still kept."
-            )
-            found = f"{name} contains the unknown event type {_short(event_type)!r}."
-            yield checks.Warning(found, hint=hint, id="webhooks_app.W010")
-
-
-def _as_text(number: Any) -> str:
-    if abs(number) < MANY:
-        return f"{number:,}"
-    return str(number) if isinstance(number, float) else "a very large number"
-
-
-def _short(found: object) -> str:
-    """Return a value or an error as text, shortened for a message."""
-    text = repr(str(found))[1:-1]
-    return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}…"
-
-
-CONTENT_CHECKS: Mapping[str, Callable[[str, Any], Iterator[checks.CheckMessage]]] = {
-    "OWNER_MODEL": _owner_model,
-    "OWNERS": _owners,
-    "ALLOWED_NETWORKS": _networks,
-    "REFUSED_NETWORKS": _networks,
-    "ENCRYPTION_KEYS": _encryption_keys,
-    "EGRESS_PROXY": _egress_proxy,
-    "CA_BUNDLE": _ca_bundle,
-    "TRANSPORT": _transport,
-    "WAKE": _wake,
-    "RETRY_POLICIES": _retry_policies,
-    "SIGNATURES": _signatures,
-    "FILTER_OPERATORS": _filter_operators,
-    "API_RATE": _rate,
-    "EMIT_RATE": _rate,
-    "TEST_RATE": _rate,
-    "VERIFICATION_RATE": _rate,
-    "PROBE_RATE": _rate,
-    "ADDRESS_PROBE_RATE": _rate,
-    "RETENTION_DAYS_BY_TYPE": _retention_by_type,
-    "METRICS_TOKEN": _metrics_token,
-}
+        yield checks.Error(f"{name} is {as_text(value)}.", hint=hint, id="webhooks_app.E002")
