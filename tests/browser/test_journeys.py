@@ -1,4 +1,4 @@
-"""What an operator does at the console is done by clicking, and seen where it matters: at the receiver."""
+"""Journeys of an operator through the console, with their effects at the receiver."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ WHY = {
     "other": "It was active, and subscribed to the type.",
     "users": "It was not subscribed to the type.",
 }
-"""Why webhooks were sent an event or not, by path."""
+"""Routing decisions by path."""
 
 
 class Receiver(LocalReceiver):
-    """Lets whoever waits for an answer wait while it is told to hold."""
+    """A receiver that can delay its answers."""
 
     def __init__(self) -> None:
         self.may_answer = threading.Event()
@@ -52,7 +52,7 @@ class Receiver(LocalReceiver):
         super().__init__(secrets=[SECRET], on_received=lambda received: self.may_answer.wait(ARRIVES_WITHIN_SECONDS))
 
     def gets(self, event_type: str, path: str, **data: Any) -> Received:
-        """Wait for a genuine event with exactly this data, and return its request."""
+        """Wait for a signed event with exactly this data, and return its request."""
 
         def is_it(each: Received) -> bool:
             return (each.type, each.path, each.message.get("data"), each.is_verified) == (event_type, path, data, True)
@@ -61,7 +61,7 @@ class Receiver(LocalReceiver):
         return next(filter(is_it, self.received))
 
     def got(self, path: str) -> list[str]:
-        """Return the ids of the events that came so far."""
+        """Return the ids of the events received so far."""
         return [each.event_id for each in self.events() if each.path == path]
 
 
@@ -74,7 +74,7 @@ def receiver() -> Iterator[Receiver]:
 
 @pytest.fixture
 def worker(transactional_db: None) -> Iterator[None]:
-    """Deliver and do the jobs as a worker does, woken by what is committed."""
+    """Run a worker that delivers and runs the maintenance jobs."""
     engine = Engine()
 
     def wake(**arguments: Any) -> None:
@@ -88,7 +88,7 @@ def worker(transactional_db: None) -> Iterator[None]:
 
 
 def make_staff(name: str, *, may: str = "") -> Any:
-    """Make a member of staff who may do everything of the app but manage all, or only what begins with ``may``."""
+    """Create a user with all permissions of the app except to manage all, or only those that start with ``may``."""
     account = get_user_model().objects.create_user(name, is_staff=True)
     permissions = Permission.objects.filter(content_type__app_label="webhooks_app", codename__startswith=may)
     account.user_permissions.set(permissions.exclude(codename="manage_all_webhooks"))
@@ -163,7 +163,7 @@ def test_a_webhook_is_added_verified_and_tested(
         expect(operator.field("Command")).to_contain_text(f"curl --include --globoff {receiver.url}hook")
 
 
-def test_what_is_held_or_missed_arrives_when_the_operator_says_so(
+def test_held_and_missed_events_arrive_on_request(
     browser: Browser, login: Login, amina: Any, webhook: Webhook, worker: None, receiver: Receiver
 ) -> None:
     make_webhook(amina, EVENT_TYPE, url=f"{receiver.url}other", secret=SECRET)
@@ -202,7 +202,7 @@ def test_what_is_held_or_missed_arrives_when_the_operator_says_so(
         operator.sees("Done: all events found are queued.")
 
 
-def test_a_secret_that_leaked_and_a_key_are_cut_off(
+def test_a_leaked_secret_and_a_key_are_revoked(
     browser: Browser, login: Login, amina: Any, webhook: Webhook, worker: None, receiver: Receiver
 ) -> None:
     with at_the_console(browser, login) as operator:
@@ -229,7 +229,7 @@ def test_a_secret_that_leaked_and_a_key_are_cut_off(
         assert asks_the_api(login, key).status_code == 401
 
 
-def test_nothing_of_it_needs_javascript(
+def test_the_console_works_without_javascript(
     browser: Browser, login: Login, amina: Any, worker: None, receiver: Receiver
 ) -> None:
     with at_the_console(browser, login, with_javascript=False) as operator:
@@ -279,7 +279,7 @@ def test_a_webhook_is_added_by_keyboard_alone(browser: Browser, login: Login, re
     assert len(Webhook.objects.get().event_types) > 1
 
 
-def test_staff_see_what_is_theirs_and_can_do_what_they_may(
+def test_staff_see_their_own_rows_and_permitted_actions(
     browser: Browser, login: Login, webhook: Webhook, amina: Any
 ) -> None:
     berta = make_staff("berta", may="view_")

@@ -1,4 +1,4 @@
-"""What a disabled webhook missed is sent again by clicking, from its page to the end of the replay."""
+"""Replay of missed events by clicking, from the page of a disabled webhook to the end."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .test_pages import url
 pytestmark = pytest.mark.only_on("sqlite")
 
 
-def test_what_was_missed_is_sent_by_clicking(browser: Browser, empty_console: Console) -> None:
+def test_missed_events_are_replayed_by_clicking(browser: Browser, empty_console: Console) -> None:
     webhook = make_webhook(empty_console.superuser, EVENT_TYPE)
     webhook.disable("Out of order.")
     missed = emit_one(empty_console.superuser)

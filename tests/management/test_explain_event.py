@@ -25,7 +25,7 @@ def test_each_webhook_has_a_line_with_its_reason(run: Run, owner: Any) -> None:
     ]
 
 
-def test_an_event_that_nobody_could_get_is_noted(run: Run, owner: Any) -> None:
+def test_an_event_without_candidates_causes_a_note(run: Run, owner: Any) -> None:
     event = emit_one(owner)
 
     output = run("explain_event", event.pk)
