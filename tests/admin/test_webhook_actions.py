@@ -151,7 +151,7 @@ def test_a_rotation_submitted_twice_rotates_once(superuser: Page, webhook: Webho
     answer = superuser.act("rotate_secret", webhook, confirmed=True, **form)
 
     assert shown_messages(answer) == [
-        f"The secret of webhook {webhook.pk} was rotated meanwhile, and is left as it is."
+        f"The secret of webhook {webhook.pk} was rotated in the meantime. It has not been replaced."
     ]
     saved = Webhook.objects.get()
     assert (saved.secret, saved.previous_key("native").key) == (webhook.secret, SECRET)

@@ -51,7 +51,7 @@ def test_an_undecryptable_secret_is_explained_on_the_page(superuser: Page, webho
 
     SigningKey.objects.update(encrypted_key="nonsense")
 
-    assert shows(superuser.get("webhook", "change", webhook.pk), "Put the key that was in use back")
+    assert shows(superuser.get("webhook", "change", webhook.pk), "Add that key to WEBHOOKS_ENCRYPTION_KEYS again")
 
 
 def test_the_history_contains_no_secret(superuser: Page) -> None:
