@@ -40,6 +40,7 @@ def parser(known: Mapping[str, BaseScenario]) -> argparse.ArgumentParser:
     arguments.add_argument("--broker", choices=servers.BROKERS, help="only with this one")
     arguments.add_argument("--transport", help="only with this one: curl, requests or auto")
     arguments.add_argument("--workers", type=int, help="only with so many worker processes")
+    arguments.add_argument("--variant", default="", metavar="TEXT", help="only those with this text in their label")
     arguments.add_argument("--only", action="append", metavar="CONTESTANT", help="ours, or a rival's name; repeatable")
     arguments.add_argument("--runs", type=int, help="runs, of which the median is shown")
     arguments.add_argument(

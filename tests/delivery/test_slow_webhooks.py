@@ -1,4 +1,4 @@
-"""Claims of dead workers are only to be recorded, so they need no slot."""
+"""Slow webhooks: their lost claims need no slot, and on SQLite new ones are claimed together."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from datetime import timedelta
 
 import pytest
 
+from webhooks_app.delivery.engine import Engine
 from webhooks_app.delivery.queue import Queue
 from webhooks_app.delivery.slots import Slots
 from webhooks_app.models import QueueEntry, QueueLane, Webhook
@@ -92,3 +93,17 @@ def test_no_new_claim_is_made_along_with_lost_ones(alice, slow, new_queue, clock
     new_queue().claim(10)
 
     assert QueueEntry.objects.unclaimed().count() == len(deliveries()) - 1
+
+
+@pytest.mark.only_on("sqlite")
+def test_an_engine_comes_back_to_the_slow_webhooks_that_it_left_out(alice, slow, receiver, clock):
+    emit_one(alice)
+    emit_to_second(alice)
+    engine = Engine(transport=receiver(200), clock=clock)
+    queue = engine._dispatcher.claimer.queue
+    queue.claim_of([slow[0].pk], 10)
+
+    assert queue.claim(10) == []
+    assert queue.look_again_at == clock() + timedelta(seconds=0.25)
+    clock.advance(0.25)
+    assert [claim.pick.webhook_id for claim in queue.claim(10)] == [slow[1].pk]
