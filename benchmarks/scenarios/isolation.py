@@ -1,4 +1,4 @@
-"""Whether webhooks whose requests never end delay those that answer at once."""
+"""The delay of healthy webhooks beside webhooks whose requests never end."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from ..progress import Progress
 from ..scenario import BaseScenario, Figures, Variant, at_most
 
 PER_SECOND = 20
-"""Events to the healthy webhooks, of which the first owner of slow ones has one, and an owner without has another."""
+"""Rate of events to the two healthy webhooks: one of the first slow owner, and one of an owner without slow ones."""
 
 SLOW_TYPE = "ppt.generation.started"
 DNS = "dns /hang"
@@ -37,7 +37,7 @@ HANG, DRIP_200, DRIP_500, TLS = "http /hang", "http /drip-200", "http /drip-500"
 
 @dataclass(frozen=True, slots=True)
 class Trouble:
-    """The slow webhooks of a variant, all of them new."""
+    """The slow webhooks of a variant, all new."""
 
     webhooks: int
     """Of each owner."""
@@ -45,9 +45,9 @@ class Trouble:
     owners: int = 1
     per_second: float = 10
     at_once: int = 0
-    """Events to each in one transaction, instead of so many a second."""
+    """Events to each webhook in one transaction, instead of a rate."""
     is_proxied: bool = False
-    """Requests go through a proxy, which never answers for the slow webhooks."""
+    """Requests use a proxy that does not answer for the slow webhooks."""
 
 
 MIXED = Trouble(100, (HANG, DRIP_200, DRIP_500, TLS), owners=2, per_second=1)
@@ -84,7 +84,7 @@ def _variant(trouble: str, transport: str, database: str = "postgresql") -> Vari
 
 class Isolation(BaseScenario):
     name = "isolation"
-    summary = "healthy webhooks beside new ones whose requests are never over, of the same owner and of another"
+    summary = "healthy webhooks beside new ones whose requests never end, of the same owner and of another"
     variants = (
         *(
             _variant(trouble, transport, database)
@@ -94,7 +94,7 @@ class Isolation(BaseScenario):
         ),
     )
     runs = 1
-    options: ClassVar = {"healthy_events": (300, f"events to the healthy webhooks, {PER_SECOND} a second")}
+    options: ClassVar = {"healthy_events": (300, f"events to the healthy webhooks, {PER_SECOND} per second")}
     quick: ClassVar = {"healthy_events": 60}
 
     def measure(self, arguments: argparse.Namespace, variant: Variant, progress: Progress) -> Figures:
@@ -104,7 +104,7 @@ class Isolation(BaseScenario):
             receivers.troubled() as port,
             receivers.nginx() as healthy,
             _environment(trouble, port) as env,
-            # What hangs is not waited for at the end.
+            # At the end, do not wait for hanging requests.
             workers.celery_worker(variant.workers, env=env, patience_seconds=0) as worker,
         ):
             url = healthy.url
@@ -136,7 +136,7 @@ def _environment(trouble: Trouble, port: int) -> Generator[dict[str, str]]:
 
 @contextmanager
 def _emitting(trouble: Trouble, owners: Sequence[Any], port: int) -> Generator[None]:
-    """Emit to slow webhooks while the block runs."""
+    """Emit events to the slow webhooks during the block."""
     slow_owners = owners[: trouble.owners]
     rows.subscribe(((owner, url) for owner in slow_owners for url in _urls(trouble, port)), SLOW_TYPE)
     if trouble.at_once:

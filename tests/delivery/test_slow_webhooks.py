@@ -7,6 +7,7 @@ from datetime import timedelta
 import pytest
 
 from webhooks_app.delivery.engine import Engine
+from webhooks_app.delivery import queue
 from webhooks_app.delivery.queue import Queue
 from webhooks_app.delivery.slots import Slots
 from webhooks_app.models import QueueEntry, QueueLane, Webhook
@@ -100,10 +101,22 @@ def test_an_engine_comes_back_to_the_slow_webhooks_that_it_left_out(alice, slow,
     emit_one(alice)
     emit_to_second(alice)
     engine = Engine(transport=receiver(200), clock=clock)
-    queue = engine._dispatcher.claimer.queue
-    queue.claim_of([slow[0].pk], 10)
+    claimed = engine._dispatcher.claimer.queue
+    claimed.claim_of([slow[0].pk], 10)
 
-    assert queue.claim(10) == []
-    assert queue.look_again_at == clock() + timedelta(seconds=0.25)
+    assert claimed.claim(10) == []
+    assert claimed.look_again_at == clock() + timedelta(seconds=0.25)
     clock.advance(0.25)
-    assert [claim.pick.webhook_id for claim in queue.claim(10)] == [slow[1].pk]
+    assert [claim.pick.webhook_id for claim in claimed.claim(10)] == [slow[1].pk]
+
+
+def test_many_lost_claims_of_unknown_webhooks_do_not_break_the_next_claim(alice, slow, new_queue, clock, monkeypatch):
+    monkeypatch.setattr(queue, "MANY", 1)
+    emit_one(alice)
+    new_queue().claim(10)
+    clock.advance(BEFORE_THE_LEASE_ENDS + UNTIL_IT_HAS_ENDED)
+    Webhook.objects.update(paused_at=clock())
+    other = new_queue()
+    assert [claim.is_lost for claim in other.claim(10)] == [True]
+
+    assert other.claim(10) == []

@@ -1,4 +1,4 @@
-"""One event on its way to one webhook, and the requests that were made for it."""
+"""Deliveries of events to webhooks."""
 
 from __future__ import annotations
 
@@ -10,20 +10,15 @@ from django.db import connections, models, transaction
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
-from ..choices import known_signatures, policy_of_delivery, retry_policy, stored_name
+from ..choices import policy_of_delivery, retry_policy, stored_name
 from ..database.sql import UtcNow, writing
-from ..exceptions import InvalidEndpointError, WebhookStateError
-from ..protocol.handshake import challenge_body
-from ..protocol.ids import attempt_id
+from ..exceptions import WebhookStateError
 from ..retry import BaseRetryPolicy
 from ..signals import announce_deliveries
-from ..signatures import Headers, Message, combine, unpack
-from ..transport.endpoint import ANYWHERE, parse_endpoint
 from .audit import Action, AuditEntry
 from .base import BaseModel, BaseQuerySet
 from .event import Event
-from .fields import AccountField, CompactJSONField, IdField, PartialIndex
-from .own_headers import REDACTED
+from .fields import AccountField, IdField, PartialIndex
 from .queue import QueueEntry
 from .webhook import Webhook
 
@@ -44,7 +39,7 @@ class DeliveryQuerySet(BaseQuerySet["Delivery"]):
         return self.filter(state=Delivery.State.PENDING)
 
     def waiting(self) -> Self:
-        """Return the pending deliveries that no worker has claimed."""
+        """Return the pending deliveries without a claim."""
         return self.pending().filter(queue_entry__claimed_at=None)
 
     def except_tests(self) -> Self:
@@ -54,15 +49,15 @@ class DeliveryQuerySet(BaseQuerySet["Delivery"]):
         return self.exclude(state=Delivery.State.PENDING)
 
     def is_listed(self, state: str) -> bool:
-        """Return True if an index lists the deliveries in this state, by identifier."""
+        """Return True if an index covers the deliveries in this state, by identifier."""
         return state in Delivery.LISTED_STATES and connections[self.db].features.supports_partial_indexes
 
     def in_state(self, state: str) -> Self:
-        """Return the deliveries in this state, by an index where there is one."""
+        """Return the deliveries in this state, from an index if there is one."""
         return self.filter(failure=state) if self.is_listed(state) else self.filter(state=state)
 
     def queue(self, **fields: Any) -> Delivery:
-        """Create a delivery that is due now, by the database's clock, so that no process's own can hold it up."""
+        """Create a delivery that is due now by the database's clock, so that a wrong local clock cannot delay it."""
         retries = fields["webhook"].retries_of(fields.get("kind", Delivery.Kind.EVENT))
         with transaction.atomic(using=self.db, savepoint=False):
             delivery = self.create(**{**retries, **fields})
@@ -70,14 +65,14 @@ class DeliveryQuerySet(BaseQuerySet["Delivery"]):
         return delivery
 
     def cancel(self, reason: str) -> int:
-        """End those that are pending; claims of them can record nothing any more. Return how many were pending.
+        """Cancel the pending deliveries, and return their number. Claims of them can no longer record a result.
 
-        The queue entries first, as in recording, so that both wait for each other in turn.
+        Queue entries are locked first, as in recording, to prevent deadlocks.
         """
         pending = self.pending().order_by()
         with transaction.atomic(using=self.db, savepoint=False):
             QueueEntry.objects.using(self.db).filter(delivery__in=pending.values("pk")).remove()
-            # Recording removes an entry together with the state, so that what has none now is what was cancelled.
+            # Recording deletes an entry and changes the state together, so only cancelled deliveries are pending here.
             return pending.filter(queue_entry=None).update(
                 state=Delivery.State.CANCELLED, state_reason=reason, finished_at=UtcNow()
             )
@@ -104,12 +99,11 @@ class Delivery(BaseModel):
         editable=False,
         on_delete=models.CASCADE,
         related_name="deliveries",
-        db_constraint=False,  # inserted with its event, or for one that is there; removed with it
+        db_constraint=False,  # inserted for an existing event, deleted with it
         help_text=_("Empty for a verification, which is not an event."),
     )
-    # No constraint in the database: checking it would lock the webhook's row in every emitting transaction, and that
-    # row is the lock under which workers claim. Rows are only inserted from existing webhooks, which are never removed
-    # while they have deliveries.
+    # No constraint in the database. Its check would lock the webhook's row, under which workers claim, in every
+    # emitting transaction. Deliveries are inserted only for existing webhooks, which outlive their deliveries.
     webhook = models.ForeignKey(
         Webhook,
         verbose_name=_("webhook"),
@@ -123,17 +117,17 @@ class Delivery(BaseModel):
     state = models.CharField(_("state"), max_length=10, choices=State.choices, default=State.PENDING, editable=False)
     state_reason = models.CharField(_("reason"), max_length=100, blank=True, editable=False)
     attempt_count = models.PositiveSmallIntegerField(_("attempts"), default=0, editable=False)
-    max_attempts = models.PositiveSmallIntegerField(_("attempts at most"), default=default_max_attempts, editable=False)
+    max_attempts = models.PositiveSmallIntegerField(_("maximum attempts"), default=default_max_attempts, editable=False)
     retry_policy = models.CharField(
         _("retry policy"),
         max_length=40,
         blank=True,
         default=default_policy,
         editable=False,
-        help_text=_("Fixed when the delivery was queued. Empty for that of the specification."),
+        help_text=_("Fixed when the delivery is queued. Empty for the policy of the specification."),
     )
     expires_at = models.DateTimeField(
-        _("expires"), null=True, editable=False, help_text=_("Nothing is sent, or waited for, after this time.")
+        _("expires"), null=True, editable=False, help_text=_("No attempt starts or continues after this time.")
     )
     last_result = models.CharField(_("last result"), max_length=20, blank=True, editable=False)
     created_at = models.DateTimeField(_("created"), default=timezone.now, editable=False)
@@ -144,8 +138,8 @@ class Delivery(BaseModel):
         db_persist=True,
         editable=False,
     )
-    """The state, where it is one that few deliveries end in. Indexes name it in place of the state, which every
-    delivery changes: so the last update of a successful one touches no index."""
+    """The state, for states in which few deliveries end. Indexes cover it instead of the state, which every delivery
+    changes. Therefore the last update of a successful delivery changes no index."""
     redelivery_of = models.ForeignKey(
         "self",
         verbose_name=_("redelivery of"),
@@ -162,7 +156,7 @@ class Delivery(BaseModel):
         editable=False,
         on_delete=models.SET_NULL,
         related_name="+",
-        db_constraint=False,  # checking it would lock the user's row after those of the queue
+        db_constraint=False,  # its check would lock the user's row after the queue's
         db_index=False,
     )
     replay = models.ForeignKey(
@@ -179,7 +173,7 @@ class Delivery(BaseModel):
     objects = DeliveryQuerySet.as_manager()  # type: ignore[misc]
 
     LISTED_STATES = (State.GIVEN_UP, State.CANCELLED)
-    """States that few deliveries end in: an index lists them, where the database has partial ones."""
+    """The states in which few deliveries end. Partial indexes cover them."""
 
     class Meta:
         verbose_name = _("delivery")
@@ -199,7 +193,7 @@ class Delivery(BaseModel):
             PartialIndex(
                 fields=("replay", "-id"), only=models.Q(replay__isnull=False), name="webhooks_delivery_replay"
             ),
-            # For lists of what went wrong, and a webhook's handshakes: few among millions, at no cost to the others.
+            # For lists of failures and of a webhook's handshakes: rare rows, without a cost for the others.
             PartialIndex(
                 fields=("failure", "-id"),
                 only=models.Q(failure__isnull=False),
@@ -226,23 +220,23 @@ class Delivery(BaseModel):
 
     @property
     def entry(self) -> QueueEntry | None:
-        """Its row in the queue; None once it is final."""
+        """The delivery's row in the queue, or None if it is final."""
         return getattr(self, "queue_entry", None) if self.state == self.State.PENDING else None
 
     @property
     def due_at(self) -> datetime | None:
-        """Time of the next attempt; None while one is made, and after the last."""
+        """Time of the next attempt, or None during an attempt and after the last."""
         entry = self.entry
         return entry.due_at if entry is not None and entry.claimed_at is None else None
 
     @property
     def claimed_at(self) -> datetime | None:
-        """Time at which the attempt being made was claimed; None if none is made."""
+        """Time of the current attempt's claim, or None without one."""
         return self.entry.claimed_at if self.entry is not None else None
 
     @property
     def leased_until(self) -> datetime | None:
-        """Time at which the claim of the attempt being made counts as lost; None if none is made."""
+        """Time at which the current attempt's claim expires, or None without one."""
         return self.entry.leased_until if self.entry is not None else None
 
     @property
@@ -254,7 +248,7 @@ class Delivery(BaseModel):
         return self.event.type if self.event else "webhook.verification"
 
     def require_redeliverable(self) -> None:
-        """Raise WebhookStateError for a handshake, and for a webhook whose state does not allow another delivery."""
+        """Raise WebhookStateError for a handshake, or if the state of the webhook allows no further delivery."""
         if self.event_id is None:
             raise WebhookStateError("A verification is not redelivered; verify the webhook again.")
         if self.kind == self.Kind.TEST:
@@ -264,15 +258,15 @@ class Delivery(BaseModel):
             self.webhook.require_sendable()
 
     def redeliver(self, requested_by: Any = None) -> Delivery:
-        """Start a new series of attempts of the same event, linked to the first one.
+        """Create another delivery of the same event, linked to the first one.
 
-        Raises WebhookStateError for a disabled webhook, and for an event whose body is no longer kept. For one that is
-        paused it waits with the others; a test is refused, because somebody waits for it.
+        Raise WebhookStateError for a stopped webhook, and for an event without a stored body. A delivery to a paused
+        webhook is held. A test to a paused webhook is refused, because its sender expects a result.
         """
         self.require_redeliverable()
         using = self.alias
         with writing(using, Delivery):
-            # Pruning locks an event before it takes its body, or the event, away.
+            # Pruning locks an event before deleting it or its body.
             event = Event.objects.using(using).select_for_update().filter(pk=self.event_id).first()
             if event is None:
                 raise WebhookStateError(f"Event {self.event_id} is no longer kept: its retention ended.")
@@ -292,104 +286,3 @@ class Delivery(BaseModel):
             )
         announce_deliveries(delivery.alias)
         return delivery
-
-
-class DeliveryAttempt(BaseModel):
-    class Result(models.TextChoices):
-        SUCCEEDED = "succeeded", _("succeeded")
-        HTTP_STATUS = "http_status", _("status other than 200")
-        TIMEOUT = "timeout", _("timeout")
-        CONNECTION_ERROR = "connection_error", _("connection error")
-        DNS_ERROR = "dns_error", _("name not resolved")
-        TLS_ERROR = "tls_error", _("TLS error")
-        INVALID_RESPONSE = "invalid_response", _("invalid response")
-        ADDRESS_REFUSED = "address_refused", _("address refused")
-        WRONG_CHALLENGE = "wrong_challenge", _("wrong challenge answer")
-        WORKER_LOST = "worker_lost", _("worker lost")
-        INTERNAL_ERROR = "internal_error", _("internal error")
-
-    pk = models.CompositePrimaryKey("delivery", "number")
-    delivery = models.ForeignKey(
-        Delivery,
-        verbose_name=_("delivery"),
-        editable=False,
-        on_delete=models.CASCADE,
-        related_name="attempts",
-        db_constraint=False,  # inserted while its delivery's row is locked; removed before it
-        db_index=False,
-    )
-    number = models.PositiveSmallIntegerField(_("number"), editable=False)
-    result = models.CharField(_("result"), max_length=20, choices=Result.choices, editable=False)
-    message = models.CharField(_("message"), max_length=500, blank=True, editable=False)
-    started_at = models.DateTimeField(_("started"), editable=False)
-    duration_ms = models.PositiveIntegerField(_("duration (ms)"), null=True, editable=False)
-    url = models.CharField(_("URL"), max_length=2048, editable=False)
-    timestamp = models.BigIntegerField(_("timestamp"), null=True, editable=False)
-    signatures = models.TextField(
-        _("signatures"), blank=True, editable=False, help_text=_("As packed by webhooks_app.signatures.")
-    )
-    challenge = models.CharField(_("challenge"), max_length=64, blank=True, editable=False)
-    response_status = models.PositiveSmallIntegerField(_("response status"), null=True, editable=False)
-    response_headers = CompactJSONField(_("response headers"), default=list, editable=False)
-    response_body = models.TextField(_("response body"), blank=True, editable=False)
-    retry_after = models.CharField(_("Retry-After"), max_length=100, blank=True, editable=False)
-    peer = models.CharField(_("connected address"), max_length=64, blank=True, editable=False)
-    timings = CompactJSONField(
-        _("timings"),
-        default=dict,
-        editable=False,
-        help_text=_("Milliseconds from the start until a stage was over, where it is known."),
-    )
-    header_names = models.TextField(
-        _("names of the webhook's own headers"), blank=True, editable=False, help_text=_("Separated by commas.")
-    )
-    agent = models.CharField(_("sent by"), max_length=60, blank=True, editable=False)
-
-    class Meta:
-        verbose_name = _("delivery attempt")
-        verbose_name_plural = _("delivery attempts")
-        ordering = ("delivery", "number")
-
-    def __str__(self) -> str:
-        return f"{self.id} ({self.result})"
-
-    @property
-    def id(self) -> str:
-        """The public identifier: it follows from those of the delivery and the number."""
-        return attempt_id(self.delivery_id, self.number)
-
-    @property
-    def request_header(self) -> str:
-        """The request line and the header lines that were sent; "" where no request is known."""
-        if self.timestamp is None:
-            return ""
-        try:
-            endpoint = parse_endpoint(self.url, allow_http=True, allowed_networks=ANYWHERE)
-        except InvalidEndpointError:  # refused, and so never sent
-            return ""
-        headers = (
-            ("Host", endpoint.authority),
-            ("Accept", "*/*"),
-            ("Content-Type", "application/json"),
-            *self._signature_headers(),
-            *((name, REDACTED) for name in self.header_names.split(",") if name),
-            ("User-Agent", self.agent),
-            ("Content-Length", str(len(self.request_body))),
-        )
-        lines = [f"{name}: {value}" for name, value in headers if value]
-        return "\r\n".join([f"POST {endpoint.target} HTTP/1.1", *lines, ""])
-
-    def _signature_headers(self) -> Headers:
-        """Return the headers that the stored signatures stand for."""
-        message = Message(self.delivery.event_id or self.delivery_id, self.delivery.event_type, self.timestamp or 0)
-        known = known_signatures()
-        return combine(
-            known[name].headers(message, signature) if name in known else ((name, signature),)
-            for name, signature in unpack(self.signatures).items()
-        )
-
-    @property
-    def request_body(self) -> bytes:
-        """The bytes that were sent, and signed."""
-        event = self.delivery.event
-        return challenge_body(self.challenge) if event is None else event.body.encode()

@@ -1,10 +1,11 @@
-"""Owners: the accounts that webhooks, events and API keys belong to, and the project's policy about them."""
+"""Owners: the accounts that own webhooks, events and API keys, and the project's policy for them."""
 
 from __future__ import annotations
 
 from .base import BaseOwners
 from .members import MemberOwners
-from .registry import owner_model, owner_model_name, owners
+from .registry import owner_model, owners
+from .registry import owner_model_name as owner_model_name
 from .users import UserOwners
 
-__all__ = ["BaseOwners", "MemberOwners", "UserOwners", "owner_model", "owner_model_name", "owners"]
+__all__ = ["BaseOwners", "MemberOwners", "UserOwners", "owner_model", "owners"]
