@@ -6,8 +6,8 @@ from datetime import timedelta
 
 import pytest
 
-from webhooks_app.delivery.engine import Engine
 from webhooks_app.delivery import queue
+from webhooks_app.delivery.engine import Engine
 from webhooks_app.delivery.queue import Queue
 from webhooks_app.delivery.slots import Slots
 from webhooks_app.models import QueueEntry, QueueLane, Webhook
