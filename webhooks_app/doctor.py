@@ -20,7 +20,7 @@ from django.db.migrations.executor import MigrationExecutor
 from .conf import settings
 from .database.clock import DatabaseClock
 from .database.dialects import dialect_of
-from .delivery.queue import oldest_due_at
+from .delivery.overdue import oldest_due_at
 from .maintenance.runner import BEAT
 from .models import Delivery, MaintenanceJob, WorkerProcess
 from .outbound import configured_transport, transport_options

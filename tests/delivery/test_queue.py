@@ -8,7 +8,8 @@ import pytest
 from django.db import DataError, OperationalError, connection
 from django.test.utils import CaptureQueriesContext
 
-from webhooks_app.delivery.queue import Queue, oldest_due_at
+from webhooks_app.delivery.overdue import oldest_due_at
+from webhooks_app.delivery.queue import Queue
 from webhooks_app.delivery.sending import finish, finish_lost, request_for
 from webhooks_app.encryption import decrypt
 from webhooks_app.models import Delivery, DeliveryAttempt, Event, QueueEntry, Webhook

@@ -9,14 +9,13 @@ from difflib import get_close_matches
 from ipaddress import ip_network
 from typing import Any, get_args, get_origin
 
-from cryptography.fernet import Fernet
 from django.conf import settings as django_settings
 from django.core import checks
 from django.core.exceptions import ImproperlyConfigured
 from django.utils.module_loading import import_string
 
 from ..conf import PREFIX, RECORD_SECONDS, problem_with_lease, setting_types, settings
-from ..encryption import DERIVED
+from ..encryption import DERIVED, is_key
 from ..event_types import registry
 from ..filters import BUILT_IN as BUILT_IN_OPERATORS
 from ..filters import make_operators
@@ -198,11 +197,7 @@ def _networks(name: str, networks: Sequence[str]) -> Iterator[checks.CheckMessag
 
 def _encryption_keys(name: str, keys: Sequence[str]) -> Iterator[checks.CheckMessage]:
     for number, key in enumerate(keys, start=1):
-        if key == DERIVED:
-            continue
-        try:
-            Fernet(key)
-        except ValueError:
+        if key != DERIVED and not is_key(key):
             hint = f'{MAKE_A_KEY} "{DERIVED}" stands for the one made from SECRET_KEY.'
             yield checks.Error(f"Key {number} of {name} is not a Fernet key.", hint=hint, id="webhooks_app.E004")
 
