@@ -51,6 +51,8 @@ class Request(NamedTuple):
     context: Any = None
     owner: str = ""
     """The account that sends the request. Lookups of names are shared fairly between owners."""
+    probe: str = ""
+    """The identifier of a handshake or test event, which may be postponed; empty for others."""
     fresh_connection: bool = False
     """Whether a new connection is required because an earlier attempt failed."""
     response_kept: int = RESPONSE_KEPT
@@ -87,7 +89,7 @@ class TransportError:
 
 
 class Exchange(NamedTuple):
-    """A finished request. Exactly one of ``response`` and ``error`` is set."""
+    """A finished request. Exactly one of ``response``, ``error`` and ``postponed_seconds`` is set."""
 
     request: Request
     duration_seconds: float
@@ -100,6 +102,8 @@ class Exchange(NamedTuple):
     dns, connect, tls, first_byte."""
     received: bytes = b""
     """The first ``RECEIVED_KEPT`` bytes of an answer without a complete header."""
+    postponed_seconds: float = 0.0
+    """Time until the address has a place for this probe. Nothing was sent."""
 
 
 class BaseTransport(abc.ABC):

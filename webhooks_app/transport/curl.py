@@ -21,6 +21,7 @@ from .lookups import Lookup, PendingLookups
 from .multi import Multi
 from .options import TransportOptions
 from .pool import ConnectionPool
+from .probe_turns import ProbeTurns
 from .proxy import parse_proxy
 from .resolver import MAX_THREADS, NameResolver
 from .tls import combined_bundle, system_bundle
@@ -44,6 +45,7 @@ class CurlTransport(BaseTransport):
         self._guard = AddressGuard(self._options)
         self._bundle = combined_bundle(self._options.ca_bundle) if self._options.ca_bundle else None
         self._handle_options = self._constant_options()
+        self._turns = ProbeTurns(self._options.probes_per_second)
         self._resolver = NameResolver(self._options.resolve)
         self._lookups = PendingLookups(self._resolver, self._interrupt)
         self._multi: Multi | None = None
@@ -146,6 +148,10 @@ class CurlTransport(BaseTransport):
         return self._guard.check_answer(lookup.endpoint.host, answer)
 
     def _send(self, request: Request, endpoint: Endpoint, addresses: tuple[Address, ...], started_at: float) -> None:
+        if seconds := self._turns.seconds_to_wait(request, addresses):
+            duration = time.monotonic() - started_at
+            self._finished.append(Exchange(request, duration, postponed_seconds=seconds))
+            return
         try:
             transfer = Transfer(request, endpoint, addresses, started_at=started_at)
         except ValueError:

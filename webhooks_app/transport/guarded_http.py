@@ -12,6 +12,7 @@ from requests.structures import CaseInsensitiveDict
 from .connection import Answer, Connection
 from .guard import AddressGuard
 from .pool import ConnectionPool
+from .probe_turns import ProbeTurns
 from .proxy import Proxy
 from .resolver import NameResolver, resolve_with_search_list
 from .wire_request import Attempt
@@ -41,6 +42,7 @@ class GuardedAdapter(HTTPAdapter):
         context: ssl.SSLContext,
         proxy: Proxy | None,
         kept: ConnectionPool[Connection],
+        turns: ProbeTurns,
     ) -> None:
         super().__init__()
         self._guard = guard
@@ -49,6 +51,7 @@ class GuardedAdapter(HTTPAdapter):
         self._proxy = proxy
         self._proxy_names = NameResolver(resolve_with_search_list)
         self.kept = kept
+        self._turns = turns
 
     def answer_to(self, attempt: Attempt) -> requests.Response:
         """Send the attempt's request and return the response, its body unread. Raise OSError on failure."""
@@ -82,6 +85,7 @@ class GuardedAdapter(HTTPAdapter):
     def connection_for(self, attempt: Attempt) -> Connection:
         """Return a connection, reused or new, to a permitted address of the attempt. Raise OSError on failure."""
         attempt.resolve(self._resolver, self._guard)
+        attempt.take_turn(self._turns)
         kept = None
         if not attempt.request.fresh_connection:
             kept = self.kept.take(attempt.endpoint.origin, attempt.addresses)

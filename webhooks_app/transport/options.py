@@ -26,4 +26,6 @@ class TransportOptions:
     ca_bundle: str = ""
     """A PEM file with certificate authorities to trust in addition to the system's."""
     max_in_flight: int = 2000
+    probes_per_second: float | None = None
+    """The number of probes that one address gets; None for no limit."""
     resolve: Resolve = resolve_by_system

@@ -19,6 +19,7 @@ from .guard import AddressGuard
 from .guarded_http import GuardedAdapter
 from .options import TransportOptions
 from .pool import ConnectionPool
+from .probe_turns import ProbeTurns
 from .proxy import parse_proxy
 from .resolver import NameResolver
 from .threads import DaemonThreads
@@ -48,6 +49,7 @@ class RequestsTransport(BaseTransport):
             tls_context(options.ca_bundle),
             parse_proxy(options.proxy) if options.proxy else None,
             ConnectionPool(self.capacity),
+            ProbeTurns(options.probes_per_second),
         )
         self._threads = DaemonThreads("webhooks-requests", self.capacity)
         self._changed = threading.Condition()
@@ -127,6 +129,7 @@ class RequestsTransport(BaseTransport):
             peer=attempt.peer,
             timings=attempt.timings,
             received=attempt.reader.received,
+            postponed_seconds=attempt.postponed_seconds,
         )
 
 
@@ -137,8 +140,8 @@ def _unsendable(request: Request, started_at: float, error: Exception) -> Exchan
     return Exchange(request=request, duration_seconds=duration, error=errors.internal_error())
 
 
-def _result(adapter: GuardedAdapter, attempt: Attempt) -> Response | TransportError:
-    """Send the request and return its result. A complete header decides the outcome."""
+def _result(adapter: GuardedAdapter, attempt: Attempt) -> Response | TransportError | None:
+    """Send the request and return its result, None if it is postponed. A complete header decides the outcome."""
     body = bytearray()
     answer: requests.Response | None = None
     timed_out = False
@@ -155,6 +158,8 @@ def _result(adapter: GuardedAdapter, attempt: Attempt) -> Response | TransportEr
     finally:
         if answer is not None:
             answer.raw.close()
+    if attempt.postponed_seconds:
+        return None
     if attempt.reader.response is not None:
         return attempt.reader.response
     if answer is not None:  # it came from a test library

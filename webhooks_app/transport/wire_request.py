@@ -16,6 +16,7 @@ from .endpoint import Endpoint
 from .guard import AddressGuard
 from .header import MAX_HEADER_BYTES
 from .ip_filter import Address
+from .probe_turns import ProbeTurns
 from .proxy import Proxy
 from .racing import connect_to_first
 from .resolver import NameResolver
@@ -28,7 +29,10 @@ _PROXY_AGREES = re.compile(rb"HTTP/1\.[01] 200[ \r\n]")
 
 
 class AttemptError(OSError):
-    """The attempt failed with ``Attempt.error``. An OSError, because urllib3 passes those on unchanged."""
+    """The attempt failed with ``Attempt.error``, or is postponed.
+
+    An OSError, because urllib3 passes those on unchanged.
+    """
 
 
 class Attempt:
@@ -48,6 +52,7 @@ class Attempt:
         self.peer = ""
         self.timings: dict[str, float] = {}
         self.error: TransportError | None = None
+        self.postponed_seconds = 0.0
         self.started_at = started_at
         self._ends_at = started_at + request.timeout_seconds
         self._grace_ends_at: float | None = None
@@ -107,6 +112,12 @@ class Attempt:
             raise self.fail(checked)
         self.addresses = checked
         self.timings["dns"] = self.duration_seconds
+
+    def take_turn(self, turns: ProbeTurns) -> None:
+        """Take a place at the addresses. Raises AttemptError if there is none now."""
+        self.postponed_seconds = turns.seconds_to_wait(self.request, self.addresses)
+        if self.postponed_seconds:
+            raise AttemptError("postponed")
 
     def connect(self) -> tuple[socket.socket, str]:
         """Return a socket connected to one of the addresses, and that address."""
