@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from .base import BaseMessageWake, BaseWake
-from .registry import configured_wake
+from .registry import configured_wake as configured_wake
 from .silence import waking_workers
 
 if TYPE_CHECKING:
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 __all__ = [
     "BaseMessageWake",
     "BaseWake",
-    "configured_wake",
     "deliver_in_background",
     "deliver_until_idle",
     "waking_workers",
