@@ -333,7 +333,7 @@ def test_of_two_results_of_a_delivery_only_the_newer_claims_is_recorded(alice, w
 @pytest.mark.parametrize("page", [1, 2, 400])
 def test_the_oldest_due_is_found_over_all_pages_and_without_what_is_held(alice, queue, clock, monkeypatch, page):
     monkeypatch.setattr("webhooks_app.delivery.sql.portable.MAX_LANES", page)
-    monkeypatch.setattr("webhooks_app.delivery.queue.MAX_LANES", page)
+    monkeypatch.setattr("webhooks_app.delivery.overdue.MAX_LANES", page)
     webhooks = [make_webhook(alice) for _ in range(5)]
     emit_one(alice)
     due_at = [clock() - timedelta(minutes=minutes) for minutes in (1, 5, 9, 9, -9)]
