@@ -17,7 +17,6 @@ SETTINGS = """
 SECRET_KEY = "imports"
 USE_TZ = True
 ROOT_URLCONF = "urls"
-DATABASES = {{"default": {{"ENGINE": "django.db.backends.sqlite3", "NAME": ":memory:"}}}}
 MIDDLEWARE = ["django.contrib.sessions.middleware.SessionMiddleware",
               "django.contrib.auth.middleware.AuthenticationMiddleware",
               "django.contrib.messages.middleware.MessageMiddleware"]
