@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from cryptography.fernet import MultiFernet
 
 DERIVED = "SECRET_KEY"
-"""Stands in the list of keys for those derived from SECRET_KEY and its fallbacks."""
+"""Placeholder in the list of keys for those derived from SECRET_KEY and its fallbacks."""
 
 
 class Masked(str):
@@ -40,7 +40,7 @@ def decrypt(token: str) -> Masked:
 
 
 def is_current(token: str) -> bool:
-    """Return True if the token was encrypted with the key that encrypts now."""
+    """Return True if the token was encrypted with the current encryption key."""
     from cryptography.fernet import InvalidToken  # noqa: PLC0415
 
     try:
@@ -92,7 +92,7 @@ def _cipher(keys: tuple[str, ...]) -> MultiFernet:
         return MultiFernet([Fernet(key) for key in keys])
     except (TypeError, ValueError):
         raise ImproperlyConfigured(
-            "WEBHOOKS_ENCRYPTION_KEYS contains an invalid Fernet key. Run `manage.py check` for its position."
+            "WEBHOOKS_ENCRYPTION_KEYS contains an invalid Fernet key. Run `manage.py check` for details."
         ) from None
 
 

@@ -98,7 +98,7 @@ _OWN_SETTINGS: Any = {"EXCEPTION_HANDLER": problem_response, "FORMAT_SUFFIX_KWAR
 
 
 class ApiView(APIView):
-    """A view with policies of its own, which a host changes in a subclass rather than in its settings."""
+    """A view with its own policies. A host changes them in a subclass rather than in its settings."""
 
     authentication_classes: Sequence[type[BaseAuthentication]] = (ApiKeyAuthentication,)
     permission_classes: Sequence[type[BasePermission]] = (HasScope,)
@@ -127,7 +127,7 @@ class ApiView(APIView):
         api_key = self.request.auth
         owner = api_key.owner if isinstance(api_key, ApiKey) else owners().for_request(self.request)
         if owner is None:
-            raise PermissionDenied("This account has no owner of webhooks, or more than one. Use an owner's API key.")
+            raise PermissionDenied("This account acts for no owner, or more than one. Use an API key of the owner.")
         return owner
 
     def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Any:

@@ -62,11 +62,11 @@ class _StandardSignature(BaseSignature):
 
     @abstractmethod
     def digest(self, key: str, signed: bytes) -> bytes:
-        """Return the signature of some bytes by a key."""
+        """Return the signature of these bytes by a key."""
 
     @abstractmethod
     def matches(self, key: str, signed: bytes, signature: bytes) -> bool:
-        """Return True if the signature is that of these bytes by the key."""
+        """Return True if the key verifies the signature of these bytes."""
 
 
 class StandardSignature(_StandardSignature):
