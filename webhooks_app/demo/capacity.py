@@ -151,8 +151,7 @@ def assumptions(load: Load, policy: Policy) -> Sequence[str]:
     """Return the assumptions of the plan, one sentence each."""
     wire = "a new TLS connection for each request" if load.tls else "plain http over persistent connections"
     return (
-        f"{1000 * _cpu_seconds(load):.1f} ms of CPU per request ({load.transport}, {wire}); no core is more than half "
-        "busy.",
+        f"{1000 * _cpu_seconds(load):.1f} ms of CPU per request ({load.transport}, {wire}); cores at most half busy.",
         f"A process holds {PROCESS_MB} MB, and {_kb_in_flight(load)} KB for each request in flight.",
         f"{load.failing_share:.0%} of all attempts fail; a delivery has up to {policy.max_attempts}.",
         f"An envelope has {load.envelope_bytes:,} bytes. Answers are short; at most 16 KiB of each are stored.",
