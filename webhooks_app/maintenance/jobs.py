@@ -18,7 +18,7 @@ from ..models import MaintenanceJob
 from ..models.audit import SYSTEM, acting
 from .gauges import gauge
 from .housekeeping import fold_tallies, forget, judge_health
-from .replaying import carry_replays
+from .replaying import advance_replays
 
 logger = logging.getLogger("webhooks_app.maintenance")
 
@@ -44,7 +44,7 @@ class Job:
 JOBS = (
     Job(name="fold", every_seconds=5, run=fold_tallies),
     Job(name="health", every_seconds=60, run=judge_health),
-    Job(name="replays", every_seconds=2, run=carry_replays, lost_after_seconds=5),
+    Job(name="replays", every_seconds=2, run=advance_replays, lost_after_seconds=5),
     Job(name="gauges", every_seconds=15, run=gauge),
     Job(name="forget", every_seconds=60, run=forget),
 )
