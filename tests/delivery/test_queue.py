@@ -258,7 +258,7 @@ def test_lost_claims_are_given_out_once(alice, webhook, queue, clock):
 
 @pytest.mark.parametrize("page", [2, 3])
 def test_webhooks_that_can_be_given_nothing_do_not_hide_those_behind_them(alice, queue, monkeypatch, page):
-    monkeypatch.setattr("webhooks_app.delivery.sql.portable.MAX_LANES", page)
+    monkeypatch.setattr("webhooks_app.delivery.sql.claiming.MAX_LANES", page)
     monkeypatch.setattr("webhooks_app.delivery.queue.MAX_LANES", page)
     held = [make_webhook(alice) for _ in range(7)]
     served = make_webhook(alice)
@@ -331,7 +331,7 @@ def test_of_two_results_of_a_delivery_only_the_newer_claims_is_recorded(alice, w
 
 @pytest.mark.parametrize("page", [1, 2, 400])
 def test_the_oldest_due_is_found_over_all_pages_and_without_what_is_held(alice, queue, clock, monkeypatch, page):
-    monkeypatch.setattr("webhooks_app.delivery.sql.portable.MAX_LANES", page)
+    monkeypatch.setattr("webhooks_app.delivery.sql.claiming.MAX_LANES", page)
     monkeypatch.setattr("webhooks_app.delivery.queue.MAX_LANES", page)
     webhooks = [make_webhook(alice) for _ in range(5)]
     emit_one(alice)

@@ -243,7 +243,7 @@ def test_what_waits_for_a_handshake_is_not_overdue(webhook: Webhook) -> None:
 
 def test_the_oldest_is_found_behind_many_webhooks(owner: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("webhooks_app.delivery.queue.MAX_LANES", 2)
-    monkeypatch.setattr("webhooks_app.delivery.sql.portable.MAX_LANES", 2)
+    monkeypatch.setattr("webhooks_app.delivery.sql.claiming.MAX_LANES", 2)
     for _ in range(5):
         make_webhook(owner, "file.deleted")
     emit("file.deleted", DATA, owner=owner)

@@ -17,7 +17,8 @@ from ..attempt_log import AttemptLog
 from ..claim import Finished
 from ..lanes import WEBHOOK_FIELDS, Ask, Lane, Pick, Picked, Terms
 from ..signing import LaneKey
-from .portable import PortableSql, json_of, json_of_timings
+from .portable import PortableSql
+from .recording import json_of, json_of_timings
 
 CLAIM_TYPES = {
     "asks": "jsonb",

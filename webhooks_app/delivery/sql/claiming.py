@@ -1,0 +1,238 @@
+"""Looks, claims and their ends, in SQL that SQLite, MariaDB and MySQL understand."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from ...models import (
+    Event,
+    QueueEntry,
+    QueueLane,
+    SigningKey,
+    Webhook,
+    WorkerSession,
+)
+from ..lanes import LANE_NAMES, MAX_LANES, WEBHOOK_FIELDS, Ask, DueWebhook, Lane, Pick, Picked, Terms
+from ..signing import LaneKey
+from .base import MAX_PARAMS, BaseSql
+
+NO_WEBHOOK_ID = "wh_" + "0" * 32
+
+
+class ClaimingSql(BaseSql):
+    """Claims many deliveries at once."""
+
+    def due_webhooks(self, now: datetime, *, after: str | None) -> list[DueWebhook]:
+        """Return a page of the webhooks with pending deliveries, in the order of their ids, behind ``after``.
+
+        A page of fewer than ``MAX_LANES`` is the last. The first index entries of each webhook are read: a loose index
+        scan, spelt as a recursion, because no database makes one of ``SELECT DISTINCT``. The deliveries in flight come
+        first in it, and there are never more of them than the webhook's limit.
+        """
+        following = f"SELECT webhook_id FROM {self.entries} WHERE webhook_id > {{}} ORDER BY webhook_id LIMIT 1"
+        sql = f"""
+            WITH RECURSIVE found (webhook_id, number) AS (
+                SELECT ({following.format("%(after)s")}), 1
+                UNION ALL
+                SELECT ({following.format("found.webhook_id")}), number + 1
+                FROM found WHERE found.webhook_id IS NOT NULL AND number < {MAX_LANES}
+            )
+            SELECT {self.public_id("wh", "found.webhook_id")}, CASE WHEN webhook.paused_at IS NULL THEN (
+                    SELECT due_at FROM {self.entries}
+                    WHERE webhook_id = found.webhook_id AND (claimed_at IS NULL OR leased_until <= %(now)s)
+                    ORDER BY due_at LIMIT 1
+                ) END,
+                webhook.owner_id, lane.webhook_id IS NOT NULL, lane.is_fast,
+                webhook.deleted_at IS NOT NULL OR webhook.status IN ('disabled', 'failed')
+            FROM found
+            JOIN {self.webhooks} AS webhook ON webhook.id = found.webhook_id
+            LEFT JOIN {self.lanes} AS lane ON lane.webhook_id = found.webhook_id
+            WHERE found.webhook_id IS NOT NULL"""
+        values = {"after": self.write_id(after or NO_WEBHOOK_ID), "now": self.write_time(now)}
+        rows = self.fetch_prepared(sql, {"after": "uuid", "now": "timestamptz"}, values)
+        return [
+            DueWebhook(
+                self.read_id("wh", pk),
+                self.read_time(due_at),
+                owner_id,
+                bool(has_lane),
+                None if is_fast is None else bool(is_fast),
+                bool(is_stopped),
+            )
+            for pk, due_at, owner_id, has_lane, is_fast, is_stopped in rows
+        ]
+
+    def claim(self, asks: Sequence[Ask], terms: Terms) -> Picked:
+        """Claim the deliveries that are due longest of each webhook, up to its fair share and its limits.
+
+        Webhooks that another worker is claiming from are left out. A claim moves the attempt number on and lasts until
+        ``terms.leased_until``. Lost claims are among the picks, of whatever kind, and so are expired deliveries.
+        """
+        with self.writing():
+            locked = self._lock_lanes(asks, terms)
+            rows = self._pick(locked, terms)
+            self._claim(rows, terms)
+            picks = [self._read_pick(row) for row in rows]
+            self._write_lanes(locked, picks, asks, terms)
+            return Picked(
+                [lane for lane, _, _ in locked], picks, self.events({p.event_id for p in picks if p.event_id})
+            )
+
+    def events(self, event_ids: Iterable[str]) -> dict[str, tuple[str, bytes]]:
+        """Return the type and the body of each event that still exists, by its id."""
+        ids = list(event_ids)
+        if not ids:
+            return {}
+        rows = Event.objects.using(self.using).filter(pk__in=ids).order_by()
+        return {pk: (type_, body.encode()) for pk, type_, body in rows.values_list("pk", "type", "body")}
+
+    def release(self, ids: Iterable[str], worker: int, number: int, claimed_at: datetime) -> None:
+        """Return claims to the queue as they were, if they are still the same."""
+        entries = QueueEntry.objects.using(self.using).filter(pk__in=list(ids))
+        entries.filter(worker=worker, attempt=number, claimed_at=claimed_at).update(
+            attempt=number - 1, claimed_at=None, leased_until=None, worker=None
+        )
+
+    def publish(self, worker: int, numbers: Mapping[str, tuple[int, bool | None]], leased_until: datetime) -> None:
+        """Replace the values that other workers see: by webhook the number of this one's claims, and a changed pace."""
+        with self.writing():
+            lanes = QueueLane.objects.using(self.using).filter(pk__in=numbers).order_by("pk").select_for_update()
+            changed = list(lanes)
+            for lane in changed:
+                lane.in_flight.pop(str(worker), None)
+                if number := numbers[lane.pk][0]:
+                    lane.in_flight[str(worker)] = number, leased_until.timestamp()
+            QueueLane.objects.using(self.using).bulk_update(changed, ["in_flight"])
+            for pace in (True, False):
+                if found := [pk for pk, (_, is_fast) in numbers.items() if is_fast is pace]:
+                    QueueLane.objects.using(self.using).filter(pk__in=found).update(is_fast=pace)
+
+    def end_claims(self, worker: int, seen_at: datetime, now: datetime) -> int | None:
+        """End the leases of a worker whose last heartbeat is this one; return how many, None if it has a newer one.
+
+        A heartbeat waits for the end of the transaction, and finds its row removed. Lanes are locked before entries, as
+        by a claim.
+        """
+        with self.writing():
+            rows = WorkerSession.objects.using(self.using).filter(pk=worker, seen_at=seen_at)
+            if not rows.delete()[0]:
+                return None
+            lanes = QueueLane.objects.using(self.using).filter(in_flight__has_key=str(worker))
+            changed = list(lanes.order_by("pk").select_for_update())
+            for lane in changed:
+                del lane.in_flight[str(worker)]
+            QueueLane.objects.using(self.using).bulk_update(changed, ["in_flight"], batch_size=MAX_PARAMS // 4)
+            return self._end_leases(worker, now)
+
+    def _end_leases(self, worker: int, now: datetime) -> int:
+        held = QueueEntry.objects.using(self.using).filter(worker=worker, leased_until__gt=now)
+        ids = sorted(held.values_list("pk", flat=True))  # in the order in which results are recorded
+        pages = [ids[start : start + MAX_PARAMS // 2] for start in range(0, len(ids), MAX_PARAMS // 2)]
+        return sum(held.filter(pk__in=page).update(leased_until=now) for page in pages)
+
+    def _lock_lanes(self, asks: Sequence[Ask], terms: Terms) -> list[tuple[Lane, QueueLane, int]]:
+        """Lock the lanes that no other worker is claiming from; return each with its row and its room."""
+        features = self.connection.features
+        rows = QueueLane.objects.using(self.using).filter(pk__in=[ask.webhook_id for ask in asks]).order_by()
+        if features.has_select_for_update:
+            rows = rows.select_for_update(skip_locked=features.has_select_for_update_skip_locked)
+        locked = {row.webhook_id: row for row in rows}
+        webhooks = Webhook.objects.using(self.using).filter(pk__in=locked).order_by()
+        keys = self._keys(locked)
+        asked = {ask.webhook_id: ask for ask in asks}
+        found = []
+        for values in webhooks.values_list(*WEBHOOK_FIELDS):
+            row, ask = locked[values[0]], asked[values[0]]
+            lane = Lane(**dict(zip(LANE_NAMES, values, strict=True)), worker=terms.worker, claimed_at=terms.now)
+            lane.keys = keys.get(lane.webhook_id, ())
+            lane.next_slot_at = row.next_slot_at
+            lane.max_in_flight = 1 if ask.is_unknown else lane.max_in_flight or ask.cap
+            in_flight = ask.own + row.claims_of_others(terms.worker, terms.now)
+            found.append((lane, row, lane.room(ask.room, in_flight, terms.now)))
+        return found
+
+    def _keys(self, webhook_ids: Iterable[str]) -> Mapping[str, Sequence[LaneKey]]:
+        """Return the signing keys of webhooks, the current ones first."""
+        found: dict[str, list[LaneKey]] = {}
+        keys = SigningKey.objects.using(self.using).filter(webhook__in=list(webhook_ids)).order_by("-pk")
+        for webhook_id, scheme, token, until in keys.values_list(
+            "webhook_id", "scheme", "encrypted_key", "valid_until"
+        ):
+            found.setdefault(webhook_id, []).append(LaneKey(scheme, token, until))
+        return found
+
+    def _pick(self, locked: Sequence[tuple[Lane, QueueLane, int]], terms: Terms) -> Sequence[Sequence[Any]]:
+        columns = "delivery_id, webhook_id, event_id, kind, attempt, max_attempts, claimed_at, expires_at, retry_policy"
+        now = self.write_time(terms.now)
+        lost = "OR leased_until <= %s" if terms.lost_again_at else ""
+        branches: list[str] = []
+        params: list[Any] = []
+        for lane, _, room in locked:
+            if room <= 0:
+                continue
+            kinds = [kind.value for kind in lane.kinds(terms.now)] or [""]
+            marks = ", ".join(["%s"] * len(kinds))
+            branches.append(
+                f"SELECT * FROM (SELECT {columns} FROM {self.entries} WHERE webhook_id = %s AND due_at <= %s"
+                f" AND ((claimed_at IS NULL AND (kind IN ({marks}) OR expires_at <= %s)) {lost})"
+                f" ORDER BY due_at LIMIT {int(room)}) lane_{len(branches)}"
+            )
+            params += [self.write_id(lane.webhook_id), now, *kinds, now, *([now] if lost else [])]
+        return self.fetch_batch(" UNION ALL ".join(branches), params, columns=9) if branches else []
+
+    def _claim(self, rows: Sequence[Sequence[Any]], terms: Terms) -> None:
+        now = self.write_time(terms.now)
+        new = [row[0] for row in rows if row[6] is None]
+        lost = [row[0] for row in rows if row[6] is not None]
+        self._execute_for(
+            f"UPDATE {self.entries} SET attempt = attempt + 1, claimed_at = %s, leased_until = %s, worker = %s",
+            [now, self.write_time(terms.leased_until), terms.worker],
+            new,
+            "delivery_id IN (%s) AND claimed_at IS NULL",
+        )
+        if terms.lost_again_at is not None:
+            self._execute_for(
+                f"UPDATE {self.entries} SET leased_until = %s, worker = %s",
+                [self.write_time(terms.lost_again_at), terms.worker],
+                lost,
+                "delivery_id IN (%s) AND claimed_at IS NOT NULL",
+            )
+
+    def _read_pick(self, row: Sequence[Any]) -> Pick:
+        delivery_id, webhook_id, event_id, kind, number, max_attempts, claimed_at, expires_at, policy = row
+        return Pick(
+            self.read_id("dlv", delivery_id),
+            self.read_id("wh", webhook_id),
+            self.read_id("evt", event_id) if event_id else None,
+            kind,
+            number if claimed_at else number + 1,
+            max_attempts,
+            self.read_time(claimed_at),
+            self.read_time(expires_at),
+            policy,
+        )
+
+    def _write_lanes(
+        self,
+        locked: Sequence[tuple[Lane, QueueLane, int]],
+        picks: Sequence[Pick],
+        asks: Sequence[Ask],
+        terms: Terms,
+    ) -> None:
+        """Publish the number of claims for the other workers, and count them against the rate limits."""
+        numbers = Counter(pick.webhook_id for pick in picks if pick.lost_since is None)
+        own = {ask.webhook_id: ask.own for ask in asks}
+        changed = []
+        for lane, row, _ in locked:
+            if not (number := numbers[lane.webhook_id]):
+                continue
+            held = row.held_by_others(terms.worker, terms.now)
+            mine = own[lane.webhook_id] + number, terms.leased_until.timestamp()
+            row.in_flight = {**held, str(terms.worker): mine}
+            if lane.limit is not None:
+                row.next_slot_at = lane.next_slot_at = lane.limit.after(number, terms.now).next_slot_at
+            changed.append(row)
+        QueueLane.objects.using(self.using).bulk_update(changed, ["in_flight", "next_slot_at"])
