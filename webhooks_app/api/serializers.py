@@ -23,6 +23,7 @@ from ..models import AuditEntry, Delivery, DeliveryAttempt, Event, Webhook, Webh
 from ..models.audit import Action, Via
 from ..models.hold import Hold, HoldReason, holds_of
 from ..models.limits import MAX_EVENT_TYPES, MAX_RATE, MAX_SECRET_OVERLAP, MAX_SIGNATURES, MIN_RATE, most_in_flight
+from ..models.order import Order
 from ..models.own_headers import REDACTED
 from ..models.visibility import event_types_for
 from ..models.webhook_secret import SECRET
@@ -112,6 +113,12 @@ class SettableFields(serializers.Serializer[Webhook]):
         choices=Webhook.AcceptedStatuses.choices,
         help_text="The statuses that confirm receipt. A verification always needs 200.",
     )
+    order = serializers.ChoiceField(
+        required=False,
+        choices=Order.choices,
+        help_text="Whether each delivery is sent after the one before it has succeeded or was given up: `none`, all "
+        "deliveries of the `webhook`, or those of events with the same ordering `key`.",
+    )
 
     def get_fields(self) -> dict[str, Any]:
         fields: dict[str, Any] = super().get_fields()
@@ -189,6 +196,7 @@ class WebhookSerializer(serializers.Serializer[Webhook]):
     )
     retry_policy = serializers.CharField()
     accepted_statuses = serializers.ChoiceField(choices=Webhook.AcceptedStatuses.choices)
+    order = serializers.ChoiceField(choices=Order.choices)
     public_keys = PublicKeySerializer(
         many=True, help_text="Keys that verify asymmetric signatures; two of a scheme during a rotation's overlap."
     )
@@ -246,6 +254,9 @@ class HoldSerializer(serializers.Serializer[Hold]):
     until = MomentField(
         allow_null=True,
         help_text="When this reason ends: the next attempt, the next slot of the rate limit, or the end of a claim.",
+    )
+    delivery_id = serializers.CharField(
+        source="blocker", allow_null=True, help_text="For `ordered`, the delivery that is sent before."
     )
 
     def get_attribute(self, instance: Any) -> Hold | None:
@@ -376,6 +387,9 @@ class EventWithDataSerializer(EventSerializer):
     )
     references = ReferencesField(
         child=serializers.CharField(), help_text="The business identifiers that it is found by."
+    )
+    ordering_key = serializers.CharField(
+        allow_null=True, help_text="Webhooks with order by `key` get the events with the same key one after the other."
     )
 
 

@@ -20,6 +20,7 @@ from ..encryption import DERIVED
 from ..event_types import registry
 from ..filters import BUILT_IN as BUILT_IN_OPERATORS
 from ..filters import make_operators
+from ..models.order import Order
 from ..operations.rate_limits import PERIODS
 from ..owners import BaseOwners, owner_model
 from ..plurals import counted
@@ -265,6 +266,15 @@ def _filter_operators(name: str, operators: Sequence[str]) -> Iterator[checks.Ch
     return _implementations(name, operators, make_operators, hint=hint, check_id="webhooks_app.E024")
 
 
+def _orders(name: str, orders: Sequence[str]) -> Iterator[checks.CheckMessage]:
+    unknown = [order for order in orders if order not in Order.values]
+    if unknown or len(set(orders)) < len(orders):
+        problem = f"names {_short(unknown[0])!r}, which is no order" if unknown else "names one order twice"
+        yield checks.Error(
+            f"{name} {problem}.", hint=f"Name some of {', '.join(Order.values)}.", id="webhooks_app.E025"
+        )
+
+
 def _implementations(
     name: str, paths: Sequence[str], make: Callable[[Sequence[str]], Mapping[str, Any]], *, hint: str, check_id: str
 ) -> Iterator[checks.CheckMessage]:
@@ -377,6 +387,7 @@ CONTENT_CHECKS: Mapping[str, Callable[[str, Any], Iterator[checks.CheckMessage]]
     "RETRY_POLICIES": _retry_policies,
     "SIGNATURES": _signatures,
     "FILTER_OPERATORS": _filter_operators,
+    "ORDERS": _orders,
     "API_RATE": _rate,
     "EMIT_RATE": _rate,
     "TEST_RATE": _rate,

@@ -150,7 +150,8 @@ class Claimer:
         # Of all, because what is not valid now may have been written before, by a commit that was not acknowledged.
         retries = [item.step.next_attempt_at for item in finished if item.step.next_attempt_at is not None]
         self.polls.expect(retries)
-        if retries or self.queue.left_behind:  # a retry may have its notice, which is due now
+        may_be_due = any(item.frees_next for item in finished)
+        if retries or may_be_due or self.queue.left_behind:  # a retry may have its notice, which is due now
             self.found_nothing = False
             self.polls.look_soon()
         self.changed.set()

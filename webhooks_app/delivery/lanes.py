@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from ..encryption import decrypt
 from ..models import Delivery
 from ..models.hold import standing_reason
+from ..models.order import Order
 from ..models.rate_limit import LONG_AGO, RateLimit
 from ..signatures import Headers
 from .signing import LaneKey, Signer
@@ -36,6 +37,7 @@ WEBHOOK_FIELDS = (
     "paused_at",
     "max_in_flight",
     "rate_limit",
+    "order",
 )
 """The fields of a webhook that its lane is made of."""
 
@@ -98,6 +100,7 @@ class Lane:
     max_in_flight: int | None
     """Deliveries that all workers together may have claimed."""
     rate_limit: float | None
+    order: str = Order.NONE
     next_slot_at: datetime | None = None
     worker: int = 0
     """The number of the worker that claims from it."""
@@ -157,6 +160,8 @@ class Pick(NamedTuple):
     expires_at: datetime | None
     retry_policy: str = ""
     """The name of the policy; empty for the specification's."""
+    is_ordered: bool = False
+    """Later deliveries of its group may wait for its end."""
 
 
 class Picked(NamedTuple):
@@ -165,3 +170,5 @@ class Picked(NamedTuple):
     lanes: Sequence[Lane]
     picks: Sequence[Pick]
     events: dict[str, tuple[str, bytes]]
+    parked: int = 0
+    """The number of due deliveries that were found behind an earlier one of their group."""

@@ -34,6 +34,9 @@ MANY = 64
 PACED_FOR, PACED_FOR_AT_MOST = timedelta(seconds=0.05), timedelta(seconds=5)
 """How long a webhook at its rate limit is left alone, so that what becomes free is claimed in batches."""
 
+PARKINGS_TO_A_LOOK = 3
+"""Claims in a row that found nothing but deliveries behind others, after which other webhooks have their turn."""
+
 PUBLISH_AFTER_SECONDS = 0.1
 """For how long other workers may see more claims of a webhook than there are, which is safe, but holds them up."""
 
@@ -243,7 +246,11 @@ class Queue:
             self.slots.learn(webhook_id, owner_id, is_fast)
 
     def _claim_from(self, webhook_ids: Sequence[str], limit: int) -> list[Claim]:
-        """Claim; what has expired is cancelled, and never hides what is due behind it."""
+        """Claim; what has expired is cancelled, and never hides what is due behind it.
+
+        Blocked deliveries are parked. A next look is due at once if there may be more of them.
+        """
+        parkings = 0
         while True:
             now = self._clock()
             terms = Terms(self.worker, now, now + self._lease, now + LOST_AGAIN_AFTER if self._with_lost else None)
@@ -254,7 +261,10 @@ class Queue:
             picked = self._sql.claim(asks, terms)
             claims = self._claims(self._drop_expired(picked.picks, now), picked)
             self._count(claims, picked, asks, terms)
-            if claims or not picked.picks:
+            parkings += bool(picked.parked)
+            if picked.parked and parkings >= PARKINGS_TO_A_LOOK:
+                self.due_soon.append(now)
+            if claims or not (picked.picks or picked.parked) or parkings >= PARKINGS_TO_A_LOOK:
                 return claims
 
     def _count(self, claims: Sequence[Claim], picked: Picked, asks: Sequence[Ask], terms: Terms) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 
 from ..database.clock import Clock
 from ..models import Delivery
-from ..models.queue import FAST_SECONDS
+from ..models.lane import FAST_SECONDS
 from .claim import Claim, Finished
 from .lanes import Ask
 

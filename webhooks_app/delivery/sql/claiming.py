@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeAlias
 
 from ...models import (
     Event,
@@ -15,11 +15,22 @@ from ...models import (
     Webhook,
     WorkerSession,
 )
+from ...models.order import BEGUN, Order
 from ..lanes import LANE_NAMES, MAX_LANES, WEBHOOK_FIELDS, Ask, DueWebhook, Lane, Pick, Picked, Terms
 from ..signing import LaneKey
 from .base import MAX_PARAMS, BaseSql
 
 NO_WEBHOOK_ID = "wh_" + "0" * 32
+
+PARKED_AT_A_TIME = 200
+"""Deliveries of a lane that one claim parks at most."""
+
+CLAIMED_AT, IS_ORDERED, IS_BLOCKED = 6, 9, 10
+"""Columns of a row."""
+
+Row: TypeAlias = Sequence[Any]
+LockedLane: TypeAlias = tuple[Lane, QueueLane, int]
+"""A lane with its row and its room."""
 
 
 class ClaimingSql(BaseSql):
@@ -42,7 +53,8 @@ class ClaimingSql(BaseSql):
             )
             SELECT {self.public_id("wh", "found.webhook_id")}, CASE WHEN webhook.paused_at IS NULL THEN (
                     SELECT due_at FROM {self.entries}
-                    WHERE webhook_id = found.webhook_id AND (claimed_at IS NULL OR leased_until <= %(now)s)
+                    WHERE webhook_id = found.webhook_id AND due_at IS NOT NULL
+                        AND (claimed_at IS NULL OR leased_until <= %(now)s)
                     ORDER BY due_at LIMIT 1
                 ) END,
                 webhook.owner_id, lane.webhook_id IS NOT NULL, lane.is_fast,
@@ -73,12 +85,16 @@ class ClaimingSql(BaseSql):
         """
         with self.writing():
             locked = self._lock_lanes(asks, terms)
-            rows = self._pick(locked, terms)
+            rows, blocked = self._first_of_groups(self._find(locked, terms), locked)
+            self._park(blocked)
             self._claim(rows, terms)
             picks = [self._read_pick(row) for row in rows]
             self._write_lanes(locked, picks, asks, terms)
             return Picked(
-                [lane for lane, _, _ in locked], picks, self.events({p.event_id for p in picks if p.event_id})
+                [lane for lane, _, _ in locked],
+                picks,
+                self.events({pick.event_id for pick in picks if pick.event_id}),
+                len(blocked),
             )
 
     def events(self, event_ids: Iterable[str]) -> dict[str, tuple[str, bytes]]:
@@ -133,7 +149,7 @@ class ClaimingSql(BaseSql):
         pages = [ids[start : start + MAX_PARAMS // 2] for start in range(0, len(ids), MAX_PARAMS // 2)]
         return sum(held.filter(pk__in=page).update(leased_until=now) for page in pages)
 
-    def _lock_lanes(self, asks: Sequence[Ask], terms: Terms) -> list[tuple[Lane, QueueLane, int]]:
+    def _lock_lanes(self, asks: Sequence[Ask], terms: Terms) -> list[LockedLane]:
         """Lock the lanes that no other worker is claiming from; return each with its row and its room."""
         features = self.connection.features
         rows = QueueLane.objects.using(self.using).filter(pk__in=[ask.webhook_id for ask in asks]).order_by()
@@ -164,34 +180,73 @@ class ClaimingSql(BaseSql):
             found.setdefault(webhook_id, []).append(LaneKey(scheme, token, until))
         return found
 
-    def _pick(self, locked: Sequence[tuple[Lane, QueueLane, int]], terms: Terms) -> Sequence[Sequence[Any]]:
-        columns = "delivery_id, webhook_id, event_id, kind, attempt, max_attempts, claimed_at, expires_at, retry_policy"
-        now = self.write_time(terms.now)
-        lost = "OR leased_until <= %s" if terms.lost_again_at else ""
+    def _find(self, locked: Sequence[LockedLane], terms: Terms) -> Sequence[Row]:
+        """Return due entries, and lost ones, as many as each lane has room for; more of a lane with an order."""
         branches: list[str] = []
         params: list[Any] = []
         for lane, _, room in locked:
             if room <= 0:
                 continue
-            kinds = [kind.value for kind in lane.kinds(terms.now)] or [""]
-            marks = ", ".join(["%s"] * len(kinds))
-            branches.append(
-                f"SELECT * FROM (SELECT {columns} FROM {self.entries} WHERE webhook_id = %s AND due_at <= %s"
-                f" AND ((claimed_at IS NULL AND (kind IN ({marks}) OR expires_at <= %s)) {lost})"
-                f" ORDER BY due_at LIMIT {int(room)}) lane_{len(branches)}"
-            )
-            params += [self.write_id(lane.webhook_id), now, *kinds, now, *([now] if lost else [])]
-        return self.fetch_batch(" UNION ALL ".join(branches), params, columns=9) if branches else []
+            sql, values = self._find_in(lane, room, terms)
+            branches.append(f"SELECT * FROM ({sql}) lane_{len(branches)}")
+            params += values
+        return self.fetch_batch(" UNION ALL ".join(branches), params, columns=11) if branches else []
 
-    def _claim(self, rows: Sequence[Sequence[Any]], terms: Terms) -> None:
+    def _find_in(self, lane: Lane, room: int, terms: Terms) -> tuple[str, list[Any]]:
         now = self.write_time(terms.now)
-        new = [row[0] for row in rows if row[6] is None]
-        lost = [row[0] for row in rows if row[6] is not None]
+        lost = "OR leased_until <= %s" if terms.lost_again_at else ""
+        kinds = [kind.value for kind in lane.kinds(terms.now)] or [""]
+        marks = ", ".join(["%s"] * len(kinds))
+        is_ordered = lane.order != Order.NONE
+        sql = f"""
+            SELECT {self.public_id("dlv", "delivery_id")} AS id, {self.public_id("wh", "webhook_id")} AS webhook_id,
+                {self.public_id("evt", "event_id")} AS event_id, kind, attempt, max_attempts, claimed_at, expires_at,
+                retry_policy, place IS NOT NULL AS is_ordered, {self._is_blocked if is_ordered else "0"} AS is_blocked
+            FROM {self.entries} AS entry
+            WHERE webhook_id = %s AND due_at <= %s
+                AND ((claimed_at IS NULL AND (kind IN ({marks}) OR expires_at <= %s)) {lost})
+            ORDER BY due_at LIMIT {int(room) + PARKED_AT_A_TIME * is_ordered}"""
+        return sql, [self.write_id(lane.webhook_id), now, *kinds, now, *([now] if lost else [])]
+
+    @property
+    def _is_blocked(self) -> str:
+        return f"""
+            CASE WHEN claimed_at IS NULL AND EXISTS (
+                SELECT 1 FROM {self.entries} AS earlier
+                WHERE earlier.webhook_id = entry.webhook_id AND earlier.order_key = entry.order_key
+                    AND earlier.place < entry.place
+            ) THEN 1 ELSE 0 END"""
+
+    def _first_of_groups(self, rows: Sequence[Row], locked: Sequence[LockedLane]) -> tuple[list[Row], list[Row]]:
+        """Return the entries to be claimed, as many as their lanes have room for, and those to be parked."""
+        rooms = {lane.webhook_id: room for lane, _, room in locked}
+        found: list[Row] = []
+        for row in rows:
+            webhook_id = self.read_id("wh", row[1])
+            if not row[IS_BLOCKED] and rooms[webhook_id] > 0:
+                rooms[webhook_id] -= 1
+                found.append(row)
+        return found, [row for row in rows if row[IS_BLOCKED]]
+
+    def _park(self, rows: Sequence[Row]) -> None:
+        ids = [self.write_id(row[0]) for row in rows]
+        for start in range(0, len(ids), MAX_PARAMS):
+            page = ids[start : start + MAX_PARAMS]
+            self._execute_for(f"UPDATE {self.entries} SET due_at = NULL", (), page, "delivery_id IN (%s)")
+
+    def _claim(self, rows: Sequence[Row], terms: Terms) -> None:
+        now = self.write_time(terms.now)
+        new = [self.write_id(row[0]) for row in rows if row[CLAIMED_AT] is None]
+        lost = [self.write_id(row[0]) for row in rows if row[CLAIMED_AT] is not None]
+        ordered = [self.write_id(row[0]) for row in rows if row[CLAIMED_AT] is None and row[IS_ORDERED]]
         self._execute_for(
             f"UPDATE {self.entries} SET attempt = attempt + 1, claimed_at = %s, leased_until = %s, worker = %s",
             [now, self.write_time(terms.leased_until), terms.worker],
             new,
             "delivery_id IN (%s) AND claimed_at IS NULL",
+        )
+        self._execute_for(
+            f"UPDATE {self.entries} SET place = place - {BEGUN}", (), ordered, "delivery_id IN (%s) AND place > 0"
         )
         if terms.lost_again_at is not None:
             self._execute_for(
@@ -202,7 +257,7 @@ class ClaimingSql(BaseSql):
             )
 
     def _read_pick(self, row: Sequence[Any]) -> Pick:
-        delivery_id, webhook_id, event_id, kind, number, max_attempts, claimed_at, expires_at, policy = row
+        delivery_id, webhook_id, event_id, kind, number, max_attempts, claimed_at, expires_at, policy, *_ = row
         return Pick(
             self.read_id("dlv", delivery_id),
             self.read_id("wh", webhook_id),
@@ -213,11 +268,12 @@ class ClaimingSql(BaseSql):
             self.read_time(claimed_at),
             self.read_time(expires_at),
             policy,
+            bool(row[IS_ORDERED]),
         )
 
     def _write_lanes(
         self,
-        locked: Sequence[tuple[Lane, QueueLane, int]],
+        locked: Sequence[LockedLane],
         picks: Sequence[Pick],
         asks: Sequence[Ask],
         terms: Terms,

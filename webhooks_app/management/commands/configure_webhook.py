@@ -9,7 +9,7 @@ from typing import Any
 
 from django.core.management.base import CommandError, CommandParser
 
-from ...choices import offered_policies, offered_signatures
+from ...choices import offered_orders, offered_policies, offered_signatures
 from ...models import Webhook
 from ...operations.registration import update_webhook
 from ..base import WebhooksCommand
@@ -18,8 +18,8 @@ from ..webhooks import get_webhook
 
 class Command(WebhooksCommand):
     help = (
-        "Show the signatures, the retry policy, the accepted statuses and the headers of a webhook, and change those "
-        "that are given. Prints one JSON object; values of headers are redacted."
+        "Show the signatures, the retry policy, the accepted statuses, the order and the headers of a webhook, and "
+        "change those that are given. Prints one JSON object; values of headers are redacted."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -31,6 +31,7 @@ class Command(WebhooksCommand):
             "--retry-policy", metavar="NAME", help=f"Among {', '.join(offered_policies())}; '' for the default."
         )
         parser.add_argument("--accepted-statuses", choices=Webhook.AcceptedStatuses.values)
+        parser.add_argument("--order", choices=offered_orders())
         parser.add_argument(
             "--headers",
             nargs="*",
@@ -46,7 +47,7 @@ class Command(WebhooksCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         webhook = get_webhook(options["webhook_id"])
-        names = ("signatures", "retry_policy", "accepted_statuses")
+        names = ("signatures", "retry_policy", "accepted_statuses", "order")
         changes = {name: options[name] for name in names if options[name] is not None}
         if options["headers"] is not None:
             changes["headers"] = {name: _secret(f"Value of {name}: ") for name in options["headers"]}
@@ -64,6 +65,7 @@ def _choices(webhook: Webhook) -> dict[str, Any]:
         "public_keys": {key["key"]: key["scheme"] for key in webhook.public_keys},
         "retry_policy": webhook.retry_policy,
         "accepted_statuses": webhook.accepted_statuses,
+        "order": webhook.order,
         "headers": webhook.headers,
     }
 
