@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
-from itertools import product
+from itertools import product, starmap
 from typing import Any, NamedTuple
 
 import pytest
@@ -77,8 +77,8 @@ class Situation(NamedTuple):
 
 
 SITUATIONS = (
-    *map(Situation._make, product(Webhook.Status, STOPS, RATES, TIMES, EXPIRIES, LOADS)),
-    *map(Situation._make, product(Webhook.Status, STOPS, ("no limit", "used up"), TIMES, EXPIRIES[:2], (0,), GROUPS)),
+    *starmap(Situation, product(Webhook.Status, STOPS, RATES, TIMES, EXPIRIES, LOADS)),
+    *starmap(Situation, product(Webhook.Status, STOPS, ("no limit", "used up"), TIMES, EXPIRIES[:2], (0,), GROUPS)),
 )
 
 
