@@ -17,13 +17,15 @@ from .choices import known_signatures
 from .database.clock import DatabaseClock
 from .delivery.engine import Engine
 from .event_types import RETRY_NOTICE, EventType, registry
+from .marks import described, has_marks, marks_of
 from .matchers import containing, holds, instance_of, matching, satisfying
 from .models import Delivery, Event, QueueEntry, Webhook
 from .models.hold import Hold, HoldReason, holds_of, is_upcoming
 from .models.own_headers import UNCHANGED, Credentials
 from .outbound import transport_options
 from .receiver import ReceivedEvent, challenge_answer, verify
-from .routing.admission import INTERNAL_NAMES, ROUTED
+from .routing.admission import INTERNAL_NAMES, ROUTED, Reason
+from .routing.report import Decision, decide
 from .transport import Exchange, Request, Response
 from .transport.memory import Answer, MemoryTransport
 
@@ -180,16 +182,28 @@ class Webhooks:
         return list(events.order_by("id"))
 
     def assert_emitted(
-        self, event_type: EventName, data: Mapping[str, Any] | None = None, *, owner: Any = _ANYBODY, times: int = 1
+        self,
+        event_type: EventName,
+        data: Mapping[str, Any] | None = None,
+        *,
+        owner: Any = _ANYBODY,
+        idempotency_key: str | None = None,
+        references: Sequence[str] = (),
+        times: int = 1,
     ) -> Event:
         """Assert that ``times`` events of this type hold at least this data; return the last of them.
 
-        ``data`` may have matchers as values. Raises UnknownEventTypeError.
+        ``data`` may have matchers as values. With ``idempotency_key``, only the event that was recorded under the key
+        counts, and with ``references`` the events that have at least these. Raises UnknownEventTypeError.
         """
         _require_some(times, "assert_not_emitted()")
-        found = [event for event in self.emitted(event_type, owner=owner) if holds(event.data, data or {})]
+        found = [
+            event
+            for event in self.emitted(event_type, owner=owner)
+            if has_marks(event, idempotency_key, references) and holds(event.data, data or {})
+        ]
         if len(found) != times:
-            wanted = _described(event_type, data)
+            wanted = _described(event_type, data) + described(idempotency_key, references)
             raise AssertionError(f"{len(found)} of {times} expected events {wanted} were emitted.{self._listing()}")
         return found[-1]
 
@@ -226,6 +240,25 @@ class Webhooks:
             )
         return next(request for request in reversed(self.receiver.received) if request.event.id == found[-1].event_id)
 
+    def decision(self, event: Event, webhook: Webhook) -> Decision:
+        """Return whether an event was sent to a webhook, and why. Raises LookupError for a webhook of another owner."""
+        found = [each for each in decide(event, with_platform=True) if each.webhook == webhook]
+        if not found:
+            raise LookupError(f"{webhook.pk} never gets events of {event.owner}.")
+        return found[0]
+
+    def assert_not_sent(self, event: Event, webhook: Webhook, *, reason: str | None = None) -> Decision:
+        """Assert that an event was not sent to a webhook, for any reason or for this one; return the decision.
+
+        ``reason`` is a value of ``webhooks_app.routing.Reason``, such as ``filtered``.
+        """
+        decision = self.decision(event, webhook)
+        if decision.is_sent or reason not in (None, decision.reason):
+            found = f"sent to {webhook.pk}" if decision.is_sent else f"not sent to {webhook.pk} ({decision.reason})"
+            wanted = "" if reason is None else f" The expected reason is {Reason(reason).value}."
+            raise AssertionError(f"{event} was {found}: {decision.explanation}{wanted}")
+        return decision
+
     def deliver(self, *, retries: bool = True) -> list[ReceivedRequest]:
         """Make all attempts, moving the clock to each retry; return the requests that the receiver got.
 
@@ -260,7 +293,9 @@ class Webhooks:
         return f" There are:{''.join(lines)}" if lines else " There are no deliveries: is a webhook registered for it?"
 
     def _listing(self) -> str:
-        lines = [f"\n  {event.type} of {event.owner}: {json.dumps(event.data)}" for event in self.emitted()]
+        lines = [
+            f"\n  {event.type} of {event.owner}: {json.dumps(event.data)}{marks_of(event)}" for event in self.emitted()
+        ]
         return f" There are:{''.join(lines)}" if lines else " There are none at all."
 
 

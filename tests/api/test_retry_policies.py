@@ -55,6 +55,21 @@ def test_a_delivery_shows_its_policy_and_keeps_it(api, alice):
     ]
 
 
+def test_the_values_that_can_be_chosen_are_explained(api, settings):
+    settings.WEBHOOKS_SIGNATURES = ["native"]
+
+    answer = api.call("GET", "/v1/webhooks/choices")
+
+    assert answer.status_code == 200
+    (scheme,) = answer.json()["signatures"]
+    assert (scheme["name"], scheme["headers"][0]) == ("native", "X-Webhook-Signature")
+    assert [(each["name"], each["max_attempts"]) for each in answer.json()["retry_policies"]] == [
+        ("specification", 4),
+        ("extended", 10),
+    ]
+    assert answer.json()["accepted_statuses"] == ["200", "2xx"]
+
+
 @pytest.mark.parametrize(
     ("body", "field"),
     [

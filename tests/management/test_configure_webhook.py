@@ -27,6 +27,7 @@ def test_the_choices_are_shown(run: Run, webhook: Webhook) -> None:
         "retry_policy": "",
         "accepted_statuses": "200",
         "order": "none",
+        "filter": None,
         "headers": {},
     }
     assert not AuditEntry.objects.filter(action="webhook.changed").exists()
@@ -59,3 +60,45 @@ def test_every_choice_is_changed_and_values_come_from_standard_input(
 def test_a_choice_that_cannot_be_is_refused(run: Run, webhook: Webhook) -> None:
     with pytest.raises(CommandError, match="unknown retry policy"):
         run("configure_webhook", webhook.pk, "--retry-policy", "never mind")
+
+
+def test_a_filter_is_set_shown_and_cleared(run: Run, webhook: Webhook, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO('{"file_id": "file_2"}'))
+    set_to = json.loads(
+        run("configure_webhook", webhook.pk, "--filter", '{"file_id": {"$startsWith": "file_"}}').stdout
+    )
+    read_from_input = json.loads(run("configure_webhook", webhook.pk, "--filter", "-").stdout)
+    cleared = json.loads(run("configure_webhook", webhook.pk, "--clear-filter").stdout)
+
+    assert set_to["filter"] == {"file_id": {"$startsWith": "file_"}}
+    assert (read_from_input["filter"], cleared["filter"]) == ({"file_id": "file_2"}, None)
+    assert AuditEntry.objects.filter(action="webhook.changed", via="command").count() == 3
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        pytest.param(["--filter", "{"], "The filter is not JSON", id="no JSON"),
+        pytest.param(["--filter", '{"fileid": "x"}'], "fileid: is not a field of file.deleted", id="unknown field"),
+        pytest.param(["--filter", "@nowhere.json"], "nowhere.json cannot be read", id="no file"),
+        pytest.param(["--filter", "-", "--headers", "X-Tenant"], "Read the filter from a file", id="two inputs"),
+        pytest.param(["--filter", "{}", "--clear-filter"], "not allowed with", id="set and cleared"),
+    ],
+)
+def test_a_filter_that_cannot_be_is_refused(run: Run, webhook: Webhook, options: list[str], problem: str) -> None:
+    with pytest.raises(CommandError, match=problem):
+        run("configure_webhook", webhook.pk, *options)
+
+    webhook.refresh_from_db()
+    assert webhook.filter is None
+
+
+def test_the_offered_values_are_explained(run: Run, db: None, settings: Any) -> None:
+    settings.WEBHOOKS_RETRY_POLICIES = ["extended"]
+
+    offered = json.loads(run("configure_webhook", "--offered").stdout)
+
+    assert [each["name"] for each in offered["signatures"]] == ["native", "standard", "standard-ed25519"]
+    (policy,) = offered["retry_policies"]
+    assert (policy["max_attempts"], policy["delays_seconds"][:2], policy["is_default"]) == (10, [5, 300], True)
+    assert {"$and", "$gt"} < set(offered["filter_operators"])

@@ -321,3 +321,58 @@ def test_a_test_case_of_unittest_has_the_kit(db: None) -> None:
 
     assert result is not None
     assert (result.testsRun, result.errors, result.failures) == (1, [], [])
+
+
+def test_an_idempotency_key_and_references_are_asserted(webhooks: Webhooks, owner: Any) -> None:
+    event = emit(EVENT_TYPE, {"error": "a"}, owner=owner, idempotency_key="order-7", references=["ppt_1", "ppt_2"])
+    emit(EVENT_TYPE, {"error": "a"}, owner=owner)
+
+    assert webhooks.assert_emitted(EVENT_TYPE, idempotency_key="order-7") == event
+    assert webhooks.assert_emitted(EVENT_TYPE, references=["ppt_2"]) == event
+    assert webhooks.assert_emitted(EVENT_TYPE, times=2)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "described"),
+    [
+        pytest.param({"idempotency_key": "order-8"}, "(idempotency key order-8)", id="another key"),
+        pytest.param({"references": ["ppt_1", "ppt_3"]}, "(references ppt_1, ppt_3)", id="one reference is missing"),
+    ],
+)
+def test_other_marks_fail_the_test_and_are_listed(
+    webhooks: Webhooks, owner: Any, wanted: dict[str, Any], described: str
+) -> None:
+    emit(EVENT_TYPE, {"error": "a"}, owner=owner, idempotency_key="order-7", references=["ppt_1"])
+
+    with pytest.raises(AssertionError) as failure:
+        webhooks.assert_emitted(EVENT_TYPE, **wanted)
+
+    assert described in str(failure.value)
+    assert "(idempotency key order-7; references ppt_1)" in str(failure.value)
+
+
+def test_the_reason_why_an_event_was_not_sent_is_asserted(webhooks: Webhooks, owner: Any) -> None:
+    webhook = webhooks.register(owner, EVENT_TYPE, filter={"error": "disk full"})
+    event = emit_one(owner, "No outline")
+
+    decision = webhooks.assert_not_sent(event, webhook, reason="filtered")
+
+    assert decision.explanation == 'data.error is "No outline", the filter wants "disk full".'
+
+
+def test_an_event_that_was_sent_or_had_another_reason_fails_the_test(webhooks: Webhooks, owner: Any) -> None:
+    webhook = webhooks.register(owner, EVENT_TYPE)
+    unsubscribing = webhooks.register(owner, "file.deleted")
+    event = emit_one(owner)
+
+    with pytest.raises(AssertionError, match=r"was sent to wh_.*It was active"):
+        webhooks.assert_not_sent(event, webhook)
+    with pytest.raises(AssertionError, match=r"not_subscribed.*The expected reason is filtered\."):
+        webhooks.assert_not_sent(event, unsubscribing, reason="filtered")
+
+
+def test_a_webhook_of_another_owner_has_no_decision(webhooks: Webhooks, owner: Any, django_user_model: Any) -> None:
+    webhook = webhooks.register(django_user_model.objects.create_user("bela"), EVENT_TYPE)
+
+    with pytest.raises(LookupError, match="never gets events of amina"):
+        webhooks.decision(emit_one(owner), webhook)

@@ -393,6 +393,30 @@ class EventWithDataSerializer(EventSerializer):
     )
 
 
+class OfferedSignatureSerializer(serializers.Serializer[Any]):
+    name = serializers.CharField()
+    description = serializers.CharField()
+    headers = serializers.ListField(child=serializers.CharField(), help_text="The headers that it adds to a request.")
+
+
+class OfferedPolicySerializer(serializers.Serializer[Any]):
+    name = serializers.CharField()
+    description = serializers.CharField()
+    is_default = serializers.BooleanField(help_text="Whether webhooks have it whose `retry_policy` is empty.")
+    max_attempts = serializers.IntegerField()
+    delays_seconds = serializers.ListField(
+        child=serializers.FloatField(), help_text="The shortest delay before each retry, from the end of the attempt."
+    )
+
+
+class OfferSerializer(serializers.Serializer[Any]):
+    signatures = OfferedSignatureSerializer(many=True)
+    retry_policies = OfferedPolicySerializer(many=True)
+    accepted_statuses = serializers.ListField(child=serializers.CharField())
+    orders = serializers.ListField(child=serializers.CharField())
+    filter_operators = serializers.ListField(child=serializers.CharField())
+
+
 class TryFilterSerializer(serializers.Serializer[Any]):
     event_id = TextField(max_length=40, help_text="An event of the webhook's owner.")
     filter = FilterField(required=False, allow_null=True, help_text="Default: the filter of the webhook.")

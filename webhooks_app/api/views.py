@@ -21,6 +21,7 @@ from ..models.visibility import event_types_for
 from ..models.webhook_secret import SECRET
 from ..operations import lifecycle, rights, rotation
 from ..operations.emitting import emit_events
+from ..operations.offer import describe_offer
 from ..operations.registration import register_webhook, update_webhook
 from ..operations.sending import send_test_event
 from ..operations.verification import start_verification
@@ -101,6 +102,7 @@ class WebhookViewSet(ApiViewSet):
         "enable": Operation(
             scope=rights.DISABLE_WEBHOOK.scope, answer=serializers.WebhookSerializer, conflicts=True, probes=True
         ),
+        "choices": Operation(scope=READ, answer=serializers.OfferSerializer),
         "try_filter": Operation(
             scope=READ_EVENTS, request=serializers.TryFilterSerializer, answer=serializers.TriedFilterSerializer
         ),
@@ -153,6 +155,14 @@ class WebhookViewSet(ApiViewSet):
         fields = self.validated()
         webhook = self.find(fields["webhook_id"])
         return self.answer(send_test_event(webhook, fields["event_type"], actor=self.actor))
+
+    @action(detail=False, methods=["get"])
+    def choices(self, request: Request) -> Response:
+        """Read the values that a webhook can choose.
+
+        The signature schemes, retry policies, statuses and filter operators that are offered, with explanations.
+        """
+        return self.answer(describe_offer())
 
     @action(detail=True, methods=["post"])
     def verify(self, request: Request, webhook_id: str) -> Response:

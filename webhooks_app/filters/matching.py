@@ -22,6 +22,9 @@ MAX_BYTES = 4096
 MAX_DEPTH = 8
 MAX_CONDITIONS = 64
 
+COMBINING = ("$and", "$or", "$not")
+"""Operators on conditions, which are part of the structure."""
+
 Operators = Mapping[str, BaseOperator]
 
 
@@ -193,7 +196,7 @@ class _Parser:
             raise _invalid(keys, _("exceeds the limit of %(most)d conditions") % {"most": MAX_CONDITIONS})
         operator = self._operators.get(name)
         if operator is None:
-            known = ", ".join(["$and", "$or", "$not", *self._operators])
+            known = ", ".join([*COMBINING, *self._operators])
             raise _invalid(keys, _("is no operator; the operators are %(known)s") % {"known": known})
         if problem := operator.problem(operand):
             raise _invalid(keys, problem)

@@ -2,35 +2,18 @@
 
 from __future__ import annotations
 
-import json
-import sys
-from pathlib import Path
 from typing import Any
 
 from django.core.management.base import CommandError
+
+from .json_arguments import read_json
 
 HELP = "The event's data: a JSON object, @FILE to read it from a file, or - to read it from standard input."
 
 
 def read_event_data(argument: str) -> dict[str, Any]:
     """Return the JSON object that a ``--data`` argument names. Raises CommandError."""
-    text, source = _text_of(argument)
-    try:
-        data = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise CommandError(f"{source} is not JSON: {error}. Quote it for your shell: --data '{{\"key\": 1}}'") from None
+    data, source = read_json(argument, noun="The data", hint="Quote it for your shell: --data '{\"key\": 1}'")
     if not isinstance(data, dict):
         raise CommandError(f'{source} is not a JSON object; the data of an event is one, such as {{"key": 1}}.')
     return data
-
-
-def _text_of(argument: str) -> tuple[str, str]:
-    if argument == "-":
-        return sys.stdin.read(), "Standard input"
-    if not argument.startswith("@"):
-        return argument, "The data"
-    path = Path(argument[1:])
-    try:
-        return path.read_text(encoding="utf-8"), f"The file {path}"
-    except (OSError, UnicodeDecodeError) as error:
-        raise CommandError(f"The file {path} cannot be read: {error}") from None

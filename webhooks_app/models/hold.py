@@ -35,6 +35,7 @@ class HoldReason(models.TextChoices):
     UNVERIFIED = "unverified", _("waiting for verification")
     EXPIRED = "expired", _("expired")
     ORDERED = "ordered", _("behind an earlier delivery")
+    ADDRESS_BUSY = "address_busy", _("address busy")
     NOT_DUE = "not_due", _("not due")
     RATE_LIMITED = "rate_limited", _("rate limit reached")
     WITHHELD = "withheld", _("rate limit nearly reached")
@@ -199,8 +200,14 @@ def _hold_by_order(delivery: Delivery, blocker: str | None) -> Hold | None:
 def _hold_by_time(delivery: Delivery, now: datetime) -> Hold | None:
     due_at = delivery.due_at
     if due_at is None or due_at > now:
-        return Hold(reason=HoldReason.NOT_DUE, until=due_at)
+        return Hold(reason=HoldReason.ADDRESS_BUSY if _is_postponed(delivery) else HoldReason.NOT_DUE, until=due_at)
     return None
+
+
+def _is_postponed(delivery: Delivery) -> bool:
+    """Return True for a probe that a worker has put back before its first attempt: only these are due later."""
+    entry = delivery.entry
+    return delivery.kind in UNVERIFIED_KINDS and entry is not None and entry.attempt == 0
 
 
 def _hold_by_keys(webhook: Webhook, now: datetime) -> Hold | None:
@@ -303,6 +310,7 @@ def hold_reason(now: datetime) -> Case:
         HoldReason.UNVERIFIED: _IS_UNVERIFIED,
         HoldReason.EXPIRED: _is_expired(now),
         HoldReason.ORDERED: _is_blocked(),
+        HoldReason.ADDRESS_BUSY: Q(due_at__gt=now, kind__in=UNVERIFIED_KINDS, attempt=0),
         HoldReason.NOT_DUE: Q(due_at__gt=now),
         HoldReason.RATE_LIMITED: _is_rate_limited(now),
         HoldReason.UNSIGNED: Q(webhook__lane__unsigned_until__gt=now),

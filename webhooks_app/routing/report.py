@@ -74,6 +74,11 @@ class Decision:
     def is_sent(self) -> bool:
         return self.delivery is not None
 
+    @property
+    def explanation(self) -> str:
+        """The reason as a sentence, with the condition of the filter if there is one."""
+        return f"{self.detail}." if self.detail else str(self.reason.label)
+
 
 def try_filter(webhook: Webhook, event: Event, source: Any) -> Mismatch | None:
     """Return the condition of a filter that a past event does not satisfy; None if it matches.

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Any, TypeAlias
+from itertools import chain
+from typing import Any, NamedTuple, TypeAlias
 
 from ...models import (
     Event,
@@ -16,7 +17,7 @@ from ...models import (
     WorkerSession,
 )
 from ...models.order import BEGUN, Order
-from ..lanes import LANE_NAMES, MAX_LANES, WEBHOOK_FIELDS, Ask, DueWebhook, Lane, Pick, Picked, Terms
+from ..lanes import FIRST_ENTRIES, LANE_NAMES, MAX_LANES, WEBHOOK_FIELDS, Ask, DueWebhook, Lane, Pick, Picked, Terms
 from ..signing import LaneKey
 from .base import MAX_PARAMS, BaseSql
 
@@ -29,8 +30,15 @@ CLAIMED_AT, IS_ORDERED, IS_BLOCKED = 6, 9, 10
 """Columns of a row."""
 
 Row: TypeAlias = Sequence[Any]
-LockedLane: TypeAlias = tuple[Lane, QueueLane, int]
-"""A lane with its row and its room."""
+
+
+class LockedLane(NamedTuple):
+    """A lane that is claimed from, its row, and how many deliveries of which kinds."""
+
+    lane: Lane
+    row: QueueLane
+    room: int
+    kinds: Sequence[str]
 
 
 class ClaimingSql(BaseSql):
@@ -77,6 +85,21 @@ class ClaimingSql(BaseSql):
             for pk, due_at, owner_id, has_lane, is_fast, is_stopped in rows
         ]
 
+    def lost_claims(self, webhook_ids: Sequence[str], now: datetime) -> dict[str, int]:
+        """Return the number of lost claims by webhook, of at most ``MAX_LANES`` webhooks; those without are left out.
+
+        Only the first entries of each are read, however long its backlog is.
+        """
+        branch = f"""
+            SELECT webhook_id, COUNT(*) FROM (
+                SELECT webhook_id, claimed_at, leased_until FROM {self.entries}
+                WHERE webhook_id = %s AND due_at IS NOT NULL
+                ORDER BY due_at LIMIT {FIRST_ENTRIES}
+            ) entries_{{}} WHERE claimed_at IS NOT NULL AND leased_until <= %s GROUP BY webhook_id"""
+        sql = " UNION ALL ".join(branch.format(place) for place in range(len(webhook_ids)))
+        params = list(chain(*((self.write_id(pk), self.write_time(now)) for pk in webhook_ids)))
+        return {self.read_id("wh", pk): number for pk, number in self.fetch(sql, params)} if sql else {}
+
     def claim(self, asks: Sequence[Ask], terms: Terms) -> Picked:
         """Claim the deliveries that are due longest of each webhook, up to its fair share and its limits.
 
@@ -91,7 +114,7 @@ class ClaimingSql(BaseSql):
             picks = [self._read_pick(row) for row in rows]
             self._write_lanes(locked, picks, asks, terms)
             return Picked(
-                [lane for lane, _, _ in locked],
+                [found.lane for found in locked],
                 picks,
                 self.events({pick.event_id for pick in picks if pick.event_id}),
                 len(blocked),
@@ -105,11 +128,14 @@ class ClaimingSql(BaseSql):
         rows = Event.objects.using(self.using).filter(pk__in=ids).order_by()
         return {pk: (type_, body.encode()) for pk, type_, body in rows.values_list("pk", "type", "body")}
 
-    def release(self, ids: Iterable[str], worker: int, number: int, claimed_at: datetime) -> None:
-        """Return claims to the queue as they were, if they are still the same."""
+    def release(
+        self, ids: Iterable[str], worker: int, number: int, claimed_at: datetime, due_at: datetime | None = None
+    ) -> None:
+        """Return claims to the queue as they were, or due at this time, if they are still the same."""
         entries = QueueEntry.objects.using(self.using).filter(pk__in=list(ids))
+        later = {"due_at": due_at} if due_at else {}
         entries.filter(worker=worker, attempt=number, claimed_at=claimed_at).update(
-            attempt=number - 1, claimed_at=None, leased_until=None, worker=None
+            attempt=number - 1, claimed_at=None, leased_until=None, worker=None, **later
         )
 
     def publish(self, worker: int, numbers: Mapping[str, tuple[int, bool | None]], leased_until: datetime) -> None:
@@ -150,7 +176,7 @@ class ClaimingSql(BaseSql):
         return sum(held.filter(pk__in=page).update(leased_until=now) for page in pages)
 
     def _lock_lanes(self, asks: Sequence[Ask], terms: Terms) -> list[LockedLane]:
-        """Lock the lanes that no other worker is claiming from; return each with its row and its room."""
+        """Lock the lanes that no other worker is claiming from."""
         features = self.connection.features
         rows = QueueLane.objects.using(self.using).filter(pk__in=[ask.webhook_id for ask in asks]).order_by()
         if features.has_select_for_update:
@@ -167,7 +193,10 @@ class ClaimingSql(BaseSql):
             lane.next_slot_at = row.next_slot_at
             lane.max_in_flight = 1 if ask.is_unknown else lane.max_in_flight or ask.cap
             in_flight = ask.own + row.claims_of_others(terms.worker, terms.now)
-            found.append((lane, row, lane.room(ask.room, in_flight, terms.now)))
+            if ask.lost_only:
+                found.append(LockedLane(lane, row, ask.room, ()))
+            else:
+                found.append(LockedLane(lane, row, lane.room(ask.room, in_flight, terms.now), lane.kinds(terms.now)))
         return found
 
     def _keys(self, webhook_ids: Iterable[str]) -> Mapping[str, Sequence[LaneKey]]:
@@ -184,20 +213,20 @@ class ClaimingSql(BaseSql):
         """Return due entries, and lost ones, as many as each lane has room for; more of a lane with an order."""
         branches: list[str] = []
         params: list[Any] = []
-        for lane, _, room in locked:
-            if room <= 0:
+        for found in locked:
+            if found.room <= 0:
                 continue
-            sql, values = self._find_in(lane, room, terms)
+            sql, values = self._find_in(found, terms)
             branches.append(f"SELECT * FROM ({sql}) lane_{len(branches)}")
             params += values
         return self.fetch_batch(" UNION ALL ".join(branches), params, columns=11) if branches else []
 
-    def _find_in(self, lane: Lane, room: int, terms: Terms) -> tuple[str, list[Any]]:
+    def _find_in(self, found: LockedLane, terms: Terms) -> tuple[str, list[Any]]:
         now = self.write_time(terms.now)
         lost = "OR leased_until <= %s" if terms.lost_again_at else ""
-        kinds = [kind.value for kind in lane.kinds(terms.now)] or [""]
+        kinds = [str(kind) for kind in found.kinds] or [""]
         marks = ", ".join(["%s"] * len(kinds))
-        is_ordered = lane.order != Order.NONE
+        is_ordered = found.lane.order != Order.NONE
         sql = f"""
             SELECT {self.public_id("dlv", "delivery_id")} AS id, {self.public_id("wh", "webhook_id")} AS webhook_id,
                 {self.public_id("evt", "event_id")} AS event_id, kind, attempt, max_attempts, claimed_at, expires_at,
@@ -205,8 +234,8 @@ class ClaimingSql(BaseSql):
             FROM {self.entries} AS entry
             WHERE webhook_id = %s AND due_at <= %s
                 AND ((claimed_at IS NULL AND (kind IN ({marks}) OR expires_at <= %s)) {lost})
-            ORDER BY due_at LIMIT {int(room) + PARKED_AT_A_TIME * is_ordered}"""
-        return sql, [self.write_id(lane.webhook_id), now, *kinds, now, *([now] if lost else [])]
+            ORDER BY due_at LIMIT {int(found.room) + PARKED_AT_A_TIME * is_ordered}"""
+        return sql, [self.write_id(found.lane.webhook_id), now, *kinds, now, *([now] if lost else [])]
 
     @property
     def _is_blocked(self) -> str:
@@ -219,7 +248,7 @@ class ClaimingSql(BaseSql):
 
     def _first_of_groups(self, rows: Sequence[Row], locked: Sequence[LockedLane]) -> tuple[list[Row], list[Row]]:
         """Return the entries to be claimed, as many as their lanes have room for, and those to be parked."""
-        rooms = {lane.webhook_id: room for lane, _, room in locked}
+        rooms = {each.lane.webhook_id: each.room for each in locked}
         found: list[Row] = []
         for row in rows:
             webhook_id = self.read_id("wh", row[1])
@@ -282,7 +311,7 @@ class ClaimingSql(BaseSql):
         numbers = Counter(pick.webhook_id for pick in picks if pick.lost_since is None)
         own = {ask.webhook_id: ask.own for ask in asks}
         changed = []
-        for lane, row, _ in locked:
+        for lane, row, *_ in locked:
             if not (number := numbers[lane.webhook_id]):
                 continue
             held = row.held_by_others(terms.worker, terms.now)

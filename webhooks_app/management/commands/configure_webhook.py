@@ -11,19 +11,25 @@ from django.core.management.base import CommandError, CommandParser
 
 from ...choices import offered_orders, offered_policies, offered_signatures
 from ...models import Webhook
+from ...operations.offer import describe_offer
 from ...operations.registration import update_webhook
 from ..base import WebhooksCommand
+from ..json_arguments import read_json
 from ..webhooks import get_webhook
 
 
 class Command(WebhooksCommand):
     help = (
-        "Show the signatures, the retry policy, the accepted statuses, the order and the headers of a webhook, and "
-        "change those that are given. Prints one JSON object; values of headers are redacted."
+        "Show the signatures, the retry policy, the accepted statuses, the order, the filter and the headers of a "
+        "webhook, and change those that are given. Prints one JSON object; values of headers are redacted."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("webhook_id", help="The webhook, wh_….")
+        subject = parser.add_mutually_exclusive_group(required=True)
+        subject.add_argument("webhook_id", nargs="?", help="The webhook, wh_….")
+        subject.add_argument(
+            "--offered", action="store_true", help="Print the values that can be chosen, with explanations, as JSON."
+        )
         parser.add_argument(
             "--signatures", nargs="+", metavar="SCHEME", help=f"Among {', '.join(offered_signatures())}."
         )
@@ -32,6 +38,9 @@ class Command(WebhooksCommand):
         )
         parser.add_argument("--accepted-statuses", choices=Webhook.AcceptedStatuses.values)
         parser.add_argument("--order", choices=offered_orders())
+        filters = parser.add_mutually_exclusive_group()
+        filters.add_argument("--filter", metavar="JSON|@FILE|-", help="Send only the events whose data matches.")
+        filters.add_argument("--clear-filter", action="store_true", help="Send all events again.")
         parser.add_argument(
             "--headers",
             nargs="*",
@@ -46,9 +55,13 @@ class Command(WebhooksCommand):
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
+        if options["offered"]:
+            self.result(json.dumps(describe_offer(), indent=2))
+            return
         webhook = get_webhook(options["webhook_id"])
         names = ("signatures", "retry_policy", "accepted_statuses", "order")
         changes = {name: options[name] for name in names if options[name] is not None}
+        changes |= _filter_change(options)
         if options["headers"] is not None:
             changes["headers"] = {name: _secret(f"Value of {name}: ") for name in options["headers"]}
         if options["basic_auth"] is not None:
@@ -56,7 +69,17 @@ class Command(WebhooksCommand):
             changes["basic_auth"] = (user, _secret("Password: ")) if user else None
         if changes:
             update_webhook(webhook, actor=self.actor, **changes)
-        self.result(json.dumps(_choices(webhook), indent=2))
+        self.result(json.dumps(_choices(webhook), indent=2, ensure_ascii=False))
+
+
+def _filter_change(options: dict[str, Any]) -> dict[str, Any]:
+    if options["clear_filter"]:
+        return {"filter": None}
+    if options["filter"] is None:
+        return {}
+    if options["filter"] == "-" and (options["headers"] or options["basic_auth"]):
+        raise CommandError("Standard input has the values of headers. Read the filter from a file: --filter @FILE.")
+    return {"filter": read_json(options["filter"], noun="The filter")[0]}
 
 
 def _choices(webhook: Webhook) -> dict[str, Any]:
@@ -66,6 +89,7 @@ def _choices(webhook: Webhook) -> dict[str, Any]:
         "retry_policy": webhook.retry_policy,
         "accepted_statuses": webhook.accepted_statuses,
         "order": webhook.order,
+        "filter": webhook.filter,
         "headers": webhook.headers,
     }
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from django.core.management.base import CommandError, CommandParser
@@ -11,6 +10,7 @@ from ...models import Event
 from ...routing.admission import events_for
 from ...routing.report import try_filter
 from ..base import WebhooksCommand
+from ..json_arguments import read_json
 from ..webhooks import get_webhook
 
 
@@ -23,20 +23,13 @@ class Command(WebhooksCommand):
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("webhook_id", help="The webhook, wh_….")
         parser.add_argument("event_id", help="An event of the webhook's owner, evt_….")
-        parser.add_argument("--filter", metavar="JSON", help="The filter. Default: the filter of the webhook.")
+        parser.add_argument("--filter", metavar="JSON|@FILE|-", help="The filter. Default: the filter of the webhook.")
 
     def handle(self, *args: Any, **options: Any) -> None:
         webhook = get_webhook(options["webhook_id"])
         event = Event.objects.filter(events_for(webhook), pk=options["event_id"]).first()
         if event is None:
             raise CommandError(f"The owner of {webhook.pk} has no event {options['event_id']!r}.")
-        source = webhook.filter if options["filter"] is None else _read(options["filter"])
+        source = webhook.filter if options["filter"] is None else read_json(options["filter"], noun="The filter")[0]
         found = try_filter(webhook, event, source)
         self.result("sent" if found is None else f"not sent: {found}")
-
-
-def _read(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except ValueError as error:
-        raise CommandError(f"The filter is not JSON: {error}.") from error

@@ -1,0 +1,39 @@
+"""``explain_event``"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.core.management.base import CommandError
+
+from ..support.rows import emit_one, make_webhook
+from .conftest import Output
+
+Run = Callable[..., Output]
+
+
+def test_each_webhook_has_a_line_with_its_reason(run: Run, owner: Any) -> None:
+    filtered = make_webhook(owner, filter={"error": "disk full"})
+    sent = make_webhook(owner)
+    event = emit_one(owner)
+
+    assert run("explain_event", event.pk).stdout.splitlines() == [
+        f"{sent.pk} sent ({event.deliveries.get().pk}): It was active, and subscribed to the type.",
+        f'{filtered.pk} not sent: data.error is "No outline", the filter wants "disk full".',
+    ]
+
+
+def test_an_event_that_nobody_could_get_is_noted(run: Run, owner: Any) -> None:
+    event = emit_one(owner)
+
+    output = run("explain_event", event.pk)
+
+    assert output.stdout == ""
+    assert "No webhook could get it" in output.stderr
+
+
+def test_an_unknown_event_is_refused(run: Run, db: None) -> None:
+    with pytest.raises(CommandError, match="There is no event"):
+        run("explain_event", "evt_1")

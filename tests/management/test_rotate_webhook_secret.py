@@ -1,0 +1,56 @@
+"""``rotate_webhook_secret``"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from django.core.management.base import CommandError
+
+from webhooks_app.models import AuditEntry, Webhook
+
+from .conftest import SECRET, Output
+
+Run = Callable[..., Output]
+
+
+def test_a_new_secret_is_printed_alone_and_the_old_one_signs_on(run: Run, webhook: Webhook) -> None:
+    output = run("rotate_webhook_secret", webhook.pk, "--overlap-hours", "2")
+
+    rotated = Webhook.objects.get()
+    assert output.stdout == f"{rotated.secret}\n"
+    assert rotated.verification_keys == [rotated.secret, SECRET]
+    assert "signs too until" in output.stderr
+    assert AuditEntry.objects.filter(action="webhook.secret_rotated", via="command").exists()
+
+
+def test_the_public_key_of_a_pair_is_printed(run: Run, webhook: Webhook) -> None:
+    run("configure_webhook", webhook.pk, "--signatures", "native", "standard-ed25519")
+
+    output = run("rotate_webhook_secret", webhook.pk, "--scheme", "standard-ed25519")
+
+    new, _old = Webhook.objects.get().public_keys
+    assert output.stdout == f"{new['key']}\n"
+    assert Webhook.objects.get().secret == SECRET
+
+
+def test_an_overlap_is_ended(run: Run, webhook: Webhook) -> None:
+    run("rotate_webhook_secret", webhook.pk)
+
+    run("rotate_webhook_secret", webhook.pk, "--end-overlap")
+
+    assert len(Webhook.objects.get().verification_keys) == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        pytest.param(["--scheme", "standard"], "scheme that has keys of its own", id="scheme without keys"),
+        pytest.param(["--overlap-hours", "169"], "give 0 to 168", id="long overlap"),
+    ],
+)
+def test_a_rotation_that_cannot_be_is_refused(run: Run, webhook: Webhook, options: list[str], problem: str) -> None:
+    with pytest.raises(CommandError, match=problem):
+        run("rotate_webhook_secret", webhook.pk, *options)
+
+    assert Webhook.objects.get().secret == SECRET
