@@ -40,7 +40,7 @@ def test_every_setting_about_where_webhooks_may_go_is_named() -> None:
     assert guarding | {"WEBHOOKS_ENCRYPTION_KEYS"} <= set(SETTINGS)
 
 
-@pytest.mark.parametrize("part", ["Reporting a weakness", "What is at stake", "What the host must do"])
+@pytest.mark.parametrize("part", ["Report a vulnerability", "Threats and mitigations", "Duties of the host"])
 def test_the_page_has_its_parts(part: str) -> None:
     assert f"## {part}\n" in PAGE
 

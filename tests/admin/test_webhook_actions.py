@@ -150,7 +150,9 @@ def test_a_rotation_that_is_sent_twice_rotates_once(superuser: Page, webhook: We
 
     answer = superuser.act("rotate_secret", webhook, confirmed=True, **form)
 
-    assert said(answer) == [f"The secret of webhook {webhook.pk} was rotated meanwhile, and is left as it is."]
+    assert said(answer) == [
+        f"The secret of webhook {webhook.pk} was rotated in the meantime. It has not been replaced."
+    ]
     saved = Webhook.objects.get()
     assert (saved.secret, saved.previous_key("native").key) == (webhook.secret, SECRET)
 

@@ -51,7 +51,7 @@ def test_a_secret_that_no_key_opens_is_explained_on_the_page(superuser: Page, we
 
     SigningKey.objects.update(encrypted_key="nonsense")
 
-    assert shows(superuser.get("webhook", "change", webhook.pk), "Put the key that was in use back")
+    assert shows(superuser.get("webhook", "change", webhook.pk), "Add that key to WEBHOOKS_ENCRYPTION_KEYS again")
 
 
 def test_the_history_holds_no_secret(superuser: Page) -> None:

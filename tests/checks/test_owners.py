@@ -51,5 +51,5 @@ def test_a_policy_for_users_does_not_fit_another_owner_model(found: Any) -> None
     with override_settings(WEBHOOKS_OWNER_MODEL="auth.Group"):
         message = found()["webhooks_app.E031"]
 
-    assert "UserOwners is for users, and WEBHOOKS_OWNER_MODEL is auth.Group" in message.msg
+    assert "UserOwners requires the user model, but WEBHOOKS_OWNER_MODEL is auth.Group" in message.msg
     assert "webhooks_app.owners.MemberOwners" in message.hint

@@ -76,7 +76,7 @@ def test_one_line_is_logged_for_each_webhook(alice, unreadable, receiver, delive
 
     (record,) = [record for record in caplog.records if record.levelname == "ERROR"]
     assert unreadable.pk in record.getMessage()
-    assert "Put the key that was in use back into WEBHOOKS_ENCRYPTION_KEYS" in record.getMessage()
+    assert "Add that key to WEBHOOKS_ENCRYPTION_KEYS again" in record.getMessage()
     assert record.exc_info is None
 
 

@@ -21,7 +21,7 @@ def test_each_webhook_has_a_line_with_its_reason(run: Run, owner: Any) -> None:
 
     assert run("explain_event", event.pk).stdout.splitlines() == [
         f"{sent.pk} sent ({event.deliveries.get().pk}): It was active, and subscribed to the type.",
-        f'{filtered.pk} not sent: data.error is "No outline", the filter wants "disk full".',
+        f'{filtered.pk} not sent: data.error is "No outline", the filter requires "disk full".',
     ]
 
 
