@@ -131,7 +131,7 @@ def test_the_history_of_a_key_and_of_a_delivery_tell_it(superuser: Page, deliver
     superuser.post("delivery", "act", delivery.pk, "redeliver", confirmed="yes")
 
     history = superuser.get("apikey", "history", api_key.pk)
-    assert shows(history, "API key made")
+    assert shows(history, "API key created")
     assert shows(history, "name: - → renamed")
     assert shows(superuser.get("delivery", "history", delivery.pk), "delivery redelivered")
 

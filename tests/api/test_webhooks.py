@@ -133,7 +133,7 @@ def test_an_owner_cannot_raise_the_number_of_concurrent_requests(api, settings, 
     assert made["max_in_flight"] == most
     assert [answer.status_code for answer in refused] == [400, 400]
     assert all(
-        f"at most {most} requests at a time" in answer.json()["errors"]["max_in_flight"][0] for answer in refused
+        f"at most {most} concurrent requests" in answer.json()["errors"]["max_in_flight"][0] for answer in refused
     )
 
 

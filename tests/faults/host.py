@@ -1,6 +1,7 @@
-"""The host's own process: it emits events, in transactions that commit or do not, and reports what became of each.
+"""The host's own process. It emits events in transactions that commit or roll back, and reports the results.
 
-It reads a command a line from stdin and answers with a line: ``{"count": 10, "ending": "commit", "pause_seconds": 0}``.
+It reads one command per line from stdin, and answers each with a line:
+``{"count": 10, "ending": "commit", "pause_seconds": 0}``.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ MIXED = ("commit", "commit", "rollback", "commit", "savepoint")
 
 
 def emit_once(ending: str, owner: Any, key: str | None) -> tuple[list[str], list[str]]:
-    """Emit in a transaction that ends so; return the ids of what was committed and of what was rolled back."""
+    """Emit in a transaction with this ending. Return the committed ids and those rolled back."""
     if ending == "commit":
         return [_emit(owner, key)], []
     if ending == "rollback":
@@ -36,7 +37,7 @@ def _emit(owner: Any, key: str | None) -> str:
 
 
 def _undo(owner: Any, key: str | None) -> str:
-    """Emit in a transaction, or in a savepoint of the one that is open, and roll it back."""
+    """Emit in a transaction, or in a savepoint of the current one, and roll it back."""
     from django.db import transaction
 
     with transaction.atomic():
@@ -46,9 +47,9 @@ def _undo(owner: Any, key: str | None) -> str:
 
 
 def emit_many(count: int, ending: str, pause_seconds: float, *, until_committed: bool, keys: int = 0) -> dict[str, Any]:
-    """Emit ``count`` times; what raises is reported, and tried again where every one is to be committed.
+    """Emit ``count`` times. Errors are reported, and retried if every event must be committed.
 
-    With ``keys``, the events have so many ordering keys in turn.
+    With ``keys``, the events have that number of ordering keys in turn.
     """
     from django.contrib.auth import get_user_model
     from django.db import Error, connection

@@ -1,6 +1,6 @@
-"""What has to hold after any fault, counted over our rows and over the receiver's own log.
+"""The invariants after any fault, checked against the rows and the log of the receiver.
 
-Pure: it is given both and returns the counts, so that made-up rows can show that each of them is able to rise.
+The functions are pure, so that tests with artificial rows can cover each count.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ Pair = tuple[str, str]
 
 STUCK_AFTER_SECONDS = 60.0
 TOLERANCE_SECONDS = 0.02
-"""The receiver sees an answer a little before, and a request a little after, the worker does."""
+"""The receiver records responses slightly earlier, and requests slightly later, than the worker."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Hit:
-    """A request as the receiver's log has it. ``status`` is None for one that was never answered."""
+    """A request in the log of the receiver. ``status`` is None without a response."""
 
     event_id: str
     event_type: str
@@ -29,7 +29,7 @@ class Hit:
     answered_at: float | None = None
     status: int | None = None
     announced: tuple[str, int] | None = None
-    """Of a notice: the event whose retry it announces, and which retry."""
+    """For a notice: the event and the number of the announced retry."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -42,7 +42,7 @@ class AttemptRow:
 
     @property
     def is_unread(self) -> bool:
-        """Whether it may have been answered without the worker's knowing, which was killed or frozen."""
+        """Whether it may have been answered unknown to the worker, because that was killed or frozen."""
         return self.result in ("worker_lost", "timeout")
 
 
@@ -67,10 +67,10 @@ class DeliveryRow:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Evidence:
-    """Everything that is known when a fault is over.
+    """All evidence after a fault.
 
-    ``committed`` are the events of which the emitting process knows that its transaction committed, ``events`` those
-    that have a row; each of both must have a delivery to each of ``subscribers`` (webhook ids).
+    ``committed`` are the events whose transaction committed according to the emitting process. ``events`` are those
+    with a row. Each of both must have a delivery to each of ``subscribers`` (webhook ids).
     """
 
     now: float
@@ -88,10 +88,10 @@ class Evidence:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Counts:
-    """How often each invariant was broken; ``tried`` is the number of deliveries it was looked for in.
+    """The number of violations of each invariant. ``tried`` is the number of examined deliveries.
 
-    ``duplicates`` are all requests after a 200; a killed worker may cause one of each that it had in flight, and more
-    if the receiver then answers otherwise. ``excess_duplicates`` are those that no kill explains.
+    ``duplicates`` are all requests after a 200. A killed worker may cause one for each of its requests in flight, and
+    more if the receiver then answers differently. ``excess_duplicates`` are those without a kill as the cause.
     """
 
     tried: int
@@ -108,7 +108,7 @@ class Counts:
 
     @property
     def broken(self) -> dict[str, int]:
-        """Return the counts that have to be 0 and are not."""
+        """Return the counts that should be 0 but are not."""
         allowed = ("tried", "duplicates", "details")
         return {
             item.name: count
@@ -121,7 +121,7 @@ class Counts:
 
 
 def count(evidence: Evidence) -> Counts:
-    """Return how often each invariant is broken."""
+    """Return the number of violations of each invariant."""
     found = {
         "lost": list(_lost(evidence)),
         "stuck": list(_stuck(evidence)),
@@ -177,7 +177,7 @@ def _too_many(evidence: Evidence) -> Iterator[str]:
 
 
 def _too_many_notices(evidence: Evidence) -> Iterator[str]:
-    """A retry is announced once in each series, by one request."""
+    """A retry is announced once per series, by one request."""
     again = _redeliveries(evidence)
     notices = Counter((hit.announced, hit.path) for hit in evidence.hits if hit.announced)
     for ((event_id, retry), path), number in notices.items():
@@ -195,7 +195,7 @@ def _too_many_handshakes(evidence: Evidence) -> Iterator[str]:
 
 
 def _excess_duplicates(evidence: Evidence) -> Iterator[str]:
-    """A 200 that was followed by another request is excused if nobody read it, and there were as many kills."""
+    """A request after a 200 is excused if the 200 was not read, up to the number of kills."""
     attempts: dict[Pair, list[AttemptRow]] = defaultdict(list)
     for delivery in evidence.deliveries:
         attempts[delivery.pair] += delivery.attempts
@@ -219,14 +219,14 @@ def _early_rows(evidence: Evidence) -> Iterator[str]:
 
 
 def _early_hits(evidence: Evidence) -> Iterator[str]:
-    """The n-th request that arrived is the n-th attempt or a later one, and delays only grow."""
+    """The n-th request belongs to the n-th attempt or a later one, and delays only grow."""
     again = {delivery.pair for delivery in evidence.deliveries if delivery.is_redelivery}
     for pair, hits in _hits_by_pair(evidence).items():
         if pair in again:
             continue
         for number, (before, after) in enumerate(pairwise(hits)):
             if number >= len(evidence.delays_seconds):
-                continue  # One too many, which is counted elsewhere.
+                continue  # An excess request, counted elsewhere.
             waited = after.at - (before.answered_at or before.at)
             if waited < evidence.delays_seconds[number] - TOLERANCE_SECONDS:
                 yield f"{pair} came again after {waited:.3f} s"
@@ -259,7 +259,7 @@ def _out_of_order(evidence: Evidence) -> Iterator[str]:
 
 
 def _hits_by_pair(evidence: Evidence) -> Mapping[Pair, list[Hit]]:
-    """Return the requests for each event, in order; notices and handshakes have series of their own."""
+    """Return the requests for each event in order. Notices and handshakes have series of their own."""
     hits: dict[Pair, list[Hit]] = defaultdict(list)
     for hit in sorted(evidence.hits, key=lambda hit: hit.at):
         if hit.event_type not in ("webhook.verification", "webhook.retry"):
@@ -272,7 +272,7 @@ def _redeliveries(evidence: Evidence) -> Mapping[Pair, int]:
 
 
 def _hits_after_200(hits_by_pair: Mapping[Pair, list[Hit]]) -> Mapping[Pair, int]:
-    """Return how many requests arrived after the receiver had answered 200."""
+    """Return the number of requests after a response with 200."""
     counts = {}
     for pair, hits in hits_by_pair.items():
         confirmed_at = min((hit.answered_at for hit in hits if hit.status == 200 and hit.answered_at), default=None)

@@ -1,4 +1,4 @@
-"""A host in small: a database, a broker, a receiver, workers and beats, all real, and what is known of them after."""
+"""A small host: a real database, broker and receiver, with workers and beats, and the evidence that they leave."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from .receiver import LogReader
 from .servers import BaseBroker, BaseDatabase, FolderBroker
 
 SETTINGS: dict[str, Any] = {
-    # Where the length of a time does not matter to what is tested, it is short; two retries come as specified.
+    # Times that do not matter to the tests are short. Two retries are as specified.
     "WEBHOOKS_TIMEOUT_SECONDS": 5,
     "WEBHOOKS_LEASE_SECONDS": 10,
     "WEBHOOKS_RETRY_POLICIES": [FAULTS],
@@ -49,7 +49,7 @@ CELERY_APP = "tests.support.celery"
 
 
 class Lab:
-    """``kills`` is to be raised by whoever makes a worker lose what it was doing."""
+    """Tests must increment ``kills`` for each worker that loses its current work."""
 
     def __init__(
         self, database: BaseDatabase, broker: BaseBroker, directory: Path, *, url: str = "", **settings: Any
@@ -110,9 +110,9 @@ class Lab:
         return self.receiver
 
     def stop_receiver(self) -> None:
-        """End the receiver between two requests, so that its log has what it sent and nothing more."""
+        """End the receiver between two requests, so that its log is complete."""
         assert self.receiver
-        self.receiver.tell_to_stop()
+        self.receiver.request_stop()
         self.receiver.popen.wait(30)
 
     def start_host(self, *, broker_url: str = "") -> Host:
@@ -121,7 +121,7 @@ class Lab:
         return host
 
     def start_workers(self, number: int = 1, *options: str) -> list[Process]:
-        """Start ``celery worker`` processes and wait until all are ready."""
+        """Start ``celery worker`` processes, and wait until all are ready."""
         workers = [self._start_worker(*options) for _ in range(number)]
         for worker in workers:
             worker.wait_until_ready()
@@ -176,12 +176,12 @@ class Lab:
         self._stack.callback(process.close)
         return process
 
-    # What happens
+    # Events
 
     def webhook(
         self, temper: str, *event_types: str, tail: str = "", url: str = "", is_new: bool = False, **fields: Any
     ) -> Webhook:
-        """Return an active webhook whose receiver has this temper. Before the workers start, or they may verify it.
+        """Return an active webhook of a receiver with this behavior. Must be called before the workers start.
 
         Unless it is new, its last request was fast.
         """
@@ -192,7 +192,7 @@ class Lab:
         return webhook
 
     def queue(self, webhook: Webhook, number: int) -> None:
-        """Have many events due for one webhook alone, without emitting them."""
+        """Create many due events for only one webhook, without emitting them."""
         now = timezone.now()
         events = [_event(new_id("evt"), self.owner, now) for _ in range(number)]
         self.queued.update(event.pk for event in Event.objects.bulk_create(events))
@@ -207,7 +207,7 @@ class Lab:
         return self.take_report(host)
 
     def take_report(self, host: Host) -> dict[str, Any]:
-        """Wait until the host has emitted, and remember what it knows of each event."""
+        """Wait until the host has emitted, and record its report of each event."""
         report = host.report()
         self.committed.update(report["committed"])
         self.keys.update(report["keys"])
@@ -215,7 +215,7 @@ class Lab:
         return report
 
     def move_clock(self, span: timedelta) -> None:
-        """Make the clock jump, by moving everything that happened or was planned before the other way."""
+        """Simulate a jump of the clock by moving all recorded times the other way."""
         with transaction.atomic():
             for model in (Delivery, DeliveryAttempt, Event, QueueEntry, QueueLane):
                 fields = [field.name for field in model._meta.fields if isinstance(field, DateTimeField)]
@@ -223,18 +223,18 @@ class Lab:
         self._jumps.append((time.time(), span.total_seconds()))
 
     def _shifted(self, moment: float | None) -> float | None:
-        """Return a time in the receiver's log by the clock of today."""
+        """Return a time in the receiver's log by the current clock."""
         return moment and moment - sum(seconds for jumped_at, seconds in self._jumps if moment < jumped_at)
 
     def kill_worker(self) -> None:
-        """End a worker by SIGKILL, with whatever it was doing."""
+        """End a worker with SIGKILL, regardless of its current work."""
         self.workers.pop(0).kill()
         self.kills += 1
 
-    # What is known
+    # Evidence
 
     def requests(self, webhook: Webhook | None = None) -> list[dict[str, Any]]:
-        """Return what the receiver knows of each request for events, notices and handshakes left out."""
+        """Return the receiver's data about each request for an event, without notices and handshakes."""
         internal = ("webhook.verification", "webhook.retry")
         requests = [request for request in self.log.requests() if request["event_type"] not in internal]
         if webhook is None:
@@ -242,9 +242,9 @@ class Lab:
         return [request for request in requests if webhook.url.endswith(request["path"])]
 
     def most_at_once(self, webhook: Webhook) -> int:
-        """Return how many requests to one webhook were on the wire at a time, at most, notices included."""
+        """Return the maximum number of concurrent requests to one webhook, including notices."""
         requests = [request for request in self.log.requests() if webhook.url.endswith(request["path"])]
-        # The receiver hears of a request after its beginning, and of a timeout after its end.
+        # The receiver notices a request after its start, and a timeout after its end.
         longest_seconds = 0.8 * self.settings["WEBHOOKS_TIMEOUT_SECONDS"]
         steps = [(request["at"], 1) for request in requests]
         steps += [(min(request.get("ended_at", inf), request["at"] + longest_seconds), -1) for request in requests]
@@ -258,7 +258,7 @@ class Lab:
         wait_until(lambda: len(self.requests(webhook)) >= number, self.explain)
 
     def settle(self) -> Counts:
-        """Wait until everything is final, or some delivery is stuck, and return the counts."""
+        """Wait until all deliveries are final or one is stuck, and return the counts."""
         wait_until(lambda: asked(self._is_over), self.explain, timeout_seconds=200)
         return self.count()
 
@@ -266,7 +266,7 @@ class Lab:
         return count(self.evidence())
 
     def results(self) -> Counter[str]:
-        """Return how many deliveries of events are in each state."""
+        """Return the number of deliveries of events by state."""
         return Counter(Delivery.objects.filter(kind="event").values_list("state", flat=True))
 
     def evidence(self) -> Evidence:
@@ -299,7 +299,7 @@ class Lab:
         return list(found.values())
 
     def explain(self) -> str:
-        """Return what somebody who looks for the cause wants to see first."""
+        """Return the information required for finding the cause."""
         return "\n".join(
             ["", *(f"{log.name}:\n{log.read_text()[-1500:]}" for log in self.directory.glob("worker-*.log"))]
         )
@@ -315,7 +315,7 @@ def _event(event_id: str, owner: Any, now: datetime) -> Event:
 
 
 def asked(question: Callable[[], bool]) -> bool:
-    """Return the answer of a question to the database, and False while the database is away."""
+    """Return the result of a query, or False while the database is unavailable."""
     try:
         return question()
     except Error:
@@ -325,7 +325,7 @@ def asked(question: Callable[[], bool]) -> bool:
 
 @contextmanager
 def connected_to(url: str) -> Iterator[None]:
-    """Let Django in this process use another database of the same kind."""
+    """Switch Django in this process to another database of the same kind."""
     keys = ("NAME", "USER", "PASSWORD", "HOST", "PORT")
     settings = connection.settings_dict
     before = {key: settings[key] for key in keys}
@@ -339,7 +339,7 @@ def connected_to(url: str) -> Iterator[None]:
 
 
 def migrate(database: BaseDatabase) -> None:
-    """Make the database that the others are made from."""
+    """Create the template of the other databases."""
     url = database.new()
     with connected_to(url):
         call_command("migrate", verbosity=0)
@@ -377,6 +377,6 @@ def _deliveries() -> Sequence[DeliveryRow]:
 
 
 def _next_attempt_at(delivery: Delivery) -> float | None:
-    """Return when the delivery is due, or its claim is lost, as a Unix time."""
+    """Return the due time of the delivery, or the end of its claim's lease, as a Unix time."""
     at = delivery.leased_until or delivery.due_at
     return at and at.timestamp()

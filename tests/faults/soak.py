@@ -1,4 +1,4 @@
-"""Inject faults at random for as long as asked, and show the counts as they grow."""
+"""Inject random faults for a given time, and show the growing counts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whatever happens, in whatever order: a few hundred deliveries to receivers of every temper, and faults by a seed."""
+"""Random faults, repeatable by a seed, with a few hundred deliveries to receivers of every kind."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SECONDS = 25
 
 @pytest.mark.timeout(300)
 def test_random_faults(lab, report, pytestconfig):
-    """The third retry comes after 6 s instead of 30; everything else about the schedule is as specified."""
+    """The third retry comes after 6 s instead of 30. The rest of the schedule is as specified."""
     chosen = pytestconfig.getoption("seed")
     seed = secrets.randbelow(1_000_000) if chosen is None else chosen
     sys.stdout.write(f"--seed {seed}\n")

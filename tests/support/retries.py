@@ -28,7 +28,7 @@ class Minute(DelaysPolicy):
 
 
 class Faults(DelaysPolicy):
-    """The specification's, with a shorter last delay."""
+    """The policy of the specification, with a shorter last delay."""
 
     name = "faults"
     delays_seconds = (1, 5, 6)

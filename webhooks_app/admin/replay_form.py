@@ -45,7 +45,7 @@ class ReplayForm(forms.Form):
         help_text=_("None for all that the webhook is subscribed to."),
     )
     rate = forms.FloatField(
-        label=_("Deliveries a second"),
+        label=_("Deliveries per second"),
         required=False,
         min_value=LEAST_RATE,
         max_value=MAX_RATE,

@@ -189,7 +189,7 @@ class ReplayAdmin(ReadOnlyAdmin, ActingAdmin):
         labels = dict(Replay.Outcome.choices)
         return ", ".join(str(labels.get(state, state)) for state in replay.states)
 
-    @admin.display(description=_("deliveries a second"))
+    @admin.display(description=_("deliveries per second"))
     def rate_shown(self, replay: Replay) -> str:
         return f"{replay.per_second:g}"
 
