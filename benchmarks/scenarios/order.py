@@ -12,6 +12,7 @@ from django.db import DEFAULT_DB_ALIAS
 
 from webhooks_app.conf import settings
 from webhooks_app.delivery.claim import Claim
+from webhooks_app.delivery.claiming import FREED_WITHIN
 from webhooks_app.delivery.queue import Queue
 from webhooks_app.delivery.recording import record
 from webhooks_app.delivery.sending import finish, request_for
@@ -27,8 +28,7 @@ from ..stepped import SteppedClock
 WAITING = {"behind 10": 10, "behind 100,000": 100_000}
 COUNTS = ("buffers", "statements", "wal_bytes")
 ROUNDS = 5
-"""Deliveries that are claimed and recorded, one after the other; the first before the dead rows of parking are removed,
-as autovacuum does within a minute."""
+"""Deliveries that are recorded and claimed, one after the other, as a worker does between two looks."""
 
 
 class Order(BaseScenario):
@@ -41,29 +41,30 @@ class Order(BaseScenario):
     def measure(self, arguments: argparse.Namespace, variant: Variant, progress: Progress) -> Figures:
         waiting = min(WAITING.get(variant.label, arguments.most), arguments.most)
         progress.step("queueing")
-        _make_waiting(waiting + ROUNDS)
+        webhook_id = _make_waiting(waiting + ROUNDS)
         counters.quieten()
         clock = SteppedClock()
         queue = _queue(clock)
         progress.step("parking")
         claims, parked = _parked(queue, waiting)
         progress.step("claiming", ROUNDS)
-        claimed, recorded, unvacuumed = Counter[str](), Counter[str](), Counter[str]()
+        claimed, recorded, looked = Counter[str](), Counter[str](), Counter[str]()
         for number in range(ROUNDS):
             with counters.counting(recorded):
                 _record(queue, claims, clock)
-            with counters.counting(claimed if number else unvacuumed):
-                claims = queue.claim(settings.BATCH_SIZE)
+            with counters.counting(claimed):
+                claims = queue.claim_of(
+                    [webhook_id], settings.BATCH_SIZE, due_from={webhook_id: clock() - FREED_WITHIN}
+                )
             _check(claims)
-            if not number:
-                backlog.analyze()
-                recorded.clear()
             progress.done(number)
+        with counters.counting(looked):
+            queue.claim(settings.BATCH_SIZE)
         rows.clear()
         return {
-            **{f"claim_{name}": claimed[name] / (ROUNDS - 1) for name in COUNTS},
-            **{f"record_{name}": recorded[name] / (ROUNDS - 1) for name in COUNTS},
-            "unvacuumed_claim_buffers": unvacuumed["buffers"],
+            **{f"claim_{name}": claimed[name] / ROUNDS for name in COUNTS},
+            **{f"record_{name}": recorded[name] / ROUNDS for name in COUNTS},
+            "look_buffers": looked["buffers"],
             "park_buffers_per_delivery": parked["buffers"] / waiting,
         }
 
@@ -79,7 +80,7 @@ def _queue(clock: SteppedClock) -> Queue:
     return Queue(using=DEFAULT_DB_ALIAS, clock=clock, lease=lease, slots=Slots(clock=clock, window=10_000, cap=50))
 
 
-def _make_waiting(number: int) -> None:
+def _make_waiting(number: int) -> str:
     (owner,) = rows.make_webhooks(["http://127.0.0.1:9/ordered"], subscribers=1)
     webhook = Webhook.objects.get(owner=owner)
     Webhook.objects.filter(pk=webhook.pk).update(order="webhook")
@@ -87,6 +88,7 @@ def _make_waiting(number: int) -> None:
     rows.emit_one(owner)
     backlog.queue_copies(Delivery.objects.get(webhook=webhook), number)
     backlog.analyze()
+    return webhook.pk
 
 
 def _parked(queue: Queue, waiting: int) -> tuple[list[Claim], Counter[str]]:

@@ -214,6 +214,49 @@ def test_a_delivery_is_parked_once(alice, in_order, queue, clock):
     assert queue.look_again_at is None
 
 
+@pytest.fixture
+def cost(queue, clock, monkeypatch):
+    """Return what it costs to record claims and to claim again: statements, and rows read from the queue."""
+    fetch_batch = queue._sql.fetch_batch
+    rows = []
+
+    def counted(*args, **kwargs):
+        found = fetch_batch(*args, **kwargs)
+        rows.append(len(found))
+        return found
+
+    def measure(claims):
+        monkeypatch.setattr(queue._sql, "fetch_batch", counted)
+        rows.clear()
+        with CaptureQueriesContext(connection) as context:
+            record_all(queue, claims, clock)
+            following = queue.claim(100)
+        return following, (len(context), sum(rows))
+
+    return measure
+
+
+def test_a_claim_costs_the_same_however_many_wait(alice, in_order, queue, cost):
+    emitted(alice, *[None] * 5)
+    claims, few = cost(queue.claim(100))
+    emitted(alice, *[None] * 60)
+    queue.claim(100)
+    assert parked() == 63
+
+    following, many = cost(claims)
+
+    assert len(claims) == len(following) == 1
+    assert few == many
+
+
+def test_a_claim_of_a_freed_group_reads_from_then_on(alice, in_order, queue, clock):
+    first, _ = emitted(alice, None, None)
+    QueueEntry.objects.filter(event=first).update(due_at=clock() - timedelta(hours=1))
+
+    assert queue.claim_of([in_order.pk], 10, due_from={in_order.pk: clock() - timedelta(minutes=59)}) == []
+    assert claimed(queue)[1] == [first]
+
+
 def test_a_long_backlog_is_parked_over_several_looks(alice, in_order, queue, clock, monkeypatch):
     monkeypatch.setattr("webhooks_app.delivery.sql.claiming.PARKED_AT_A_TIME", 1)
     update_webhook(in_order, actor=PROJECT, max_in_flight=2)

@@ -61,6 +61,8 @@ class Ask(NamedTuple):
     """It has had no result yet, so all workers together may have one in flight."""
     lost_only: bool = False
     """Only lost claims are wanted, whatever the limits of the webhook."""
+    due_from: datetime | None = None
+    """Lower bound of the due times to read, for a webhook with an order; None for no bound."""
 
 
 class Terms(NamedTuple):

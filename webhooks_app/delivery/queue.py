@@ -13,6 +13,7 @@ import secrets
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
+from types import MappingProxyType
 from typing import Any
 
 from django.db.models import Min
@@ -145,12 +146,14 @@ class Queue:
         """Have the next claim include lost ones of all webhooks, because a worker was found dead."""
         self._look_for_lost_at = -math.inf
 
-    def claim_of(self, webhook_ids: Iterable[str], limit: int) -> list[Claim]:
+    def claim_of(
+        self, webhook_ids: Iterable[str], limit: int, *, due_from: Mapping[str, datetime] = MappingProxyType({})
+    ) -> list[Claim]:
         """Claim what is due for these webhooks, without a look; at most ``limit`` of them are asked."""
         self._with_lost = False
         wanted = [pk for pk in dict.fromkeys(webhook_ids) if not self._is_left_alone(pk)]
         self._learn_of(wanted)
-        claims = self._claim_from(self._with_room(wanted)[:limit], limit)
+        claims = self._claim_from(self._with_room(wanted)[:limit], limit, due_from)
         self.left_behind |= len({claim.pick.webhook_id for claim in claims}) < len(wanted)
         return claims
 
@@ -259,7 +262,9 @@ class Queue:
         for webhook_id, owner_id, _, is_fast in new:
             self.slots.learn(webhook_id, owner_id, is_fast)
 
-    def _claim_from(self, webhook_ids: Sequence[str], limit: int) -> list[Claim]:
+    def _claim_from(
+        self, webhook_ids: Sequence[str], limit: int, due_from: Mapping[str, datetime] = MappingProxyType({})
+    ) -> list[Claim]:
         """Claim; what has expired is cancelled, and never hides what is due behind it.
 
         Blocked deliveries are parked. A next look is due at once if there may be more of them.
@@ -268,7 +273,7 @@ class Queue:
         while True:
             now = self._clock()
             terms = self._terms(now)
-            asks = self.slots.asks(webhook_ids, limit)
+            asks = [ask._replace(due_from=due_from.get(ask[0])) for ask in self.slots.asks(webhook_ids, limit)]
             self.left_behind |= len(asks) < len(webhook_ids)
             if not asks:
                 return []

@@ -39,6 +39,7 @@ class LockedLane(NamedTuple):
     row: QueueLane
     room: int
     kinds: Sequence[str]
+    due_from: datetime | None = None
 
 
 class ClaimingSql(BaseSql):
@@ -196,7 +197,8 @@ class ClaimingSql(BaseSql):
             if ask.lost_only:
                 found.append(LockedLane(lane, row, ask.room, ()))
             else:
-                found.append(LockedLane(lane, row, lane.room(ask.room, in_flight, terms.now), lane.kinds(terms.now)))
+                room = lane.room(ask.room, in_flight, terms.now)
+                found.append(LockedLane(lane, row, room, lane.kinds(terms.now), ask.due_from))
         return found
 
     def _keys(self, webhook_ids: Iterable[str]) -> Mapping[str, Sequence[LaneKey]]:
@@ -232,10 +234,11 @@ class ClaimingSql(BaseSql):
                 {self.public_id("evt", "event_id")} AS event_id, kind, attempt, max_attempts, claimed_at, expires_at,
                 retry_policy, place IS NOT NULL AS is_ordered, {self._is_blocked if is_ordered else "0"} AS is_blocked
             FROM {self.entries} AS entry
-            WHERE webhook_id = %s AND due_at <= %s
+            WHERE webhook_id = %s AND due_at <= %s {"AND due_at >= %s" if found.due_from else ""}
                 AND ((claimed_at IS NULL AND (kind IN ({marks}) OR expires_at <= %s)) {lost})
             ORDER BY due_at LIMIT {int(found.room) + PARKED_AT_A_TIME * is_ordered}"""
-        return sql, [self.write_id(found.lane.webhook_id), now, *kinds, now, *([now] if lost else [])]
+        since = [self.write_time(found.due_from)] if found.due_from else []
+        return sql, [self.write_id(found.lane.webhook_id), now, *since, *kinds, now, *([now] if lost else [])]
 
     @property
     def _is_blocked(self) -> str:

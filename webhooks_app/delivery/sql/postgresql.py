@@ -77,7 +77,7 @@ class PostgresqlSql(PortableSql):
         since is left out for the same reason. What is due by the database's clock is due, also if the worker's lags.
         """
         values = {
-            "asks": json.dumps([(ask.webhook_id[-32:], *ask[1:]) for ask in asks]),
+            "asks": json.dumps([(ask.webhook_id[-32:], *ask[1:6]) for ask in asks]),
             "worker": str(terms.worker),
             "now": terms.now,
             "epoch": terms.now.timestamp(),
