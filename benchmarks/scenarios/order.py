@@ -48,7 +48,7 @@ class Order(BaseScenario):
         progress.step("parking")
         claims, parked = _parked(queue, waiting)
         progress.step("claiming", ROUNDS)
-        claimed, recorded, looked = Counter[str](), Counter[str](), Counter[str]()
+        claimed, recorded = Counter[str](), Counter[str]()
         for number in range(ROUNDS):
             with counters.counting(recorded):
                 _record(queue, claims, clock)
@@ -58,13 +58,10 @@ class Order(BaseScenario):
                 )
             _check(claims)
             progress.done(number)
-        with counters.counting(looked):
-            queue.claim(settings.BATCH_SIZE)
         rows.clear()
         return {
             **{f"claim_{name}": claimed[name] / ROUNDS for name in COUNTS},
             **{f"record_{name}": recorded[name] / ROUNDS for name in COUNTS},
-            "look_buffers": looked["buffers"],
             "park_buffers_per_delivery": parked["buffers"] / waiting,
         }
 

@@ -1,4 +1,4 @@
-"""Claims of dead workers are only to be recorded, so they need no slot."""
+"""Lost claims of dead workers need no slot, because they are only recorded."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ def emit_under_kills(lab, events, *, workers, kills):
     for number in range(kills):
         time.sleep(2)
         if number % 3 == 2:
-            lab.workers.pop(0).tell_to_stop()
+            lab.workers.pop(0).request_stop()
         else:
             lab.kill_worker()
         lab.start_worker()

@@ -1,4 +1,4 @@
-"""Handshakes and test events to one address: postponed beyond a rate, and owners take turns."""
+"""Handshakes and test events to one address are postponed beyond a rate, and owners take turns."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Time:
 
 
 class Desk:
-    """Turns at one request a second; a request comes back when it is told to."""
+    """Turns at one request a second. Requests return on demand."""
 
     def __init__(self) -> None:
         self.time = Time()
@@ -37,7 +37,7 @@ class Desk:
         return seconds
 
     def run(self, probes: dict[str, str], seconds: int) -> None:
-        """Ask for each probe of these owners until it is sent."""
+        """Repeat the probes of these owners until they are sent."""
         back = dict.fromkeys(probes, self.time.now)
         for _ in range(seconds * 10 + 1):
             for probe, at in sorted(back.items(), key=lambda item: item[1]):
@@ -53,13 +53,13 @@ def desk() -> Desk:
     return Desk()
 
 
-def test_an_address_gets_the_rate_after_a_burst_of_a_second(desk: Desk) -> None:
+def test_the_rate_of_an_address_follows_a_burst_of_one_second(desk: Desk) -> None:
     desk.run({f"a{number}": "alice" for number in range(10)}, seconds=5)
 
     assert len(desk.sent) in (6, 7)
 
 
-def test_each_postponed_request_comes_back_once(desk: Desk) -> None:
+def test_each_postponed_request_returns_once(desk: Desk) -> None:
     waits = [desk.ask(f"a{number}") for number in range(6)]
 
     assert waits == pytest.approx([0, 0, 1, 2, 3, 4])
@@ -88,14 +88,14 @@ def test_every_address_of_a_name_counts(desk: Desk) -> None:
     assert desk.ask("a2", addresses=("192.0.2.2",)) > 0
 
 
-def test_addresses_are_counted_apart(desk: Desk) -> None:
+def test_addresses_are_counted_separately(desk: Desk) -> None:
     for number in range(10):
         desk.ask(f"a{number}")
 
     assert desk.ask("a10", addresses=("192.0.2.2",)) == 0
 
 
-def test_a_request_that_does_not_come_back_blocks_nobody(desk: Desk) -> None:
+def test_a_request_that_does_not_return_blocks_no_other(desk: Desk) -> None:
     for number in range(10):
         desk.ask(f"a{number}")
     desk.time.now += 12

@@ -1,4 +1,4 @@
-"""What can be done to webhooks in the admin, in their list and on their pages."""
+"""Actions on webhooks, in their list and on their pages."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class WebhookActions(ShowingSecrets, MissedEvents, FilterTrial):
 
     @admin.action(description=_("Verify"), permissions=["verify"])
     def verify(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponseBase | None:
-        question = gettext("Verify these webhooks? Until they have answered, no event is sent to them.")
+        question = gettext("Start the verification? No events are sent until it succeeds.")
         history = gettext("Started the verification.")
         return self.ask_and_carry_out(
             request, queryset, start_verification, action="verify", question=question, history=history
@@ -89,10 +89,10 @@ class WebhookActions(ShowingSecrets, MissedEvents, FilterTrial):
     def send_test(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponseBase | None:
         form = self._test_form(request, queryset)
         if not form.is_valid():
-            question = gettext("Which event is to be sent? It is recorded as a test, and sent to these webhooks alone.")
+            question = gettext("Choose the test event. It is recorded as a test and sent only to the webhooks below.")
             return self.ask(request, queryset, action="send_test", question=question, form=form)
         event_type, data = form.cleaned_data["event_type"], form.cleaned_data["event_data"]
-        history = gettext("Sent a test event of the type %(type)s.") % {"type": event_type}
+        history = gettext("Sent a test event of type %(type)s.") % {"type": event_type}
         self.carry_out(request, queryset, partial(send_test_event, event_type=event_type, data=data), history=history)
         return None
 
@@ -118,7 +118,7 @@ class WebhookActions(ShowingSecrets, MissedEvents, FilterTrial):
 
     @admin.action(description=_("Resume"), permissions=["pause"])
     def resume(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponseBase | None:
-        question = gettext("Send to these webhooks again? What was held comes first.")
+        question = gettext("Resume sending? Held deliveries are sent first.")
         history = gettext("Resumed the webhook.")
         return self.ask_and_carry_out(
             request, queryset, lifecycle.resume, action="resume", question=question, history=history
@@ -131,13 +131,13 @@ class WebhookActions(ShowingSecrets, MissedEvents, FilterTrial):
             queryset,
             lifecycle.disable,
             action="disable",
-            question=gettext("Stop sending to these webhooks? What waits to be delivered to them is cancelled."),
+            question=gettext("Stop sending? Pending deliveries are cancelled."),
             history=gettext("Disabled the webhook."),
         )
 
     @admin.action(description=_("Enable"), permissions=["change"])
     def enable(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponseBase | None:
-        question = gettext("Enable these webhooks? Each is verified first.")
+        question = gettext("Enable and verify? No events are sent until the verification succeeds.")
         history = gettext("Enabled the webhook.")
         enabled: list[Webhook] = []
 
@@ -152,13 +152,15 @@ class WebhookActions(ShowingSecrets, MissedEvents, FilterTrial):
     @admin.action(description=_("Rotate the secret"), permissions=["rotate"])
     def rotate_secret(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponseBase | None:
         if queryset.count() > 1:
-            self.message_user(request, gettext("Select one webhook: its new secret is shown once."), messages.ERROR)
+            self.message_user(
+                request, gettext("Select a single webhook: its new secret is shown only once."), messages.ERROR
+            )
             return None
         webhook = queryset.first()
         initial = {"replaces": rotation.fingerprint_of_secret(webhook)} if webhook else {}
         form = OverlapForm(request.POST if self.is_confirmed(request) else None, initial=initial)
         if not form.is_valid():
-            question = gettext("Make a new secret? It is shown once, and signs from the next request on.")
+            question = gettext("Create a new secret? It is shown only once and signs all requests from now on.")
             return self.ask(request, queryset, action="rotate_secret", question=question, form=form)
         shown: list[HttpResponseRedirect] = []
 
@@ -177,9 +179,9 @@ class WebhookActions(ShowingSecrets, MissedEvents, FilterTrial):
             queryset,
             rotation.revoke_previous_secret,
             action="revoke_previous_secret",
-            question=gettext("Expire the old secrets now? From the next request on, nothing is signed with them."),
+            question=gettext("Expire the old secret now? Requests are no longer signed with it."),
             history=gettext("Expired the old secret."),
         )
 
     def label_of_secret(self, item: Webhook) -> str:
-        return gettext("The secret of %(id)s is") % {"id": item.id}
+        return gettext("Secret of %(id)s") % {"id": item.id}
