@@ -45,7 +45,7 @@ class TextField(serializers.CharField):
         return super().to_internal_value(data)
 
     def schema_extras(self) -> dict[str, Any]:
-        """Return the constraints in JSON Schema beyond the length."""
+        """Return the JSON Schema constraints other than the length."""
         return {"pattern": r"^[^\u0000]*$"}
 
 
@@ -66,7 +66,7 @@ class EventTypeField(TextField):
 
 
 class ShortListField(serializers.ListField):
-    """A list that is refused by its length before its items are checked, so that errors stay few."""
+    """A list whose length is checked before its items, so that a long list does not cause thousands of errors."""
 
     def to_internal_value(self, data: Any) -> list[Any]:
         if isinstance(data, list):

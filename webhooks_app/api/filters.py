@@ -107,7 +107,7 @@ class BoundedFilterSet(django_filters.FilterSet):
 
     def indexed(self) -> QuerySet[Any]:
         """Return the rows that match the filters with an index."""
-        rows: QuerySet[Any] = self.queryset  # type: ignore[assignment] # a view always gives one
+        rows: QuerySet[Any] = self.queryset  # type: ignore[assignment] # views always pass one
         for name, value in self._given():
             if self.is_by_index(name, value):
                 rows = self.filters[name].filter(rows, value)

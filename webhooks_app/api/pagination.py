@@ -1,4 +1,4 @@
-"""Cursor pagination: a page starts where its neighbour ended."""
+"""Cursor pagination: each page starts at the end of its neighbour."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ from django.db.models import Min
 
 from ..database.clock import Clock
 from ..models import Delivery, QueueEntry, QueueLane, Webhook
-from ..models.hold import is_due, is_upcoming, stop_reason
+from ..models.hold import is_upcoming, stop_reason
 from ..protocol.handshake import VERIFICATION_TYPE
 from .claim import Claim
 from .lanes import MAX_LANES, Ask, DueWebhook, Lane, Pick, Picked, Terms
@@ -43,37 +43,6 @@ LOOK_FOR_LOST_EVERY_SECONDS = 1.0
 
 PUBLISH_AFTER_SECONDS = 0.1
 """For how long other workers may see more claims of a webhook than there are, which is safe, but holds them up."""
-
-
-def oldest_due_at(using: str, now: datetime, *, among: Collection[str] | None = None) -> datetime | None:
-    """Return the due time of the oldest sendable delivery; None if none is due.
-
-    ``among`` are the ids of the webhooks that matter, by default all. Excluded are deliveries that a pause, or an open
-    verification, holds. Costs a few index entries a webhook, and reads what is pending for those that are not active.
-    """
-    sql = sql_for(using)
-    oldest: list[datetime] = []
-    after = None
-    while True:
-        page = sql.due_webhooks(now, after=after)
-        due = {found.webhook_id: found.due_at for found in page if found.due_at is not None and found.due_at <= now}
-        wanted = list(due) if among is None else list(due.keys() & among)
-        oldest += _oldest_due_of(using, wanted, due, now)
-        if len(page) < MAX_LANES:
-            return min(oldest, default=None)
-        after = page[-1].webhook_id
-
-
-def _oldest_due_of(
-    using: str, webhook_ids: Collection[str], due: Mapping[str, datetime], now: datetime
-) -> list[datetime]:
-    """Return when the first deliveries of these webhooks were due, of those that may be sent."""
-    if not webhook_ids:
-        return []
-    active = set(Webhook.objects.using(using).active().filter(pk__in=webhook_ids).values_list("pk", flat=True))
-    others = QueueEntry.objects.using(using).filter(is_due(now), webhook__in=set(webhook_ids) - active)
-    first = others.aggregate(at=Min("due_at"))["at"]
-    return [*(due[pk] for pk in active), *([first] if first else [])]
 
 
 UNSIGNED_FOR, UNSIGNED_FOR_AT_MOST = timedelta(seconds=5), timedelta(minutes=5)

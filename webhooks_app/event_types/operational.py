@@ -36,7 +36,7 @@ class WebhookRecoveredData(EventData):
     webhook_id: WebhookId
     url: Url
     owner: OwnerId = None
-    failed_since: UtcTime = Field(description="Start of the time in which it was failing.")
+    failed_since: UtcTime = Field(description="Start of the failing period.")
     recovered_at: UtcTime = Field(description="Time at which the success was recorded.")
 
 

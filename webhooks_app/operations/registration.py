@@ -140,12 +140,12 @@ def check_offered(webhook: Webhook, *, since: Webhook | None = None) -> None:
     if webhook.filter is not None and (since is None or webhook.filter != since.filter):
         _check_operators(webhook)
     if refused := [name for name in webhook.signatures if name not in offered and name not in before]:
-        message = f"{', '.join(refused)}: not offered. Choose among {', '.join(offered)}."
+        message = f"{', '.join(refused)}: not offered. Choose from {', '.join(offered)}."
         raise ValidationError({"signatures": message})
     policies = offered_policies()
     known = since.retry_policy if since is not None else ""
     if webhook.retry_policy not in ("", known) and webhook.retry_policy not in policies:
-        message = f"{webhook.retry_policy}: not offered. Choose among {', '.join(policies)}."
+        message = f"{webhook.retry_policy}: not offered. Choose from {', '.join(policies)}."
         raise ValidationError({"retry_policy": message})
     orders = offered_orders()
     earlier = since.order if since is not None else Order.NONE

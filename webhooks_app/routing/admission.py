@@ -184,7 +184,7 @@ AUDITED_FIELDS = tuple(name for condition in CONDITIONS for name in condition.au
 
 
 def webhooks_for(event: RoutedEvent, using: str) -> WebhookQuerySet:
-    """Return the webhooks that get an event emitted now, except for their filters, which are not evaluated."""
+    """Return the webhooks that get an event emitted now, before their filters are evaluated."""
     found: WebhookQuerySet = Webhook.objects.using(using).filter(*(each.query(event) for each in CONDITIONS))
     return found
 
