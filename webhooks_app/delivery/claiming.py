@@ -186,7 +186,7 @@ class Claimer:
         is_due = not self.seconds_to_show_life()
         if not self._liveness.seconds_to_beat():
             self._liveness.beat()
-        if not self._dead_workers.seconds_to_look() and self._dead_workers.bury():
+        if not self._dead_workers.seconds_to_look() and self._dead_workers.end_claims_of_dead():
             self.queue.look_for_lost()
             self.polls.wake()
         return is_due

@@ -19,7 +19,7 @@ from ..models.audit import SYSTEM, acting
 from .gauges import gauge
 from .housekeeping import fold_tallies, forget, judge_health
 from .ordering import repair_groups
-from .replaying import carry_replays
+from .replaying import advance_replays
 
 logger = logging.getLogger("webhooks_app.maintenance")
 
@@ -45,7 +45,7 @@ class Job:
 JOBS = (
     Job(name="fold", every_seconds=5, run=fold_tallies),
     Job(name="health", every_seconds=60, run=judge_health),
-    Job(name="replays", every_seconds=2, run=carry_replays, lost_after_seconds=5),
+    Job(name="replays", every_seconds=2, run=advance_replays, lost_after_seconds=5),
     Job(name="gauges", every_seconds=15, run=gauge),
     Job(name="order", every_seconds=60, run=repair_groups),
     Job(name="forget", every_seconds=60, run=forget),
