@@ -109,7 +109,7 @@ class ClaimingSql(BaseSql):
         """
         with self.writing():
             locked = self._lock_lanes(asks, terms)
-            rows, blocked = self._first_of_groups(self._find(locked, terms), locked)
+            rows, blocked = self._first_of_groups(self._pick(locked, terms), locked)
             self._park(blocked)
             self._claim(rows, terms)
             picks = [self._read_pick(row) for row in rows]
@@ -211,19 +211,19 @@ class ClaimingSql(BaseSql):
             found.setdefault(webhook_id, []).append(LaneKey(scheme, token, until))
         return found
 
-    def _find(self, locked: Sequence[LockedLane], terms: Terms) -> Sequence[Row]:
+    def _pick(self, locked: Sequence[LockedLane], terms: Terms) -> Sequence[Row]:
         """Return due entries, and lost ones, as many as each lane has room for; more of a lane with an order."""
         branches: list[str] = []
         params: list[Any] = []
         for found in locked:
             if found.room <= 0:
                 continue
-            sql, values = self._find_in(found, terms)
+            sql, values = self._pick_in(found, terms)
             branches.append(f"SELECT * FROM ({sql}) lane_{len(branches)}")
             params += values
         return self.fetch_batch(" UNION ALL ".join(branches), params, columns=11) if branches else []
 
-    def _find_in(self, found: LockedLane, terms: Terms) -> tuple[str, list[Any]]:
+    def _pick_in(self, found: LockedLane, terms: Terms) -> tuple[str, list[Any]]:
         now = self.write_time(terms.now)
         lost = "OR leased_until <= %s" if terms.lost_again_at else ""
         kinds = [str(kind) for kind in found.kinds] or [""]
@@ -242,11 +242,16 @@ class ClaimingSql(BaseSql):
 
     @property
     def _is_blocked(self) -> str:
+        """The condition for an entry behind the first of its group.
+
+        The first is found by the order of the index. PostgreSQL would choose a scan of the table for EXISTS.
+        """
         return f"""
-            CASE WHEN claimed_at IS NULL AND EXISTS (
-                SELECT 1 FROM {self.entries} AS earlier
+            CASE WHEN claimed_at IS NULL AND place > (
+                SELECT earlier.place FROM {self.entries} AS earlier
                 WHERE earlier.webhook_id = entry.webhook_id AND earlier.order_key = entry.order_key
-                    AND earlier.place < entry.place
+                    AND earlier.place IS NOT NULL
+                ORDER BY earlier.place LIMIT 1
             ) THEN 1 ELSE 0 END"""
 
     def _first_of_groups(self, rows: Sequence[Row], locked: Sequence[LockedLane]) -> tuple[list[Row], list[Row]]:
