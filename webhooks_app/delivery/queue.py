@@ -80,9 +80,11 @@ class Queue:
     def look_again_at(self) -> datetime | None:
         """When there may be more that the last look could not give; None if it left nothing behind.
 
-        A webhook whose rate limit is used up may be given something again, or what is due soon is due.
+        A webhook whose rate limit is used up may be given something again, a slow one has its turn, or what is due soon
+        is due.
         """
-        return min([*self._paced.values(), *self.due_soon], default=None)
+        moments = [*self._paced.values(), *self.due_soon]
+        return min([*moments, self.slots.slow_again_at] if self.slots.slow_again_at else moments, default=None)
 
     def claim(self, limit: int, *, with_lost: bool = True) -> list[Claim]:
         """Claim at most ``limit`` due deliveries, evenly from the webhooks that have some.

@@ -112,10 +112,10 @@ def update_webhook(
             if saved.order != webhook.order:
                 QueueEntry.objects.using(webhook.alias).sort_again(webhook)
             if saved.url != webhook.url:
-                _verify_anew(webhook, actor)
+                _verify_again(webhook, actor)
 
 
-def _verify_anew(webhook: Webhook, actor: BaseActor) -> None:
+def _verify_again(webhook: Webhook, actor: BaseActor) -> None:
     WebhookHealth.objects.clear(webhook)
     QueueLane.objects.forget_pace(webhook)
     if webhook.status != Webhook.Status.DISABLED:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, ClassVar
 
 from django.db import connections
@@ -38,6 +38,9 @@ class BaseSql:
         self.keys = self.quote(SigningKey._meta.db_table)
         self.pending = f"state = '{State.PENDING.value}'"
         self.time_zone = self.connection.timezone or UTC
+
+    slow_claims_apart: ClassVar[timedelta] = timedelta(0)
+    """The time between two claims from slow webhooks."""
 
     changes_are_free: ClassVar[bool] = False
     """``changes_sql`` asks no server."""

@@ -9,6 +9,7 @@ from itertools import chain
 from typing import Any, NamedTuple, TypeAlias
 
 from ...models import (
+    Delivery,
     Event,
     QueueEntry,
     QueueLane,
@@ -38,7 +39,7 @@ class LockedLane(NamedTuple):
     lane: Lane
     row: QueueLane
     room: int
-    kinds: Sequence[str]
+    kinds: Sequence[Delivery.Kind]
     due_from: datetime | None = None
 
 
@@ -226,7 +227,7 @@ class ClaimingSql(BaseSql):
     def _pick_in(self, found: LockedLane, terms: Terms) -> tuple[str, list[Any]]:
         now = self.write_time(terms.now)
         lost = "OR leased_until <= %s" if terms.lost_again_at else ""
-        kinds = [str(kind) for kind in found.kinds] or [""]
+        kinds = [kind.value for kind in found.kinds] or [""]
         marks = ", ".join(["%s"] * len(kinds))
         is_ordered = found.lane.order != Order.NONE
         sql = f"""
