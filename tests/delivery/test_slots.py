@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from datetime import timedelta
 from types import SimpleNamespace
 
 import pytest
@@ -216,3 +217,32 @@ def test_a_webhook_whose_stored_pace_was_reset_is_unknown_again(worker):
     worker.slots.refresh([("moved", None)])
 
     assert len(worker.begin("moved")) == 1
+
+
+@pytest.fixture
+def apart(clock):
+    """Slots of a database with one writer: claims from slow webhooks are a quarter of a second apart."""
+    made = FakeWorker(clock)
+    made.slots = Slots(clock=clock, window=2000, cap=CAP, slow_apart=timedelta(seconds=0.25))
+    for name, is_fast in (("slow", False), ("another slow", False), ("new", None), ("fast", True)):
+        made.know(name, is_fast=is_fast)
+    return made
+
+
+def test_slow_webhooks_are_left_out_for_a_while_after_a_claim_from_one(apart, clock):
+    everyone = ["slow", "another slow", "new", "fast"]
+    assert (apart.slots.with_room(everyone), apart.slots.slow_again_at) == (everyone, None)
+    apart.begin("slow", 1)
+
+    assert apart.slots.with_room(everyone) == ["new", "fast"]
+    assert apart.slots.slow_again_at == clock() + timedelta(seconds=0.25)
+
+    clock.advance(0.25)
+    assert (apart.slots.with_room(everyone), apart.slots.slow_again_at) == (everyone, None)
+
+
+def test_a_claim_from_other_webhooks_leaves_no_slow_one_out(apart):
+    apart.begin("fast", 1)
+    apart.begin("new", 1)
+
+    assert apart.slots.with_room(["slow", "fast"]) == ["slow", "fast"]

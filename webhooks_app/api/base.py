@@ -28,7 +28,7 @@ from rest_framework.throttling import BaseThrottle
 from rest_framework.views import APIView
 from rest_framework.viewsets import GenericViewSet
 
-from ..error_reports import keep_discreet
+from ..error_reports import hide_values
 from ..models import ApiKey
 from ..models.keyset import WHOLE, Bounds, Parts
 from ..operations.actors import ApiCaller, ServiceCaller
@@ -138,7 +138,7 @@ class ApiView(APIView):
             return response.render() if hasattr(response, "render") else response
 
     def initialize_request(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Request:
-        keep_discreet(request)
+        hide_values(request)
         return super().initialize_request(request, *args, **kwargs)
 
 

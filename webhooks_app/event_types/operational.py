@@ -31,7 +31,7 @@ class WebhookFailingData(EventData):
 
 
 class WebhookRecoveredData(EventData):
-    """A failing webhook with a successful delivery."""
+    """A failing webhook that received a delivery again."""
 
     webhook_id: WebhookId
     url: Url

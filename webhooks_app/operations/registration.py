@@ -109,10 +109,10 @@ def update_webhook(
         with webhook.auditing(Action.WEBHOOK_CHANGED, since=saved):
             webhook.save(update_fields=(*CHANGEABLE_FIELDS, "encrypted_headers"))
             if saved.url != webhook.url:
-                _verify_anew(webhook, actor)
+                _verify_again(webhook, actor)
 
 
-def _verify_anew(webhook: Webhook, actor: BaseActor) -> None:
+def _verify_again(webhook: Webhook, actor: BaseActor) -> None:
     WebhookHealth.objects.clear(webhook)
     QueueLane.objects.forget_pace(webhook)
     if webhook.status != Webhook.Status.DISABLED:

@@ -195,7 +195,7 @@ def first_refusal(conditions: Sequence[Condition], webhook: Webhook, event: Rout
 
 
 def admits(webhook: Webhook, event: RoutedEvent) -> Reason:
-    """Return SENT if the webhook gets the event, or the reason. The webhook has its fields at the time of the event."""
+    """Return SENT, or the reason why the webhook does not get the event. Pass its fields at the time of the event."""
     return first_refusal(CONDITIONS, webhook, event) or Reason.SENT
 
 

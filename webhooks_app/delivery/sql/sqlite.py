@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from datetime import timedelta
 from typing import Any
 
 from .portable import PortableSql
 
 
 class SqliteSql(PortableSql):
+    slow_claims_apart = timedelta(seconds=0.25)  # each holds the only write lock, for results and emitters too
     changes_are_free = True
     changes_sql = "PRAGMA data_version"
     """A number in shared memory that changes with every commit of another connection."""
