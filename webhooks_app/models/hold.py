@@ -1,4 +1,4 @@
-"""Why a delivery is not sent now: the rule for one delivery, and the same rule in SQL."""
+"""The reason why a delivery is not sent now, as a rule for one delivery and in SQL."""
 
 from __future__ import annotations
 
@@ -8,21 +8,24 @@ from datetime import datetime, timedelta
 from typing import NamedTuple, Protocol
 
 from django.db import models
-from django.db.models import Case, Count, Min, Q, Value, When
+from django.db.models import Case, Count, Exists, Min, Q, Subquery, Value, When
 from django.utils.translation import gettext_lazy as _
 
 from ..conf import settings
 from .delivery import Delivery
-from .queue import FAST_SECONDS, QueueEntry
+from .fields import IdField
+from .lane import FAST_SECONDS
+from .order import Order
+from .queue import QueueEntry
 from .rate_limit import LONG_AGO, RateLimit
 from .webhook import Webhook
 
 UNVERIFIED_KINDS = (Delivery.Kind.VERIFICATION, Delivery.Kind.TEST)
-"""Kinds that are sent to a URL without a handshake: the handshake itself, and tests made by hand."""
+"""Kinds that are sent to an unverified URL: the handshake itself, and manual tests."""
 
 
 class HoldReason(models.TextChoices):
-    """In order of precedence: the first that applies is the reason."""
+    """The reasons in order of precedence. The first that applies is returned."""
 
     FINAL = "final", _("finished")
     IN_FLIGHT = "in_flight", _("in flight")
@@ -31,6 +34,7 @@ class HoldReason(models.TextChoices):
     PAUSED = "paused", _("paused")
     UNVERIFIED = "unverified", _("waiting for verification")
     EXPIRED = "expired", _("expired")
+    ORDERED = "ordered", _("behind an earlier delivery")
     ADDRESS_BUSY = "address_busy", _("address busy")
     NOT_DUE = "not_due", _("not due")
     RATE_LIMITED = "rate_limited", _("rate limit reached")
@@ -48,15 +52,17 @@ STANDING = (HoldReason.STOPPED, HoldReason.PAUSED, HoldReason.UNVERIFIED)
 class Hold:
     reason: HoldReason
     since: datetime | None = None
-    """Start of the pause or claim; end of the lost lease, or of the time in which it could be sent."""
+    """Start of the pause or claim, end of the lost lease, or time of expiry."""
     until: datetime | None = None
-    """Time at which this reason ends by itself; None if it does not, or if that is unknown."""
+    """Time at which this reason ends by itself, or None if it does not or the time is unknown."""
     in_flight: int | None = None
     max_in_flight: int | None = None
+    blocker: str | None = None
+    """The delivery that is sent before this one: the first of its group."""
 
 
 class Load(NamedTuple):
-    """The claims of a webhook that are in flight."""
+    """The claims of a webhook in flight."""
 
     in_flight: int = 0
     open_since: datetime | None = None
@@ -67,10 +73,16 @@ NO_LOAD = Load()
 
 
 def hold_of(
-    delivery: Delivery, *, now: datetime, load: Load = NO_LOAD, max_in_flight: int | None = None
+    delivery: Delivery,
+    *,
+    now: datetime,
+    load: Load = NO_LOAD,
+    max_in_flight: int | None = None,
+    blocker: str | None = None,
 ) -> Hold | None:
     """Return the reason why no worker may send this delivery now; None if the next free one may.
 
+    ``blocker`` is the earlier delivery of its group that it waits for, if there is one, as ``blockers_of`` finds it.
     ``max_in_flight`` limits the claims of its webhook, by default as configured, and to one before the first result.
     Slow webhooks share a part of the requests of each worker, so that they may have to wait for each other. Of several
     sendable deliveries the oldest is sent first.
@@ -78,6 +90,8 @@ def hold_of(
     return (
         _hold_by_claim(delivery, now)
         or _hold_by_webhook(delivery)
+        or _hold_by_expiry(delivery, now)
+        or _hold_by_order(delivery, blocker)
         or _hold_by_time(delivery, now)
         or _hold_by_rate(delivery, now)
         or _hold_by_load(delivery.webhook, load, max_in_flight)
@@ -87,11 +101,12 @@ def hold_of(
 
 
 def holds_of(deliveries: Sequence[Delivery], *, now: datetime) -> list[Hold | None]:
-    """Return the hold of each delivery, with one query at most for all webhooks together.
+    """Return the hold of each delivery, with one query at most for all webhooks together, and one for those in groups.
 
     The deliveries are to be read with their webhooks, lanes and queue entries.
     """
-    holds = [hold_of(delivery, now=now) for delivery in deliveries]
+    blockers = blockers_of(deliveries)
+    holds = [hold_of(delivery, now=now, blocker=blockers.get(delivery.pk)) for delivery in deliveries]
     free = {
         delivery.webhook_id
         for delivery, hold in zip(deliveries, holds, strict=True)
@@ -109,7 +124,7 @@ def holds_of(deliveries: Sequence[Delivery], *, now: datetime) -> list[Hold | No
 
 
 class WebhookState(Protocol):
-    """The state of a webhook: its row, or the values that a worker reads of it."""
+    """The state of a webhook: its row, or the values loaded by a worker."""
 
     @property
     def status(self) -> str: ...
@@ -120,7 +135,7 @@ class WebhookState(Protocol):
 
 
 def standing_reason(kind: str, webhook: WebhookState) -> HoldReason | None:
-    """Return the reason why this kind waits for a change of the webhook; None if it does not."""
+    """Return the reason why this kind waits for a change of the webhook, or None."""
     if stop_reason(kind, webhook):
         return HoldReason.STOPPED
     if webhook.paused_at is not None:
@@ -131,7 +146,7 @@ def standing_reason(kind: str, webhook: WebhookState) -> HoldReason | None:
 
 
 def stop_reason(kind: str, webhook: WebhookState) -> str:
-    """Return the reason with which pending deliveries of this kind are cancelled; "" if they are not."""
+    """Return the reason for cancelling pending deliveries of this kind, or "" if they are not cancelled."""
     if webhook.deleted_at is not None:
         return "webhook_deleted"
     if webhook.status == Webhook.Status.DISABLED:
@@ -159,9 +174,30 @@ def _hold_by_webhook(delivery: Delivery) -> Hold | None:
     return Hold(reason=reason) if reason else None
 
 
-def _hold_by_time(delivery: Delivery, now: datetime) -> Hold | None:
+def blockers_of(deliveries: Sequence[Delivery]) -> dict[str, str]:
+    """Return the first delivery of the group by each delivery that waits for it."""
+    ordered = [each for each in deliveries if each.entry is not None and each.entry.place is not None]
+    ids = [each.pk for each in ordered if each.webhook.order != Order.NONE]
+    if not ids:
+        return {}
+    entries = QueueEntry.objects.using(ordered[0].alias)
+    first = Subquery(entries.earlier().order_by("place").values("pk")[:1], output_field=IdField(prefix="dlv"))
+    rows = entries.filter(pk__in=ids).annotate(blocker=first).values_list("pk", "blocker")
+    return {pk: blocker for pk, blocker in rows if blocker}
+
+
+def _hold_by_expiry(delivery: Delivery, now: datetime) -> Hold | None:
     if delivery.expires_at is not None and delivery.expires_at <= now:
         return Hold(reason=HoldReason.EXPIRED, since=delivery.expires_at)
+    return None
+
+
+def _hold_by_order(delivery: Delivery, blocker: str | None) -> Hold | None:
+    is_parked = delivery.entry is not None and delivery.entry.due_at is None
+    return Hold(reason=HoldReason.ORDERED, blocker=blocker) if is_parked or blocker else None
+
+
+def _hold_by_time(delivery: Delivery, now: datetime) -> Hold | None:
     due_at = delivery.due_at
     if due_at is None or due_at > now:
         return Hold(reason=HoldReason.ADDRESS_BUSY if _is_postponed(delivery) else HoldReason.NOT_DUE, until=due_at)
@@ -175,7 +211,7 @@ def _is_postponed(delivery: Delivery) -> bool:
 
 
 def _hold_by_keys(webhook: Webhook, now: datetime) -> Hold | None:
-    lane = webhook._state.fields_cache.get("lane")  # read with the webhook, or by the rules before this one
+    lane = webhook._state.fields_cache.get("lane")  # loaded with the webhook, or by the preceding rules
     if lane is None or lane.unsigned_until is None or lane.unsigned_until <= now:
         return None
     return Hold(reason=HoldReason.UNSIGNED, until=lane.unsigned_until)
@@ -208,26 +244,26 @@ def _hold_by_pace(webhook: Webhook, load: Load, now: datetime) -> Hold | None:
 
 
 def rate_limit_of(webhook: Webhook) -> RateLimit | None:
-    """Return the rate limit of a webhook with its next free slot; None if it has no limit."""
+    """Return the rate limit of a webhook with its next free slot, or None without a limit."""
     if webhook.rate_limit is None:
         return None
     return RateLimit(per_second=webhook.rate_limit, next_slot_at=webhook.next_slot_at or LONG_AGO)
 
 
 def in_flight_limit(webhook: Webhook) -> int:
-    """Return the number of deliveries that may be in flight to a webhook, over all workers."""
+    """Return the maximum number of deliveries in flight to a webhook, over all workers."""
     return webhook.max_in_flight or settings.MAX_IN_FLIGHT_PER_WEBHOOK
 
 
 def _loads(using: str, webhook_ids: Collection[str], now: datetime) -> dict[str, Load]:
-    """Return the load by webhook; webhooks without any are left out."""
+    """Return the load by webhook. Webhooks without claims are omitted."""
     claimed = QueueEntry.objects.using(using).filter(_is_leased(now), webhook__in=webhook_ids)
     rows = claimed.order_by().values_list("webhook_id").annotate(Count("pk"), Min("claimed_at"))
     return {webhook_id: Load(number, since) for webhook_id, number, since in rows}
 
 
-# The same rule in SQL, for rows of QueueEntry. WITHHELD, CONCURRENCY and SLOW are left out: they are arithmetic, or
-# differ between workers.
+# The same rule in SQL, for rows of QueueEntry, except WITHHELD, CONCURRENCY and SLOW, which are arithmetic or differ
+# between workers.
 
 _IS_WAITING = Q(claimed_at=None)
 _IS_STOPPED = (
@@ -237,30 +273,35 @@ _IS_STOPPED = (
 )
 _IS_PAUSED = Q(webhook__paused_at__isnull=False)
 _IS_UNVERIFIED = ~Q(webhook__status=Webhook.Status.ACTIVE) & ~Q(kind__in=UNVERIFIED_KINDS)
+_IS_IN_GROUP = Q(place__isnull=False) & ~Q(webhook__order=Order.NONE)
+
+
+def _is_blocked() -> Q:
+    return Q(due_at=None) | _IS_IN_GROUP & Q(Exists(QueueEntry.objects.earlier()))
 
 
 def is_held() -> Q:
-    """Return the condition for entries that wait for a change of their webhook: the reason is in ``STANDING``."""
+    """Return the condition for entries that wait for a change of their webhook, with a reason in ``STANDING``."""
     return _IS_WAITING & (_IS_STOPPED | _IS_PAUSED | _IS_UNVERIFIED)
 
 
 def is_upcoming() -> Q:
     """Return the condition for entries that are sent, or cancelled as expired, once their time has come."""
-    return _IS_WAITING & ~_IS_STOPPED & ~_IS_PAUSED & ~_IS_UNVERIFIED
+    return _IS_WAITING & ~_IS_STOPPED & ~_IS_PAUSED & ~_IS_UNVERIFIED & ~_is_blocked()
 
 
 def is_due(now: datetime) -> Q:
-    """Return the condition for entries whose time has come, so that only their webhook's limits may hold them."""
+    """Return the condition for due entries. Only limits of their webhook can hold them."""
     return is_upcoming() & Q(due_at__lte=now) & ~_is_expired(now)
 
 
 def is_sendable(now: datetime) -> Q:
-    """Return the condition for due entries whose webhook's rate limit is not reached."""
+    """Return the condition for due entries below the rate limit of their webhook."""
     return is_due(now) & ~_is_rate_limited(now)
 
 
 def hold_reason(now: datetime) -> Case:
-    """Return the expression for the reason; "" for an entry that is sendable."""
+    """Return the expression for the reason, "" for a sendable entry."""
     conditions = {
         HoldReason.IN_FLIGHT: _is_leased(now),
         HoldReason.LOST: ~_IS_WAITING,
@@ -268,6 +309,7 @@ def hold_reason(now: datetime) -> Case:
         HoldReason.PAUSED: _IS_PAUSED,
         HoldReason.UNVERIFIED: _IS_UNVERIFIED,
         HoldReason.EXPIRED: _is_expired(now),
+        HoldReason.ORDERED: _is_blocked(),
         HoldReason.ADDRESS_BUSY: Q(due_at__gt=now, kind__in=UNVERIFIED_KINDS, attempt=0),
         HoldReason.NOT_DUE: Q(due_at__gt=now),
         HoldReason.RATE_LIMITED: _is_rate_limited(now),

@@ -9,6 +9,7 @@ from rest_framework import serializers
 from ...exceptions import UnknownEventTypeError
 from ...models import Webhook
 from ...models.limits import MAX_EVENT_TYPES, MAX_RATE, MAX_SECRET_OVERLAP, MAX_SIGNATURES, MIN_RATE, most_in_flight
+from ...models.order import Order
 from ...models.own_headers import REDACTED
 from ...models.visibility import event_types_for
 from ..fields import (
@@ -96,6 +97,12 @@ class SettableFields(serializers.Serializer[Webhook]):
         required=False,
         choices=Webhook.AcceptedStatuses.choices,
         help_text="The statuses that confirm receipt. A verification always needs 200.",
+    )
+    order = serializers.ChoiceField(
+        required=False,
+        choices=Order.choices,
+        help_text="Deliveries to send one after another: `none`, all of the `webhook`, or those of events with the "
+        "same ordering `key`.",
     )
 
     def get_fields(self) -> dict[str, Any]:
