@@ -19,9 +19,12 @@ from ..fields import (
     FilterField,
     FlagField,
     HeadersField,
+    KeySchemeField,
     RateField,
+    RetryPolicyField,
     SecretField,
     ShortListField,
+    SignatureField,
     TextField,
     UrlField,
 )
@@ -64,7 +67,7 @@ class SettableFields(serializers.Serializer[Webhook]):
     )
 
     signatures = ShortListField(
-        child=TextField(),
+        child=SignatureField(),
         required=False,
         min_length=1,
         max_length=MAX_SIGNATURES,
@@ -84,7 +87,7 @@ class SettableFields(serializers.Serializer[Webhook]):
         help_text="Credentials for HTTP basic authentication, sent in the Authorization header; null removes them.",
     )
 
-    retry_policy = TextField(
+    retry_policy = RetryPolicyField(
         required=False,
         allow_blank=True,
         max_length=40,
@@ -126,7 +129,7 @@ class WebhookChangesSerializer(SettableFields):
 
 
 class SchemeSerializer(serializers.Serializer[Webhook]):
-    scheme = TextField(
+    scheme = KeySchemeField(
         required=False,
         help_text="The signature scheme of the key. Default: `native`, whose key is the secret.",
     )

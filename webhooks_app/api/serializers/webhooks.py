@@ -11,7 +11,7 @@ from ...models import Webhook, WebhookHealth
 from ...models.order import Order
 from ...models.webhook_secret import SECRET
 from ...protocol.times import format_time
-from ..fields import MomentField
+from ..fields import FilterField, MomentField
 
 
 class PublicKeySerializer(serializers.Serializer[Any]):
@@ -39,7 +39,7 @@ class WebhookSerializer(serializers.Serializer[Webhook]):
     failing_since = serializers.SerializerMethodField(
         help_text="Start of the failing period, in which every delivery was given up; null if there is none."
     )
-    filter = serializers.JSONField(allow_null=True)
+    filter = FilterField(allow_null=True)
     description = serializers.CharField()
     retry_notices = serializers.BooleanField()
     max_in_flight = serializers.IntegerField(allow_null=True)
