@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from .conf import settings
@@ -47,6 +47,11 @@ def stored_name(policy: BaseRetryPolicy) -> str:
 def policy_of_delivery(stored: str) -> BaseRetryPolicy:
     """Return the policy for a name stored in a delivery."""
     return retry_policy(stored or SpecificationPolicy.name)
+
+
+def offered_orders() -> Sequence[str]:
+    """Return the orders that a webhook's owner may choose."""
+    return tuple(settings.ORDERS)
 
 
 def known_operators() -> Mapping[str, BaseOperator]:

@@ -31,7 +31,7 @@ from webhooks_app.protocol.ids import new_id
 from ..support.rows import EVENT_TYPE, make_webhook
 from ..support.servers.process import free_port, listens
 from ..support.waiting import wait_until
-from .invariants import STUCK_AFTER_SECONDS, AttemptRow, Counts, DeliveryRow, Evidence, count
+from .invariants import STUCK_AFTER_SECONDS, AttemptRow, Counts, DeliveryRow, Evidence, Pair, count
 from .processes import Host, Process
 from .receiver import LogReader
 from .servers import BaseBroker, BaseDatabase, FolderBroker
@@ -61,6 +61,8 @@ class Lab:
         self.disk_full = directory / "disk-full"
         self.kills = 0
         self.committed: set[str] = set()
+        self.keys: dict[str, str | None] = {}
+        """The ordering keys of committed events, in the order of emission."""
         self.rolled_back: set[str] = set()
         self.queued: set[str] = set()
         self.webhooks: list[Webhook] = []
@@ -208,6 +210,7 @@ class Lab:
         """Wait until the host has emitted, and record its report of each event."""
         report = host.report()
         self.committed.update(report["committed"])
+        self.keys.update(report["keys"])
         self.rolled_back.update(report["rolled_back"])
         return report
 
@@ -281,7 +284,19 @@ class Lab:
             ],
             delays_seconds=Faults.delays_seconds,
             kills=self.kills,
+            groups=self._groups(),
         )
+
+    def _groups(self) -> list[list[Pair]]:
+        """Return the deliveries of each ordered group, in the order of emission."""
+        found: dict[tuple[str, str | None], list[Pair]] = {}
+        for webhook in self.webhooks:
+            path = "/" + webhook.url.split("/", 3)[3]
+            for event_id, key in self.keys.items():
+                if webhook.order == "webhook" or (webhook.order == "key" and key):
+                    group = path, key if webhook.order == "key" else None
+                    found.setdefault(group, []).append((event_id, path))
+        return list(found.values())
 
     def explain(self) -> str:
         """Return the information required for finding the cause."""

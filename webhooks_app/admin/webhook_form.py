@@ -106,6 +106,7 @@ class WebhookForm(ChoiceFields, RefusableForm):
             "signatures",
             "retry_policy",
             "accepted_statuses",
+            "order",
         )
         widgets: ClassVar[dict[str, Any]] = {"filter": CodeArea()}
 

@@ -57,3 +57,8 @@ class Finished(NamedTuple):
     attempt: AttemptLog
     step: NextStep
     ended_at: datetime
+
+    @property
+    def frees_next(self) -> bool:
+        """Whether recording the attempt can make a later delivery of its group due."""
+        return self.claim.pick.is_ordered and self.step.next_attempt_at is None

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from ..encryption import decrypt
 from ..models import Delivery
 from ..models.hold import standing_reason
+from ..models.order import Order
 from ..models.rate_limit import LONG_AGO, RateLimit
 from ..signatures import Headers
 from .signing import LaneKey, Signer
@@ -21,7 +22,7 @@ from .signing import LaneKey, Signer
 Kind = Delivery.Kind
 
 FIRST_ENTRIES = 50
-"""Entries of a webhook among which lost claims are looked for; they come first, as they were due first."""
+"""Number of a webhook's first entries to search for lost claims, which were due first."""
 
 MAX_LANES = 400
 """Webhooks per look. SQLite limits UNION ALL to 500 SELECTs, MariaDB limits a recursion to 1,000 steps."""
@@ -39,6 +40,7 @@ WEBHOOK_FIELDS = (
     "paused_at",
     "max_in_flight",
     "rate_limit",
+    "order",
 )
 """The fields of a webhook in its lane."""
 
@@ -58,7 +60,9 @@ class Ask(NamedTuple):
     is_unknown: bool
     """Whether it has no result yet, so that only one delivery may be in flight over all workers."""
     lost_only: bool = False
-    """Only lost claims are wanted, whatever the limits of the webhook."""
+    """Whether only lost claims are wanted, regardless of the webhook's limits."""
+    due_from: datetime | None = None
+    """Lower bound of the due times to read for a webhook with an order, or None."""
 
 
 class Terms(NamedTuple):
@@ -103,6 +107,7 @@ class Lane:
     max_in_flight: int | None
     """The maximum number of claims over all workers."""
     rate_limit: float | None
+    order: str = Order.NONE
     next_slot_at: datetime | None = None
     worker: int = 0
     """The number of the claiming worker."""
@@ -161,7 +166,9 @@ class Pick(NamedTuple):
     """The time of the lost claim, or None for a new claim."""
     expires_at: datetime | None
     retry_policy: str = ""
-    """The name of the policy; empty for the specification's."""
+    """The name of the policy, or empty for the specification's."""
+    is_ordered: bool = False
+    """Whether later deliveries of its group may wait for its end."""
 
 
 class Picked(NamedTuple):
@@ -170,3 +177,5 @@ class Picked(NamedTuple):
     lanes: Sequence[Lane]
     picks: Sequence[Pick]
     events: dict[str, tuple[str, bytes]]
+    parked: int = 0
+    """The number of due deliveries found behind an earlier one of their group."""

@@ -11,8 +11,9 @@ from __future__ import annotations
 import math
 import secrets
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
+from types import MappingProxyType
 from typing import Any
 
 from django.db.models import Min
@@ -34,8 +35,11 @@ MANY = 64
 PACED_FOR, PACED_FOR_AT_MOST = timedelta(seconds=0.05), timedelta(seconds=5)
 """Time for which a webhook at its rate limit is skipped, so that its next deliveries are claimed in batches."""
 
+PARKINGS_TO_A_LOOK = 3
+"""Consecutive claims with only blocked deliveries, after which other webhooks have their turn."""
+
 LOOK_FOR_LOST_EVERY_SECONDS = 1.0
-"""How often lost claims are looked for where nothing else may be claimed, unless a worker was found dead."""
+"""Interval of searches for lost claims of webhooks without free slots. A dead worker makes one due at once."""
 
 PUBLISH_AFTER_SECONDS = 0.1
 """Time for which other workers may see too many claims of a webhook. This is safe, but delays them."""
@@ -69,7 +73,7 @@ class Queue:
         self._with_lost = True
         self._looked_at = -math.inf
         self._without_slot: list[str] = []
-        """Webhooks of the last look that are paused or have no slot: only lost claims of theirs are claimed."""
+        """Webhooks of the last look that are paused or have no free slot. Only their lost claims are claimed."""
         self._look_for_lost_at = -math.inf
 
     @property
@@ -112,17 +116,19 @@ class Queue:
         """Include lost claims of all webhooks in the next claim, because a worker is dead."""
         self._look_for_lost_at = -math.inf
 
-    def claim_of(self, webhook_ids: Iterable[str], limit: int) -> list[Claim]:
-        """Claim what is due for these webhooks, without a look; at most ``limit`` of them are asked."""
+    def claim_of(
+        self, webhook_ids: Iterable[str], limit: int, *, due_from: Mapping[str, datetime] = MappingProxyType({})
+    ) -> list[Claim]:
+        """Claim due deliveries of these webhooks, at most ``limit`` of them, without a look."""
         self._with_lost = False
         wanted = [pk for pk in dict.fromkeys(webhook_ids) if not self._is_left_alone(pk)]
         self._learn_of(wanted)
-        claims = self._claim_from(self._with_room(wanted)[:limit], limit)
+        claims = self._claim_from(self._with_room(wanted)[:limit], limit, due_from)
         self.left_behind |= len({claim.pick.webhook_id for claim in claims}) < len(wanted)
         return claims
 
     def release(self, claims: Sequence[Claim], due_at: datetime | None = None) -> None:
-        """Give back claims whose request was not started: due at this time or as before, the attempt not counted."""
+        """Release unsent claims, due at ``due_at`` or as before. The attempt does not count."""
         groups: dict[tuple[int, datetime], list[str]] = defaultdict(list)
         for claim in claims:
             groups[claim.number, claim.lane.claimed_at].append(claim.delivery_id)
@@ -226,23 +232,32 @@ class Queue:
         for webhook_id, owner_id, _, is_fast in new:
             self.slots.learn(webhook_id, owner_id, is_fast)
 
-    def _claim_from(self, webhook_ids: Sequence[str], limit: int) -> list[Claim]:
-        """Claim; what has expired is cancelled, and never hides what is due behind it."""
+    def _claim_from(
+        self, webhook_ids: Sequence[str], limit: int, due_from: Mapping[str, datetime] = MappingProxyType({})
+    ) -> list[Claim]:
+        """Claim deliveries, and cancel expired ones. Repeat if all of them had expired.
+
+        Blocked deliveries are parked. The next look is due at once if there may be more of them.
+        """
+        parkings = 0
         while True:
             now = self._clock()
             terms = self._terms(now)
-            asks = self.slots.asks(webhook_ids, limit)
+            asks = [ask._replace(due_from=due_from.get(ask[0])) for ask in self.slots.asks(webhook_ids, limit)]
             self.left_behind |= len(asks) < len(webhook_ids)
             if not asks:
                 return []
             picked = self._sql.claim(asks, terms)
             claims = self._claims(self._drop_expired(picked.picks, now), picked)
             self._count(claims, picked, asks, terms)
-            if claims or not picked.picks:
+            parkings += bool(picked.parked)
+            if picked.parked and parkings >= PARKINGS_TO_A_LOOK:
+                self.due_soon.append(now)
+            if claims or not (picked.picks or picked.parked) or parkings >= PARKINGS_TO_A_LOOK:
                 return claims
 
     def _claim_lost(self) -> list[Claim]:
-        """Claim what was lost where nothing else is claimed: it is only recorded, and needs no slot."""
+        """Claim the lost claims of webhooks without free slots. They are only recorded, so they need no slot."""
         self._look_for_lost_at = self._clock.monotonic() + LOOK_FOR_LOST_EVERY_SECONDS
         now = self._clock()
         claims: list[Claim] = []

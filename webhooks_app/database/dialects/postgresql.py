@@ -22,6 +22,9 @@ class PostgresqlDialect(BaseDialect):
     inserts_in_with = True
     generates_rows = True
 
+    def next_number_sql(self, table: str) -> str | None:
+        return f"nextval(pg_get_serial_sequence('{table}', 'id'))"
+
     def to_db_id(self, digits: str) -> object:
         return uuid.UUID(digits)
 
