@@ -31,7 +31,7 @@ PROCESSES_ALONE = 4
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Result:
-    """What one run of pytest came to. ``failed`` and ``skipped`` hold a line for each test, with the reason."""
+    """The result of one run of pytest. ``failed`` and ``skipped`` have a line for each test, with the reason."""
 
     database: str
     passed: int
@@ -103,7 +103,7 @@ def _run(database: str, *, options: Sequence[str], processes: Mapping[str, int],
 
 
 def read_report(database: str, report: Path, status: int, seconds: float = 0) -> Result:
-    """Return what a run came to, from its JUnit report and its exit status."""
+    """Return the result of a run, from its JUnit report and its exit status."""
     cases = list(parse(report).iter("testcase")) if report.exists() else []
     failed = [_name(case) for case in cases if case.find("failure") is not None or case.find("error") is not None]
     skips = [skip.get("message", "") for case in cases for skip in case.iterfind("skipped[@type='pytest.skip']")]
