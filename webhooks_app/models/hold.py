@@ -33,8 +33,8 @@ class HoldReason(models.TextChoices):
     STOPPED = "stopped", _("webhook stopped")
     PAUSED = "paused", _("paused")
     UNVERIFIED = "unverified", _("waiting for verification")
-    EXPIRED = "expired", _("expired")
     ORDERED = "ordered", _("behind an earlier delivery")
+    EXPIRED = "expired", _("expired")
     ADDRESS_BUSY = "address_busy", _("address busy")
     NOT_DUE = "not_due", _("not due")
     RATE_LIMITED = "rate_limited", _("rate limit reached")
@@ -90,8 +90,8 @@ def hold_of(
     return (
         _hold_by_claim(delivery, now)
         or _hold_by_webhook(delivery)
-        or _hold_by_expiry(delivery, now)
         or _hold_by_order(delivery, blocker)
+        or _hold_by_expiry(delivery, now)
         or _hold_by_time(delivery, now)
         or _hold_by_rate(delivery, now)
         or _hold_by_load(delivery.webhook, load, max_in_flight)
@@ -116,7 +116,12 @@ def holds_of(deliveries: Sequence[Delivery], *, now: datetime) -> list[Hold | No
         return holds
     loads = _loads(deliveries[0].alias, free, now)
     return [
-        hold_of(delivery, now=now, load=loads.get(delivery.webhook_id, NO_LOAD))
+        hold_of(
+            delivery,
+            now=now,
+            load=loads.get(delivery.webhook_id, NO_LOAD),
+            blocker=blockers.get(delivery.pk),
+        )
         if delivery.webhook_id in free
         else hold
         for delivery, hold in zip(deliveries, holds, strict=True)
@@ -308,8 +313,8 @@ def hold_reason(now: datetime) -> Case:
         HoldReason.STOPPED: _IS_STOPPED,
         HoldReason.PAUSED: _IS_PAUSED,
         HoldReason.UNVERIFIED: _IS_UNVERIFIED,
-        HoldReason.EXPIRED: _is_expired(now),
         HoldReason.ORDERED: _is_blocked(),
+        HoldReason.EXPIRED: _is_expired(now),
         HoldReason.ADDRESS_BUSY: Q(due_at__gt=now, kind__in=UNVERIFIED_KINDS, attempt=0),
         HoldReason.NOT_DUE: Q(due_at__gt=now),
         HoldReason.RATE_LIMITED: _is_rate_limited(now),
