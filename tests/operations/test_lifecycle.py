@@ -80,7 +80,7 @@ def test_a_webhook_that_is_no_longer_kept_is_refused_as_its_state(webhook):
 
 
 def test_a_secret_that_was_rotated_meanwhile_is_left_alone(webhook):
-    asked_about = rotation.fingerprint_of_secret(webhook)
+    asked_about = rotation.fingerprint_of_keys(webhook)
     new = rotation.rotate_secret(webhook, actor=PROJECT, replaces=asked_about)
 
     with pytest.raises(WebhookStateError, match="rotated meanwhile"):

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import json
-from datetime import timedelta
 from typing import Any, ClassVar, cast
 
 from django import forms
-from django.db.models import TextChoices
 from django.utils.translation import gettext_lazy as _
 
-from ..conf import settings
 from ..encryption import Masked
 from ..event_types import EventTypeRegistry, registry
 from ..exceptions import InvalidEventDataError
 from ..models import Webhook
-from ..models.limits import MAX_SECRET_OVERLAP
 from ..models.visibility import event_types_for
 from .choice_fields import ChoiceFields
+from .owner_fields import Audience, AudienceForm
 from .refusals import RefusableForm
 
 Choices = list[tuple[str, list[tuple[str, str]]]]
@@ -42,11 +39,6 @@ class GroupedCheckboxes(forms.CheckboxSelectMultiple):
         return option
 
 
-class Audience(TextChoices):
-    ONE = "one", _("one account")
-    EVERY = "every", _("every account")
-
-
 class SecretField(forms.CharField):
     """A secret to be typed: a refused form is shown without it."""
 
@@ -64,13 +56,11 @@ class CodeArea(forms.Textarea):
         super().__init__({"rows": rows, "class": "vLargeTextField webhooks-code", "spellcheck": "false"})
 
 
-class WebhookForm(ChoiceFields, RefusableForm):
+class WebhookForm(ChoiceFields, AudienceForm, RefusableForm):
     """A webhook with its event types as check boxes, and its secret while it is made."""
 
     new_owner: Any = None
     """The owner of a new webhook, if the form does not ask for it."""
-    chooses_audience = False
-    """True for staff who may make webhooks of the platform."""
     visible_types: EventTypeRegistry = registry
     """The event types of a new webhook."""
 
@@ -118,16 +108,14 @@ class WebhookForm(ChoiceFields, RefusableForm):
             self.fields.pop("secret", None)
         elif "owner" not in self.fields:
             self.instance.owner = self.new_owner
-        if not (self.chooses_audience and self.instance._state.adding):
-            self.fields.pop("audience", None)
+        self.offer_audience()
         self._offer_types()
         self.offer_choices(self.instance)
         self._headers_before = dict(self.instance.headers)
 
     def clean(self) -> dict[str, Any] | None:
         cleaned = super().clean()
-        if "audience" in self.fields:
-            self._check_audience()
+        self.check_audience()
         if secret := self.cleaned_data.get("secret"):
             self.instance.secret = secret
         return cleaned
@@ -136,15 +124,6 @@ class WebhookForm(ChoiceFields, RefusableForm):
         refused = {name: errors.copy() for name, errors in self.errors.items() if name in self.fields}
         super()._post_clean()  # type: ignore[misc]
         self.errors.update(refused)  # What a field has refused, the model refuses once more in other words.
-
-    def _check_audience(self) -> None:
-        if "owner" in self.errors or "audience" in self.errors:
-            return
-        is_for_one, is_named = self.cleaned_data["audience"] == Audience.ONE, self.cleaned_data["owner"] is not None
-        if is_for_one and not is_named:
-            self.add_error("owner", _("Name the account, or choose every account."))
-        elif is_named and not is_for_one:
-            self.add_error("owner", _("Leave this empty for a webhook of every account, or choose one account."))
 
     @property
     def changes(self) -> dict[str, Any]:
@@ -185,27 +164,6 @@ class TryFilterForm(forms.Form):
         widget=CodeArea,
         help_text=_("Nothing is saved. Copy the filter to the webhook when it does what you want."),
     )
-
-
-class OverlapForm(forms.Form):
-    """For how long a replaced secret goes on signing, and which one it is that is replaced."""
-
-    overlap_hours = forms.FloatField(
-        label=_("Hours for which the old secret signs too"),
-        required=False,
-        min_value=0,
-        max_value=MAX_SECRET_OVERLAP / timedelta(hours=1),
-        initial=lambda: f"{settings.SECRET_OVERLAP_SECONDS / 3600:g}",
-        help_text=_("Receivers have this long to switch. 0 expires the old secret at once, as after a leak."),
-    )
-
-    replaces = forms.CharField(required=False, widget=forms.HiddenInput)
-
-    @property
-    def overlap(self) -> timedelta | None:
-        """The time that was asked for; None for the setting's."""
-        hours = self.cleaned_data["overlap_hours"]
-        return None if hours is None else timedelta(hours=hours)
 
 
 class TestEventForm(forms.Form):

@@ -8,6 +8,7 @@ from typing import Any
 from django.utils import timezone
 from rest_framework import serializers
 
+from ..choices import known_signatures
 from ..delivery.disclosure import (
     PROBES,
     UNREACHABLE,
@@ -25,7 +26,6 @@ from ..models.hold import Hold, HoldReason, holds_of
 from ..models.limits import MAX_EVENT_TYPES, MAX_RATE, MAX_SECRET_OVERLAP, MAX_SIGNATURES, MIN_RATE, most_in_flight
 from ..models.own_headers import REDACTED
 from ..models.visibility import event_types_for
-from ..models.webhook_secret import SECRET
 from ..protocol.times import format_time
 from ..routing.report import REPORTED, Decision
 from .fields import (
@@ -211,12 +211,14 @@ class WebhookSerializer(serializers.Serializer[Webhook]):
 
 class WebhookWithSecretSerializer(WebhookSerializer):
     secret = serializers.SerializerMethodField(
-        help_text="Shown in this answer only. Null after the rotation of another scheme's key."
+        help_text="The new secret, or the new key of another scheme; shown in this answer only. Null after the "
+        "rotation of a key pair, whose public key is in `public_keys`."
     )
 
     def get_secret(self, webhook: Webhook) -> str | None:
-        is_new = self.context["view"].rotated_scheme == SECRET
-        return webhook.secret if is_new else None
+        scheme = self.context["view"].rotated_scheme
+        key = None if known_signatures()[scheme].is_asymmetric else webhook.current_key(scheme)
+        return key.key if key is not None else None
 
 
 class TestRequestSerializer(serializers.Serializer[Any]):

@@ -10,12 +10,12 @@ from django.db import connections, models, transaction
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
-from ..choices import known_signatures, policy_of_delivery, retry_policy, stored_name
+from ..choices import known_signatures, policy_of_delivery, retry_policy
 from ..database.sql import UtcNow, writing
 from ..exceptions import InvalidEndpointError, WebhookStateError
 from ..protocol.handshake import challenge_body
 from ..protocol.ids import attempt_id
-from ..retry import BaseRetryPolicy
+from ..retry import MAX_LENGTH, BaseRetryPolicy, pack_policy
 from ..signals import announce_deliveries
 from ..signatures import Headers, Message, combine, unpack
 from ..transport.endpoint import ANYWHERE, parse_endpoint
@@ -33,7 +33,7 @@ def default_max_attempts() -> int:
 
 
 def default_policy() -> str:
-    return stored_name(retry_policy())
+    return pack_policy(retry_policy())
 
 
 class DeliveryQuerySet(BaseQuerySet["Delivery"]):
@@ -126,11 +126,11 @@ class Delivery(BaseModel):
     max_attempts = models.PositiveSmallIntegerField(_("attempts at most"), default=default_max_attempts, editable=False)
     retry_policy = models.CharField(
         _("retry policy"),
-        max_length=40,
+        max_length=MAX_LENGTH,
         blank=True,
         default=default_policy,
         editable=False,
-        help_text=_("Fixed when the delivery was queued. Empty for that of the specification."),
+        help_text=_("Fixed when the delivery was queued, as packed by webhooks_app.retry."),
     )
     expires_at = models.DateTimeField(
         _("expires"), null=True, editable=False, help_text=_("Nothing is sent, or waited for, after this time.")

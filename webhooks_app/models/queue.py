@@ -15,6 +15,7 @@ from django.db import models
 from django.utils.translation import gettext_lazy as _
 
 from ..database.sql import UtcNow
+from ..retry import MAX_LENGTH
 from .base import BaseModel, BaseQuerySet
 from .webhook import Webhook
 
@@ -78,7 +79,7 @@ class QueueEntry(BaseModel):
     attempt = models.PositiveSmallIntegerField(default=0)
     """The number of the attempt that was begun last: durable before its request is sent."""
     max_attempts = models.PositiveSmallIntegerField()
-    retry_policy = models.CharField(max_length=40, blank=True)
+    retry_policy = models.CharField(max_length=MAX_LENGTH, blank=True)
     due_at = models.DateTimeField()
     expires_at = models.DateTimeField(null=True)
     claimed_at = models.DateTimeField(null=True)

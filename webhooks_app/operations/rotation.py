@@ -24,14 +24,14 @@ def rotate_secret(
 ) -> str:
     """Sign with a new key from the next attempt on, and return it; arguments as of ``Webhook.rotate_secret``.
 
-    ``replaces`` is the fingerprint of the secret that is to be replaced: a newer one is left alone, so that a form
+    ``replaces`` is the fingerprint of the keys before the rotation: newer ones are left alone, so that a form
     sent twice does not end the overlap of the first rotation.
 
     Raises django.core.exceptions.ValidationError for a secret or an overlap that is not allowed, and
     WebhookStateError for a deleted webhook, or a secret that was rotated meanwhile.
     """
     with performing(ROTATE_SECRET, webhook, actor) as saved:
-        if replaces and replaces != fingerprint_of_secret(saved):
+        if replaces and replaces != fingerprint_of_keys(saved):
             raise WebhookStateError(f"The secret of webhook {webhook.id} was rotated meanwhile, and is left as it is.")
         return webhook.rotate_secret(secret, overlap=overlap, scheme=scheme)
 
@@ -42,7 +42,14 @@ def revoke_previous_secret(webhook: Webhook, *, actor: BaseActor, scheme: str = 
         webhook.revoke_previous_secret(scheme=scheme)
 
 
-def fingerprint_of_secret(webhook: Webhook) -> str:
-    """Return a text that identifies the webhook's secret among its secrets, and reveals nothing of it."""
-    key = webhook.current_key(SECRET)
-    return hashlib.sha256(key.encrypted_key.encode()).hexdigest()[:16] if key else ""
+def revoke_previous_keys(webhook: Webhook, *, actor: BaseActor) -> None:
+    """End the overlaps of all signature schemes. Raises WebhookStateError for a deleted webhook."""
+    with performing(ROTATE_SECRET, webhook, actor) as saved:
+        for scheme in sorted({key.scheme for key in saved.signing_keys.all()}):
+            webhook.revoke_previous_secret(scheme=scheme)
+
+
+def fingerprint_of_keys(webhook: Webhook) -> str:
+    """Return a text that identifies the current keys of a webhook, and reveals nothing of them."""
+    current = sorted(key.encrypted_key for key in webhook.signing_keys.all() if key.valid_until is None)
+    return hashlib.sha256("\n".join(current).encode()).hexdigest()[:16]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import abc
 import random
 from datetime import datetime, timedelta
-from typing import ClassVar
 
+MAX_NAME_LENGTH = 40
 MAX_ATTEMPTS = 100
 """Upper bound for every policy."""
 
@@ -14,15 +14,15 @@ MAX_ATTEMPTS = 100
 class BaseRetryPolicy(abc.ABC):
     """A retry policy. Instances hold no state.
 
-    A delivery keeps the name of its policy and its number of attempts from when it is queued.
+    A delivery keeps the number of attempts and the delays from when it is queued.
     """
 
-    name: ClassVar[str]
-    description: ClassVar[str] = ""
+    name: str
+    description: str = ""
     max_attempts: int
-    jitter: ClassVar[float] = 0.0
+    jitter: float = 0.0
     """Largest random extension of a delay, as a share of it."""
-    max_retry_after: ClassVar[timedelta] = timedelta(0)
+    max_retry_after: timedelta = timedelta(0)
     """Largest delay by a receiver's Retry-After; zero ignores the header."""
 
     @abc.abstractmethod
@@ -59,6 +59,8 @@ class BaseRetryPolicy(abc.ABC):
 
     def problem(self) -> str:
         """Return why the policy cannot be used; "" if it can."""
+        if not 1 <= len(self.name) <= MAX_NAME_LENGTH or ":" in self.name:
+            return f"has the name {self.name!r}; give 1 to {MAX_NAME_LENGTH} characters without a colon"
         if not 1 <= self.max_attempts <= MAX_ATTEMPTS:
             return f"makes {self.max_attempts} attempts; 1 to {MAX_ATTEMPTS} are possible"
         if any(not timedelta(0) <= delay <= timedelta(days=30) for delay in self.delays):
