@@ -11,6 +11,14 @@ from django.conf import settings as django_settings
 
 PREFIX = "WEBHOOKS_"
 
+PERIODS = {
+    **dict.fromkeys(("s", "sec", "second"), 1),
+    **dict.fromkeys(("m", "min", "minute"), 60),
+    **dict.fromkeys(("h", "hour"), 3600),
+    **dict.fromkeys(("d", "day"), 86_400),
+}
+"""The periods of rates, in seconds."""
+
 SECRETS = frozenset(("ENCRYPTION_KEYS", "METRICS_TOKEN", "EGRESS_PROXY"))
 """Settings that no page shows; the URL of a proxy may hold a password."""
 
@@ -76,6 +84,7 @@ class Settings:
     TEST_RATE: str = "10/min"
     VERIFICATION_RATE: str = "5/min"
     PROBE_RATE: str = "60/min"
+    ADDRESS_PROBE_RATE: str = "300/min"
 
     # Retention
     ATTEMPT_RETENTION_DAYS: int = 30
@@ -104,6 +113,12 @@ def problem_with_lease() -> str:
         f"WEBHOOKS_LEASE_SECONDS is {lease:g}, too short for WEBHOOKS_TIMEOUT_SECONDS ({timeout:g}): "
         "an attempt would be taken for lost while it is still being made."
     )
+
+
+def parse_rate(rate: str) -> tuple[int, int]:
+    """Return the number and the seconds of a rate such as ``"120/min"``."""
+    number, _, period = rate.partition("/")
+    return int(number), PERIODS[period]
 
 
 @cache

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ipaddress import ip_network
 
-from .conf import settings
+from .conf import parse_rate, settings
 from .transport import BaseTransport, Endpoint, TransportOptions, make_transport, parse_endpoint
 
 
@@ -27,7 +27,15 @@ def transport_options() -> TransportOptions:
         proxy=settings.EGRESS_PROXY,
         ca_bundle=settings.CA_BUNDLE,
         max_in_flight=settings.MAX_IN_FLIGHT,
+        probes_per_second=_per_second(settings.ADDRESS_PROBE_RATE),
     )
+
+
+def _per_second(rate: str) -> float | None:
+    if not rate:
+        return None
+    number, seconds = parse_rate(rate)
+    return number / seconds
 
 
 def configured_transport() -> BaseTransport:

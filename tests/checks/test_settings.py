@@ -115,6 +115,7 @@ WRONG = [
     pytest.param("TEST_RATE", "10/fortnight", "E009", id="unknown period"),
     pytest.param("VERIFICATION_RATE", "0/min", "E009", id="nothing allowed"),
     pytest.param("PROBE_RATE", "60/minutes", "E009", id="period in the plural"),
+    pytest.param("ADDRESS_PROBE_RATE", "5", "E009", id="rate of an address without a period"),
     pytest.param("LEASE_SECONDS", 30, "E010", id="lease as short as the timeout"),
     pytest.param("TIMEOUT_SECONDS", 44, "E010", id="timeout nearly as long as the lease"),
     pytest.param("METRICS_TOKEN", "a" * 15, "E016", id="short token"),

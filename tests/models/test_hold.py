@@ -144,7 +144,7 @@ def test_a_delivery_is_claimed_if_and_only_if_nothing_holds_it(event, kind, time
 
 CONDITIONS: dict[str, tuple[Q, set[str]]] = {
     "held": (is_held(), set(STANDING)),
-    "upcoming": (is_upcoming(), {"", "expired", "not_due", "rate_limited"}),
+    "upcoming": (is_upcoming(), {"", "expired", "address_busy", "not_due", "rate_limited"}),
     "due": (is_due(NOW), {"", "rate_limited"}),
     "sendable": (is_sendable(NOW), {""}),
 }

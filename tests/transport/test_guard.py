@@ -51,7 +51,7 @@ def test_a_name_that_leads_where_it_may_not_is_refused(
     assert exchange.error.error_class is ErrorClass.ADDRESS_REFUSED
     assert exchange.peer == ""
     host = parse_endpoint(case["url"]).host
-    assert exchange.error.message == f"The name {host} leads to an address that webhooks may not be sent to."
+    assert exchange.error.message == f"The name {host} resolves to an address to which webhooks must not be sent."
 
 
 @pytest.mark.parametrize("answer", [["127.0.0.1", "10.0.0.1"], ["10.0.0.1", "127.0.0.1"], ["127.0.0.1", "fe80::1%lo"]])

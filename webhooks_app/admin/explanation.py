@@ -91,6 +91,9 @@ def _sentences() -> dict[HoldReason, str]:
         HoldReason.PAUSED: gettext("Paused since {since}."),
         HoldReason.UNVERIFIED: gettext("Waiting for verification of the webhook."),
         HoldReason.EXPIRED: gettext("Expired at {since}, so this delivery will be cancelled."),
+        HoldReason.ADDRESS_BUSY: gettext(
+            "Many tests and verifications go to the receiver's address. This one is sent at {until}."
+        ),
         HoldReason.UNSIGNED: gettext(
             "A worker cannot read the webhook's secret, and leaves it to other workers until {until}. Compare "
             "WEBHOOKS_ENCRYPTION_KEYS and SECRET_KEY of all workers, or rotate the secret."

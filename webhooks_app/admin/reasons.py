@@ -29,7 +29,7 @@ TEMPLATES = (
     gettext_noop(
         "Answered with the redirect %(status)s. Redirects are not followed; only a 2xx status confirms receipt."
     ),
-    gettext_noop("The name %(host)s leads to an address that webhooks may not be sent to."),
+    gettext_noop("The name %(host)s resolves to an address to which webhooks must not be sent."),
     gettext_noop("The name %(host)s could not be resolved. Check that it exists in the public DNS."),
     gettext_noop("The name %(host)s could not be resolved within %(seconds)s seconds. Check its name servers."),
     gettext_noop(
@@ -57,12 +57,12 @@ TEMPLATES = (
     gettext_noop("The receiver's TLS certificate is for another host name."),
     gettext_noop("The receiver's TLS certificate is for another address."),
     gettext_noop("The receiver's TLS certificate could not be verified."),
-    gettext_noop("The TLS handshake failed. Check that the receiver speaks HTTPS on this port, with TLS 1.2 or newer."),
-    gettext_noop("The TLS handshake was not over within %(seconds)s seconds."),
+    gettext_noop("The TLS handshake failed. Check that the receiver serves HTTPS on this port, with TLS 1.2 or newer."),
+    gettext_noop("The TLS handshake did not finish within %(seconds)s seconds."),
     gettext_noop("The receiver did not accept a connection within %(seconds)s seconds."),
     gettext_noop("The receiver sent no complete answer within %(seconds)s seconds."),
     gettext_noop("The receiver's answer is not valid HTTP/1.1."),
-    gettext_noop("The request could not be sent for a reason on the sender's side. Its log has the details."),
+    gettext_noop("The request could not be sent for a reason on the sender's side. See its log for details."),
     gettext_noop("The worker that made this attempt ended before it could record the answer."),
     gettext_noop("The webhook was deleted."),
     gettext_noop("The webhook was disabled. Enable it, then resume."),

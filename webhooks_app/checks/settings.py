@@ -15,12 +15,11 @@ from django.core import checks
 from django.core.exceptions import ImproperlyConfigured
 from django.utils.module_loading import import_string
 
-from ..conf import PREFIX, RECORD_SECONDS, problem_with_lease, setting_types, settings
+from ..conf import PERIODS, PREFIX, RECORD_SECONDS, problem_with_lease, setting_types, settings
 from ..encryption import DERIVED
 from ..event_types import registry
 from ..filters import BUILT_IN as BUILT_IN_OPERATORS
 from ..filters import make_operators
-from ..operations.rate_limits import PERIODS
 from ..owners import BaseOwners, owner_model
 from ..plurals import counted
 from ..retry import BUILT_IN as BUILT_IN_POLICIES
@@ -382,6 +381,7 @@ CONTENT_CHECKS: Mapping[str, Callable[[str, Any], Iterator[checks.CheckMessage]]
     "TEST_RATE": _rate,
     "VERIFICATION_RATE": _rate,
     "PROBE_RATE": _rate,
+    "ADDRESS_PROBE_RATE": _rate,
     "RETENTION_DAYS_BY_TYPE": _retention_by_type,
     "METRICS_TOKEN": _metrics_token,
 }

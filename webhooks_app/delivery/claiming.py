@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
+from functools import partial
 
 from ..conf import settings
 from ..database.clock import Clock
@@ -56,6 +57,7 @@ class Claimer:
         self._claimed: deque[tuple[Claim, float]] = deque()
         self._too_old: deque[Claim] = deque()
         self._unsigned: deque[Claim] = deque()
+        self._postponed: deque[tuple[Claim, datetime]] = deque()
         self._reported: set[str] = set()
         self._look_again_at: datetime | None = None
         self.found_nothing = False
@@ -99,6 +101,11 @@ class Claimer:
         self._unsigned.append(claim)
         self.changed.set()
 
+    def postpone(self, claim: Claim, due_at: datetime) -> None:
+        """Give back a claim until this time. Thread-safe."""
+        self._postponed.append((claim, due_at))
+        self.changed.set()
+
     def turn(self, *, is_stopping: bool, may_claim: bool = True) -> bool:
         """Release unsent claims, then claim if a query is due; return True if the database was queried."""
         has_asked = self._show_life()
@@ -109,6 +116,11 @@ class Claimer:
         if unsigned := [self._unsigned.popleft() for _ in range(len(self._unsigned))]:
             to_release += unsigned
             self._release(unsigned, self.queue.hold_unsigned)
+        while self._postponed:
+            claim, due_at = self._postponed.popleft()
+            to_release.append(claim)
+            self._release([claim], partial(self.queue.release, due_at=due_at))
+            self.polls.look_at(due_at)
         if may_claim and not is_stopping and self._has_room and self.polls.is_look_due():
             self._claim()
             if not self._liveness.is_current:  # the claim took long, and so may the next one
@@ -128,7 +140,7 @@ class Claimer:
 
     def pause_seconds(self, *, is_stopping: bool) -> float:
         """Return the seconds until the next turn has something to do, unless ``changed`` is set before."""
-        if self._too_old or self._unsigned:
+        if self._too_old or self._unsigned or self._postponed:
             return 0.0
         seconds = min(settings.SWEEP_SECONDS, self.queue.seconds_to_publish())
         return min(seconds, self.polls.seconds_to_look()) if self._has_room and not is_stopping else seconds
@@ -165,6 +177,7 @@ class Claimer:
         if not self._liveness.seconds_to_beat():
             self._liveness.beat()
         if not self._dead_workers.seconds_to_look() and self._dead_workers.bury():
+            self.queue.look_for_lost()
             self.polls.wake()
         return is_due
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from datetime import timedelta
 from itertools import islice
 
 from django.core.exceptions import ImproperlyConfigured
@@ -14,7 +15,7 @@ from ..database.clock import Clock, DatabaseClock
 from ..exceptions import SecretUnreadableError
 from ..models import Delivery
 from ..outbound import configured_transport
-from ..transport import BaseTransport
+from ..transport import BaseTransport, Exchange
 from .dispatcher import Dispatcher, DispatcherThreads
 from .sending import finish, finish_unsent, request_for
 
@@ -112,7 +113,15 @@ class Engine:
         exchanges = self._transport.wait(0 if self._dispatcher.has_claims else seconds)
         if exchanges:
             seen_at = self._clock.latest()
-            self._dispatcher.put([finish(exchange, seen_at=seen_at) for exchange in exchanges])
+            sent = [exchange for exchange in exchanges if not exchange.postponed_seconds]
+            self._dispatcher.put([finish(exchange, seen_at=seen_at) for exchange in sent])
+            self._postpone([exchange for exchange in exchanges if exchange.postponed_seconds])
+
+    def _postpone(self, exchanges: Sequence[Exchange]) -> None:
+        now = self._clock()
+        for exchange in exchanges:
+            due_at = now + timedelta(seconds=exchange.postponed_seconds)
+            self._dispatcher.claimer.postpone(exchange.request.context.claim, due_at)
 
     def _start_claimed(self) -> None:
         for claim in islice(self._dispatcher.take(), STARTS_AT_A_TIME):

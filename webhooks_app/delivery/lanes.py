@@ -20,6 +20,9 @@ from .signing import LaneKey, Signer
 
 Kind = Delivery.Kind
 
+FIRST_ENTRIES = 50
+"""Entries of a webhook among which lost claims are looked for; they come first, as they were due first."""
+
 MAX_LANES = 400
 """Webhooks to a look. SQLite joins at most 500 SELECTs by UNION ALL; MariaDB ends a recursion at 1,000."""
 
@@ -54,6 +57,8 @@ class Ask(NamedTuple):
     """Deliveries to claim at most."""
     is_unknown: bool
     """It has had no result yet, so all workers together may have one in flight."""
+    lost_only: bool = False
+    """Only lost claims are wanted, whatever the limits of the webhook."""
 
 
 class Terms(NamedTuple):

@@ -34,6 +34,9 @@ MANY = 64
 PACED_FOR, PACED_FOR_AT_MOST = timedelta(seconds=0.05), timedelta(seconds=5)
 """How long a webhook at its rate limit is left alone, so that what becomes free is claimed in batches."""
 
+LOOK_FOR_LOST_EVERY_SECONDS = 1.0
+"""How often lost claims are looked for where nothing else may be claimed, unless a worker was found dead."""
+
 PUBLISH_AFTER_SECONDS = 0.1
 """For how long other workers may see more claims of a webhook than there are, which is safe, but holds them up."""
 
@@ -96,6 +99,9 @@ class Queue:
         self._busy: list[str] = []
         self._with_lost = True
         self._looked_at = -math.inf
+        self._without_slot: list[str] = []
+        """Webhooks of the last look that are paused or have no slot: only lost claims of theirs are claimed."""
+        self._look_for_lost_at = -math.inf
 
     @property
     def look_again_at(self) -> datetime | None:
@@ -113,6 +119,7 @@ class Queue:
         recording only.
         """
         self._with_lost = with_lost
+        self._without_slot = []
         self.due_soon = []
         self.left_behind = False
         self._busy = [pk for pk in self._busy if not self._is_unsigned(pk)]
@@ -126,8 +133,14 @@ class Queue:
                 break
             if has_gone_round:
                 began_after = None
+        if with_lost and self._clock.monotonic() >= self._look_for_lost_at:
+            claims += self._claim_lost()
         self._busy = list({claim.pick.webhook_id: None for claim in claims}) if len(claims) >= MANY else []
         return claims
+
+    def look_for_lost(self) -> None:
+        """Have the next claim include lost ones of all webhooks, because a worker was found dead."""
+        self._look_for_lost_at = -math.inf
 
     def claim_of(self, webhook_ids: Iterable[str], limit: int) -> list[Claim]:
         """Claim what is due for these webhooks, without a look; at most ``limit`` of them are asked."""
@@ -138,14 +151,14 @@ class Queue:
         self.left_behind |= len({claim.pick.webhook_id for claim in claims}) < len(wanted)
         return claims
 
-    def release(self, claims: Sequence[Claim]) -> None:
-        """Give back claims whose request was not started: due at once, the attempt not counted."""
+    def release(self, claims: Sequence[Claim], due_at: datetime | None = None) -> None:
+        """Give back claims whose request was not started: due at this time or as before, the attempt not counted."""
         groups: dict[tuple[int, datetime], list[str]] = defaultdict(list)
         for claim in claims:
             groups[claim.number, claim.lane.claimed_at].append(claim.delivery_id)
         for (number, claimed_at), ids in groups.items():
             # Another worker, number or time: the claim is over, and the delivery is somebody else's by now.
-            self._sql.release(ids, self.worker, number, claimed_at)
+            self._sql.release(ids, self.worker, number, claimed_at, due_at)
         self.forget(claims)
 
     def hold_unsigned(self, claims: Sequence[Claim]) -> None:
@@ -216,6 +229,7 @@ class Queue:
         due = [found for found in due if not self._is_left_alone(found.webhook_id)]
         self._learn((found.webhook_id, found.owner_id, found.has_lane, found.is_fast) for found in due)
         sendable = self._with_room([found.webhook_id for found in due])
+        self._without_slot += {found.webhook_id for found in page if not found.is_stopped} - set(sendable)
         if len(sendable) > limit:
             sendable = sendable[:limit]
             self._last_webhook_id = sendable[-1]
@@ -246,7 +260,7 @@ class Queue:
         """Claim; what has expired is cancelled, and never hides what is due behind it."""
         while True:
             now = self._clock()
-            terms = Terms(self.worker, now, now + self._lease, now + LOST_AGAIN_AFTER if self._with_lost else None)
+            terms = self._terms(now)
             asks = self.slots.asks(webhook_ids, limit)
             self.left_behind |= len(asks) < len(webhook_ids)
             if not asks:
@@ -256,6 +270,22 @@ class Queue:
             self._count(claims, picked, asks, terms)
             if claims or not picked.picks:
                 return claims
+
+    def _claim_lost(self) -> list[Claim]:
+        """Claim what was lost where nothing else is claimed: it is only recorded, and needs no slot."""
+        self._look_for_lost_at = self._clock.monotonic() + LOOK_FOR_LOST_EVERY_SECONDS
+        now = self._clock()
+        claims: list[Claim] = []
+        for start in range(0, len(self._without_slot), MAX_LANES):
+            found = self._sql.lost_claims(self._without_slot[start : start + MAX_LANES], now)
+            asks = [Ask(pk, 0, 0, number, is_unknown=False, lost_only=True) for pk, number in found.items()]
+            if asks:
+                picked = self._sql.claim(asks, self._terms(now))
+                claims += self._claims(self._drop_expired(picked.picks, now), picked)
+        return claims
+
+    def _terms(self, now: datetime) -> Terms:
+        return Terms(self.worker, now, now + self._lease, now + LOST_AGAIN_AFTER if self._with_lost else None)
 
     def _count(self, claims: Sequence[Claim], picked: Picked, asks: Sequence[Ask], terms: Terms) -> None:
         """Note what is in flight now, which limits are reached, and until when a rate limit is used up."""

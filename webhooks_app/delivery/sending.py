@@ -10,6 +10,7 @@ from typing import NamedTuple
 from ..choices import policy_of_delivery
 from ..exceptions import WebhooksError
 from ..models import Delivery
+from ..models.hold import UNVERIFIED_KINDS
 from ..protocol.handshake import challenge_body, new_challenge
 from ..retry import parse_retry_after
 from ..signatures import Message
@@ -56,6 +57,7 @@ def request_for(claim: Claim, *, now: datetime, timeout_seconds: float) -> Reque
         timeout_seconds=timeout_seconds,
         context=Sending(claim, now, challenge, timestamp, signatures, header_names),
         owner=str(claim.lane.owner_id or ""),
+        probe=claim.delivery_id if claim.pick.kind in UNVERIFIED_KINDS else "",
         fresh_connection=claim.number > 1,  # a kept connection may be why the last attempt failed
         response_kept=RESPONSE_READ_LIMIT if challenge else RESPONSE_KEPT,
         body_seconds=timeout_seconds if challenge else BODY_SECONDS,

@@ -31,6 +31,7 @@ class HoldReason(models.TextChoices):
     PAUSED = "paused", _("paused")
     UNVERIFIED = "unverified", _("waiting for verification")
     EXPIRED = "expired", _("expired")
+    ADDRESS_BUSY = "address_busy", _("address busy")
     NOT_DUE = "not_due", _("not due")
     RATE_LIMITED = "rate_limited", _("rate limit reached")
     WITHHELD = "withheld", _("rate limit nearly reached")
@@ -163,8 +164,14 @@ def _hold_by_time(delivery: Delivery, now: datetime) -> Hold | None:
         return Hold(reason=HoldReason.EXPIRED, since=delivery.expires_at)
     due_at = delivery.due_at
     if due_at is None or due_at > now:
-        return Hold(reason=HoldReason.NOT_DUE, until=due_at)
+        return Hold(reason=HoldReason.ADDRESS_BUSY if _is_postponed(delivery) else HoldReason.NOT_DUE, until=due_at)
     return None
+
+
+def _is_postponed(delivery: Delivery) -> bool:
+    """Return True for a probe that a worker has put back before its first attempt: only these are due later."""
+    entry = delivery.entry
+    return delivery.kind in UNVERIFIED_KINDS and entry is not None and entry.attempt == 0
 
 
 def _hold_by_keys(webhook: Webhook, now: datetime) -> Hold | None:
@@ -261,6 +268,7 @@ def hold_reason(now: datetime) -> Case:
         HoldReason.PAUSED: _IS_PAUSED,
         HoldReason.UNVERIFIED: _IS_UNVERIFIED,
         HoldReason.EXPIRED: _is_expired(now),
+        HoldReason.ADDRESS_BUSY: Q(due_at__gt=now, kind__in=UNVERIFIED_KINDS, attempt=0),
         HoldReason.NOT_DUE: Q(due_at__gt=now),
         HoldReason.RATE_LIMITED: _is_rate_limited(now),
         HoldReason.UNSIGNED: Q(webhook__lane__unsigned_until__gt=now),

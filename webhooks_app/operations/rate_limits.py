@@ -16,19 +16,12 @@ from dataclasses import dataclass
 from django.core.cache import DEFAULT_CACHE_ALIAS, caches
 from django.core.cache.backends.base import BaseCache
 
-from ..conf import settings
+from ..conf import parse_rate, settings
 from ..exceptions import LimitsUnavailableError, RateLimitedError
 from ..models import Webhook
 from .actors import BaseActor
 
 logger = logging.getLogger("webhooks_app.rate_limits")
-
-PERIODS = {
-    **dict.fromkeys(("s", "sec", "second"), 1),
-    **dict.fromkeys(("m", "min", "minute"), 60),
-    **dict.fromkeys(("h", "hour"), 3600),
-    **dict.fromkeys(("d", "day"), 86_400),
-}
 
 COUNT_BITS = 30
 """A window is one number, so that one step of the cache can count in it: when it began, and these bits of a count."""
@@ -62,8 +55,7 @@ class Limit:
         """
         if not self.rate:
             return 0.0
-        number, _, period = self.rate.partition("/")
-        allowed, seconds = int(number), PERIODS[period]
+        allowed, seconds = parse_rate(self.rate)
         try:
             count, ends_at = _count(caches[DEFAULT_CACHE_ALIAS], self._key, seconds, allowed)
         except Exception as error:  # The errors of caches have no base class in common.

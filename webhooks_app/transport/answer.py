@@ -1,4 +1,4 @@
-"""Reading a response from any transport, with a bound on its size and without trust in it."""
+"""Incremental reader of a response, with a limit on its size. The data is not trusted."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ STATUSES_WITHOUT_BODY = (101, 204, 304)
 
 
 class AnswerReader:
-    """Reads one response in pieces of any size: its header, then at most ``RESPONSE_READ_LIMIT`` bytes of its body.
+    """Read one response in pieces of any size: its header, then at most ``RESPONSE_READ_LIMIT`` bytes of its body.
 
-    ``is_over`` is true when nothing more is to be read, whether the response came to its end or broke a rule.
-    ``kept`` bytes of the body are kept.
+    ``is_over`` is true once reading must stop: the response is complete, violates HTTP or exceeds the limit.
+    Only the first ``kept`` bytes of the body are stored.
     """
 
     __slots__ = ("_body", "_body_bytes", "_chunks", "_is_whole", "_kept", "_left", "header", "is_over")
@@ -31,38 +31,38 @@ class AnswerReader:
 
     @property
     def wanted(self) -> int:
-        """The number of bytes to read next, at most."""
+        """The maximum number of bytes to read next."""
         return min(PIECE_BYTES, RESPONSE_READ_LIMIT - self._body_bytes)
 
     @property
     def is_stalled(self) -> bool:
-        """Whether nothing more is to be read, although the response may still become complete."""
+        """Whether the reader no longer reads, although the response is not complete."""
         return self.header.stalled
 
     @property
     def leaves_connection(self) -> bool:
-        """Whether the connection can serve another request: all was in order, and nothing came behind the body."""
+        """Whether the connection is reusable: the response is valid and complete, and no data follows its body."""
         return self._is_whole and self.header.keeps_connection
 
     @property
     def response(self) -> Response | None:
-        """The response once its header is complete: only that decides."""
+        """The response, or None until its header is complete. The header alone decides about success."""
         if not self.header.complete:
             return None
         return Response(status=self.header.status, headers=self.header.headers, body=self._body)
 
     @property
     def problem(self) -> TransportError | None:
-        """The violated rule of HTTP, if there is one."""
+        """The violation of HTTP, if there is one."""
         return errors.invalid_response(self.header.problem) if self.header.problem else None
 
     @property
     def received(self) -> bytes:
-        """The first bytes of an answer that is no response."""
+        """The first bytes of an answer without a complete header."""
         return self.header.unfinished[:RECEIVED_KEPT]
 
     def feed(self, data: bytes) -> None:
-        """Take the next bytes."""
+        """Process the next bytes."""
         if self.header.complete:
             self._feed_body(data)
             return

@@ -1,6 +1,6 @@
-"""The contract of a transport: many requests in flight in one thread, each bounded in time and size.
+"""The interface of a transport: many concurrent requests in one thread, each bounded in time and size.
 
-Requests, responses and exchanges are tuples, because there is one of each for every delivery.
+Requests, responses and exchanges are tuples for speed: every delivery creates one of each.
 """
 
 from __future__ import annotations
@@ -14,23 +14,23 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 RESPONSE_READ_LIMIT = 64 * 1024
-"""Bytes of a response body after which reading stops; the status counts all the same."""
+"""Size in bytes after which the rest of a response body is not read. It does not affect the outcome."""
 
 RESPONSE_KEPT = 16 * 1024
-"""Bytes of a response body that an exchange keeps, unless the request asks for more."""
+"""Bytes of a response body that an exchange stores by default."""
 
 RECEIVED_KEPT = 1024
-"""Bytes that an exchange keeps of an answer that is no HTTP response."""
+"""Bytes that an exchange stores of an answer without a complete HTTP header."""
 
 BODY_SECONDS = 2.0
-"""Seconds for which a body is read after its header, unless the request asks for more; the header has decided."""
+"""Default time in seconds for reading a body after its header. The header alone decides about success."""
 
 PIECE_BYTES = 16 * 1024
-"""Bytes that are read at once."""
+"""Maximum number of bytes for one read."""
 
 
 class ErrorClass(enum.StrEnum):
-    """Why an attempt got no complete response header."""
+    """The reason for an attempt without a complete response header."""
 
     TIMEOUT = "timeout"
     CONNECTION_ERROR = "connection_error"
@@ -42,7 +42,7 @@ class ErrorClass(enum.StrEnum):
 
 
 class Request(NamedTuple):
-    """One POST to send. ``timeout_seconds`` bounds the whole exchange, name resolution included."""
+    """One POST request. ``timeout_seconds`` bounds the whole exchange, name resolution included."""
 
     url: str
     headers: tuple[tuple[str, str], ...]
@@ -50,28 +50,30 @@ class Request(NamedTuple):
     timeout_seconds: float
     context: Any = None
     owner: str = ""
-    """The account that the request is sent for; lookups of names are shared out fairly between owners."""
+    """The account that sends the request. Lookups of names are shared fairly between owners."""
+    probe: str = ""
+    """The identifier of a handshake or test event, which may be postponed; empty for others."""
     fresh_connection: bool = False
-    """Whether the request needs a new connection, because an earlier attempt failed."""
+    """Whether a new connection is required because an earlier attempt failed."""
     response_kept: int = RESPONSE_KEPT
-    """Bytes of the response body to keep, at most ``RESPONSE_READ_LIMIT``."""
+    """Bytes of the response body to store, at most ``RESPONSE_READ_LIMIT``."""
     body_seconds: float = BODY_SECONDS
-    """Seconds for which the body is read after the header, within the timeout."""
+    """Time in seconds for reading the body after the header, within the timeout."""
 
     def encoded_headers(self) -> list[tuple[bytes, bytes]]:
-        """Return the headers as bytes. Raises ValueError for one that would not stay a single header line."""
+        """Return the headers as bytes. Raise ValueError if one contains a line break or a NUL."""
         refuse_line_breaks("".join(itertools.chain.from_iterable(self.headers)))
         return [(name.encode("latin-1"), value.encode("latin-1")) for name, value in self.headers]
 
 
 def refuse_line_breaks(text: str) -> None:
-    """Raise ValueError for a part of a header that would end it."""
+    """Raise ValueError if a part of a header contains a line break or a NUL."""
     if "\r" in text or "\n" in text or "\0" in text:
-        raise ValueError("A header of the request holds a line break or a NUL.")
+        raise ValueError("A header of the request contains a line break or a NUL.")
 
 
 class Response(NamedTuple):
-    """A complete final response header, and the first bytes of the body: ``Request.response_kept`` at most."""
+    """A complete final response header, and the first ``Request.response_kept`` bytes of the body."""
 
     status: int
     headers: tuple[tuple[str, str], ...] = ()
@@ -80,55 +82,57 @@ class Response(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TransportError:
-    """Why there is no response. ``message`` is for the webhook's owner: no internal address in it."""
+    """The reason for a missing response. The owner of the webhook sees ``message``: no internal address in it."""
 
     error_class: ErrorClass
     message: str
 
 
 class Exchange(NamedTuple):
-    """A finished request: exactly one of ``response`` and ``error`` is set."""
+    """A finished request. Exactly one of ``response``, ``error`` and ``postponed_seconds`` is set."""
 
     request: Request
     duration_seconds: float
     response: Response | None = None
     error: TransportError | None = None
     peer: str = ""
-    """The address that was connected, as text; empty if none was."""
+    """The address of the connection's other end, or an empty string without a connection."""
     timings: Mapping[str, float] = MappingProxyType({})
-    """Seconds since the start at which a stage was over, where the transport knows:
+    """Seconds from the start to the end of each stage, if the transport measures it:
     dns, connect, tls, first_byte."""
     received: bytes = b""
-    """The first ``RECEIVED_KEPT`` bytes of an answer whose header was not complete."""
+    """The first ``RECEIVED_KEPT`` bytes of an answer without a complete header."""
+    postponed_seconds: float = 0.0
+    """Time until the address has a place for this probe. Nothing was sent."""
 
 
 class BaseTransport(abc.ABC):
-    """Sends requests side by side. Used by one thread; only ``wake`` may be called from another."""
+    """Send requests concurrently. Only ``wake`` is thread-safe."""
 
     name: str
     capacity: int
-    """How many requests it can have on the wire at once. More may be started; they wait their turn."""
+    """Maximum number of requests on the wire. Further requests are queued."""
 
     @abc.abstractmethod
     def start(self, request: Request) -> None:
-        """Begin to send. Never blocks and never raises for what a URL or a receiver does."""
+        """Start a request. Never block, and never raise because of a URL or a receiver."""
 
     @abc.abstractmethod
     def wait(self, timeout_seconds: float) -> list[Exchange]:
-        """Return the exchanges that are over, waiting for the first at most ``timeout_seconds``.
+        """Return the finished exchanges, waiting at most ``timeout_seconds`` for the first.
 
-        Returns early, possibly with nothing, after ``wake``.
+        Return early, possibly without any, after ``wake``.
         """
 
     @abc.abstractmethod
     def wake(self) -> None:
-        """End a ``wait`` that is under way, or else the next one. Thread-safe."""
+        """End the current ``wait``, or else the next one. Thread-safe."""
 
     @property
     @abc.abstractmethod
     def in_flight(self) -> int:
-        """How many requests were started and not yet returned by ``wait``."""
+        """The number of requests that were started but not yet returned by ``wait``."""
 
     @abc.abstractmethod
     def close(self) -> None:
-        """Give up what is in flight and free sockets and threads."""
+        """Abandon the requests in flight, and free sockets and threads."""

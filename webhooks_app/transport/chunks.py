@@ -1,4 +1,4 @@
-"""Reading a body that comes in chunks (RFC 9112, section 7.1): what is in them, and where they end."""
+"""Reader of a chunked body (RFC 9112, section 7.1)."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ _SIZE, _END, _TRAILER = range(3)
 
 
 class ChunkReader:
-    """Takes a chunked body as it comes, in pieces of any size.
+    """Decode a chunked body in pieces of any size.
 
-    ``is_over`` is true when nothing more belongs to the body: because the blank line came that ends it, or because
-    what came is ``broken``. ``rest`` is what came behind that line.
+    ``is_over`` is true at the end of the body: after its final blank line, or after invalid data. ``broken`` is then
+    the description of the error. ``rest`` is the data after the final blank line.
     """
 
     __slots__ = ("_awaited", "_left", "_line", "broken", "is_over", "rest")
@@ -32,11 +32,11 @@ class ChunkReader:
 
     @property
     def is_whole(self) -> bool:
-        """Whether the body came to its end, and nothing behind it."""
+        """Whether the body is complete and no data follows it."""
         return self.is_over and not self.broken and not self.rest
 
     def feed(self, data: bytes) -> bytes:
-        """Return what the next piece of the body holds of the chunks' content."""
+        """Return the decoded content of the next piece."""
         content = bytearray()
         position = 0
         while position < len(data) and not self.is_over:
@@ -70,12 +70,12 @@ class ChunkReader:
         elif is_blank:
             self._awaited = _SIZE
         else:
-            self._break("A chunk is longer than it said.")
+            self._break("A chunk is longer than its announced size.")
 
     def _take_size(self, line: bytes) -> None:
         match = _SIZE_LINE.fullmatch(line)
         if match is None:
-            self._break("A chunk does not say its size.")
+            self._break("A chunk has no valid size.")
             return
         self._left = int(match[1], 16)
         self._awaited = _END if self._left else _TRAILER

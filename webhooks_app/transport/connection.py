@@ -1,4 +1,4 @@
-"""A connection to a receiver in a thread, and the response on it, both bounded in time."""
+"""A blocking connection to a receiver and its response, both bounded in time."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from .base import PIECE_BYTES
 from .wire_request import Attempt
 
 IMPRECISION_SECONDS = 0.05
-"""By how much a socket's timeout may be late, so that it need not be set before each call."""
+"""Allowed delay of a socket's timeout. Avoids setting the timeout before every call."""
 
 
 class Connection:
-    """An open connection, TLS included, to the receiver of ``origin`` at ``address``."""
+    """An open connection, TLS included, to the receiver at ``address``, for requests to ``origin``."""
 
     def __init__(self, sock: socket.socket, *, origin: str, address: str, peer: str) -> None:
         self.sock = sock
@@ -30,19 +30,19 @@ class Connection:
         self._readable.register(sock, select.POLLIN)
 
     def send(self, data: bytes, attempt: Attempt) -> None:
-        # In pieces, because a timeout bounds each call on a TLS socket and not their sum.
+        # On a TLS socket the timeout applies to each call, hence the small pieces.
         for start in range(0, len(data), PIECE_BYTES):
             self._bound(attempt.seconds_left())
             self.sock.sendall(data[start : start + PIECE_BYTES] if len(data) > PIECE_BYTES else data)
 
     def receive(self, size: int, attempt: Attempt) -> bytes:
-        """Return the next bytes, at most ``size``, or nothing at the end. Raises OSError."""
+        """Return the next bytes, at most ``size``, or b"" at the end. Raise OSError on failure."""
         try:
             self._bound(attempt.seconds_left())
         except TimeoutError:
             if not self._readable.poll(0):
                 raise
-            self._bound(attempt.grace_seconds_left())  # it arrived in time, and was not read before
+            self._bound(attempt.grace_seconds_left())  # the data arrived in time
         data = self.sock.recv(size)
         self.used_at = time.monotonic()
         return data
@@ -61,9 +61,9 @@ class Connection:
 
 
 class Answer:
-    """The response on a connection, read by the attempt's reader.
+    """The response on a connection, parsed by the attempt's reader.
 
-    ``release`` gets the connection back if it can serve another request; otherwise the connection is closed.
+    A reusable connection is passed to ``release``. Any other is closed.
     """
 
     def __init__(self, connection: Connection, attempt: Attempt, release: Callable[[Connection], None]) -> None:
@@ -72,10 +72,10 @@ class Answer:
         self._reader = attempt.reader
         self._release = release
         self.is_doubtful = False
-        """Whether the connection may serve no other request, because this one was not sent completely."""
+        """Whether the connection must not be reused because the request was not sent completely."""
 
     def read_header(self) -> None:
-        """Read up to the blank line after the final header block. Raises OSError if it never comes."""
+        """Read to the end of the final header block. Raise OSError if there is none."""
         while not self._reader.header.complete:
             data = self._receive()
             if not data:
@@ -90,12 +90,12 @@ class Answer:
         self._attempt.begin_body()
 
     def read_body(self) -> None:
-        """Read the body as far as it is kept. Raises OSError where it breaks off."""
+        """Read the body up to the limit. Raise OSError if the connection fails."""
         while not self._reader.is_over and (data := self._receive()):
             self._reader.feed(data)
 
     def close(self) -> None:
-        """Release or close the connection, whether the response was read to its end or not."""
+        """Release or close the connection. The response may be incomplete."""
         if self._reader.leaves_connection and not self.is_doubtful:
             self._release(self._connection)
         else:

@@ -1,4 +1,4 @@
-"""Sending with libcurl: thousands of requests in flight in one thread."""
+"""The transport based on libcurl: thousands of concurrent requests in one thread."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from .lookups import Lookup, PendingLookups
 from .multi import Multi
 from .options import TransportOptions
 from .pool import ConnectionPool
+from .probe_turns import ProbeTurns
 from .proxy import parse_proxy
 from .resolver import MAX_THREADS, NameResolver
 from .tls import combined_bundle, system_bundle
@@ -34,7 +35,7 @@ NEVER = float("inf")
 
 
 class CurlTransport(BaseTransport):
-    """Opens connections with libcurl's multi interface, which is made in the process that first uses it."""
+    """Open connections with libcurl's multi interface. The first use in a process creates it."""
 
     name = "curl"
 
@@ -44,6 +45,7 @@ class CurlTransport(BaseTransport):
         self._guard = AddressGuard(self._options)
         self._bundle = combined_bundle(self._options.ca_bundle) if self._options.ca_bundle else None
         self._handle_options = self._constant_options()
+        self._turns = ProbeTurns(self._options.probes_per_second)
         self._resolver = NameResolver(self._options.resolve)
         self._lookups = PendingLookups(self._resolver, self._interrupt)
         self._multi: Multi | None = None
@@ -111,7 +113,7 @@ class CurlTransport(BaseTransport):
         self._in_flight = 0
 
     def forget(self, connection: _Connection) -> None:
-        """Close an open connection, or one that is being opened, and make its handle free for another."""
+        """Close a connection, open or not, and free its handle for another."""
         self._open.pop(connection.fd, None)
         self._opened().remove(connection.curl, connection.fd)
         connection.fd = -1
@@ -146,6 +148,10 @@ class CurlTransport(BaseTransport):
         return self._guard.check_answer(lookup.endpoint.host, answer)
 
     def _send(self, request: Request, endpoint: Endpoint, addresses: tuple[Address, ...], started_at: float) -> None:
+        if seconds := self._turns.seconds_to_wait(request, addresses):
+            duration = time.monotonic() - started_at
+            self._finished.append(Exchange(request, duration, postponed_seconds=seconds))
+            return
         try:
             transfer = Transfer(request, endpoint, addresses, started_at=started_at)
         except ValueError:
@@ -198,7 +204,7 @@ class CurlTransport(BaseTransport):
             return
         if connection.transfer is not None:
             self._proceed(connection.transfer, connection)
-        elif not connection.is_silent():  # idle: its end, or an answer that nobody asked for
+        elif not connection.is_silent():  # idle: closed, or unexpected data
             self._kept.drop(connection)
 
     def _proceed(self, transfer: Transfer, connection: _Connection) -> None:
@@ -224,7 +230,7 @@ class CurlTransport(BaseTransport):
             self._kept.distrust(transfer.endpoint.origin)
 
     def _end_late(self) -> None:
-        """End the requests whose time is over; what arrived in time still counts."""
+        """Finish the requests that reached their deadline. Data received in time still counts."""
         now = time.monotonic()
         if now < self._next_timeout:
             return
@@ -241,7 +247,7 @@ class CurlTransport(BaseTransport):
         return _Connection(self, multi, self._handle_options, proxied=bool(self._options.proxy))
 
     def _constant_options(self) -> dict[int, Any]:
-        """Return the options of every handle, whatever the environment or libcurl's defaults may say."""
+        """Return the options of every handle. None depends on the environment or on libcurl's defaults."""
         options = {
             pycurl.CONNECT_ONLY: True,
             pycurl.NOSIGNAL: True,
@@ -258,13 +264,13 @@ class CurlTransport(BaseTransport):
             pycurl.DNS_CACHE_TIMEOUT: 1,
         }
         if self._options.proxy:
-            parse_proxy(self._options.proxy)  # libcurl would only complain of a bad one at each request
+            parse_proxy(self._options.proxy)  # libcurl would report an invalid one at each request
             options[pycurl.HTTPPROXYTUNNEL] = True
         return options
 
 
 class _Connection(CurlConnection):
-    """A connection of one transport, and the request that is on it."""
+    """A connection of one transport, with its current request."""
 
     def __init__(self, transport: CurlTransport, multi: Multi, options: dict[int, Any], *, proxied: bool) -> None:
         super().__init__(options, multi.socket_opened, proxied=proxied)
@@ -277,6 +283,6 @@ class _Connection(CurlConnection):
 
 
 def _sockets_allowed() -> int:
-    """Return how many connections the process may hold beside what else it has open (``ulimit -n``)."""
+    """Return the number of connections within the limit on open files (``ulimit -n``), less a reserve."""
     limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return sys.maxsize if limit == resource.RLIM_INFINITY else max(1, limit - RESERVED_DESCRIPTORS)

@@ -1,4 +1,4 @@
-"""A connection that libcurl opens, TLS and proxy included, and that serves one request after the other."""
+"""A reusable connection opened by libcurl, including TLS and proxy."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ _STAGES = (("connect", pycurl.CONNECT_TIME), ("tls", pycurl.APPCONNECT_TIME))
 
 
 class _Socket(socket.socket):
-    """A socket that libcurl gets a duplicate of, so that this one goes without a word."""
+    """A socket for libcurl, which uses a duplicate of it. Closed by the collector without a ResourceWarning."""
 
     def __del__(self) -> None:
         self.close()
 
 
 class CurlConnection:
-    """A libcurl handle, and the connection that it holds.
+    """A libcurl handle and its connection.
 
-    libcurl opens the connection (``CONNECT_ONLY``). HTTP is spoken by the caller, because libcurl's own parser ends a
-    transfer at the first malformed header line, before the header is complete.
+    libcurl only opens the connection (``CONNECT_ONLY``). The caller implements HTTP, because libcurl's own parser
+    aborts a transfer at the first malformed header line, before the header is complete.
     """
 
     origin = ""
@@ -54,15 +54,15 @@ class CurlConnection:
         self.peer = ""
         self.used_at = 0.0
         self.opened_from = 0.0
-        """When libcurl began to open the connection."""
+        """The time when libcurl started to open the connection."""
         self.requests = 0
-        """Requests that were sent on the connection."""
+        """The number of requests sent on the connection."""
         for option, value in options.items():
             self.curl.setopt(option, value)
         self.curl.setopt(pycurl.OPENSOCKETFUNCTION, self._on_connect)
 
     def prepare(self, endpoint: Endpoint, addresses: tuple[Address, ...], seconds: float) -> None:
-        """Load the handle with a connection to one of the addresses, which were checked, within the given time."""
+        """Configure the handle for a connection to one of the checked addresses, within ``seconds``."""
         self._endpoint = endpoint
         self._addresses = addresses
         self._no_socket = self._met_other_peer = False
@@ -79,7 +79,7 @@ class CurlConnection:
         self._set(pycurl.TIMEOUT_MS, max(1, int(seconds * 1000)))
 
     def opened(self) -> bool:
-        """Take note of the open connection; return False if it is not to one of the checked addresses."""
+        """Record the details of the open connection. Return False if its peer is not a checked address."""
         self.fd = self.curl.getinfo(pycurl.ACTIVESOCKET)
         peer = str(self.curl.getinfo(pycurl.PRIMARY_IP))
         self.used_at = time.monotonic()
@@ -91,11 +91,11 @@ class CurlConnection:
         return not self._met_other_peer
 
     def send(self, data: bytes | memoryview) -> int:
-        """Send what the system takes at once, and return its length. Raises BlockingIOError or pycurl.error."""
+        """Send without blocking, and return the number of bytes sent. Raise BlockingIOError or pycurl.error."""
         return int(self.curl.send(data))
 
     def receive(self, size: int) -> bytes:
-        """Return what has arrived, or nothing at the end. Raises BlockingIOError or pycurl.error."""
+        """Return the available bytes, or b"" at the end. Raise BlockingIOError or pycurl.error."""
         data = bytes(self.curl.recv(size))
         self.used_at = time.monotonic()
         return data
@@ -110,11 +110,11 @@ class CurlConnection:
         return False
 
     def timings(self, seconds_before: float) -> dict[str, float]:
-        """Return when each stage of opening was over, in seconds since the start of the attempt."""
+        """Return the end of each stage, in seconds since the start of the attempt."""
         return {stage: seconds_before + seconds for stage, info in _STAGES if (seconds := self.curl.getinfo(info))}
 
     def failure(self, code: int, message: str, request: Request) -> TransportError:
-        """Return why the connection is not open, from libcurl's error code and the point that was reached."""
+        """Return the error for libcurl's error code and the stage of the connection."""
         assert self._endpoint is not None
         if code == pycurl.E_OPERATION_TIMEDOUT:
             return self._timeout(request.timeout_seconds)
@@ -142,18 +142,18 @@ class CurlConnection:
         return errors.connect_timed_out(seconds)
 
     def _verify_code(self) -> int:
-        # libcurl compares the name itself, and then OpenSSL has no opinion (0) or none of its own (1).
+        # libcurl compares the name itself. OpenSSL's result is then 0 (no check) or 1 (unspecified error).
         code = int(self.curl.getinfo(pycurl.SSL_VERIFYRESULT))
         if code > 1:
             return code
         return ADDRESS_MISMATCH if self._endpoint is not None and self._endpoint.is_address else HOST_NAME_MISMATCH
 
     def _was_reset(self) -> bool:
-        """Whether the receiver accepted the connection and reset it at once."""
+        """Return True if the receiver accepted the connection and reset it immediately."""
         return int(self.curl.getinfo(pycurl.OS_ERRNO)) in (errno.ECONNRESET, errno.EPIPE)
 
     def _set(self, option: int, value: str | int) -> None:
-        """Set an option that often has the value of the handle's last connection."""
+        """Set an option unless it already has this value from an earlier connection."""
         if self._settings.get(option) != value:
             self._settings[option] = value
             self.curl.setopt(option, value)
@@ -173,5 +173,5 @@ class CurlConnection:
 
 
 def _pin(endpoint: Endpoint, addresses: tuple[Address, ...]) -> str:
-    # The plus sign lets libcurl forget the entry after DNS_CACHE_TIMEOUT.
+    # The plus sign makes the entry expire after DNS_CACHE_TIMEOUT.
     return f"+{endpoint.host}:{endpoint.port}:{','.join(bracketed(str(address)) for address in addresses)}"

@@ -1,4 +1,4 @@
-"""Which URLs webhooks may be sent to, decided by one strict parser whose parts are what is connected."""
+"""A strict parser for the URLs of webhooks. Connections use the parts that it returns, never the URL."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MAX_URL_LENGTH = 2048
 DEFAULT_PORTS = {"https": 443, "http": 80}
 
 ANYWHERE = (ip_network("0.0.0.0/0"), ip_network("::/0"))
-"""All networks, for URLs that are only read."""
+"""All networks, for URLs that are only parsed."""
 
 LOCAL_SUFFIXES = (
     "localhost",
@@ -35,7 +35,7 @@ LOCAL_SUFFIXES = (
     "onion",
     "alt",
 )
-"""Name endings that mean something only inside one network, or nothing in the public DNS:
+"""Name endings with a meaning in one network only, or without one in the public DNS:
 RFC 6761, 6762 (appendix G), 7686, 8375 and 9476, ICANN's ``internal``, and Kubernetes' ``svc``."""
 
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://([^/?]*)(.*)", re.DOTALL)
@@ -50,15 +50,15 @@ _TARGET = re.compile(r"(?:[A-Za-z0-9\-._~!$&'()*+,;=:@/?]|%[0-9A-Fa-f]{2})*")
 
 @dataclass(frozen=True, kw_only=True)
 class Endpoint:
-    """The parts of an accepted URL. ``target`` is the path and query exactly as they were given."""
+    """The parts of an accepted URL. ``target`` is the unchanged path and query."""
 
     scheme: str
     host: str
-    """In lower case; an IPv6 address is in its shortest form and without brackets."""
+    """In lower case. An IPv6 address is compressed and has no brackets."""
     port: int
     target: str
     address: Address | None = None
-    """The host as an address, where it is one."""
+    """The host as an address, or None for a name."""
 
     @property
     def is_address(self) -> bool:
@@ -71,7 +71,7 @@ class Endpoint:
 
     @cached_property
     def authority(self) -> str:
-        """What the Host header says: the host, and the port where it is not the scheme's own."""
+        """The value of the Host header: the host, and the port unless it is the scheme's default."""
         host = f"[{self.host}]" if isinstance(self.address, IPv6Address) else self.host
         return host if self.port == DEFAULT_PORTS[self.scheme] else f"{host}:{self.port}"
 
@@ -83,11 +83,10 @@ def parse_endpoint(
     allowed_networks: Sequence[Network] = (),
     refused_networks: Sequence[Network] = (),
 ) -> Endpoint:
-    """Return the parts of a URL that webhooks may be sent to.
+    """Return the parts of a URL to which webhooks may be sent.
 
-    Raises ``InvalidEndpointError`` for every other URL. A name is only read, not resolved; an address is
-    looked up in ``refused_networks`` and in the table of refused ones, unless it is inside one of
-    ``allowed_networks``.
+    Raise ``InvalidEndpointError`` for any other URL. Names are not resolved. An address must not be in
+    ``refused_networks``, nor in the table of refused addresses unless ``allowed_networks`` contains it.
     """
     _check_characters(url)
     match = _URL.fullmatch(url)
@@ -112,12 +111,12 @@ def _check_characters(url: str) -> None:
     for character in url:
         if not "!" <= character <= "~":
             message = (
-                f"The URL holds the character U+{ord(character):04X}. Write international names in punycode"
+                f"The URL contains the character U+{ord(character):04X}. Write international names in punycode"
                 " and percent-encode every other character that is not printable ASCII."
             )
             raise InvalidEndpointError("characters", message)
     if "\\" in url:
-        raise InvalidEndpointError("characters", "The URL holds a backslash. Write / or, in a query, %5C.")
+        raise InvalidEndpointError("characters", "The URL contains a backslash. Write / or, in a query, %5C.")
     if "#" in url:
         raise InvalidEndpointError("fragment", "The URL has a fragment (#…), which is never sent. Remove it.")
 
@@ -132,13 +131,13 @@ def _accepted_scheme(scheme: str, allow_http: bool) -> str:
 
 def _split_authority(authority: str) -> tuple[str, str | None]:
     if "@" in authority:
-        message = "The URL holds a user name or password (…@). Remove it: deliveries are signed instead."
+        message = "The URL contains a user name or password (…@). Remove it: deliveries are signed instead."
         raise InvalidEndpointError("userinfo", message)
     pattern = _IPV6_AND_PORT if authority.startswith("[") else _NAME_AND_PORT
     match = pattern.fullmatch(authority)
     if match is None:
         raise InvalidEndpointError(
-            "host", "The URL's host cannot be read. Write https://host/path or https://host:port/path."
+            "host", "The URL's host is invalid. Write https://host/path or https://host:port/path."
         )
     if pattern is _IPV6_AND_PORT:
         return f"[{match[1]}]", match[2]
@@ -158,7 +157,7 @@ def _accepted_port(text: str | None, scheme: str) -> int:
 
 
 def _address_of(host: str) -> Address | None:
-    """Return the address that the host is, or None for a name; refuse what only some parsers take for one."""
+    """Return the host's address, or None for a name. Refuse a host that only some parsers accept as an address."""
     try:
         if host.startswith("["):
             return IPv6Address(host[1:-1])
@@ -218,6 +217,6 @@ def _accepted_target(text: str) -> str:
     end = match.end() if match else 0
     if end != len(text):
         found = text[end : end + 3] if text[end] == "%" else text[end]
-        message = f"The URL's path or query holds {found!r}. Percent-encode it, as in %7B for {{."
+        message = f"The URL's path or query contains {found!r}. Percent-encode it, as in %7B for {{."
         raise InvalidEndpointError("characters", message)
     return text if text.startswith("/") else f"/{text}"

@@ -1,4 +1,4 @@
-"""What the owner of a webhook is told about an attempt without a response, the same for every transport."""
+"""The errors of attempts without a response, worded for owners of webhooks. Every transport uses them."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ CERTIFICATE_PROBLEMS = {
     62: "is for another host name",
     64: "is for another address",
 }
-"""OpenSSL's verification results that a receiver can cause, in words."""
+"""The OpenSSL verification results that a receiver can cause, and their descriptions."""
 
 
 def address_refused(host: str) -> TransportError:
-    """Say that the name leads where it may not; of what an internal name leads to, not even the kind is told."""
-    message = f"The name {host} leads to an address that webhooks may not be sent to."
+    """Return the error for a refused address. It does not reveal the address or its kind."""
+    message = f"The name {host} resolves to an address to which webhooks must not be sent."
     return TransportError(error_class=ErrorClass.ADDRESS_REFUSED, message=message)
 
 
@@ -64,7 +64,7 @@ def connection_lost(*, was_kept: bool = False) -> TransportError:
 
 
 def reset_at_once(scheme: str) -> TransportError:
-    """Return the error for a connection that was accepted and reset before anything was sent on it."""
+    """Return the error for a connection that was accepted and immediately reset."""
     return handshake_failed() if scheme == "https" else connection_lost()
 
 
@@ -74,19 +74,19 @@ def proxy_failed() -> TransportError:
 
 
 def certificate_refused(verify_code: int) -> TransportError:
-    """Return the error for OpenSSL's verification result."""
+    """Return the error for OpenSSL's verification result ``verify_code``."""
     problem = CERTIFICATE_PROBLEMS.get(verify_code, "could not be verified")
     message = f"The receiver's TLS certificate {problem}."
     return TransportError(error_class=ErrorClass.TLS_ERROR, message=message)
 
 
 def handshake_failed() -> TransportError:
-    message = "The TLS handshake failed. Check that the receiver speaks HTTPS on this port, with TLS 1.2 or newer."
+    message = "The TLS handshake failed. Check that the receiver serves HTTPS on this port, with TLS 1.2 or newer."
     return TransportError(error_class=ErrorClass.TLS_ERROR, message=message)
 
 
 def handshake_timed_out(seconds: float) -> TransportError:
-    message = f"The TLS handshake was not over within {counted(seconds, 'second')}."
+    message = f"The TLS handshake did not finish within {counted(seconds, 'second')}."
     return TransportError(error_class=ErrorClass.TLS_ERROR, message=message)
 
 
@@ -106,5 +106,5 @@ def invalid_response(problem: str) -> TransportError:
 
 
 def internal_error() -> TransportError:
-    message = "The request could not be sent for a reason on the sender's side. Its log has the details."
+    message = "The request could not be sent for a reason on the sender's side. See its log for details."
     return TransportError(error_class=ErrorClass.INTERNAL_ERROR, message=message)

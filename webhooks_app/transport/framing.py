@@ -1,4 +1,4 @@
-"""Where a response's header says that its body ends, by the rules of RFC 9112 (section 6.3)."""
+"""The length of a response's body and the reuse of its connection, from the header (RFC 9112, section 6.3)."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ _LENGTH = re.compile(rb"[0-9]{1,18}")
 
 
 class Framing(NamedTuple):
-    """What the header lines say. With neither a length nor chunks the body ends with the connection."""
+    """The framing of a response. Without a length or chunks, the body ends with the connection."""
 
     length: int | None
     is_chunked: bool
     is_doubtful: bool
-    """Whether another reader could see it otherwise, or a header line is not one."""
+    """Whether a header line is invalid, or another parser could find a different end of the body."""
     keeps_connection: bool
-    """Whether the receiver says that its connection stays open. Not all that say nothing keep it open."""
+    """Whether the header contains ``Connection: keep-alive``. Without it, some receivers close the connection."""
 
 
 def read_framing(lines: Iterable[bytes]) -> Framing:
-    """Return what the header lines, each with its line end, say of the body and of the connection."""
+    """Return the framing for header lines, each with its line end."""
     values: dict[bytes, list[bytes]] = {}
     is_doubtful = False
     for line in lines:
@@ -48,5 +48,5 @@ def read_framing(lines: Iterable[bytes]) -> Framing:
 
 
 def _members(values: list[bytes]) -> list[bytes]:
-    """Return the members of a list that may come in several header lines."""
+    """Return the members of a list that may span several header lines."""
     return [member.strip(b" \t") for member in b",".join(values).split(b",")]

@@ -1,4 +1,4 @@
-"""The check that no attempt goes where it may not: of the URL, and of the whole answer of its name."""
+"""The check of a URL, and of all addresses of its name, against the allowed networks."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MAX_ADDRESSES = 8
 
 
 class AddressGuard:
-    """Decides for one transport what may be reached, by its options."""
+    """The rules about URLs and addresses for one transport, from its options."""
 
     def __init__(self, options: TransportOptions) -> None:
         self._allowed_networks = options.allowed_networks
@@ -31,11 +31,11 @@ class AddressGuard:
         self._checked = lru_cache(maxsize=1024)(self._check)
 
     def endpoint(self, url: str) -> Endpoint:
-        """Return the parts of the URL that the connection is built from. Raises ``InvalidEndpointError``."""
+        """Return the parts of the URL for the connection. Raise ``InvalidEndpointError`` if it is refused."""
         return self._parse(url)
 
     def check_answer(self, host: str, answer: Sequence[str]) -> tuple[Address, ...] | TransportError:
-        """Return the addresses to try, in order, or why none of them may be: one that is refused refuses all."""
+        """Return the addresses to try, in order. Return the error if the answer is empty or has a refused address."""
         check = self._checked if len(answer) <= MAX_ADDRESSES else self._check
         return check(host, tuple(answer))
 

@@ -1,4 +1,4 @@
-"""The adapter of `requests` for attempts: what it calls a pool connects only where the attempt may."""
+"""The `requests` adapter for attempts. In place of a connection pool it opens only permitted connections."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ from requests.structures import CaseInsensitiveDict
 from .connection import Answer, Connection
 from .guard import AddressGuard
 from .pool import ConnectionPool
+from .probe_turns import ProbeTurns
 from .proxy import Proxy
 from .resolver import NameResolver, resolve_with_search_list
 from .wire_request import Attempt
 
 
 class AttemptRequest(requests.PreparedRequest):
-    """An attempt's request in the shape of `requests`, whose own parser of URLs has no say."""
+    """An attempt's request in the form that `requests` expects. The URL parser of `requests` is not used."""
 
     def __init__(self, attempt: Attempt) -> None:
         super().__init__()
@@ -32,7 +33,7 @@ class AttemptRequest(requests.PreparedRequest):
 
 
 class GuardedAdapter(HTTPAdapter):
-    """Sends attempts, from any thread. It looks at nothing in the environment, at no cookie and at no Location."""
+    """Send attempts from any thread. Ignore the environment and cookies, and never follow a redirect."""
 
     def __init__(
         self,
@@ -41,6 +42,7 @@ class GuardedAdapter(HTTPAdapter):
         context: ssl.SSLContext,
         proxy: Proxy | None,
         kept: ConnectionPool[Connection],
+        turns: ProbeTurns,
     ) -> None:
         super().__init__()
         self._guard = guard
@@ -49,25 +51,26 @@ class GuardedAdapter(HTTPAdapter):
         self._proxy = proxy
         self._proxy_names = NameResolver(resolve_with_search_list)
         self.kept = kept
+        self._turns = turns
 
     def answer_to(self, attempt: Attempt) -> requests.Response:
-        """Send the attempt's request and return the answer, its body unread. Raises OSError."""
+        """Send the attempt's request and return the response, its body unread. Raise OSError on failure."""
         return self.send(AttemptRequest(attempt), stream=True, timeout=attempt.request.timeout_seconds)
 
     def get_connection_with_tls_context(self, request: Any, *_args: Any, **_kwargs: Any) -> Any:
-        """Return what sends this one request."""
+        """Return an object that sends this one request."""
         return _Wire(self, request.attempt)
 
     def request_url(self, request: Any, *_args: Any) -> str:
-        """Return the endpoint's target, whose escapes others would rewrite."""
+        """Return the endpoint's unchanged target. `requests` would rewrite its escapes."""
         target: str = request.attempt.endpoint.target
         return target
 
     def cert_verify(self, *_args: Any, **_kwargs: Any) -> None:
-        """Do nothing: the context holds the trust store, which would be read again for each connection."""
+        """Do nothing. The context contains the trust store, which `requests` would load for each connection."""
 
     def build_response(self, req: requests.PreparedRequest, resp: Any) -> requests.Response:
-        """Return the answer as `requests` has it. One that is not from the wire comes from a test's library."""
+        """Return the response. A ``resp`` of another type comes from a test library such as `responses`."""
         if not isinstance(resp, Answer):
             return super().build_response(req, resp)
         response = requests.Response()
@@ -80,8 +83,9 @@ class GuardedAdapter(HTTPAdapter):
         self.kept.close()
 
     def connection_for(self, attempt: Attempt) -> Connection:
-        """Return a connection, kept or new, to one of the addresses that the attempt may reach. Raises OSError."""
+        """Return a connection, reused or new, to a permitted address of the attempt. Raise OSError on failure."""
         attempt.resolve(self._resolver, self._guard)
+        attempt.take_turn(self._turns)
         kept = None
         if not attempt.request.fresh_connection:
             kept = self.kept.take(attempt.endpoint.origin, attempt.addresses)
@@ -100,7 +104,7 @@ class GuardedAdapter(HTTPAdapter):
 
 
 class _Wire:
-    """What `requests` takes for a connection pool. It sends one request, once."""
+    """The object that `requests` uses as a connection pool. It sends a single request."""
 
     def __init__(self, adapter: GuardedAdapter, attempt: Attempt) -> None:
         self._adapter = adapter
@@ -112,7 +116,7 @@ class _Wire:
         try:
             connection.send(self._attempt.wire_format, self._attempt)
         except OSError:
-            answer.is_doubtful = True  # the receiver may have answered before all had been sent
+            answer.is_doubtful = True  # the receiver may have answered early
         try:
             answer.read_header()
         except BaseException as error:

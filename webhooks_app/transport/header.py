@@ -1,4 +1,4 @@
-"""Reading a response's header: its end, its status and its fields."""
+"""Incremental parser of a response's header: its end, its status and its fields."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .framing import Framing, read_framing
 
 MAX_HEADER_BYTES = 64 * 1024
 MAX_HEADER_LINES = 100
-"""Header lines of one block; the status line is not counted."""
+"""Maximum number of header lines in a block, without the status line."""
 
 CACHED_HEADER_BYTES = 2048
 
@@ -27,11 +27,11 @@ Headers = tuple[tuple[str, str], ...]
 
 
 class HeaderReader:
-    """Reads the interim (1xx) header blocks and the final one of a response, in pieces of any size.
+    """Parse the interim (1xx) header blocks and the final one of a response, in pieces of any size.
 
-    ``complete`` is true once the blank line after the final block has arrived; ``status``, ``headers`` and
-    ``framing`` are those of that block, and ``rest`` is the data behind it. ``problem`` is the violated rule of HTTP,
-    in words for the webhook's owner. ``stalled`` is true after so many interim blocks that no more are read.
+    ``complete`` is true after the final block. ``status``, ``headers`` and ``framing`` describe that block, and
+    ``rest`` is the data after it. ``problem`` is the violation of HTTP, worded for the owner of the webhook.
+    ``stalled`` is true once the interim blocks exceed their limit. Further data is then ignored.
     """
 
     __slots__ = ("_buffer", "_final", "_interim_bytes", "_searched", "complete", "problem", "rest", "stalled")
@@ -52,26 +52,26 @@ class HeaderReader:
 
     @property
     def headers(self) -> Headers:
-        """The final block's header lines, decoded so that every byte is kept."""
+        """The header lines of the final block, decoded without loss."""
         return self._final.headers
 
     @property
     def framing(self) -> Framing:
-        """The end of the body as the final block defines it."""
+        """The framing of the body according to the final block."""
         return self._final.framing
 
     @property
     def keeps_connection(self) -> bool:
-        """Whether the receiver announces that its connection stays open, and the end of the body is beyond doubt."""
+        """Whether the receiver keeps its connection open and the end of the body is unambiguous."""
         return self._final.keeps_connection
 
     @property
     def unfinished(self) -> bytes:
-        """The bytes of the block that is not complete, or that broke a rule."""
+        """The bytes of the incomplete or invalid block."""
         return self._buffer
 
     def feed(self, data: bytes) -> None:
-        """Take the next bytes of the response."""
+        """Process the next bytes of the response."""
         self._buffer = self._buffer + data if self._buffer else data
         while not (self.complete or self.problem or self.stalled):
             end = _BLOCK_END.search(self._buffer, self._searched)
@@ -88,7 +88,7 @@ class HeaderReader:
         if self.problem:
             return
         self._searched = 0
-        # Nothing follows a 101 that could be read as HTTP, so it is as final as any status from 200 on.
+        # Data after a 101 is not HTTP, so this status is as final as any from 200.
         if parsed.status >= 200 or parsed.status == 101:
             self._final = parsed
             self.complete = True
@@ -96,11 +96,11 @@ class HeaderReader:
             return
         self._buffer = self._buffer[size:]
         self._interim_bytes += size
-        # An endless row of interim blocks is a receiver that does not answer, not one that answers wrongly.
+        # Endless interim blocks count as a timeout, not as an invalid response.
         self.stalled = self._interim_bytes > MAX_HEADER_BYTES
 
     def _check_unfinished(self) -> None:
-        """Refuse what can no longer become a header, before its end has arrived."""
+        """Reject an incomplete block that can no longer become valid."""
         buffer = self._buffer
         line = _LINE.match(buffer)
         if line is not None:
@@ -133,13 +133,13 @@ def _parse(block: bytes) -> _Block:
     if len(lines) > MAX_HEADER_LINES or len(block) > MAX_HEADER_BYTES:
         return _NOTHING._replace(problem=TOO_LARGE)
     status, framing = int(match[1]), read_framing(lines)
-    # HTTP/1.0 knows no chunks, so that something between may have passed them on without knowing.
+    # HTTP/1.0 has no chunked coding, so an intermediary may have forwarded it without decoding.
     is_doubtful = framing.is_doubtful or (framing.is_chunked and first.startswith(b"HTTP/1.0"))
     keeps_connection = framing.keeps_connection and status != 101 and not is_doubtful
     return _Block(status, _pairs(lines), framing, keeps_connection)
 
 
-# A receiver under load answers with the same header many times a second.
+# A receiver under load sends the same header many times a second.
 _parse_cached = lru_cache(maxsize=256)(_parse)
 
 

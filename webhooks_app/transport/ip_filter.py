@@ -1,4 +1,4 @@
-"""Which addresses may be reached: a table of our own, since ``is_global`` differs between Python versions."""
+"""The refused addresses. The table is our own, because ``is_global`` differs between Python versions."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ REFUSED_IPV4: tuple[tuple[IPv4Network, str], ...] = tuple(
         ("240.0.0.0/4", "reserved"),
     )
 )
-"""IANA's special-purpose registry for IPv4, multicast, and what clouds answer on inside a public range.
+"""IANA's special-purpose registry for IPv4, multicast, and cloud services at public addresses.
 
-``docs/addresses.md`` has the source of each line.
+``docs/addresses.md`` lists the source of each line.
 """
 
 GLOBAL_IPV6 = IPv6Network("2000::/3")
-"""The only part of IPv6 that is given out for hosts of the public internet."""
+"""The only part of IPv6 allocated to public hosts."""
 
 REFUSED_IPV6: tuple[tuple[IPv6Network, str], ...] = tuple(
     (IPv6Network(network), reason)
@@ -65,16 +65,16 @@ REFUSED_IPV6: tuple[tuple[IPv6Network, str], ...] = tuple(
         ("ff00::/8", "multicast"),
     )
 )
-"""IANA's special-purpose registry for IPv6; what is outside ``GLOBAL_IPV6`` is here for its reason only."""
+"""IANA's special-purpose registry for IPv6. Networks outside ``GLOBAL_IPV6`` are listed only for their reason."""
 
 
 def refusal_of_address(
     address: Address, allowed_networks: Iterable[Network] = (), refused_networks: Iterable[Network] = ()
 ) -> str:
-    """Return why the address may not be reached, in a few words, or "" if it may.
+    """Return the reason for refusing the address, in a few words, or "" if it is permitted.
 
-    An address inside one of ``refused_networks`` may not, whatever else is allowed; one inside one of
-    ``allowed_networks`` may, whatever the table contains; one with a zone never may.
+    An address with a zone is always refused. ``refused_networks`` takes precedence over ``allowed_networks``, which
+    takes precedence over the table.
     """
     if isinstance(address, IPv6Address) and address.scope_id is not None:
         return "link-local"

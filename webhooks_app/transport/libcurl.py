@@ -1,4 +1,4 @@
-"""Importing libcurl so that the environment has no say in it."""
+"""Import of libcurl, independent of the environment."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ KEY_LOG = "SSLKEYLOGFILE"
 
 
 def _import_without_key_log() -> None:
-    """Import pycurl so that libcurl cannot write the keys of TLS connections to the file that the variable names.
+    """Import pycurl, and prevent libcurl from writing TLS keys to the file in ``SSLKEYLOGFILE``.
 
-    libcurl opens the file when it is initialised, and looks at the variable again only if it has none. So it gets the
-    null device. Raises ImportError if pycurl was imported with the variable before.
+    libcurl opens the file during initialization and reads the variable again only if no file is open. Therefore the
+    variable names the null device during the import. Raise ImportError if pycurl was imported before with the
+    variable set.
     """
     if "pycurl" in sys.modules:
         if KEY_LOG in os.environ:
@@ -26,7 +27,7 @@ def _import_without_key_log() -> None:
     try:
         import pycurl  # noqa: PLC0415
 
-        pycurl.Curl().close()  # libcurl is initialised with the first handle
+        pycurl.Curl().close()  # the first handle initializes libcurl
     finally:
         if key_log is None:
             del os.environ[KEY_LOG]
@@ -39,6 +40,6 @@ _import_without_key_log()
 import pycurl  # noqa: E402
 
 if not hasattr(pycurl.Curl, "recv"):
-    raise ImportError(f"pycurl 7.49 or newer is needed; this is {pycurl.version}.")
+    raise ImportError(f"pycurl 7.49 or newer is required. Found {pycurl.version}.")
 
 __all__ = ["pycurl"]

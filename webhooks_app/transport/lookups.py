@@ -1,4 +1,4 @@
-"""Requests whose host is being resolved, for a loop that may not wait for any single one."""
+"""Pending name lookups of the requests in an event loop."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .resolver import LOOKUP_SECONDS, LookupAnswer, NameResolver
 
 @dataclass(eq=False, kw_only=True, slots=True)
 class Lookup:
-    """A request that waits for the addresses of its host."""
+    """A request during the lookup of its host."""
 
     request: Request
     endpoint: Endpoint
@@ -30,7 +30,7 @@ class Lookup:
 
 
 class PendingLookups:
-    """Returns each lookup once: with its answer, or with the error that it came to."""
+    """Start lookups, and return each of them once, with its addresses or its error."""
 
     def __init__(self, resolver: NameResolver, wake: Callable[[], None]) -> None:
         self._resolver = resolver
@@ -44,14 +44,14 @@ class PendingLookups:
         return self._deadlines[0][0] if self._deadlines else None
 
     def begin(self, lookup: Lookup) -> None:
-        """Ask for the addresses; ``wake`` is called from another thread when they are known."""
+        """Start the lookup. Another thread calls ``wake`` at its end."""
         endpoint = lookup.endpoint
         answer = self._resolver.lookup(endpoint.host, endpoint.port, lookup.request.owner, until=lookup.ends_at)
         self._await(lookup, answer, min(lookup.started_at + LOOKUP_SECONDS, lookup.ends_at))
         answer.add_done_callback(partial(self._on_answer, lookup, answer))
 
     def over(self, now: float) -> Iterator[tuple[Lookup, Sequence[str] | TransportError]]:
-        """Yield the lookups that were answered, or that took too long."""
+        """Yield the lookups that have an answer or exceeded their time."""
         while self._answered:
             lookup, answer = self._answered.popleft()
             if not lookup.over:
@@ -65,7 +65,7 @@ class PendingLookups:
             if deadline <= now:
                 lookup.over = True
                 yield lookup, answer.timed_out(lookup.request.timeout_seconds)
-            else:  # it waited for a thread
+            else:  # the lookup started late, for lack of a thread
                 self._await(lookup, answer, min(deadline, now + LOOKUP_SECONDS))
 
     def _await(self, lookup: Lookup, answer: LookupAnswer, until: float) -> None:

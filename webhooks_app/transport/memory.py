@@ -1,4 +1,4 @@
-"""A transport that sends nothing: answers come from the test."""
+"""A transport for tests that sends nothing. The test provides the answers."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from .guard import AddressGuard
 from .options import TransportOptions
 
 Answer: TypeAlias = Response | TransportError | int
-"""What a request comes to; an int is a response with this status and nothing else."""
+"""The result of a request. An int is a response with this status, no headers and no body."""
 
 
 class MemoryTransport(BaseTransport):
-    """Answers every request as it is told, and remembers it in ``requests``.
+    """Answer every request with ``answer``, and record it in ``requests``.
 
     ``answer`` is the answer to all requests, or a function that returns the answer to one. A function may return
-    None: then the request stays in flight until ``complete``. URLs are checked as by every transport; names are
-    not resolved.
+    None: the request then stays in flight until ``complete``. URLs are checked as in every transport. Names are not
+    resolved.
     """
 
     name = "memory"
@@ -52,7 +52,7 @@ class MemoryTransport(BaseTransport):
 
     @property
     def held(self) -> list[Request]:
-        """The requests that wait for ``complete``, oldest first."""
+        """The requests in flight, oldest first."""
         with self._changed:
             return [request for request, _ in self._held]
 
@@ -65,7 +65,7 @@ class MemoryTransport(BaseTransport):
             self.complete(request, answer)
 
     def complete(self, request: Request, answer: Answer = 200) -> None:
-        """Finish a request that is in flight. Thread-safe. Raises ValueError if it is not."""
+        """Finish a request in flight. Thread-safe. Raise ValueError if the request is not in flight."""
         with self._changed:
             index = next((i for i, (held, _) in enumerate(self._held) if held is request), None)
             if index is None:

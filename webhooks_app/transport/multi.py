@@ -1,4 +1,4 @@
-"""libcurl's multi interface as one object: it opens connections, and watches them once they are open."""
+"""libcurl's multi interface as one object. It opens connections and watches the open ones."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from .poller import SocketPoller
 
 
 class Multi:
-    """Handles that open connections side by side (``CONNECT_ONLY``), driven by their sockets and libcurl's timer.
+    """Handles that open connections concurrently (``CONNECT_ONLY``), driven by their sockets and libcurl's timer.
 
-    A handle stays inside as long as its connection is used: libcurl closes the connection when the handle is removed.
+    A handle stays in the multi object during the use of its connection, because its removal closes the connection.
     """
 
     def __init__(self) -> None:
@@ -33,12 +33,12 @@ class Multi:
         self._watched: set[int] = set()
 
     def add(self, curl: pycurl.Curl) -> None:
-        """Begin to open the connection of the handle."""
+        """Start to open the handle's connection."""
         self._multi.add_handle(curl)
         self._unfinished += 1
 
     def remove(self, curl: pycurl.Curl, fd: int = -1) -> None:
-        """Close the connection of the handle; ``fd`` is the number of its socket if that is watched."""
+        """Close the handle's connection. ``fd`` is the number of its socket if ``watch`` was called for it."""
         if fd in self._watched:
             self._watched.discard(fd)
             self._poller.watch(pycurl.POLL_REMOVE, fd)
@@ -50,9 +50,9 @@ class Multi:
         self._poller.watch(what, fd)
 
     def run(self, until: float) -> list[int]:
-        """Return the watched sockets with something to do, having waited for the first until the given time at most.
+        """Return the watched sockets that are ready, waiting for the first until ``until`` at the latest.
 
-        Connections that are being opened go on meanwhile.
+        Meanwhile, connections continue to open.
         """
         ready = []
         for fd, activity in self._poller.wait(self._pause_until(until)):
@@ -66,7 +66,7 @@ class Multi:
         return ready
 
     def finished(self) -> Iterator[tuple[pycurl.Curl, int, str]]:
-        """Yield the handles that are done, with libcurl's error code and message; the handles are still inside."""
+        """Yield the finished handles with libcurl's error code and message. The handles are not removed."""
         queued = 1
         while queued:
             queued, succeeded, failed = self._multi.info_read()
@@ -75,12 +75,12 @@ class Multi:
                 yield curl, code, message
 
     def interrupt(self) -> None:
-        """End a ``run`` that is waiting. Thread-safe."""
-        with suppress(OSError):  # full: it is on its way; closed: nobody waits
+        """End a ``run`` in another thread."""
+        with suppress(OSError):  # full: the signal is pending. Closed: nothing runs
             self._interrupting.send(b"\0")
 
     def close(self) -> None:
-        """Drop all handles and connections."""
+        """Close all handles and connections."""
         self._multi.close()
         self._poller.close()
         self._interrupting.close()
@@ -90,14 +90,14 @@ class Multi:
         self._timer_at = None if milliseconds < 0 else time.monotonic() + milliseconds / 1000
 
     def _pause_until(self, until: float) -> float:
-        if self._run_timer() < self._unfinished:  # a connection can be open so soon that nothing is left to wait for
+        if self._run_timer() < self._unfinished:  # a connection may open at once, without an event
             return 0.0
         if self._timer_at is not None:
             until = min(until, self._timer_at)
         return max(0.0, until - time.monotonic())
 
     def _run_timer(self) -> int:
-        """Call libcurl if its timer has expired; return the number of connections that are still being opened."""
+        """Run libcurl's timer if it has expired. Return the number of connections that are still opening."""
         if self._timer_at is None or time.monotonic() < self._timer_at:
             return self._unfinished
         self._timer_at = None

@@ -1,4 +1,4 @@
-"""The pace at which names were resolved lately."""
+"""The recent resolution times of names."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ FAST_SECONDS = 1.0
 MAX_NAMES = 10_000
 
 ANSWERS_TO_FORGIVE = 5
-"""Fast answers in a row after which a name that hung counts as fast again."""
+"""Consecutive fast answers after which a name with a hang counts as fast again."""
 
 
 class Pace(enum.Enum):
-    """How long the lookups of a name take."""
+    """The speed of a name's lookups."""
 
     FAST = "fast"
     UNKNOWN = "unknown"
@@ -24,11 +24,11 @@ class Pace(enum.Enum):
 class _History:
     is_fast: bool = False
     to_forgive: int = 0
-    """Fast answers that the name still needs, since it hung."""
+    """Fast answers still required after the last hang."""
 
 
 class NamePaces:
-    """Remembers the last ``MAX_NAMES`` names that were resolved."""
+    """The speed of the last ``MAX_NAMES`` resolved names."""
 
     def __init__(self) -> None:
         self._histories: dict[str, _History] = {}
@@ -42,7 +42,7 @@ class NamePaces:
         return Pace.FAST if history.is_fast else Pace.UNKNOWN
 
     def note(self, host: str, seconds: float, *, is_hang: bool) -> None:
-        """Take the duration of a lookup into account; a single fast answer does not make up for a hang."""
+        """Record the duration of a lookup. A single fast answer does not outweigh a hang."""
         history = self._histories.pop(host, None) or _History()
         if len(self._histories) >= MAX_NAMES:
             del self._histories[next(iter(self._histories))]

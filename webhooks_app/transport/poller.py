@@ -1,4 +1,4 @@
-"""Waiting for sockets, libcurl's and ours, with as few system calls as possible."""
+"""Watching libcurl's sockets and our own with few system calls."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ class _Poll(Protocol):
 
 
 class SocketPoller:
-    """Remembers the sockets to watch, and passes only changes on to the operating system.
+    """Record the watched sockets, and pass only changes to the operating system.
 
-    libcurl drops a socket as soon as its connection is open, and ours is watched from then on: between two waits, so
-    that nothing need be passed on at all.
+    libcurl unregisters a socket as soon as its connection is open. ``Multi`` registers it again before the next wait,
+    so no system call is necessary.
     """
 
     def __init__(self) -> None:
@@ -38,7 +38,7 @@ class SocketPoller:
         self._doubtful = False
 
     def watch(self, what: int, fd: int, *_: object) -> None:
-        """Watch a socket for ``what``, in libcurl's words (``M_SOCKETFUNCTION``)."""
+        """Watch a socket for an event of libcurl's ``M_SOCKETFUNCTION``."""
         if what == pycurl.POLL_REMOVE:
             self._wanted.pop(fd, None)
         else:
@@ -46,11 +46,11 @@ class SocketPoller:
         self._changed.add(fd)
 
     def socket_opened(self) -> None:
-        """Note that the number of a closed socket may now be another one's, unknown to the system's poll."""
+        """Record that a new socket may have the number of a closed one, which the system no longer watches."""
         self._doubtful = True
 
     def wait(self, timeout_seconds: float) -> list[tuple[int, int]]:
-        """Return the sockets with something to do, and what, in libcurl's words."""
+        """Return the ready sockets with their events, as libcurl's ``CSELECT`` flags."""
         self._apply_changes()
         if self._epoll is not None:
             events = self._epoll.poll(timeout_seconds)
@@ -79,7 +79,7 @@ class SocketPoller:
                 self._poll.modify(fd, interest)
             else:
                 self._poll.register(fd, interest)
-        except FileNotFoundError:  # the socket of this number that the system knew was closed
+        except FileNotFoundError:  # another socket had this number, and was closed
             self._poll.register(fd, interest)
         self._registered[fd] = interest
 

@@ -1,4 +1,4 @@
-"""Connections between two requests: few, for a short time, and each for the host that it was opened to."""
+"""Idle connections for reuse: few, briefly, and each for its own host only."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ MAX_DISTRUSTED = 10_000
 
 
 class KeptConnection(Protocol):
-    """A connection as the pool sees it."""
+    """The interface of a pooled connection."""
 
     origin: str
     address: str
-    """The receiver's address, behind a proxy too."""
+    """The address of the receiver, even behind a proxy."""
     used_at: float
 
     def is_silent(self) -> bool:
-        """Return True if nothing has arrived since the last answer, not even the connection's end."""
+        """Return True if nothing has arrived since the last response, not even the end of the connection."""
 
     def close(self) -> None: ...
 
@@ -32,9 +32,9 @@ C = TypeVar("C", bound=KeptConnection)
 
 
 class ConnectionPool(Generic[C]):
-    """At most ``limit`` idle connections, thread-safe. Of those to one host, the last used is the first taken.
+    """At most ``limit`` idle connections. The most recently used connection to a host is reused first. Thread-safe.
 
-    A receiver that broke a kept connection is not trusted with another one for ``DISTRUST_SECONDS``.
+    After a failure on a reused connection, no connection to its origin is kept for ``DISTRUST_SECONDS``.
     """
 
     def __init__(self, limit: int) -> None:
@@ -49,7 +49,7 @@ class ConnectionPool(Generic[C]):
         return len(self._by_age)
 
     def take(self, origin: str, addresses: Collection[Address]) -> C | None:
-        """Return a connection to one of the addresses, or None; useless ones are closed on the way."""
+        """Return a connection to one of the addresses, or None. Close the unusable ones."""
         while (connection := self._pop(origin)) is not None:
             if _may_serve(connection, addresses):
                 return connection
@@ -57,7 +57,7 @@ class ConnectionPool(Generic[C]):
         return None
 
     def keep(self, connection: C) -> None:
-        """Take a connection back, and close those that are idle for too long or exceed the limit."""
+        """Add a connection, and close those that are idle for too long or exceed the limit."""
         with self._lock:
             is_refused = self._closed or self._is_distrusted(connection.origin)
             dropped = [connection] if is_refused else self._superfluous()
@@ -67,7 +67,7 @@ class ConnectionPool(Generic[C]):
         _close(dropped)
 
     def distrust(self, origin: str) -> None:
-        """Close the connections to a receiver that broke one of them, and keep none for a while."""
+        """Close the connections to an origin with a failure, and keep none for a while."""
         with self._lock:
             self._distrusted.pop(origin, None)
             if len(self._distrusted) >= MAX_DISTRUSTED:
@@ -79,7 +79,7 @@ class ConnectionPool(Generic[C]):
         _close(dropped)
 
     def drop(self, connection: C) -> None:
-        """Close an idle connection. Nothing happens if it is in use."""
+        """Close a connection if it is idle."""
         with self._lock:
             is_idle = connection in self._by_age
             if is_idle:
@@ -88,7 +88,7 @@ class ConnectionPool(Generic[C]):
             connection.close()
 
     def drop_oldest(self) -> None:
-        """Close the connection that has been idle for longest, if there is one."""
+        """Close the connection with the longest idle time, if there is one."""
         with self._lock:
             oldest = next(iter(self._by_age), None)
             if oldest is not None:

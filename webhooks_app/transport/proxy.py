@@ -1,4 +1,4 @@
-"""The one egress proxy that a setting may name."""
+"""The egress proxy of the settings."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from urllib.parse import unquote, urlsplit
 
 @dataclass(frozen=True, kw_only=True)
 class Proxy:
-    """Where CONNECT goes; ``authorization`` is the whole header value, or empty."""
+    """The proxy's address. ``authorization`` is the complete header value, or empty."""
 
     host: str
     port: int
@@ -17,7 +17,7 @@ class Proxy:
 
 
 def parse_proxy(url: str) -> Proxy:
-    """Return the parts of ``http://[user:password@]host:port``. Raises ValueError for anything else."""
+    """Return the parts of ``http://[user:password@]host:port``. Raise ValueError for any other form."""
     parts = urlsplit(url)
     if parts.scheme != "http" or not parts.hostname or not parts.port or parts.path not in ("", "/"):
         raise ValueError("The egress proxy's URL is not of the form http://[user:password@]host:port. Correct it.")

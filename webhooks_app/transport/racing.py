@@ -1,4 +1,4 @@
-"""Opening a TCP connection to the first of several addresses that answers (RFC 8305, section 5)."""
+"""A TCP connection to the fastest of several addresses (RFC 8305, section 5)."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from collections import deque
 from collections.abc import Sequence
 
 NEXT_ADDRESS_SECONDS = 0.25
-"""The delay before the next address is tried beside the ones before it; RFC 8305 recommends 250 ms."""
+"""The delay before trying the next address as well. RFC 8305 recommends 250 ms."""
 
 
 def connect_to_first(addresses: Sequence[str], port: int, seconds: float) -> socket.socket:
-    """Return a blocking socket connected to one of the addresses; they are tried in order, overlapping.
+    """Return a blocking socket connected to one of the addresses. The attempts start in order and overlap.
 
-    Nothing is sent. The other connections are closed. Raises TimeoutError if none is open in time, and the OSError
-    of the last address that failed if all did.
+    No data is sent. The other connections are closed. Raise TimeoutError at the deadline, and the last OSError if all
+    addresses failed.
     """
     race = _Race(addresses, port, time.monotonic() + seconds)
     try:
@@ -68,7 +68,7 @@ class _Race:
         self._poll.register(sock, select.POLLOUT)
 
     def _first_until(self, until: float) -> socket.socket | None:
-        """Return a connected socket; None at the given time, or once no connection is under way."""
+        """Return a connected socket, or None at ``until`` or without a connection in progress."""
         while self._running:
             seconds = until - time.monotonic()
             if seconds <= 0:

@@ -1,4 +1,4 @@
-"""Choosing a transport by name."""
+"""Selection of a transport by name."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ TRANSPORTS = {
 
 
 def make_transport(name: str = "auto", options: TransportOptions | None = None) -> BaseTransport:
-    """Return a transport by its name, by the dotted path of its class, or, for "auto", the fastest that is installed.
+    """Return the transport with this name or dotted path, or, for "auto", the fastest installed one.
 
-    Raises ValueError for a name that leads nowhere.
+    Raise ValueError for an unknown name.
     """
     chosen = _fastest() if name == "auto" else name
     transport = _factory(chosen)(options or TransportOptions())
@@ -45,4 +45,4 @@ def _factory(name: str) -> Callable[[TransportOptions], BaseTransport]:
         raise ValueError(f"The transport cannot be used: {error}. {_HINT}") from error
 
 
-_HINT = "Name auto, curl, requests, memory or the dotted path of a transport; curl needs the extra of that name."
+_HINT = "Use auto, curl, requests, memory or the dotted path of a transport; curl needs the extra of that name."

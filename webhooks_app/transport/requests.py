@@ -1,4 +1,4 @@
-"""Sending with `requests` in threads: needs nothing but what is installed anyway."""
+"""The transport based on `requests` and threads. It has no further dependencies."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from .guard import AddressGuard
 from .guarded_http import GuardedAdapter
 from .options import TransportOptions
 from .pool import ConnectionPool
+from .probe_turns import ProbeTurns
 from .proxy import parse_proxy
 from .resolver import NameResolver
 from .threads import DaemonThreads
@@ -29,11 +30,11 @@ logger = logging.getLogger("webhooks_app.transport")
 
 MAX_THREADS = 64
 BROKEN = (requests.RequestException, HTTPError, HTTPException, OSError, ValueError)
-"""What requests, urllib3, http.client and sockets raise for what a receiver does."""
+"""The exceptions of requests, urllib3, http.client and sockets that a receiver can cause."""
 
 
 class RequestsTransport(BaseTransport):
-    """Sends each request in a thread; a request beyond ``capacity`` begins when a thread is free."""
+    """Send each request in a thread. A request beyond ``capacity`` starts as soon as a thread is free."""
 
     name = "requests"
 
@@ -48,6 +49,7 @@ class RequestsTransport(BaseTransport):
             tls_context(options.ca_bundle),
             parse_proxy(options.proxy) if options.proxy else None,
             ConnectionPool(self.capacity),
+            ProbeTurns(options.probes_per_second),
         )
         self._threads = DaemonThreads("webhooks-requests", self.capacity)
         self._changed = threading.Condition()
@@ -97,7 +99,7 @@ class RequestsTransport(BaseTransport):
     def _run(self, request: Request, started_at: float) -> None:
         try:
             exchange = self._exchange(request, started_at)
-        except Exception as error:  # noqa: BLE001 - whatever it was, the thread must live on
+        except Exception as error:  # noqa: BLE001 - the thread must survive any error
             exchange = _unsendable(request, started_at, error)
         self._finish(exchange)
 
@@ -127,18 +129,19 @@ class RequestsTransport(BaseTransport):
             peer=attempt.peer,
             timings=attempt.timings,
             received=attempt.reader.received,
+            postponed_seconds=attempt.postponed_seconds,
         )
 
 
 def _unsendable(request: Request, started_at: float, error: Exception) -> Exchange:
-    """Log an error on this side, and return what the request came to by it."""
+    """Log an internal error, and return its exchange."""
     logger.error("A request could not be sent", exc_info=error)
     duration = time.monotonic() - started_at
     return Exchange(request=request, duration_seconds=duration, error=errors.internal_error())
 
 
-def _result(adapter: GuardedAdapter, attempt: Attempt) -> Response | TransportError:
-    """Send the request and return what came of it. What follows a complete header cannot change the outcome."""
+def _result(adapter: GuardedAdapter, attempt: Attempt) -> Response | TransportError | None:
+    """Send the request and return its result, None if it is postponed. A complete header decides the outcome."""
     body = bytearray()
     answer: requests.Response | None = None
     timed_out = False
@@ -155,9 +158,11 @@ def _result(adapter: GuardedAdapter, attempt: Attempt) -> Response | TransportEr
     finally:
         if answer is not None:
             answer.raw.close()
+    if attempt.postponed_seconds:
+        return None
     if attempt.reader.response is not None:
         return attempt.reader.response
-    if answer is not None:  # it came from a library that stands in for the network
+    if answer is not None:  # it came from a test library
         return Response(status=answer.status_code, headers=tuple(answer.headers.items()), body=bytes(body))
     return attempt.failure(timed_out=timed_out)
 

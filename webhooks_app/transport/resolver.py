@@ -1,4 +1,4 @@
-"""Resolving names beside the caller: getaddrinfo blocks, and a hostile name server makes it block for long."""
+"""Name resolution in threads, because a hostile name server can block getaddrinfo for a long time."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ __all__ = ["LOOKUP_SECONDS", "LookupAnswer", "NameResolver", "Resolve", "resolve
 logger = logging.getLogger("webhooks_app.transport")
 
 LOOKUP_SECONDS = 5.0
-"""The time that a lookup may take, from its beginning."""
+"""Maximum duration of a lookup."""
 
 THREADS = {Pace.FAST: 48, Pace.UNKNOWN: 96, Pace.SLOW: 16}
-"""Lookups under way at most, by the pace of their names."""
+"""Maximum number of concurrent lookups by the pace of the names."""
 
 MAX_THREADS = sum(THREADS.values())
 
 Resolve: TypeAlias = Callable[[str, int], Sequence[str]]
-"""Takes a host name and a port, and returns addresses in the order of preference; raises OSError if there are none."""
+"""A function that returns the addresses of a host name and port by preference, or raises OSError."""
 
 
 class LookupAnswer(Future[tuple[str, ...]]):
@@ -42,16 +42,16 @@ class LookupAnswer(Future[tuple[str, ...]]):
         self.began_at: float | None = None
 
     def deadline(self, asked_at: float, until: float) -> float:
-        """Return when a request that asked at ``asked_at`` and ends at ``until`` gives the lookup up, as known now.
+        """Return the current deadline of a lookup for a request that started it at ``asked_at`` and ends at ``until``.
 
-        The time in which the lookup waits for a thread does not count: it is not the name's fault.
+        The time in the queue for a thread does not count, because the name did not cause it.
         """
         if self.began_at is None:
             return until
         return min(max(asked_at, self.began_at) + LOOKUP_SECONDS, until)
 
     def wait(self, until: float) -> tuple[str, ...]:
-        """Return the addresses. Raises TimeoutError, or whatever the resolver raised."""
+        """Return the addresses. Raise TimeoutError, or the exception of the resolver."""
         asked_at = time.monotonic()
         while True:
             now = time.monotonic()
@@ -63,14 +63,14 @@ class LookupAnswer(Future[tuple[str, ...]]):
                     raise
 
     def timed_out(self, timeout_seconds: float) -> TransportError:
-        """Return the error of a request that has given the lookup up."""
+        """Return the error of a request whose lookup reached its deadline."""
         if self.began_at is None:
             return errors.name_not_looked_up(self.host)
         return errors.name_timed_out(self.host, min(LOOKUP_SECONDS, timeout_seconds))
 
 
 class _Lookup:
-    """A lookup that waits for a thread or is under way, and everybody who waits for it."""
+    """A queued or running lookup, shared by all requests for its host."""
 
     __slots__ = ("answer", "domain", "host", "owners", "pace", "payer", "port", "wanted_until")
 
@@ -82,12 +82,12 @@ class _Lookup:
         self.answer = LookupAnswer(host)
         self.owners: set[str] = set()
         self.payer = ""
-        """The owner whose share of the threads is used."""
+        """The owner charged for the thread."""
         self.wanted_until = 0.0
 
 
 class _Group:
-    """The lookups of names of one pace: those under way, and those that wait."""
+    """The running and queued lookups of names with one pace."""
 
     def __init__(self, name: str, limit: int) -> None:
         self.limit = limit
@@ -98,10 +98,10 @@ class _Group:
         self._by_domain: Counter[str] = Counter()
 
     def begin(self, lookup: _Lookup) -> bool:
-        """Count the lookup as under way and return True, if that leaves enough threads to others.
+        """Count the lookup as running and return True if enough threads remain for others.
 
-        An owner may use as many threads as are free, a domain half as many: alone, an owner gets half of all, the next
-        one half of the rest, and there is always room for one more (a dynamic threshold).
+        An owner may use as many threads as are free, a domain half as many. A single owner thus gets half of all
+        threads, the next one half of the rest, and one thread always remains (a dynamic threshold).
         """
         free = self.limit - self._running
         owner = next((owner for owner in lookup.owners if self._by_owner[owner] < free), None)
@@ -115,7 +115,7 @@ class _Group:
         self._count(lookup, -1)
 
     def next(self) -> list[_Lookup]:
-        """Return the waiting lookups that can begin now, already counted."""
+        """Return the queued lookups that can start now, already counted."""
         begun = [lookup for lookup in self.waiting.values() if self._running < self.limit and self.begin(lookup)]
         for lookup in begun:
             del self.waiting[lookup.host]
@@ -130,10 +130,10 @@ class _Group:
 
 
 class NameResolver:
-    """Resolves names in a bounded number of threads; lookups of one name at the same time share one answer.
+    """Resolve names in a limited number of threads. Concurrent lookups of one name share one answer.
 
-    Names that answered lately, names without a history and names that hung have threads of their own, and within
-    each of these groups no owner and no domain can use up the threads. So name servers that hang delay nobody else.
+    Fast names, unknown names and names with a recent hang each have their own threads. Within each of these groups
+    no owner and no domain can use all threads. Therefore slow name servers delay only their own names.
     """
 
     def __init__(self, resolve: Resolve = resolve_by_system) -> None:
@@ -144,7 +144,7 @@ class NameResolver:
         self._pending: dict[str, _Lookup] = {}
 
     def lookup(self, host: str, port: int, owner: str = "", *, until: float | None = None) -> LookupAnswer:
-        """Return the future addresses of the host, for a request of ``owner`` that ends at ``until``."""
+        """Return the future addresses of the host for a request of ``owner`` that ends at ``until``."""
         begun: list[_Lookup] = []
         with self._lock:
             lookup = self._pending.get(host)
@@ -161,7 +161,7 @@ class NameResolver:
         return lookup.answer
 
     def close(self) -> None:
-        """Begin no more lookups. Those that hang end with the operating system's own limit."""
+        """Start no more lookups. A running lookup ends at the limit of the operating system."""
         for group in self._groups.values():
             group.threads.close()
 
@@ -170,7 +170,7 @@ class NameResolver:
             try:
                 self._groups[lookup.pace].threads.submit(partial(self._run, lookup))
             except RuntimeError as error:
-                logger.exception("The name %s cannot be looked up", lookup.host)
+                logger.exception("The name %s could not be looked up", lookup.host)
                 self._end(lookup)
                 lookup.answer.set_exception(error)
 
@@ -183,12 +183,12 @@ class NameResolver:
             if began_at < lookup.wanted_until:
                 lookup.answer.began_at = began_at
             else:
-                problem = TimeoutError()  # nobody waits for it any more, nor can anybody join it
+                problem = TimeoutError()  # every request for it has ended, and none can join
                 self._pending.pop(lookup.host)
         if problem is None:
             try:
                 addresses = tuple(self._resolve(lookup.host, lookup.port))
-            except Exception as error:  # noqa: BLE001 - it belongs to those who wait, and the thread must live on
+            except Exception as error:  # noqa: BLE001 - passed on to the requests. The thread must survive
                 problem = error
             seconds = time.monotonic() - began_at
         self._end(lookup, seconds)
@@ -210,5 +210,5 @@ class NameResolver:
 
 
 def _domain_of(host: str) -> str:
-    """Return the last two labels: near enough to what one party has registered, without a list of public suffixes."""
+    """Return the last two labels, an approximation of the registered domain without a public suffix list."""
     return ".".join(host.rstrip(".").split(".")[-2:])

@@ -1,4 +1,4 @@
-"""Resolving names with the operating system's resolver, without its search list."""
+"""Name resolution by the operating system, without its search list."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ HOSTS_FILE = "/etc/hosts"
 
 
 def resolve_by_system(host: str, port: int) -> list[str]:
-    """Return the addresses of an absolute name, in the order of preference. Raises OSError if there are none.
+    """Return the addresses of an absolute name by preference. Raise OSError if there are none.
 
-    The search list of the machine (``search`` in resolv.conf) has no say, so that the name means the same on every
-    machine. The hosts file has.
+    The machine's search list (``search`` in resolv.conf) is ignored, so that a name has the same meaning on every
+    machine. The hosts file is used.
     """
     if _is_address(host):
         return [host]
-    # The trailing dot keeps the resolver from the search list, and from the hosts file.
+    # With the trailing dot the resolver ignores the search list, and also the hosts file.
     return addresses_in_hosts_file(host) or resolve_with_search_list(f"{host.rstrip('.')}.", port)
 
 
 def resolve_with_search_list(host: str, port: int) -> list[str]:
-    """Return the addresses that every other program on the machine finds. Raises OSError if there are none."""
+    """Return the addresses that any other program on the machine would use. Raise OSError if there are none."""
     found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     return list(dict.fromkeys(str(sockaddr[0]) for *_, sockaddr in found))
 
 
 def addresses_in_hosts_file(host: str) -> list[str]:
-    """Return the addresses that the hosts file has for the name, in the order of the file."""
+    """Return the addresses of the name in the hosts file, in their order there."""
     try:
         state = Path(HOSTS_FILE).stat()
         entries = _entries(HOSTS_FILE, state.st_mtime_ns, state.st_size)

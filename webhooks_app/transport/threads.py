@@ -1,4 +1,4 @@
-"""A bounded pool of daemon threads: work that hangs can keep neither its caller nor the process alive."""
+"""A bounded pool of daemon threads. A hanging function blocks neither the caller nor the end of the process."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ IDLE_SECONDS = 10.0
 
 
 class DaemonThreads:
-    """Runs functions in at most ``limit`` threads, begun as needed and ended when idle; the rest wait their turn."""
+    """Run functions in at most ``limit`` threads, started on demand and ended when idle. Queue the rest."""
 
     def __init__(self, name: str, limit: int) -> None:
         self._name = name
@@ -22,9 +22,9 @@ class DaemonThreads:
         self._closed = False
 
     def submit(self, work: Callable[[], None]) -> None:
-        """Run ``work``, which may not raise, in a thread of the pool.
+        """Run ``work`` in a thread of the pool. It must not raise.
 
-        Raises RuntimeError, and forgets the work, where the pool has no thread and the system gives it none.
+        Raise RuntimeError, and discard ``work``, if the pool has no thread and cannot start one.
         """
         with self._changed:
             self._waiting.append(work)
@@ -34,7 +34,7 @@ class DaemonThreads:
                 self._begin_thread()
 
     def close(self) -> None:
-        """Forget what has not begun, and let every thread end after what it is doing."""
+        """Discard queued functions, and end each thread after its current one."""
         with self._changed:
             self._closed = True
             self._waiting.clear()
@@ -46,14 +46,14 @@ class DaemonThreads:
             threading.Thread(target=self._run, name=self._name, daemon=True).start()
         except RuntimeError:
             self._running -= 1
-            if not self._running:  # otherwise the work waits for one of those
+            if not self._running:  # otherwise a running thread takes the work
                 self._waiting.pop()
                 raise
 
     def _run(self) -> None:
         while (work := self._next()) is not None:
             work()
-            del work  # an idle thread keeps no request alive
+            del work  # so that an idle thread references no request
 
     def _next(self) -> Callable[[], None] | None:
         with self._changed:

@@ -1,4 +1,4 @@
-"""Which certificate authorities are trusted: the system's, and those of one more bundle."""
+"""The trusted certificate authorities: the system's, and an optional additional bundle."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ SYSTEM_BUNDLES = (
 
 
 def system_bundle() -> str:
-    """Return the PEM file of the system's certificate authorities, or certifi's where the system has none."""
-    compiled_in = ssl.get_default_verify_paths().openssl_cafile  # whatever SSL_CERT_FILE says
+    """Return the PEM file of the system's certificate authorities, or certifi's if there is none."""
+    compiled_in = ssl.get_default_verify_paths().openssl_cafile  # ignores SSL_CERT_FILE
     return next((path for path in (compiled_in, *SYSTEM_BUNDLES) if Path(path).is_file()), certifi.where())
 
 
 def combined_bundle(extra: str) -> IO[bytes]:
-    """Return a temporary PEM file with the system's authorities and those of ``extra``; it goes when it is closed."""
-    combined = tempfile.NamedTemporaryFile(prefix="webhooks-ca-", suffix=".pem")  # noqa: SIM115 - the caller closes it
+    """Return a temporary PEM file with the system's authorities and those of ``extra``. Closing it deletes it."""
+    combined = tempfile.NamedTemporaryFile(prefix="webhooks-ca-", suffix=".pem")  # noqa: SIM115 - closed by the caller
     for path in (system_bundle(), extra):
         combined.write(Path(path).read_bytes() + b"\n")
     combined.flush()
@@ -33,7 +33,7 @@ def combined_bundle(extra: str) -> IO[bytes]:
 
 
 def tls_context(extra: str = "") -> ssl.SSLContext:
-    """Return a client context that verifies names and certificates, from TLS 1.2 on."""
+    """Return a client context that verifies names and certificates and requires TLS 1.2 or newer."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.load_verify_locations(cafile=system_bundle())

@@ -1,4 +1,4 @@
-"""One request of the curl transport, from the request's bytes to the end of its answer."""
+"""One request of the curl transport, from its first byte to the end of its response."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .wire_format import wire_format
 
 
 class Transfer:
-    """A request on its way, and its reader. Raises ValueError for a header that breaks HTTP."""
+    """A request in progress, and its reader. Raise ValueError if a header violates HTTP."""
 
     __slots__ = (
         "_has_header",
@@ -55,11 +55,11 @@ class Transfer:
 
     @property
     def leaves_connection(self) -> bool:
-        """Whether the connection can serve another request."""
+        """Whether the connection can be reused."""
         return self.reader.leaves_connection and self.is_sent
 
     def use(self, connection: CurlConnection) -> None:
-        """Send the request on an open connection from now on."""
+        """Assign an open connection to the request."""
         self.connection = connection
         self.was_kept = connection.requests > 0
         connection.requests += 1
@@ -68,12 +68,12 @@ class Transfer:
         return self.ends_at - time.monotonic()
 
     def proceed(self) -> bool:
-        """Send and read what can be at once; return True if the answer is over or the connection has ended."""
+        """Send and read without blocking. Return True if the response is complete or the connection has ended."""
         self._send()
         return self._receive()
 
     def exchange(self, error: TransportError | None = None) -> Exchange:
-        """Return the result: the response if its header is complete, or else the error."""
+        """Return the result: the response if its header is complete, otherwise the error."""
         response = self.reader.response
         return Exchange(
             request=self.request,
@@ -96,7 +96,7 @@ class Transfer:
         except BlockingIOError:
             pass
         except pycurl.error:
-            pass  # the receiver may have answered before all had been sent; reading shows
+            pass  # the receiver may have answered early. Reading follows
 
     def _receive(self) -> bool:
         assert self.connection is not None

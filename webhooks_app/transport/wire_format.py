@@ -1,4 +1,4 @@
-"""The bytes of a request, the same for every transport."""
+"""The bytes of a request, identical for every transport."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from .endpoint import Endpoint
 
 
 def wire_format(request: Request, endpoint: Endpoint) -> bytes:
-    """Return the request as it is sent. Raises ValueError for a header that breaks HTTP."""
+    """Return the bytes of the request. Raise ValueError if a header contains a line break or a NUL."""
     pairs = request.encoded_headers()
     given = {name.lower() for name, _ in pairs}
     lines = [b"POST " + endpoint.target.encode("ascii") + b" HTTP/1.1"]
@@ -21,5 +21,5 @@ def wire_format(request: Request, endpoint: Endpoint) -> bytes:
 
 
 def bracketed(host: str) -> str:
-    """Return the host as a URL writes it: an IPv6 address in brackets."""
+    """Return the host in its URL form: an IPv6 address in brackets."""
     return f"[{host}]" if ":" in host else host

@@ -1,4 +1,4 @@
-"""One request in a thread of its own: its deadline, the connection that it may open, and its result."""
+"""One request in a thread of its own: its deadline, its connection and its result."""
 
 from __future__ import annotations
 
@@ -16,23 +16,27 @@ from .endpoint import Endpoint
 from .guard import AddressGuard
 from .header import MAX_HEADER_BYTES
 from .ip_filter import Address
+from .probe_turns import ProbeTurns
 from .proxy import Proxy
 from .racing import connect_to_first
 from .resolver import NameResolver
 from .wire_format import bracketed, wire_format
 
 GRACE_SECONDS = 0.05
-"""The time in which data that arrived before the deadline may still be read."""
+"""Extra time for reading data that arrived before the deadline."""
 
 _PROXY_AGREES = re.compile(rb"HTTP/1\.[01] 200[ \r\n]")
 
 
 class AttemptError(OSError):
-    """The attempt is over; ``Attempt.error`` says why. An OSError, because those come through urllib3 unharmed."""
+    """The attempt failed with ``Attempt.error``, or is postponed.
+
+    An OSError, because urllib3 passes those on unchanged.
+    """
 
 
 class Attempt:
-    """A request on its way. All that it does shares one deadline. Raises ValueError for a header that breaks HTTP."""
+    """A request in progress. All of its steps share one deadline. Raise ValueError if a header violates HTTP."""
 
     def __init__(self, request: Request, endpoint: Endpoint, started_at: float) -> None:
         self.request = request
@@ -42,12 +46,13 @@ class Attempt:
         self.addresses: tuple[Address, ...] = ()
         self.sock: socket.socket | None = None
         self.ready = False
-        """Whether a connection is open, TLS included."""
+        """Whether the connection is open, including TLS."""
         self.was_kept = False
-        """Whether the connection had served an earlier request."""
+        """Whether the connection was reused."""
         self.peer = ""
         self.timings: dict[str, float] = {}
         self.error: TransportError | None = None
+        self.postponed_seconds = 0.0
         self.started_at = started_at
         self._ends_at = started_at + request.timeout_seconds
         self._grace_ends_at: float | None = None
@@ -57,18 +62,18 @@ class Attempt:
         return time.monotonic() - self.started_at
 
     def begin_body(self) -> None:
-        """Bound the rest of the answer, which cannot change the outcome any more."""
+        """Limit the time for the body. The body does not affect the outcome."""
         self._ends_at = min(self._ends_at, time.monotonic() + self.request.body_seconds)
 
     def seconds_left(self) -> float:
-        """Return how long the attempt may still take. Raises TimeoutError if no longer."""
+        """Return the remaining time of the attempt. Raise TimeoutError if there is none."""
         left = self._ends_at - time.monotonic()
         if left <= 0:
             raise TimeoutError
         return left
 
     def grace_seconds_left(self) -> float:
-        """Return what is left of the grace, which begins when it is first asked for. Raises TimeoutError if nothing."""
+        """Return the remaining extra time, which starts with the first call. Raise TimeoutError if there is none."""
         now = time.monotonic()
         if self._grace_ends_at is None:
             self._grace_ends_at = now + GRACE_SECONDS
@@ -77,20 +82,20 @@ class Attempt:
         return self._grace_ends_at - now
 
     def fail(self, error: TransportError) -> AttemptError:
-        """Remember why the attempt is over; return what to raise."""
+        """Store the error, and return the exception to raise."""
         self.error = error
         return AttemptError(error.message)
 
     def lost(self) -> AttemptError:
-        """Return what to raise where the connection ended before the header was complete."""
+        """Return the exception for a connection that ended before the header was complete."""
         return self.fail(errors.connection_lost(was_kept=self.was_kept))
 
     def is_lost(self, error: OSError) -> bool:
-        """Return True if the error means that the receiver ended the connection before the header was complete."""
+        """Return True if the error means that the connection ended before the header was complete."""
         return not isinstance(error, TimeoutError) and self.reader.problem is None
 
     def resolve(self, resolver: NameResolver, guard: AddressGuard) -> None:
-        """Find the addresses that may be tried. Raises AttemptError if there are none."""
+        """Determine the permitted addresses. Raise AttemptError if there are none."""
         host = self.endpoint.host
         if self.endpoint.address is not None:
             self.addresses = (self.endpoint.address,)
@@ -100,7 +105,7 @@ class Attempt:
             found = answer.wait(self._ends_at)
         except TimeoutError:
             raise self.fail(answer.timed_out(self.request.timeout_seconds)) from None
-        except Exception:  # noqa: BLE001 - whatever a resolver raises, the name has no address
+        except Exception:  # noqa: BLE001 - any exception means that there is no address
             raise self.fail(errors.name_unknown(host)) from None
         checked = guard.check_answer(host, found)
         if isinstance(checked, TransportError):
@@ -108,8 +113,14 @@ class Attempt:
         self.addresses = checked
         self.timings["dns"] = self.duration_seconds
 
+    def take_turn(self, turns: ProbeTurns) -> None:
+        """Take a place at the addresses. Raises AttemptError if there is none now."""
+        self.postponed_seconds = turns.seconds_to_wait(self.request, self.addresses)
+        if self.postponed_seconds:
+            raise AttemptError("postponed")
+
     def connect(self) -> tuple[socket.socket, str]:
-        """Return a socket connected to one of the addresses, and the address."""
+        """Return a socket connected to one of the addresses, and that address."""
         try:
             opened = self._open([str(address) for address in self.addresses], self.endpoint.port, self.seconds_left())
         except TimeoutError:
@@ -120,13 +131,13 @@ class Attempt:
             raise self.fail(errors.not_connected(self.endpoint.authority)) from None
         try:
             self.peer = opened.getpeername()[0]
-        except OSError:  # it was reset as soon as it was open
+        except OSError:  # reset immediately after opening
             raise self.fail(errors.reset_at_once(self.endpoint.scheme)) from None
         return opened, self.peer
 
     def connect_through(self, proxy: Proxy, resolver: NameResolver) -> tuple[socket.socket, str]:
-        """Return a socket on which the proxy has opened a connection to an address, and the address."""
-        with suppress(Exception):  # including what a resolver raises
+        """Return a socket with the proxy's tunnel to one of the addresses, and that address."""
+        with suppress(Exception):  # including exceptions of the resolver
             proxy_addresses = resolver.lookup(proxy.host, proxy.port, until=self._ends_at).wait(self._ends_at)
             for number, address in enumerate(map(str, self.addresses)):
                 share = self.seconds_left() / (len(self.addresses) - number)
@@ -138,7 +149,7 @@ class Attempt:
         raise self.fail(errors.proxy_failed())
 
     def secure(self, sock: socket.socket, context: ssl.SSLContext) -> ssl.SSLSocket:
-        """Return the socket with TLS on it, once the certificate was found to be the host's."""
+        """Return the socket with TLS, after verifying the host's certificate."""
         sock.settimeout(self.seconds_left())
         try:
             secured = context.wrap_socket(sock, server_hostname=self.endpoint.host)
@@ -153,20 +164,20 @@ class Attempt:
         return secured
 
     def use(self, sock: socket.socket, peer: str, *, was_kept: bool) -> None:
-        """Note the connection on which the request is sent."""
+        """Record the connection of the request."""
         self.sock = sock
         self.peer = peer
         self.was_kept = was_kept
         self.ready = True
 
     def abandon(self) -> None:
-        """Break the connection, from another thread."""
+        """Shut down the connection. Called from another thread."""
         if self.sock is not None:
             with suppress(OSError):
-                socket.socket.shutdown(self.sock, socket.SHUT_RDWR)  # SSLSocket's own would first wait for its turn
+                socket.socket.shutdown(self.sock, socket.SHUT_RDWR)  # SSLSocket.shutdown() could block
 
     def failure(self, *, timed_out: bool) -> TransportError:
-        """Return why there is no response, by the point that was reached."""
+        """Return the error for the current stage of the attempt."""
         if self.error is not None:
             return self.error
         if not timed_out and self.duration_seconds < self.request.timeout_seconds:
@@ -181,7 +192,7 @@ class Attempt:
         return opened
 
     def _tunnels(self, opened: socket.socket, host: str, authorization: str, *, until: float) -> bool:
-        """Ask a proxy for a connection to the host; return whether it says in time that it stands."""
+        """Request a tunnel to the host from a proxy. Return True if the proxy confirms it in time."""
         target = f"{bracketed(host)}:{self.endpoint.port}"
         lines = [f"CONNECT {target} HTTP/1.1", f"Host: {target}"]
         if authorization:

@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager
 from datetime import UTC, datetime
 from functools import lru_cache
 from itertools import chain
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 from django.db import connections
 from django.db.backends.base.base import BaseDatabaseWrapper
@@ -29,7 +29,7 @@ from ...models import (
 from ...models.fields import compact_json
 from ..attempt_log import AttemptLog, Headers
 from ..claim import Finished
-from ..lanes import LANE_NAMES, MAX_LANES, WEBHOOK_FIELDS, Ask, DueWebhook, Lane, Pick, Picked, Terms
+from ..lanes import FIRST_ENTRIES, LANE_NAMES, MAX_LANES, WEBHOOK_FIELDS, Ask, DueWebhook, Lane, Pick, Picked, Terms
 from ..outcome import State
 from ..signing import LaneKey
 
@@ -38,6 +38,15 @@ MAX_PARAMS = 999
 
 NO_WEBHOOK_ID = "wh_" + "0" * 32
 ATTEMPT_FIELDS = tuple(name.removesuffix("_id") for name in AttemptLog._fields)
+
+
+class LockedLane(NamedTuple):
+    """A lane that is claimed from, its row, and how many deliveries of which kinds."""
+
+    lane: Lane
+    row: QueueLane
+    room: int
+    kinds: Sequence[str]
 
 
 class PortableSql:
@@ -116,6 +125,20 @@ class PortableSql:
             for pk, due_at, owner_id, has_lane, is_fast, is_stopped in rows
         ]
 
+    def lost_claims(self, webhook_ids: Sequence[str], now: datetime) -> dict[str, int]:
+        """Return the number of lost claims by webhook, of at most ``MAX_LANES`` webhooks; those without are left out.
+
+        Only the first entries of each are read, however long its backlog is.
+        """
+        branch = f"""
+            SELECT webhook_id, COUNT(*) FROM (
+                SELECT webhook_id, claimed_at, leased_until FROM {self.entries} WHERE webhook_id = %s
+                ORDER BY due_at LIMIT {FIRST_ENTRIES}
+            ) entries_{{}} WHERE claimed_at IS NOT NULL AND leased_until <= %s GROUP BY webhook_id"""
+        sql = " UNION ALL ".join(branch.format(place) for place in range(len(webhook_ids)))
+        params = list(chain(*((self.write_id(pk), self.write_time(now)) for pk in webhook_ids)))
+        return {self.read_id("wh", pk): number for pk, number in self.fetch(sql, params)} if sql else {}
+
     def claim(self, asks: Sequence[Ask], terms: Terms) -> Picked:
         """Claim the deliveries that are due longest of each webhook, up to its fair share and its limits.
 
@@ -129,7 +152,7 @@ class PortableSql:
             picks = [self._read_pick(row) for row in rows]
             self._write_lanes(locked, picks, asks, terms)
             return Picked(
-                [lane for lane, _, _ in locked], picks, self.events({p.event_id for p in picks if p.event_id})
+                [found.lane for found in locked], picks, self.events({p.event_id for p in picks if p.event_id})
             )
 
     def events(self, event_ids: Iterable[str]) -> dict[str, tuple[str, bytes]]:
@@ -140,11 +163,14 @@ class PortableSql:
         rows = Event.objects.using(self.using).filter(pk__in=ids).order_by()
         return {pk: (type_, body.encode()) for pk, type_, body in rows.values_list("pk", "type", "body")}
 
-    def release(self, ids: Iterable[str], worker: int, number: int, claimed_at: datetime) -> None:
-        """Return claims to the queue as they were, if they are still the same."""
+    def release(
+        self, ids: Iterable[str], worker: int, number: int, claimed_at: datetime, due_at: datetime | None = None
+    ) -> None:
+        """Return claims to the queue as they were, or due at this time, if they are still the same."""
         entries = QueueEntry.objects.using(self.using).filter(pk__in=list(ids))
+        later = {"due_at": due_at} if due_at else {}
         entries.filter(worker=worker, attempt=number, claimed_at=claimed_at).update(
-            attempt=number - 1, claimed_at=None, leased_until=None, worker=None
+            attempt=number - 1, claimed_at=None, leased_until=None, worker=None, **later
         )
 
     def publish(self, worker: int, numbers: Mapping[str, tuple[int, bool | None]], leased_until: datetime) -> None:
@@ -250,8 +276,8 @@ class PortableSql:
     def write_time(self, moment: datetime) -> str:
         return str(moment.astimezone(self.time_zone).replace(tzinfo=None))
 
-    def _lock_lanes(self, asks: Sequence[Ask], terms: Terms) -> list[tuple[Lane, QueueLane, int]]:
-        """Lock the lanes that no other worker is claiming from; return each with its row and its room."""
+    def _lock_lanes(self, asks: Sequence[Ask], terms: Terms) -> list[LockedLane]:
+        """Lock the lanes that no other worker is claiming from."""
         features = self.connection.features
         rows = QueueLane.objects.using(self.using).filter(pk__in=[ask.webhook_id for ask in asks]).order_by()
         if features.has_select_for_update:
@@ -268,7 +294,10 @@ class PortableSql:
             lane.next_slot_at = row.next_slot_at
             lane.max_in_flight = 1 if ask.is_unknown else lane.max_in_flight or ask.cap
             in_flight = ask.own + row.claims_of_others(terms.worker, terms.now)
-            found.append((lane, row, lane.room(ask.room, in_flight, terms.now)))
+            if ask.lost_only:
+                found.append(LockedLane(lane, row, ask.room, ()))
+            else:
+                found.append(LockedLane(lane, row, lane.room(ask.room, in_flight, terms.now), lane.kinds(terms.now)))
         return found
 
     def _keys(self, webhook_ids: Iterable[str]) -> Mapping[str, Sequence[LaneKey]]:
@@ -281,16 +310,16 @@ class PortableSql:
             found.setdefault(webhook_id, []).append(LaneKey(scheme, token, until))
         return found
 
-    def _pick(self, locked: Sequence[tuple[Lane, QueueLane, int]], terms: Terms) -> Sequence[Sequence[Any]]:
+    def _pick(self, locked: Sequence[LockedLane], terms: Terms) -> Sequence[Sequence[Any]]:
         columns = "delivery_id, webhook_id, event_id, kind, attempt, max_attempts, claimed_at, expires_at, retry_policy"
         now = self.write_time(terms.now)
         lost = "OR leased_until <= %s" if terms.lost_again_at else ""
         branches: list[str] = []
         params: list[Any] = []
-        for lane, _, room in locked:
+        for lane, _, room, kinds_of_lane in locked:
             if room <= 0:
                 continue
-            kinds = [kind.value for kind in lane.kinds(terms.now)] or [""]
+            kinds = [kind.value for kind in kinds_of_lane] or [""]
             marks = ", ".join(["%s"] * len(kinds))
             branches.append(
                 f"SELECT * FROM (SELECT {columns} FROM {self.entries} WHERE webhook_id = %s AND due_at <= %s"
@@ -334,7 +363,7 @@ class PortableSql:
 
     def _write_lanes(
         self,
-        locked: Sequence[tuple[Lane, QueueLane, int]],
+        locked: Sequence[LockedLane],
         picks: Sequence[Pick],
         asks: Sequence[Ask],
         terms: Terms,
@@ -343,7 +372,7 @@ class PortableSql:
         numbers = Counter(pick.webhook_id for pick in picks if pick.lost_since is None)
         own = {ask.webhook_id: ask.own for ask in asks}
         changed = []
-        for lane, row, _ in locked:
+        for lane, row, _, _ in locked:
             if not (number := numbers[lane.webhook_id]):
                 continue
             held = row.held_by_others(terms.worker, terms.now)

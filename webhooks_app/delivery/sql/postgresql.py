@@ -15,7 +15,7 @@ from ...models import Event, Webhook
 from ...models.rate_limit import BURST
 from ..attempt_log import AttemptLog
 from ..claim import Finished
-from ..lanes import WEBHOOK_FIELDS, Ask, Lane, Pick, Picked, Terms
+from ..lanes import FIRST_ENTRIES, WEBHOOK_FIELDS, Ask, Lane, Pick, Picked, Terms
 from ..signing import LaneKey
 from .portable import PortableSql, json_of, json_of_timings
 
@@ -50,7 +50,7 @@ class PostgresqlSql(PortableSql):
         since is left out for the same reason. What is due by the database's clock is due, also if the worker's lags.
         """
         values = {
-            "asks": json.dumps([(ask.webhook_id[-32:], ask.own, ask.cap, ask.room, ask.is_unknown) for ask in asks]),
+            "asks": json.dumps([(ask.webhook_id[-32:], *ask[1:]) for ask in asks]),
             "worker": str(terms.worker),
             "now": terms.now,
             "epoch": terms.now.timestamp(),
@@ -79,13 +79,14 @@ class PostgresqlSql(PortableSql):
             WITH locked AS (
                 SELECT lane.webhook_id, lane.in_flight, lane.next_slot_at,
                     (ask.value ->> 1)::integer AS own, (ask.value ->> 2)::integer AS cap,
-                    (ask.value ->> 3)::integer AS room, (ask.value ->> 4)::boolean AS is_unknown
+                    (ask.value ->> 3)::integer AS room, (ask.value ->> 4)::boolean AS is_unknown,
+                    (ask.value ->> 5)::boolean AS lost_only
                 FROM jsonb_array_elements(%(asks)s::jsonb) AS ask (value)
                 JOIN {self.lanes} AS lane ON lane.webhook_id = (ask.value ->> 0)::uuid
                 FOR NO KEY UPDATE OF lane SKIP LOCKED
             ),
             lane AS (
-                SELECT locked.own, locked.room, locked.next_slot_at, others.held, {fields},
+                SELECT locked.own, locked.room, locked.lost_only, locked.next_slot_at, others.held, {fields},
                     (
                         SELECT jsonb_agg(jsonb_build_array(scheme, encrypted_key, valid_until) ORDER BY key.id DESC)
                         FROM {self.keys} AS key WHERE key.webhook_id = webhook.id
@@ -115,14 +116,16 @@ class PostgresqlSql(PortableSql):
                 SELECT due.row
                 FROM (
                     SELECT lane.id,
-                        LEAST(lane.room, lane.free, lane.allowance) AS room,
-                        CASE WHEN lane.deleted_at IS NOT NULL OR lane.status = 'disabled' THEN '{{}}'::text[]
+                        CASE WHEN lane.lost_only THEN lane.room
+                            ELSE LEAST(lane.room, lane.free, lane.allowance) END AS room,
+                        CASE WHEN lane.lost_only THEN '{{}}'::text[]
+                            WHEN lane.deleted_at IS NOT NULL OR lane.status = 'disabled' THEN '{{}}'
                             WHEN lane.status = 'failed' THEN '{{test}}'
                             WHEN lane.status <> 'active' THEN '{{verification,test}}'
                             WHEN lane.allowance < 2 THEN '{{event,test,verification}}'
                             ELSE '{{event,test,verification,retry_notice}}'
                         END AS kinds
-                    FROM lane WHERE lane.paused_at IS NULL
+                    FROM lane WHERE lane.paused_at IS NULL OR lane.lost_only
                 ) AS lane
                 CROSS JOIN LATERAL (
                     SELECT ctid AS row FROM {self.entries}
@@ -164,6 +167,17 @@ class PostgresqlSql(PortableSql):
             SELECT 'l', NULL, NULL, NULL, NULL, (to_jsonb(lane) - '{{held}}'::text[])::text, NULL, NULL,
                 COALESCE(counted.next_slot_at, lane.next_slot_at), NULL
             FROM lane LEFT JOIN counted ON counted.webhook_id = lane.id"""
+
+    def lost_claims(self, webhook_ids: Sequence[str], now: datetime) -> dict[str, int]:
+        sql = f"""
+            SELECT {self.public_id("wh", "asked.id")}, count(*)
+            FROM unnest(%(ids)s::uuid[]) AS asked (id) CROSS JOIN LATERAL (
+                SELECT claimed_at, leased_until FROM {self.entries} WHERE webhook_id = asked.id
+                ORDER BY due_at LIMIT {FIRST_ENTRIES}
+            ) AS entry
+            WHERE entry.claimed_at IS NOT NULL AND entry.leased_until <= %(now)s GROUP BY asked.id"""
+        values = {"ids": _array([self.write_id(pk) for pk in webhook_ids]), "now": now}
+        return dict(self.fetch_prepared(sql, {"ids": "uuid[]", "now": "timestamptz"}, values))
 
     def publish(self, worker: int, numbers: Mapping[str, tuple[int, bool | None]], leased_until: datetime) -> None:
         values: dict[str, Any] = {

@@ -1,0 +1,94 @@
+"""Claims of dead workers are only to be recorded, so they need no slot."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from webhooks_app.delivery.queue import Queue
+from webhooks_app.delivery.slots import Slots
+from webhooks_app.models import QueueEntry, QueueLane, Webhook
+
+from ..support.rows import deliveries, emit_one, make_webhook
+
+pytestmark = pytest.mark.django_db
+
+BEFORE_THE_LEASE_ENDS, UNTIL_IT_HAS_ENDED = 30, 16
+
+
+@pytest.fixture
+def new_queue(clock):
+    """Make the queue of another worker, with one slot for slow webhooks."""
+    return lambda: Queue(
+        using="default", clock=clock, lease=timedelta(seconds=45), slots=Slots(clock=clock, window=4, cap=1)
+    )
+
+
+@pytest.fixture
+def slow(alice):
+    """Two webhooks known as slow, each with a delivery."""
+    webhooks = [make_webhook(alice, "ppt.generation.failed"), make_webhook(alice, "file.uploaded")]
+    QueueLane.objects.ensure([webhook.pk for webhook in webhooks])
+    QueueLane.objects.update(is_fast=False)
+    return webhooks
+
+
+def emit_to_second(owner):
+    from webhooks_app import emit, registry
+
+    emit("file.uploaded", registry.get("file.uploaded").example, owner=owner)
+
+
+def test_lost_claims_of_a_slow_webhook_are_found_without_a_slow_slot(alice, slow, new_queue, clock):
+    emit_one(alice)
+    new_queue().claim(10)
+    clock.advance(BEFORE_THE_LEASE_ENDS)
+    for _ in range(2):
+        emit_to_second(alice)
+    busy = new_queue()
+    assert [claim.pick.webhook_id for claim in busy.claim(10)] == [slow[1].pk]
+    clock.advance(UNTIL_IT_HAS_ENDED)
+
+    claims = busy.claim(10)
+
+    assert [(claim.pick.webhook_id, claim.is_lost) for claim in claims] == [(slow[0].pk, True)]
+    assert busy.claim(10) == []
+
+
+def test_lost_claims_of_the_webhook_that_fills_the_slots_are_found(alice, slow, new_queue, clock):
+    emit_one(alice)
+    new_queue().claim(10)
+    clock.advance(BEFORE_THE_LEASE_ENDS)
+    Webhook.objects.update(max_in_flight=5)
+    for _ in range(60):
+        emit_one(alice)
+    busy = new_queue()
+    assert len(busy.claim(10)) == 1
+    clock.advance(UNTIL_IT_HAS_ENDED)
+
+    assert [claim.is_lost for claim in busy.claim(10)] == [True]
+    assert len(busy.slots) == 1
+
+
+def test_lost_claims_of_a_paused_webhook_are_found(alice, slow, new_queue, clock):
+    emit_one(alice)
+    new_queue().claim(10)
+    clock.advance(BEFORE_THE_LEASE_ENDS + UNTIL_IT_HAS_ENDED)
+    emit_one(alice)
+    Webhook.objects.update(paused_at=clock())
+
+    assert [claim.is_lost for claim in new_queue().claim(10)] == [True]
+
+
+def test_no_new_claim_is_made_along_with_lost_ones(alice, slow, new_queue, clock):
+    emit_one(alice)
+    new_queue().claim(10)
+    clock.advance(BEFORE_THE_LEASE_ENDS + UNTIL_IT_HAS_ENDED)
+    for _ in range(3):
+        emit_one(alice)
+    Webhook.objects.update(paused_at=clock())
+
+    new_queue().claim(10)
+
+    assert QueueEntry.objects.unclaimed().count() == len(deliveries()) - 1

@@ -1,0 +1,129 @@
+"""Handshakes and test events to one address: postponed beyond a rate, and owners take turns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from ipaddress import ip_address
+
+import pytest
+
+from webhooks_app.transport import BaseTransport, Request
+from webhooks_app.transport.probe_turns import ProbeTurns
+
+from .receiver import receiving
+from .sending import answers, post, send_all
+
+
+class Time:
+    now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class Desk:
+    """Turns at one request a second; a request comes back when it is told to."""
+
+    def __init__(self) -> None:
+        self.time = Time()
+        self.turns = ProbeTurns(1.0, clock=self.time)
+        self.sent: list[str] = []
+
+    def ask(self, probe: str, owner: str = "alice", addresses: tuple[str, ...] = ("192.0.2.1",)) -> float:
+        request = Request("https://example.com", (), b"", 5.0, owner=owner, probe=probe)
+        seconds = self.turns.seconds_to_wait(request, [ip_address(address) for address in addresses])
+        if not seconds:
+            self.sent.append(probe)
+        return seconds
+
+    def run(self, probes: dict[str, str], seconds: int) -> None:
+        """Ask for each probe of these owners until it is sent."""
+        back = dict.fromkeys(probes, self.time.now)
+        for _ in range(seconds * 10 + 1):
+            for probe, at in sorted(back.items(), key=lambda item: item[1]):
+                if at <= self.time.now:
+                    back[probe] = self.time.now + self.ask(probe, probes[probe])
+                    if probe in self.sent:
+                        del back[probe]
+            self.time.now += 0.1
+
+
+@pytest.fixture
+def desk() -> Desk:
+    return Desk()
+
+
+def test_an_address_gets_the_rate_after_a_burst_of_a_second(desk: Desk) -> None:
+    desk.run({f"a{number}": "alice" for number in range(10)}, seconds=5)
+
+    assert len(desk.sent) in (6, 7)
+
+
+def test_each_postponed_request_comes_back_once(desk: Desk) -> None:
+    waits = [desk.ask(f"a{number}") for number in range(6)]
+
+    assert waits == pytest.approx([0, 0, 1, 2, 3, 4])
+
+
+def test_an_owner_with_one_request_does_not_wait_for_all_of_another(desk: Desk) -> None:
+    for number in range(60):
+        desk.ask(f"a{number}")
+
+    assert desk.ask("b", "bob") == pytest.approx(2)
+
+
+def test_owners_take_turns(desk: Desk) -> None:
+    probes = {f"a{number}": "alice" for number in range(40)} | {f"b{number}": "bob" for number in range(5)}
+
+    desk.run(probes, seconds=12)
+
+    assert len([probe for probe in desk.sent if probe[0] == "b"]) == 5
+    assert 12 <= len(desk.sent) <= 14
+
+
+def test_every_address_of_a_name_counts(desk: Desk) -> None:
+    for number in range(2):
+        desk.ask(f"a{number}", addresses=("192.0.2.1", "192.0.2.2"))
+
+    assert desk.ask("a2", addresses=("192.0.2.2",)) > 0
+
+
+def test_addresses_are_counted_apart(desk: Desk) -> None:
+    for number in range(10):
+        desk.ask(f"a{number}")
+
+    assert desk.ask("a10", addresses=("192.0.2.2",)) == 0
+
+
+def test_a_request_that_does_not_come_back_blocks_nobody(desk: Desk) -> None:
+    for number in range(10):
+        desk.ask(f"a{number}")
+    desk.time.now += 12
+
+    assert desk.ask("b", "bob") == 0
+
+
+def test_events_are_not_limited(desk: Desk) -> None:
+    assert [desk.ask("") for _ in range(100)] == [0] * 100
+
+
+def test_addresses_without_probes_are_forgotten(desk: Desk) -> None:
+    for number in range(250):
+        desk.ask(f"a{number}", addresses=(f"192.0.2.{number}",))
+        desk.time.now += 3
+
+    assert len(desk.turns._lines) < 3
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "host{}.example.com"], ids=["address", "names"])
+def test_a_postponed_request_sends_nothing(make: Callable[..., BaseTransport], host: str) -> None:
+    names = {f"host{number}_example_com": ["127.0.0.1"] for number in range(5)}
+    sender = make(probes_per_second=1, resolve=answers(**names))
+    with receiving() as receiver:
+        urls = [receiver.url(host=host.format(number)) for number in range(5)]
+
+        exchanges = send_all(sender, [post(url, probe=f"dlv_{number}") for number, url in enumerate(urls)])
+
+    assert len(receiver.requests) == len([exchange for exchange in exchanges if exchange.response]) == 2
+    postponed = [exchange for exchange in exchanges if exchange.postponed_seconds]
+    assert [(exchange.response, exchange.error, exchange.peer) for exchange in postponed] == [(None, None, "")] * 3

@@ -1,0 +1,110 @@
+"""Turns of probes: how many handshakes and test events one address gets, and which owner is next.
+
+An owner chooses the URLs of these requests freely. Many owners share the addresses of a content delivery network, so
+that a request beyond the rate is postponed, never refused, and the owners take turns.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+
+from .base import Request
+from .ip_filter import Address
+
+BURST_SECONDS = 1.0
+"""The part of the rate that an address without probes saves up."""
+
+GRACE_SECONDS = 1.0
+"""The time within which a postponed request is expected back. Later, its turn is over: it may be somebody else's."""
+
+
+class ProbeTurns:
+    """The turns at all addresses, for one transport. Thread-safe."""
+
+    def __init__(self, per_second: float | None, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._interval = 1 / per_second if per_second else 0.0
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._lines: dict[Address, _Line] = {}
+
+    def seconds_to_wait(self, request: Request, addresses: Sequence[Address]) -> float:
+        """Return 0.0 if the request may be sent to any of these addresses now, and count it; or else the time to wait.
+
+        All addresses count, as the first that is connected gets the request.
+        """
+        if not request.probe or not self._interval:
+            return 0.0
+        with self._lock:
+            now = self._clock()
+            lines = [self._line_of(address, now) for address in addresses]
+            if all(line.is_turn_of(request.owner, now) for line in lines):
+                for line in lines:
+                    line.take(request.owner, request.probe)
+                return 0.0
+            return max(line.postpone(request.owner, request.probe, now) for line in lines) - now
+
+    def _line_of(self, address: Address, now: float) -> _Line:
+        line = self._lines.get(address)
+        if line is None:
+            self._lines = {known: other for known, other in self._lines.items() if not other.is_over(now)}
+            line = self._lines[address] = _Line(self._interval)
+        line.proceed(now)
+        return line
+
+
+class _Line:
+    """The owners that wait for one address, in the order of their turns."""
+
+    def __init__(self, interval: float) -> None:
+        self._interval = interval
+        self._next_at = 0.0
+        self._waiting: dict[str, dict[str, float]] = {}
+        """By owner: the postponed requests, and the time at which each is expected back."""
+
+    def is_over(self, now: float) -> bool:
+        self.proceed(now)
+        return not self._waiting and self._next_at <= now - BURST_SECONDS
+
+    def proceed(self, now: float) -> None:
+        """Forget the requests that have not come back, and what was saved up for too long."""
+        self._next_at = max(self._next_at, now - BURST_SECONDS)
+        waiting = {
+            owner: {probe: at for probe, at in probes.items() if at > now - GRACE_SECONDS}
+            for owner, probes in self._waiting.items()
+        }
+        self._waiting = {owner: probes for owner, probes in waiting.items() if probes}
+
+    def is_turn_of(self, owner: str, now: float) -> bool:
+        """Return True if there is a free place, and no owner before this one is expected back by now."""
+        if self._next_at > now:
+            return False
+        before = _before(self._waiting, owner)
+        return not any(at <= now for other in before for at in self._waiting[other].values())
+
+    def take(self, owner: str, probe: str) -> None:
+        """Count a request; its owner is last in the line from now on."""
+        self._next_at += self._interval
+        probes = self._waiting.pop(owner, {})
+        probes.pop(probe, None)
+        if probes:
+            self._waiting[owner] = probes
+
+    def postpone(self, owner: str, probe: str, now: float) -> float:
+        """Return when the request is to come back: at its place, if each owner before it has one request a round."""
+        own = self._waiting.setdefault(owner, {})
+        own.pop(probe, None)
+        rounds = len(own)
+        before = set(_before(self._waiting, owner))
+        others = sum(
+            min(len(probes), rounds + (other in before)) for other, probes in self._waiting.items() if other != owner
+        )
+        own[probe] = max(self._next_at, now) + (rounds + others) * self._interval
+        return own[probe]
+
+
+def _before(waiting: dict[str, dict[str, float]], owner: str) -> list[str]:
+    """Return the owners before this one; all of them if it does not wait."""
+    owners = list(waiting)
+    return owners[: owners.index(owner)] if owner in waiting else owners
