@@ -10,7 +10,7 @@ from pathlib import Path
 import django
 
 ROOT = Path(__file__).parents[1]
-sys.path.insert(0, str(ROOT))
+sys.path[:0] = [str(ROOT), str(ROOT / "docs")]
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "example_project.settings")
 django.setup()  # autodoc imports modules with models
 
@@ -18,7 +18,7 @@ project = "webhooks_app"
 author = "webhooks_app contributors"
 release = version_of("django-webhooks-app")
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx_copybutton"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx_copybutton", "rendering"]
 source_suffix = {".md": "markdown"}
 exclude_patterns = ["_build"]
 # Examples leave out values with "…", which no lexer knows.

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import re
-import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,88 +10,11 @@ import pytest
 
 from webhooks_app.conf import Settings
 
-from ..support.servers.process import free_port
-from ..support.waiting import wait_until
+from .newcomer import FENCE, Newcomer
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
 SETTINGS = (ROOT / "docs" / "settings.md").read_text()
-FENCE = re.compile(r"(?P<mark><!-- test: not run here -->\n)?```(?P<language>python|sh)\n(?P<code>.*?)```", re.DOTALL)
-
-
-class Newcomer:
-    """Does what the README says, in a directory of its own."""
-
-    def __init__(self, directory: Path, broker_url: str) -> None:
-        self.project = directory / "project"
-        self.log = directory / "terminal.log"
-        self.ports = {
-            "8000": str(free_port()),
-            "8001": str(free_port()),
-            "6379": broker_url.split(":")[2].split("/", maxsplit=1)[0],
-        }
-        binaries = str(Path(sys.executable).parent)
-        variables = {
-            key: value for key, value in os.environ.items() if not key.startswith(("DJANGO", "TEST_", "CELERY"))
-        }
-        self.environment = {
-            **variables,
-            "PATH": f"{binaries}:{os.environ['PATH']}",
-            "PYTHONPATH": str(ROOT),
-            "PYTHONUNBUFFERED": "1",
-        }
-        self.background: list[subprocess.Popen[bytes]] = []
-        self.project.mkdir()
-        self.run("python -m django startproject mysite .")
-
-    def follow(self, match: re.Match[str]) -> None:
-        if match["mark"]:
-            return
-        if match["language"] == "python":
-            self.write(match["code"])
-        else:
-            self.run(match["code"])
-
-    def write(self, code: str) -> None:
-        """Add a block to the file that its first line names."""
-        path = self.project / code.splitlines()[0].removeprefix("# ")
-        before = path.read_text() if path.exists() else ""
-        path.write_text(f"{before}\n{self.with_free_ports(code)}")
-
-    def run(self, commands: str) -> None:
-        commands = self.with_free_ports(commands)
-        with self.log.open("ab") as output:
-            process = subprocess.Popen(
-                ["bash", "-e", "-c", f"{commands}\ntrue"],
-                cwd=self.project,
-                env=self.environment,
-                stdout=output,
-                stderr=output,
-                start_new_session=True,
-            )
-        self.background.append(process)
-        assert process.wait(120) == 0, self.seen()
-
-    def with_free_ports(self, text: str) -> str:
-        for port, free in self.ports.items():
-            text = text.replace(f":{port}", f":{free}").replace(f" {port}", f" {free}")
-        return text
-
-    def start(self, command: str) -> None:
-        self.run(f"{command} &")
-
-    def stop_all(self) -> None:
-        for process in self.background:
-            try:
-                os.killpg(process.pid, signal.SIGTERM)
-            except ProcessLookupError:
-                continue
-
-    def seen(self) -> str:
-        return self.log.read_text(errors="replace")
-
-    def wait_for(self, text: str, times: int = 1) -> None:
-        wait_until(lambda: self.seen().count(text) >= times, self.seen)
 
 
 @pytest.fixture

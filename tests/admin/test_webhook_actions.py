@@ -110,7 +110,7 @@ def test_disabling_what_is_disabled_keeps_the_reason_and_tells_nobody_again(supe
 
     answer = superuser.act("disable", webhook, confirmed=True)
 
-    assert said(answer) == [f"Webhook {webhook.pk} is disabled already."]
+    assert said(answer) == [f"Webhook {webhook.pk} is already disabled."]
     assert Webhook.objects.get().status_reason == "It failed for days."
     assert AuditEntry.objects.count() == number_told
 

@@ -1,17 +1,35 @@
-"""The documentation site: it builds without a warning, and its reference names everything that is public."""
+"""The documentation site builds without a warning or the network, and its reference names everything that is public."""
 
 from __future__ import annotations
 
+import importlib
+import inspect
+import json
+import re
 import subprocess
 import sys
+from html import unescape
 from pathlib import Path
 
 import pytest
+from django.dispatch import Signal
 
 import webhooks_app
-from webhooks_app import exceptions
+from tests.docs.pages import DOCS, blocks, names
+from webhooks_app import exceptions, signals
 
 ROOT = Path(__file__).parents[2]
+REFERENCE = (DOCS / "python-api.md").read_text()
+PUBLIC_PACKAGES = (
+    "webhooks_app.receiver",
+    "webhooks_app.testing",
+    "webhooks_app.wake",
+    "webhooks_app.owners",
+    "webhooks_app.retry",
+    "webhooks_app.signatures",
+    "webhooks_app.filters",
+)
+IMPORT = re.compile(r"^ *from (webhooks_app[\w.]*) import ([\w, ]+)", re.MULTILINE)
 
 
 @pytest.fixture(scope="module")
@@ -25,20 +43,88 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_each_page_is_in_the_navigation(site: Path) -> None:
     navigation = (site / "index.html").read_text()
 
-    pages = {path.stem for path in (ROOT / "docs").glob("*.md")} - {"index"}
+    pages = {name.removesuffix(".md") for name in names()} - {"index"}
     assert {page for page in pages if f'href="{page}.html"' not in navigation} == set()
 
 
 def test_the_reference_describes_each_public_name(site: Path) -> None:
     reference = (site / "python-api.html").read_text()
 
-    names = {f"webhooks_app.{name}" for name in webhooks_app.__all__} - {
-        "webhooks_app.__version__",
-        "webhooks_app.Event",
-    }
+    public = {f"webhooks_app.{name}" for name in webhooks_app.__all__} - {"webhooks_app.__version__"}
     errors = {f"webhooks_app.exceptions.{name}" for name in vars(exceptions) if name.endswith("Error")}
-    assert {name for name in names | errors if f'id="{name}"' not in reference} == set()
+    assert {name for name in public | errors if f'id="{name}"' not in reference} == set()
+
+
+@pytest.mark.parametrize("name", PUBLIC_PACKAGES)
+def test_the_reference_names_each_class_and_function_that_a_public_package_exports(name: str) -> None:
+    package = importlib.import_module(name)
+
+    exported = {
+        each for each in package.__all__ if inspect.isroutine(getattr(package, each)) or _is_class(package, each)
+    }
+    assert {each for each in exported if not re.search(rf"\b{each}\b", REFERENCE)} == set()
+
+
+def _is_class(package: object, name: str) -> bool:
+    return inspect.isclass(getattr(package, name))
+
+
+def test_pages_import_only_documented_names() -> None:
+    found = {
+        (module, name.strip())
+        for block in blocks("python")
+        for module, imported in IMPORT.findall(block.code)
+        for name in imported.split(",")
+        if name.strip()
+    }
+
+    unknown = {each for each in found if not re.search(rf"\b{each[1]}\b", REFERENCE)}
+    assert {module for module, _ in unknown} <= {"webhooks_app.exceptions", "webhooks_app.signals"}  # all are public
+
+
+def test_the_table_of_signals_has_each_signal_with_its_arguments() -> None:
+    page = (DOCS / "reference" / "signals.md").read_text()
+    source = Path(signals.__file__).read_text()
+
+    rows = dict(re.findall(r"^\| `(\w+)` \| .* \| (.*) \|$", page, re.MULTILINE))
+    sent = {name for name, value in vars(signals).items() if isinstance(value, Signal)}
+    assert rows.keys() == sent
+    for name in sent:
+        docstring = re.search(rf'^{name} = Signal\(\)\n"""(.*?)"""', source, re.MULTILINE | re.DOTALL)[1]
+        arguments = set(re.findall(r"``(\w+)``", docstring))
+        assert arguments == set(re.findall(r"`(\w+)`", rows[name])), name
+
+
+def test_each_address_of_the_api_is_in_the_reference(site: Path) -> None:
+    document = json.loads((site / "openapi.json").read_text())
+    page = unescape(re.sub(r"<[^>]+>", "", (site / "reference" / "rest-api.html").read_text()))
+
+    called = {f"{method.upper()} {path}" for path, item in document["paths"].items() for method in item}
+    assert {each for each in called if each not in page} == set()
+
+
+def test_each_table_is_in_the_reference(site: Path) -> None:
+    from django.apps import apps
+
+    page = (site / "reference" / "database-tables.html").read_text()
+
+    tables = {model._meta.db_table for model in apps.get_app_config("webhooks_app").get_models()}
+    assert {table for table in tables if table not in page} == set()
 
 
 def test_the_search_needs_no_server(site: Path) -> None:
     assert "idempotency" in (site / "searchindex.js").read_text().lower()
+
+
+def test_no_page_loads_anything_from_the_network(site: Path) -> None:
+    loaded = {
+        address
+        for page in site.rglob("*.html")
+        for address in re.findall(
+            r'<(?:script|img|iframe)[^>]* src="([^"]+)"|<link[^>]* href="([^"]+)"', page.read_text()
+        )
+        for address in address
+        if address.startswith(("http:", "https:", "//"))
+    }
+
+    assert loaded == set()

@@ -22,20 +22,25 @@ from webhooks_app.signatures import sign, signed_headers
 
 from . import vector
 
-PAGE = (Path(__file__).parents[2] / "docs" / "wire-format.md").read_text()
+DOCS = Path(__file__).parents[2] / "docs"
+PAGE = (DOCS / "wire-format.md").read_text()
+FOR_INTEGRATORS = (DOCS / "integrators" / "verifying.md").read_text()
 SECRET = "the secret of the examples"
 
 RUNNERS = {
-    "Python, without this package": ("receiver.py", [sys.executable, "{file}"]),
-    "Node": ("receiver.mjs", ["node", "{file}"]),
-    "PHP": ("receiver.php", ["php", "-S", "127.0.0.1:{port}", "{file}"]),
+    "Python, without this package": (PAGE, "receiver.py", [sys.executable, "{file}"]),
+    "Node": (PAGE, "receiver.mjs", ["node", "{file}"]),
+    "PHP": (PAGE, "receiver.php", ["php", "-S", "127.0.0.1:{port}", "{file}"]),
+    "Python": (FOR_INTEGRATORS, "receiver.py", [sys.executable, "{file}"]),
+    "JavaScript": (FOR_INTEGRATORS, "receiver.mjs", ["node", "{file}"]),
+    "PHP, for integrators": (FOR_INTEGRATORS, "receiver.php", ["php", "-S", "127.0.0.1:{port}", "{file}"]),
 }
-"""How the example under a heading is run. Languages that this machine has not are left out, and so is Go everywhere:
-compiling its example takes a minute."""
+"""The page of the example under a heading, its file, and the command that runs it. Missing languages are
+left out, and so is Go everywhere: compiling its example takes a minute."""
 
 
-def code_under(heading):
-    section = PAGE.partition(f"# {heading}\n")[2]
+def code_under(heading, page=PAGE):
+    section = page.partition(f"# {heading}\n")[2]
     return re.search(r"```\w+\n(.*?)```", section, re.DOTALL)[1]
 
 
@@ -58,12 +63,12 @@ def wait_until_it_listens(process, port):
     pytest.fail("the example does not listen")
 
 
-@pytest.fixture(scope="module", params=[heading for heading, (_, how) in RUNNERS.items() if shutil.which(how[0])])
+@pytest.fixture(scope="module", params=[heading for heading, (_, _, how) in RUNNERS.items() if shutil.which(how[0])])
 def address(request, tmp_path_factory):
     """Where the example receiver of a language listens."""
-    name, command = RUNNERS[request.param]
+    page, name, command = RUNNERS[request.param]
     file, port = tmp_path_factory.mktemp("example") / name, free_port()
-    file.write_text(code_under(request.param))
+    file.write_text(code_under(request.param.partition(", for")[0], page))
     process = subprocess.Popen(
         [part.format(file=file, port=port) for part in command],
         env={**os.environ, "WEBHOOK_SECRET": SECRET, "PORT": str(port)},

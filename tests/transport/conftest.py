@@ -1,4 +1,4 @@
-"""Fixtures for the contract: every real transport, one after the other."""
+"""Fixtures that run a test with every real transport."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def name(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def make(name: str) -> Iterator[Callable[..., BaseTransport]]:
-    """Makes a transport with these options, which is closed after the test."""
+    """A factory for transports, which are closed after the test."""
     made: list[BaseTransport] = []
 
     def make_one(**options: Any) -> BaseTransport:
@@ -37,5 +37,5 @@ def make(name: str) -> Iterator[Callable[..., BaseTransport]]:
 
 @pytest.fixture
 def sender(make: Callable[..., BaseTransport]) -> BaseTransport:
-    """A transport that may reach loopback by plain http."""
+    """A transport that may connect to loopback by plain http."""
     return make()

@@ -1,4 +1,4 @@
-"""A receiver on a raw socket that misbehaves, in the way that the request's path names."""
+"""A receiver on a raw socket. The path of a request selects its misbehavior."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from typing import Any
 
 TLS_HANDSHAKE = b"\x16"
 ENDING = (4, 9, 11)
-"""Linux's states of a TCP connection whose end is said and not yet acknowledged: FIN_WAIT1, LAST_ACK, CLOSING."""
+"""Linux's states of a TCP connection with an unacknowledged end: FIN_WAIT1, LAST_ACK, CLOSING."""
 
 
 class Kept(bytes):
-    """An answer after which the connection stays open, as every other one's does not."""
+    """A response that leaves the connection open. All others close it."""
 
 
 OK = Kept(b"HTTP/1.1 200 OK\r\nConnection: keep-alive\r\nContent-Length: 2\r\n\r\nok")
@@ -28,7 +28,7 @@ OK = Kept(b"HTTP/1.1 200 OK\r\nConnection: keep-alive\r\nContent-Length: 2\r\n\r
 
 @dataclass(frozen=True, kw_only=True)
 class Received:
-    """One request as it came over the wire."""
+    """One request, as received."""
 
     target: str
     headers: tuple[tuple[str, str], ...]
@@ -40,7 +40,7 @@ class Received:
 
 
 class Peer:
-    """A connection that was accepted, as a mode sees it."""
+    """An accepted connection, as used by a mode."""
 
     def __init__(self, sock: socket.socket, stopped: threading.Event) -> None:
         self.sock = sock
@@ -52,31 +52,31 @@ class Peer:
         self.sent += len(data)
 
     def drip(self, data: bytes, every: float = 0.05) -> None:
-        """Send a byte at a time, and again from the start, until the other side has had enough."""
+        """Send the data repeatedly, one byte at a time, until the other side closes."""
         while not self._stopped.wait(every):
             self.send(data[:1])
             data = data[1:] + data[:1]
 
     def flood(self, data: bytes) -> None:
-        """Send the same again and again until the other side has had enough."""
+        """Send the data repeatedly until the other side closes."""
         while not self._stopped.is_set():
             self.send(data)
 
     def hold(self) -> None:
-        """Say nothing until the other side has gone."""
+        """Send nothing until the other side closes."""
         self.sock.settimeout(20)
         with contextlib.suppress(OSError):
             while self.sock.recv(4096):
                 pass
 
     def read_header(self) -> None:
-        """Read the request up to its blank line and leave its body where it is."""
+        """Read the request up to its blank line, without its body."""
         header = b""
         while not header.endswith(b"\r\n\r\n"):
             header += self.sock.recv(1)
 
     def read_request(self) -> bytes:
-        """Read one request and return its body. Raises OSError at the end of the connection."""
+        """Read one request and return its body. Raise OSError at the end of the connection."""
         data = b""
         while b"\r\n\r\n" not in data:
             data += self._more()
@@ -87,15 +87,15 @@ class Peer:
         return body
 
     def wait_until_delivered(self) -> None:
-        """Return when the other side's system has all that was sent, the end included if it was said."""
+        """Wait until the other side's system has acknowledged everything sent, including the end."""
         self._wait_for(lambda: not self._unacknowledged() and self._tcp_state() not in ENDING)
 
     def end(self) -> None:
-        """Say goodbye."""
+        """Send close_notify."""
         self.sock.shutdown(socket.SHUT_RDWR)
 
     def stop_sending(self) -> None:
-        """Close one half of the connection, and wait until the other side closes the rest."""
+        """Close one direction of the connection, and wait until the other side closes it."""
         self.sock.shutdown(socket.SHUT_WR)
         self.hold()
 
@@ -104,7 +104,7 @@ class Peer:
         self.send(data)
 
     def reset(self) -> None:
-        """Close without a goodbye."""
+        """Close without close_notify."""
         self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
 
     def _more(self) -> bytes:
@@ -129,9 +129,9 @@ Mode = Callable[[Peer], None]
 
 
 class Receiver:
-    """Accepts connections, remembers the requests that came, and answers each as ``modes`` says for its path.
+    """Accept connections, record the requests, and answer each according to ``modes`` for its path.
 
-    With ``act`` it does that with every connection instead, and reads no requests.
+    With ``act``, call it with every connection instead, and read no requests.
     """
 
     def __init__(
@@ -223,7 +223,7 @@ def _requests_on(sock: socket.socket, connection: int) -> Iterator[Received]:
 
 @contextlib.contextmanager
 def receiving(modes: dict[str, Mode | bytes] | None = None, **options: Any) -> Iterator[Receiver]:
-    """A receiver for the time of the block; the options are those of ``Receiver``."""
+    """Run a receiver within the block. The options are those of ``Receiver``."""
     receiver = Receiver(modes or {}, **options)
     try:
         yield receiver

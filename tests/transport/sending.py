@@ -1,4 +1,4 @@
-"""What the transport tests need to send: transports for loopback, requests, and waiting for all of them."""
+"""Helpers for sending requests in transport tests."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ HEADERS = (
 
 
 def transport(name: str, **options: Any) -> BaseTransport:
-    """Return a transport that may reach loopback by plain http."""
+    """Return a transport that may connect to loopback by plain http."""
     return make_transport(name, TransportOptions(**{"allow_http": True, "allowed_networks": LOOPBACK, **options}))
 
 
@@ -27,7 +27,7 @@ def post(url: str, *, body: bytes = b'{"id": "evt_1"}', timeout_seconds: float =
 
 
 def send_all(sender: BaseTransport, requests: Iterable[Request]) -> list[Exchange]:
-    """Start all requests and return their exchanges, in the order of the requests."""
+    """Start all requests, and return their exchanges in the order of the requests."""
     started = list(requests)
     for request in started:
         sender.start(request)
@@ -44,7 +44,7 @@ def send(sender: BaseTransport, request: Request) -> Exchange:
 
 
 def answers(**names: Sequence[str]) -> Any:
-    """Return a resolver that knows these names, with underscores for dots, and no others."""
+    """Return a resolver for these names only, with underscores in place of dots."""
     known = {name.replace("_", "."): list(addresses) for name, addresses in names.items()}
 
     def resolve(host: str, _port: int) -> list[str]:

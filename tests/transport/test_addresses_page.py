@@ -1,4 +1,4 @@
-"""``docs/addresses.md`` is the table of addresses: what it says is what the code does."""
+"""The table in ``docs/addresses.md`` equals the table in the code."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ROW = re.compile(r"^\| `([0-9a-f:./]+)` \| ([^|]+) \| ([^|]+) \|$", re.MULTILINE
 ROWS = [(ip_network(network), reason, source) for network, reason, source in ROW.findall(PAGE)]
 
 
-def test_the_page_has_the_networks_of_the_code_in_its_order_with_its_reasons() -> None:
+def test_the_page_lists_the_networks_and_reasons_of_the_code_in_order() -> None:
     assert [(network, reason) for network, reason, _ in ROWS] == [*REFUSED_IPV4, *REFUSED_IPV6]
 
 
@@ -31,7 +31,7 @@ def test_each_network_is_refused_for_the_reason_on_the_page(network: Network, re
     assert re.match(r"RFC \d+|Azure's documentation$", source)
 
 
-def test_the_page_names_the_limits_of_the_code() -> None:
+def test_the_page_has_the_limits_of_the_code() -> None:
     assert f"`{GLOBAL_IPV6}`" in PAGE
     assert f"at most {MAX_URL_LENGTH:,} characters" in PAGE
     assert f"within {LOOKUP_SECONDS:g} seconds" in PAGE

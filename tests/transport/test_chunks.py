@@ -1,4 +1,4 @@
-"""Bodies in chunks: the same content and the same end, however the network cuts them."""
+"""Chunked bodies have the same content and end for any division into network packets."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def in_single_bytes(body: bytes) -> list[bytes]:
 
 
 @pytest.mark.parametrize("body", WHOLE.values(), ids=WHOLE)
-def test_a_whole_body_is_its_chunks_content(body: bytes) -> None:
+def test_the_content_of_a_complete_body_is_that_of_its_chunks(body: bytes) -> None:
     for pieces in ([body], in_single_bytes(body)):
         content, reader = read(*pieces)
 
@@ -69,7 +69,7 @@ def test_a_whole_body_is_its_chunks_content(body: bytes) -> None:
 
 
 @pytest.mark.parametrize("body", NOT_WHOLE.values(), ids=NOT_WHOLE)
-def test_a_body_is_not_whole_before_its_end_nor_with_more_behind_it(body: bytes) -> None:
+def test_a_body_is_incomplete_before_its_end_and_with_trailing_data(body: bytes) -> None:
     for pieces in ([body], in_single_bytes(body)):
         content, reader = read(*pieces)
 
@@ -79,7 +79,7 @@ def test_a_body_is_not_whole_before_its_end_nor_with_more_behind_it(body: bytes)
 
 
 @pytest.mark.parametrize(("body", "content_before"), BROKEN.values(), ids=BROKEN)
-def test_a_broken_body_ends_where_it_breaks(body: bytes, content_before: bytes) -> None:
+def test_an_invalid_body_ends_at_the_first_error(body: bytes, content_before: bytes) -> None:
     for pieces in ([body], in_single_bytes(body)):
         content, reader = read(*pieces)
 
@@ -92,7 +92,7 @@ def test_a_broken_body_ends_where_it_breaks(body: bytes, content_before: bytes) 
 @given(
     chunks=st.lists(st.binary(min_size=1, max_size=40)), rest=st.binary(max_size=5), cuts=st.sets(st.integers(0, 500))
 )
-def test_what_was_cut_into_chunks_comes_out_however_it_was_sent(
+def test_the_content_does_not_depend_on_the_division_into_pieces(
     chunks: list[bytes], rest: bytes, cuts: set[int]
 ) -> None:
     body = b"".join(b"%x\r\n%b\r\n" % (len(chunk), chunk) for chunk in chunks) + LAST + rest

@@ -1,4 +1,4 @@
-"""The way out: never by the environment's proxy, always by the one that is named."""
+"""Egress: the proxies of the environment are never used, the configured proxy always."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ RESOLVE = answers(hooks_example_com=["127.0.0.1"], private_example_com=["10.0.0.
 
 
 class ConnectProxy:
-    """A proxy that knows CONNECT and nothing else, and remembers what it was asked."""
+    """A proxy that supports only CONNECT, and records its requests."""
 
     def __init__(self, *, refuses: bool = False, dead: str = "") -> None:
         self.asked: list[bytes] = []
@@ -87,9 +87,7 @@ def test_a_netrc_is_not_read(
     assert receiver.requests[0].header("Authorization") is None
 
 
-def test_the_named_proxy_is_asked_for_the_checked_address(
-    make: Callable[..., BaseTransport], receiver: Receiver
-) -> None:
+def test_the_configured_proxy_gets_the_checked_address(make: Callable[..., BaseTransport], receiver: Receiver) -> None:
     proxy = ConnectProxy()
 
     with receiving(act=proxy.serve) as listening:
@@ -103,7 +101,7 @@ def test_the_named_proxy_is_asked_for_the_checked_address(
     assert receiver.requests[0].header("Host") == f"{HOST}:{receiver.port}"
 
 
-def test_the_named_proxy_is_used_although_the_environment_excepts_the_host(
+def test_no_proxy_in_the_environment_does_not_affect_the_configured_proxy(
     make: Callable[..., BaseTransport], receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     proxy = ConnectProxy()
@@ -116,7 +114,7 @@ def test_the_named_proxy_is_used_although_the_environment_excepts_the_host(
     assert len(proxy.asked) == 1
 
 
-def test_tls_goes_through_the_proxy_to_the_receiver(make: Callable[..., BaseTransport], tmp_path: Path) -> None:
+def test_tls_connects_to_the_receiver_through_the_proxy(make: Callable[..., BaseTransport], tmp_path: Path) -> None:
     authority, proxy = trustme.CA(), ConnectProxy()
     authority.cert_pem.write_to_path(str(tmp_path / "ca.pem"))
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -142,7 +140,7 @@ def test_the_proxy_gets_its_credentials_and_the_receiver_does_not(
     assert receiver.requests[0].header("Proxy-Authorization") is None
 
 
-def test_the_proxy_is_not_asked_for_a_forbidden_address(make: Callable[..., BaseTransport]) -> None:
+def test_the_proxy_never_gets_a_refused_address(make: Callable[..., BaseTransport]) -> None:
     proxy = ConnectProxy()
 
     with receiving(act=proxy.serve) as listening:
@@ -154,7 +152,7 @@ def test_the_proxy_is_not_asked_for_a_forbidden_address(make: Callable[..., Base
     assert proxy.asked == []
 
 
-def test_the_proxy_is_asked_for_the_second_address_when_the_first_is_dead(
+def test_the_proxy_gets_the_second_address_if_the_first_fails(
     make: Callable[..., BaseTransport], receiver: Receiver
 ) -> None:
     proxy = ConnectProxy(dead="127.0.0.9")
@@ -167,7 +165,7 @@ def test_the_proxy_is_asked_for_the_second_address_when_the_first_is_dead(
     assert [header.split()[1].partition(b":")[0] for header in proxy.asked] == [b"127.0.0.9", b"127.0.0.1"]
 
 
-def test_a_kept_tunnel_is_not_used_for_another_address(make: Callable[..., BaseTransport]) -> None:
+def test_a_tunnel_is_not_reused_for_another_address(make: Callable[..., BaseTransport]) -> None:
     proxy = ConnectProxy()
     looked = iter([["127.0.0.1"], ["127.0.0.1"], ["127.0.0.1"], ["127.0.0.2"]])
 
@@ -204,6 +202,6 @@ def test_a_proxy_that_never_answers_is_a_connection_error_on_time(
 
 
 @pytest.mark.parametrize("url", ["https://proxy:3128", "socks5://proxy:1080", "proxy:3128", "http://proxy", "http://"])
-def test_a_proxy_of_another_kind_is_refused_at_the_start(make: Callable[..., BaseTransport], url: str) -> None:
+def test_a_proxy_of_another_kind_is_refused_at_startup(make: Callable[..., BaseTransport], url: str) -> None:
     with pytest.raises(ValueError, match="http://\\[user:password@\\]host:port"):
         make(proxy=url)

@@ -1,4 +1,4 @@
-"""Which URLs webhooks may be sent to."""
+"""The URLs to which webhooks may be sent."""
 
 from __future__ import annotations
 
@@ -168,7 +168,7 @@ ALLOWED = {
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case["id"])
-def test_a_url_is_accepted_or_refused_as_the_table_says(case: dict[str, Any]) -> None:
+def test_a_url_is_accepted_or_refused_as_in_the_table(case: dict[str, Any]) -> None:
     if case["expect"] == "reject_at_create":
         with pytest.raises(InvalidEndpointError):
             parse_endpoint(case["url"])
@@ -187,7 +187,7 @@ def test_a_refusal_names_the_rule(rule: str, url: str) -> None:
 
 
 @pytest.mark.parametrize("url", ALLOWED)
-def test_an_accepted_url_is_split_into_what_is_connected(url: str) -> None:
+def test_an_accepted_url_is_split_into_its_parts(url: str) -> None:
     endpoint = parse_endpoint(url)
 
     assert (endpoint.host, endpoint.port, endpoint.target) == ALLOWED[url]
@@ -203,22 +203,22 @@ def test_an_accepted_url_is_split_into_what_is_connected(url: str) -> None:
         ("http://example.com:80/", "example.com"),
     ],
 )
-def test_the_authority_is_what_the_host_header_says(url: str, authority: str) -> None:
+def test_the_authority_is_the_value_of_the_host_header(url: str, authority: str) -> None:
     assert parse_endpoint(url, allow_http=True).authority == authority
 
 
-def test_plain_http_is_for_those_who_allow_it() -> None:
+def test_plain_http_must_be_allowed() -> None:
     assert parse_endpoint("http://example.com/hook", allow_http=True).port == 80
 
 
 @pytest.mark.parametrize("url", ["http://example.com:443/", "http://example.com:22/"])
-def test_plain_http_has_its_own_port(url: str) -> None:
+def test_plain_http_has_its_own_default_port(url: str) -> None:
     with pytest.raises(InvalidEndpointError, match="Use 80, or one from 1024"):
         parse_endpoint(url, allow_http=True)
 
 
 @pytest.mark.parametrize("url", ["http://127.0.0.1:8000/hook", "http://[::1]:8000/hook"])
-def test_an_address_in_an_allowed_network_may_be_used(url: str) -> None:
+def test_an_address_in_an_allowed_network_is_accepted(url: str) -> None:
     assert parse_endpoint(url, allow_http=True, allowed_networks=LOOPBACK).is_address
 
 
@@ -230,7 +230,7 @@ def test_allowed_networks_do_not_allow_a_name() -> None:
 
 
 @given(st.text() | st.text(string.printable).map("https://".__add__) | st.from_regex(r"https://[ -~]{1,30}/[ -~]{,9}"))
-def test_whatever_is_given_is_either_refused_or_a_plain_url(url: str) -> None:
+def test_any_text_is_either_refused_or_a_plain_url(url: str) -> None:
     try:
         endpoint = parse_endpoint(url)
     except InvalidEndpointError:
@@ -241,6 +241,6 @@ def test_whatever_is_given_is_either_refused_or_a_plain_url(url: str) -> None:
     assert endpoint.target.endswith(split.path + (f"?{split.query}" if split.query else ""))
 
 
-def test_the_message_shows_what_cannot_be_seen() -> None:
+def test_the_message_shows_invisible_characters() -> None:
     with pytest.raises(InvalidEndpointError, match=r"U\+00AD"):
         parse_endpoint("https://exam\u00adple.com/")

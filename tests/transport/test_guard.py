@@ -1,4 +1,4 @@
-"""The address guard inside the connection: what a name leads to decides, at every attempt."""
+"""The address guard: the resolved addresses of a name are checked at every attempt."""
 
 from __future__ import annotations
 
@@ -34,15 +34,13 @@ def receiver() -> Iterator[Receiver]:
 
 
 def looks(case: dict[str, Any]) -> list[list[str]]:
-    """Return the answers to one look after the other at the case's name."""
+    """Return the answers to successive lookups of the case's name."""
     answer: list[Any] = case["resolves_to"]
     return answer if isinstance(answer[0], list) else [answer]
 
 
 @pytest.mark.parametrize("case", ATTEMPTED, ids=lambda case: case["id"])
-def test_a_name_that_leads_where_it_may_not_is_refused(
-    make: Callable[..., BaseTransport], case: dict[str, Any]
-) -> None:
+def test_a_name_with_a_refused_address_is_refused(make: Callable[..., BaseTransport], case: dict[str, Any]) -> None:
     sender = make(allowed_networks=(), resolve=lambda _host, _port: looks(case)[-1])
 
     exchange = send(sender, post(case["url"]))
@@ -55,7 +53,7 @@ def test_a_name_that_leads_where_it_may_not_is_refused(
 
 
 @pytest.mark.parametrize("answer", [["127.0.0.1", "10.0.0.1"], ["10.0.0.1", "127.0.0.1"], ["127.0.0.1", "fe80::1%lo"]])
-def test_one_forbidden_address_forbids_the_whole_answer(
+def test_one_refused_address_refuses_the_whole_answer(
     make: Callable[..., BaseTransport], receiver: Receiver, answer: list[str]
 ) -> None:
     exchange = send(make(resolve=answers(hooks_example_com=answer)), post(receiver.url("/ok", HOST)))
@@ -66,7 +64,7 @@ def test_one_forbidden_address_forbids_the_whole_answer(
 
 
 @pytest.mark.parametrize("answer", [["127.0.0.1"], ["127.0.0.2", "127.0.0.1"]])
-def test_an_address_that_the_operator_refuses_is_not_reached_although_it_is_allowed(
+def test_an_address_refused_by_the_operator_is_refused_even_if_allowed(
     make: Callable[..., BaseTransport], receiver: Receiver, answer: list[str]
 ) -> None:
     sender = make(resolve=answers(hooks_example_com=answer), refused_networks=(ip_network("127.0.0.1/32"),))
@@ -78,7 +76,7 @@ def test_an_address_that_the_operator_refuses_is_not_reached_although_it_is_allo
     assert receiver.connections == 0
 
 
-def test_every_attempt_looks_again(make: Callable[..., BaseTransport], receiver: Receiver) -> None:
+def test_every_attempt_resolves_the_name_again(make: Callable[..., BaseTransport], receiver: Receiver) -> None:
     looked = iter([["127.0.0.1"], ["127.0.0.1"], ["10.0.0.5"]])
     sender = make(resolve=lambda _host, _port: next(looked))
 
@@ -88,7 +86,7 @@ def test_every_attempt_looks_again(make: Callable[..., BaseTransport], receiver:
     assert receiver.hits("/ok") == 2
 
 
-def test_a_kept_connection_is_not_used_for_another_address(make: Callable[..., BaseTransport]) -> None:
+def test_a_connection_is_not_reused_for_another_address(make: Callable[..., BaseTransport]) -> None:
     looked = iter([["127.0.0.1"], ["127.0.0.1"], ["127.0.0.2"]])
     sender = make(resolve=lambda _host, _port: next(looked))
 
@@ -103,14 +101,14 @@ def test_a_name_is_pinned_again_for_every_attempt(make: Callable[..., BaseTransp
     sender = make(resolve=answers(hooks_example_com=["127.0.0.1"]))
 
     send(sender, post(receiver.url("/ok", HOST)))
-    time.sleep(2.2)  # longer than libcurl remembers a pin or keeps an idle connection
+    time.sleep(2.2)  # longer than libcurl caches a pin or keeps an idle connection
     exchange = send(sender, post(receiver.url("/ok", HOST)))
 
     assert exchange.response is not None
     assert receiver.connections == 2
 
 
-def test_a_url_that_may_not_be_used_is_refused_at_the_attempt_too(make: Callable[..., BaseTransport]) -> None:
+def test_a_refused_url_is_also_refused_at_the_attempt(make: Callable[..., BaseTransport]) -> None:
     exchange = send(make(allowed_networks=()), post("http://127.0.0.1:8000/hook"))
 
     assert exchange.error is not None
@@ -118,9 +116,7 @@ def test_a_url_that_may_not_be_used_is_refused_at_the_attempt_too(make: Callable
     assert "loopback" in exchange.error.message
 
 
-def test_the_second_address_is_tried_when_the_first_is_dead(
-    make: Callable[..., BaseTransport], receiver: Receiver
-) -> None:
+def test_the_second_address_is_tried_if_the_first_fails(make: Callable[..., BaseTransport], receiver: Receiver) -> None:
     sender = make(resolve=answers(hooks_example_com=["127.0.0.9", "127.0.0.1"]))
 
     exchange = send(sender, post(receiver.url("/ok", HOST)))
@@ -130,7 +126,7 @@ def test_the_second_address_is_tried_when_the_first_is_dead(
     assert receiver.hits("/ok") == 1
 
 
-def test_ipv4_is_tried_when_ipv6_is_dead(make: Callable[..., BaseTransport], receiver: Receiver) -> None:
+def test_ipv4_is_tried_if_ipv6_fails(make: Callable[..., BaseTransport], receiver: Receiver) -> None:
     exchange = send(make(resolve=answers(hooks_example_com=["::1", "127.0.0.1"])), post(receiver.url("/ok", HOST)))
 
     assert exchange.response is not None
@@ -153,7 +149,7 @@ def test_no_request_is_sent_on_a_connection_that_lost_the_race(make: Callable[..
         sender = make(resolve=answers(hooks_example_com=["127.0.0.9", "127.0.0.1"]))
         exchange = send(sender, post(receiver.url("/ok", HOST), timeout_seconds=1.0))
 
-    assert exchange.peer == "127.0.0.9"  # it accepted first, and is not left for another address
+    assert exchange.peer == "127.0.0.9"  # the first to accept, which is then kept
     assert receiver.connections == 0
 
 
@@ -180,7 +176,7 @@ def test_a_name_without_an_address_is_a_dns_error(make: Callable[..., BaseTransp
     assert HOST in exchange.error.message
 
 
-def test_a_name_server_that_hangs_holds_up_nobody_else(make: Callable[..., BaseTransport], receiver: Receiver) -> None:
+def test_a_hanging_name_server_delays_no_other_name(make: Callable[..., BaseTransport], receiver: Receiver) -> None:
     released = threading.Event()
 
     def resolve(host: str, _port: int) -> list[str]:
@@ -200,7 +196,7 @@ def test_a_name_server_that_hangs_holds_up_nobody_else(make: Callable[..., BaseT
     assert receiver.hits("/hang") == 0
 
 
-def test_the_time_for_the_name_is_part_of_the_time_for_the_attempt(make: Callable[..., BaseTransport]) -> None:
+def test_the_timeout_of_an_attempt_includes_the_lookup(make: Callable[..., BaseTransport]) -> None:
     def resolve(_host: str, _port: int) -> list[str]:
         time.sleep(0.7)
         return ["127.0.0.1"]
@@ -216,7 +212,7 @@ def test_the_time_for_the_name_is_part_of_the_time_for_the_attempt(make: Callabl
 
 @pytest.mark.parametrize("code", [301, 302, 303, 307, 308])
 @pytest.mark.parametrize("location", ["http://127.0.0.1:{port}/", "//127.0.0.1:{port}/", "/ok", "file:///etc/passwd"])
-def test_a_redirect_is_an_answer_and_nothing_more(
+def test_a_redirect_is_returned_as_a_response(
     sender: BaseTransport, receiver: Receiver, code: int, location: str
 ) -> None:
     target = location.format(port=receiver.port)
@@ -246,7 +242,7 @@ def test_a_redirect_with_an_endless_body_costs_no_memory(sender: BaseTransport) 
 
 @contextlib.contextmanager
 def full_backlog(host: str) -> Iterator[int]:
-    """A port that answers no connection, as behind a firewall that drops."""
+    """A port that drops connection attempts, as a firewall does."""
     with contextlib.ExitStack() as stack:
         listener = stack.enter_context(socket.create_server((host, 0), backlog=0))
         for _ in range(8):

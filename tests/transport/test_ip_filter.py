@@ -1,4 +1,4 @@
-"""Which addresses may be reached: the first and last of each range, and its neighbours."""
+"""The permitted addresses: both ends of each refused range, and their neighbors."""
 
 from __future__ import annotations
 
@@ -34,16 +34,16 @@ REACHED = [
 
 
 @pytest.mark.parametrize("text", REFUSED)
-def test_an_address_that_is_not_of_the_public_internet_is_refused(text: str) -> None:
+def test_an_address_outside_the_public_internet_is_refused(text: str) -> None:
     assert refusal_of_address(ip_address(text)) != ""
 
 
 @pytest.mark.parametrize("text", REACHED)
-def test_an_address_beside_a_refused_range_is_reached(text: str) -> None:
+def test_an_address_next_to_a_refused_range_is_permitted(text: str) -> None:
     assert refusal_of_address(ip_address(text)) == ""
 
 
-def test_an_allowed_network_is_reached_in_spite_of_the_table() -> None:
+def test_an_allowed_network_overrides_the_table() -> None:
     networks = [ip_network("10.1.0.0/16"), ip_network("fd00::/8")]
 
     assert refusal_of_address(ip_address("10.1.2.3"), networks) == ""
@@ -51,11 +51,11 @@ def test_an_allowed_network_is_reached_in_spite_of_the_table() -> None:
     assert refusal_of_address(ip_address("10.2.0.1"), networks) != ""
 
 
-def test_an_allowed_network_does_not_allow_its_addresses_inside_ipv6() -> None:
+def test_an_allowed_network_does_not_allow_its_addresses_embedded_in_ipv6() -> None:
     assert refusal_of_address(ip_address("::ffff:127.0.0.1"), [ip_network("127.0.0.0/8")]) != ""
 
 
-def test_a_zone_is_refused_even_in_an_allowed_network() -> None:
+def test_an_address_with_a_zone_is_refused_even_in_an_allowed_network() -> None:
     assert refusal_of_address(IPv6Address("fe80::1%eth0"), [ip_network("fe80::/10")]) != ""
 
 

@@ -1,4 +1,4 @@
-"""The transport for tests: it keeps the contract and says what it is told."""
+"""The in-memory transport for tests."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .sending import post, send, send_all
 URL = "https://hooks.example.com/hook"
 
 
-def test_every_request_is_answered_200_and_remembered() -> None:
+def test_every_request_is_answered_with_200_and_recorded() -> None:
     sender = MemoryTransport()
 
     exchange = send(sender, post(URL))
@@ -31,7 +31,7 @@ def test_a_function_answers_each_request() -> None:
     assert [exchange.response and exchange.response.status for exchange in exchanges] == [200, 500]
 
 
-def test_an_error_is_an_answer() -> None:
+def test_the_answer_can_be_an_error() -> None:
     error = TransportError(error_class=ErrorClass.TIMEOUT, message="Too late.")
 
     exchange = send(MemoryTransport(answer=error), post(URL))
@@ -63,7 +63,7 @@ def test_a_request_can_be_completed_while_another_thread_waits() -> None:
     assert len(sender.wait(30.0)) == 1
 
 
-def test_a_request_is_completed_once() -> None:
+def test_a_request_cannot_be_completed_twice() -> None:
     sender = MemoryTransport(answer=None)
     request = post(URL)
     sender.start(request)
@@ -79,7 +79,7 @@ def test_the_duration_is_measured_by_the_clock() -> None:
     assert send(MemoryTransport(clock=lambda: next(times)), post(URL)).duration_seconds == 2.5
 
 
-def test_a_url_is_refused_as_by_every_transport() -> None:
+def test_a_url_is_checked_as_in_every_transport() -> None:
     exchange = send(make_transport("memory", TransportOptions()), post("https://127.0.0.1/"))
 
     assert exchange.error is not None
@@ -93,7 +93,7 @@ def test_wake_ends_a_wait() -> None:
     assert sender.wait(30.0) == []
 
 
-def test_close_gives_up_what_is_in_flight() -> None:
+def test_close_abandons_requests_in_flight() -> None:
     sender = MemoryTransport(answer=None)
     sender.start(Request(url=URL, headers=(), body=b"", timeout_seconds=1.0))
 

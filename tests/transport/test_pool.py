@@ -1,4 +1,4 @@
-"""Connections between two requests: used again for the same host alone, and never after a doubtful answer."""
+"""Reuse of connections: only for the same host, and never after a doubtful response."""
 
 from __future__ import annotations
 
@@ -63,13 +63,13 @@ DOUBTFUL = {
 
 
 def warmed_up(sender: BaseTransport, url: str) -> None:
-    """Send twice: to a receiver that is not known to keep connections the first request may go on one of its own."""
+    """Send twice, because an unknown receiver may close the connection of the first request."""
     for _ in range(2):
         assert send(sender, post(url)).response is not None
 
 
 @pytest.mark.parametrize("row", CLEAN)
-def test_a_connection_is_kept_after_a_clean_answer(sender: BaseTransport, row: str) -> None:
+def test_a_connection_is_reused_after_a_clean_response(sender: BaseTransport, row: str) -> None:
     with receiving({"/clean": Kept(CLEAN[row])}) as receiver:
         warmed_up(sender, receiver.url("/ok"))
         send(sender, post(receiver.url("/clean")))
@@ -79,7 +79,7 @@ def test_a_connection_is_kept_after_a_clean_answer(sender: BaseTransport, row: s
 
 
 @pytest.mark.parametrize("row", DOUBTFUL)
-def test_nothing_follows_a_doubtful_answer_on_its_connection(sender: BaseTransport, row: str) -> None:
+def test_a_connection_is_not_reused_after_a_doubtful_response(sender: BaseTransport, row: str) -> None:
     with receiving({"/odd": Kept(DOUBTFUL[row]), "/next": MINE}) as receiver:
         warmed_up(sender, receiver.url("/ok"))
         odd = send(sender, post(receiver.url("/odd"), timeout_seconds=1.0))
@@ -92,7 +92,7 @@ def test_nothing_follows_a_doubtful_answer_on_its_connection(sender: BaseTranspo
     assert receiver.requests[3].connection != receiver.requests[2].connection
 
 
-def test_an_answer_that_nobody_asked_for_is_not_the_next_request_s(sender: BaseTransport) -> None:
+def test_an_unsolicited_response_is_not_attributed_to_the_next_request(sender: BaseTransport) -> None:
     released, said = threading.Event(), threading.Event()
 
     def speak_again(peer: Peer) -> None:
@@ -115,7 +115,7 @@ def test_an_answer_that_nobody_asked_for_is_not_the_next_request_s(sender: BaseT
     assert receiver.hits("/next") == 1
 
 
-def test_a_connection_that_the_receiver_closed_meanwhile_costs_no_attempt(sender: BaseTransport) -> None:
+def test_a_connection_closed_while_idle_costs_no_attempt(sender: BaseTransport) -> None:
     closed = threading.Event()
 
     def close_later(peer: Peer) -> None:
@@ -135,7 +135,7 @@ def test_a_connection_that_the_receiver_closed_meanwhile_costs_no_attempt(sender
 
 
 @pytest.mark.parametrize("break_off", [Peer.end, Peer.reset], ids=["close", "reset"])
-def test_a_request_on_a_connection_that_breaks_is_not_sent_again(
+def test_a_request_on_a_failing_reused_connection_is_not_sent_again(
     sender: BaseTransport, break_off: Callable[[Peer], None]
 ) -> None:
     with receiving({"/break": break_off}) as receiver:
@@ -149,7 +149,7 @@ def test_a_request_on_a_connection_that_breaks_is_not_sent_again(
 
 
 @pytest.mark.parametrize("break_off", [Peer.end, Peer.reset], ids=["close", "reset"])
-def test_the_error_of_a_kept_connection_names_it_and_the_next_request_uses_a_new_one(
+def test_the_error_mentions_a_reused_connection_and_the_next_request_uses_a_new_one(
     sender: BaseTransport, break_off: Callable[[Peer], None]
 ) -> None:
     with receiving({"/break": break_off}) as receiver:
@@ -162,7 +162,7 @@ def test_the_error_of_a_kept_connection_names_it_and_the_next_request_uses_a_new
     assert len({received.connection for received in receiver.requests[2:]}) == 4
 
 
-def test_a_request_that_needs_a_new_connection_gets_one(sender: BaseTransport) -> None:
+def test_a_request_for_a_new_connection_gets_one(sender: BaseTransport) -> None:
     with receiving() as receiver:
         warmed_up(sender, receiver.url("/ok"))
         send(sender, post(receiver.url("/ok"), fresh_connection=True))
@@ -171,7 +171,7 @@ def test_a_request_that_needs_a_new_connection_gets_one(sender: BaseTransport) -
 
 
 @pytest.mark.parametrize("mode", [Peer.hold, lambda peer: peer.drip(b"HTTP/1.1 200 O")], ids=["silent", "drips"])
-def test_nothing_follows_a_request_that_timed_out_on_its_connection(sender: BaseTransport, mode: Mode) -> None:
+def test_a_connection_is_not_reused_after_a_timeout(sender: BaseTransport, mode: Mode) -> None:
     with receiving({"/late": mode, "/next": MINE}) as receiver:
         warmed_up(sender, receiver.url("/ok"))
         send(sender, post(receiver.url("/late"), timeout_seconds=0.5))
@@ -182,7 +182,7 @@ def test_nothing_follows_a_request_that_timed_out_on_its_connection(sender: Base
     assert receiver.requests[3].connection != receiver.requests[2].connection
 
 
-def test_a_connection_serves_no_other_host_at_the_same_address(make: Callable[..., BaseTransport]) -> None:
+def test_a_connection_is_not_reused_for_another_host_at_the_same_address(make: Callable[..., BaseTransport]) -> None:
     sender = make(resolve=answers(one_example_com=["127.0.0.1"], two_example_com=["127.0.0.1"]))
 
     with receiving() as receiver:
@@ -194,7 +194,7 @@ def test_a_connection_serves_no_other_host_at_the_same_address(make: Callable[..
     assert all(by_connection[received.connection] == received.header("Host") for received in receiver.requests)
 
 
-def test_two_requests_never_share_a_connection_at_once(sender: BaseTransport) -> None:
+def test_concurrent_requests_never_share_a_connection(sender: BaseTransport) -> None:
     with receiving({"/hold": Peer.hold}) as receiver:
         warmed_up(sender, receiver.url("/ok"))
         requests = [post(receiver.url("/hold"), timeout_seconds=1.0) for _ in range(8)]
@@ -204,7 +204,7 @@ def test_two_requests_never_share_a_connection_at_once(sender: BaseTransport) ->
     assert len(set(held)) == 8
 
 
-def test_nothing_follows_on_a_connection_that_did_not_take_the_whole_request(sender: BaseTransport) -> None:
+def test_a_connection_is_not_reused_after_an_incomplete_request(sender: BaseTransport) -> None:
     early = KEEP + b"Content-Length: 0\r\n\r\n"
     done = threading.Event()
 

@@ -1,4 +1,4 @@
-"""Opening a connection to the first of several addresses that answers."""
+"""Connections to the fastest of several addresses."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .receiver import Peer, receiving
 from .test_guard import full_backlog
 
 
-def test_the_first_address_that_accepts_is_taken() -> None:
+def test_the_first_accepting_address_wins() -> None:
     with receiving(host="0.0.0.0") as receiver, connect_to_first(["127.0.0.2", "127.0.0.1"], receiver.port, 5) as sock:
         assert sock.getpeername()[0] == "127.0.0.2"
         time.sleep(NEXT_ADDRESS_SECONDS * 2)
@@ -28,7 +28,7 @@ def test_a_refused_address_costs_no_delay() -> None:
     assert time.monotonic() - started_at < NEXT_ADDRESS_SECONDS
 
 
-def test_silent_addresses_are_overtaken_one_after_the_other() -> None:
+def test_the_next_addresses_are_tried_while_earlier_ones_are_silent() -> None:
     started_at = time.monotonic()
 
     with full_backlog("127.0.0.9") as port, receiving(port=port) as receiver:
@@ -38,7 +38,7 @@ def test_silent_addresses_are_overtaken_one_after_the_other() -> None:
     assert 3 * NEXT_ADDRESS_SECONDS <= time.monotonic() - started_at < 5
 
 
-def test_nothing_is_sent_before_the_race_is_won() -> None:
+def test_no_data_is_sent_during_the_race() -> None:
     heard: list[bytes] = []
 
     def listen(peer: Peer) -> None:
@@ -62,7 +62,7 @@ def test_the_error_of_the_last_address_is_raised() -> None:
         connect_to_first(["127.0.0.1", "127.0.0.2"], port, 5)
 
 
-def test_a_race_that_nobody_wins_ends_on_time() -> None:
+def test_a_race_without_a_winner_ends_at_the_deadline() -> None:
     started_at = time.monotonic()
 
     with full_backlog("127.0.0.9") as port, pytest.raises(TimeoutError):

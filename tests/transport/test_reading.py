@@ -1,4 +1,4 @@
-"""How much of an answer the requests transport reads, to the byte."""
+"""The number of bytes of a response that the requests transport reads."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ HEADER = b"HTTP/1.1 200 OK\r\nConnection: keep-alive\r\n"
 
 
 class Exchange:
-    """An answer under way, of which the receiver has said all that it will say."""
+    """A response in progress, from a receiver that sends no more data."""
 
-    def __init__(self, said: bytes, sockets: tuple[socket.socket, socket.socket]) -> None:
+    def __init__(self, responding: bytes, sockets: tuple[socket.socket, socket.socket]) -> None:
         self.sock, self.receiver = sockets
         self.receiver.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4 * RESPONSE_READ_LIMIT)
-        self.receiver.sendall(said)
+        self.receiver.sendall(responding)
         self.kept: list[Connection] = []
         url = "http://127.0.0.1:8000/"
         endpoint = parse_endpoint(url, allow_http=True, allowed_networks=LOOPBACK)
@@ -34,7 +34,7 @@ class Exchange:
         self.answer = Answer(connection, self.attempt, self.kept.append)
 
     def read(self) -> int:
-        """Read all that is read, and return the length of the body that came out."""
+        """Read as much as permitted, and return the length of the decoded body."""
         self.answer.read_header()
         with contextlib.suppress(OSError):
             self.answer.read_body()
@@ -48,7 +48,7 @@ class Exchange:
 
 
 @pytest.fixture
-def said() -> Iterator[Callable[[bytes], Exchange]]:
+def responding() -> Iterator[Callable[[bytes], Exchange]]:
     sockets = socket.socketpair()
     yield lambda data: Exchange(data, sockets)
     for sock in sockets:
@@ -64,15 +64,15 @@ def said() -> Iterator[Callable[[bytes], Exchange]]:
     ],
     ids=["to-the-end", "length", "chunk"],
 )
-def test_no_more_is_read_than_the_limit(said: Callable[[bytes], Exchange], framing: bytes, overhead: int) -> None:
-    exchange = said(HEADER + framing + b"x" * 150_000)
+def test_no_more_is_read_than_the_limit(responding: Callable[[bytes], Exchange], framing: bytes, overhead: int) -> None:
+    exchange = responding(HEADER + framing + b"x" * 150_000)
 
     assert exchange.read() == RESPONSE_READ_LIMIT - overhead
     assert exchange.unread() == 150_000 + overhead - RESPONSE_READ_LIMIT
 
 
-def test_a_body_of_the_limit_is_read_to_its_end_and_its_connection_kept(said: Callable[[bytes], Exchange]) -> None:
-    exchange = said(HEADER + b"Content-Length: 65536\r\n\r\n" + b"x" * RESPONSE_READ_LIMIT)
+def test_a_body_of_exactly_the_limit_is_read_and_its_connection_reused(responding: Callable[[bytes], Exchange]) -> None:
+    exchange = responding(HEADER + b"Content-Length: 65536\r\n\r\n" + b"x" * RESPONSE_READ_LIMIT)
 
     assert exchange.read() == RESPONSE_READ_LIMIT
     exchange.answer.close()
@@ -96,7 +96,5 @@ def test_a_body_of_the_limit_is_read_to_its_end_and_its_connection_kept(said: Ca
     ],
     ids=ascii,
 )
-def test_only_a_plain_number_is_the_size_of_a_chunk(
-    said: Callable[[bytes], Exchange], body: bytes, length: int
-) -> None:
-    assert said(HEADER + b"Transfer-Encoding: chunked\r\n\r\n" + body).read() == length
+def test_a_chunk_size_must_be_a_plain_number(responding: Callable[[bytes], Exchange], body: bytes, length: int) -> None:
+    assert responding(HEADER + b"Transfer-Encoding: chunked\r\n\r\n" + body).read() == length

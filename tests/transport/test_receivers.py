@@ -1,4 +1,4 @@
-"""What receivers do, and what must hold: one row a misbehaviour, the same for every real transport."""
+"""Misbehaving receivers: one row per misbehavior, identical for every real transport."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ GZIP = b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\x03"
 
 
 def then(data: bytes, act: str, *arguments: bytes) -> Mode:
-    """Return a mode that sends something and then does what the method of ``Peer`` is named for."""
+    """Return a mode that sends data and then calls this method of ``Peer``."""
 
     def mode(peer: Peer) -> None:
         peer.send(data)
@@ -253,7 +253,7 @@ MODES: dict[str, Mode | bytes] = {
 
 @dataclass(frozen=True)
 class Outcomes:
-    """All rows sent side by side by one transport."""
+    """All rows, sent concurrently by one transport."""
 
     name: str
     receiver: Receiver
@@ -280,7 +280,7 @@ def _timeout(name: str) -> float:
 
 
 @pytest.mark.parametrize("row", NEVER_ANSWER)
-def test_a_receiver_that_never_answers_fails_by_timeout_and_on_time(outcomes: Outcomes, row: str) -> None:
+def test_a_receiver_that_never_answers_fails_at_the_timeout(outcomes: Outcomes, row: str) -> None:
     exchange = outcomes.exchanges[row]
 
     assert exchange.response is None
@@ -289,7 +289,7 @@ def test_a_receiver_that_never_answers_fails_by_timeout_and_on_time(outcomes: Ou
 
 
 @pytest.mark.parametrize("row", ANSWER_200)
-def test_a_complete_200_header_decides_whatever_follows(outcomes: Outcomes, row: str) -> None:
+def test_a_complete_200_header_decides_regardless_of_the_body(outcomes: Outcomes, row: str) -> None:
     exchange = outcomes.exchanges[row]
 
     assert exchange.error is None
@@ -299,7 +299,7 @@ def test_a_complete_200_header_decides_whatever_follows(outcomes: Outcomes, row:
 
 
 @pytest.mark.parametrize("row", OTHER_STATUSES)
-def test_every_other_status_is_a_response_with_that_status(outcomes: Outcomes, row: str) -> None:
+def test_any_other_status_is_a_response_with_that_status(outcomes: Outcomes, row: str) -> None:
     exchange = outcomes.exchanges[f"status-{row}"]
 
     assert exchange.response is not None
@@ -307,7 +307,7 @@ def test_every_other_status_is_a_response_with_that_status(outcomes: Outcomes, r
 
 
 @pytest.mark.parametrize("row", LOSE_THE_CONNECTION)
-def test_a_header_that_is_cut_off_is_a_connection_error(outcomes: Outcomes, row: str) -> None:
+def test_an_incomplete_header_is_a_connection_error(outcomes: Outcomes, row: str) -> None:
     exchange = outcomes.exchanges[row]
 
     assert exchange.response is None
@@ -315,7 +315,7 @@ def test_a_header_that_is_cut_off_is_a_connection_error(outcomes: Outcomes, row:
 
 
 @pytest.mark.parametrize("row", ANSWER_NONSENSE)
-def test_what_is_not_http_is_an_invalid_response(outcomes: Outcomes, row: str) -> None:
+def test_an_answer_that_is_not_http_is_an_invalid_response(outcomes: Outcomes, row: str) -> None:
     exchange = outcomes.exchanges[row]
 
     assert exchange.response is None
@@ -335,17 +335,17 @@ def test_what_is_not_http_is_an_invalid_response(outcomes: Outcomes, row: str) -
         ("plain", b""),
     ],
 )
-def test_the_first_bytes_of_what_is_no_response_are_kept(outcomes: Outcomes, row: str, received: bytes) -> None:
+def test_the_first_bytes_of_an_invalid_response_are_stored(outcomes: Outcomes, row: str, received: bytes) -> None:
     assert outcomes.exchanges[row].received == received
 
 
 @pytest.mark.parametrize("row", MODES)
-def test_each_attempt_is_one_request(outcomes: Outcomes, row: str) -> None:
+def test_each_attempt_sends_one_request(outcomes: Outcomes, row: str) -> None:
     assert outcomes.receiver.hits(f"/{row}") == 1
 
 
 @pytest.mark.parametrize("row", FLOODS)
-def test_what_is_sent_without_end_is_not_read(outcomes: Outcomes, row: str) -> None:
+def test_endless_data_is_not_read_completely(outcomes: Outcomes, row: str) -> None:
     wait_until(lambda: f"/{row}" in outcomes.receiver.bytes_sent)
 
     assert outcomes.receiver.bytes_sent[f"/{row}"] < IN_THE_BUFFERS_OF_BOTH_SYSTEMS
@@ -364,7 +364,7 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
 """
 
 
-def test_whatever_receivers_send_costs_little_memory(name: str) -> None:
+def test_responses_of_any_kind_use_little_memory(name: str) -> None:
     rows = [*FLOODS, "thousands-of-headers", "70-kb-header", "endless-100"]
     with receiving({f"/{row}": MODES[row] for row in [*rows, "plain"]}) as receiver:
         command = [sys.executable, "-W", "error", "-c", MEASURED, name, receiver.url(""), *rows]

@@ -1,4 +1,4 @@
-"""Choosing a transport by name."""
+"""Selection of a transport by name."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from webhooks_app.transport.memory import MemoryTransport
 
 
 class ToyTransport(MemoryTransport):
-    """What a host may bring of its own."""
+    """A custom transport of a host project."""
 
     name = "toy"
 
 
-def test_auto_takes_curl_where_it_is_installed(caplog: pytest.LogCaptureFixture) -> None:
+def test_auto_selects_curl_if_it_is_installed(caplog: pytest.LogCaptureFixture) -> None:
     pytest.importorskip("pycurl", reason="the curl extra is not installed")
 
     with caplog.at_level(logging.INFO, "webhooks_app.transport"):
@@ -42,7 +42,7 @@ def without_pycurl(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("without_pycurl")
-def test_auto_takes_requests_where_curl_is_missing() -> None:
+def test_auto_selects_requests_without_curl() -> None:
     made = make_transport("auto")
     made.close()
 
@@ -55,7 +55,7 @@ def test_curl_without_its_extra_is_refused_with_a_hint() -> None:
         make_transport("curl")
 
 
-def test_a_pycurl_that_is_too_old_is_as_good_as_none(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pycurl_that_is_too_old_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
     pycurl = pytest.importorskip("pycurl", reason="the curl extra is not installed")
     monkeypatch.setattr(pycurl, "Curl", object)
     for module in CURL_MODULES:
@@ -87,7 +87,7 @@ assert exchange.response is not None, exchange.error
 """
 
 
-def test_the_keys_of_connections_are_not_written_to_the_file_of_the_environment(name: str, tmp_path: Path) -> None:
+def test_tls_keys_are_not_written_to_the_sslkeylogfile(name: str, tmp_path: Path) -> None:
     log = tmp_path / "keys.log"
 
     subprocess.run(
@@ -100,7 +100,7 @@ def test_the_keys_of_connections_are_not_written_to_the_file_of_the_environment(
     assert not log.exists() or not log.read_text()
 
 
-def test_a_pycurl_that_may_log_keys_is_as_good_as_none(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pycurl_that_may_log_keys_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("pycurl", reason="the curl extra is not installed")
     monkeypatch.setenv("SSLKEYLOGFILE", "/dev/null")
     for module in CURL_MODULES:
@@ -113,7 +113,7 @@ def test_a_pycurl_that_may_log_keys_is_as_good_as_none(monkeypatch: pytest.Monke
 
 
 @pytest.mark.parametrize("name", ["memory", "requests", f"{__name__}.ToyTransport"])
-def test_a_transport_is_made_by_name_or_path(name: str) -> None:
+def test_a_transport_is_selected_by_name_or_path(name: str) -> None:
     made = make_transport(name)
     made.close()
 
@@ -122,6 +122,6 @@ def test_a_transport_is_made_by_name_or_path(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["", "carrier-pigeon", "no.such.Module", "json.JSONDecoder", "json.no_such_name"])
-def test_a_name_that_leads_nowhere_is_refused(name: str) -> None:
+def test_an_unknown_name_is_refused(name: str) -> None:
     with pytest.raises(ValueError, match="dotted path of a transport"):
         make_transport(name)

@@ -1,4 +1,4 @@
-"""Resolving names beside the caller."""
+"""Name resolution in separate threads."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_lookups_of_one_name_at_the_same_time_share_one_answer() -> None:
     assert asked == ["a.example"]
 
 
-def test_a_later_lookup_asks_again() -> None:
+def test_a_later_lookup_resolves_again() -> None:
     looked = iter([["192.0.2.1"], ["192.0.2.2"]])
     names = NameResolver(lambda _host, _port: next(looked))
 
@@ -40,7 +40,7 @@ def test_a_later_lookup_asks_again() -> None:
 
 
 class HangingNames:
-    """A resolver for which the names that begin with "hang" hang until ``released`` is set."""
+    """A resolver for which names beginning with "hang" hang until ``released`` is set."""
 
     def __init__(self) -> None:
         self.released = threading.Event()
@@ -71,11 +71,11 @@ def names(hanging: HangingNames) -> Iterator[NameResolver]:
 
 
 def hang(names: NameResolver, count: int, *, owner: str = "", domain: str = "{}.example") -> list[LookupAnswer]:
-    """Look up names that hang, each in a domain of its own unless another is given."""
+    """Look up hanging names, each in a domain of its own by default."""
     return [names.lookup(f"hang{number}.{domain.format(number)}", 443, owner) for number in range(count)]
 
 
-def test_names_that_hang_take_a_bounded_number_of_threads(names: NameResolver, hanging: HangingNames) -> None:
+def test_hanging_names_use_a_limited_number_of_threads(names: NameResolver, hanging: HangingNames) -> None:
     for number in range(MAX_THREADS * 2):
         names.lookup(f"hang{number}.d{number}.example", 443, f"owner{number}")
     time.sleep(0.2)
@@ -83,14 +83,14 @@ def test_names_that_hang_take_a_bounded_number_of_threads(names: NameResolver, h
     assert 0 < hanging.count() <= THREADS[Pace.UNKNOWN]
 
 
-def test_200_hanging_names_of_two_owners_delay_no_third(names: NameResolver, hanging: HangingNames) -> None:
+def test_200_hanging_names_of_two_owners_do_not_delay_a_third_owner(names: NameResolver, hanging: HangingNames) -> None:
     hang(names, 100, owner="one", domain="d{}.test")
     hang(names, 100, owner="two", domain="e{}.test")
 
     assert names.lookup("healthy.example", 443, "three").result(1) == ("192.0.2.1",)
 
 
-def test_names_of_one_domain_that_hang_delay_no_other_domain_of_the_owner(
+def test_hanging_names_of_one_domain_do_not_delay_other_domains_of_the_owner(
     names: NameResolver, hanging: HangingNames
 ) -> None:
     hang(names, 200, domain="slow.test")
@@ -98,9 +98,7 @@ def test_names_of_one_domain_that_hang_delay_no_other_domain_of_the_owner(
     assert names.lookup("healthy.example", 443).result(1) == ("192.0.2.1",)
 
 
-def test_a_name_that_answered_is_resolved_while_all_other_threads_hang(
-    names: NameResolver, hanging: HangingNames
-) -> None:
+def test_a_fast_name_is_resolved_while_all_other_threads_hang(names: NameResolver, hanging: HangingNames) -> None:
     names.lookup("healthy.example", 443, "one").result(10)
     for number in range(300):
         names.lookup(f"hang{number}.d{number}.test", 443, f"owner{number}")
@@ -108,16 +106,14 @@ def test_a_name_that_answered_is_resolved_while_all_other_threads_hang(
     assert names.lookup("healthy.example", 443, "one").result(1) == ("192.0.2.1",)
 
 
-def test_a_lookup_that_another_owner_waits_for_too_uses_either_share(
-    names: NameResolver, hanging: HangingNames
-) -> None:
+def test_a_lookup_of_two_owners_can_use_the_share_of_either(names: NameResolver, hanging: HangingNames) -> None:
     hang(names, 100, owner="one", domain="d{}.test")
     assert not names.lookup("healthy.example", 443, "one").done()
 
     assert names.lookup("healthy.example", 443, "two").result(1) == ("192.0.2.1",)
 
 
-def test_lookups_that_had_to_wait_begin_as_threads_become_free(names: NameResolver, hanging: HangingNames) -> None:
+def test_queued_lookups_start_as_threads_become_free(names: NameResolver, hanging: HangingNames) -> None:
     waiting = hang(names, 300, domain="d{}.test")
     hanging.released.set()
 
@@ -125,7 +121,7 @@ def test_lookups_that_had_to_wait_begin_as_threads_become_free(names: NameResolv
     assert hanging.count() == 300
 
 
-def test_a_request_that_joins_an_old_queued_lookup_gets_a_query(
+def test_a_request_that_joins_an_old_queued_lookup_is_resolved(
     names: NameResolver, hanging: HangingNames, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(resolver, "LOOKUP_SECONDS", 0.3)
@@ -140,7 +136,7 @@ def test_a_request_that_joins_an_old_queued_lookup_gets_a_query(
     assert joined.wait(time.monotonic() + 10) == ("192.0.2.1",)
 
 
-def test_a_lookup_that_nobody_waits_for_any_more_is_not_made(names: NameResolver, hanging: HangingNames) -> None:
+def test_a_lookup_without_remaining_requests_is_skipped(names: NameResolver, hanging: HangingNames) -> None:
     hang(names, 100, domain="slow.test")
     forgotten = names.lookup("late.slow.test", 443, until=time.monotonic() + 0.01)
     time.sleep(0.05)
@@ -150,7 +146,9 @@ def test_a_lookup_that_nobody_waits_for_any_more_is_not_made(names: NameResolver
     assert "late.slow.test" not in hanging.asked
 
 
-def test_waiting_for_a_thread_is_not_the_name_s_fault(names: NameResolver, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_wait_for_a_thread_does_not_count_as_slow_resolution(
+    names: NameResolver, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(resolver, "LOOKUP_SECONDS", 0.1)
     hang(names, 100, domain="slow.test")
     queued = names.lookup("late.slow.test", 443)
@@ -160,7 +158,7 @@ def test_waiting_for_a_thread_is_not_the_name_s_fault(names: NameResolver, monke
     assert queued.timed_out(30.0) == errors.name_not_looked_up("late.slow.test")
 
 
-def test_a_name_that_hung_is_forgiven_after_several_fast_answers() -> None:
+def test_a_name_counts_as_fast_again_after_several_fast_answers() -> None:
     paces = NamePaces()
     paces.note("a.example", 10.0, is_hang=True)
     noted = []
@@ -173,7 +171,7 @@ def test_a_name_that_hung_is_forgiven_after_several_fast_answers() -> None:
     assert paces.of("a.example") is Pace.FAST
 
 
-def test_names_that_hung_share_few_threads(hanging: HangingNames, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_names_with_a_recent_hang_share_few_threads(hanging: HangingNames, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(resolver, "LOOKUP_SECONDS", 0.2)
     names = NameResolver(hanging)
     first = hang(names, 20, domain="d{}.test")
@@ -189,7 +187,7 @@ def test_names_that_hung_share_few_threads(hanging: HangingNames, monkeypatch: p
     assert hanging.count() == THREADS[Pace.SLOW] / 2
 
 
-def test_an_error_reaches_all_who_wait_and_the_next_is_served() -> None:
+def test_an_error_is_returned_to_all_requests_and_the_next_lookup_succeeds() -> None:
     looked = iter([[], ["192.0.2.1"]])
 
     def resolve(_host: str, _port: int) -> list[str]:
@@ -205,7 +203,7 @@ def test_an_error_reaches_all_who_wait_and_the_next_is_served() -> None:
     assert names.lookup("a.example", 443).result(10) == ("192.0.2.1",)
 
 
-def test_a_pool_runs_everything_in_no_more_threads_than_its_limit() -> None:
+def test_a_pool_never_exceeds_its_limit_of_threads() -> None:
     pool, done, together = DaemonThreads("pool", 3), threading.Semaphore(0), []
 
     def work() -> None:
@@ -222,7 +220,7 @@ def test_a_pool_runs_everything_in_no_more_threads_than_its_limit() -> None:
 
 
 class ScarceThreads:
-    """Lets threads begin only while there are ``left``, as a system at its limit does."""
+    """Allow the start of ``left`` threads, as a system at its limit does."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.left = 0
@@ -242,7 +240,7 @@ def scarce(monkeypatch: pytest.MonkeyPatch) -> ScarceThreads:
     return ScarceThreads(monkeypatch)
 
 
-def test_a_thread_that_cannot_begin_costs_a_pool_no_place(scarce: ScarceThreads) -> None:
+def test_a_thread_that_cannot_start_does_not_count_towards_the_limit(scarce: ScarceThreads) -> None:
     pool, done, forgotten = DaemonThreads("pool", 1), threading.Event(), threading.Event()
 
     with pytest.raises(RuntimeError, match="new thread"):
@@ -255,7 +253,7 @@ def test_a_thread_that_cannot_begin_costs_a_pool_no_place(scarce: ScarceThreads)
     pool.close()
 
 
-def test_work_waits_for_the_threads_there_are_where_no_more_can_begin(scarce: ScarceThreads) -> None:
+def test_work_is_queued_for_running_threads_if_no_more_can_start(scarce: ScarceThreads) -> None:
     pool, go, done = DaemonThreads("pool", 2), threading.Event(), threading.Event()
     scarce.left = 1
     pool.submit(lambda: bool(go.wait(10)) and None)  # type: ignore[arg-type]
@@ -267,7 +265,7 @@ def test_work_waits_for_the_threads_there_are_where_no_more_can_begin(scarce: Sc
     pool.close()
 
 
-def test_a_name_whose_thread_cannot_begin_fails_at_once_and_is_asked_for_anew(scarce: ScarceThreads) -> None:
+def test_a_lookup_whose_thread_cannot_start_fails_at_once_and_can_be_repeated(scarce: ScarceThreads) -> None:
     names = NameResolver(lambda _host, _port: ["192.0.2.1"])
 
     with pytest.raises(RuntimeError, match="new thread"):

@@ -1,4 +1,4 @@
-"""The requests transport under `responses`, which hosts use to catch what goes out."""
+"""The requests transport with the `responses` library, which hosts use to intercept requests."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def sender() -> Iterator[BaseTransport]:
 
 
 @responses.activate
-def test_a_request_is_caught_and_answered(sender: BaseTransport) -> None:
+def test_a_request_is_intercepted_and_answered(sender: BaseTransport) -> None:
     responses.post(URL, status=200, body=b'{"challenge": "x"}', headers={"X-Answer": "yes"})
 
     response = send(sender, post(URL, body=b'{"id": "evt_1"}')).response

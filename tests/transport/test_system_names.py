@@ -1,4 +1,4 @@
-"""Resolving names by the operating system, without its search list."""
+"""Name resolution by the operating system, without its search list."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from webhooks_app.transport.system_names import resolve_by_system
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The names that the system is asked for."""
+    """The names passed to the system's resolver."""
     names: list[str] = []
 
     def getaddrinfo(host: str, _port: int, **_: Any) -> list[Any]:
@@ -43,12 +43,12 @@ def test_a_name_is_resolved_as_absolute(asked: list[str], name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["hooks.example.com", "HOOKS.example.com"])
-def test_names_of_the_hosts_file_work(hosts: Path, asked: list[str], name: str) -> None:
+def test_names_in_the_hosts_file_are_resolved(hosts: Path, asked: list[str], name: str) -> None:
     assert resolve_by_system(name, 443) == ["192.0.2.1", "2001:db8::1"]
     assert asked == []
 
 
-def test_a_change_of_the_hosts_file_is_seen(hosts: Path, asked: list[str]) -> None:
+def test_a_change_of_the_hosts_file_takes_effect(hosts: Path, asked: list[str]) -> None:
     resolve_by_system("hooks.example.com", 443)
     hosts.write_text("192.0.2.55 hooks.example.com\n")
 
@@ -62,6 +62,6 @@ def test_a_machine_without_a_hosts_file_resolves_names(hosts: Path, asked: list[
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1", "::1"])
-def test_an_address_is_returned_as_it_is(asked: list[str], address: str) -> None:
+def test_an_address_is_returned_unchanged(asked: list[str], address: str) -> None:
     assert resolve_by_system(address, 80) == [address]
     assert asked == []

@@ -1,4 +1,4 @@
-"""TLS: whom a transport believes, and what it says otherwise."""
+"""TLS: trusted certificates and the errors for others."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def good(authority: trustme.CA) -> Iterator[Receiver]:
         yield receiver
 
 
-def test_a_certificate_of_an_authority_in_the_bundle_is_believed(sender: BaseTransport, good: Receiver) -> None:
+def test_a_certificate_of_an_authority_in_the_bundle_is_trusted(sender: BaseTransport, good: Receiver) -> None:
     exchange = send(sender, post(good.url("/ok", HOST)))
 
     assert exchange.response is not None
@@ -59,11 +59,11 @@ def test_a_certificate_of_an_authority_in_the_bundle_is_believed(sender: BaseTra
     assert set(exchange.timings) == {"dns", "connect", "tls", "first_byte"}
 
 
-def test_a_certificate_for_an_address_is_believed(sender: BaseTransport, good: Receiver) -> None:
+def test_a_certificate_for_an_address_is_trusted(sender: BaseTransport, good: Receiver) -> None:
     assert send(sender, post(good.url("/ok"))).response is not None
 
 
-def test_a_kept_connection_serves_the_next_request(sender: BaseTransport, good: Receiver) -> None:
+def test_a_connection_is_reused_for_the_next_request(sender: BaseTransport, good: Receiver) -> None:
     for _ in range(3):
         send(sender, post(good.url("/ok", HOST)))
 
@@ -101,7 +101,7 @@ UNTRUSTED = {
 
 
 @pytest.mark.parametrize("case", UNTRUSTED)
-def test_what_cannot_be_trusted_gets_no_request(sender: BaseTransport, authority: trustme.CA, case: str) -> None:
+def test_an_untrusted_receiver_gets_no_request(sender: BaseTransport, authority: trustme.CA, case: str) -> None:
     make_context, words = UNTRUSTED[case]
 
     with receiving(tls=make_context(authority)) as receiver:
@@ -113,9 +113,7 @@ def test_what_cannot_be_trusted_gets_no_request(sender: BaseTransport, authority
     assert receiver.requests == []
 
 
-def test_a_certificate_without_the_address_of_the_url_is_for_another_address(
-    sender: BaseTransport, authority: trustme.CA
-) -> None:
+def test_a_certificate_without_the_address_of_the_url_is_refused(sender: BaseTransport, authority: trustme.CA) -> None:
     with receiving(tls=for_another_host(authority)) as receiver:
         exchange = send(sender, post(receiver.url("/ok", "127.0.0.1")))
 
@@ -141,7 +139,7 @@ def test_plain_http_on_the_port_is_a_tls_error_without_downgrade(sender: BaseTra
     assert plain.hits("/ok") == 0
 
 
-def test_a_receiver_that_closes_in_the_handshake_is_a_tls_error(sender: BaseTransport) -> None:
+def test_a_connection_closed_during_the_handshake_is_a_tls_error(sender: BaseTransport) -> None:
     with receiving(act=lambda peer: peer.sock.recv(1)) as receiver:
         exchange = send(sender, post(f"https://{HOST}:{receiver.port}/ok"))
 
@@ -149,14 +147,14 @@ def test_a_receiver_that_closes_in_the_handshake_is_a_tls_error(sender: BaseTran
     assert exchange.error.error_class is ErrorClass.TLS_ERROR
 
 
-def test_a_receiver_that_resets_the_connection_at_once_is_a_tls_error(sender: BaseTransport) -> None:
+def test_an_immediate_reset_is_a_tls_error(sender: BaseTransport) -> None:
     with receiving(act=Peer.reset) as receiver:
         exchanges = [send(sender, post(f"https://{HOST}:{receiver.port}/")) for _ in range(10)]
 
     assert {exchange.error for exchange in exchanges} == {errors.handshake_failed()}
 
 
-def test_a_stalled_handshake_is_a_tls_error_on_time(sender: BaseTransport) -> None:
+def test_a_stalled_handshake_is_a_tls_error_at_the_deadline(sender: BaseTransport) -> None:
     with receiving(act=Peer.hold) as receiver:
         exchange = send(sender, post(f"https://{HOST}:{receiver.port}/ok", timeout_seconds=1.0))
 
@@ -178,7 +176,7 @@ def test_a_response_over_tls_keeps_the_deadline(sender: BaseTransport, authority
 
 
 class StraddlingPeer:
-    """The receiver's side of TLS by hand: what arrives ends in the middle of the next record, each time."""
+    """The receiver's side of TLS. Every piece of data ends in the middle of the next record."""
 
     def __init__(self, peer: Peer, context: ssl.SSLContext) -> None:
         self._peer = peer
@@ -238,7 +236,7 @@ def of_tls_1_3(authority: trustme.CA) -> ssl.SSLContext:
 
 
 @pytest.mark.parametrize("make_context", [of_tls_1_2, of_tls_1_3])
-def test_each_protocol_from_tls_1_2_on_is_spoken(
+def test_each_protocol_from_tls_1_2_is_supported(
     sender: BaseTransport, authority: trustme.CA, make_context: Callable[[trustme.CA], ssl.SSLContext]
 ) -> None:
     with receiving(tls=make_context(authority)) as receiver:
@@ -260,7 +258,7 @@ NOT_TLS = {
 
 
 @pytest.mark.parametrize("row", NOT_TLS)
-def test_what_is_not_tls_is_a_tls_error(sender: BaseTransport, row: str) -> None:
+def test_an_answer_that_is_not_tls_is_a_tls_error(sender: BaseTransport, row: str) -> None:
     with receiving(act=lambda peer: (peer.sock.recv(1), peer.send(NOT_TLS[row]))) as receiver:
         exchange = send(sender, post(f"https://{HOST}:{receiver.port}/ok"))
 
@@ -268,7 +266,7 @@ def test_what_is_not_tls_is_a_tls_error(sender: BaseTransport, row: str) -> None
     assert exchange.error.error_class is ErrorClass.TLS_ERROR
 
 
-def test_a_handshake_that_drips_is_a_tls_error_on_time(sender: BaseTransport) -> None:
+def test_a_slow_handshake_is_a_tls_error_at_the_deadline(sender: BaseTransport) -> None:
     record = b"\x16\x03\x03\x40\x00\x02" + b"\0" * 16_000
 
     with receiving(act=lambda peer: peer.drip(record)) as receiver:
@@ -289,9 +287,7 @@ ENDS_WITHOUT_A_GOODBYE = {
 
 
 @pytest.mark.parametrize("row", ENDS_WITHOUT_A_GOODBYE)
-def test_a_connection_that_ends_without_close_notify_decides_by_its_header(
-    sender: BaseTransport, authority: trustme.CA, row: str
-) -> None:
+def test_without_close_notify_the_header_decides(sender: BaseTransport, authority: trustme.CA, row: str) -> None:
     said, body = ENDS_WITHOUT_A_GOODBYE[row]
 
     with receiving({"/end": said}, tls=context_of(authority.issue_cert(HOST))) as receiver:
@@ -306,7 +302,7 @@ def test_a_connection_that_ends_without_close_notify_decides_by_its_header(
     assert receiver.hits("/end") == 1
 
 
-def test_a_name_is_not_read_from_the_common_name(sender: BaseTransport, authority: trustme.CA) -> None:
+def test_the_common_name_is_ignored(sender: BaseTransport, authority: trustme.CA) -> None:
     leaf = authority.issue_cert("other.example.com", common_name=HOST)
 
     with receiving(tls=context_of(leaf)) as receiver:
@@ -343,7 +339,7 @@ def test_a_chain_without_its_intermediate_is_refused(sender: BaseTransport, auth
 @pytest.mark.parametrize(
     "variable", ["SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "CURL_SSL_BACKEND"]
 )
-def test_an_authority_that_the_environment_names_is_not_believed(
+def test_an_authority_from_the_environment_is_not_trusted(
     make: Callable[..., BaseTransport], good: Receiver, bundle: Path, monkeypatch: pytest.MonkeyPatch, variable: str
 ) -> None:
     monkeypatch.setenv(variable, str(bundle.parent if variable.endswith("DIR") else bundle))
@@ -354,7 +350,7 @@ def test_an_authority_that_the_environment_names_is_not_believed(
     assert exchange.error.error_class is ErrorClass.TLS_ERROR
 
 
-def test_nobody_but_the_two_sides_gets_the_keys(
+def test_tls_keys_are_not_logged(
     make: Callable[..., BaseTransport], good: Receiver, bundle: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("SSLKEYLOGFILE", str(tmp_path / "keys"))
@@ -365,7 +361,7 @@ def test_nobody_but_the_two_sides_gets_the_keys(
     assert not (tmp_path / "keys").exists()
 
 
-def test_a_receiver_that_asks_for_a_certificate_of_ours_gets_no_request(
+def test_a_receiver_that_requires_a_client_certificate_gets_no_request(
     sender: BaseTransport, authority: trustme.CA
 ) -> None:
     context = context_of(authority.issue_cert(HOST))

@@ -1,4 +1,4 @@
-"""The contract of a transport, against receivers that behave."""
+"""The behavior of every transport with correct receivers."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def receiver() -> Iterator[Receiver]:
         yield started
 
 
-def test_the_request_arrives_as_it_was_given(sender: BaseTransport, receiver: Receiver) -> None:
+def test_the_request_arrives_unchanged(sender: BaseTransport, receiver: Receiver) -> None:
     send(sender, post(receiver.url("/ok?a=1"), body=b'{"a": "\xc3\xa9\\u0000"}'))
 
     received = receiver.requests[0]
@@ -61,7 +61,7 @@ def test_the_request_arrives_as_it_was_given(sender: BaseTransport, receiver: Re
     assert received.header("Content-Length") == "17"
 
 
-def test_nothing_is_added_to_the_header_but_what_http_needs(sender: BaseTransport, receiver: Receiver) -> None:
+def test_only_headers_required_by_http_are_added(sender: BaseTransport, receiver: Receiver) -> None:
     send(sender, post(receiver.url()))
 
     added = {name.lower() for name, _ in receiver.requests[0].headers} - {name.lower() for name, _ in HEADERS}
@@ -86,14 +86,14 @@ def test_the_target_is_sent_exactly_as_stored(sender: BaseTransport, receiver: R
     assert receiver.requests[0].target == target
 
 
-def test_a_query_right_after_the_host_gets_a_path(sender: BaseTransport, receiver: Receiver) -> None:
+def test_a_query_directly_after_the_host_gets_a_path(sender: BaseTransport, receiver: Receiver) -> None:
     send(sender, post(receiver.url("?q=1")))
 
     assert receiver.requests[0].target == "/?q=1"
 
 
 @pytest.mark.parametrize("size", [0, 1, 65_536, 262_144])
-def test_a_body_of_any_size_arrives_whole(sender: BaseTransport, receiver: Receiver, size: int) -> None:
+def test_a_body_of_any_size_arrives_completely(sender: BaseTransport, receiver: Receiver, size: int) -> None:
     body = bytes(range(256)) * (size // 256) + b"x" * (size % 256)
 
     send(sender, post(receiver.url(), body=body))
@@ -101,7 +101,7 @@ def test_a_body_of_any_size_arrives_whole(sender: BaseTransport, receiver: Recei
     assert receiver.requests[0].body == body
 
 
-def test_the_header_and_body_of_a_response_are_kept_byte_by_byte(sender: BaseTransport, receiver: Receiver) -> None:
+def test_the_header_and_body_of_a_response_are_stored_exactly(sender: BaseTransport, receiver: Receiver) -> None:
     response = send(sender, post(receiver.url("/bytes"))).response
 
     assert response is not None
@@ -109,52 +109,52 @@ def test_the_header_and_body_of_a_response_are_kept_byte_by_byte(sender: BaseTra
     assert response.body == b"body \xff\0 end"
 
 
-def test_only_the_final_header_is_kept(sender: BaseTransport, receiver: Receiver) -> None:
+def test_only_the_final_header_is_stored(sender: BaseTransport, receiver: Receiver) -> None:
     response = send(sender, post(receiver.url("/interim"))).response
 
     assert response is not None
     assert response.headers == (("Connection", "close"), ("X-Late", "yes"))
 
 
-def test_a_chunked_body_is_put_together(sender: BaseTransport, receiver: Receiver) -> None:
+def test_a_chunked_body_is_decoded(sender: BaseTransport, receiver: Receiver) -> None:
     response = send(sender, post(receiver.url("/chunked"))).response
 
     assert response is not None
     assert response.body == b"abcde"
 
 
-def test_a_compressed_body_is_not_unpacked(sender: BaseTransport, receiver: Receiver) -> None:
+def test_a_compressed_body_is_not_decompressed(sender: BaseTransport, receiver: Receiver) -> None:
     response = send(sender, post(receiver.url("/gzip"))).response
 
     assert response is not None
     assert response.body == b"not gzip"
 
 
-def test_what_came_of_a_body_that_never_ends_is_kept(sender: BaseTransport, receiver: Receiver) -> None:
+def test_the_received_part_of_an_endless_body_is_stored(sender: BaseTransport, receiver: Receiver) -> None:
     response = send(sender, post(receiver.url("/drip"), timeout_seconds=1.0)).response
 
     assert response is not None
     assert response.body == b"first"
 
 
-def test_reading_stops_long_before_an_endless_body_costs_memory(sender: BaseTransport, receiver: Receiver) -> None:
+def test_reading_stops_long_before_an_endless_body_uses_much_memory(sender: BaseTransport, receiver: Receiver) -> None:
     exchange = send(sender, post(receiver.url("/big"), timeout_seconds=20.0))
 
     assert exchange.response is not None
     assert exchange.response.body == b"x" * RESPONSE_KEPT
     assert exchange.duration_seconds < 15
     wait_until(lambda: "/big" in receiver.bytes_sent)
-    assert receiver.bytes_sent["/big"] < 20_000_000  # what fits into the buffers of the two systems
+    assert receiver.bytes_sent["/big"] < 20_000_000  # the size of the buffers of both systems
 
 
-def test_an_exchange_says_who_was_reached_and_how_long_it_took(sender: BaseTransport, receiver: Receiver) -> None:
+def test_an_exchange_has_the_peer_and_the_duration(sender: BaseTransport, receiver: Receiver) -> None:
     exchange = send(sender, post(receiver.url()))
 
     assert exchange.peer == "127.0.0.1"
     assert 0 < exchange.timings["connect"] <= exchange.timings["first_byte"] <= exchange.duration_seconds < 5
 
 
-def test_exchanges_come_as_they_finish(sender: BaseTransport, receiver: Receiver) -> None:
+def test_exchanges_are_returned_as_they_finish(sender: BaseTransport, receiver: Receiver) -> None:
     slow, quick = post(receiver.url("/silent"), timeout_seconds=2.0), post(receiver.url())
     sender.start(slow)
     sender.start(quick)
@@ -178,7 +178,7 @@ def test_many_requests_are_in_flight_at_once(sender: BaseTransport) -> None:
     assert all(exchange.response for exchange in exchanges)
 
 
-def test_more_requests_than_fit_wait_their_turn(make: Callable[..., BaseTransport], receiver: Receiver) -> None:
+def test_requests_beyond_the_capacity_are_queued(make: Callable[..., BaseTransport], receiver: Receiver) -> None:
     exchanges = send_all(make(max_in_flight=3), [post(receiver.url()) for _ in range(50)])
 
     assert all(exchange.response for exchange in exchanges)
@@ -199,7 +199,7 @@ def test_wait_returns_nothing_when_nothing_happens(sender: BaseTransport, receiv
     assert 0.15 < time.monotonic() - started_at < 3
 
 
-def test_wake_ends_the_wait_that_is_under_way(sender: BaseTransport) -> None:
+def test_wake_ends_the_current_wait(sender: BaseTransport) -> None:
     started_at = time.monotonic()
     threading.Timer(0.2, sender.wake).start()
 
@@ -207,7 +207,7 @@ def test_wake_ends_the_wait_that_is_under_way(sender: BaseTransport) -> None:
     assert time.monotonic() - started_at < 25
 
 
-def test_wake_before_a_wait_ends_that_one_alone(sender: BaseTransport) -> None:
+def test_wake_before_a_wait_ends_only_that_one(sender: BaseTransport) -> None:
     started_at = time.monotonic()
     sender.wake()
 
@@ -216,7 +216,7 @@ def test_wake_before_a_wait_ends_that_one_alone(sender: BaseTransport) -> None:
     assert 0.15 < time.monotonic() - started_at < 25
 
 
-def test_close_gives_up_what_is_in_flight(sender: BaseTransport) -> None:
+def test_close_abandons_requests_in_flight(sender: BaseTransport) -> None:
     hung_up = threading.Event()
 
     def hold(peer: Peer) -> None:
@@ -233,7 +233,7 @@ def test_close_gives_up_what_is_in_flight(sender: BaseTransport) -> None:
         assert hung_up.wait(10)
 
 
-def test_a_kept_connection_serves_the_next_request(sender: BaseTransport, receiver: Receiver) -> None:
+def test_a_connection_is_reused_for_the_next_request(sender: BaseTransport, receiver: Receiver) -> None:
     for _ in range(5):
         send(sender, post(receiver.url()))
 
@@ -241,7 +241,7 @@ def test_a_kept_connection_serves_the_next_request(sender: BaseTransport, receiv
     assert len({received.connection for received in receiver.requests[1:]}) == 1
 
 
-def test_a_receiver_that_closes_without_saying_so_costs_no_attempt(sender: BaseTransport) -> None:
+def test_a_connection_closed_without_announcement_costs_no_attempt(sender: BaseTransport) -> None:
     silent_about_it = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 
     with receiving({"/close": silent_about_it}) as receiver:
@@ -251,7 +251,7 @@ def test_a_receiver_that_closes_without_saying_so_costs_no_attempt(sender: BaseT
     assert receiver.hits("/close") == 20
 
 
-def test_a_kept_connection_that_breaks_does_not_send_the_request_again(sender: BaseTransport) -> None:
+def test_a_request_is_not_repeated_after_a_failure_of_a_reused_connection(sender: BaseTransport) -> None:
     with receiving({"/break": lambda peer: peer.reset()}) as receiver:
         for _ in range(2):
             send(sender, post(receiver.url("/ok")))
@@ -273,7 +273,7 @@ def test_a_refused_connection_is_a_connection_error(sender: BaseTransport, recei
     assert f"127.0.0.1:{receiver.port}" in exchange.error.message
 
 
-def test_a_connection_that_is_reset_as_soon_as_it_is_open_is_a_lost_one(sender: BaseTransport) -> None:
+def test_an_immediate_reset_is_a_lost_connection(sender: BaseTransport) -> None:
     with receiving(act=Peer.reset) as receiver:
         exchanges = send_all(sender, [post(receiver.url()) for _ in range(20)])
 
@@ -281,7 +281,7 @@ def test_a_connection_that_is_reset_as_soon_as_it_is_open_is_a_lost_one(sender: 
 
 
 @pytest.mark.parametrize("size", [RESPONSE_KEPT + 100, RESPONSE_READ_LIMIT])
-def test_as_much_of_the_body_is_kept_as_the_request_asks_for(sender: BaseTransport, size: int) -> None:
+def test_the_request_determines_the_stored_size_of_the_body(sender: BaseTransport, size: int) -> None:
     body = b"x" * size
 
     with receiving({"/long": HEADER + b"Content-Length: %d\r\n\r\n" % size + body}) as receiver:
@@ -291,7 +291,7 @@ def test_as_much_of_the_body_is_kept_as_the_request_asks_for(sender: BaseTranspo
     assert response.body == body
 
 
-def test_a_body_that_drips_ends_soon_after_the_header(sender: BaseTransport) -> None:
+def test_a_slow_body_is_abandoned_soon_after_the_header(sender: BaseTransport) -> None:
     def drip(peer: Peer) -> None:
         peer.send(HEADER + b"\r\n")
         peer.drip(b"body")
@@ -311,7 +311,7 @@ def test_a_body_that_drips_ends_soon_after_the_header(sender: BaseTransport) -> 
     assert 1.9 < whole.duration_seconds < 4
 
 
-def test_ipv6_is_spoken(sender: BaseTransport) -> None:
+def test_ipv6_is_supported(sender: BaseTransport) -> None:
     with receiving(host="::1") as receiver:
         exchange = send(sender, post(receiver.url(host="[::1]")))
 
@@ -321,9 +321,7 @@ def test_ipv6_is_spoken(sender: BaseTransport) -> None:
 
 
 @pytest.mark.parametrize("value", ["a\r\nX-Injected: 1", "a\nb", "a\0b", "\u2603"])
-def test_a_header_that_cannot_be_sent_fails_its_request_alone(
-    sender: BaseTransport, receiver: Receiver, value: str
-) -> None:
+def test_an_invalid_header_fails_only_its_request(sender: BaseTransport, receiver: Receiver, value: str) -> None:
     bad = Request(url=receiver.url(), headers=(("X-Bad", value),), body=b"{}", timeout_seconds=5.0)
 
     refused, sent = send_all(sender, [bad, post(receiver.url())])
@@ -356,7 +354,7 @@ def wait_until(condition: Callable[[], bool]) -> None:
         time.sleep(0.01)
 
 
-def test_a_request_whose_thread_cannot_begin_fails_alone(receiver: Receiver, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_request_whose_thread_cannot_start_fails_alone(receiver: Receiver, monkeypatch: pytest.MonkeyPatch) -> None:
     sender = transport("requests", max_in_flight=1)
 
     with monkeypatch.context() as patched:

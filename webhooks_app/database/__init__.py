@@ -1,1 +1,1 @@
-"""Database differences, and SQL beyond the ORM."""
+"""Differences between databases, and SQL beyond the ORM."""

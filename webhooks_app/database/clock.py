@@ -1,4 +1,4 @@
-"""The time that decides what is due: the database's, so that workers with skewed clocks agree."""
+"""The database's time, which decides about due times so that workers with different clocks agree."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from .dialects import dialect_of
 
 class Clock(Protocol):
     def __call__(self) -> datetime:
-        """Return the time now as an aware UTC datetime, never ahead of the database's: what is due by it is due."""
+        """Return the current time in UTC, never ahead of the database's."""
 
     def latest(self) -> datetime:
-        """Return what the time now is at the latest: a retry, which any worker may make, counts from it."""
+        """Return an upper bound of the current time. Retries count from it, because any worker may send them."""
 
     def monotonic(self) -> float:
-        """Return seconds that only ever grow: how long the engine waits is measured by them."""
+        """Return the seconds of a monotonic clock, for measuring the waits of the engine."""
 
 
 RESYNC_SECONDS = 60.0
@@ -30,7 +30,7 @@ MAX_SECONDS_OF_QUESTIONS = 0.1
 
 
 class _Anchor(NamedTuple):
-    """The database said ``moment`` within the ``seconds`` that ended at ``answered_at`` of the monotonic clock."""
+    """The database's time ``moment``, from a query that took ``seconds`` and ended at ``answered_at`` (monotonic)."""
 
     moment: datetime
     answered_at: float
@@ -41,13 +41,13 @@ class _Anchor(NamedTuple):
 
 
 class DatabaseClock:
-    """Asks the database once a minute and counts on with the monotonic clock in between.
+    """A clock that reads the database's time once a minute, and adds the monotonic time since.
 
-    Since the answer's way back is not known, the clock lags by that time; how much it may be is the difference to
-    ``latest``. After a slow answer it asks again, unless that alone takes long, and the quickest counts.
+    The transmission time of the result is unknown, so the clock lags by up to the duration of the query. ``latest``
+    adds that duration. A slow query is repeated within limits, and the fastest result counts.
 
-    A dialect without ``now_sql`` has this machine's clock. Only the thread that asked first asks again, because
-    database connections belong to threads; others may read the time meanwhile.
+    Without ``now_sql`` in the dialect, the machine's clock is used. Only the first thread repeats the query, because
+    database connections belong to threads. Other threads use its result.
     """
 
     def __init__(self, using: str) -> None:

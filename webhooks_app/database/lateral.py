@@ -1,4 +1,4 @@
-"""Queries that run once for each of some rows, each time with a LIMIT of their own."""
+"""Queries that run once per row of another query, each time with their own LIMIT."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from .dialects import dialect_for
 from .sql import Slot, fill
 
 Query = tuple[str, Sequence[Any]]
-"""SQL, and its parameters."""
+"""SQL and its parameters."""
 
 
 class OuterId(Slot):
-    """The ``id`` of a row outside the query; its value is that row's alias."""
+    """The ``id`` of a row outside the query. Its value is the alias of that row."""
 
     def as_sql(self, compiler: Any, connection: Any) -> Any:
         if dialect_for(connection).has_lateral_joins:
@@ -24,9 +24,9 @@ class OuterId(Slot):
 
 
 def for_each(connection: BaseDatabaseWrapper, alias: str, ids: Sequence[Any], query: Query) -> Query:
-    """Return the rows of a query for each of these ids, which is ``OuterId(alias)`` in the query.
+    """Return a query that runs ``query`` for each of the ids. ``query`` refers to the id as ``OuterId(alias)``.
 
-    The ids are as the database takes them, and at least one. Without lateral joins, the query is repeated.
+    The ids are database values, and there is at least one. Without lateral joins, the query is repeated.
     """
     sql, params = query
     if dialect_for(connection).has_lateral_joins:
@@ -36,5 +36,5 @@ def for_each(connection: BaseDatabaseWrapper, alias: str, ids: Sequence[Any], qu
 
 
 def joined(rows: str, sql: str) -> str:
-    """Return the SQL for the rows of a query, ``found``, for each of other rows; only with lateral joins."""
+    """Return the SQL that runs a query, as ``found``, for each of the rows. Requires lateral joins."""
     return f"SELECT found.* FROM {rows} CROSS JOIN LATERAL ({sql}) AS found"

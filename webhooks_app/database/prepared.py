@@ -1,7 +1,7 @@
-"""Prepared statements for PostgreSQL: planning a statement of many parts takes longer than executing it.
+"""Prepared statements for PostgreSQL. Planning a complex statement takes longer than executing it.
 
-Django prepares nothing: client-side binding sends the values as part of the text. ``PREPARE`` and ``EXECUTE`` are plain
-SQL, so they work with psycopg 3 and psycopg2, and through Django's cursors.
+Django prepares no statements: client-side binding inserts the values into the text. ``PREPARE`` and ``EXECUTE`` are
+plain SQL, so they work with psycopg 3, with psycopg2 and through Django's cursors.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from .dialects import dialect_for
 
 UNKNOWN_STATEMENT = "26000"
-"""The SQLSTATE of ``EXECUTE`` in a session that has not prepared the statement: it belongs to a pooler."""
+"""The SQLSTATE of ``EXECUTE`` for a statement unknown to the session: the session belongs to a pooler."""
 
 BY_INDEX = "SET LOCAL enable_seqscan = off"
-"""A plan is kept while a table grows from empty to a backlog, so it must not read the whole table."""
+"""Prevents sequential scans, because the plan of an empty table is still used for a large backlog."""
 
 _prepared: WeakKeyDictionary[Any, set[str]] = WeakKeyDictionary()
-"""The names of the statements of each driver connection."""
+"""The names of the prepared statements by driver connection."""
 
 _unfit: WeakKeyDictionary[Any, bool] = WeakKeyDictionary()
-"""The driver connections that share their sessions."""
+"""The driver connections with shared sessions."""
 
 
 class PreparedStatement:
-    """A statement with named parameters, planned once for each session.
+    """A statement with named parameters, planned once per session.
 
-    ``types`` has the PostgreSQL type of each parameter.
+    ``types`` contains the PostgreSQL type of each parameter.
     """
 
     def __init__(self, sql: str, types: Mapping[str, str]) -> None:
@@ -46,7 +46,7 @@ class PreparedStatement:
         self._execute = f"{BY_INDEX}; EXECUTE {self._name} ({', '.join(f'%({name})s' for name in types)})"
 
     def fetch(self, connection: BaseDatabaseWrapper, values: Mapping[str, Any]) -> list[tuple[Any, ...]]:
-        """Execute the statement, prepared where the session allows, and return its rows."""
+        """Execute the statement, prepared if the session allows it, and return its rows."""
         connection.ensure_connection()
         if not _can_prepare(connection):
             return self._fetch_unprepared(connection, values)
@@ -56,7 +56,7 @@ class PreparedStatement:
             if _sqlstate(error) != UNKNOWN_STATEMENT:
                 raise
             _unfit[connection.connection] = True
-            if connection.in_atomic_block:  # which the error has aborted
+            if connection.in_atomic_block:  # aborted by the error
                 raise
             return self._fetch_unprepared(connection, values)
 
@@ -67,7 +67,7 @@ class PreparedStatement:
                 cursor.execute(self._prepare)
                 names.add(self._name)
             cursor.execute(self._execute, values)
-            if dialect_for(connection).uses_psycopg3(connection.alias):  # psycopg2 has the last result alone
+            if dialect_for(connection).uses_psycopg3(connection.alias):  # psycopg2 has only the last result
                 cursor.nextset()
             return _rows(cursor)
 
@@ -79,14 +79,14 @@ class PreparedStatement:
 
 @lru_cache(maxsize=64)
 def prepared(sql: str, types: tuple[tuple[str, str], ...]) -> PreparedStatement:
-    """Return the prepared form of a statement; ``types`` are pairs of a parameter and its type."""
+    """Return the prepared form of a statement. ``types`` are pairs of a parameter and its type."""
     return PreparedStatement(sql, dict(types))
 
 
 def _can_prepare(connection: BaseDatabaseWrapper) -> bool:
-    """Return False behind a pooler in transaction mode, for server-side binding, and within a caller's transaction.
+    """Return False for a pooler in transaction mode, for server-side binding and in a nested atomic block.
 
-    ``EXECUTE`` takes no parameters of server-side binding. A caller's transaction has its own planner settings.
+    ``EXECUTE`` accepts no parameters of server-side binding. A caller's transaction has its own planner settings.
     """
     options = connection.settings_dict
     is_shared = options.get("DISABLE_SERVER_SIDE_CURSORS") or connection.connection in _unfit

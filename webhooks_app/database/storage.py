@@ -10,9 +10,9 @@ from .dialects import dialect_for
 
 
 class SetFillfactor(Operation):
-    """Leave room on the pages of a model's table, so that a new version of a row fits beside the old one.
+    """Reserve space on the pages of a model's table for new versions of its rows.
 
-    PostgreSQL then changes no index for an update of columns that none covers. Other databases need no such room.
+    PostgreSQL can then update columns without an index without changing any index. Other databases need no such space.
     """
 
     reduces_to_sql = False
@@ -23,7 +23,7 @@ class SetFillfactor(Operation):
         self.percent = percent
 
     def state_forwards(self, app_label: str, state: Any) -> None:
-        """Change nothing: models have no storage parameters."""
+        """Do nothing. Models have no storage parameters."""
 
     def database_forwards(self, app_label: str, schema_editor: Any, from_state: Any, to_state: Any) -> None:
         self._set(app_label, schema_editor, to_state, self.percent)

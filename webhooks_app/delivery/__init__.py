@@ -1,1 +1,1 @@
-"""Sending what is due: claim, send, record."""
+"""The delivery engine: claiming due deliveries, sending them and recording the results."""

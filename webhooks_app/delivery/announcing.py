@@ -1,4 +1,4 @@
-"""Telling the host, by Django signals, what became of its deliveries."""
+"""Django signals about the results of attempts."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from .outcome import State
 
 
 def announce(finished: Sequence[Finished]) -> None:
-    """Send the signals that belong to recorded attempts."""
+    """Send the signals for recorded attempts."""
     if not any(signal.receivers for signal in (attempt_made, delivery_succeeded, delivery_given_up)):
         return
     for item in finished:
         attempt_made.send_robust(DeliveryAttempt, attempt=item.attempt, **item.claim.ids)
         if item.claim.pick.kind == Delivery.Kind.VERIFICATION:
-            continue  # The webhook tells of its handshake itself.
+            continue  # The Webhook model sends the signals of a handshake.
         if item.step.state == State.SUCCEEDED:
             delivery_succeeded.send_robust(Delivery, **item.claim.ids)
         elif item.step.state == State.GIVEN_UP:

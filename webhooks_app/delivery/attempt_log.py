@@ -1,4 +1,4 @@
-"""The log of one attempt: what was asked and answered, as text that any database can hold."""
+"""The log of one attempt: its request and response, as text that any database can store."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 _LINE_BREAK = re.compile(r"[\t\r\n]")
 
 SENDER = f"webhooks_app/{__version__}"
-"""The User-Agent. Recorded with an attempt, it identifies the constant lines of the request."""
+"""The User-Agent. It is recorded with the attempt, and identifies the constant lines of the request."""
 
 Headers = tuple[tuple[str, str], ...]
 
 
 class AttemptLog(NamedTuple):
-    """A row of DeliveryAttempt as plain values, field by field in the order of the table."""
+    """A row of DeliveryAttempt as plain values, in the order of the table's columns."""
 
     delivery_id: str
     number: int
@@ -96,7 +96,7 @@ def log_exchange(
 
 
 def log_unsent(*, delivery_id: str, number: int, verdict: Verdict, url: str, started_at: datetime) -> AttemptLog:
-    """Return the log of an attempt of which no exchange is known."""
+    """Return the log of an attempt without an exchange."""
     return AttemptLog(
         delivery_id=delivery_id,
         number=number,
@@ -108,9 +108,9 @@ def log_unsent(*, delivery_id: str, number: int, verdict: Verdict, url: str, sta
 
 
 def clean(text: str, limit: int) -> str:
-    """Return text that every database stores and every page shows, cut to ``limit`` characters.
+    """Return text that every database can store and every page can show, cut to ``limit`` characters.
 
-    Lone surrogates and control characters other than tabs and line breaks are replaced: a terminal would obey them.
+    Lone surrogates are replaced, and control characters except tabs and line breaks, because terminals execute them.
     """
     if not text.isascii():
         text = text.encode(errors="replace").decode()
@@ -123,7 +123,7 @@ def _clean_line(text: str, limit: int) -> str:
 
 @lru_cache(maxsize=64)
 def _kept(headers: Headers) -> tuple[Headers, str]:
-    """Return the headers to be stored, and Retry-After. A receiver's answers of one second often have the same."""
+    """Return the headers to store, and Retry-After. Cached, because a receiver often repeats its headers."""
     kept = tuple(
         (_clean_line(name, MAX_HEADER_LENGTH), _clean_line(value, MAX_HEADER_LENGTH))
         for name, value in headers[:MAX_HEADERS]

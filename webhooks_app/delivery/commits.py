@@ -1,4 +1,4 @@
-"""How an engine that waits learns of commits."""
+"""Detection of commits by a waiting engine."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ POLL_EVERY_SECONDS = 0.04
 
 
 class CommitEvent(Protocol):
-    """The methods of ``threading.Event`` that an engine uses."""
+    """The methods of ``threading.Event`` used by the engine."""
 
     def set(self) -> None: ...
     def clear(self) -> None: ...
@@ -27,9 +27,9 @@ class CommitEvent(Protocol):
 
 
 def commit_event(using: str, polls: PollSchedule, *, is_woken: bool) -> CommitEvent:
-    """Return the event that commits set, as fast as this database allows.
+    """Return the event that is set by commits, the fastest kind for this database.
 
-    Where messages wake the engine, a database that does not notify is polled only if that costs it nothing.
+    If messages wake the engine, a database without notifications is polled only if that costs the server nothing.
     """
     if dialect_of(using).can_listen(using):
         return NotifyEvent(using, polls)
@@ -39,9 +39,9 @@ def commit_event(using: str, polls: PollSchedule, *, is_woken: bool) -> CommitEv
 
 
 class PolledEvent:
-    """An event that a commit sets: a query whose answer commits change is repeated while the engine waits.
+    """An event that is set by commits. While the engine waits, it repeats a query whose result commits change.
 
-    Only ``set`` is for other threads than that of the connection.
+    Only ``set`` may be called from other threads.
     """
 
     def __init__(self, using: str, polls: PollSchedule) -> None:
@@ -58,7 +58,7 @@ class PolledEvent:
         self._event.clear()
 
     def wait(self, timeout: float) -> None:
-        """Return when it is set, when something was committed since the last wait, or after so many seconds."""
+        """Wait until the event is set or a commit is detected, for at most ``timeout`` seconds."""
         end = time.monotonic() + timeout
         connection = connections[self._using]
         while not self._has_changed(connection):
@@ -68,15 +68,15 @@ class PolledEvent:
         self._polls.look_soon()
 
     def _has_changed(self, connection: BaseDatabaseWrapper) -> bool:
-        if connection.connection is None:  # closed in an outage, whose end is found elsewhere
+        if connection.connection is None:  # closed during an outage, which is handled elsewhere
             return False
         try:
-            # The driver's cursor: Django's takes several times as long as SQLite does.
+            # Uses the driver's cursor, because Django's takes several times as long as SQLite itself.
             with connection.wrap_database_errors, closing(connection.connection.cursor()) as cursor:
                 cursor.execute(self._sql)
                 found = cursor.fetchone()
         except (DatabaseError, InterfaceError):
-            return True  # the look meets the same error, and waits for the database
+            return True  # the next query for due deliveries handles the error
         has_changed = bool(found != self._seen)
         self._seen = found
         return has_changed

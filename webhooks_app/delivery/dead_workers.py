@@ -1,4 +1,4 @@
-"""The search for workers that died: their claims are over at once, rather than at the end of their leases."""
+"""Detection of dead workers. Their claims end immediately instead of at the end of their leases."""
 
 from __future__ import annotations
 
@@ -21,26 +21,26 @@ logger = logging.getLogger("webhooks_app.delivery")
 LOOK_SECONDS = 1.0
 
 DEAD_AFTER_SECONDS = 3.0
-"""How long a worker whose session has ended may take to come back on another connection."""
+"""Time for a worker whose session has ended to reconnect."""
 
 DEAD_AFTER_SECONDS_ALONE = 13.0
-"""How long a heartbeat that nothing else confirms may be missing. With the intervals of both sides, 15 s."""
+"""Maximum age of a heartbeat without session information. With the intervals on both sides it is 15 s."""
 
 PRESENT_SECONDS = 15.0
-"""How long the database must have been there before anybody is judged: others are still connecting again."""
+"""Minimum time since an outage of the database before workers are declared dead, because others may be reconnecting."""
 
 MAX_PAUSE_SECONDS = 8.0
-"""A longer pause between two looks is a break: this process was frozen, or the database was."""
+"""A longer pause between two checks is an interruption: this process, or the database, was frozen."""
 
 
 class _Heartbeat(NamedTuple):
     seen_at: datetime
     noticed_at: float
-    """When this worker first saw it: how old it is, is measured by one clock."""
+    """The time when this worker first read the heartbeat. Its age is thus measured by one clock."""
 
 
 class DeadWorkers:
-    """Ends the claims of workers whose heartbeat has stopped, on behalf of one worker."""
+    """End the claims of workers whose heartbeat has stopped. Used by one worker."""
 
     def __init__(self, *, using: str, clock: Clock, outage: Outage, worker: int) -> None:
         self._using = using
@@ -56,7 +56,7 @@ class DeadWorkers:
         return max(0.0, self._looked_at + LOOK_SECONDS - self._clock.monotonic())
 
     def bury(self) -> bool:
-        """End the claims of the workers that are dead; return True if there were any."""
+        """End the claims of dead workers. Return True if there were any."""
         rows = self._look()
         if min(self._outage.present_seconds, self._clock.monotonic() - self._present_since) < PRESENT_SECONDS:
             return False
@@ -64,7 +64,7 @@ class DeadWorkers:
         return sum(self._bury(row) for row in dead) > 0
 
     def _look(self) -> list[WorkerSession]:
-        """Return the other workers, and note which heartbeats are new."""
+        """Return the other workers' sessions, and record the new heartbeats."""
         rows = list(WorkerSession.objects.using(self._using).exclude(pk=self._worker))
         now = self._clock.monotonic()
         connection = connections[self._using].connection
@@ -89,7 +89,7 @@ class DeadWorkers:
         return is_dead and dialect.uptime_seconds(connection) >= PRESENT_SECONDS
 
     def _bury(self, row: WorkerSession) -> bool:
-        """End the claims of a worker, unless it has renewed its heartbeat meanwhile, or another was quicker."""
+        """End the claims of a worker, unless it has renewed its heartbeat or another worker has ended them."""
         number = self._sql.end_claims(row.number, row.seen_at, self._clock())
         if number is None:
             return False

@@ -1,4 +1,4 @@
-"""The engine's side towards the database: it claims what is due while there is room, and records what is over."""
+"""The database side of the engine: it claims due deliveries and records results."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ logger = logging.getLogger("webhooks_app.delivery")
 STOP_GRACE_SECONDS = 10.0
 
 CLAIMS, RESULTS = "claims", "results"
-"""The two sides that ask the database. While results cannot be written, as on a full disk, nothing is claimed."""
+"""The two users of the database. While results cannot be written, for example on a full disk, nothing is claimed."""
 
 
 class Dispatcher:
-    """Hands out claims and takes back their results.
+    """Claim deliveries and record their results.
 
-    ``turn`` does both in turn; ``claim_turn`` and ``record_turn`` are for a thread each, with a connection of its own,
-    so that neither waits for the other. Everything else may be called from any thread.
+    ``turn`` does both in turn. ``claim_turn`` and ``record_turn`` are for separate threads, each with a connection of
+    its own, so that neither waits for the other. All other methods are thread-safe.
     """
 
     def __init__(self, *, using: str, clock: Clock, window: int, is_woken: bool = False) -> None:
@@ -44,62 +44,62 @@ class Dispatcher:
             on_recorded=self.claimer.recorded,
         )
         self.results_changed = threading.Event()
-        """Set when there may be something to record before the pause is over."""
+        """Set if there may be something to record before the end of the pause."""
         self._stopping = threading.Event()
         self._stop_by = 0.0
         self._over = threading.Event()
 
     @property
     def in_flight(self) -> int:
-        """How many claims are neither recorded nor given back."""
+        """The number of claims that are neither recorded nor released."""
         return len(self.claimer.slots)
 
     @property
     def has_claims(self) -> bool:
-        """Whether something can be taken."""
+        """Whether ``take`` would yield a claim."""
         return self.claimer.has_claims
 
     @property
     def found_nothing(self) -> bool:
-        """Whether the last look found nothing that is due, and nothing was recorded since."""
+        """Whether the last query found nothing due, and no result has been recorded since."""
         return self.claimer.found_nothing
 
     @property
     def is_over(self) -> bool:
-        """Whether it was stopped, or its work is done, and every result is recorded; or it was ended."""
+        """Whether the dispatcher has ended: stopped or done, with every result recorded, or by ``end``."""
         return self._over.is_set()
 
     def wake(self) -> None:
-        """Look for due deliveries now."""
+        """Query for due deliveries now."""
         self.claimer.polls.wake()
         self.claimer.changed.set()
 
     def stop(self) -> None:
-        """Claim nothing more; it is over when the results of what was taken are recorded."""
+        """Stop claiming. The dispatcher ends after recording the results of all claims."""
         self._stop_by = self._clock.monotonic() + settings.TIMEOUT_SECONDS + STOP_GRACE_SECONDS
         self._stopping.set()
         self._wake_threads()
 
     def end(self) -> None:
-        """Be over now, whatever is left: leases bring it back."""
+        """End immediately. Remaining claims return at the end of their leases."""
         self._over.set()
         self._wake_threads()
 
     def take(self) -> Iterator[Claim]:
-        """Yield the claims that were not taken yet, except those that have waited too long to be sent now."""
+        """Yield new claims, except those that have waited too long to be sent."""
         return self.claimer.take()
 
     def put(self, finished: Sequence[Finished]) -> None:
-        """Take results, to be recorded together with what follows shortly."""
+        """Add results to the next batch to record."""
         if self.recorder.put(finished):
             self.results_changed.set()
 
     def has_retries(self) -> bool:
-        """Return True if a retry is to be made, those that an earlier process left included."""
+        """Return True if retries are pending, including those of earlier processes."""
         return self.claimer.has_retries()
 
     def turn(self, is_done: Callable[[Dispatcher], bool]) -> None:
-        """Record, then claim. With nothing outstanding, ``is_done`` returns whether to end."""
+        """Record, then claim. ``is_done`` decides about the end when nothing is outstanding."""
         self.record_turn()
         self.claim_turn(is_done)
 
@@ -112,10 +112,10 @@ class Dispatcher:
             self.end()
 
     def pause_seconds(self) -> float:
-        """Return the seconds until the next turn is due, unless ``wake``, ``stop`` or ``put`` is called."""
+        """Return the seconds until the next turn, unless ``wake``, ``stop`` or ``put`` is called."""
         if not self.outage.may_ask:
             return self.outage.seconds_to_ask()
-        # With nothing in flight there is nothing to lose; the heartbeat is renewed before the next claim.
+        # With nothing in flight, the heartbeat can wait until the next claim.
         seconds = self.seconds_to_claim() if self.in_flight else self._claimer_pause_seconds()
         return min(seconds, self.seconds_to_record())
 
@@ -146,7 +146,7 @@ class Dispatcher:
         return max(seconds, FIRST_BACKOFF_SECONDS) if self.outage.has_failed(RESULTS) else seconds
 
     def _ask(self, side: str, turn: Callable[[], bool]) -> None:
-        """Do what asks the database, unless it is away."""
+        """Run a turn that uses the database, unless the database is unavailable."""
         if not self.outage.may_ask:
             return
         try:
@@ -159,7 +159,7 @@ class Dispatcher:
     def _is_out_of_time(self) -> bool:
         if self._clock.monotonic() <= self._stop_by:
             return False
-        logger.error("Stopped with %d results not recorded; their leases will end.", self.in_flight)
+        logger.error("Stopped before %d results were recorded. Their leases will end.", self.in_flight)
         return True
 
     def _wake_threads(self) -> None:
@@ -168,7 +168,7 @@ class Dispatcher:
 
 
 class DispatcherThreads:
-    """Runs a dispatcher in two threads within a ``with`` block; an error in one is raised at the end of the block."""
+    """A context manager that runs a dispatcher in two threads. It raises their first exception at its end."""
 
     def __init__(
         self, dispatcher: Dispatcher, is_done: Callable[[Dispatcher], bool], notify: Callable[[], None]
@@ -196,7 +196,7 @@ class DispatcherThreads:
     def _run(self, loop: Callable[[], None]) -> None:
         try:
             loop()
-        except BaseException as error:  # noqa: BLE001 - whatever it was, the engine's thread reports it.
+        except BaseException as error:  # noqa: BLE001 - raised again in the engine's thread
             self._errors.append(error)
         finally:
             connections.close_all()

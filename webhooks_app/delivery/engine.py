@@ -1,4 +1,4 @@
-"""The loop that delivers: take what was claimed, send it side by side, give back what became of it."""
+"""The main loop of delivery: send claimed deliveries concurrently, and pass on their results."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ from .sending import finish, finish_unsent, request_for
 logger = logging.getLogger("webhooks_app.delivery")
 
 STARTS_AT_A_TIME = 64
-"""Requests that are begun before answers are looked for, so that results flow back while a batch goes out."""
+"""Requests to start before checking for responses, so that results arrive while a batch is being started."""
 
 WAIT_SECONDS = 60.0
-"""Upper bound of the engine's sleep; the dispatcher's thread wakes it when there is something to send."""
+"""Upper bound of the engine's sleep. The dispatcher's threads wake it earlier."""
 
 
 class Engine:
-    """Delivers what is due through one transport. Only ``wake`` and ``stop`` are for other threads.
+    """Deliver through one transport. Only ``wake`` and ``stop`` may be called from other threads.
 
-    With ``database_thread`` the database is asked in a thread of its own, so that neither it nor the receivers wait for
-    each other; without, everything happens in the caller's thread, on its connection and within its transaction.
-    ``is_woken`` is True where messages call ``wake`` after each commit, so that a server need not be polled.
+    With ``database_thread``, separate threads access the database, so that neither it nor the receivers wait for each
+    other. Otherwise everything runs in the caller's thread, on its connection and in its transaction. ``is_woken`` is
+    True if messages call ``wake`` after each commit, so that polling a server is unnecessary.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class Engine:
         database_thread: bool = False,
         is_woken: bool = False,
     ) -> None:
-        if problem := problem_with_lease():  # Celery's workers start in spite of what the checks say.
+        if problem := problem_with_lease():  # Celery's workers start even if checks fail.
             raise ImproperlyConfigured(problem)
         self._using = using or router.db_for_write(Delivery)
         self._clock = clock or DatabaseClock(self._using)
@@ -61,7 +61,7 @@ class Engine:
 
     @property
     def in_flight(self) -> int:
-        """How many deliveries it has claimed and not yet recorded."""
+        """The number of claimed deliveries without a recorded result."""
         return self._dispatcher.in_flight
 
     @property
@@ -69,12 +69,12 @@ class Engine:
         return self._transport.name
 
     def wake(self) -> None:
-        """Look for due deliveries now. Thread-safe."""
+        """Query for due deliveries now. Thread-safe."""
         self._dispatcher.wake()
         self._transport.wake()
 
     def stop(self) -> None:
-        """Claim nothing more; ``run`` returns when what is in flight has ended and is recorded. Thread-safe."""
+        """Stop claiming. ``run`` returns when the requests in flight have ended and are recorded. Thread-safe."""
         self._dispatcher.stop()
         self._transport.wake()
 
@@ -83,7 +83,7 @@ class Engine:
         self._run(lambda dispatcher: False)
 
     def run_until_idle(self, *, await_retries: bool = True) -> None:
-        """Deliver until nothing is due or in flight, nor, if they are awaited, any retry still to be made."""
+        """Deliver until nothing is due or in flight. With ``await_retries``, also send all retries."""
         self._run(lambda dispatcher: dispatcher.found_nothing and not (await_retries and dispatcher.has_retries()))
 
     def _run(self, is_done: Callable[[Dispatcher], bool]) -> None:
@@ -130,7 +130,7 @@ class Engine:
                 request = request_for(claim, now=now, timeout_seconds=self._timeout_seconds)
             except SecretUnreadableError as error:  # Another worker may have the key.
                 self._dispatcher.claimer.hold_unsigned(claim, error)
-            except Exception as error:  # One delivery that cannot be prepared may not stop the others.
+            except Exception as error:  # An invalid delivery must not stop the others.
                 logger.exception("Delivery %s could not be prepared.", claim.delivery_id)
                 self._dispatcher.put([finish_unsent(claim, error, self._clock.latest())])
             else:

@@ -1,4 +1,4 @@
-"""The heartbeat of an engine: a row that shows the other engines that its worker number is alive."""
+"""The heartbeat of an engine: a row that proves to other engines that its worker number is in use."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from ..models import WorkerSession
 logger = logging.getLogger("webhooks_app.delivery")
 
 BEAT_SECONDS, BEAT_SECONDS_ALONE = 1.0, 2.0
-"""How often the row is renewed: where the session is visible too, and where the heartbeat alone decides."""
+"""Intervals of renewal: with a visible session, and with the heartbeat alone."""
 
 CURRENT_SECONDS, CURRENT_SECONDS_ALONE = 2.5, 10.0
-"""For how long no other engine takes a worker for dead after a heartbeat, with a margin: no request begins later."""
+"""Time after a heartbeat for which the worker counts as alive, less a margin. No request starts later."""
 
 
 class Liveness:
-    """Writes the row of one worker number. ``is_current`` may be read by any thread; the rest is for the claiming one.
+    """The heartbeat row of one worker number. ``is_current`` is thread-safe. The rest is for the claiming thread.
 
-    The row is written before the first claim, renewed while the engine runs, and removed when it ends. ``on_missing``
-    is called if another engine has removed it, while ``is_current`` is still False.
+    The row is written before the first claim, renewed while the engine runs, and deleted at its end. ``on_missing`` is
+    called if another engine has deleted it, while ``is_current`` is still False.
     """
 
     def __init__(self, *, using: str, clock: Clock, worker: int, on_missing: Callable[[], object]) -> None:
@@ -43,9 +43,9 @@ class Liveness:
 
     @property
     def is_current(self) -> bool:
-        """Whether the last heartbeat is so recent that no other engine can take this worker for dead.
+        """Whether the last heartbeat is recent enough that no other engine can consider this worker dead.
 
-        The wall clock goes on while the machine is suspended, the monotonic clock is not set.
+        Checks both clocks: only the wall clock advances during a suspension, and only the monotonic one is never set.
         """
         return self.is_current_at(self._clock.monotonic())
 
@@ -60,22 +60,22 @@ class Liveness:
         return max(0.0, self._beaten_at + every - self._clock.monotonic())
 
     def beat(self) -> None:
-        """Renew the row, or write it anew."""
+        """Renew the row, or insert it again."""
         began_at, began_at_by_wall_clock = self._clock.monotonic(), time.time()
         self._find_session()
         is_missing = self._write()
         if is_missing and self._is_written:
-            logger.warning("This worker was taken for dead: what it had claimed is left to others.")
+            logger.warning("This worker was taken for dead: its claims are left to others.")
             self._on_missing()
         self._is_written = True
         self._beaten_at, self._beaten_at_by_wall_clock = began_at, began_at_by_wall_clock
 
     def end(self) -> None:
-        """Remove the row: the engine ends, and has nothing in flight."""
+        """Delete the row at the end of the engine, with nothing in flight."""
         WorkerSession.objects.using(self._using).filter(pk=self._worker).delete()
 
     def _write(self) -> bool:
-        """Write the row; return True if it was not there."""
+        """Write the row. Return True if it was missing."""
         pid, started_at = self._session or (None, None)
         values = {"session_pid": pid, "session_started_at": started_at, "seen_at": self._clock()}
         rows = WorkerSession.objects.using(self._using)
@@ -85,7 +85,7 @@ class Liveness:
         return True
 
     def _find_session(self) -> None:
-        """Ask for the identity of the session, once for each connection."""
+        """Query the identity of the session, once per connection."""
         connection = connections[self._using]
         if connection.connection is None or connection.connection is not self._connection:
             self._session = dialect_of(self._using).session_of(connection)

@@ -1,4 +1,4 @@
-"""Records of attempts for the host's log, with attributes for formatters that write JSON."""
+"""Log records of attempts, with attributes for JSON formatters."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .outcome import State
 logger = logging.getLogger("webhooks_app.attempts")
 
 FOLD_SECONDS = 60.0
-"""Deliveries to one webhook that are given up within this time of a record share the next one."""
+"""Time after a record in which further given-up deliveries to the same webhook are combined into one record."""
 
 KINDS = {
     Delivery.Kind.EVENT.value: "event",
@@ -26,10 +26,10 @@ KINDS = {
 
 
 class AttemptLogger:
-    """Logs attempts: as INFO those with which a delivery is given up, the others as DEBUG.
+    """Log attempts: given-up deliveries with level INFO, others with DEBUG.
 
-    A webhook that is given up often has one INFO record a minute, which counts the others. A retry notice is never
-    repeated, so that its failure ends nothing else, and is DEBUG.
+    A webhook with many given-up deliveries has one INFO record per minute, with the number of the others. A failed
+    retry notice is logged with DEBUG, because it is never repeated and ends no delivery of an event.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -37,7 +37,7 @@ class AttemptLogger:
         self._folded: dict[str, tuple[float, int, Finished]] = {}
 
     def log(self, finished: Sequence[Finished]) -> None:
-        """Log the attempts of a batch. Asks once for the level."""
+        """Log the attempts of a batch."""
         if not logger.isEnabledFor(logging.INFO):
             return
         shows_all = logger.isEnabledFor(logging.DEBUG)
@@ -49,7 +49,7 @@ class AttemptLogger:
         self.flush()
 
     def flush(self, *, at_once: bool = False) -> None:
-        """Log the number of deliveries whose records were folded, for the webhooks whose time is over."""
+        """Log the numbers of combined deliveries whose minute is over, or all with ``at_once``."""
         now = self._clock.monotonic()
         for webhook_id, (until, number, item) in list(self._folded.items()):
             if at_once or now >= until:
@@ -73,7 +73,7 @@ class AttemptLogger:
 
 
 def _log(level: int, item: Finished) -> None:
-    # The message of the attempt may quote the receiver, and is in the database.
+    # Without the attempt's message, which may quote the receiver. It is in the database.
     pick = item.claim.pick
     words = (item.claim.number, KINDS.get(pick.kind, pick.kind), item.claim.delivery_id, pick.webhook_id, _host(item))
     text = "Attempt %d of %s %s to webhook %s at %s: %s; %s."
@@ -81,7 +81,7 @@ def _log(level: int, item: Finished) -> None:
 
 
 def _log_folded(item: Finished, number: int) -> None:
-    """Log how many more deliveries to the webhook of ``item``, the last of them, were given up."""
+    """Log the number of further given-up deliveries to a webhook. ``item`` is the last of them."""
     pick = item.claim.pick
     words = (counted(number, "more delivery was", "more deliveries were"), pick.webhook_id, _host(item))
     text = "%s given up for webhook %s at %s; the last result is %s."
@@ -99,7 +99,7 @@ def _outcome(item: Finished) -> str:
 
 
 def _host(item: Finished) -> str:
-    # Only the host: the path or query of a URL may hold a token.
+    # Only the host, because the path or query may contain a token.
     return urlsplit(item.claim.lane.url).hostname or "an unknown host"
 
 

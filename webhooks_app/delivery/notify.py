@@ -1,6 +1,6 @@
-"""PostgreSQL's NOTIFY as the shortest way from a commit to an engine that sleeps.
+"""PostgreSQL's NOTIFY as the fastest way to wake an engine after a commit.
 
-It is a hint: nothing is lost with it. It does not arrive behind a pooler that shares connections by transaction.
+It is only a hint, so a lost notification loses nothing. It does not work behind a pooler in transaction mode.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ logger = logging.getLogger("webhooks_app.wake")
 CHANNEL = "webhooks_app_due"
 
 MAX_NAMED = 200
-"""Webhooks to a notification, whose payload may have 8,000 bytes."""
+"""Webhooks per notification, whose payload is limited to 8,000 bytes."""
 
 MORE_FOLLOW = "+"
-"""Begins the payload of a process that commits so often that it sends no more notifications for a while."""
+"""Prefix of the payload if the process commits so often that it suspends notifications."""
 
 PER_SECOND, BURST = 500.0, 50.0
 
 
 class NotifyRate:
-    """The notifications of one process: each commit's, until it commits more often than engines look anyway."""
+    """The rate limit of a process for notifications. Above it, engines query often enough without them."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -44,7 +44,7 @@ class NotifyRate:
         self._quiet_until = -math.inf
 
     def take(self) -> str | None:
-        """Return the beginning of the payload for a commit now; None if no notification is needed."""
+        """Return the prefix of the payload for a commit now, or None to omit the notification."""
         now = time.monotonic()
         with self._lock:
             if now < self._quiet_until:
@@ -62,7 +62,7 @@ _rate = NotifyRate()
 
 
 def notify(using: str, webhook_ids: Collection[str] = ()) -> None:
-    """Notify engines that these webhooks, or any, have something due, where the database can."""
+    """Notify engines that these webhooks, or any without ids, have due deliveries. Do nothing on other databases."""
     if not dialect_of(using).can_notify or (prefix := _rate.take()) is None:
         return
     named = ",".join(pk[-32:] for pk in webhook_ids) if len(webhook_ids) <= MAX_NAMED else ""
@@ -74,9 +74,9 @@ def notify(using: str, webhook_ids: Collection[str] = ()) -> None:
 
 
 class NotifyEvent:
-    """A ``threading.Event`` that PostgreSQL sets too. Only ``set`` is for other threads than that of the connection.
+    """A ``threading.Event`` that is also set by PostgreSQL's notifications, which it passes to ``polls``.
 
-    Each notification is passed on to ``polls``.
+    Only ``set`` may be called from other threads.
     """
 
     def __init__(self, using: str, polls: PollSchedule) -> None:
@@ -86,7 +86,7 @@ class NotifyEvent:
         self._reading, self._writing = os.pipe()
         for end in (self._reading, self._writing):
             os.set_blocking(end, False)
-            weakref.finalize(self, os.close, end)  # when no other thread can set it any more
+            weakref.finalize(self, os.close, end)  # closed only once no thread can call set()
         self._heard: Any = None
         self._deaf: Any = None
 
@@ -102,7 +102,7 @@ class NotifyEvent:
             os.read(self._reading, 4096)
 
     def wait(self, timeout: float) -> None:
-        """Return when it is set, when the database notifies, or after so long."""
+        """Wait until the event is set or a notification arrives, for at most ``timeout`` seconds."""
         connection = self._connection()
         if self._is_set:
             return
@@ -115,7 +115,7 @@ class NotifyEvent:
             self._take_notifications(connection)
 
     def _connection(self) -> Any:
-        """Return the driver's connection, listening; None if it cannot be listened on."""
+        """Return the driver's connection after LISTEN, or None if it cannot listen."""
         connection = connections[self._using].connection
         if connection is None or connection is self._deaf or connection.closed:
             return None
@@ -123,18 +123,18 @@ class NotifyEvent:
             try:
                 connection.execute(f"LISTEN {CHANNEL}")
             except connection.Error:
-                self._deaf = connection  # whoever asks it next finds out why
+                self._deaf = connection  # the next query raises the error
                 return None
             connection.add_notify_handler(self._on_notice)
             self._heard = connection
             self._polls.is_listening = True
-            # For commits before this, one of which may have announced that no notifications follow.
+            # For earlier commits. One of them may have announced the suspension of notifications.
             self._polls.notified((), more_follow=True)
             self._is_set = True
         return connection
 
     def _on_notice(self, notice: Any) -> None:
-        """Take a notification that comes with the answer to a query."""
+        """Handle a notification that arrives with the result of a query."""
         self._is_set = True
         self._pass_on(notice.payload)
 

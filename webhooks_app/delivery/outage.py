@@ -1,4 +1,4 @@
-"""The database's absence, as the threads of an engine see it: who asks again when, and from when claims are lost."""
+"""An outage of the database: the time of the next try, and the grace period for the leases of other workers."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ FIRST_BACKOFF_SECONDS = 0.1
 MAX_BACKOFF_SECONDS = 5.0
 
 OTHERS_RECORD_WITHIN_SECONDS = MAX_BACKOFF_SECONDS + 5.0
-"""Within what time, once the database is back, every other worker has noticed and recorded what it held."""
+"""Time after an outage within which every other worker has reconnected and recorded its results."""
 
 
 class Outage:
-    """Asks are made at growing intervals while the database is away, and at any time while it is there."""
+    """The state of an outage. Tries are repeated at growing intervals until the database is available again."""
 
     def __init__(self, clock: Clock, using: str) -> None:
         self._clock = clock
@@ -34,7 +34,7 @@ class Outage:
         return bool(self._backoff_seconds)
 
     def has_failed(self, side: str) -> bool:
-        """Return True if this side failed and was not answered since."""
+        """Return True if this side has failed and not succeeded since."""
         return side in self._failing
 
     @property
@@ -43,19 +43,19 @@ class Outage:
 
     @property
     def may_take_lost(self) -> bool:
-        """Whether a claim whose lease has ended is lost: not while its worker may be waiting for the database too."""
+        """Whether a claim with an expired lease is lost. Its worker may still be waiting for the database."""
         return not self.is_open and self._clock.monotonic() >= self._lost_from
 
     @property
     def present_seconds(self) -> float:
-        """For how long the database has been there without a break; 0 while it is away."""
+        """Seconds since the last outage, or 0 during one."""
         return 0.0 if self.is_open else self._clock.monotonic() - self._present_since
 
     def seconds_to_ask(self) -> float:
         return max(0.0, self._ask_again_at - self._clock.monotonic())
 
     def began(self, error: Exception, side: str = "") -> None:
-        """Close the thread's connection and ask again after a while."""
+        """Close the thread's connection, and schedule the next try."""
         self._failing.add(side)
         if not self.is_open:
             logger.warning("Waiting for the database: %s", " ".join(str(error).split()))
@@ -64,7 +64,7 @@ class Outage:
         connections[self._using].close()
 
     def ended(self, side: str = "") -> None:
-        """Note that this side was answered; the outage is over once every side that failed was."""
+        """Record the success of one side. The outage ends with the success of every failed side."""
         self._failing.discard(side)
         if self._failing:
             return

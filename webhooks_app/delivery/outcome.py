@@ -1,4 +1,4 @@
-"""What follows from an attempt: a pure decision that the queue only carries out."""
+"""Pure decisions about the result of an attempt and the next step of its delivery."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ State = Delivery.State
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Verdict:
-    """The result of one attempt and a sentence about it for the webhook's owner."""
+    """The result of one attempt, and a sentence about it for the owner of the webhook."""
 
     result: Result
     message: str = ""
@@ -25,7 +25,7 @@ class Verdict:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class NextStep:
-    """What becomes of the delivery; ``next_attempt_at`` is set if, and only if, it stays pending."""
+    """The next state of a delivery. ``next_attempt_at`` is set only for a pending one."""
 
     state: State
     next_attempt_at: datetime | None = None
@@ -36,7 +36,7 @@ NOTHING_MORE = NextStep(state=State.SUCCEEDED)
 
 
 def judge(exchange: Exchange, challenge: str = "", *, accepted: str = "200") -> Verdict:
-    """Judge one exchange by the webhook's accepted statuses. A handshake needs 200 and its challenge."""
+    """Return the result of an exchange for the accepted statuses. A handshake requires 200 and its challenge."""
     if exchange.error is not None:
         return Verdict(result=Result(exchange.error.error_class.value), message=exchange.error.message)
     assert exchange.response is not None
@@ -57,7 +57,7 @@ def next_step(
     policy: BaseRetryPolicy,
     retry_after: timedelta | None = None,
 ) -> NextStep:
-    """Decide what follows attempt ``attempt_number`` (from 1) that ended at ``ended_at``."""
+    """Return the step after attempt ``attempt_number`` (from 1) that ended at ``ended_at``."""
     if result is Result.SUCCEEDED:
         return NOTHING_MORE
     retry_at = None

@@ -1,4 +1,4 @@
-"""When the engine looks for due deliveries, and how long it may sleep."""
+"""The schedule of queries for due deliveries, and of the engine's sleep."""
 
 from __future__ import annotations
 
@@ -11,24 +11,25 @@ from datetime import datetime
 from ..database.clock import Clock
 
 LINGER_SECONDS = 0.25
-"""How long an engine that finds nothing more keeps looking, so that new work need not wake it."""
+"""Time for which an idle engine continues to query, so that new work need not wake it."""
 
 LOOK_EVERY_SECONDS = 0.005
 LOOK_EVERY_SECONDS_LISTENING = 0.05
-"""The same where the database notifies of each commit: then a look is only for what a notification could not bring."""
+"""The same if the database notifies of commits. Queries then cover only the gaps of notifications."""
 
 LOOK_SHARE = 0.1
-"""How much of its time a lingering engine spends on looking, at most: where a look is slow, it looks less often."""
+"""Maximum share of a lingering engine's time for queries. Slow queries are therefore less frequent."""
 
 UNNOTIFIED_SECONDS = 0.1
-"""For how long a process that commits very often sends no more notifications, once it has announced that."""
+"""Time for which a process suspends notifications after announcing it."""
 
 
 class PollSchedule:
-    """Looks are due at once when woken, when something expected is due, every few ms while lingering, and each sweep.
+    """The times of queries for due deliveries ("looks").
 
-    A notification that names webhooks makes no look due, but a claim from these. Thread-safe are ``wake``, ``expect``
-    and ``look_soon``.
+    A look is due when the engine is woken, at expected due times, every few ms while lingering, and at each sweep. A
+    notification with webhooks makes only a claim from these due. ``wake``, ``expect`` and ``look_soon`` are
+    thread-safe.
     """
 
     def __init__(self, clock: Clock, *, sweep_seconds: float) -> None:
@@ -54,21 +55,21 @@ class PollSchedule:
         self._woken.set()
 
     def expect(self, moments: Iterable[datetime]) -> None:
-        """Make looks due at these times, when retries are."""
+        """Make looks due at the times of retries."""
         self._expected.extend(moments)
 
     def look_at(self, at: datetime) -> None:
-        """Make a look due then, when a slot of a rate limit is."""
+        """Make a look due at the time of a rate limit's next slot."""
         heapq.heappush(self._moments, at)
 
     def look_soon(self) -> None:
-        """Make a look due now, because something may be due, or there may be room; during a look, one more."""
+        """Make a look due now, because of new work or free slots. During a look, it makes another one due."""
         self._is_look_asked_for = True
 
     def notified(self, webhook_ids: Iterable[str], *, more_follow: bool) -> None:
-        """Make a claim from these webhooks due, or a look if none is named.
+        """Make a claim from these webhooks due, or a look without any.
 
-        With ``more_follow`` the process that sends it commits so often that it will not notify for a while.
+        With ``more_follow``, the sender commits so often that it suspends its notifications.
         """
         if more_follow:
             self._look_often_until = self._clock.monotonic() + UNNOTIFIED_SECONDS + LOOK_EVERY_SECONDS
@@ -78,12 +79,12 @@ class PollSchedule:
         self._is_look_asked_for = self._is_look_asked_for or not named
 
     def take_named(self) -> list[str]:
-        """Return the webhooks that were named since the last look."""
+        """Return the webhooks named since the last look."""
         named, self._named = list(self._named), {}
         return named
 
     def is_look_due(self) -> bool:
-        """Return True if there is something to claim, of the named webhooks or, if there are none, of any."""
+        """Return True if a claim is due: from the named webhooks or, without any, from all."""
         if self._woken.is_set() or self._take_due_moments():
             self._woken.clear()
             self._next_look_at = 0.0
@@ -92,16 +93,16 @@ class PollSchedule:
             self._is_look_asked_for = False
             self._next_look_at = 0.0
         if self._clock.monotonic() >= self._next_look_at:
-            self._named.clear()  # a look finds them too
+            self._named.clear()  # included in the look
             return True
         return bool(self._named)
 
     def looked(self, *, found: bool, took_seconds: float) -> None:
-        """Plan the look after one that found something, or nothing, and took so long."""
+        """Schedule the next look after one with this result and duration."""
         now = self._clock.monotonic()
         if found:
             self._linger_until = now + LINGER_SECONDS
-        # Only a look that begins after the unnotified period finds everything that was committed in it.
+        # Only a look that starts after the suspension finds all commits of that time.
         is_unnotified = now - took_seconds < self._look_often_until
         often = is_unnotified or not self.is_listening
         soon = now + max(LOOK_EVERY_SECONDS if often else LOOK_EVERY_SECONDS_LISTENING, took_seconds / LOOK_SHARE)
@@ -111,11 +112,11 @@ class PollSchedule:
             self._next_look_at = soon if now < self._linger_until else now + self._sweep_seconds
 
     def claimed_named(self) -> None:
-        """Plan a look shortly after a claim from named webhooks, for what it left behind."""
+        """Schedule a look soon after a claim from named webhooks, for the remaining deliveries."""
         self._next_look_at = min(self._next_look_at, self._clock.monotonic() + LOOK_EVERY_SECONDS_LISTENING)
 
     def seconds_to_look(self) -> float:
-        """Return after how many seconds a look will be due if nothing happens."""
+        """Return the seconds until the next look is due."""
         if self._is_look_asked_for or self._named or self._woken.is_set():
             return 0.0
         self._take_expected()

@@ -1,4 +1,4 @@
-"""The thread that records: results are written together, at light load at once."""
+"""Batching of results before recording. At light load they are recorded immediately."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from .log_records import AttemptLogger
 from .recording import record
 
 RECORD_WITHIN_SECONDS = 0.02
-"""How long a result may wait for others to be written with it; the promise is 50 ms."""
+"""Maximum time for which a result waits for others. The documented limit is 50 ms."""
 
 LIGHT_SHARE = 32
-"""A window that is filled by less than this part of it is a light load."""
+"""The load is light if less than this fraction of the window is in use."""
 
 
 class Recorder:
-    """Writes results. ``put`` is for other threads, ``turn`` for its own.
+    """Record results in batches. ``put`` is thread-safe. ``turn`` must always be called from the same thread.
 
-    ``in_flight`` returns the number of claims that are out; ``on_recorded`` is called with the results of each batch.
+    ``in_flight`` returns the number of open claims. ``on_recorded`` is called with the results of each batch.
     """
 
     def __init__(
@@ -48,16 +48,16 @@ class Recorder:
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing is left to be recorded."""
+        """Whether all results are recorded."""
         return not self._arrived and not self._batch
 
     def put(self, finished: Sequence[Finished]) -> bool:
-        """Take results, to be recorded together with what follows shortly; return True if there are enough now."""
+        """Add results to the next batch. Return True if the batch is large enough to record."""
         self._arrived.extend(finished)
         return len(self._arrived) >= self._wake_at
 
     def turn(self) -> bool:
-        """Record what is to be recorded now; return True if the database was asked."""
+        """Record the batch if it is due. Return True if the database was used."""
         self._collect()
         self._attempt_logger.flush()
         is_due = bool(self._batch) and (len(self._batch) >= self._enough or self._clock.monotonic() >= self._record_at)
@@ -67,18 +67,18 @@ class Recorder:
         return is_due
 
     def end(self) -> None:
-        """Log what is left to be logged; nothing is recorded after this."""
+        """Write remaining log records after the last batch."""
         self._attempt_logger.flush(at_once=True)
 
     def pause_seconds(self) -> float | None:
-        """Return the seconds until the next turn has something to do, None if only ``put`` can change that."""
-        if len(self._arrived) >= self._wake_at:  # put while the last turn was under way
+        """Return the seconds until the next turn, or None to wait for ``put``."""
+        if len(self._arrived) >= self._wake_at:  # added during the last turn
             return 0.0
         return max(0.0, self._record_at - self._clock.monotonic()) if self._batch else None
 
     @property
     def _enough(self) -> int:
-        """How many results are written without waiting for more: half of what is out, so that the rest goes on."""
+        """The size of a batch to record at once: half of the open claims, so that the others continue meanwhile."""
         out = self._in_flight()
         return 1 if out <= self._light_load else min(self._batch_size, max(1, out // 2))
 

@@ -1,4 +1,4 @@
-"""The ``webhook.retry`` notices: an event of its own for each retry that was scheduled."""
+"""The ``webhook.retry`` notices: a separate event for each scheduled retry."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from .claim import Claim, Finished
 
 
 def save_notices(using: str, finished: Sequence[Finished]) -> None:
-    """Queue a notice for each retry just scheduled, where the webhook wants them.
+    """Queue a notice for each newly scheduled retry, if the webhook enables them.
 
-    A notice is tried once and expires at the retry that it announces, so that it can never be in that retry's way.
+    A notice has one attempt and expires at the time of the retry, so that it never delays the retry.
     """
     if not settings.RETRY_NOTICES:
         return
@@ -33,7 +33,7 @@ def save_notices(using: str, finished: Sequence[Finished]) -> None:
 
 
 def _is_announced(claim: Claim) -> bool:
-    """Handshakes are not events, and a webhook that is not verified yet gets nothing that it did not ask for."""
+    """Return True for a retry of an event. Handshakes are not events, and unverified webhooks receive no notices."""
     return (
         claim.pick.kind in (Delivery.Kind.EVENT, Delivery.Kind.TEST)
         and claim.lane.retry_notices
@@ -42,7 +42,7 @@ def _is_announced(claim: Claim) -> bool:
 
 
 def _notice(item: Finished, next_retry_at: datetime) -> Event:
-    # The database's clock, as for the time of the retry: a worker's own clock may be wrong.
+    # Uses the database's clock like the time of the retry, because the worker's own clock may be wrong.
     created_at = item.ended_at
     event_id = new_id("evt", created_at)
     data = retry_notice_data(

@@ -1,4 +1,4 @@
-"""From a claim to the request on the wire, and from its exchange to what is recorded."""
+"""The request of a claim, and the result of its exchange."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from .claim import Claim, Finished
 from .outcome import NOTHING_MORE, Result, Verdict, judge, next_step
 
 LOST_SPREAD = timedelta(seconds=3)
-"""Over how long the retries of attempts that were found lost together are spread."""
+"""Time over which the retries of attempts lost together are distributed."""
 
 CONTENT_TYPE = ("Content-Type", "application/json")
 USER_AGENT = ("User-Agent", SENDER)
 
 
 class Sending(NamedTuple):
-    """A claimed attempt on the wire."""
+    """A claimed attempt in flight."""
 
     claim: Claim
     started_at: datetime
@@ -38,7 +38,7 @@ class Sending(NamedTuple):
 
 
 def request_for(claim: Claim, *, now: datetime, timeout_seconds: float) -> Request:
-    """Return the signed request of a claim. Raises SecretUnreadableError and SchemeUnavailableError."""
+    """Return the signed request of a claim. Raise SecretUnreadableError or SchemeUnavailableError if that fails."""
     challenge = new_challenge() if claim.pick.kind == Delivery.Kind.VERIFICATION else ""
     body = challenge_body(challenge) if challenge else claim.body
     if claim.pick.expires_at is not None:
@@ -58,17 +58,17 @@ def request_for(claim: Claim, *, now: datetime, timeout_seconds: float) -> Reque
         context=Sending(claim, now, challenge, timestamp, signatures, header_names),
         owner=str(claim.lane.owner_id or ""),
         probe=claim.delivery_id if claim.pick.kind in UNVERIFIED_KINDS else "",
-        fresh_connection=claim.number > 1,  # a kept connection may be why the last attempt failed
+        fresh_connection=claim.number > 1,  # a reused connection may have caused the last failure
         response_kept=RESPONSE_READ_LIMIT if challenge else RESPONSE_KEPT,
         body_seconds=timeout_seconds if challenge else BODY_SECONDS,
     )
 
 
 def finish(exchange: Exchange, *, seen_at: datetime | None = None) -> Finished:
-    """Decide what follows from an exchange, and write its log.
+    """Return the log of an exchange and the next step.
 
-    A retry counts from ``seen_at``, when the end was seen: start and duration are of two clocks, and a process that was
-    held up between reading them would take the end for earlier than it was. Without it, they are all there is.
+    Retries count from ``seen_at``, the time when the end was noticed. Without it the end is calculated from the start
+    and the duration, which are of different clocks. A process delayed between reading them would get a time too early.
     """
     sending: Sending = exchange.request.context
     verdict = judge(exchange, sending.challenge, accepted=sending.claim.lane.accepted_statuses)
@@ -88,9 +88,9 @@ def finish(exchange: Exchange, *, seen_at: datetime | None = None) -> Finished:
 
 
 def finish_lost(claim: Claim, now: datetime) -> Finished:
-    """Record that the worker which made an attempt never came back: a failed attempt, whatever the receiver saw.
+    """Return the result of an attempt whose worker was lost: a failed attempt, regardless of the receiver.
 
-    It ends ``now``, when this is found out, so that the retry is not earlier than its policy allows.
+    It ends ``now``, at the time of detection, so that the retry is not earlier than its policy allows.
     """
     lost = Verdict(
         result=Result.WORKER_LOST,
@@ -100,9 +100,9 @@ def finish_lost(claim: Claim, now: datetime) -> Finished:
 
 
 def finish_all_lost(claims: Sequence[Claim], now: datetime) -> list[Finished]:
-    """Record that the workers of these attempts never came back, and spread the retries, each time otherwise.
+    """Return the results of attempts whose workers were lost, with their retries distributed in random order.
 
-    If one of them kills its worker, it takes others along; together again, they would all be given up with it.
+    If one of the deliveries crashes its worker, the others fail too. Retried together, all of them would be given up.
     """
     apart = LOST_SPREAD / max(1, len(claims))
     shuffled = random.sample(claims, len(claims))
@@ -110,8 +110,8 @@ def finish_all_lost(claims: Sequence[Claim], now: datetime) -> list[Finished]:
 
 
 def finish_unsent(claim: Claim, error: Exception, now: datetime) -> Finished:
-    """Record an attempt for which no request could be made."""
-    message = str(error) if isinstance(error, WebhooksError) else "The request could not be made; the log says why."
+    """Return the result of an attempt without a valid request."""
+    message = str(error) if isinstance(error, WebhooksError) else "The request could not be made. See the log."
     return _finished_unsent(claim, Verdict(result=Result.INTERNAL_ERROR, message=message), now)
 
 

@@ -33,17 +33,17 @@ class SigningStep(NamedTuple):
 
 
 class Signer:
-    """Signs requests with the schemes and keys of one webhook, as they were when its deliveries were claimed."""
+    """Sign requests with the schemes and keys that a webhook had at the time of the claim."""
 
     __slots__ = ("_only", "_steps")
 
     def __init__(self, webhook_id: str, names: Sequence[str], keys: Sequence[LaneKey]) -> None:
-        """Open the keys. Raises SchemeUnavailableError, and SecretUnreadableError for a current key."""
+        """Decrypt the keys. Raise SchemeUnavailableError, or SecretUnreadableError for a current key."""
         self._steps = [_step(webhook_id, name, keys) for name in names]
         self._only = self._steps[0] if len(self._steps) == 1 else None
 
     def sign(self, message: Message, now: datetime) -> tuple[Headers, str]:
-        """Return the headers of all schemes, and their signatures as the attempt stores them."""
+        """Return the headers of all schemes, and the signatures in their stored form."""
         if self._only is not None:
             scheme, _ = self._only
             signature = scheme.sign(message, self._only.valid_keys(now))
@@ -68,7 +68,7 @@ def _step(webhook_id: str, name: str, stored: Sequence[LaneKey]) -> SigningStep:
 
 
 def _previous(webhook_id: str, scheme: BaseSignature, keys: Sequence[LaneKey]) -> list[tuple[str, datetime | None]]:
-    """Return the keys of a rotation's overlap; one that cannot be read or used is left out."""
+    """Return the keys in a rotation's overlap, except those that cannot be decrypted or used."""
     found: list[tuple[str, datetime | None]] = []
     for key in keys:
         if key.valid_until is None:
@@ -76,7 +76,7 @@ def _previous(webhook_id: str, scheme: BaseSignature, keys: Sequence[LaneKey]) -
         try:
             text = decrypt(key.token)
         except SecretUnreadableError:
-            # The current key's signature is still valid for every receiver that has switched.
+            # Receivers that have switched to the current key are not affected.
             logger.exception("Webhook %s is signed without its previous secret.", webhook_id)
         else:
             if not scheme.problem_with_key(text):

@@ -1,4 +1,4 @@
-"""Counting what a batch of results comes to, for the roll-ups."""
+"""The counts of a batch of results for the roll-ups."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ TOOK_SUM, WAITED_SUM = f"{RESPONSE_TIME}{SUM}", f"{FIRST_ATTEMPT_DELAY}{SUM}"
 
 
 def tally(finished: Sequence[Finished]) -> str:
-    """Return the counts of these results as ``Tally.counts`` has them; "" where none of them is counted."""
+    """Return the counts of these results in the format of ``Tally.counts``, or "" if none of them counts."""
     webhooks: defaultdict[str, defaultdict[str, int]] = defaultdict(lambda: defaultdict(int))
     given_up: list[str] = []
     for claim, attempt, step, _ in finished:

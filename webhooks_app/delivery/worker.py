@@ -1,7 +1,7 @@
-"""One engine in a thread of its own for this process, started when it is first woken.
+"""The engine of a worker process, started in a thread by the first wake-up.
 
-A thread rather than the task that wakes it: Celery closes Django's connections after every task, and an engine that
-lingers would keep the host's own tasks waiting.
+The thread is independent of Celery tasks: Celery closes Django's connections after every task, and a lingering engine
+would delay the host's own tasks.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Worker:
         return engine.transport_name if engine is not None else ""
 
     def wake(self) -> None:
-        """Have this process's engine look for due deliveries now; start it if need be."""
+        """Query for due deliveries now. Start the engine if necessary."""
         with self._lock:
             if self._stopping.is_set():
                 return
@@ -52,7 +52,7 @@ class Worker:
             engine.wake()
 
     def stop(self) -> None:
-        """Claim nothing more from now on; what is in flight goes on."""
+        """Stop claiming. Requests in flight continue."""
         with self._lock:
             self._stopping.set()
             engine = self._engine if self._pid == os.getpid() else None
@@ -60,13 +60,13 @@ class Worker:
             engine.stop()
 
     def join(self) -> None:
-        """Wait until what is in flight has ended and is recorded: the timeout of an attempt at most, and a little."""
+        """Wait until all requests in flight are recorded, at most a little longer than the timeout of an attempt."""
         thread = self._thread
         if thread is not None and self._pid == os.getpid():
             thread.join(settings.TIMEOUT_SECONDS + 2 * STOP_GRACE_SECONDS)
 
     def reset(self) -> None:
-        """Be ready for work again after a stop."""
+        """Allow another start after a stop."""
         with self._lock:
             self._thread = self._engine = None
             self._stopping.clear()
@@ -78,14 +78,14 @@ class Worker:
         self._thread.start()
 
     def _run(self) -> None:
-        # What is loaded by now stays: the garbage collector need not look at it for every few hundred deliveries.
+        # Exempts everything loaded so far from garbage collection, which otherwise runs every few hundred deliveries.
         gc.freeze()
         while not self._stopping.is_set():
             try:
                 engine = self._new_engine()
                 engine.run()
-            except Exception:  # Whatever it was, leases bring back what this engine had; a new one goes on.
-                logger.exception("The delivery engine failed; starting another in %s s.", RESTART_AFTER_SECONDS)
+            except Exception:  # Leases bring back the claims, and a new engine continues.
+                logger.exception("The delivery engine failed. Starting another in %s s.", RESTART_AFTER_SECONDS)
                 self._stopping.wait(RESTART_AFTER_SECONDS)
             finally:
                 connections.close_all()

@@ -1,9 +1,11 @@
 """Filters: conditions on the data of events, which a webhook sets to receive fewer of them. Needs no database."""
 
 from .base import MISSING, BaseOperator
-from .fields import check_fields
-from .matching import COMBINING, Filter, Mismatch
-from .operators import BUILT_IN
-from .registry import make_operators
+from .fields import check_fields as check_fields
+from .matching import COMBINING as COMBINING
+from .matching import Filter
+from .matching import Mismatch as Mismatch
+from .operators import BUILT_IN as BUILT_IN
+from .registry import make_operators as make_operators
 
-__all__ = ["BUILT_IN", "COMBINING", "MISSING", "BaseOperator", "Filter", "Mismatch", "check_fields", "make_operators"]
+__all__ = ["MISSING", "BaseOperator", "Filter"]

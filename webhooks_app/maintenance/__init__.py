@@ -1,1 +1,1 @@
-"""What is to be done now and then beside delivering: in every worker process, each job by one of them at a time."""
+"""Periodic jobs besides delivery. Every worker process can run them, and one process at a time runs each job."""

@@ -1,12 +1,12 @@
-"""How many rows to delete at a time, so that nobody waits for the locks: learned from how long the last ones took."""
+"""Sizes of deletion batches. They adapt to the duration of the last batches, so that locks are short."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
 SLOW_SECONDS, QUICK_SECONDS = 0.03, 0.012
-"""A batch holds its locks for about as long: after a slower one the next is halved, after a quicker one it grows. Far
-below what anybody would notice, since a busy machine may take three times as long for the next."""
+"""Bounds for the duration of a batch, during which it holds its locks. The next batch is halved after a slower one and
+grows after a quicker one. The bounds are low, because the next batch may take three times as long on a busy machine."""
 
 FIRST_ROWS, LEAST_ROWS, MOST_ROWS = 200, 20, 10_000
 
@@ -14,17 +14,17 @@ IDS_TO_A_STATEMENT = 1000
 
 
 class BatchSize:
-    """The ``rows`` of the next batch."""
+    """The number of ``rows`` of the next batch."""
 
     def __init__(self) -> None:
         self.rows = FIRST_ROWS
 
     def begin(self) -> None:
-        """Begin with rows of another kind, each of which may take far longer than those before."""
+        """Reset the size for another kind of rows, each of which may take far longer."""
         self.rows = min(self.rows, FIRST_ROWS)
 
     def adapt(self, seconds: float) -> None:
-        """Learn from a batch that took so long."""
+        """Adjust the size after a batch that took ``seconds``."""
         if seconds > SLOW_SECONDS:
             self.rows = max(LEAST_ROWS, self.rows // 2)
         elif seconds < QUICK_SECONDS:
@@ -32,7 +32,7 @@ class BatchSize:
 
 
 def parts(ids: Collection[str]) -> Iterator[list[str]]:
-    """Return the ids in lists that are not too long for a statement."""
+    """Yield the ids in lists that are short enough for one statement."""
     listed = list(ids)
     for start in range(0, len(listed), IDS_TO_A_STATEMENT):
         yield listed[start : start + IDS_TO_A_STATEMENT]

@@ -1,6 +1,6 @@
-"""Deletion of rows with everything that refers to them, by one statement for each table.
+"""Deletion of rows and everything that refers to them, with one statement per table.
 
-Django's own deletion makes an object of each row, and misses rows that are inserted meanwhile.
+Django's own deletion instantiates each row, and misses rows that are inserted meanwhile.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ Counts = dict[type[models.Model], int]
 
 
 def delete_rows(using: str, model: type[models.Model], ids: Sequence[Any]) -> Counts:
-    """Delete the rows with these keys, children first; return the number of deleted rows by model.
+    """Delete the rows with these keys, children first. Return the number of deleted rows by model.
 
-    It does what ``on_delete`` says for CASCADE and SET_NULL, without signals.
+    Follows ``on_delete`` for CASCADE and SET_NULL, without signals.
     """
     counts: Counts = {}
     for some in parts(ids):
@@ -39,14 +39,14 @@ def _delete_children(using: str, model: type[models.Model], rows: Any) -> Counts
 
 
 def _references_to(model: type[models.Model]) -> Iterator[Any]:
-    """Return the foreign keys to a model, those without a reverse name included."""
+    """Return the foreign keys to a model, including those without a reverse name."""
     for relation in model._meta.get_fields(include_hidden=True):
         if relation.auto_created and not relation.concrete and (relation.one_to_many or relation.one_to_one):
             yield relation.field  # type: ignore[union-attr]
 
 
 def _raw_delete(rows: Any) -> int:
-    return int(rows._raw_delete(rows.db))  # noqa: SLF001 - what refers to the rows is deleted already
+    return int(rows._raw_delete(rows.db))  # noqa: SLF001 - the referring rows are already deleted
 
 
 def _add(counts: Counts, more: Counts) -> None:

@@ -1,7 +1,7 @@
 """Removal of an owner's webhooks, API keys and events, with their deliveries.
 
-Locks are taken in the order of workers: webhooks, lanes, queue entries. The owner's row comes last: a worker that
-records a failed attempt has locked the queue entry when it inserts a retry notice, which refers to the owner.
+Locks are taken in the order of workers: webhooks, lanes, queue entries. The owner's row comes last, because a worker
+that records a failed attempt locks the queue entry first. Its retry notice then refers to the owner.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from .batches import BatchSize, parts
 from .deletion import Counts, delete_rows
 
 PAGE = 1000
-"""Rows to a statement, where everything is deleted in one transaction."""
+"""Rows per statement when everything is deleted in one transaction."""
 
 
 @dataclass(kw_only=True, slots=True)
@@ -55,7 +55,7 @@ class Forgotten:
 
 
 class Forgetting:
-    """Can be interrupted and repeated: the webhooks, which identify what belongs to the owner, are deleted last."""
+    """The deletion of an owner's data. It can be repeated, because the webhooks identify the data and go last."""
 
     def __init__(self, using: str, owner_id: Any) -> None:
         self.forgotten = Forgotten()
@@ -101,9 +101,9 @@ class Forgetting:
                     webhook.save(update_fields=["deleted_at"])
 
     def delete_rest(self) -> None:
-        """Delete what there is, in the caller's transaction. Whoever adds something meanwhile waits for its end."""
+        """Delete the remaining rows in the caller's transaction. Concurrent inserts wait for its end."""
         self._lock_webhooks()
-        # Each result that is being recorded is awaited here. Afterwards none can be: the lanes are locked.
+        # Waits for results that are being recorded. Locked lanes prevent new ones.
         own = models.Q(webhook__in=list(self._webhooks.values_list("pk", flat=True)))
         self._remove_entries(own | models.Q(event__in=self._events.order_by().values("pk")))
         self._lock_owner()
@@ -116,11 +116,11 @@ class Forgetting:
             self.forgotten.add(delete_rows(self._using, others.model, keys))
 
     def _deliveries(self) -> models.QuerySet[Delivery]:
-        """Return the deliveries to the owner's webhooks: of its events and of others, and handshakes."""
+        """Return all deliveries to the owner's webhooks, including handshakes and other owners' events."""
         return Delivery.objects.using(self._using).filter(webhook__owner=self._owner_id)
 
     def _lock_webhooks(self) -> None:
-        """Keep workers from claiming deliveries to the webhooks that get the owner's events."""
+        """Prevent workers from claiming deliveries to the webhooks that receive the owner's events."""
         own = list(self._webhooks.order_by("pk").select_for_update().values_list("pk", flat=True))
         platforms = Webhook.objects.using(self._using).filter(owner=None).order_by()
         ids = [*own, *platforms.values_list("pk", flat=True)]
@@ -137,14 +137,14 @@ class Forgetting:
         self.forgotten.add(delete_rows(self._using, model, ids))
 
     def _remove_entries(self, condition: models.Q) -> None:
-        """Remove queue entries, locked in the order of recording. A claim of one can record nothing any more."""
+        """Delete queue entries, locked in the order of recording. A claim of one can no longer record a result."""
         entries = QueueEntry.objects.using(self._using)
         ids = entries.filter(condition).order_by("pk").select_for_update().values_list("pk", flat=True)
         for some in parts(ids):
             entries.filter(pk__in=some).remove()
 
     def _batches(self, rows: models.QuerySet[Any]) -> Iterator[list[str]]:
-        """Return keys in batches that take about as long as nobody notices, with pauses between them."""
+        """Yield keys in batches of limited duration, with a pause after each."""
         size = BatchSize()
         while ids := _first(rows, size.rows):
             began = time.monotonic()
@@ -155,12 +155,12 @@ class Forgetting:
 
 
 def forget(using: str, owner_id: Any, progress: Callable[[int], object] = lambda count: None) -> Forgotten:
-    """Remove everything that belongs to an owner, in short transactions."""
+    """Delete everything that belongs to an owner, in short transactions."""
     return Forgetting(using, owner_id).run(progress)
 
 
 def forget_deleted(sender: type[models.Model], instance: Any, using: str, **kwargs: Any) -> None:
-    """Signal handler of ``pre_delete``: remove everything that belongs to an owner, in the same transaction."""
+    """Delete everything that belongs to an owner, in the same transaction (signal handler for ``pre_delete``)."""
     take_write_lock(using, Webhook)
     Forgetting(using, instance.pk).delete_rest()
 

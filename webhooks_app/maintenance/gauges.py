@@ -1,4 +1,4 @@
-"""How much there is to do, counted now and then, so that nobody who wants to know it has to scan for it."""
+"""Periodic counts of the queue, so that readers need not scan it."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from ..models.hold import is_due, is_held
 from ..protocol.times import format_time
 
 SHARE = 0.01
-"""How much of the time it may take, at most: where it takes long, it is done seldom."""
+"""Maximum share of the time for counting. A slow count is repeated less often."""
 
 USUAL_SECONDS = 15.0
 
 
 def gauge(using: str, now: datetime, facts: dict[str, Any]) -> float | None:
-    """Count what is pending by one scan of it: ``waiting`` and, of that, ``due`` and ``held``; ``in_flight`` beside it.
+    """Count the queue in one scan: ``waiting``, with its parts ``due`` and ``held``, and ``in_flight``.
 
-    ``held`` are those that wait for a change of their webhook; they are not counted as due.
+    ``held`` deliveries need a change of their webhook. They do not count as due.
     """
     began_at = time.monotonic()
     facts.update(_counts(using, now), at=format_time(now))

@@ -1,4 +1,4 @@
-"""Telling the database that this process is there, and what it is doing."""
+"""The heartbeat of a worker process, with its current state, in the database."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from ..models import WorkerProcess
 
 
 class Deliverer(Protocol):
-    """What a process delivers with: an engine, or a worker that has one."""
+    """The interface of an engine or worker for its heartbeat."""
 
     @property
     def in_flight(self) -> int:
-        """How many deliveries are claimed and not yet recorded."""
+        """The number of claimed deliveries without a recorded result."""
 
     @property
     def transport_name(self) -> str:
-        """How it sends; "" while it does not."""
+        """The name of the transport, or "" while there is none."""
 
 
 class Heartbeat:
-    """Writes a row that is this process's own: its machine, number and start make up the name."""
+    """The row of this process, identified by its host, process number and start time."""
 
     def __init__(self, using: str, deliverer: Deliverer) -> None:
         self._using = using
@@ -54,5 +54,5 @@ class Heartbeat:
         )
 
     def end(self) -> None:
-        """Take the row away: the process ends as it should."""
+        """Delete the row at the regular end of the process."""
         WorkerProcess.objects.using(self._using).filter(id=self._id).delete()

@@ -1,4 +1,4 @@
-"""The jobs that follow from what is counted: it is folded, judged, and deleted once it is kept no longer."""
+"""The jobs for tallies: folding them, judging the health of webhooks, and deleting expired data."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from .health.monitor import take_in, watch
 from .rollups.folding import TALLIES_AT_A_TIME, fold, forget_old
 
 SINGLE_WRITER_AT_A_TIME = 50
-"""Fewer tallies where a fold excludes every other writer."""
+"""Smaller batch for databases where a fold excludes all other writers."""
 
 AGAIN_SECONDS = 0.1
 PROCESSES_KEPT = timedelta(days=1)
 
 
 def fold_tallies(using: str, now: datetime, facts: dict[str, Any]) -> float | None:
-    """Fold a batch of tallies, and move the health of their webhooks with it.
+    """Fold a batch of tallies, and update the health of their webhooks.
 
-    More of them follow shortly after, so that whoever sends has its turn in between.
+    The next batch follows after a short pause, in which workers can write.
     """
     limit = SINGLE_WRITER_AT_A_TIME if dialect_of(using).has_single_writer else TALLIES_AT_A_TIME
     folded = fold(using, limit=limit, also=lambda folded: take_in(using, folded))
@@ -28,13 +28,13 @@ def fold_tallies(using: str, now: datetime, facts: dict[str, Any]) -> float | No
 
 
 def judge_health(using: str, now: datetime, facts: dict[str, Any]) -> float | None:
-    """Warn of the webhooks that have been failing for long, and disable those that have for too long."""
+    """Warn about webhooks that have been failing for a long time, and disable them after a longer time."""
     watch(using, now)
     return None
 
 
 def forget(using: str, now: datetime, facts: dict[str, Any]) -> float | None:
-    """Delete roll-ups that are kept no longer, and the processes that have long ended."""
+    """Delete roll-ups at the end of their retention, and processes that ended long ago."""
     forget_old(using, now)
     WorkerProcess.objects.using(using).filter(seen_at__lt=now - PROCESSES_KEPT).delete()
     return None

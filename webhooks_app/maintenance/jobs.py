@@ -1,6 +1,6 @@
-"""The jobs, and doing those that are due: whoever moves a job's row on does it, so that no beat is needed.
+"""The maintenance jobs. Any worker runs a due job after moving its next run, so no scheduler is necessary.
 
-A job may not rely on being alone: its worker may have been frozen, and another have taken it over.
+A job must tolerate concurrent runs: another worker takes over from one that is frozen.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ logger = logging.getLogger("webhooks_app.maintenance")
 
 MAX_ERROR_LENGTH = 500
 LOST_AFTER_SECONDS = 60.0
-"""After how long another worker takes a job over that was begun and is not over, unless the job says otherwise or
-is not due before."""
+"""Time after which another worker takes over an unfinished job. A job can override it, and a longer interval between
+its runs extends it."""
 
 Facts: TypeAlias = dict[str, Any]
 Run: TypeAlias = Callable[[str, datetime, Facts], float | None]
-"""Takes the database's alias, its time, and what the job remembers, which it may change. Returns after how many
-seconds it is to be done again, if not after the usual time."""
+"""A job's function. Its arguments are the database alias, the database's time, and the job's stored facts, which it may
+change. It returns the seconds until the next run, or None for the usual interval."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -51,9 +51,9 @@ JOBS = (
 
 
 def run_due(using: str, clock: Callable[[], datetime], jobs: Sequence[Job] = JOBS) -> None:
-    """Do the jobs that are due and that nobody else is doing. What fails is logged, told in its row and tried again.
+    """Run the due jobs that no other process is running. An error is logged, stored in the job's row and retried.
 
-    Raises DatabaseError or InterfaceError while the database is away.
+    Raise DatabaseError or InterfaceError if the database is unavailable.
     """
     states = MaintenanceJob.objects.using(using)
     due = set(states.filter(next_run_at__lte=clock()).values_list("name", flat=True))
@@ -65,7 +65,7 @@ def run_due(using: str, clock: Callable[[], datetime], jobs: Sequence[Job] = JOB
 
 
 def next_due_at(using: str, jobs: Sequence[Job] = JOBS) -> datetime | None:
-    """Return when the next of the jobs is due, or was."""
+    """Return the next due time of the jobs. It may be past."""
     states = MaintenanceJob.objects.using(using).filter(name__in=[job.name for job in jobs])
     earliest: datetime | None = states.aggregate(at=Min("next_run_at"))["at"]
     return earliest
@@ -78,9 +78,9 @@ def _run(job: Job, using: str, now: datetime, clock: Callable[[], datetime]) -> 
         with acting(SYSTEM):
             again_seconds = job.run(using, now, state.facts)
     except (OperationalError, InterfaceError) as problem:
-        # A lock that was not to be had is told here; a database that is away, by what follows.
+        # Records a lock timeout. An unavailable database raises again in the statement below.
         error = _described(problem)
-    except Exception as problem:  # The other jobs are to be done all the same.
+    except Exception as problem:  # The other jobs must run nevertheless.
         logger.exception("The job %s failed.", job.name, extra={"job": job.name})
         error = _described(problem)
     ended_at = clock()

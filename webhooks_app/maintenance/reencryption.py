@@ -1,4 +1,4 @@
-"""Re-encryption of everything stored under WEBHOOKS_ENCRYPTION_KEYS with the first key, so that older keys can go."""
+"""Re-encryption of all secrets with the first key of WEBHOOKS_ENCRYPTION_KEYS, so that older keys can be removed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..exceptions import SecretUnreadableError
 from ..models import SigningKey, Webhook
 
 BATCH_SIZE = 500
-"""Keys to a SELECT. Each is written by itself, so that no worker waits for a lock."""
+"""Keys per SELECT. Each key has an update of its own, so that no worker waits for a lock."""
 
 
 @dataclass(kw_only=True, slots=True)
@@ -24,19 +24,19 @@ class Reencrypted:
     current: int = 0
     renewed: int = 0
     unreadable: list[str] = field(default_factory=list)
-    """The ids of the webhooks that have a secret which no key opens."""
+    """The ids of the webhooks with a secret that no key can decrypt."""
 
 
 def count() -> int:
-    """Return the number of steps: keys, and webhooks with headers of their own."""
+    """Return the number of steps: signing keys, and webhooks with headers of their own."""
     return SigningKey.objects.valid().count() + _webhooks_with_headers().count()
 
 
 def reencrypt(*, dry_run: bool = False, progress: Callable[[], None] = lambda: None) -> Reencrypted:
-    """Encrypt anew what an older key encrypted, or only count it; ``progress`` is called after each secret.
+    """Re-encrypt the secrets of older keys, or only count them. Call ``progress`` after each secret.
 
-    May be interrupted, repeated, and run beside workers and rotations: a secret is replaced only where it still is
-    what was read.
+    Can be interrupted, repeated, and run concurrently with workers and rotations: an update applies only to an
+    unchanged secret.
     """
     result = Reencrypted()
     if not dry_run:
@@ -65,7 +65,7 @@ def _renew_headers(result: Reencrypted, webhook: Webhook, *, dry_run: bool) -> N
 
 
 def _renewed(result: Reencrypted, webhook_id: str, token: str, *, dry_run: bool) -> str:
-    """Count the encrypted value of a header, and return it under the first key."""
+    """Count the encrypted value of a header, and return it encrypted with the first key."""
     if is_current(token):
         result.current += 1
         return token
@@ -80,7 +80,7 @@ def _renewed(result: Reencrypted, webhook_id: str, token: str, *, dry_run: bool)
 
 
 def _keys() -> Iterator[SigningKey]:
-    """Return every key that signs, those of deleted webhooks included, as they come and go meanwhile."""
+    """Return every valid signing key, including those of deleted webhooks and those added meanwhile."""
     keys = SigningKey.objects.valid().order_by("pk")
     batch = list(keys[:BATCH_SIZE])
     while batch:
@@ -99,6 +99,6 @@ def _renew(result: Reencrypted, key: SigningKey, *, dry_run: bool) -> None:
             result.unreadable.append(key.webhook_id)
         return
     stored = SigningKey.objects.filter(pk=key.pk, encrypted_key=key.encrypted_key)
-    # A key that was rotated away since it was read is gone, and its successor is visited later.
+    # The update does not match a key rotated since. Its successor follows later in the loop.
     if dry_run or stored.update(encrypted_key=encrypt(text)):
         result.renewed += 1

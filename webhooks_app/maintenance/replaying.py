@@ -1,4 +1,4 @@
-"""The job that carries replays on: each in its turn, a step at a time, so that none waits for the others to end."""
+"""The job that advances replays: one step of each in turn, so that none has to wait for the end of another."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from ..models import Replay
 from ..replays.runner import advance
 
 BUDGET_SECONDS = 0.2
-"""For how long at once, so that the other jobs come to their turn."""
+"""Maximum duration of one run, so that the other jobs can run."""
 
 LEAST_PAUSE_SECONDS = 0.05
 
 
 def carry_replays(using: str, now: datetime, facts: dict[str, Any]) -> float | None:
-    """Go on with the replays that are under way; return when there may be more to do, None where there is none."""
+    """Advance the active replays. Return the seconds until the next step, or None without active replays."""
     began = time.monotonic()
     waits: dict[str, float] = dict.fromkeys(_in_turn(using, facts.get("after", "")), 0.0)
     while ready := [replay_id for replay_id, wait in waits.items() if wait == 0.0]:
         for replay_id in ready:
-            facts["after"] = replay_id  # remembered also where it fails: the next one is not to suffer from it
+            facts["after"] = replay_id  # stored even after an error, so that the next run starts with another
             spent = time.monotonic() - began
             wait = advance(using, replay_id, now + timedelta(seconds=spent))
             if wait is None:
@@ -34,6 +34,6 @@ def carry_replays(using: str, now: datetime, facts: dict[str, Any]) -> float | N
 
 
 def _in_turn(using: str, after: str) -> list[str]:
-    """Return the replays under way, from the one after the last that had its turn."""
+    """Return the active replays, starting after the last one that was advanced."""
     ids = sorted(Replay.objects.using(using).under_way().values_list("pk", flat=True))
     return [pk for pk in ids if pk > after] + [pk for pk in ids if pk <= after]

@@ -1,8 +1,8 @@
-"""Deleting what is older than it need be kept, a little at a time.
+"""Deletion of data at the end of its retention, in small batches.
 
-What is pruned together is an event with its deliveries and their attempts: first its body and the attempts, after
-``ATTEMPT_RETENTION_DAYS``, then all of it. Its age is that of its youngest delivery, as the identifiers tell it, which
-begin with the time when a row was made. An event with a delivery that is not final stays as it is.
+An event is pruned with its deliveries and attempts: first the body and the attempts, after ``ATTEMPT_RETENTION_DAYS``,
+later everything. Its age is that of its youngest delivery, by the creation time in the identifier. Events with a
+pending delivery are not pruned.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ NOUNS = {
 
 @dataclass(kw_only=True, slots=True)
 class Pruned:
-    """How many rows of each kind were deleted, and of how many events the body."""
+    """Numbers of deleted rows and of emptied event bodies."""
 
     attempts: int = 0
     bodies: int = 0
@@ -63,7 +63,7 @@ class Pruned:
     replays: int = 0
     audit_entries: int = 0
     is_complete: bool = True
-    """False if the time was over first: there may be more."""
+    """False if the time limit was reached. There may be more to prune."""
 
     def __str__(self) -> str:
         return ", ".join(counted(getattr(self, kind), *nouns) for kind, nouns in NOUNS.items())
@@ -78,14 +78,14 @@ def prune(
     is_dry_run: bool = False,
     progress: Progress = lambda rows: None,
 ) -> Pruned:
-    """Delete what is past its age, never what is not final; for no longer than ``max_seconds``.
+    """Delete rows at the end of their retention, except pending ones, for at most ``max_seconds``.
 
-    The ages are those of the settings, unless they are given; those of single types are always the settings'.
-    Webhooks that were deleted go with the last of their history, replays with the last of their deliveries or if nobody
-    starts them, and replaced secrets when they sign nothing any more.
-    ``progress`` is called after each batch with the number of rows. A dry run only counts.
+    The settings define the ages by default, and always those of single event types. A deleted webhook goes with the
+    last of its history. A replay goes with the last of its deliveries, or if it is not started in time. Replaced
+    secrets go after their overlap. ``progress`` is called after each batch with the number of rows. A dry run only
+    counts.
 
-    May be interrupted, repeated, and run beside workers and other prunings.
+    Can be interrupted, repeated, and run concurrently with workers and other runs.
     """
     now = now or timezone.now()
     attempts_before = now - (attempt_age or timedelta(days=settings.ATTEMPT_RETENTION_DAYS))
@@ -107,7 +107,7 @@ def prune(
         logger.info(
             "Pruned %s%s.",
             pruned,
-            "" if pruned.is_complete else "; the time was over before everything was looked at",
+            "" if pruned.is_complete else "; the time limit was reached before the end",
             extra=asdict(pruned),
         )
     return pruning.pruned
@@ -122,14 +122,14 @@ class _Pruning:
         self._size = BatchSize()
 
     def event_types(self) -> Iterator[str]:
-        """Return the types that there are events of: a look into the index for each."""
+        """Yield the types of stored events, with one index lookup each."""
         found: str | None = ""
         types = Event.objects.using(self._using).order_by("type").values_list("type", flat=True)
         while found := types.filter(type__gt=found).first():
             yield found
 
     def delete_events(self, event_type: str, before: datetime) -> None:
-        """Delete the events of a type with all of their history."""
+        """Delete a type's events with their whole history."""
         events = Event.objects.using(self._using).filter(type=event_type).queued_before(before)
         for ids in self._batches(events):
             with writing(self._using, Event):
@@ -141,7 +141,7 @@ class _Pruning:
             self._count(attempts=attempts, deliveries=deliveries, events=gone)
 
     def strip_events(self, event_type: str, before: datetime, *, since: datetime) -> None:
-        """Delete the bodies and attempts of a type's events; ``since`` is for a dry run, which deleted no events."""
+        """Delete the bodies and attempts of a type's events. A dry run skips events before ``since``."""
         events = Event.objects.using(self._using).filter(type=event_type).queued_before(before)
         for ids in self._batches(self._from(events.with_body(), since)):
             with writing(self._using, Event):
@@ -173,7 +173,7 @@ class _Pruning:
         kept = self._kept(ended_before)
         ended = replays.kept_no_longer(kept, planned_before=planned_before, ended_before=ended_before)
         for ids in self._batches(ended):
-            self._count(replays=self._delete_rows(ended.filter(pk__in=ids)))  # not those that were started meanwhile
+            self._count(replays=self._delete_rows(ended.filter(pk__in=ids)))  # except those started meanwhile
 
     def delete_audit_entries(self, before: datetime) -> None:
         entries = AuditEntry.objects.using(self._using).filter(pk__lt=first_id_at("aud", before))
@@ -181,9 +181,9 @@ class _Pruning:
             self._count(audit_entries=sum(self._delete(AuditEntry, part) for part in parts(ids)))
 
     def _batches(self, rows: models.QuerySet[Any]) -> Iterator[list[str]]:
-        """Return the ids of the rows, oldest first, in batches that take about as long as they may, until time is over.
+        """Yield the ids of the rows, oldest first, in batches of limited duration, until the time limit.
 
-        Nobody else's writes wait for more than a batch, and between two there is as much time as one takes.
+        Other writers wait for one batch at most. Between two batches there is a pause of the same duration.
         """
         after = ""
         self._size.begin()
@@ -201,7 +201,7 @@ class _Pruning:
             after = page[-1]
 
     def _by_weight(self, model: type[models.Model], page: list[str]) -> Iterator[list[str]]:
-        """Return the ids in parts that have about so many rows to delete, deliveries and attempts among them."""
+        """Split the ids into parts with a similar number of rows, including deliveries and attempts."""
         weights = self._weights(model, page) if page else {}
         batch: list[str] = []
         weight = 0
@@ -215,7 +215,7 @@ class _Pruning:
             yield batch
 
     def _weights(self, model: type[models.Model], page: list[str]) -> dict[str, int]:
-        """Return how many rows go with each of these."""
+        """Return the number of dependent rows by id."""
         deliveries = Delivery.objects.using(self._using).order_by()
         if model is Event:
             rows = deliveries.filter(event__in=page).values_list("event")
@@ -232,10 +232,10 @@ class _Pruning:
         return not self.pruned.is_complete
 
     def _ended(self, ids: Collection[str], before: datetime) -> tuple[list[str], list[str]]:
-        """Lock the events and return those with nothing that is pending or younger, and their deliveries.
+        """Lock the events. Return those without pending or younger deliveries, and their deliveries.
 
-        Redelivering locks the event too, so that none begins meanwhile; an event that somebody has locked waits for
-        the next pruning.
+        Redelivery locks the event too, so no redelivery can start meanwhile. Events locked by another transaction are
+        skipped until the next run.
         """
         locked = self._lock(ids)
         rows = Delivery.objects.using(self._using).filter(event__in=locked).order_by()
@@ -254,25 +254,25 @@ class _Pruning:
         return rows
 
     def _kept(self, before: datetime) -> models.QuerySet[Delivery]:
-        """Return the deliveries that are still there once those of before are pruned."""
+        """Return the deliveries that remain after pruning the older ones."""
         return Delivery.objects.using(self._using)
 
     def _handshakes(self, before: datetime) -> models.QuerySet[Delivery]:
-        """Return the deliveries that are not of an event."""
+        """Return the final deliveries without an event."""
         return Delivery.objects.using(self._using).final().filter(event=None, pk__lt=first_id_at("dlv", before))
 
     def _delete_attempts(self, delivery_ids: Collection[str]) -> int:
         return sum(self._delete(DeliveryAttempt, part, by="delivery") for part in parts(delivery_ids))
 
     def _delete_deliveries(self, ids: Collection[str]) -> int:
-        # MariaDB looks after each row whether another one still refers to it.
+        # MariaDB checks the references to each deleted row.
         for part in parts(ids):
             again = Delivery.objects.using(self._using).filter(redelivery_of__in=part)
             again.update(redelivery_of=None)
         return sum(self._delete(Delivery, part) for part in parts(ids))
 
     def _forget(self, event_ids: Collection[str]) -> None:
-        """Delete the references and the idempotency keys of events."""
+        """Delete the references and idempotency keys of events."""
         for part in parts(event_ids):
             self._delete(EventReference, part, by="event")
             self._delete(IdempotencyKey, part, by="event")
@@ -281,11 +281,11 @@ class _Pruning:
         return Event.objects.using(self._using).filter(pk__in=ids).update(body="") if ids else 0
 
     def _delete(self, model: type[models.Model], ids: Collection[str], *, by: str = "pk") -> int:
-        """Delete rows without a look at what refers to them: children are deleted first."""
+        """Delete rows without checking references. Children must be deleted first."""
         return self._delete_rows(model._default_manager.using(self._using).filter(**{f"{by}__in": ids})) if ids else 0
 
     def _delete_rows(self, rows: Any) -> int:
-        return int(rows._raw_delete(self._using))  # noqa: SLF001 - no other way to skip the look
+        return int(rows._raw_delete(self._using))  # noqa: SLF001 - the only way to skip the check
 
     def _count(self, **numbers: int) -> None:
         for kind, number in numbers.items():
@@ -295,10 +295,10 @@ class _Pruning:
 
 
 class _DryRun(_Pruning):
-    """Looks for the same rows, and counts them."""
+    """Count the same rows without deleting them."""
 
     def _adapt(self, seconds: float) -> None:
-        self._size.adapt(0.0)  # it waits for nobody, and nobody for it
+        self._size.adapt(0.0)  # a dry run takes no locks
 
     def _from(self, rows: models.QuerySet[Any], since: datetime) -> models.QuerySet[Any]:
         return rows.filter(pk__gte=first_id_at("evt" if rows.model is Event else "dlv", since))

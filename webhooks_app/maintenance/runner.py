@@ -1,4 +1,4 @@
-"""A thread beside the engine that tells that the process is there, and does the jobs that are due."""
+"""A background thread of a worker process that writes heartbeats and runs the due jobs."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ SHORTEST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.05, 2.0
 FIRST_BACKOFF_SECONDS, MAX_BACKOFF_SECONDS = 0.5, 10.0
 JOIN_SECONDS = 10.0
 MAILS_SECONDS = 5.0
-"""For how long the process stays for mails that its jobs wrote."""
+"""Maximum time for sending the emails of jobs at the end of the process."""
 
 BEAT = "beat"
-"""The row among the jobs that says when a periodic message of beat came last."""
+"""The name of the job row with the time of the last periodic message from Celery beat."""
 
 
 class MaintenanceRunner:
-    """Runs in a thread from ``start`` until ``stop``, on a connection of its own; also as a ``with`` block."""
+    """A thread with its own database connection, running from ``start`` to ``stop``. Also a context manager."""
 
     def __init__(self, deliverer: Deliverer, *, jobs: Sequence[Job] = JOBS) -> None:
         self._deliverer = deliverer
@@ -55,7 +55,7 @@ class MaintenanceRunner:
         self.join()
 
     def start(self) -> None:
-        """Begin, unless it has begun in this process already, or was stopped."""
+        """Start the thread unless it is running in this process, or was stopped."""
         with self._lock:
             if self._pid == os.getpid() or self._stopping.is_set():
                 return
@@ -64,22 +64,22 @@ class MaintenanceRunner:
             self._thread.start()
 
     def stop(self) -> None:
-        """Begin nothing more."""
+        """Stop after the current job."""
         self._stopping.set()
 
     def join(self) -> None:
-        """Wait until the job that is under way is done, though not for long: another process would do it again."""
+        """Wait briefly for the end of the current job. Another process would repeat an unfinished job."""
         if self._thread is not None and self._pid == os.getpid():
             self._thread.join(JOIN_SECONDS)
 
     def reset(self) -> None:
-        """Be ready to start again after a stop."""
+        """Allow another start after a stop."""
         with self._lock:
             self._thread, self._pid = None, 0
             self._stopping.clear()
 
     def note_beat(self) -> None:
-        """Have it written down that a periodic message of beat came. Thread-safe, and never waits."""
+        """Record the arrival of a periodic message from beat. Thread-safe, without blocking."""
         self._beat_came.set()
 
     def _run(self) -> None:
@@ -97,14 +97,14 @@ class MaintenanceRunner:
                 pause_seconds = backoff_seconds
                 connections[using].close()
             self._stopping.wait(pause_seconds)
-        with suppress(DatabaseError, InterfaceError):  # the row shows soon enough that nobody is there any more
+        with suppress(DatabaseError, InterfaceError):  # the age of the row reveals the end of the process
             turns.end()
         connections.close_all()
         wait_for_mails(MAILS_SECONDS)
 
 
 class _Turns:
-    """What the thread does again and again."""
+    """One iteration of the thread's loop."""
 
     def __init__(self, using: str, heartbeat: Heartbeat, jobs: Sequence[Job], beat_came: threading.Event) -> None:
         self._using = using
@@ -116,7 +116,7 @@ class _Turns:
         self._is_prepared = False
 
     def take(self) -> float:
-        """Do what is due, and return after how many seconds there may be more."""
+        """Run everything that is due. Return the seconds until the next turn."""
         if not self._is_prepared:
             MaintenanceJob.objects.using(self._using).ensure([BEAT, *(job.name for job in self._jobs)])
             self._is_prepared = True
@@ -137,7 +137,7 @@ class _Turns:
 
     def _seconds_to_next(self) -> float:
         due_at = next_due_at(self._using, self._jobs)
-        if due_at is None:  # somebody has emptied the table
+        if due_at is None:  # the table was emptied
             self._is_prepared = False
             return LONGEST_PAUSE_SECONDS
         seconds = (due_at - self._clock()).total_seconds()

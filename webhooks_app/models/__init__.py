@@ -1,4 +1,4 @@
-"""The tables: registrations, what happened, and what was sent."""
+"""The models: webhooks and their keys, events, deliveries, and the data of the workers."""
 
 from .api_key import ApiKey
 from .audit import AuditEntry

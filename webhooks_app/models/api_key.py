@@ -1,4 +1,4 @@
-"""Keys that authenticate an account to the REST API; stored hashed."""
+"""API keys of accounts for the REST API. They are stored as hashes."""
 
 from __future__ import annotations
 
@@ -23,23 +23,23 @@ from .base import BaseQuerySet, atomic
 from .fields import AccountField, IdField, OwnerField
 
 LAST_USED_PRECISION = timedelta(minutes=1)
-"""How exact ``last_used_at`` is; a write for every request would make a key's row a bottleneck."""
+"""The precision of ``last_used_at``. A write for every request would make a key's row a bottleneck."""
 
 SETTABLE_FIELDS = ("name", "scopes", "expires_at")
-"""What an owner sets when a key is made, and may change later."""
+"""The fields that an owner sets at creation and can change later."""
 
 
 SERVICE_SCOPES = frozenset({"events:emit"})
-"""The scopes of service keys, which no owner's key has."""
+"""The scopes of service keys. No other key can have them."""
 
 
 def _digest(key: str) -> str:
-    # A plain hash is enough: the key has 256 random bits, so there is nothing to guess.
+    # A plain hash is sufficient, because the key has 256 random bits.
     return hashlib.sha256(key.encode(errors="surrogatepass")).hexdigest()
 
 
 def owner_scopes() -> list[str]:
-    """Return the scopes of a new key: all that an owner's key can have."""
+    """Return the default scopes of a new key: all that an owner's key can have."""
     return [scope for scope in ApiKey.Scope.values if scope not in SERVICE_SCOPES]
 
 
@@ -48,7 +48,7 @@ class ApiKeyQuerySet(BaseQuerySet["ApiKey"]):
         return self.filter(owner=owner)
 
     def make(self, **fields: Any) -> tuple[ApiKey, str]:
-        """Create a key and return it with its text, which is shown this once and stored nowhere."""
+        """Create a key and return it with its text, which is shown only once and never stored."""
         prefix = secrets.token_hex(6)
         text = Masked(f"whk_{prefix}_{secrets.token_urlsafe(32)}")
         api_key = self.model(prefix=prefix, digest=_digest(text), **fields)
@@ -59,7 +59,7 @@ class ApiKeyQuerySet(BaseQuerySet["ApiKey"]):
         return api_key, text
 
     def find(self, text: str) -> ApiKey | None:
-        """Return the valid key of an active account with this text."""
+        """Return the valid key with this text if its account is active."""
         parts = text.split("_", 2)
         if len(parts) != 3 or parts[0] != "whk" or not parts[1].isalnum() or not parts[1].isascii():
             return None
@@ -118,12 +118,12 @@ class ApiKey(Audited):
 
     @property
     def is_service_key(self) -> bool:
-        """Whether it is a key of another service of the project, which emits events of all owners."""
+        """Whether the key belongs to another service of the project, which emits events for all owners."""
         return self.owner_id is None
 
     @property
     def user(self) -> Any:
-        """The user who acts by this key: its owner, if owners are users, else its creator."""
+        """The acting user: the owner, if owners are users, otherwise the creator."""
         return self.owner if isinstance(self.owner, get_user_model()) else self.created_by
 
     def clean(self) -> None:
@@ -143,7 +143,7 @@ class ApiKey(Audited):
 
     @atomic
     def change(self) -> None:
-        """Save what may be changed of a key."""
+        """Save the changeable fields."""
         take_write_lock(self.alias, ApiKey)
         saved = ApiKey.objects.select_for_update().get(pk=self.pk)
         with self.auditing(Action.KEY_CHANGED, since=saved):
@@ -151,7 +151,7 @@ class ApiKey(Audited):
 
     @atomic
     def revoke(self) -> None:
-        """Refuse this key from the next request on; the time of the first revocation stays."""
+        """Refuse the key from the next request. Repeated calls do not change the time of revocation."""
         if ApiKey.objects.filter(pk=self.pk, revoked_at=None).update(revoked_at=timezone.now()):
             self.audit(Action.KEY_REVOKED)
         self.refresh_from_db(fields=["revoked_at"])
@@ -162,10 +162,10 @@ class ApiKey(Audited):
         return super().delete(*args, **kwargs)
 
     def touch(self) -> None:
-        """Record that the key was used, to the minute."""
+        """Record the use of the key, to the minute."""
         now = timezone.now()
         if self.last_used_at is None or now - self.last_used_at >= LAST_USED_PRECISION:
             self.last_used_at = now
             stale = models.Q(last_used_at=None) | models.Q(last_used_at__lte=now - LAST_USED_PRECISION)
-            # Of many requests at once, one writes: the others find the row fresh by the time they get it.
+            # The condition allows one write among concurrent requests.
             ApiKey.objects.filter(stale, pk=self.pk).update(last_used_at=now)

@@ -1,6 +1,6 @@
-"""Audit log of webhooks, keys, deliveries and replays: an entry each, written with what was done.
+"""The audit log of webhooks, keys, deliveries and replays, written in the transaction of the action.
 
-Entries outlive what they are about, and the account that it belonged to. They never hold a secret, a header or a body.
+Entries outlive their subject and its account. They never contain secrets, header values or bodies.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ MAX_NAME_LENGTH = 150
 MAX_REASON_LENGTH = 500
 
 Changes = Mapping[str, Any]
-"""By the name of what changed: a list of what it was, and what it is."""
+"""A list of the old and the new value by field name."""
 
 
 class Action(models.TextChoices):
-    """What can be done, as ``<what it is done to>.<what was done>``."""
+    """The audited actions, named ``<subject>.<action>``."""
 
     WEBHOOK_CREATED = "webhook.created", _("webhook created")
     WEBHOOK_CHANGED = "webhook.changed", _("webhook changed")
@@ -58,7 +58,7 @@ class Action(models.TextChoices):
 
 
 class Via(models.TextChoices):
-    """The way in which something was asked for."""
+    """The origin of an action."""
 
     CONSOLE = "console", _("console")
     API = "api", _("API")
@@ -69,7 +69,7 @@ class Via(models.TextChoices):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Actor:
-    """Who does something, and by what way; ``name`` replaces the account's. Operations take a subclass with rights."""
+    """The originator of an action, with its way. ``name`` overrides the account's. Operations use a subclass."""
 
     via: str = Via.CODE
     account: Any = None
@@ -106,10 +106,10 @@ class AuditEntryQuerySet(BaseQuerySet["AuditEntry"]):
         return self.filter(subject=subject.pk)
 
     def write(self, action: str, subject: Any, *, owner_id: Any, changes: Changes, reason: str = "") -> None:
-        """Write down what was done to a row, in the transaction in which it is done."""
+        """Create an entry for an action on a row, in the transaction of the action."""
         actor = _actor.get()
         self.using(subject._state.db).create(
-            id=new_ordered_id("aud"),  # what is done to one row in the same millisecond has an order
+            id=new_ordered_id("aud"),  # ordered even within one millisecond
             action=action,
             subject=subject.pk,
             owner_id=owner_id,
@@ -125,7 +125,7 @@ class AuditEntry(BaseModel):
     id = IdField(prefix="aud")
     action = models.CharField(_("action"), max_length=40, choices=Action, editable=False)
     subject = models.CharField(_("subject"), max_length=40, editable=False)
-    # No constraints in the database: a worker that writes an entry would wait for whoever locks an account.
+    # No constraints in the database, or a worker would wait for transactions that lock an account.
     owner = OwnerField(
         verbose_name=_("owner"),
         null=True,
@@ -165,13 +165,13 @@ class AuditEntry(BaseModel):
         return f"{self.subject}: {self.get_action_display()}"
 
     def name_for(self, account: Any) -> str:
-        """Return the name of the actor to a user of the owner: API keys are the owner's own, staff stay unnamed."""
+        """Return the actor's name for a user of the owner. API keys belong to the owner. Staff remain anonymous."""
         is_self = self.actor_id is not None and self.actor_id == getattr(account, "pk", None)
         return self.actor_name if is_self or self.via == Via.API else ""
 
 
 class Audited(BaseModel):
-    """A row whose changes are written down; of its fields, those in ``audited_fields`` and their values."""
+    """A model with audited changes. Entries contain the values of ``audited_fields``."""
 
     audited_fields: ClassVar[tuple[str, ...]] = ()
 
@@ -185,20 +185,20 @@ class Audited(BaseModel):
         return {name: _as_json(getattr(self, name)) for name in self.audited_fields}
 
     def audit(self, action: str, changes: Changes | None = None, *, reason: str = "") -> None:
-        """Write down what was done to this row."""
+        """Create an audit entry for this row."""
         AuditEntry.objects.write(action, self, owner_id=self.owner_id, changes=changes or {}, reason=reason)
 
     def audit_creation(self, action: str) -> None:
-        """Write down that this row was made, and with what."""
+        """Create an audit entry for the creation of this row, with its values."""
         values = self.audited_values().items()
         self.audit(action, {name: [None, value] for name, value in values if value not in (None, "")})
 
     @contextmanager
     def auditing(self, action: str, *, reason: str = "", since: Audited | None = None) -> Iterator[None]:
-        """Write down what is done to this row within the block, in the same transaction.
+        """Create an audit entry for the changes to this row within the block, in the same transaction.
 
-        ``since`` is the row as it is saved, where this one has been changed already; where it has not, after all,
-        there is nothing to write.
+        ``since`` is the saved row, if this instance was changed before the block. There is then no entry without a
+        change.
         """
         before = (since or self).audited_values()
         yield

@@ -1,4 +1,4 @@
-"""Bases of all models: reading where the router writes."""
+"""Base classes of all models. They read from the database for writes."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ Result = TypeVar("Result")
 
 
 class BaseQuerySet(models.QuerySet[Row_co]):
-    """Reads from the database that the router names for writing, unless ``using`` names another.
+    """Read from the router's database for writes, unless ``using`` names another.
 
-    A replica lags behind. Nearly every row here is read right after a process wrote it: a webhook by the worker that
+    A replica lags behind. Nearly every row is read just after another process wrote it: a webhook by the worker that
     sends its handshake, an API key by the next request.
     """
 
@@ -30,7 +30,7 @@ class BaseQuerySet(models.QuerySet[Row_co]):
 
 
 class BaseModel(models.Model):
-    if not TYPE_CHECKING:  # Models with a QuerySet of their own override it.
+    if not TYPE_CHECKING:  # Overridden by models with their own QuerySet.
         objects = BaseQuerySet.as_manager()
 
     class Meta:
@@ -39,12 +39,12 @@ class BaseModel(models.Model):
 
     @property
     def alias(self) -> str:
-        """The database in which this row is, or will be."""
+        """The database of the row, saved or not."""
         return self._state.db or router.db_for_write(type(self), instance=self)
 
 
 def atomic(method: Callable[Concatenate[Row, Arguments], Result]) -> Callable[Concatenate[Row, Arguments], Result]:
-    """Run a method of a model in a transaction on the row's own database, which need not be the default one."""
+    """Run a model's method in a transaction on the row's own database, which may differ from the default."""
 
     @wraps(method)
     def run(row: Row, /, *args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:

@@ -1,4 +1,4 @@
-"""One event on its way to one webhook, and the requests that were made for it."""
+"""Deliveries of events to webhooks, and their attempts."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class DeliveryQuerySet(BaseQuerySet["Delivery"]):
         return self.filter(state=Delivery.State.PENDING)
 
     def waiting(self) -> Self:
-        """Return the pending deliveries that no worker has claimed."""
+        """Return the pending deliveries without a claim."""
         return self.pending().filter(queue_entry__claimed_at=None)
 
     def except_tests(self) -> Self:
@@ -54,15 +54,15 @@ class DeliveryQuerySet(BaseQuerySet["Delivery"]):
         return self.exclude(state=Delivery.State.PENDING)
 
     def is_listed(self, state: str) -> bool:
-        """Return True if an index lists the deliveries in this state, by identifier."""
+        """Return True if an index covers the deliveries in this state, by identifier."""
         return state in Delivery.LISTED_STATES and connections[self.db].features.supports_partial_indexes
 
     def in_state(self, state: str) -> Self:
-        """Return the deliveries in this state, by an index where there is one."""
+        """Return the deliveries in this state, from an index if there is one."""
         return self.filter(failure=state) if self.is_listed(state) else self.filter(state=state)
 
     def queue(self, **fields: Any) -> Delivery:
-        """Create a delivery that is due now, by the database's clock, so that no process's own can hold it up."""
+        """Create a delivery that is due now by the database's clock, so that a wrong local clock cannot delay it."""
         retries = fields["webhook"].retries_of(fields.get("kind", Delivery.Kind.EVENT))
         with transaction.atomic(using=self.db, savepoint=False):
             delivery = self.create(**{**retries, **fields})
@@ -70,14 +70,14 @@ class DeliveryQuerySet(BaseQuerySet["Delivery"]):
         return delivery
 
     def cancel(self, reason: str) -> int:
-        """End those that are pending; claims of them can record nothing any more. Return how many were pending.
+        """Cancel the pending deliveries, and return their number. Claims of them can no longer record a result.
 
-        The queue entries first, as in recording, so that both wait for each other in turn.
+        Queue entries are locked first, as in recording, to prevent deadlocks.
         """
         pending = self.pending().order_by()
         with transaction.atomic(using=self.db, savepoint=False):
             QueueEntry.objects.using(self.db).filter(delivery__in=pending.values("pk")).remove()
-            # Recording removes an entry together with the state, so that what has none now is what was cancelled.
+            # Recording deletes an entry and changes the state together, so only cancelled deliveries are pending here.
             return pending.filter(queue_entry=None).update(
                 state=Delivery.State.CANCELLED, state_reason=reason, finished_at=UtcNow()
             )
@@ -104,12 +104,11 @@ class Delivery(BaseModel):
         editable=False,
         on_delete=models.CASCADE,
         related_name="deliveries",
-        db_constraint=False,  # inserted with its event, or for one that is there; removed with it
+        db_constraint=False,  # inserted for an existing event, deleted with it
         help_text=_("Empty for a verification, which is not an event."),
     )
-    # No constraint in the database: checking it would lock the webhook's row in every emitting transaction, and that
-    # row is the lock under which workers claim. Rows are only inserted from existing webhooks, which are never removed
-    # while they have deliveries.
+    # No constraint in the database. Its check would lock the webhook's row, under which workers claim, in every
+    # emitting transaction. Deliveries are inserted only for existing webhooks, which outlive their deliveries.
     webhook = models.ForeignKey(
         Webhook,
         verbose_name=_("webhook"),
@@ -144,8 +143,8 @@ class Delivery(BaseModel):
         db_persist=True,
         editable=False,
     )
-    """The state, where it is one that few deliveries end in. Indexes name it in place of the state, which every
-    delivery changes: so the last update of a successful one touches no index."""
+    """The state, for states in which few deliveries end. Indexes cover it instead of the state, which every delivery
+    changes. Therefore the last update of a successful delivery changes no index."""
     redelivery_of = models.ForeignKey(
         "self",
         verbose_name=_("redelivery of"),
@@ -162,7 +161,7 @@ class Delivery(BaseModel):
         editable=False,
         on_delete=models.SET_NULL,
         related_name="+",
-        db_constraint=False,  # checking it would lock the user's row after those of the queue
+        db_constraint=False,  # its check would lock the user's row after the queue's
         db_index=False,
     )
     replay = models.ForeignKey(
@@ -179,7 +178,7 @@ class Delivery(BaseModel):
     objects = DeliveryQuerySet.as_manager()  # type: ignore[misc]
 
     LISTED_STATES = (State.GIVEN_UP, State.CANCELLED)
-    """States that few deliveries end in: an index lists them, where the database has partial ones."""
+    """The states in which few deliveries end. Partial indexes cover them."""
 
     class Meta:
         verbose_name = _("delivery")
@@ -199,7 +198,7 @@ class Delivery(BaseModel):
             PartialIndex(
                 fields=("replay", "-id"), only=models.Q(replay__isnull=False), name="webhooks_delivery_replay"
             ),
-            # For lists of what went wrong, and a webhook's handshakes: few among millions, at no cost to the others.
+            # For lists of failures and of a webhook's handshakes: rare rows, without a cost for the others.
             PartialIndex(
                 fields=("failure", "-id"),
                 only=models.Q(failure__isnull=False),
@@ -226,23 +225,23 @@ class Delivery(BaseModel):
 
     @property
     def entry(self) -> QueueEntry | None:
-        """Its row in the queue; None once it is final."""
+        """The delivery's row in the queue, or None if it is final."""
         return getattr(self, "queue_entry", None) if self.state == self.State.PENDING else None
 
     @property
     def due_at(self) -> datetime | None:
-        """Time of the next attempt; None while one is made, and after the last."""
+        """Time of the next attempt, or None during an attempt and after the last."""
         entry = self.entry
         return entry.due_at if entry is not None and entry.claimed_at is None else None
 
     @property
     def claimed_at(self) -> datetime | None:
-        """Time at which the attempt being made was claimed; None if none is made."""
+        """Time of the current attempt's claim, or None without one."""
         return self.entry.claimed_at if self.entry is not None else None
 
     @property
     def leased_until(self) -> datetime | None:
-        """Time at which the claim of the attempt being made counts as lost; None if none is made."""
+        """Time at which the current attempt's claim expires, or None without one."""
         return self.entry.leased_until if self.entry is not None else None
 
     @property
@@ -254,7 +253,7 @@ class Delivery(BaseModel):
         return self.event.type if self.event else "webhook.verification"
 
     def require_redeliverable(self) -> None:
-        """Raise WebhookStateError for a handshake, and for a webhook whose state does not allow another delivery."""
+        """Raise WebhookStateError for a handshake, or if the state of the webhook allows no further delivery."""
         if self.event_id is None:
             raise WebhookStateError("A verification is not redelivered; verify the webhook again.")
         if self.kind == self.Kind.TEST:
@@ -264,15 +263,15 @@ class Delivery(BaseModel):
             self.webhook.require_sendable()
 
     def redeliver(self, requested_by: Any = None) -> Delivery:
-        """Start a new series of attempts of the same event, linked to the first one.
+        """Create another delivery of the same event, linked to the first one.
 
-        Raises WebhookStateError for a disabled webhook, and for an event whose body is no longer kept. For one that is
-        paused it waits with the others; a test is refused, because somebody waits for it.
+        Raise WebhookStateError for a stopped webhook, and for an event without a stored body. A delivery to a paused
+        webhook is held. A test to a paused webhook is refused, because its sender expects a result.
         """
         self.require_redeliverable()
         using = self.alias
         with writing(using, Delivery):
-            # Pruning locks an event before it takes its body, or the event, away.
+            # Pruning locks an event before deleting it or its body.
             event = Event.objects.using(using).select_for_update().filter(pk=self.event_id).first()
             if event is None:
                 raise WebhookStateError(f"Event {self.event_id} is no longer kept: its retention ended.")
@@ -355,17 +354,17 @@ class DeliveryAttempt(BaseModel):
 
     @property
     def id(self) -> str:
-        """The public identifier: it follows from those of the delivery and the number."""
+        """The public identifier, derived from the delivery's and the number."""
         return attempt_id(self.delivery_id, self.number)
 
     @property
     def request_header(self) -> str:
-        """The request line and the header lines that were sent; "" where no request is known."""
+        """The sent request line and header lines, or "" if no request was sent."""
         if self.timestamp is None:
             return ""
         try:
             endpoint = parse_endpoint(self.url, allow_http=True, allowed_networks=ANYWHERE)
-        except InvalidEndpointError:  # refused, and so never sent
+        except InvalidEndpointError:  # never sent
             return ""
         headers = (
             ("Host", endpoint.authority),
@@ -380,7 +379,7 @@ class DeliveryAttempt(BaseModel):
         return "\r\n".join([f"POST {endpoint.target} HTTP/1.1", *lines, ""])
 
     def _signature_headers(self) -> Headers:
-        """Return the headers that the stored signatures stand for."""
+        """Return the headers of the stored signatures."""
         message = Message(self.delivery.event_id or self.delivery_id, self.delivery.event_type, self.timestamp or 0)
         known = known_signatures()
         return combine(
@@ -390,6 +389,6 @@ class DeliveryAttempt(BaseModel):
 
     @property
     def request_body(self) -> bytes:
-        """The bytes that were sent, and signed."""
+        """The sent and signed bytes."""
         event = self.delivery.event
         return challenge_body(self.challenge) if event is None else event.body.encode()

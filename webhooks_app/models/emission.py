@@ -1,4 +1,4 @@
-"""What a caller of ``emit`` adds to an event: an idempotency key, and references."""
+"""Optional data of an event, passed to ``emit``: an idempotency key and references."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ MAX_REFERENCE_LENGTH = 100
 
 
 class IdempotencyKey(BaseModel):
-    """The event that an owner, or the platform, emitted under a key; deleted with the event."""
+    """The event that an owner, or the platform, emitted with a key. Deleted with the event."""
 
     id = models.UUIDField(primary_key=True, editable=False)
-    """The digest of the owner and the key, so that one index compares both to the letter on every database."""
+    """The digest of the owner and the key. Its index compares both exactly on every database."""
     key = models.CharField(_("idempotency key"), max_length=MAX_KEY_LENGTH, editable=False)
-    # Inserted before the event, which MariaDB would refuse at once.
+    # No constraint: the key is inserted before the event, and MariaDB checks constraints immediately.
     event = models.OneToOneField(
         Event, on_delete=models.CASCADE, related_name="idempotency", db_constraint=False, editable=False
     )
@@ -45,13 +45,13 @@ class IdempotencyKey(BaseModel):
         scope = hashlib.sha256(f"{owner}\0{key}".encode())
         content = json.dumps([event.type, event.data], sort_keys=True, separators=(",", ":"))
         digest = hashlib.sha256(content.encode()).hexdigest()
-        # With the bits of a version: MariaDB does not find every other UUID again.
+        # Sets the version bits, because MariaDB does not find every UUID without them.
         pk = uuid.UUID(bytes=scope.digest()[:16], version=5)
         return cls(id=pk, key=key, event_id=event.pk, digest=digest)
 
 
 class EventReference(BaseModel):
-    """A business identifier that an event is found by."""
+    """A business identifier for finding an event."""
 
     pk = models.CompositePrimaryKey("value", "event_id")
     value = models.CharField(_("reference"), max_length=MAX_REFERENCE_LENGTH, editable=False)
@@ -68,5 +68,5 @@ class EventReference(BaseModel):
 
     @classmethod
     def events(cls, value: str) -> models.QuerySet[EventReference, Any]:
-        """Return the ids of the events with a reference, for a subquery."""
+        """Return the ids of the events with a reference, as a subquery."""
         return cls._default_manager.filter(value=value).values("event")

@@ -1,4 +1,4 @@
-"""One occurrence, with the exact bytes that every subscriber gets."""
+"""An event, with the exact bytes that every subscriber receives."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Event(BaseModel):
     objects = EventQuerySet.as_manager()  # type: ignore[misc]
 
     unsaved_references: Sequence[str] = ()
-    """The references of a new event, which are inserted with it."""
+    """The references of a new event, inserted with it."""
 
     class Meta:
         verbose_name = _("event")
@@ -55,7 +55,7 @@ class Event(BaseModel):
         indexes = (
             models.Index(fields=("owner", "-id"), name="webhooks_event_owner"),
             models.Index(fields=("type", "-id"), name="webhooks_event_type"),
-            # Where retention finds the bodies that are still there, however many are gone already.
+            # Lists the remaining bodies for retention, independent of the number of deleted ones.
             PartialIndex(
                 fields=("type", "id"), only=~models.Q(body=""), otherwise=("created_at",), name="webhooks_event_body"
             ),
@@ -66,17 +66,17 @@ class Event(BaseModel):
 
     @property
     def has_body(self) -> bool:
-        """Tell whether what was sent is still kept."""
+        """Whether the sent body is still stored."""
         return bool(self.body)
 
     @property
     def data(self) -> dict[str, Any]:
-        """What happened. Raises WebhookStateError once it is no longer kept."""
+        """The data of the event. Raise WebhookStateError after its retention."""
         self.require_body()
         data: dict[str, Any] = json.loads(self.body)["data"]
         return data
 
     def require_body(self) -> None:
-        """Raise WebhookStateError for an event that can be neither read nor sent any more."""
+        """Raise WebhookStateError if the body has been deleted."""
         if not self.has_body:
             raise WebhookStateError(f"The body of event {self.id} is no longer kept: its retention ended.")

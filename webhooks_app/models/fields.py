@@ -1,4 +1,4 @@
-"""Database fields and indexes that the models share."""
+"""Model fields and indexes shared by several models."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ else:
     _ForeignKey = models.ForeignKey
     _Descriptor = ForwardManyToOneDescriptor
 
-# What a text that is no identifier becomes in a query: an identifier that no row has.
+# Replaces an invalid identifier in a query. No row has this value.
 _NO_ID = "0" * 32
 
 
 class IdField(_TextField):
-    """A public identifier such as ``evt_…``, stored as a UUID where this type sorts by bytes, else as 32 digits."""
+    """A public identifier such as ``evt_…``. Stored as a UUID if that type sorts by bytes, else as 32 digits."""
 
     default_error_messages: ClassVar[dict[str, Any]] = {
         "invalid": _("“%(value)s” is not an identifier of the form %(prefix)s_….")
@@ -69,7 +69,7 @@ class IdField(_TextField):
         )
 
     def get_prep_value(self, value: Any) -> str | None:
-        # Django prepares a value more than once, so the prefix stays until the value goes to the database.
+        # Django may prepare a value repeatedly, so the prefix is removed only in get_db_prep_value().
         if value is None:
             return None
         return str(value) if self._pattern.fullmatch(str(value)) else f"{self.prefix}_{_NO_ID}"
@@ -93,7 +93,7 @@ class _AccountDescriptor(_Descriptor):
 
 
 class AccountField(_ForeignKey):
-    """A reference to a model of the host, which is read where it is written: a replica may lag behind."""
+    """A foreign key to a model of the host project. It reads from the database for writes, as replicas lag behind."""
 
     forward_related_accessor_class = _AccountDescriptor
 
@@ -116,7 +116,7 @@ class AccountField(_ForeignKey):
 
 
 class OwnerField(AccountField):
-    """A reference to an owner. Migrations name the setting, as they do for references to the user model."""
+    """A reference to an owner. Migrations refer to the setting, as they do for the user model."""
 
     swappable_setting = "WEBHOOKS_OWNER_MODEL"
 
@@ -125,7 +125,7 @@ class OwnerField(AccountField):
 
 
 class CompactJSONField(models.JSONField):
-    """JSON that is only stored and shown: a text on every database, a third smaller than ``jsonb`` for short values."""
+    """JSON that is never queried. Stored as text on every database, a third smaller than ``jsonb`` for short values."""
 
     def get_internal_type(self) -> str:
         return "TextField"
@@ -139,11 +139,10 @@ def compact_json(value: object) -> str:
 
 
 class PartialIndex(models.Index):
-    """An index over the rows that match ``only``; over all rows, and the fields ``otherwise``, where the
-    database has no partial indexes.
+    """An index of the rows that match ``only``.
 
-    With ``otherwise=None`` there is none on such a database, where it would not be worth its cost for all rows. Django
-    makes one over all rows of a ``models.Index(condition=…)`` there.
+    On a database without partial indexes it covers all rows, and the fields in ``otherwise`` if there are any. With
+    ``otherwise=None`` there is no index on such a database. ``models.Index(condition=…)`` would always create one.
     """
 
     def __init__(self, *, only: models.Q, otherwise: Sequence[str] | None = (), **kwargs: Any) -> None:

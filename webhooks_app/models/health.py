@@ -1,4 +1,4 @@
-"""The failing periods of a webhook: one row each, moved on as tallies are folded."""
+"""The health of webhooks and their failing periods, updated when tallies are folded."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ from .webhook import Webhook
 
 MAX_PAST_FAILURES = 10
 MERGED_WITHIN = timedelta(minutes=5)
-"""Failing periods with a shorter time between them become one."""
+"""Failing periods with a shorter time between them are merged."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FailingPeriod:
-    """A time in which a webhook was stopped, or every delivery to it was given up."""
+    """A period in which a webhook was stopped, or every delivery to it was given up."""
 
     began_at: datetime
     ended_at: datetime | None = None
-    """None while it goes on."""
+    """None for a period that has not ended."""
     given_up: int = 0
     missed_from: datetime | None = None
-    """When the oldest event that was given up was emitted; None if none was."""
+    """The creation time of the oldest event that was given up, or None without one."""
 
     def joined(self, other: FailingPeriod) -> FailingPeriod:
-        """Return the period from the beginning of this one to the end of a later one."""
+        """Return the merged period of this one and a later one."""
         missed = [at for at in (self.missed_from, other.missed_from) if at is not None]
         return FailingPeriod(
             began_at=min(self.began_at, other.began_at),
@@ -61,9 +61,9 @@ class FailingPeriod:
 
 class WebhookHealthQuerySet(BaseQuerySet["WebhookHealth"]):
     def clear(self, webhook: Webhook) -> None:
-        """End the failing period of a webhook, which is judged by later deliveries alone.
+        """End the webhook's failing period. Only later deliveries then affect its health.
 
-        To be called before the status changes: the time for which it was stopped belongs to the period.
+        Must be called before the change of status, because the time as a stopped webhook belongs to the period.
         """
         with transaction.atomic(using=self.db):
             self.bulk_create([WebhookHealth(webhook=webhook)], ignore_conflicts=True)
@@ -78,7 +78,7 @@ class WebhookHealthQuerySet(BaseQuerySet["WebhookHealth"]):
 
 
 class WebhookHealth(BaseModel):
-    """What became of the last deliveries of a webhook. No emission, claim or record touches it."""
+    """The results of a webhook's recent deliveries. Emission, claiming and recording never access this row."""
 
     webhook = models.OneToOneField(
         Webhook,
@@ -86,7 +86,7 @@ class WebhookHealth(BaseModel):
         primary_key=True,
         on_delete=models.CASCADE,
         related_name="health",
-        db_constraint=False,  # or whoever folds would wait for whoever claims
+        db_constraint=False,  # a fold must not wait for a claim
     )
     last_success_at = models.DateTimeField(_("last success"), null=True, help_text=_("To the minute."))
     last_given_up_at = models.DateTimeField(_("last given up"), null=True)
@@ -100,7 +100,7 @@ class WebhookHealth(BaseModel):
         _("missed from"), null=True, help_text=_("When the oldest event given up since the last success was emitted.")
     )
     past_failures = models.JSONField(_("past failing periods"), default=list)
-    """``FailingPeriod`` as JSON, the latest last."""
+    """A list of ``FailingPeriod`` as JSON, in order."""
     warned_at = models.DateTimeField(_("owner warned"), null=True)
     cleared_at = models.DateTimeField(_("cleared"), null=True)
 
@@ -122,21 +122,21 @@ class WebhookHealth(BaseModel):
 
     @classmethod
     def of(cls, webhook: Webhook) -> WebhookHealth | None:
-        """Return the health of a webhook; None before anything was delivered to it or given up."""
+        """Return the health of a webhook, or None before its first final delivery."""
         try:
             return webhook.health
         except cls.DoesNotExist:
             return None
 
     def note_given_up(self, at: datetime, number: int, missed_from: datetime | None) -> None:
-        """Count deliveries that were given up; begin a failing period if there is none."""
+        """Count deliveries that were given up. Start a failing period if there is none."""
         self.failing_since = self.failing_since or at
         self.given_up_count += number
         self.missed_from = min((time for time in (self.missed_from, missed_from) if time is not None), default=None)
         self.last_given_up_at = at
 
     def end_period(self, at: datetime) -> None:
-        """End the failing period, if there is one, and keep it."""
+        """End the failing period, if there is one, and store it."""
         if self.failing_since is not None:
             self.keep(
                 FailingPeriod(
@@ -150,7 +150,7 @@ class WebhookHealth(BaseModel):
         self.given_up_count = 0
 
     def keep(self, period: FailingPeriod) -> None:
-        """Add a period that has ended to the past ones."""
+        """Add a period to the past ones."""
         past = [FailingPeriod.from_json(kept) for kept in self.past_failures]
         last = past[-1] if past else None
         if last and last.ended_at and period.began_at - last.ended_at < MERGED_WITHIN:
@@ -162,7 +162,7 @@ class WebhookHealth(BaseModel):
         self.past_failures = [each.as_json() for each in past]
 
     def failures(self) -> list[FailingPeriod]:
-        """Return the kept failing periods, the latest last; the last one may not have ended."""
+        """Return the stored failing periods in order. The last one may not have ended."""
         past = [FailingPeriod.from_json(kept) for kept in self.past_failures]
         if self.failing_since is None:
             return past

@@ -1,8 +1,8 @@
-"""Pages of lists that may be millions of rows long: by where they begin rather than by number, and never counted.
+"""Keyset pagination of lists with millions of rows, without counting.
 
-Identifiers are ordered by time, so that the newest rows are read from an index, however many there are. Where a filter
-has no index of its own, a page looks for it among a limited number of rows, and says where it stopped looking: a filter
-that nothing matches costs no more than one that everything matches.
+Identifiers are ordered by time, so an index provides the newest rows at a constant cost. A filter without an index of
+its own is applied to a limited number of rows. The page then contains the position for continuing. Therefore a filter
+without matches costs no more than one that matches every row.
 """
 
 from __future__ import annotations
@@ -20,26 +20,26 @@ from ..database.dialects import dialect_of
 from ..database.lateral import OuterId, Query, for_each, joined
 
 HORIZON = 10_000
-"""Among how many rows a page looks for those that a filter lets through."""
+"""Maximum number of rows that one page examines for a filter."""
 
 MAX_PARTS = 200
-"""How many stretches of an index are read for one page; SQLite reads 500 in one statement."""
+"""Maximum number of index ranges for one page. SQLite supports 500 in one statement."""
 
 CURSOR_PATTERN = r"(after|before)\.[0-9a-f]{32}"
 _ID_BITS = 128
 _BLURRED_DIGITS = 12
-"""So many digits of the last row that was looked at are not told: it may be somebody else's."""
+"""Digits hidden in the identifier of the last examined row, which may belong to another owner."""
 
 
 class Cursor(NamedTuple):
-    """Where a page begins: after (older than) or before (newer than) an identifier's digits."""
+    """The start of a page: after (older than) or before (newer than) an identifier's digits."""
 
     is_upwards: bool
     digits: str
 
     @classmethod
     def parsed(cls, text: str) -> Cursor | None:
-        """Return the cursor that a link carries; None for a text that is none."""
+        """Return the cursor for the text of a link, or None if it is invalid."""
         if not re.fullmatch(CURSOR_PATTERN, text):
             return None
         direction, _, digits = text.partition(".")
@@ -49,7 +49,7 @@ class Cursor(NamedTuple):
         return f"{'before' if self.is_upwards else 'after'}.{self.digits}"
 
     def turned(self) -> Cursor:
-        """Return the cursor of the opposite direction that begins with this very row."""
+        """Return the cursor in the opposite direction that includes this row."""
         step = 1 if self.is_upwards else -1
         number = min(max(int(self.digits, 16) + step, 0), (1 << _ID_BITS) - 1)
         return Cursor(not self.is_upwards, f"{number:032x}")
@@ -57,23 +57,23 @@ class Cursor(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Page:
-    """Some rows, the newest first, and where the pages beside them begin."""
+    """Some rows, newest first, and the cursors of the adjacent pages."""
 
     rows: list[Any]
     newer: Cursor | None = None
     older: Cursor | None = None
     is_cut_short: bool = False
-    """Whether looking stopped before the page was full, so that more may lie behind."""
+    """Whether the limit of examined rows was reached before the page was full. More matches may follow."""
 
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """Some rows to each of which those of a list refer by ``field``: a stretch of an index for each of them."""
+    """Referenced rows that divide a list by ``field``: each corresponds to one range of an index."""
 
     field: str = ""
     ids: Sequence[str] = ()
     are_too_many: bool = False
-    """Whether they are more than can be read one by one."""
+    """Whether there are too many parts to read each of them."""
 
     @classmethod
     def of(cls, field: str, others: QuerySet[Any]) -> Parts:
@@ -82,11 +82,11 @@ class Parts:
 
 
 WHOLE = Parts()
-"""A list that is one stretch of an index as it is."""
+"""A list that is a single range of an index."""
 
 
 class Bounds(NamedTuple):
-    """How the rows of a list are found, where it is not by their identifiers alone."""
+    """The way of finding a list's rows if their identifiers alone do not suffice."""
 
     scope: QuerySet[Any] | None = None
     parts: Parts = WHOLE
@@ -101,11 +101,11 @@ def read_page(
     size: int,
     horizon: int = HORIZON,
 ) -> Page:
-    """Return a page of ``rows``, whatever their order.
+    """Return a page of ``rows``. Their own order is ignored.
 
-    ``scope`` is for rows that a filter without an index narrows down: the same rows without it. The filter is looked
-    for among ``horizon`` of them. ``parts``, which together have all rows, are each read from an index; the scope may
-    be of more than them.
+    ``scope`` is for rows narrowed down by a filter without an index: the same rows without that filter, of which
+    ``horizon`` are examined. ``parts`` together contain all rows, and each is read from an index. The scope may
+    include further parts.
     """
     if len(parts.ids) == 1:
         of_it = {parts.field: parts.ids[0]}
@@ -113,7 +113,7 @@ def read_page(
     listing = _Listing(rows, rows if scope is None else scope, parts, size, horizon if scope is not None else None)
     page = listing.page(cursor)
     if cursor and cursor.is_upwards and page.newer is None and len(page.rows) < size:
-        return listing.page(None)  # The top: full, with what has been added since.
+        return listing.page(None)  # The first page, filled up with new rows.
     return page
 
 
@@ -141,11 +141,11 @@ class _Listing(NamedTuple):
 
     @property
     def _reach(self) -> int:
-        """How many rows of each part are looked at."""
+        """The number of examined rows per part."""
         return max(1, (self.horizon or 0) // (len(self.parts.ids) or 1))
 
     def _edge(self, cursor: Cursor | None) -> str | None:
-        """Return the last identifier that is looked at; None where all of them are."""
+        """Return the last identifier to examine, or None to examine all rows."""
         is_upwards = bool(cursor and cursor.is_upwards)
         ends = _Ids(_beyond(self.scope, cursor), is_upwards, self.parts)
         edges = ends.read(1, after=self._reach - 1)
@@ -154,10 +154,10 @@ class _Listing(NamedTuple):
         return edges[0][:-_BLURRED_DIGITS] + ("f" if is_upwards else "0") * _BLURRED_DIGITS
 
     def _ids(self, cursor: Cursor | None, edge: str | None) -> list[str]:
-        """Return the identifiers of a page, and of one row more.
+        """Return the identifiers of a page, and one more.
 
-        They are read before the rows, by statements to which indexes are enough, so that the database has no reason to
-        go through other rows in the order of the list instead.
+        Separate statements read them from indexes alone, before the rows. This prevents the database from scanning
+        other rows in the order of the list.
         """
         is_upwards = bool(cursor and cursor.is_upwards)
         within = {} if edge is None else {"pk__lte" if is_upwards else "pk__gte": edge}
@@ -169,14 +169,14 @@ class _Listing(NamedTuple):
 
 
 class _Ids(NamedTuple):
-    """Reads the first identifiers of some rows, each part of them from the index that it is a stretch of."""
+    """A reader of the first identifiers of some rows. Each part is a range of an index."""
 
     rows: QuerySet[Any]
     is_upwards: bool
     parts: Parts
 
     def read(self, count: int, *, after: int = 0) -> list[str]:
-        """Return so many; those that come after the first few of each part."""
+        """Return ``count`` identifiers, skipping the first ``after`` of each part."""
         try:
             sql, params = self._sql(slice(after, after + count))
         except EmptyResultSet:
@@ -184,13 +184,13 @@ class _Ids(NamedTuple):
         return self._executed(f"SELECT * FROM ({sql}) AS found", "1", count, params)
 
     def read_matching(self, rows: QuerySet[Any], count: int, *, among: int) -> list[str]:
-        """Return so many of those that are in ``rows``, which are looked up one by one, and are few of each part."""
+        """Return ``count`` identifiers that are in ``rows``, out of the first ``among`` of each part."""
         try:
             window, params = self._sql(slice(among))
             one, more = _compiled(rows.order_by().filter(pk=OuterId("looked_at")).values_list("pk")[:1])
         except EmptyResultSet:
             return []
-        # Lateral and with a limit, so that no other plan is possible, whatever the statistics say.
+        # The lateral join with a limit enforces this plan regardless of statistics.
         sql = joined(f"({window}) AS looked_at (id)", one)
         return self._executed(sql, "looked_at.id", count, [*params, *more])
 

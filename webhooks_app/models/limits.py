@@ -1,4 +1,4 @@
-"""What may be asked for a webhook: event types, its secret, and how much is sent to it."""
+"""Validation of a webhook's event types, secret and limits."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ MAX_IN_FLIGHT = 1000
 
 
 def check_event_types(names: Any, *, owner: Any | None) -> list[str]:
-    """Return the names of event types without duplicates.
+    """Return the names without duplicates.
 
-    Raises ValidationError unless a webhook of this owner, or of the platform for None, can subscribe to all of them.
+    Raise ValidationError unless a webhook of this owner, or of the platform for None, can subscribe to all of them.
     """
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         raise ValidationError(_("Give a list of event types."))
@@ -48,18 +48,18 @@ def check_event_types(names: Any, *, owner: Any | None) -> list[str]:
 
 
 def check_overlap(overlap: timedelta) -> None:
-    """Raise ValidationError unless two secrets may sign for this long."""
+    """Raise ValidationError unless ``overlap`` is permitted."""
     if not timedelta(0) <= overlap <= MAX_SECRET_OVERLAP:
         raise ValidationError(_("The old secret can sign for 0 to 7 days."), code="overlap")
 
 
 def most_in_flight() -> int:
-    """Return how many requests at a time an owner may ask for: as many as every webhook has."""
+    """Return the largest concurrency that an owner can choose: the default for every webhook."""
     return min(settings.MAX_IN_FLIGHT_PER_WEBHOOK, MAX_IN_FLIGHT)
 
 
 def check_in_flight(number: int) -> None:
-    """Raise ValidationError for more requests at a time than an owner may ask for."""
+    """Raise ValidationError if an owner must not choose this concurrency."""
     limit = most_in_flight()
     if number > limit:
         message = _("Ask for at most %(limit)s requests at a time, as many as every webhook has; staff can allow more.")
@@ -67,7 +67,7 @@ def check_in_flight(number: int) -> None:
 
 
 def check_secret(secret: str) -> None:
-    """Raise ValidationError unless the text can key signatures: 16 to 256 characters, none of them a control."""
+    """Raise ValidationError unless the secret has 16 to 256 characters and no control characters."""
     if len(secret) not in SECRET_LENGTHS:
         raise ValidationError(_("A secret has 16 to 256 characters."), code="secret_length")
     if any(unicodedata.category(character) in ("Cc", "Cs") for character in secret):

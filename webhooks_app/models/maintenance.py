@@ -1,4 +1,4 @@
-"""What the workers tell of themselves, and of the jobs that one of them does at a time."""
+"""The state of worker processes, their sessions and maintenance jobs."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from .base import BaseModel, BaseQuerySet
 
 class MaintenanceJobQuerySet(BaseQuerySet["MaintenanceJob"]):
     def ensure(self, names: Iterable[str]) -> None:
-        """Insert the jobs that are not there yet; they are due at once."""
+        """Insert missing jobs, due immediately."""
         known = set(self.values_list("name", flat=True))
         if missing := [MaintenanceJob(name=name) for name in names if name not in known]:
             self.bulk_create(missing, ignore_conflicts=True)
 
     def lock(self, name: str) -> None:
-        """Keep everyone else who locks this job waiting until the transaction ends."""
+        """Lock the job until the end of the transaction."""
         self.select_for_update().filter(name=name).order_by().first()
 
     def take(self, name: str, now: datetime, next_run_at: datetime) -> bool:
-        """Plan the next run of a job that is due; return whether this one is the caller's, and nobody else's."""
+        """Schedule the next run of a due job. Return True if the caller must run it now."""
         due = self.filter(name=name, next_run_at__lte=now)
         return due.update(next_run_at=next_run_at, started_at=now) == 1
 
 
 class MaintenanceJob(BaseModel):
-    """When a job was done last, how it ended, and when it is due again."""
+    """The last and the next run of a job."""
 
     name = models.CharField(_("name"), max_length=40, primary_key=True)
     next_run_at = models.DateTimeField(_("next run"), default=timezone.now)
@@ -38,7 +38,7 @@ class MaintenanceJob(BaseModel):
     ended_at = models.DateTimeField(_("ended"), null=True)
     error = models.CharField(_("error"), max_length=500, blank=True)
     facts = models.JSONField(_("facts"), default=dict)
-    """What the job found or has to remember."""
+    """The results and stored state of the job."""
 
     objects = MaintenanceJobQuerySet.as_manager()  # type: ignore[misc]
 
@@ -52,7 +52,7 @@ class MaintenanceJob(BaseModel):
 
 
 class WorkerProcess(BaseModel):
-    """A process that delivers, as it reported itself last."""
+    """The last report of a process that delivers."""
 
     id = models.CharField(max_length=150, primary_key=True, serialize=False)
     host = models.CharField(_("host"), max_length=100)
@@ -75,15 +75,15 @@ class WorkerProcess(BaseModel):
 
 
 class WorkerSession(BaseModel):
-    """The heartbeat of an engine that claims deliveries, for the other engines.
+    """The heartbeat of an engine that claims deliveries, read by the other engines.
 
-    It has no index beside the primary key, so that a renewal changes none.
+    The only index is the primary key, so that renewals change no index.
     """
 
     number = models.BigIntegerField(primary_key=True)
-    """The number under which it claims, see ``QueueEntry.worker``."""
+    """The number in this engine's claims, see ``QueueEntry.worker``."""
     session_pid = models.PositiveIntegerField(null=True)
-    """The process number of its session in the database; None where sessions are not visible, or shared."""
+    """The process number of the database session, or None if sessions are invisible or shared."""
     session_started_at = models.DateTimeField(null=True)
     seen_at = models.DateTimeField()
 

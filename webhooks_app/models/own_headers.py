@@ -1,4 +1,4 @@
-"""The headers that a webhook's owner has added to its requests. Their values are encrypted and never shown."""
+"""Custom headers of a webhook's requests. Their values are encrypted and never shown."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ MAX_HEADERS = 20
 AUTHORIZATION = "Authorization"
 
 REDACTED = "********"
-"""Shown in place of every value; given as a value, it keeps the stored one."""
+"""Shown in place of every value. As an input, it keeps the stored value."""
 
 EncryptedHeaders: TypeAlias = list[list[str]]
 """Pairs of a name and an encrypted value."""
 
 
 class _Unchanged:
-    """Stands for credentials that a request does not mention."""
+    """The value for credentials absent from a request."""
 
 
 UNCHANGED = _Unchanged()
@@ -36,7 +36,7 @@ Credentials: TypeAlias = tuple[str, str] | _Unchanged | None
 
 
 class OwnHeaders(BaseModel):
-    """The part of a webhook that is its own headers."""
+    """A mixin for webhooks with custom headers."""
 
     encrypted_headers = models.JSONField(_("headers"), default=list, editable=False)
 
@@ -53,7 +53,7 @@ class OwnHeaders(BaseModel):
 
     @property
     def header_fingerprints(self) -> list[str] | None:
-        """The names, each with a fingerprint that changes with its value and reveals nothing of it."""
+        """The names with a fingerprint of the encrypted value, or None without headers."""
         return [f"{name} ({_fingerprint(token)})" for name, token in self.encrypted_headers] or None
 
     def set_headers(
@@ -63,10 +63,10 @@ class OwnHeaders(BaseModel):
         *,
         url_before: str | None = None,
     ) -> None:
-        """Replace the headers, if any are given, then the credentials of basic authentication, None for none.
+        """Replace the headers, unless None, and then the credentials of basic authentication (None removes them).
 
-        ``url_before`` is the URL to which the stored values may be sent. They are dropped if the scheme, the host or
-        the port has changed since. Raises ValidationError.
+        ``url_before`` is the URL for which the values were stored. They are dropped if its scheme, host or port
+        differs. Raise ValidationError for invalid headers or credentials.
         """
         stored = self.encrypted_headers if url_before is None or is_same_origin(url_before, self.url) else []
         changed = stored if headers is None else _encrypted(headers, stored)
@@ -80,7 +80,7 @@ class OwnHeaders(BaseModel):
 
 
 def is_same_origin(first: str, second: str) -> bool:
-    """Return True for two valid URLs with the same scheme, host and port."""
+    """Return True if two valid URLs have the same scheme, host and port."""
     try:
         origins = {parse_endpoint(url, allow_http=True, allowed_networks=ANYWHERE).origin for url in (first, second)}
     except InvalidEndpointError:
@@ -128,7 +128,7 @@ def _with_credentials(
 
 
 def _token(value: str, stored: str | None) -> str:
-    """Return the encrypted value: the stored token where that is the same."""
+    """Return the encrypted value, or the stored token if its value is the same."""
     if stored is None:
         return encrypt(value)
     if value == REDACTED:

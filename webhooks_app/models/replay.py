@@ -1,4 +1,4 @@
-"""Sending many events of a time once more: what is to be sent, how far it is, and the verbs that steer it."""
+"""A replay: its selection of events, its progress, and the methods that control it."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ from .webhook import MAX_REASON_LENGTH, Webhook
 
 LEAST_RATE = 0.1
 MOST_CANCELLED = 5000
-"""More than may ever wait for one webhook because of a replay."""
+"""More than a replay can ever have pending."""
 
 MOST_OPEN = 10
-"""Replays of one webhook that may be neither over nor stopped."""
+"""Maximum number of unfinished replays of one webhook."""
 
 
 class ReplayQuerySet(BaseQuerySet["Replay"]):
@@ -38,18 +38,18 @@ class ReplayQuerySet(BaseQuerySet["Replay"]):
         return self.filter(webhook__owner=owner)
 
     def under_way(self) -> Self:
-        """Return those that a worker has to carry on."""
+        """Return the replays with work for a worker."""
         return self.filter(state__in=(Replay.State.COUNTING, Replay.State.RUNNING))
 
     def open(self) -> Self:
-        """Return those that are to be carried on, or that somebody may be about to carry on."""
+        """Return the replays in progress, and those that can be started or resumed."""
         state = Replay.State
         return self.filter(state__in=(state.COUNTING, state.READY, state.RUNNING, state.PAUSED))
 
     def kept_no_longer(
         self, deliveries: models.QuerySet[Any], *, planned_before: datetime, ended_before: datetime
     ) -> Self:
-        """Return those that nobody started in time, and those that ended long ago and have none of these deliveries."""
+        """Return the replays that nobody started in time, and the ended ones without any of these deliveries."""
         state = Replay.State
         unstarted = models.Q(state=state.READY, pk__lt=first_id_at("rpl", planned_before))
         over = (state.DONE, state.CANCELLED, state.STOPPED)
@@ -75,7 +75,7 @@ class Replay(Audited):
         STOPPED = "stopped", _("stopped")
 
     class Outcome(models.TextChoices):
-        """What became of an event at the webhook: of its newest delivery, or that there never was one."""
+        """The outcome of an event at the webhook: the state of its newest delivery, or missed without one."""
 
         MISSED = "missed", _("missed: never queued")
         GIVEN_UP = "given_up", _("given up")
@@ -89,7 +89,7 @@ class Replay(Audited):
         editable=False,
         on_delete=models.CASCADE,
         related_name="replays",
-        db_constraint=False,  # or whoever plans would wait for whoever claims
+        db_constraint=False,  # planning must not wait for a claim
         db_index=False,
     )
     requested_by = AccountField(
@@ -123,7 +123,7 @@ class Replay(Audited):
     queued = models.PositiveIntegerField(_("queued"), default=0, editable=False)
     examined = models.PositiveIntegerField(_("looked at"), default=0, editable=False)
     failing = models.JSONField(_("failing periods"), default=list, editable=False)
-    """The failing periods in its time when it was planned, as ``FailingPeriod.as_json`` returns them."""
+    """The failing periods in its time range at planning, as returned by ``FailingPeriod.as_json``."""
     sample = models.JSONField(_("sample"), default=list, editable=False)
     created_at = models.DateTimeField(_("created"), default=timezone.now, editable=False)
     started_at = models.DateTimeField(_("started"), null=True, editable=False)
@@ -151,7 +151,7 @@ class Replay(Audited):
 
     @property
     def is_over(self) -> bool:
-        """Tell whether nothing more will ever come of it."""
+        """Whether the replay has ended and cannot be resumed."""
         return self.state in (self.State.DONE, self.State.CANCELLED)
 
     @property
@@ -171,9 +171,10 @@ class Replay(Audited):
             raise ValidationError({"states": message})
 
     def start(self) -> None:
-        """Begin to send what was found; workers carry it on from here.
+        """Start sending. Workers do the rest.
 
-        Raises WebhookStateError unless it is ready, its webhook can receive, and none of its webhook's runs already.
+        Raise WebhookStateError unless the replay is ready, its webhook can receive events, and no other replay of the
+        webhook is running.
         """
         with self._changing(Action.REPLAY_STARTED):
             self._require("start", self.State.READY)
@@ -181,20 +182,20 @@ class Replay(Audited):
             self._run()
 
     def resume(self) -> None:
-        """Go on where it was paused or stopped, with what was cancelled then first. Raises WebhookStateError."""
+        """Continue a paused or stopped replay, first with cancelled deliveries. Raise WebhookStateError otherwise."""
         with self._changing(Action.REPLAY_RESUMED):
             self._require("resume", self.State.PAUSED, self.State.STOPPED)
             self._go_back()
             self._run()
 
     def pause(self) -> None:
-        """Queue nothing more until it is resumed; what was queued is sent. Raises WebhookStateError."""
+        """Stop queueing until it is resumed. Queued deliveries are sent. Raise WebhookStateError unless running."""
         with self._changing(Action.REPLAY_PAUSED):
             self._require("pause", self.State.RUNNING)
             self._change_state(self.State.PAUSED)
 
     def cancel(self) -> None:
-        """End it for good, and cancel what it queued and what is not being sent yet. Raises WebhookStateError."""
+        """End the replay, and cancel its unclaimed deliveries. Raise WebhookStateError if it has ended."""
         with self._changing(Action.REPLAY_CANCELLED):
             ended = (self.State.DONE, self.State.CANCELLED)
             self._require("cancel", *(state for state in self.State if state not in ended))
@@ -203,9 +204,9 @@ class Replay(Audited):
 
     @contextmanager
     def _changing(self, action: Action) -> Iterator[None]:
-        """Keep everyone else from this replay, and its webhook's others from starting, and take it as it is saved.
+        """Lock the webhook and the replay, reload the replay, and audit the changes within the block.
 
-        The webhook first, as everywhere.
+        The webhook is locked first, as everywhere. This also prevents the start of its other replays.
         """
         using = self.alias
         with writing(using, Replay):
@@ -225,16 +226,16 @@ class Replay(Audited):
             )
 
     def _go_back(self) -> None:
-        """Have queued again what was cancelled when the webhook was stopped."""
+        """Move the cursor back so that deliveries cancelled with the webhook are queued again."""
         newest = self.deliveries.order_by("-pk").values_list("event_id", "state")[:MOST_CANCELLED]
         states: dict[str, str] = {}
         for event_id, state in newest:
             states.setdefault(event_id or "", state)
         cancelled = [event_id for event_id, state in states.items() if state == self.Outcome.CANCELLED]
-        # Behind the cursor, because it may have gone back before and not have come to them again.
+        # Only events behind the cursor. After an earlier return it may not have reached the others again.
         if again := [event_id for event_id in cancelled if event_id <= self.cursor]:
             self.cursor = id_before(min(again))
-            # Not below 0: what was cancelled and then sent by hand stays cancelled here, and is found each time.
+            # Not below 0: a delivery that was cancelled and then sent by hand remains cancelled here, and counts again.
             self.queued = max(0, self.queued - len(again))
 
     def _run(self) -> None:

@@ -1,4 +1,4 @@
-"""Counts of deliveries and attempts: a tally for each recorded batch, and the roll-ups that they are folded into."""
+"""Counts of deliveries and attempts: a tally per recorded batch, and the roll-ups that aggregate tallies."""
 
 from __future__ import annotations
 
@@ -9,50 +9,50 @@ from .base import BaseModel
 from .fields import IdField, PartialIndex
 
 EVERY_WEBHOOK = "wh_" + "0" * 32
-"""Stands for all webhooks together in the roll-ups."""
+"""The identifier of the roll-ups over all webhooks."""
 
 OUTCOMES = ("succeeded_at_once", "succeeded_later", "given_up")
 """Counters of deliveries by outcome."""
 
 FAILED = "failed_"
-"""Begins the names of the counters of failed attempts; the result of the attempt follows."""
+"""Prefix of the counters of failed attempts. The result of the attempt follows."""
 
 RESPONSE_TIME, FIRST_ATTEMPT_DELAY = "ms_", "wait_"
-"""Begin the names of the counters of a histogram: of answered attempts, and of first attempts since the delivery was
-queued."""
+"""Prefixes of the counters of histograms: the duration of answered attempts, and the time from queueing to the first
+attempt."""
 
 BUCKETS_MS = (10, 25, 50, 100, 250, 500, 1000, 2500, 5000, 10_000, 30_000)
-"""Inclusive upper bounds of the buckets of new measurements in milliseconds; one more bucket has all above.
+"""Inclusive upper bounds of the buckets in milliseconds. One more bucket contains larger values.
 
-Each counter of a bucket is named after its bound, so measurements of other bounds are read with them.
+Each counter is named after its bound, so that measurements with other bounds remain readable.
 """
 
 MORE, SUM = "more", "sum"
-"""End the names of a histogram's counters without a bound: the last bucket, and the sum of the measurements."""
+"""Suffixes of a histogram's counters without a bound: the last bucket, and the sum of the measurements."""
 
 
 def bucket_names(histogram: str) -> tuple[str, ...]:
-    """Return the counters of a histogram's buckets, the one without a bound last."""
+    """Return the counters of a histogram's buckets. The one without a bound is last."""
     return (*(f"{histogram}{bound}" for bound in BUCKETS_MS), f"{histogram}{MORE}")
 
 
 SINCE_SUCCESS = "given_up_since_success"
-"""Beside a tally's counters: how many were given up after the last that succeeded, or at all where none did."""
+"""A counter in tallies: deliveries given up after the last success in the batch, or all of them without a success."""
 MISSED_FROM = "missed_from_ms"
-"""Beside a tally's counters: Unix time in milliseconds of the oldest event that was given up."""
+"""A counter in tallies: Unix time in milliseconds of the oldest event that was given up."""
 
 
 class Tally(BaseModel):
-    """What one batch of results counts: written with it, and folded into the roll-ups shortly after.
+    """The counts of one batch of results, written with it and later folded into the roll-ups.
 
-    A row of its own rather than a counter that is raised, so that nobody waits for anybody else to commit.
+    Each batch inserts a row instead of incrementing counters, so that concurrent batches do not wait for each other.
     """
 
     recorded_at = models.DateTimeField(_("recorded"))
     counts = models.TextField()
     """JSON: ``{"webhooks": {id: {counter: number}}, "given_up": [ids of deliveries]}``, ids without their prefix.
 
-    Counters by name, those that are not 0: other versions of this app may know more of them, or fewer.
+    Counters of 0 are omitted. Other versions of the app may know more or fewer counters.
     """
 
     class Meta:
@@ -65,9 +65,9 @@ class Tally(BaseModel):
 
 
 class Rollup(BaseModel):
-    """The counters of a webhook, or of all together, for a time span that begins at ``start``.
+    """The counters of one webhook, or of all, for a time span that begins at ``start``.
 
-    Deliveries of events alone are counted: no tests, notices and handshakes. A roll-up outlives its webhook.
+    Only deliveries of events count, not tests, notices or handshakes. A roll-up outlives its webhook.
     """
 
     class Resolution(models.TextChoices):
@@ -81,13 +81,13 @@ class Rollup(BaseModel):
     start = models.DateTimeField(_("start"))
 
     counts: models.JSONField[dict[str, int], dict[str, int]] = models.JSONField(default=dict)
-    """Counters by name, those that are not 0: a new one needs no column, and one that is unknown here is kept.
+    """Counters by name, except those of 0. A new counter needs no column, and unknown ones are preserved.
 
-    The roll-up of all webhooks names each counter that one of them has for the same span.
+    The roll-up of all webhooks contains each counter of any webhook in the same span.
     """
 
     given_up = models.BigIntegerField(default=0, db_default=0)
-    """A copy of the counter: an index lists the roll-ups that have it, and the database orders by it."""
+    """A copy of the counter, for an index and for ordering."""
 
     class Meta:
         verbose_name = _("roll-up")

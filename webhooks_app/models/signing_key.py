@@ -1,4 +1,4 @@
-"""The keys that sign a webhook's requests, by signature scheme."""
+"""The keys for signing a webhook's requests, by signature scheme."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ class SigningKeyQuerySet(BaseQuerySet["SigningKey"]):
         return self.filter(scheme=scheme)
 
     def valid(self) -> Self:
-        """Return the keys that sign, by the database's clock."""
+        """Return the keys in use, by the database's clock."""
         return self.filter(models.Q(valid_until=None) | models.Q(valid_until__gt=UtcNow()))
 
     def delete_expired(self) -> int:
-        """Delete the keys whose overlap has ended; return their number."""
+        """Delete the keys after their overlap. Return their number."""
         return self.filter(valid_until__lte=UtcNow()).delete()[0]
 
 
 class SigningKey(BaseModel):
-    """A key of one webhook and scheme. The current one has no ``valid_until``; during an overlap another has one."""
+    """A key of one webhook and scheme. Only a replaced key has a ``valid_until``, the end of its overlap."""
 
     webhook = models.ForeignKey(
         "webhooks_app.Webhook",
@@ -61,17 +61,17 @@ class SigningKey(BaseModel):
 
     @classmethod
     def of(cls, scheme: str, key: str) -> Self:
-        """Return an unsaved key, encrypted."""
+        """Return an unsaved key with its value encrypted."""
         return cls(scheme=scheme, encrypted_key=encrypt(key))
 
     @property
     def key(self) -> str:
-        """The key in plain text. Raises SecretUnreadableError."""
+        """The key in plain text. Raise SecretUnreadableError if no encryption key decrypts it."""
         return decrypt(self.encrypted_key)
 
     @property
     def readable_key(self) -> str:
-        """The key in plain text; "" if no encryption key opens it."""
+        """The key in plain text, or "" if no encryption key decrypts it."""
         try:
             return self.key
         except SecretUnreadableError:

@@ -1,4 +1,4 @@
-"""Approximate sizes of this app's tables, without counting."""
+"""Estimated sizes of this app's tables, without counting."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from .fields import IdField
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TableSize:
-    """An estimate of one table. None stands for a figure that this database does not have."""
+    """The estimate for one table. None means that the database does not provide the figure."""
 
     model: type[models.Model]
     rows: int | None
     size: int | None
-    """Bytes, with its indexes."""
+    """Bytes, including indexes."""
     since: datetime | None
-    """When the oldest row was created, for rows whose identifier contains the time."""
+    """The creation time of the oldest row, for identifiers that contain the time."""
 
     @property
     def name(self) -> str:
@@ -31,7 +31,7 @@ class TableSize:
 
 
 def table_sizes(using: str) -> list[TableSize]:
-    """Return estimates for every table of this app: by one query for all, and one index entry for each."""
+    """Return estimates for every table of this app, with one query for all and one index lookup for each."""
     tables = list(apps.get_app_config("webhooks_app").get_models())
     names = [model._meta.db_table for model in tables]
     estimates = dialect_of(using).table_estimates(connections[using], names)

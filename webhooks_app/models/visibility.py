@@ -9,7 +9,7 @@ from ..owners import owners
 
 
 def event_types_for(owner: Any | None) -> EventTypeRegistry:
-    """Return the event types that an owner may see; all of them for None, the platform."""
+    """Return the event types that an owner may see, or all of them for None, the platform."""
     return registry if owner is None else _seen_by(owner)
 
 

@@ -1,4 +1,4 @@
-"""A registration: where to send, what, and signed with which secret."""
+"""A webhook: the registration of an endpoint for event types."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from .webhook_secret import SigningSecret
 
 MAX_REASON_LENGTH = 500
 LOCKED_FIELDS = ("status", "status_reason", "status_changed_at", "paused_at", "deleted_at")
-"""What an instance takes from its row once that is locked."""
+"""The fields that ``lock()`` reloads."""
 
 
 class Webhook(OwnHeaders, SigningSecret):
@@ -141,13 +141,13 @@ class Webhook(OwnHeaders, SigningSecret):
 
     @property
     def next_slot_at(self) -> datetime | None:
-        """When its rate limit allows the next delivery; None before the first."""
+        """The time at which the rate limit allows the next delivery, or None before the first."""
         lane = getattr(self, "lane", None)
         return lane.next_slot_at if lane is not None else None
 
     @property
     def is_fast(self) -> bool | None:
-        """Whether its last request was fast; None before the first result."""
+        """Whether the last request was fast, or None before the first result."""
         lane = getattr(self, "lane", None)
         return lane.is_fast if lane is not None else None
 
@@ -181,7 +181,7 @@ class Webhook(OwnHeaders, SigningSecret):
         self.event_types = check_event_types(self.event_types, owner=self.owner)
 
     def clean_filter(self) -> None:
-        """Raise ValidationError for a filter that cannot be parsed, or that does not fit the event types."""
+        """Raise ValidationError if the filter is invalid, or does not match the event types' schemas."""
         if self.filter is None:
             return
         schemas = {name: registry.get(name).json_schema() for name in self.event_types if name in registry}
@@ -200,7 +200,7 @@ class Webhook(OwnHeaders, SigningSecret):
             )
 
     def retries_of(self, kind: str) -> dict[str, Any]:
-        """Return the fields of a new delivery that fix its retries. A handshake has the service's default policy."""
+        """Return the retry fields of a new delivery. A handshake uses the default policy of the service."""
         policy = retry_policy("" if kind == "verification" else self.retry_policy)
         return {"max_attempts": policy.max_attempts, "retry_policy": pack_policy(policy)}
 
@@ -216,10 +216,10 @@ class Webhook(OwnHeaders, SigningSecret):
             )
 
     def lock(self) -> Self:
-        """Keep everyone else from this webhook until the transaction ends, and take its state from the database.
+        """Lock the webhook until the end of the transaction, and reload its state.
 
-        Returns the row as it is saved, which this instance may be about to change. Raises WebhookStateError for one
-        whose retention ended.
+        Return the saved row, from which this instance may differ. Raise WebhookStateError if the webhook was deleted
+        after its retention.
         """
         take_write_lock(self.alias, Webhook)
         saved = cast("Self | None", Webhook.objects.using(self.alias).select_for_update().filter(pk=self.pk).first())
@@ -231,18 +231,18 @@ class Webhook(OwnHeaders, SigningSecret):
 
     @atomic
     def activate(self) -> None:
-        """Let events flow: the handshake passed."""
+        """Activate the webhook after its handshake."""
         with acting(SYSTEM), self.auditing(Action.WEBHOOK_VERIFIED):
             self._change_status(self.Status.ACTIVE)
         self._announce(webhook_verified)
 
     def await_verification(self) -> None:
-        """Hold back everything until a handshake passes."""
+        """Hold events until a handshake passes."""
         self._change_status(self.Status.PENDING)
 
     @atomic
     def fail(self, reason: str) -> None:
-        """Give the handshake up and cancel what waited for it; ``reason`` is for the owner."""
+        """Record a failed verification, and cancel pending deliveries. ``reason`` is for the owner."""
         with acting(SYSTEM), self.auditing(Action.VERIFICATION_FAILED, reason=reason):
             self._change_status(self.Status.FAILED, reason)
         self.deliveries.waiting().except_tests().cancel("webhook_failed")
@@ -250,7 +250,7 @@ class Webhook(OwnHeaders, SigningSecret):
 
     @atomic
     def disable(self, reason: str) -> None:
-        """Stop sending and cancel what is waiting; ``reason`` is for the owner."""
+        """Stop sending, and cancel pending deliveries. ``reason`` is for the owner."""
         self.lock()
         self.require_existing()
         with self.auditing(Action.WEBHOOK_DISABLED, reason=reason):
@@ -262,14 +262,14 @@ class Webhook(OwnHeaders, SigningSecret):
 
     @atomic
     def pause(self) -> None:
-        """Hold what waits and what is queued from now on; what is in flight ends, and nothing is lost.
+        """Hold pending and new deliveries. Requests in flight continue.
 
-        Raises WebhookStateError for a webhook that no event may be queued for, AlreadyInStateError for a paused one.
+        Raise WebhookStateError if events cannot be queued for the webhook, AlreadyInStateError if it is paused.
         """
         self.lock()
         self.require_existing()
         if self.paused_at is not None:
-            raise AlreadyInStateError(f"Webhook {self.id} is paused already.")
+            raise AlreadyInStateError(f"Webhook {self.id} is already paused.")
         self.require_sendable()
         with self.auditing(Action.WEBHOOK_PAUSED):
             self.paused_at = timezone.now()
@@ -278,9 +278,9 @@ class Webhook(OwnHeaders, SigningSecret):
 
     @atomic
     def resume(self) -> None:
-        """Send what was held, what was due first first, and no more at a time than the webhook's limits allow.
+        """Send the held deliveries in the order of their due times, within the webhook's limits.
 
-        Raises WebhookStateError for a deleted webhook, and AlreadyInStateError for one that is not paused.
+        Raise WebhookStateError for a deleted webhook, AlreadyInStateError for one that is not paused.
         """
         self.lock()
         self.require_existing()
@@ -293,7 +293,7 @@ class Webhook(OwnHeaders, SigningSecret):
 
     @atomic
     def soft_delete(self) -> None:
-        """Stop sending, cancel what is waiting and hide the webhook; its history stays until retention ends."""
+        """Stop sending, cancel pending deliveries and hide the webhook. Its history stays until retention ends."""
         self.lock()
         self.require_existing()
         with self.auditing(Action.WEBHOOK_DELETED):
@@ -304,22 +304,22 @@ class Webhook(OwnHeaders, SigningSecret):
 
     @property
     def is_stopped(self) -> bool:
-        """Whether events are not queued for it until it is verified again."""
+        """Whether events are not queued until the next verification."""
         return self.status in (self.Status.DISABLED, self.Status.FAILED)
 
     def require_testable(self) -> None:
-        """Raise WebhookStateError for a webhook that not even a test event may be sent to."""
+        """Raise WebhookStateError if not even a test event can be sent."""
         self.require_existing()
         if self.status == self.Status.DISABLED:
             raise WebhookStateError(f"Webhook {self.id} is disabled ({self.status_reason}). Enable it first.")
 
     def require_running(self) -> None:
-        """Raise WebhookStateError for a webhook that is paused, so that whoever waits for an answer would wait long."""
+        """Raise WebhookStateError for a paused webhook, from which no result can be expected soon."""
         if self.paused_at is not None:
             raise WebhookStateError(f"Webhook {self.id} is paused. Resume it first.")
 
     def require_disabled(self) -> None:
-        """Raise WebhookStateError for one that failed its verification, AlreadyInStateError for one that is enabled."""
+        """Raise WebhookStateError after a failed verification, AlreadyInStateError for an enabled webhook."""
         self.require_existing()
         if self.status == self.Status.FAILED:
             raise WebhookStateError(f"Webhook {self.id} is not disabled: it failed its verification. Verify it.")
@@ -327,13 +327,13 @@ class Webhook(OwnHeaders, SigningSecret):
             raise AlreadyInStateError(f"Webhook {self.id} is not disabled; there is nothing to enable.")
 
     def require_enabled(self) -> None:
-        """Raise AlreadyInStateError for a disabled webhook, whose reason is to stay."""
+        """Raise AlreadyInStateError for a disabled webhook, so that its reason does not change."""
         self.require_existing()
         if self.status == self.Status.DISABLED:
-            raise AlreadyInStateError(f"Webhook {self.id} is disabled already.")
+            raise AlreadyInStateError(f"Webhook {self.id} is already disabled.")
 
     def require_sendable(self) -> None:
-        """Raise WebhookStateError for a webhook that no event may be queued for."""
+        """Raise WebhookStateError if events cannot be queued for the webhook."""
         self.require_testable()
         if self.status == self.Status.FAILED:
             raise WebhookStateError(f"Webhook {self.id} failed its verification. Verify it again first.")
@@ -344,7 +344,7 @@ class Webhook(OwnHeaders, SigningSecret):
             raise WebhookStateError(f"Webhook {self.id} is deleted.")
 
     def _end_pause(self) -> None:
-        """End a pause, also where nothing is left to be held: a webhook that is stopped is not paused."""
+        """End a pause, if there is one. A stopped webhook is not paused."""
         if self.paused_at is not None:
             self.paused_at = None
             self.save(update_fields=["paused_at"])

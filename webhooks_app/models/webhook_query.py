@@ -1,4 +1,4 @@
-"""Sets of webhooks: of an owner, and in a state."""
+"""The QuerySet of webhooks."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 class WebhookQuerySet(BaseQuerySet["Webhook"]):
     def bulk_create(self, objs: Iterable[Webhook], *args: Any, **kwargs: Any) -> list[Webhook]:
-        """Create webhooks with the keys that they were given."""
+        """Create webhooks with their new keys."""
         with transaction.atomic(using=self.db):
             webhooks = super().bulk_create(objs, *args, **kwargs)
             SigningKey.objects.using(self.db).bulk_create(
@@ -28,7 +28,7 @@ class WebhookQuerySet(BaseQuerySet["Webhook"]):
         return self.filter(deleted_at=None)
 
     def owned_by(self, owner: Any) -> Self:
-        """Return the webhooks that this account may see: its own, and never the platform's."""
+        """Return the webhooks that belong to this owner, without the platform's."""
         return self.filter(owner=owner)
 
     def active(self) -> Self:

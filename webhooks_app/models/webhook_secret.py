@@ -1,4 +1,4 @@
-"""The signature schemes of a webhook, and their keys. The secret is the key of the scheme ``native``."""
+"""The signature schemes and keys of a webhook. Its secret is the key of the scheme ``native``."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .limits import check_overlap, check_secret
 from .signing_key import SigningKey
 
 SECRET = NativeSignature.name
-"""The scheme under which the secret is stored."""
+"""The scheme whose key is the secret."""
 
 
 def default_signatures() -> list[str]:
@@ -30,7 +30,7 @@ def default_signatures() -> list[str]:
 
 
 class SigningSecret(Audited):
-    """The part of a webhook that signs its requests."""
+    """A mixin for webhooks with signature schemes and keys."""
 
     signatures = models.JSONField(_("signatures"), default=default_signatures)
 
@@ -47,7 +47,7 @@ class SigningSecret(Audited):
         super().__init__(*args, **kwargs)
 
     def save(self, *args: Any, **kwargs: Any) -> None:
-        """Save the webhook, and after its creation the keys that it was given."""
+        """Save the webhook, and insert its new keys."""
         if not self._new_keys:
             super().save(*args, **kwargs)
             return
@@ -57,7 +57,7 @@ class SigningSecret(Audited):
                 key.save(force_insert=True, using=self.alias)
 
     def take_new_keys(self) -> list[SigningKey]:
-        """Return the keys that are still to be inserted, and forget them."""
+        """Return the keys not yet inserted, and clear them."""
         keys, self._new_keys = list(self._new_keys.values()), {}
         for key in keys:
             key.webhook_id = self.pk
@@ -65,7 +65,7 @@ class SigningSecret(Audited):
 
     @property
     def secret(self) -> str:
-        """The text that keys the signature. Raises SecretUnreadableError."""
+        """The signing secret. Raise SecretUnreadableError if there is none that can be decrypted."""
         key = self.current_key(SECRET)
         if key is None:
             raise SecretUnreadableError(f"Webhook {self.pk} has no secret. Rotate it.")
@@ -79,22 +79,22 @@ class SigningSecret(Audited):
 
     @property
     def schemes(self) -> Sequence[BaseSignature]:
-        """The chosen schemes, except those that are no longer configured."""
+        """The selected schemes that are still configured."""
         known = known_signatures()
         return [known[name] for name in self.signatures if name in known]
 
     def current_key(self, scheme: str) -> SigningKey | None:
-        """Return the key of a scheme that signs without an end; None if there is none."""
+        """Return the scheme's key without an end of validity, or None."""
         return self._new_keys.get(scheme) or self._key(scheme, is_current=True)
 
     def previous_key(self, scheme: str, now: datetime | None = None) -> SigningKey | None:
-        """Return the replaced key of a scheme that still signs; None if there is none."""
+        """Return the scheme's replaced key if it is still valid, or None."""
         key = self._key(scheme, is_current=False)
         return key if key is not None and key.signs_at(now) else None
 
     @property
     def previous_secret_until(self) -> datetime | None:
-        """Time until which the previous secret signs too; None if it does not."""
+        """The end of the previous secret's overlap, or None without one."""
         key = self.previous_key(SECRET)
         return key.valid_until if key else None
 
@@ -105,7 +105,7 @@ class SigningSecret(Audited):
 
     @property
     def public_keys(self) -> list[dict[str, Any]]:
-        """The public keys of the chosen schemes, current ones first: scheme, key, and the end of their validity."""
+        """The public keys of the selected schemes, current ones first: scheme, key, and end of validity."""
         schemes = {scheme.key_scheme: scheme for scheme in self.schemes if scheme.is_asymmetric}
         return [
             {
@@ -119,13 +119,13 @@ class SigningSecret(Audited):
 
     @property
     def verification_keys(self) -> list[str]:
-        """The keys with which a receiver verifies, of all chosen schemes. Raises SecretUnreadableError."""
+        """The verification keys of all selected schemes. Raise SecretUnreadableError if one cannot be decrypted."""
         schemes = {scheme.key_scheme: scheme for scheme in self.schemes}
         keys = [key for key in self.signing_keys.all() if key.scheme in schemes and key.signs_at()]
         return [schemes[key.scheme].verification_key(key.key) for key in keys]
 
     def create_missing_keys(self) -> None:
-        """Create a key for each chosen scheme that has none."""
+        """Create a key for each selected scheme without one."""
         for scheme in self.schemes:
             if self.current_key(scheme.key_scheme) is None:
                 key = SigningKey.of(scheme.key_scheme, scheme.new_key())
@@ -139,13 +139,13 @@ class SigningSecret(Audited):
     def rotate_secret(
         self, secret: str | None = None, *, overlap: timedelta | None = None, scheme: str = SECRET
     ) -> str:
-        """Sign with a new key from the next attempt on, and return it. ``scheme`` is that of the key.
+        """Replace the key of a scheme, and return the new one. It signs from the next attempt.
 
-        For the time of ``overlap``, by default a setting, the replaced key signs too. A key that was replaced before
-        signs nothing any more. The current key given again replaces nothing, so that a repeated request does no harm.
-        A key that no encryption key opens is replaced without an overlap.
+        The replaced key also signs for the time of ``overlap``, by default a setting. Older keys stop signing
+        immediately. Passing the current key replaces nothing, so that requests can be repeated safely. A key that
+        cannot be decrypted is replaced without an overlap.
 
-        Raises django.core.exceptions.ValidationError for a key, an overlap or a scheme that is not allowed.
+        Raise ValidationError for a key, an overlap or a scheme that is not permitted.
         """
         overlap = timedelta(seconds=settings.SECRET_OVERLAP_SECONDS) if overlap is None else overlap
         check_overlap(overlap)
@@ -164,7 +164,7 @@ class SigningSecret(Audited):
 
     @atomic
     def revoke_previous_secret(self, *, scheme: str = SECRET) -> None:
-        """End the overlap of a rotation: from the next attempt on, the current key signs alone."""
+        """End the overlap of a rotation. Only the current key signs from the next attempt."""
         self.lock()
         self._end_overlap(scheme)
 
@@ -179,7 +179,7 @@ class SigningSecret(Audited):
         before = self.previous_key(new.scheme)
         overlaps = replaced is not None and bool(replaced.readable_key) and bool(overlap)
         keys.exclude(pk=replaced.pk if replaced is not None and overlaps else None).delete()
-        # The database's clock, by which the engine decides whether the overlap has ended.
+        # The engine compares the overlap with the database's clock.
         keys.update(valid_until=UtcNow() + overlap)
         new.webhook_id = self.pk
         new.save(using=self.alias)
@@ -195,7 +195,7 @@ class SigningSecret(Audited):
             self.audit(Action.PREVIOUS_SECRET_REVOKED, self._changes_of(scheme, before))
 
     def _changes_of(self, scheme: str, before: SigningKey | None) -> Mapping[str, Any]:
-        """Return the change of an overlap for the audit entry."""
+        """Return the audited change of the overlap."""
         after = self.previous_key(scheme)
         was, is_now = (key.valid_until if key else None for key in (before, after))
         name = "previous_secret_until" if scheme == SECRET else f"{scheme}: previous_key_until"
@@ -224,7 +224,7 @@ class SigningSecret(Audited):
             self.secret = NativeSignature().new_key()
 
     def _clean_signatures(self) -> None:
-        """Check the form of the list, and that the key of each scheme can sign."""
+        """Validate the list, and the key of each scheme."""
         names = self.signatures
         if not isinstance(names, list) or not all(isinstance(name, str) for name in names) or not names:
             raise ValidationError(_("Give a list of at least one signature scheme."), code="signatures")
@@ -244,5 +244,5 @@ class SigningSecret(Audited):
 
     def _hint(self) -> str:
         if self._state.adding:
-            return "Leave the secret out to have one made."
+            return "Omit the secret to create one."
         return "Rotate the secret first: a new one has this form, and the old one keeps signing during the overlap."

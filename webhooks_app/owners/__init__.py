@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from .base import BaseOwners
 from .members import MemberOwners
-from .registry import owner_model, owner_model_name, owners
+from .registry import owner_model, owners
+from .registry import owner_model_name as owner_model_name
 from .users import UserOwners
 
-__all__ = ["BaseOwners", "MemberOwners", "UserOwners", "owner_model", "owner_model_name", "owners"]
+__all__ = ["BaseOwners", "MemberOwners", "UserOwners", "owner_model", "owners"]

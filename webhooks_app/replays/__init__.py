@@ -1,1 +1,1 @@
-"""Sending again what a webhook missed, or got: which events these are, and carrying them out beside live traffic."""
+"""Replays: sending missed or past events to a webhook again, besides live traffic."""

@@ -1,4 +1,4 @@
-"""Asking for a replay: it is counted first, and nothing is sent before it is started."""
+"""Planning of replays. A replay is counted first, and sends nothing until its start."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from ..routing import is_subscribed
 from .runner import count
 
 COUNT_SECONDS = 1.0
-"""For how long who asks is made to wait for the count; workers do the rest."""
+"""Maximum time for counting in the foreground. Workers do the rest."""
 
 LOOK_BACK = timedelta(days=7)
 MARGIN = timedelta(minutes=5)
-"""Longer than retries go on: what was queued shortly before the last success may have been given up after it."""
+"""Longer than the usual retries. A delivery queued shortly before the last success may have been given up after it."""
 
 ONE_TICK = timedelta(milliseconds=1)
 
@@ -44,19 +44,19 @@ def plan_replay(
     requested_by: Any = None,
     max_seconds: float = COUNT_SECONDS,
 ) -> Replay:
-    """Save what is to be replayed and count it, in the background where that takes long; ``start()`` then sends it.
+    """Save and count a replay. A long count continues in the background. ``start()`` begins sending.
 
-    By default: events that were missed, given up or cancelled since the first failing period of the last week began,
-    of all types that the webhook is subscribed to. Events after now never join, nor do events before the webhook. A
-    webhook that is stopped is counted for too, but must be enabled before the start.
+    By default it covers the missed, given up and cancelled events of all subscribed types, since the beginning of the
+    first failing period of the last week. Events before the creation of the webhook, or after now, are never included.
+    A replay for a stopped webhook is counted too, but the webhook must be enabled before the start.
 
-    Raises django.core.exceptions.ValidationError with the problems by field, and WebhookStateError for a webhook that
-    is deleted, not subscribed to one of the types, or has too many replays that are not over.
+    Raise ValidationError for invalid fields. Raise WebhookStateError if the webhook is deleted, is not subscribed to
+    one of the types, or has too many unfinished replays.
     """
     using = webhook.alias
     _require_subscribed(webhook, event_types)
     _require_few(using, webhook)
-    end = timezone.now() + ONE_TICK  # identifiers tell the millisecond: what has just happened is meant, too
+    end = timezone.now() + ONE_TICK  # includes events of the current millisecond, the precision of identifiers
     since = since or missed_since(webhook)
     _require_order(since, until)
     begin = min(max(since, webhook.created_at), end)
@@ -101,9 +101,9 @@ def _require_order(since: datetime, until: datetime | None) -> None:
 
 
 def failing_periods(webhook: Webhook, *, since: datetime | None = None) -> list[FailingPeriod]:
-    """Return the failing periods of a webhook that are not over before ``since``, the latest last.
+    """Return the failing periods of a webhook that end after ``since``, in order.
 
-    The default for ``since`` is a week ago. A period without a later success is included however old it is.
+    ``since`` is a week ago by default. A period without a later success is included even if it is older.
     """
     using = webhook.alias
     health = WebhookHealth.objects.using(using).filter(pk=webhook.pk).first() or WebhookHealth(webhook=webhook)
@@ -119,9 +119,9 @@ def failing_periods(webhook: Webhook, *, since: datetime | None = None) -> list[
 
 
 def missed_since(webhook: Webhook) -> datetime:
-    """Return the time from which events may have been missed: the beginning of the first failing period of a week.
+    """Return the earliest time of possibly missed events: in the first failing period of the last week.
 
-    A week ago if there was none. Never before the webhook was created.
+    Without a failing period it is a week ago. It is never before the creation of the webhook.
     """
     periods = failing_periods(webhook)
     since = min((_missed_from(webhook, period) for period in periods), default=timezone.now() - LOOK_BACK)
@@ -129,9 +129,9 @@ def missed_since(webhook: Webhook) -> datetime:
 
 
 def _missed_from(webhook: Webhook, period: FailingPeriod) -> datetime:
-    """Return the time from which events may have been missed in a failing period.
+    """Return the earliest time of possibly missed events in a failing period.
 
-    A delivery that succeeded after the period began proves nothing of it, even if it was queued before.
+    A success after the beginning of the period does not count, even if its delivery was queued before.
     """
     last = _last_success_before(webhook, period.began_at)
     return min(last, period.missed_from - MARGIN) if period.missed_from is not None else last
@@ -145,5 +145,5 @@ def _last_success_before(webhook: Webhook, moment: datetime) -> datetime:
     page = read_page(successes, scope=rows, size=1)
     if page.rows:
         return time_of(page.rows[0].pk) - MARGIN
-    # Among so many none: those behind them were given up, too.
+    # The read rows contain no success, so earlier deliveries were given up too.
     return time_of(page.older.digits) if page.older else webhook.created_at

@@ -1,7 +1,7 @@
-"""Carrying a replay on, a step at a time: count, or queue what there is room for.
+"""The steps of a replay: count events, or queue as many deliveries as the limits allow.
 
-A step is one transaction that holds the replay's row: it inserts deliveries and moves the cursor beyond their events,
-or does neither. So a process may be killed anywhere, and any number of them may carry the same replay.
+A step is one transaction that locks the replay's row. It inserts deliveries and moves the cursor past their events.
+Processes can therefore be killed at any point, and several can run the same replay.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ logger = logging.getLogger("webhooks_app.replays")
 
 SAMPLE = 10
 CAPS_AHEAD = 2
-"""How many times what its webhook takes at once may be pending: no more than that ever stands before a live event."""
+"""Pending deliveries of a replay at most, as a multiple of the webhook's concurrency. Live events queue behind them."""
 
 AT_ONCE, SHORTLY, LATER, MUCH_LATER = 0.0, 0.05, 0.25, 1.0
-"""After how many seconds a step may find more to do: nothing was in the way; what is queued must be sent first; the
-rate is used up; the webhook holds everything back."""
+"""Seconds until the next step: without a limit; while the queue is full; at the rate limit; while the webhook is
+paused or unverified."""
 
 STOPPED = {
     "webhook_deleted": "The webhook was deleted.",
@@ -40,9 +40,9 @@ STOPPED = {
 
 
 def advance(using: str, replay_id: str, now: datetime) -> float | None:
-    """Do the next step of a replay; return after how many seconds there may be more.
+    """Run the next step of a replay. Return the seconds until the next one.
 
-    None if there is nothing more to do, or if somebody else is at it.
+    Return None if the replay is finished, or locked by another process.
     """
     with writing(using, Replay):
         replay = _locked(using, replay_id)
@@ -53,11 +53,11 @@ def advance(using: str, replay_id: str, now: datetime) -> float | None:
 
 
 def count(using: str, replay: Replay, clock: Callable[[], datetime], *, max_seconds: float = math.inf) -> bool:
-    """Go on counting for so long at most; return whether it is done. Workers do the rest."""
+    """Count for at most ``max_seconds``. Return True if the count is complete. Workers do the rest."""
     ends_at = time.monotonic() + max_seconds
     while replay.state == Replay.State.COUNTING and time.monotonic() < ends_at:
         if advance(using, replay.pk, clock()) is None:
-            time.sleep(SHORTLY / 10)  # a worker is at it
+            time.sleep(SHORTLY / 10)  # a worker is counting
         replay.refresh_from_db(using=using)
     return replay.state != Replay.State.COUNTING
 
@@ -114,7 +114,7 @@ def _move(replay: Replay, found: Look, *also: str) -> None:
 
 
 def _room(using: str, webhook: Webhook) -> int:
-    """Return how many more deliveries may wait for a webhook; about a second's where its own rate limit is lower."""
+    """Return the number of deliveries that may still be queued: about one second's worth for a rate-limited webhook."""
     limit = CAPS_AHEAD * in_flight_limit(webhook)
     if webhook.rate_limit is not None:
         limit = min(limit, math.ceil(webhook.rate_limit))
@@ -123,11 +123,11 @@ def _room(using: str, webhook: Webhook) -> int:
 
 
 def _queue(using: str, replay: Replay, matches: Sequence[Match], now: datetime) -> int:
-    """Insert deliveries that are due now, in the order of their events; return how many."""
+    """Insert deliveries that are due now, in the order of their events. Return their number."""
     if not matches:
         return 0
     ids = [match.event_id for match in matches]
-    # Pruning locks an event before it takes its body, or the event, away.
+    # Pruning locks an event before deleting it or its body.
     events = Event.objects.using(using).select_for_update().filter(pk__in=ids).with_body()
     kept = set(events.order_by("pk").values_list("pk", flat=True))
     retries = replay.webhook.retries_of(Delivery.Kind.EVENT)

@@ -1,4 +1,4 @@
-"""Selection of the events of a replay: by the events themselves, because some were never queued."""
+"""Selection of a replay's events. It starts from the events, because some have no delivery."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from ..routing import RoutedEvent, concerns
 from ..routing.admission import OPERATIONAL_NAMES, ROUTED, events_for
 
 LEAST_EVENTS, MOST_EVENTS = 100, 1000
-"""To a look: no more than are likely to be needed, where only some of them can be queued."""
+"""Events per query. The size follows the number that can be queued."""
 
 Outcome = Replay.Outcome
 PENDING = Delivery.State.PENDING
 
 
 class Row(NamedTuple):
-    """An event of the replay's time."""
+    """An event in the time range of the replay."""
 
     event_id: str
     event_type: str
@@ -31,7 +31,7 @@ class Row(NamedTuple):
 
 
 class Match(NamedTuple):
-    """An event to send, and what became of it so far."""
+    """An event to send, and its outcome so far."""
 
     event_id: str
     event_type: str
@@ -41,18 +41,18 @@ class Match(NamedTuple):
 
 
 class Past(NamedTuple):
-    """What the deliveries of an event to a webhook come to."""
+    """A summary of an event's deliveries to a webhook."""
 
     outcome: str
-    """The state of the newest, or "pending" where any of them is."""
+    """The state of the newest delivery, or "pending" if any delivery is pending."""
     first_delivery_id: str | None
     own_state: str | None
-    """Of the newest that the replay itself has queued; None where it has queued none."""
+    """The state of the newest delivery queued by the replay itself, or None without one."""
 
     def is_wanted_in(self, states: Collection[str]) -> bool:
         if self.own_state is None:
             return self.outcome in states
-        # What it queued was cancelled with its webhook, and nobody has sent it since.
+        # The replay's delivery was cancelled with its webhook, and no later delivery exists.
         return self.own_state == self.outcome == Outcome.CANCELLED
 
 
@@ -60,7 +60,7 @@ NO_PAST = Past(Outcome.MISSED.value, None, None)
 
 
 class Look(NamedTuple):
-    """The next events of a replay's time: how many they are, where they end, and which of them are to be sent."""
+    """The next events of the time range, and those to send."""
 
     examined: list[str]
     matches: list[Match]
@@ -68,7 +68,7 @@ class Look(NamedTuple):
     is_cut: bool = False
 
     def cut(self, limit: int) -> Look:
-        """Return the same up to the last of ``limit`` matches."""
+        """Return a copy that ends with the match number ``limit``."""
         if len(self.matches) <= limit:
             return self
         matches = self.matches[:limit]
@@ -77,10 +77,10 @@ class Look(NamedTuple):
 
 
 def look(using: str, replay: Replay, limit: int | None = None) -> Look:
-    """Return what comes after the replay's cursor, with at most ``limit`` events that are to be sent.
+    """Return the events after the replay's cursor, with at most ``limit`` matches.
 
-    Never to be sent is an event with a delivery that is pending, nor what this replay has queued already, unless that
-    was cancelled.
+    Events with a pending delivery never match. Nor do events that this replay has already queued, unless their
+    delivery was cancelled.
     """
     size = MOST_EVENTS if limit is None else max(LEAST_EVENTS, min(MOST_EVENTS, 4 * limit))
     events = [Row(*values) for values in _events(using, replay)[:size]]
@@ -96,7 +96,7 @@ def look(using: str, replay: Replay, limit: int | None = None) -> Look:
 
 
 def _events(using: str, replay: Replay) -> Any:
-    """Return the values of Row for the events of the time by an index, oldest first."""
+    """Return the values of ``Row`` for the events of the time range, oldest first, read from an index."""
     rows = Event.objects.using(using).filter(
         events_for(replay.webhook), pk__gte=first_id_at("evt", replay.since), pk__lt=first_id_at("evt", replay.until)
     )
@@ -111,9 +111,9 @@ def _events(using: str, replay: Replay) -> Any:
 
 
 def _wanted(using: str, replay: Replay, events: Collection[Row]) -> list[Row]:
-    """Return the events that concern the webhook, of the types asked for, and that can still be sent.
+    """Return the events for the webhook that have a requested type and can still be sent.
 
-    Bodies are read only where the webhook has a filter, and for operational events, which name their subject.
+    Bodies are read only if the webhook has a filter, and for operational events, whose body names their subject.
     """
     asked_for = [
         event

@@ -1,7 +1,9 @@
 """Signature schemes: the headers by which a receiver knows that a request is genuine."""
 
 from .base import BaseSignature, Headers, Message
-from .combined import combine, pack, unpack
+from .combined import combine as combine
+from .combined import pack as pack
+from .combined import unpack as unpack
 from .native import (
     EVENT_HEADER,
     PREVIOUS_SIGNATURE_HEADER,
@@ -11,11 +13,11 @@ from .native import (
     sign,
     signed_headers,
 )
-from .registry import BUILT_IN, make_signatures
+from .registry import BUILT_IN as BUILT_IN
+from .registry import make_signatures as make_signatures
 from .standard import StandardEd25519Signature, StandardSignature
 
 __all__ = [
-    "BUILT_IN",
     "EVENT_HEADER",
     "PREVIOUS_SIGNATURE_HEADER",
     "SIGNATURE_HEADER",
@@ -26,10 +28,6 @@ __all__ = [
     "NativeSignature",
     "StandardEd25519Signature",
     "StandardSignature",
-    "combine",
-    "make_signatures",
-    "pack",
     "sign",
     "signed_headers",
-    "unpack",
 ]

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from .background import deliver_in_background, deliver_until_idle
 from .base import BaseMessageWake, BaseWake
-from .registry import configured_wake
+from .registry import configured_wake as configured_wake
 from .silence import waking_workers
 
 __all__ = [
     "BaseMessageWake",
     "BaseWake",
-    "configured_wake",
     "deliver_in_background",
     "deliver_until_idle",
     "waking_workers",

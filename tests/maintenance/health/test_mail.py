@@ -183,7 +183,7 @@ def test_who_ends_says_that_mails_may_be_lost(days, hanging, caplog):
 
     wait_for_mails(0)
 
-    assert "The mail server did not answer in time; mails that may be lost: 1." in caplog.messages
+    assert "The mail server did not answer in time. Mails that may be lost: 1." in caplog.messages
 
 
 class Deliverer:

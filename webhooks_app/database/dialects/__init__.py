@@ -20,7 +20,7 @@ _DIALECTS: dict[str, BaseDialect] = {
 }
 
 SUPPORTED_SYSTEMS = tuple(chain.from_iterable(dialect.systems for dialect in _DIALECTS.values()))
-"""The names of the supported database systems, for people."""
+"""The names of the supported database systems, as shown to users."""
 
 
 def dialect_of(using: str) -> BaseDialect:
@@ -29,7 +29,7 @@ def dialect_of(using: str) -> BaseDialect:
 
 
 def dialect_for(connection: BaseDatabaseWrapper) -> BaseDialect:
-    """Return the dialect of a connection; ``BaseDialect`` itself for an unsupported system, which a check reports."""
+    """Return the dialect of a connection, or a plain ``BaseDialect`` for an unsupported system (see the checks)."""
     return _DIALECTS.get(connection.vendor, _UNSUPPORTED)
 
 

@@ -1,6 +1,6 @@
-"""The contract of a dialect. Its defaults are standard SQL, or the absence of a feature.
+"""The interface of a dialect. Its defaults are standard SQL, or the absence of a feature.
 
-Dialects hold only the differences that neither the ORM nor a flag of ``connection.features`` expresses.
+Dialects contain only differences beyond those of the ORM and of ``connection.features``.
 """
 
 from __future__ import annotations
@@ -15,52 +15,52 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 
 
 class TableEstimate(NamedTuple):
-    """A table's approximate size. None stands for a figure that this database does not have."""
+    """A table's approximate size. None means that the database does not provide the figure."""
 
     rows: int | None
     size: int | None
-    """Bytes, with all indexes."""
+    """Bytes, including all indexes."""
 
 
 class Session(NamedTuple):
-    """A connection as the server knows it. The process number alone is used again."""
+    """A connection's identity on the server. A process number alone may be reused."""
 
     pid: int
     started_at: datetime
 
 
 class BaseDialect:
-    """One database system's differences. Instances have no state, so all connections share one."""
+    """The differences of one database system. Instances have no state, so all connections share one."""
 
     name: ClassVar[str] = ""
-    """Django's ``vendor``. MySQL and MariaDB share one."""
+    """Django's ``vendor``. MySQL and MariaDB have the same."""
 
     systems: ClassVar[Sequence[str]] = ()
-    """The systems of this vendor, for people."""
+    """The systems of this vendor, as shown to users."""
 
     id_column: ClassVar[str] = "char(32)"
-    """The column type of a public identifier. It must sort by bytes, which is the order of creation."""
+    """The column type of a public identifier. It must sort by bytes, in the order of creation."""
 
     now_sql: ClassVar[str | None] = None
-    """The server's time in UTC, or with its time zone, in microseconds. None where the server is this machine."""
+    """SQL for the server's time in microseconds, in UTC or with a time zone. None for the local machine's time."""
 
     no_operation_sql: ClassVar[str] = "SELECT 1"
-    """A statement without effect, for a migration operation with nothing to do here."""
+    """A statement without effect, for migration operations that do not apply."""
 
     can_notify: ClassVar[bool] = False
-    """NOTIFY reaches other connections that LISTEN."""
+    """Whether NOTIFY reaches other connections that LISTEN."""
 
     has_lateral_joins: ClassVar[bool] = False
-    """A subquery in FROM can refer to the rows before it, so that each has its own LIMIT; arrays are such rows."""
+    """Whether subqueries in FROM can refer to preceding rows and have their own LIMIT. Arrays can be such rows."""
 
     has_single_writer: ClassVar[bool] = False
-    """A transaction that writes excludes all others that write; rows have no locks."""
+    """Whether a writing transaction excludes all other writers. Rows have no locks."""
 
     inserts_in_with: ClassVar[bool] = False
-    """A WITH clause can contain an INSERT, so that one statement fills two tables."""
+    """Whether a WITH clause can contain an INSERT, so that one statement fills two tables."""
 
     generates_rows: ClassVar[bool] = False
-    """Test data can be computed inside the database, from ``generate_series`` and JSON."""
+    """Whether test data can be generated in the database, with ``generate_series`` and JSON."""
 
     def to_db_id(self, digits: str) -> object:
         """Return the parameter for the 32 hexadecimal digits of an identifier."""
@@ -75,40 +75,40 @@ class BaseDialect:
         return False
 
     def begins_by_reading(self, connection: BaseDatabaseWrapper) -> bool:
-        """Return True if a transaction cannot wait for another writer once it has read anything."""
+        """Return True if a transaction cannot wait for another writer after its first read."""
         return False
 
     def begin_write(self, connection: BaseDatabaseWrapper, model: type[models.Model]) -> None:
-        """Take the write lock of a database whose rows have none."""
+        """Take the write lock of a database without row locks."""
 
     def session_of(self, connection: BaseDatabaseWrapper) -> Session | None:
-        """Return the session of a connection; None where other connections cannot see whether it has ended."""
+        """Return the session of a connection, or None if other connections cannot detect its end."""
         return None
 
     def has_session(self, connection: BaseDatabaseWrapper, session: Session) -> bool:
-        """Return True unless it is certain that the session has ended."""
+        """Return True unless the session has certainly ended."""
         return True
 
     def uptime_seconds(self, connection: BaseDatabaseWrapper) -> float:
-        """Return for how long the server has been running; infinity if it is unknown."""
+        """Return the server's uptime, or infinity if it is unknown."""
         return math.inf
 
     def table_estimates(self, connection: BaseDatabaseWrapper, tables: Sequence[str]) -> Mapping[str, TableEstimate]:
-        """Return estimates by the table's name, from one query that counts nothing."""
+        """Return estimates by table name, from one query without counting."""
         return {}
 
     def fillfactor_sql(self, table: str, percent: int) -> Sequence[str]:
-        """Return the statements that leave room on the pages of a table, whose name is quoted."""
+        """Return the statements that reserve space on a table's pages. The table name is already quoted."""
         return ()
 
     def analyze(self, connection: BaseDatabaseWrapper, tables: Sequence[str]) -> None:
-        """Renew the planner's statistics after many rows were added, where they would stay stale for long."""
+        """Update the planner's statistics after the insertion of many rows, if they would otherwise remain outdated."""
 
     @staticmethod
     def _estimates(
         connection: BaseDatabaseWrapper, sql: str, params: Sequence[Any] | None = None
     ) -> dict[str, TableEstimate]:
-        """Return the estimates of a query for the name, the rows and the size of each table."""
+        """Return the estimates from a query for the name, rows and size of each table."""
         with connection.cursor() as cursor:
             cursor.execute(sql, params)
             return {name: TableEstimate(_whole(rows), _whole(size)) for name, rows, size in cursor.fetchall()}

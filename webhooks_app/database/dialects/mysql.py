@@ -10,7 +10,7 @@ from .base import BaseDialect, TableEstimate
 
 
 class MysqlDialect(BaseDialect):
-    """``id_column`` stays ``char(32)``: MariaDB's UUID type does not sort by bytes, and MySQL has none."""
+    """Uses ``char(32)`` for ``id_column``: MariaDB's UUID type does not sort by bytes, and MySQL has none."""
 
     name = "mysql"
     systems = ("MySQL", "MariaDB")

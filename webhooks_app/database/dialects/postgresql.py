@@ -30,13 +30,13 @@ class PostgresqlDialect(BaseDialect):
         return bool(connection.Database.__name__ == "psycopg")
 
     def can_listen(self, using: str) -> bool:
-        """Return True for a session of its own: no pooler shares it, in the driver or before the server."""
+        """Return True for a dedicated session, not shared by a pooler in the driver or before the server."""
         settings = connections[using].settings_dict
         is_shared = settings["OPTIONS"].get("pool") or settings.get("DISABLE_SERVER_SIDE_CURSORS")
         return self.uses_psycopg3(using) and not is_shared
 
     def session_of(self, connection: BaseDatabaseWrapper) -> Session | None:
-        """Return None behind a pooler that shares sessions by transaction, as the setting for it declares."""
+        """Return None behind a pooler in transaction mode, according to its setting."""
         if connection.settings_dict.get("DISABLE_SERVER_SIDE_CURSORS"):
             return None
         with connection.cursor() as cursor:
@@ -45,7 +45,7 @@ class PostgresqlDialect(BaseDialect):
         return Session(*row) if row else None
 
     def has_session(self, connection: BaseDatabaseWrapper, session: Session) -> bool:
-        """Return True also for a session of the same number whose start another role may not see."""
+        """Return True also for a session with the same number whose start is hidden from this role."""
         with connection.cursor() as cursor:
             cursor.execute(
                 "SELECT 1 FROM pg_stat_activity WHERE pid = %s AND coalesce(backend_start = %s, true)", list(session)
@@ -59,9 +59,9 @@ class PostgresqlDialect(BaseDialect):
             return seconds
 
     def table_estimates(self, connection: BaseDatabaseWrapper, tables: Sequence[str]) -> Mapping[str, TableEstimate]:
-        """Return the rows of the last VACUUM or ANALYZE: PostgreSQL has -1 where neither ever ran.
+        """Return the rows counted by the last VACUUM or ANALYZE. Before the first one, PostgreSQL stores -1.
 
-        Of a partitioned table the partitions are added up; a plain one has none in ``pg_partition_tree``.
+        The partitions of a partitioned table are summed. ``pg_partition_tree`` is empty for other tables.
         """
         sql = """
             SELECT name, CASE WHEN min(reltuples) >= 0 THEN sum(reltuples) END,
@@ -75,10 +75,10 @@ class PostgresqlDialect(BaseDialect):
         return {names[name]: estimate for name, estimate in estimates.items()}
 
     def fillfactor_sql(self, table: str, percent: int) -> Sequence[str]:
-        """Return ALTER TABLE, for pages that are written from now on."""
+        """Return ALTER TABLE. It affects pages written later."""
         return (f"ALTER TABLE {table} SET (fillfactor = {percent})",)
 
     def analyze(self, connection: BaseDatabaseWrapper, tables: Sequence[str]) -> None:
-        """Run ANALYZE, which autovacuum does only after a minute or more."""
+        """Run ANALYZE, because autovacuum may take more than a minute to do so."""
         with connection.cursor() as cursor:
             cursor.execute(f"ANALYZE {', '.join(map(connection.ops.quote_name, tables))}")

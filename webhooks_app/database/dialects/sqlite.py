@@ -1,4 +1,4 @@
-"""SQLite: one writer at a time, and this machine's clock."""
+"""SQLite: a single writer, and the local machine's clock."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ class SqliteDialect(BaseDialect):
         return mode.upper() not in ("IMMEDIATE", "EXCLUSIVE")
 
     def begin_write(self, connection: BaseDatabaseWrapper, model: type[models.Model]) -> None:
-        """Run an UPDATE that changes nothing.
+        """Run an UPDATE without effect.
 
-        SQLite refuses a transaction that reads first and writes later if another one wrote in between.
+        SQLite aborts a transaction that reads first and writes later if another one has written in between.
         """
         names = (model._meta.db_table, str(model._meta.pk.column))
         table, key = (connection.ops.quote_name(name) for name in names)
@@ -31,7 +31,7 @@ class SqliteDialect(BaseDialect):
             cursor.execute(f"UPDATE {table} SET {key} = {key} WHERE 0 = 1")
 
     def table_estimates(self, connection: BaseDatabaseWrapper, tables: Sequence[str]) -> Mapping[str, TableEstimate]:
-        """Return the span of row numbers, which includes rows deleted in between. Sizes are not available."""
+        """Return the range of row numbers, which includes deleted rows. Sizes are not available."""
         span = "SELECT '{0}', coalesce((SELECT max(rowid) FROM {1}) - (SELECT min(rowid) FROM {1}) + 1, 0), NULL"
         parts = [span.format(table, connection.ops.quote_name(table)) for table in tables]
         return self._estimates(connection, " UNION ALL ".join(parts))

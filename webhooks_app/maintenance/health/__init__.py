@@ -1,1 +1,1 @@
-"""Which webhooks are failing, and since when."""
+"""The health of webhooks: failing periods, warnings and automatic disabling."""

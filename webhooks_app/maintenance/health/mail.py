@@ -1,4 +1,4 @@
-"""Mails to the owner of a webhook, or to the admins about one of the platform's own."""
+"""Emails to the owner of a webhook, or to the admins about a webhook of the platform."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ logger = logging.getLogger("webhooks_app.health")
 Context: TypeAlias = dict[str, Any]
 
 MOST_WAITING = 1000
-"""Mails that may wait for a mail server; what comes beyond is not sent."""
+"""Maximum number of queued emails. Further ones are discarded."""
 
 
 def mail_owner(name: str, webhook: Webhook, *, using: str, **facts: Any) -> None:
-    """Send the mail of this name once the transaction is committed. What goes wrong with it is logged, and no more."""
+    """Send the named email after the commit. Errors are only logged."""
     if settings.HEALTH_MAILS:
         context = {"webhook": webhook, "owner": webhook.owner, **facts}
         transaction.on_commit(partial(_outgoing.add, name, context), using=using)
 
 
 def wait_for_mails(seconds: float) -> None:
-    """Return when all mails are sent, or after so long: a process that ends takes the others with it, and says so."""
+    """Wait until all emails are sent, for at most ``seconds``. Log the number of the remaining ones."""
     _outgoing.wait(seconds)
 
 
 class _Outgoing:
-    """Sends mails one after another in a thread that is there as long as there are some, so that nobody waits."""
+    """A queue of emails. A thread sends them one after another and ends with the last, so callers never wait."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -47,11 +47,11 @@ class _Outgoing:
     def add(self, name: str, context: Context) -> None:
         with self._lock:
             if len(self._waiting) >= MOST_WAITING:
-                text = "The mail about webhook %s is not sent: %d others wait for the mail server."
+                text = "The mail about webhook %s is discarded: %d others are queued for the mail server."
                 logger.error(text, context["webhook"].pk, MOST_WAITING, extra=_attributes(context))
                 return
             self._waiting.append((name, context))
-            if self._thread is None or not self._thread.is_alive():  # it may have been the parent's, before a fork
+            if self._thread is None or not self._thread.is_alive():  # the thread may belong to the parent of a fork
                 self._start()
 
     def wait(self, seconds: float) -> None:
@@ -59,15 +59,15 @@ class _Outgoing:
         if thread is not None:
             thread.join(seconds)
         if self._waiting:
-            logger.error("The mail server did not answer in time; mails that may be lost: %d.", len(self._waiting))
+            logger.error("The mail server did not answer in time. Mails that may be lost: %d.", len(self._waiting))
 
     def _start(self) -> None:
         thread = threading.Thread(target=self._run, name="webhooks_app.mail", daemon=True)
         try:
             thread.start()
             self._thread = thread
-        except RuntimeError as error:  # The system has no thread to give.
-            logger.warning("Mails wait until there is another (%s).", error)
+        except RuntimeError as error:  # No thread is available.
+            logger.warning("No thread could be started for mails. The next mail tries again (%s).", error)
 
     def _run(self) -> None:
         while self._has_more():
@@ -87,7 +87,7 @@ _outgoing = _Outgoing()
 def _try(name: str, context: Context) -> None:
     try:
         _send(name, context)
-    except Exception:  # Templates and mail backends may be the host's, and raise anything.
+    except Exception:  # Templates and mail backends of the host may raise any exception.
         attributes = _attributes(context)
         logger.exception("The mail about webhook %s could not be sent.", context["webhook"].pk, extra=attributes)
     finally:
@@ -95,7 +95,7 @@ def _try(name: str, context: Context) -> None:
 
 
 def _send(name: str, context: Context) -> None:
-    """Send a mail whose template's first line is the subject."""
+    """Send an email. The first line of its template is the subject."""
     text = render_to_string(f"webhooks_app/mail/{name}.txt", context)
     subject, body = (part.strip() for part in text.strip().split("\n", 1))
     owner = context["owner"]
@@ -103,7 +103,7 @@ def _send(name: str, context: Context) -> None:
         mail_admins(subject, f"{body}\n")
         return
     addresses = owners().recipients(owner)
-    for address in addresses:  # one mail each: recipients do not learn of each other
+    for address in addresses:  # one each, to hide the other recipients
         send_mail(subject, f"{body}\n", None, [address])
     if not addresses:
         attributes = _attributes(context)

@@ -1,4 +1,4 @@
-"""Judging the webhooks that are failing, and taking in what their deliveries came to."""
+"""Evaluation of failing webhooks, and updates of their health from tallies."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ logger = logging.getLogger("webhooks_app.health")
 
 
 def take_in(using: str, folded: Folded) -> None:
-    """Move health on by what was folded, in the fold's transaction, and tell of what recovered and was given up."""
+    """Update the health from folded tallies, in the fold's transaction. Report recoveries and given-up deliveries."""
     notify_recovered(using, update_states(using, folded.webhooks))
     emit_given_up(using, folded.given_up)
 
 
 def watch(using: str, now: datetime) -> None:
-    """Warn of the webhooks that have been failing for half the time, and disable those that have for all of it.
+    """Warn about webhooks that have been failing for half of the time limit, and disable those that exceed it.
 
-    ``now`` is the database's time. The first error that kept one from being judged is raised once the others are.
+    ``now`` is the database's time. An exception for one webhook is raised after the evaluation of the others.
     """
     rule = Rule.configured()
     problem: Exception | None = None
@@ -43,16 +43,16 @@ def watch(using: str, now: datetime) -> None:
             _judge(using, health.webhook_id, rule, now)
         except (OperationalError, InterfaceError):
             raise
-        except Exception as error:  # A signal handler of the host's: the next webhook is not to suffer from it.
+        except Exception as error:  # A signal handler of the host must not affect other webhooks.
             webhook_id = health.webhook_id
-            logger.exception("Webhook %s could not be judged.", webhook_id, extra={"webhook_id": webhook_id})
+            logger.exception("Webhook %s could not be evaluated.", webhook_id, extra={"webhook_id": webhook_id})
             problem = problem or error
     if problem is not None:
         raise problem
 
 
 def _judge(using: str, webhook_id: str, rule: Rule, now: datetime) -> None:
-    """Do what the rule says of a webhook as it is now, while nobody else can change it or fold what it did."""
+    """Apply the rule to the current state of a webhook, which is locked against changes and folds."""
     with writing(using, Webhook):
         webhooks = Webhook.objects.using(using).active().order_by()
         webhook = webhooks.select_for_update().filter(pk=webhook_id).first()
@@ -61,13 +61,13 @@ def _judge(using: str, webhook_id: str, rule: Rule, now: datetime) -> None:
             return
         health.webhook = webhook
         if webhook.paused_at is not None:
-            # Nothing could succeed meanwhile: it is to be judged by what happens once it is resumed.
+            # Deliveries cannot succeed during a pause. Only later results may count.
             WebhookHealth.objects.using(using).clear(webhook)
             return
         verdict = rule.verdict(health, now)
         if verdict is not Verdict.NONE:
             _act(verdict, webhook, health, rule, now)
-            # Looked for at the end, so that nothing is recorded in between.
+            # Checked last, because a success may be recorded meanwhile.
             if _has_unfolded_success(using, webhook_id):
                 transaction.set_rollback(True, using=using)
 
@@ -80,9 +80,9 @@ def _act(verdict: Verdict, webhook: Webhook, health: WebhookHealth, rule: Rule, 
 
 
 def _has_unfolded_success(using: str, webhook_id: str) -> bool:
-    """Tell whether a success is recorded that health does not know of yet.
+    """Return True if a success is recorded but not yet folded.
 
-    Whoever folds it waits for the row of health that is locked here, and so it is still to be seen.
+    Folding it requires the lock on the health, so its tally still exists.
     """
     tallies = Tally.objects.using(using).filter(counts__contains=webhook_id.removeprefix("wh_"))
     return any(has_success(entry) for tally in tallies for entry in read(tally)[0] if entry.webhook_id == webhook_id)
@@ -103,13 +103,13 @@ def _disable(webhook: Webhook, health: WebhookHealth, rule: Rule) -> None:
 
 
 def _log(health: WebhookHealth, text: str, *args: object) -> None:
-    """Log once it is committed."""
+    """Log a warning after the commit."""
     attributes = {"webhook_id": health.webhook_id, "given_up": health.given_up_count}
     transaction.on_commit(partial(logger.warning, text, *args, extra=attributes), using=health.alias)
 
 
 def _reason(health: WebhookHealth, rule: Rule) -> str:
-    """Say it in English, as every reason that the owner may also read by the API."""
+    """Return the reason in English, as all reasons, because the API shows it."""
     days = rule.after.total_seconds() / 86_400
     return (
         f"Every delivery was given up for {counted(days, 'day')}: {health.given_up_count} "

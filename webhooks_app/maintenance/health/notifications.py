@@ -1,4 +1,4 @@
-"""Telling of a webhook that fails, recovers or is disabled: by operational event, by signal and by mail."""
+"""Notifications about failing, recovered and disabled webhooks: operational events, signals and emails."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ OUR_NAMES = frozenset(event_type.name for event_type in OPERATIONAL_EVENT_TYPES)
 
 
 def notify_failing(webhook: Webhook, health: WebhookHealth, rule: Rule) -> None:
-    """Warn of a webhook, in the transaction that remembers it."""
+    """Warn about a webhook, in the transaction that records the warning."""
     facts = {"failing_since": health.failing_since, "given_up": health.given_up_count}
     disables_at = rule.disables_at(health)
     data = facts if disables_at is None else {**facts, "disables_at": disables_at}
@@ -41,12 +41,12 @@ def notify_failing(webhook: Webhook, health: WebhookHealth, rule: Rule) -> None:
 
 
 def notify_recovered(using: str, recoveries: Sequence[Recovery]) -> None:
-    """Tell of the webhooks that work again and are not stopped, in the transaction that forgets that they failed."""
+    """Report the recovered webhooks that are active, in the transaction that ends their failing periods."""
     ids = [recovery.webhook_id for recovery in recoveries]
     webhooks = Webhook.objects.using(using).active().select_related("owner").in_bulk(ids) if ids else {}
-    told = [(webhooks[each.webhook_id], each) for each in recoveries if each.webhook_id in webhooks]
+    recovered = [(webhooks[each.webhook_id], each) for each in recoveries if each.webhook_id in webhooks]
     happenings = []
-    for webhook, recovery in told:
+    for webhook, recovery in recovered:
         facts = {"failed_since": recovery.failed_since, "recovered_at": recovery.recovered_at}
         happenings.append(Operational(WEBHOOK_RECOVERED, webhook.pk, {**_about(webhook), **facts}))
         signal = partial(
@@ -58,20 +58,20 @@ def notify_recovered(using: str, recoveries: Sequence[Recovery]) -> None:
 
 
 def notify_disabled(webhook: Webhook, health: WebhookHealth) -> None:
-    """Mail that a webhook was disabled for failing; the signal and the event come of every disabling."""
+    """Send an email about a webhook disabled for failing. Signal and event are sent whenever a webhook is disabled."""
     facts = {"failing_since": health.failing_since, "given_up": health.given_up_count}
     mail_owner("disabled", webhook, using=_database(webhook), reason=webhook.status_reason, **facts)
 
 
 def emit_disabled(sender: type[models.Model], webhook: Webhook, **kwargs: Any) -> None:
-    """Signal handler of ``webhook_being_disabled``."""
+    """Emit the operational event (signal handler for ``webhook_being_disabled``)."""
     facts = {"reason": webhook.status_reason, "disabled_at": webhook.status_changed_at}
     happening = Operational(WEBHOOK_DISABLED, webhook.pk, {**_about(webhook), **facts})
     emit_operational(_database(webhook), [happening])
 
 
 def emit_given_up(using: str, delivery_ids: Sequence[str]) -> None:
-    """Tell of deliveries that were given up, where a webhook listens; those of operational events end there."""
+    """Emit an event for each given-up delivery, except of operational events, if a webhook is subscribed."""
     if not delivery_ids or not webhooks_for(RoutedEvent(type=DELIVERY_GIVEN_UP.name), using).exists():
         return
     rows = Delivery.objects.using(using).select_related("event", "webhook").defer("event__body").order_by("pk")
@@ -95,7 +95,7 @@ def _given_up(deliveries: models.QuerySet[Delivery]) -> Iterator[Operational]:
 
 
 def _about(webhook: Webhook) -> dict[str, Any]:
-    """Return what each operational event says of its webhook."""
+    """Return the common data of all operational events about a webhook."""
     about = {"webhook_id": webhook.pk, "url": webhook.url}
     return about if webhook.owner_id is None else {**about, "owner": str(webhook.owner_id)}
 

@@ -1,4 +1,4 @@
-"""When a webhook has been failing for so long that its owner is warned, and when it is disabled."""
+"""The rule for warning about a failing webhook, and for disabling it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ...conf import settings
 from ...models import WebhookHealth
 
 SLOW = timedelta(hours=1)
-"""Span of a retry policy below which one delivery that was given up is never evidence enough."""
+"""Minimum span of a retry policy for which a single given-up delivery is sufficient evidence."""
 
 
 class Verdict(enum.Enum):
@@ -23,10 +23,10 @@ class Verdict(enum.Enum):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Rule:
-    """Disabled is a webhook whose deliveries have all been given up for the time of ``after``; warned of at half of it.
+    """Disable a webhook if all deliveries have been given up for the time of ``after``. Warn after half of it.
 
-    Neither happens before ``min_deliveries`` were given up, the last ``min_span`` after the first. One is enough under
-    a retry policy that takes ``min_span`` itself: such a delivery has failed for that long.
+    Both require ``min_deliveries`` given up, with ``min_span`` between the first and the last. One is sufficient under
+    a retry policy with a span of at least ``min_span``, because its delivery has failed for that time.
     """
 
     after: timedelta
@@ -48,7 +48,7 @@ class Rule:
         return self.after / 2
 
     def verdict(self, health: WebhookHealth, now: datetime) -> Verdict:
-        """Return what is to be done about a webhook now; one to be disabled may not have been warned of yet."""
+        """Return the action for a webhook. DISABLE can come without an earlier warning."""
         if health.failing_since is None or not self.is_enough(health):
             return Verdict.NONE
         age = now - health.failing_since
@@ -57,7 +57,7 @@ class Rule:
         return Verdict.WARN if health.warned_at is None and age >= self.warns_after else Verdict.NONE
 
     def is_enough(self, health: WebhookHealth) -> bool:
-        """Tell whether so much was given up, over so long a time, that it can be no passing trouble."""
+        """Return True if the given-up deliveries are too many, over too long a time, for a temporary failure."""
         if health.failing_since is None or health.last_given_up_at is None:
             return False
         if retry_policy(health.webhook.retry_policy).span >= max(self.min_span, SLOW):
@@ -66,7 +66,7 @@ class Rule:
         return health.given_up_count >= self.min_deliveries and span >= self.min_span
 
     def disables_at(self, health: WebhookHealth) -> datetime | None:
-        """Return when a webhook is disabled at the earliest, unless a delivery succeeds; None where it never is."""
+        """Return the earliest time of disabling without a successful delivery, or None if it is never disabled."""
         if health.failing_since is None or not self.disables:
             return None
         return health.failing_since + self.after

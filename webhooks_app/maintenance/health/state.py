@@ -1,4 +1,4 @@
-"""Moving the health of webhooks on by what was tallied."""
+"""Updates of the health of webhooks from tallies."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ...models.health import FailingPeriod
 from ..rollups.counting import TalliedWebhook
 
 PRECISION = timedelta(minutes=1)
-"""How exact the last success is, so that a webhook that is well costs a write a minute."""
+"""The precision of the last success: a healthy webhook has one update per minute."""
 
 MOVED = (
     *("last_success_at", "last_given_up_at", "failing_since", "given_up_count", "missed_from", "warned_at"),
@@ -21,7 +21,7 @@ MOVED = (
 
 
 class Recovery(NamedTuple):
-    """That a webhook works again whose owner was warned."""
+    """The recovery of a webhook after a warning to its owner."""
 
     webhook_id: str
     failed_since: datetime
@@ -29,7 +29,7 @@ class Recovery(NamedTuple):
 
 
 def move(health: WebhookHealth, entry: TalliedWebhook) -> bool:
-    """Apply one batch of results; return True if it changed anything."""
+    """Apply one batch of results. Return True if the health changed."""
     at = entry.recorded_at
     number = entry.counters.get("given_up", 0)
     since_success = entry.given_up_since_success
@@ -47,7 +47,7 @@ def move(health: WebhookHealth, entry: TalliedWebhook) -> bool:
 
 
 def _add_to_past(health: WebhookHealth, entry: TalliedWebhook, number: int) -> bool:
-    """Add results that were recorded before the health was cleared, and are folded after it, to the past."""
+    """Add results to the past periods that were recorded before the health was cleared, but folded later."""
     if not number:
         return False
     health.keep(
@@ -59,7 +59,7 @@ def _add_to_past(health: WebhookHealth, entry: TalliedWebhook, number: int) -> b
 
 
 def update_states(using: str, entries: Iterable[TalliedWebhook]) -> list[Recovery]:
-    """Move the health of every webhook that is named, in the caller's transaction; return those that recovered."""
+    """Update the health of the webhooks in the caller's transaction. Return the recovered ones."""
     by_webhook: dict[str, list[TalliedWebhook]] = {}
     for entry in entries:
         by_webhook.setdefault(entry.webhook_id, []).append(entry)
@@ -74,7 +74,7 @@ def update_states(using: str, entries: Iterable[TalliedWebhook]) -> list[Recover
         if sum(move(health, entry) for entry in by_webhook[webhook_id]):
             changed.append(health)
         if failed_since and health.warned_at is None:
-            # A success was among what moved it, to the minute.
+            # One of the entries contained a success, so last_success_at is set, with a precision of a minute.
             recoveries.append(Recovery(webhook_id, failed_since, health.last_success_at or failed_since))
     if changed:
         upsert(rows, changed, unique=("webhook",), update=MOVED)

@@ -1,1 +1,1 @@
-"""Counters over time: folded from the tallies of recorded batches, read for charts and metrics."""
+"""Counters over time: aggregated from the tallies of recorded batches, read by charts and metrics."""

@@ -1,4 +1,4 @@
-"""What the counters of a time span say, as values for charts, lists and metrics."""
+"""The counters of a time span as values for charts, lists and metrics."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ FAMILIES = (FAILED, RESPONSE_TIME, FIRST_ATTEMPT_DELAY)
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Histogram:
-    """Numbers of measurements by duration: one for each inclusive upper bound, and one for all above."""
+    """Numbers of measurements by duration: one for each inclusive upper bound, and one for larger values."""
 
     buckets: Sequence[int]
     sum_ms: int
@@ -29,9 +29,9 @@ class Histogram:
         return self.sum_ms / self.count if self.count else None
 
     def percentile(self, share: float) -> float | None:
-        """Return the milliseconds within which this share (0 to 1) lies, estimated evenly inside its bucket.
+        """Return the duration in ms of this percentile (0 to 1), interpolated linearly inside its bucket.
 
-        The last bucket counts as its lower bound. None if nothing was measured.
+        The last bucket counts as its lower bound. Return None without measurements.
         """
         count = self.count
         if not count:
@@ -48,7 +48,7 @@ class Histogram:
 
 @dataclass(frozen=True, slots=True)
 class Counters:
-    """Numbers by the name of their counter: a missing one is 0, and an unknown one is ignored."""
+    """Numbers by counter name. A missing counter is 0, and unknown ones are ignored."""
 
     numbers: Mapping[str, int] = field(default_factory=dict)
 
@@ -57,7 +57,7 @@ class Counters:
             return self.numbers[name]
         if name in OUTCOMES or name.startswith(FAMILIES):
             return 0
-        raise KeyError(name)  # Templates then look for an attribute.
+        raise KeyError(name)  # A template then tries an attribute.
 
     @property
     def succeeded(self) -> int:
@@ -69,18 +69,18 @@ class Counters:
 
     @property
     def finished(self) -> int:
-        """Deliveries that were decided."""
+        """The number of deliveries with an outcome."""
         return sum(self[outcome] for outcome in OUTCOMES)
 
     @property
     def success_rate(self) -> float | None:
-        """The share of decided deliveries that succeeded; None where none was decided."""
+        """The share of successful deliveries among those with an outcome, or None without any."""
         finished = self.finished
         return self.succeeded / finished if finished else None
 
     @property
     def failures(self) -> Mapping[str, int]:
-        """Failed attempts by their result, unknown results included; those that are not 0."""
+        """Failed attempts by result, without zeros. Results unknown to this version are included."""
         numbers = self.numbers.items()
         return {name.removeprefix(FAILED): number for name, number in numbers if name.startswith(FAILED) and number}
 
@@ -90,16 +90,16 @@ class Counters:
 
     @property
     def response_times(self) -> Histogram:
-        """Of the attempts that were answered."""
+        """The response times of answered attempts."""
         return self._histogram(RESPONSE_TIME)
 
     @property
     def first_attempt_delays(self) -> Histogram:
-        """From when a delivery was queued until its first attempt; a pause and a handshake count as waiting."""
+        """The times from queueing to the first attempt, including a pause or a handshake."""
         return self._histogram(FIRST_ATTEMPT_DELAY)
 
     def _histogram(self, name: str) -> Histogram:
-        """Return the histogram with the bounds of today and of whenever its measurements were counted."""
+        """Return the histogram with the current bounds, and those of older measurements."""
         ends = (counter.removeprefix(name) for counter in self.numbers if counter.startswith(name))
         bounds = sorted({*BUCKETS_MS, *(int(end) for end in ends if end.isdecimal())})
         buckets = [self[f"{name}{end}"] for end in (*bounds, MORE)]
@@ -108,7 +108,7 @@ class Counters:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Point:
-    """The counters from ``start`` for one step of a series."""
+    """The counters of one step of a series, beginning at ``start``."""
 
     start: datetime
     counters: Counters
@@ -116,12 +116,12 @@ class Point:
 
 @dataclass(frozen=True, kw_only=True)
 class Series:
-    """Equally long steps, oldest first; the last is under way."""
+    """Steps of equal length, oldest first. The last is the current one."""
 
     points: Sequence[Point]
     step_seconds: int
     as_of: datetime | None = None
-    """Up to when it is complete, where more waits to be counted than is read at once; None where nothing is missing."""
+    """The time up to which the series is complete if many tallies are not yet folded, otherwise None."""
 
     @cached_property
     def total(self) -> Counters:

@@ -1,4 +1,4 @@
-"""The time spans that roll-ups are kept for, and what a tally adds to each."""
+"""The time spans of roll-ups, and the contribution of a tally to each of them."""
 
 from __future__ import annotations
 
@@ -14,29 +14,29 @@ from ...models.rollup import EVERY_WEBHOOK, MISSED_FROM, SINCE_SUCCESS, Rollup, 
 Resolution = Rollup.Resolution
 
 EVER = datetime(2000, 1, 1, tzinfo=UTC)
-"""The ``start`` of the one roll-up that counts from the beginning."""
+"""The ``start`` of the roll-up over all time."""
 
 Key: TypeAlias = tuple[str, str, datetime]
-"""A webhook's id, a resolution, and the start of the span."""
+"""The webhook's id, the resolution, and the start of the span."""
 
 Sums: TypeAlias = dict[str, int]
-"""Counters by name, those that are not 0."""
+"""Numbers by counter name, without zeros."""
 
 
 class TalliedWebhook(NamedTuple):
-    """What one batch says of one webhook."""
+    """The counts of one batch for one webhook."""
 
     webhook_id: str
     recorded_at: datetime
     counters: Mapping[str, int]
     given_up_since_success: int
-    """How many deliveries were given up after the last that succeeded, or at all where none did."""
+    """Number of deliveries given up after the last success, or of all given up without a success."""
     missed_from: datetime | None = None
-    """When the oldest event that was given up was emitted."""
+    """The creation time of the oldest event that was given up."""
 
 
 def start_of(resolution: str, moment: datetime) -> datetime:
-    """Return the start of the minute, hour or day, in UTC, that a moment lies in."""
+    """Return the start of the minute, hour or day (UTC) that contains ``moment``."""
     moment = moment.astimezone(UTC)
     if resolution == Resolution.EVER:
         return EVER
@@ -48,7 +48,7 @@ def start_of(resolution: str, moment: datetime) -> datetime:
 
 
 def read(tally: Tally) -> tuple[list[TalliedWebhook], list[str]]:
-    """Return what a tally says of each webhook, and the deliveries that were given up."""
+    """Return the counts of a tally by webhook, and the ids of the given-up deliveries."""
     counts: dict[str, Any] = json.loads(tally.counts)
     webhooks = [
         TalliedWebhook(
@@ -68,7 +68,7 @@ def _moment(milliseconds: int | None) -> datetime | None:
 
 
 def add_up(entries: Iterable[TalliedWebhook]) -> dict[Key, Sums]:
-    """Return what is to be added to each roll-up."""
+    """Return the numbers to add to each roll-up."""
     by_minute: defaultdict[tuple[str, datetime], Sums] = defaultdict(dict)
     for recorded_at, of_one_moment in groupby(entries, lambda entry: entry.recorded_at):
         minute = start_of(Resolution.MINUTE, recorded_at)

@@ -1,4 +1,4 @@
-"""Folding tallies into roll-ups: each counts once, whatever dies in between, and however many fold at a time."""
+"""Folding of tallies into roll-ups. Each tally counts once, even after crashes and with concurrent folds."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from .counting import Resolution, TalliedWebhook, add_up, read
 from .storage import add_to_rollups, changing
 
 TALLIES_AT_A_TIME = 100
-"""How many are folded in one transaction: so few that the thread that sends is not kept waiting."""
+"""Tallies per transaction: few, so that a sending thread does not wait long."""
 
 GIVEN_UP_AT_A_TIME = 500
-"""Deliveries given up of which one transaction tells, those of one tally at least."""
+"""Given-up deliveries reported in one transaction. A single tally may exceed it."""
 
 KEPT = {
     Resolution.MINUTE: timedelta(days=2),
@@ -28,25 +28,25 @@ DELETED_AT_A_TIME = 1000
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Folded:
-    """What one fold took in, oldest first."""
+    """The result of one fold, oldest first."""
 
     tallies: int
     webhooks: Sequence[TalliedWebhook] = ()
     given_up: Sequence[str] = ()
-    """The ids of the deliveries that were given up."""
+    """The ids of the given-up deliveries."""
     has_more: bool = False
-    """Whether there were more than are folded at a time."""
+    """Whether more tallies remain."""
 
 
 def fold(
     using: str, *, limit: int = TALLIES_AT_A_TIME, also: Callable[[Folded], object] = lambda folded: None
 ) -> Folded:
-    """Add the oldest tallies to the roll-ups and delete them, in one transaction; fewer where very much was given up.
+    """Add the oldest tallies to the roll-ups and delete them in one transaction. The limit is lower for many failures.
 
-    Tallies that another one folded meanwhile are left to it, and none are folded then. ``also`` is called within the
-    transaction with what was folded, for whatever else is to follow from it exactly once.
+    If a concurrent fold has already taken one of them, nothing is folded. ``also`` is called in the transaction with
+    the result, for effects that must occur exactly once.
     """
-    # What takes long comes before the transaction, and before anybody's lock.
+    # Slow computation happens before the transaction and its lock.
     tallies, folded = _take(list(Tally.objects.using(using).order_by("pk")[: limit + 1]), limit)
     if not tallies:
         return folded
@@ -62,7 +62,7 @@ def fold(
 
 
 def _take(tallies: Sequence[Tally], limit: int) -> tuple[list[Tally], Folded]:
-    """Return the first tallies, as many as are folded at a time, and what they say."""
+    """Return the first tallies within the limits, and their combined content."""
     taken: list[Tally] = []
     webhooks: list[TalliedWebhook] = []
     given_up: list[str] = []
@@ -78,7 +78,7 @@ def _take(tallies: Sequence[Tally], limit: int) -> tuple[list[Tally], Folded]:
 
 
 def forget_old(using: str, now: datetime) -> int:
-    """Delete roll-ups that are kept no longer, not more than a little at a time; return how many."""
+    """Delete a limited number of roll-ups at the end of their retention. Return their number."""
     deleted = 0
     for resolution, age in KEPT.items():
         rows = Rollup.objects.using(using).filter(resolution=resolution, start__lt=now - age)

@@ -1,6 +1,6 @@
-"""Reading the roll-ups for a window of time, together with what has not been folded into them yet.
+"""Reading of roll-ups for a window of time, including tallies that are not yet folded.
 
-So a number is exact as soon as its batch is committed, and right where nothing ever folds, as in tests.
+Numbers are therefore exact as soon as their batch is committed, even if nothing is ever folded, as in tests.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from .counting import EVER, Resolution, Sums, TalliedWebhook, add, read, start_o
 from .storage import names_in, sums_by
 
 TAIL = 1000
-"""Tallies that are read beside the roll-ups, at most; a few seconds of many workers."""
+"""Maximum number of tallies read in addition to the roll-ups: a few seconds of many workers."""
 
 ALL = ("",)
-"""Begins the names of all counters."""
+"""The prefix of all counters."""
 
 TOP = 10
 DAY = timedelta(days=1)
 
 
 class Window(enum.Enum):
-    """How far back a chart goes, and in which steps."""
+    """The range and the resolution of a chart."""
 
     HOUR = "hour", Resolution.MINUTE, timedelta(minutes=1), 60
     DAY = "day", Resolution.HOUR, timedelta(hours=1), 24
@@ -52,14 +52,14 @@ class Window(enum.Enum):
     steps: int
 
     def starts(self, now: datetime) -> list[datetime]:
-        """Return the starts of its steps, oldest first."""
+        """Return the starts of the steps, oldest first."""
         last = start_of(self.resolution, now)
         return [last - (self.steps - 1 - number) * self.step for number in range(self.steps)]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class HeatRow:
-    """What became of a webhook's deliveries, step by step."""
+    """The outcomes of one webhook's deliveries by step."""
 
     webhook_id: str
     series: Series
@@ -72,10 +72,10 @@ def series(
     families: tuple[str, ...] = ALL,
     now: datetime | None = None,
 ) -> Series:
-    """Return the counters of these webhooks together, or of all webhooks, step by step.
+    """Return the combined counters of these webhooks, or of all webhooks, by step.
 
-    ``families`` are beginnings of the names of the counters that are read at least: hundreds of webhooks have a row
-    each for each step.
+    ``families`` are the prefixes of the required counters. They limit the data read, because hundreds of webhooks have
+    one row each per step.
     """
     starts = window.starts(now or timezone.now())
     wanted = None if webhook_ids is None else list(webhook_ids)
@@ -88,12 +88,12 @@ def series(
 
 
 def total(window: Window, webhook_ids: Collection[str] | None = None, *, now: datetime | None = None) -> Counters:
-    """Return the counters of the whole window."""
+    """Return the counters for the whole window."""
     return series(window, webhook_ids, now=now).total
 
 
 def each(window: Window, webhook_ids: Iterable[str], *, now: datetime | None = None) -> dict[str, Series]:
-    """Return the series of each of these webhooks, of a page of a list for example, by one read."""
+    """Return the series of each of these webhooks, with one query."""
     starts = window.starts(now or timezone.now())
     wanted = list(webhook_ids)
     sums, tail = _consistently(lambda: _counts_by_webhook(_rows(window.resolution, starts[0], wanted)))
@@ -106,7 +106,7 @@ def each(window: Window, webhook_ids: Iterable[str], *, now: datetime | None = N
 def heat_map(
     window: Window, webhook_ids: Collection[str] | None = None, *, top: int = TOP, now: datetime | None = None
 ) -> list[HeatRow]:
-    """Return the outcomes of the webhooks with the most deliveries that were given up, the worst first."""
+    """Return the outcomes of the webhooks with the most given-up deliveries, in descending order."""
     now = now or timezone.now()
     failing = Rollup.objects.filter(_spans(window, now), given_up__gt=0)
     if webhook_ids is not None:
@@ -118,7 +118,7 @@ def heat_map(
 
 
 def _spans(window: Window, now: datetime) -> Q:
-    """Return which roll-ups make up the window: of hours, those of whole days instead, which are far fewer."""
+    """Return the condition for the window's roll-ups. Whole days replace their hours, to read fewer rows."""
     since = window.starts(now)[0]
     if window.resolution != Resolution.HOUR:
         return Q(resolution=window.resolution, start__gte=since)
@@ -128,7 +128,7 @@ def _spans(window: Window, now: datetime) -> Q:
 
 
 def ever() -> Counters:
-    """Return what was counted since the beginning: the numbers only grow."""
+    """Return the counters over all time. They never decrease."""
     sums, tail = _consistently(lambda: _sums_by_start(Resolution.EVER, EVER, [EVERY_WEBHOOK], ALL))
     counters = sums.get(EVER, {})
     for entry in tail.entries:
@@ -138,7 +138,7 @@ def ever() -> Counters:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Tail:
-    """What is tallied and not folded yet."""
+    """The tallies that are not yet folded."""
 
     entries: Sequence[TalliedWebhook]
     as_of: datetime | None
@@ -149,12 +149,12 @@ class _Tail:
 
 
 def _consistently(read_rollups: Callable[[], Any]) -> tuple[Any, _Tail]:
-    """Return the roll-ups and the tail, of which nothing was folded while they were read: each counts once."""
+    """Return the roll-ups and the tail from a time without a fold, so that each tally counts once."""
     tallies = Tally.objects.using(router.db_for_write(Tally)).order_by("pk")
     while True:
         found = list(tallies[: TAIL + 1])
         sums = read_rollups()
-        # The oldest are folded first.
+        # Folds start with the oldest tally.
         if not found or tallies.filter(pk=found[0].pk).exists():
             break
     entries = [entry for tally in found[:TAIL] for entry in read(tally)[0]]
@@ -170,7 +170,7 @@ def _sums_by_start(
     resolution: str, since: datetime, webhook_ids: Sequence[str], families: tuple[str, ...]
 ) -> dict[datetime, Sums]:
     rows = _rows(resolution, since, webhook_ids)
-    if len(webhook_ids) == 1:  # It has one row a start.
+    if len(webhook_ids) == 1:  # There is one row for each start.
         return dict(rows.values_list("start", "counts"))
     names = names_in(_rows(resolution, since, [EVERY_WEBHOOK])) if webhook_ids else []
     return sums_by("start", rows, [name for name in names if name.startswith(families)])

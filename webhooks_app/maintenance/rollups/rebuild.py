@@ -1,4 +1,4 @@
-"""Counting the attempts in the log anew, for rows that were not delivered but loaded, and to repair."""
+"""Recalculation of roll-ups from the attempt log, after an import or for repair."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ def rebuild(
     now: datetime | None = None,
     progress: Callable[[datetime], object] = lambda until: None,
 ) -> None:
-    """Replace the roll-ups of all hours from that of ``since`` to that of ``until`` by what the attempts' log says.
+    """Replace the roll-ups of all hours from ``since`` to ``until`` by counts of the attempt log.
 
-    An attempt is counted when it was started. What workers record meanwhile may count twice in these hours, or not at
-    all; let ``until`` be before what they are at. ``progress`` is called with the end of each day that is done.
-    Raises ValueError for a time whose attempts retention has deleted, or that is not over.
+    An attempt counts at its start time. Results that workers record meanwhile for these hours may count twice or not
+    at all, so ``until`` should be earlier. ``progress`` is called with the end of each finished day. Raise ValueError
+    for a time in the future, or before the retention of attempts.
     """
     now = now or timezone.now()
     since, until = start_of(Resolution.HOUR, since), start_of(Resolution.HOUR, until - timedelta.resolution) + HOUR
@@ -52,7 +52,7 @@ def rebuild(
         kept = counted(settings.ATTEMPT_RETENTION_DAYS, "day")
         raise ValueError(f"Attempts are kept for {kept}: {since} is before that.")
     if until > now + HOUR:
-        raise ValueError(f"{until} is not over yet.")
+        raise ValueError(f"{until} is in the future.")
     while fold(using).tallies:
         pass
     for start, end in _days(since, until):
@@ -61,7 +61,7 @@ def rebuild(
 
 
 def _days(since: datetime, until: datetime) -> Iterator[tuple[datetime, datetime]]:
-    """Yield the parts of the time between that lie in one day each."""
+    """Split the time range into days."""
     first = start_of(Resolution.DAY, since)
     midnights = [first + number * DAY for number in range(1, (until - first) // DAY + 1)]
     yield from ((start, end) for start, end in pairwise([since, *midnights, until]) if start < end)
@@ -100,7 +100,7 @@ def _renew_day(using: str, day: datetime) -> None:
 
 
 def _total(hours: QuerySet[Rollup]) -> Sums:
-    """Return the counters of all webhooks together."""
+    """Return the combined counters of all webhooks."""
     total: Sums = {}
     for counts in hours.filter(webhook_id=EVERY_WEBHOOK).values_list("counts", flat=True):
         add(total, counts)
@@ -108,7 +108,7 @@ def _total(hours: QuerySet[Rollup]) -> Sums:
 
 
 def _count(using: str, start: datetime, end: datetime, moment: Any) -> Iterator[tuple[str, datetime, Sums]]:
-    """Yield counters of each webhook and moment, by one result of attempts at a time."""
+    """Yield the counters for each webhook, moment and result."""
     attempts = DeliveryAttempt.objects.using(using).filter(
         started_at__gte=start, started_at__lt=end, delivery__kind=Delivery.Kind.EVENT
     )
@@ -126,14 +126,14 @@ def _count(using: str, start: datetime, end: datetime, moment: Any) -> Iterator[
 
 
 def _attempts(result: str, *, first: int, later: int) -> Sums:
-    """Return the counters of so many attempts with the same result, even one that is unknown here."""
+    """Return the counters for attempts with one result, which this version need not know."""
     if result == DeliveryAttempt.Result.SUCCEEDED:
         return {"succeeded_at_once": first, "succeeded_later": later}
     return {f"{FAILED}{result}": first + later}
 
 
 def _counts() -> dict[str, Any]:
-    """Return an aggregate for each counter but those by result, and the numbers of first and later attempts."""
+    """Return the aggregates for all counters except those by result, and for first and later attempts."""
     is_first, answered = Q(number=1), Q(response_status__isnull=False)
     filters = {
         "first": is_first,

@@ -1,4 +1,4 @@
-"""Removal of webhooks from the roll-ups, as if nothing had been counted for them."""
+"""Removal of webhooks from the roll-ups, as if they had never been counted."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .storage import add_to_rollups, changing
 
 
 def remove(using: str, webhook_ids: Collection[str]) -> None:
-    """Delete the roll-ups of these webhooks, and subtract them from those of all webhooks together."""
+    """Delete the roll-ups of these webhooks, and subtract their counters from the totals."""
     while fold(using).tallies:
         pass
     with changing(using):

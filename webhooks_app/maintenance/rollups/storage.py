@@ -1,4 +1,4 @@
-"""How roll-ups are stored and added up, whatever counters they have."""
+"""Storage of roll-ups with arbitrary counters."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ...models import MaintenanceJob, Rollup, Tally
 from .counting import Key, Sums, add
 
 LOCK = "fold"
-"""The job whose row is the lock."""
+"""The job whose row serves as the lock."""
 
 ROWS_AT_A_TIME = 500
 
@@ -25,7 +25,7 @@ COUNTED = ("counts", "given_up")
 
 @contextmanager
 def changing(using: str) -> Generator[None]:
-    """Open a transaction that may change roll-ups: one at a time, since their counters are added up here."""
+    """Open a transaction that may change roll-ups. Only one runs at a time, because counters are added up in Python."""
     MaintenanceJob.objects.using(using).ensure([LOCK])
     with writing(using, Tally):
         MaintenanceJob.objects.using(using).lock(LOCK)
@@ -33,9 +33,9 @@ def changing(using: str) -> Generator[None]:
 
 
 def add_to_rollups(using: str, sums: Mapping[Key, Sums]) -> None:
-    """Add to the counters of roll-ups and insert the missing ones, within ``changing``.
+    """Add to the counters of roll-ups, and insert missing roll-ups. Must be called within ``changing``.
 
-    Counters that are stored and not in ``sums`` stay, even if this version of the app does not know them.
+    Stored counters that are not in ``sums`` are preserved, even those unknown to this version of the app.
     """
     keys = sorted(sums)
     for first in range(0, len(keys), ROWS_AT_A_TIME):
@@ -64,14 +64,14 @@ def _row(key: Key, counts: Sums) -> Rollup:
 def names_in(totals: QuerySet[Rollup]) -> list[str]:
     """Return the names of all counters in these roll-ups.
 
-    For many webhooks, pass the roll-ups of all webhooks together: they have every counter, and are few.
+    For many webhooks, pass the totals over all webhooks: few rows that contain every counter.
     """
     return sorted({name for counts in totals.order_by().values_list("counts", flat=True) for name in counts})
 
 
 def sums_by(field: str, rows: QuerySet[Rollup], names: Collection[str]) -> dict[Any, Sums]:
-    """Return the sums of these counters by the value of a field, added up by the database."""
-    # The outer cast is for PostgreSQL and MariaDB, where a sum of integers is no integer.
+    """Return the sums of these counters by the value of a field, calculated by the database."""
+    # The outer cast is required for PostgreSQL and MariaDB, where a sum of integers is a decimal.
     numbers = [Cast(KeyTextTransform(name, "counts"), BigIntegerField()) for name in names]
     sums = {f"sum_{place}": Cast(Sum(number), BigIntegerField()) for place, number in enumerate(numbers)}
     found = rows.order_by().values_list(field).annotate(**sums)

@@ -57,7 +57,7 @@ class Command(WebhooksCommand):
             ) from None
         self.result(f"{'Would delete' if is_dry_run else 'Deleted'} {pruned}.")
         if not pruned.is_complete:
-            self.note("The time was over before everything was looked at: run it again for the rest.", role="WARNING")
+            self.note("The time limit was reached before the end. Run the command again for the rest.", role="WARNING")
 
     def _progress(self) -> Any:
         """Return a callable that counts up in place on a terminal and stays silent elsewhere."""

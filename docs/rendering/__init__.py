@@ -1,0 +1,44 @@
+"""Sphinx extension for the generated parts of pages.
+
+A page has a line such as ``<!-- generated: rest_api -->``, which is replaced by Markdown of the same name.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from .database import database_tables
+from .events import event_catalogue
+from .rest_api import openapi_document, rest_api
+
+MARK = re.compile(r"^<!-- generated: (\w+) -->$", re.MULTILINE)
+RENDERERS: Mapping[str, Callable[[], str]] = {
+    "database_tables": database_tables,
+    "event_catalogue": event_catalogue,
+    "rest_api": rest_api,
+}
+
+
+def render(text: str) -> str:
+    """Return the text of a page with its generated parts."""
+    return MARK.sub(lambda mark: RENDERERS[mark[1]](), text)
+
+
+def _on_source_read(app: Any, name: str, source: list[str]) -> None:
+    source[0] = render(source[0])
+
+
+def _on_build_finished(app: Any, error: Exception | None) -> None:
+    if error is None and app.builder.format == "html":
+        text = json.dumps(openapi_document(), indent=2, ensure_ascii=False)
+        Path(app.outdir, "openapi.json").write_text(text, encoding="utf-8")
+
+
+def setup(app: Any) -> dict[str, bool]:
+    app.connect("source-read", _on_source_read)
+    app.connect("build-finished", _on_build_finished)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

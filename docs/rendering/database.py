@@ -1,0 +1,45 @@
+"""The tables of the app, from its models."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+from typing import Any
+
+from django.apps import apps
+from django.db import models
+
+COLUMNS = ("| column | type | null | references |", "|---|---|---|---|")
+
+
+def database_tables() -> str:
+    """Return a section for each table, with its columns, indexes and constraints."""
+    found = sorted(apps.get_app_config("webhooks_app").get_models(), key=lambda model: model._meta.db_table)
+    return "\n".join(line for model in found for line in _section(model))
+
+
+def _section(model: type[models.Model]) -> Iterator[str]:
+    yield from (f"## {model._meta.db_table}", "", _summary(model), "", *COLUMNS)
+    for field in model._meta.local_concrete_fields:
+        yield _row(field)
+    yield ""
+    names = [index.name for index in model._meta.indexes]
+    if names:
+        yield from (f"Indexes: {', '.join(f'`{name}`' for name in names)}", "")
+    rules = [constraint.name for constraint in model._meta.constraints]
+    if rules:
+        yield from (f"Constraints: {', '.join(f'`{name}`' for name in rules)}", "")
+
+
+def _summary(model: type[models.Model]) -> str:
+    """Return the first paragraph of the model's docstring, unless Django made it."""
+    text = inspect.getdoc(model) or ""
+    first = " ".join(text.partition("\n\n")[0].split())
+    return f"Model `{model.__name__}`." if first.startswith(f"{model.__name__}(") else first
+
+
+def _row(field: Any) -> str:
+    key = " (primary key)" if field.primary_key else ""
+    null = "yes" if field.null else "no"
+    target = f"`{field.related_model._meta.db_table}`" if field.related_model else ""
+    return f"| `{field.column}` | {field.get_internal_type()}{key} | {null} | {target} |"

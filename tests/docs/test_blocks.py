@@ -1,0 +1,94 @@
+"""Every code block of the site is valid in its language, and names commands, options and settings that exist."""
+
+from __future__ import annotations
+
+import configparser
+import json
+import re
+import shlex
+import subprocess
+from itertools import takewhile
+
+import pytest
+import yaml
+from django.core.management import get_commands, load_command_class
+from django.core.management.base import CommandError
+
+from webhooks_app.conf import setting_types
+
+from .pages import MANAGE, Block, blocks
+
+LANGUAGES = {"python", "sh", "console", "json", "yaml", "ini", "sql", "http", "text", "js", "php", "go"}
+NEW = ("start/", "guides/", "integrators/", "reference/", "why/", "index")
+COMMANDS = [
+    pytest.param(found["command"], found["rest"], id=f"{block}:{found['command']}")
+    for block in blocks("sh", "console", under=NEW)
+    for found in MANAGE.finditer(block.code.replace("\\\n", " "))
+]
+
+
+def cases(*languages: str, under: tuple[str, ...] = ()) -> list:
+    return [pytest.param(block, id=str(block)) for block in blocks(*languages, under=under)]
+
+
+@pytest.mark.parametrize("block", cases(under=NEW))
+def test_a_block_has_a_known_language(block: Block) -> None:
+    assert block.language in LANGUAGES
+
+
+@pytest.mark.parametrize("block", cases("python"))
+def test_a_python_block_compiles(block: Block) -> None:
+    left_out = block.code.replace(" …,", " **_,").replace("…", "...")
+
+    compile(left_out, str(block), "exec")
+
+
+@pytest.mark.parametrize("block", cases("sh", under=NEW))
+def test_a_shell_block_parses(block: Block) -> None:
+    subprocess.run(["bash", "-n", "-c", block.code], check=True)
+
+
+@pytest.mark.parametrize("block", cases("json", under=NEW))
+def test_a_json_block_is_json(block: Block) -> None:
+    json.loads(block.code)
+
+
+@pytest.mark.parametrize("block", cases("yaml"))
+def test_a_yaml_block_is_yaml(block: Block) -> None:
+    assert yaml.safe_load(block.code)
+
+
+@pytest.mark.parametrize("block", cases("ini"))
+def test_an_ini_block_has_sections(block: Block) -> None:
+    parser = configparser.ConfigParser(interpolation=None, strict=False)
+    parser.optionxform = str
+    parser.read_string(block.code)
+
+    assert parser.sections()
+
+
+@pytest.mark.parametrize(("command", "rest"), COMMANDS)
+def test_a_command_has_the_options_that_are_shown(command: str, rest: str) -> None:
+    if command in ("db_worker", "run_huey", "rqworker"):
+        pytest.skip("The command belongs to another package.")
+    parser = load_command_class(get_commands()[command], command).create_parser("manage.py", command)
+    parser.error = _refuse
+
+    parser.parse_args(arguments_in(rest))
+
+
+def arguments_in(text: str) -> list[str]:
+    """Return the arguments up to a redirection, a closing parenthesis or the next command."""
+    lexer = shlex.shlex(text, posix=True, punctuation_chars=True)
+    lexer.whitespace_split = True
+    return list(takewhile(lambda token: not set(token) <= set("&|;<>()"), lexer))
+
+
+def _refuse(message: str) -> None:
+    raise CommandError(message)
+
+
+def test_every_setting_that_is_named_exists() -> None:
+    named = {name for block in blocks() for name in re.findall(r"\bWEBHOOKS_[A-Z_]+[A-Z]\b", block.code)}
+
+    assert named - setting_types().keys() == set()
