@@ -22,7 +22,7 @@ from ..transport.endpoint import ANYWHERE, parse_endpoint
 from .audit import Action, AuditEntry
 from .base import BaseModel, BaseQuerySet
 from .event import Event
-from .fields import AccountField, CompactJSONField, IdField, PartialIndex
+from .fields import AccountField, CompactJSONField, IdField, LooseCharField, PartialIndex
 from .own_headers import REDACTED
 from .queue import QueueEntry
 from .webhook import Webhook
@@ -123,7 +123,7 @@ class Delivery(BaseModel):
     state_reason = models.CharField(_("reason"), max_length=100, blank=True, editable=False)
     attempt_count = models.PositiveSmallIntegerField(_("attempts"), default=0, editable=False)
     max_attempts = models.PositiveSmallIntegerField(_("attempts at most"), default=default_max_attempts, editable=False)
-    retry_policy = models.CharField(
+    retry_policy = LooseCharField(
         _("retry policy"),
         max_length=MAX_LENGTH,
         blank=True,

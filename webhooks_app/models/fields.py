@@ -168,3 +168,13 @@ class PartialIndex(models.Index):
         if self.otherwise is None and not connection.features.supports_partial_indexes:
             return dialect_for(connection).no_operation_sql
         return super().remove_sql(model, schema_editor, **kwargs)
+
+
+class LooseCharField(models.CharField):  # type: ignore[type-arg]
+    """A text that is short in most rows.
+
+    PostgreSQL stores it without a limit, by which it would estimate the rows of a new table as too wide.
+    """
+
+    def db_type(self, connection: Any) -> str | None:
+        return "text" if connection.vendor == "postgresql" else super().db_type(connection)

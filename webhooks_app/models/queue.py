@@ -17,6 +17,7 @@ from django.utils.translation import gettext_lazy as _
 from ..database.sql import UtcNow
 from ..retry import MAX_LENGTH
 from .base import BaseModel, BaseQuerySet
+from .fields import LooseCharField
 from .webhook import Webhook
 
 if TYPE_CHECKING:
@@ -79,7 +80,7 @@ class QueueEntry(BaseModel):
     attempt = models.PositiveSmallIntegerField(default=0)
     """The number of the attempt that was begun last: durable before its request is sent."""
     max_attempts = models.PositiveSmallIntegerField()
-    retry_policy = models.CharField(max_length=MAX_LENGTH, blank=True)
+    retry_policy = LooseCharField(max_length=MAX_LENGTH, blank=True)
     due_at = models.DateTimeField()
     expires_at = models.DateTimeField(null=True)
     claimed_at = models.DateTimeField(null=True)

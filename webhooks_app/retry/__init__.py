@@ -1,7 +1,7 @@
 """Retry policies: how often a delivery is tried, and when."""
 
+from .base import MAX_LENGTH as MAX_LENGTH
 from .base import BaseRetryPolicy
-from .fixed import MAX_LENGTH as MAX_LENGTH
 from .fixed import name_in as name_in
 from .fixed import pack_policy as pack_policy
 from .fixed import unpack_policy as unpack_policy

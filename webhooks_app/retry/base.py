@@ -9,6 +9,8 @@ from datetime import datetime, timedelta
 MAX_NAME_LENGTH = 40
 MAX_ATTEMPTS = 100
 """Upper bound for every policy."""
+MAX_LENGTH = 300
+"""Characters with which deliveries keep a policy."""
 
 
 class BaseRetryPolicy(abc.ABC):
@@ -53,6 +55,11 @@ class BaseRetryPolicy(abc.ABC):
         return tuple(self.delay(number) for number in range(1, self.max_attempts))
 
     @property
+    def schedule(self) -> str:
+        """The delays in seconds, as text."""
+        return ",".join(f"{delay.total_seconds():.3f}".rstrip("0").rstrip(".") for delay in self.delays)
+
+    @property
     def span(self) -> timedelta:
         """Shortest time from the first failure until a delivery is given up."""
         return sum(self.delays, timedelta(0))
@@ -65,4 +72,6 @@ class BaseRetryPolicy(abc.ABC):
             return f"makes {self.max_attempts} attempts; 1 to {MAX_ATTEMPTS} are possible"
         if any(not timedelta(0) <= delay <= timedelta(days=30) for delay in self.delays):
             return "has a delay that is negative or longer than 30 days"
+        if len(f"{self.name}:{self.schedule}") > MAX_LENGTH:
+            return f"has delays that need more than {MAX_LENGTH} characters; use fewer, or whole seconds"
         return ""

@@ -5,12 +5,9 @@ from __future__ import annotations
 from datetime import timedelta
 from functools import lru_cache
 
-from .base import BaseRetryPolicy
+from .base import MAX_LENGTH, BaseRetryPolicy
 from .policies import SpecificationPolicy
 from .registry import BUILT_IN
-
-MAX_LENGTH = 1300
-"""Enough for the longest name and MAX_ATTEMPTS delays."""
 
 
 class FixedPolicy(BaseRetryPolicy):
@@ -29,10 +26,13 @@ class FixedPolicy(BaseRetryPolicy):
 
 @lru_cache(maxsize=256)
 def pack_policy(policy: BaseRetryPolicy) -> str:
-    """Return a policy as text: "" for the specification's, a name for a built-in one, else a name with the delays."""
-    if BUILT_IN.get(policy.name) is not type(policy):
-        delays = ",".join(f"{delay.total_seconds():.3f}".rstrip("0").rstrip(".") for delay in policy.delays)
-        return f"{policy.name}:{delays}"
+    """Return a policy as text: "" for the specification's, a name for a built-in one, else a name with the delays.
+
+    Delays that are too long are left out; the system checks refuse such a policy.
+    """
+    packed = f"{policy.name}:{policy.schedule}"
+    if BUILT_IN.get(policy.name) is not type(policy) and len(packed) <= MAX_LENGTH:
+        return packed
     return "" if policy.name == SpecificationPolicy.name else policy.name
 
 
