@@ -1,4 +1,4 @@
-"""Measuring the app from outside, with real servers and workers started as a user starts them."""
+"""Benchmarks: measure the app from outside, with real servers and with workers started like those of a user."""
 
 from .celery import app as celery_app
 

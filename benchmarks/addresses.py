@@ -1,4 +1,4 @@
-"""Every page of the console and every list of the API, with each of their filters, whatever is registered there."""
+"""The addresses of every page of the console and every list of the API, with each of their filters."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ from webhooks_app.models import Delivery, Webhook
 
 APP = "webhooks_app"
 NOWHERE = "f" * 32
-"""The digits of an identifier that no row has, and that is newer than all."""
+"""Digits of an identifier newer than those of all rows."""
 
 NOBODYS_TYPE = "nobodys.type"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Examples:
-    """Rows that pages are opened for."""
+    """Rows for the addresses of pages."""
 
     busy: Webhook
     """The webhook with the most deliveries."""
     of_another: Webhook
     delivery: Delivery
-    """In the middle of its log."""
+    """A delivery in the middle of the log of ``busy``."""
 
     @property
     def middle(self) -> str:
@@ -44,17 +44,17 @@ class Examples:
         return self.busy.owner.get_username() if self.busy.owner else ""
 
     def terms(self) -> Sequence[str]:
-        """Return what is searched for: one thing, much, and nothing."""
+        """Return search terms with one result, with many, and with none."""
         ids = [self.busy.pk, self.of_another.pk, self.delivery.pk, str(self.delivery.event_id), f"wh_{NOWHERE}"]
         return [*ids, self.owner_name, "demo", "nobody", f"{self.owner_name} nobody"]
 
 
 def of_console(user: Any, examples: Examples) -> Iterator[tuple[str, str]]:
-    """Yield pages for this member of staff: which kind of page, and its address."""
+    """Yield the kind and the address of each page for a member of staff."""
     yield "index", reverse("admin:index")
     for window in Window:
         yield "overview", reverse("admin:app_list", args=[APP]) + f"?window={window.value}"
-    for model, model_admin in admin.site._registry.items():  # noqa: SLF001 - nothing public lists them on Django 5.2
+    for model, model_admin in admin.site._registry.items():  # noqa: SLF001 - no public list on Django 5.2
         request = _request(user)
         if model._meta.app_label != APP or not model_admin.has_view_permission(request):
             continue
@@ -64,7 +64,7 @@ def of_console(user: Any, examples: Examples) -> Iterator[tuple[str, str]]:
 
 
 def _lists(model_admin: ModelAdmin[Any], user: Any, examples: Examples) -> Iterator[str]:
-    """Yield the address of a list, of its pages further down, and of it with each filter, search, and both."""
+    """Yield the addresses of a list: plain, further down, with each filter, with each search, and with both."""
     address = reverse(f"admin:{APP}_{model_admin.opts.model_name}_changelist")
     yield address
     cursors = [examples.middle, f"before.{examples.delivery.pk[-32:]}", f"before.{'0' * 32}", f"after.{'0' * 32}"]
@@ -76,13 +76,13 @@ def _lists(model_admin: ModelAdmin[Any], user: Any, examples: Examples) -> Itera
     for query in filters:
         yield f"{address}?{urlencode({**query, 'cursor': examples.middle})}"
         yield f"{address}?{urlencode({**query, **by_owner})}"
-    # Two at a time, as one makes the rows few and the other has to look through them.
+    # Two filters: the first selects few rows, and the second has to search among them.
     for first, second in zip(filters, filters[len(filters) // 2 :], strict=False):
         yield f"{address}?{urlencode({**first, **second})}"
 
 
 def _choices(model_admin: ModelAdmin[Any], user: Any) -> list[dict[str, str]]:
-    """Return what each choice of each filter asks for."""
+    """Return the query of each choice of each filter."""
     request = _request(user)
     change_list = model_admin.get_changelist_instance(request)
     strings = [choice["query_string"] for spec in change_list.filter_specs for choice in spec.choices(change_list)]
@@ -91,7 +91,7 @@ def _choices(model_admin: ModelAdmin[Any], user: Any) -> list[dict[str, str]]:
 
 
 def _typed(model_admin: ModelAdmin[Any], user: Any, examples: Examples) -> list[dict[str, str]]:
-    """Return what is typed into the filters that are forms, things that nothing has among them."""
+    """Return queries for the filters with a form, some of them without results."""
     specs = model_admin.get_changelist_instance(_request(user)).filter_specs
     names = [name for spec in specs if hasattr(spec, "form_class") for name in spec.form_class.base_fields]
     known = {
@@ -102,7 +102,7 @@ def _typed(model_admin: ModelAdmin[Any], user: Any, examples: Examples) -> list[
 
 
 def _pages(model_admin: ModelAdmin[Any], request: HttpRequest, examples: Examples) -> Iterator[tuple[str, str]]:
-    """Yield the other pages of a model: for the newest row, the oldest, and the one in the middle."""
+    """Yield the other pages of a model, for its newest row, its oldest, and one in the middle."""
     name = str(model_admin.opts.model_name)
     visible = model_admin.get_queryset(request).order_by("pk")
     shown: list[Any] = [visible.first(), visible.last(), examples.busy, examples.delivery, examples.delivery.event]
@@ -128,7 +128,7 @@ def _combined(columns: Sequence[Sequence[Any]]) -> Iterator[tuple[Any, ...]]:
 
 
 def of_api(examples: Examples) -> Iterator[tuple[str, str]]:
-    """Yield what an account can read: which resource, and its address."""
+    """Yield the kind and the address of each resource that an account can read."""
     for pattern in ApiRouter().urls:
         callback: Any = pattern.callback
         if "get" not in getattr(callback, "actions", {}):
@@ -154,7 +154,7 @@ def of_api(examples: Examples) -> Iterator[tuple[str, str]]:
 
 
 def _filled(route: str, examples: Examples) -> str | None:
-    """Return the address of a route with the identifiers of the examples in it."""
+    """Return the address of a route with identifiers of the examples; None if it has other parameters."""
     route = route.removeprefix("^").removesuffix("$").removesuffix("/?")
     for key, value in {
         "webhook_id": examples.busy.pk,
@@ -167,7 +167,7 @@ def _filled(route: str, examples: Examples) -> str | None:
 
 
 def _values(key: str, found: Any, examples: Examples) -> Sequence[str]:
-    """Return what to ask a filter for, things that nothing has among them."""
+    """Return values for a filter, some of them without results."""
     known = {
         "webhook_id": [examples.busy.pk, examples.of_another.pk, f"wh_{NOWHERE}"],
         "event_id": [str(examples.delivery.event_id), f"evt_{NOWHERE}"],
@@ -182,7 +182,7 @@ def _values(key: str, found: Any, examples: Examples) -> Sequence[str]:
 
 
 def _moments(examples: Examples) -> Sequence[str]:
-    """Return times that rows lie around, and two that they lie all on one side of."""
+    """Return a time among those of the rows, one before them and one after them."""
     return [examples.delivery.created_at.isoformat(), "2000-01-01T00:00:00Z", "2100-01-01T00:00:00Z"]
 
 

@@ -1,4 +1,4 @@
-"""Rows by the hundred thousand, which PostgreSQL makes itself after the pattern of one that the app made."""
+"""Large numbers of rows, copied by PostgreSQL from a row that the app has inserted."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from django.db import connection
 
 from webhooks_app.models import Delivery, Event, Webhook
 
-# 12 digits of the time and 20 that differ, as the app's own identifiers have.
+# 12 digits of the time and 20 random ones, like the app's own identifiers.
 _NEW_ID = "(%(digits)s || substr(md5(random()::text || n::text), 1, 20))::uuid"
 
 
 def copy_event(event: Event, count: int) -> None:
-    """Insert so many events like this one, each with an identifier of its own in its row and its body."""
+    """Insert ``count`` copies of an event, with new identifiers in their rows and bodies."""
     body = "replace(pattern.body, %(pattern)s, 'evt_' || replace(new.id::text, '-', ''))"
     _insert(
         Event,
@@ -30,10 +30,7 @@ def copy_event(event: Event, count: int) -> None:
 
 
 def copy_delivery(delivery: Delivery, webhooks: Sequence[Webhook], *, times: int = 1) -> int:
-    """Insert deliveries like this one: so many of each other event of its owner to each of the webhooks.
-
-    Returns how many that is.
-    """
+    """Insert copies of a delivery: ``times`` for each other event of its owner and each webhook. Return the number."""
     assert delivery.event is not None
     return _insert(
         Delivery,
@@ -54,7 +51,7 @@ def copy_delivery(delivery: Delivery, webhooks: Sequence[Webhook], *, times: int
 
 
 def analyze() -> None:
-    """Tell the planner what is there now, as autovacuum does within a minute."""
+    """Update the planner's statistics, as autovacuum does within a minute."""
     with connection.cursor() as cursor:
         cursor.execute("VACUUM ANALYZE")
 

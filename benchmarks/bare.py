@@ -1,4 +1,4 @@
-"""The ceiling: a bare libcurl loop in one thread that signs and posts, with no database."""
+"""The upper bound of throughput: a bare libcurl loop in one thread, which signs and posts without a database."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SECRET = "a secret for benchmarks"
 
 
 def deliveries_per_second(url: str, count: int, *, ca_bundle: str = "", fresh: bool = False) -> float:
-    """Return how many signed bodies of 1 KB a second the loop posts to ``url``, each on a fresh connection or not."""
+    """Return the requests per second of the loop, with signed bodies of 1 KB. ``fresh``: on a new connection each."""
     multi = pycurl.CurlMulti()
     body = b"x" * BODY_BYTES
     idle = [_handle(url, body, ca_bundle, fresh) for _ in range(IN_FLIGHT)]

@@ -1,4 +1,4 @@
-"""How many messages wait in the workers' queue."""
+"""The length of the workers' queue in the broker."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .celery import app
 
 @contextmanager
 def length() -> Generator[Callable[[], int]]:
-    """Yield a function that asks the broker, on a connection of its own."""
+    """Yield a function that returns the length, over a separate connection."""
     with app.connection_for_read() as connection, connection.channel() as channel:
         yield lambda: _length(channel)
 
@@ -21,5 +21,5 @@ def length() -> Generator[Callable[[], int]]:
 def _length(channel: Any) -> int:
     try:
         return int(channel.queue_declare(app.conf.task_default_queue, passive=True).message_count)
-    except ChannelError:  # Redis has no queue where nothing waits.
+    except ChannelError:  # Redis has no empty queues.
         return 0

@@ -1,4 +1,4 @@
-"""A burst: events that fall due at once, delivered by workers that are warm, and what that took."""
+"""A burst: many events that are due at once, delivered by warm workers, and its costs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SUBSCRIBERS = 10
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Burst:
-    """What a burst took; the start of the workers is in none of it."""
+    """The costs of a burst, without those of starting the workers."""
 
     deliveries: int
     per_second: float
@@ -36,9 +36,10 @@ def deliver(
     *,
     processes: Sequence[int] = (1,),
 ) -> Burst:
-    """Deliver so many events of 1 KB, to 10 of 20 webhooks each, with a worker for each number of processes.
+    """Deliver events of 1 KB, each to 10 of 20 webhooks, with one worker for each number in ``processes``.
 
-    Fails unless rows and the receiver agree that every delivery was sent exactly once. Leaves the rows.
+    Raise RuntimeError unless each delivery was sent exactly once, by the rows and by the receiver's log. The rows are
+    left.
     """
     expected = events * SUBSCRIBERS
     counts = statements.is_counting()
@@ -50,7 +51,7 @@ def deliver(
         owners = rows.make_webhooks([f"{receiver.url}/{index}" for index in range(WEBHOOKS)], subscribers=SUBSCRIBERS)
         warmed_up = rows.warm_up(owners, senders, receiver, progress, processes=sum(processes))
         progress.step("emitting", events)
-        with transaction.atomic():  # what is committed at once falls due at once
+        with transaction.atomic():  # one commit makes all deliveries due
             for index in range(events):
                 rows.emit_one(owners[index % len(owners)])
                 progress.done(index)

@@ -1,4 +1,4 @@
-"""The Celery app that the measured workers run, and that the measuring process wakes them through."""
+"""The Celery app of the measured workers, through which the measuring process wakes them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from celery import Celery
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "benchmarks.settings")
 
-# Importing this package changes nothing for others: a worker makes its app the current one, as measuring does.
+# Importing this package must not replace the current app. Workers, and the measuring process, do so themselves.
 app = Celery("benchmarks", include=["benchmarks.rivals.one_task_each"], set_as_current=False)
 app.config_from_object("django.conf:settings", namespace="CELERY")
 app.autodiscover_tasks()

@@ -1,4 +1,4 @@
-"""The command line: which scenarios, in which worlds, how often, and what is printed."""
+"""The command line: the scenarios, their variants and runs, and the output."""
 
 from __future__ import annotations
 
@@ -35,17 +35,17 @@ def parser(known: Mapping[str, BaseScenario]) -> argparse.ArgumentParser:
         description=f"Measure one scenario, or all:\n{listing}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    arguments.add_argument("scenario", nargs="?", choices=known, metavar="SCENARIO", help="all, if none is given")
-    arguments.add_argument("--database", choices=servers.DATABASES, help="only on this one")
-    arguments.add_argument("--broker", choices=servers.BROKERS, help="only with this one")
-    arguments.add_argument("--transport", help="only with this one: curl, requests or auto")
-    arguments.add_argument("--workers", type=int, help="only with so many worker processes")
+    arguments.add_argument("scenario", nargs="?", choices=known, metavar="SCENARIO", help="default: all")
+    arguments.add_argument("--database", choices=servers.DATABASES, help="only variants with this database")
+    arguments.add_argument("--broker", choices=servers.BROKERS, help="only variants with this broker")
+    arguments.add_argument("--transport", help="only variants with this transport: curl, requests or auto")
+    arguments.add_argument("--workers", type=int, help="only variants with this number of worker processes")
     arguments.add_argument("--only", action="append", metavar="CONTESTANT", help="ours, or a rival's name; repeatable")
-    arguments.add_argument("--runs", type=int, help="runs, of which the median is shown")
+    arguments.add_argument("--runs", type=int, help="number of runs; the table shows their median")
     arguments.add_argument(
-        "--quick", action="store_true", help="a short look, once: it works, but the figures say little"
+        "--quick", action="store_true", help="one short run, to test the scenarios; its figures mean little"
     )
-    arguments.add_argument("--record", action="store_true", help="keep the tables in benchmarks/README.md")
+    arguments.add_argument("--record", action="store_true", help="write the tables to benchmarks/README.md")
     arguments.add_argument("--json", action="store_true", help="print one JSON line after the table")
     for name, (type_, text) in _options(known).items():
         arguments.add_argument(f"--{name.replace('_', '-')}", type=type_, help=text)
@@ -53,7 +53,7 @@ def parser(known: Mapping[str, BaseScenario]) -> argparse.ArgumentParser:
 
 
 def _options(known: Mapping[str, BaseScenario]) -> dict[str, tuple[type, str]]:
-    """Return the options of all scenarios, each with the scenarios that have it and what they take by default."""
+    """Return the type and the help of each option of the scenarios; the help has their names and defaults."""
     found: dict[str, tuple[type, list[str]]] = {}
     for scenario in known.values():
         for name, (default, text) in scenario.options.items():
@@ -62,7 +62,7 @@ def _options(known: Mapping[str, BaseScenario]) -> dict[str, tuple[type, str]]:
 
 
 def completed(arguments: argparse.Namespace, scenario: BaseScenario) -> argparse.Namespace:
-    """Return the arguments with the scenario's own defaults, those of a quick look if that is asked for."""
+    """Return the arguments with the defaults of the scenario, for ``--quick`` and for a run of all scenarios."""
     defaults = {"runs": scenario.runs} | {name: default for name, (default, _) in scenario.options.items()}
     if arguments.scenario is None:
         defaults |= scenario.in_all
@@ -99,7 +99,7 @@ def _run(scenario: BaseScenario, arguments: argparse.Namespace) -> int:
 
 
 def _measured(scenario: BaseScenario, variant: Variant, arguments: argparse.Namespace) -> list[Figures]:
-    """Measure in a process of its own, which alone has Django pointed at the servers started for it."""
+    """Measure in a new process, whose environment has the addresses of the started servers."""
     command = [sys.executable, "-m", "benchmarks.measuring", scenario.name, variant.label, json.dumps(vars(arguments))]
     with servers.running(variant.database, variant.broker, variant.transport, variant.settings) as environment:
         answer = subprocess.run(

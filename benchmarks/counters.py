@@ -1,6 +1,6 @@
-"""What PostgreSQL counts while this process works: its log (WAL), buffers, updates, commits and CPU time.
+"""PostgreSQL's counts of the work of this process: its log (WAL), buffers, updates, commits and CPU time.
 
-The server must be ours alone, because its log is everybody's; the work must be done on Django's own connection.
+The server must have no other clients, because they share its log. The work must use Django's connection.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from django.db import connection
 from . import wire
 
 QUIET = {"full_page_writes": "off", "autovacuum": "off", "checkpoint_timeout": "1d", "max_wal_size": "16GB"}
-"""Settings without which counts depend on when the server last did something of its own accord."""
+"""Settings that stop background work of the server, on whose timing counts would depend."""
 
 OLDEST_VERSION = 150_000
 RELOAD_SECONDS = 10
 
 
 def quieten() -> None:
-    """Make the server's counts depend on nothing but its clients, until it is stopped.
+    """Stop background work of the server, so that its counts depend only on its clients.
 
-    Raises RuntimeError for PostgreSQL 14 and earlier, which report counts whenever they like.
+    Raise RuntimeError for PostgreSQL 14 and earlier, which report counts with an arbitrary delay.
     """
     if int(_value("SELECT current_setting('server_version_num')")) < OLDEST_VERSION:
         raise RuntimeError("Counting needs PostgreSQL 15 or later.")
@@ -38,16 +38,16 @@ def quieten() -> None:
         if time.monotonic() > deadline:
             raise RuntimeError("The server did not reload its settings.")
         time.sleep(0.01)
-    _execute("CHECKPOINT")  # by the process that turns the writing of whole pages off
+    _execute("CHECKPOINT")  # by the process that turns full-page writes off
     if _has_wal_records():
         _execute("CREATE EXTENSION IF NOT EXISTS pg_walinspect")
 
 
 @contextmanager
 def counting(counts: Counter[str]) -> Generator[None]:
-    """Add what the server and the connection count in this block.
+    """Add the counts of the server and of the connection in this block.
 
-    ``index_entries`` and ``commits`` (those that write) need the extension pg_walinspect; without, they are left out.
+    ``index_entries`` and ``commits`` (those that write) are omitted without the extension pg_walinspect.
     """
     before = _read()
     cpu_before = _cpu_ns()
@@ -78,8 +78,8 @@ def _has_wal_records() -> bool:
 
 
 def _wal_records(start: int, end: int) -> dict[str, int]:
-    """Return what the log holds between two positions; a split of a leaf writes the entry that had no room too."""
-    _execute("SELECT pg_logical_emit_message(true, 'counts', '')")  # flushes the log, which is read from the disk
+    """Return counts of the log's records between two positions. The split of a leaf includes the new entry."""
+    _execute("SELECT pg_logical_emit_message(true, 'counts', '')")  # flush the log, which is read from disk
     entries, commits = _row(
         """
         SELECT count(*) FILTER (WHERE resource_manager = 'Btree' AND (
@@ -94,7 +94,7 @@ def _wal_records(start: int, end: int) -> dict[str, int]:
 
 
 def _cpu_ns() -> int:
-    """Return the CPU time that all processes of the server have used, in nanoseconds."""
+    """Return the CPU time of all processes of the server, in nanoseconds."""
     server = _parent(_value("SELECT pg_backend_pid()"))
     processes = [int(path.name) for path in Path("/proc").iterdir() if path.name.isdigit()]
     return sum(_cpu_ns_of(pid) for pid in processes if server in (pid, _parent(pid)))

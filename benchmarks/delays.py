@@ -1,4 +1,4 @@
-"""From the commit of an event to its first byte at the receiver."""
+"""Delays from the commit of an event to its first byte at the receiver."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ def emit_timed(owner: Any) -> tuple[str, float]:
     """Emit one event in a transaction of its own; return its id and the Unix time of the commit."""
     committed_at: list[float] = []
     with transaction.atomic():
-        transaction.on_commit(lambda: committed_at.append(time.time()))  # runs before what emit itself asks for
+        transaction.on_commit(lambda: committed_at.append(time.time()))  # before the callbacks of emit
         event = emit_one(owner)
     return event.id, committed_at[0]
 
 
 def emit_steadily(owners: Sequence[Any], *, count: int, per_second: float, progress: Progress) -> dict[str, float]:
-    """Emit so many events, the owners in turn, at moments that keep no beat; return when each was committed."""
+    """Emit ``count`` events for the owners in turn, at irregular intervals; return the time of each commit by event."""
     commits = {}
     next_at = time.monotonic()
     for index in range(count):
@@ -41,7 +41,7 @@ def emit_steadily(owners: Sequence[Any], *, count: int, per_second: float, progr
 
 
 def to_first_byte_ms(receiver: Receiver, commits: Mapping[str, float]) -> list[float]:
-    """Return how long each of the events took. Raises RuntimeError unless each reached this receiver exactly once."""
+    """Return the delay of each event. Raise RuntimeError unless each event arrived exactly once."""
     events = dict(
         DeliveryAttempt.objects.filter(delivery__event__in=commits).values_list("signatures", "delivery__event_id")
     )
@@ -56,6 +56,6 @@ def to_first_byte_ms(receiver: Receiver, commits: Mapping[str, float]) -> list[f
 
 
 def percentiles(prefix: str, delays_ms: Sequence[float]) -> Figures:
-    """Return the median, the 95th and the 99th percentile as figures."""
+    """Return the 50th, 95th and 99th percentiles as figures."""
     cuts = statistics.quantiles(delays_ms, n=100, method="inclusive")
     return {f"{prefix}p50_ms": cuts[49], f"{prefix}p95_ms": cuts[94], f"{prefix}p99_ms": cuts[98]}

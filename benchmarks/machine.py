@@ -1,4 +1,4 @@
-"""What was measured on: figures mean nothing without it."""
+"""The machine of a measurement, without which figures mean nothing."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PACKAGES = ("django", "celery", "psycopg", "requests", "pycurl")
 
 
 def description() -> str:
-    """Return the machine and the versions of what takes part, in two lines."""
+    """Return the machine and the versions of the software, in two lines."""
     packages = ", ".join(f"{name} {version(name)}" for name in PACKAGES)
     libcurl = pycurl.version.split()[1]
     return (
@@ -26,7 +26,7 @@ def description() -> str:
 
 
 def busy_seconds() -> float:
-    """Return the CPU time that all processes of the machine have used since it started."""
+    """Return the CPU time of all processes since the machine started."""
     fields = [int(field) for field in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]]
     idle, waiting = fields[3], fields[4]
     return (sum(fields) - idle - waiting) / os.sysconf("SC_CLK_TCK")
@@ -40,7 +40,7 @@ def _processor() -> str:
 
 
 def _syncs_per_second(seconds: float = 0.3) -> float:
-    """Return how often a second the disk takes a write for good: no commit of a durable database is faster."""
+    """Return the durable writes per second of the disk, an upper bound for commits of a database."""
     count, started_at = 0, time.monotonic()
     with tempfile.TemporaryFile() as file:
         while time.monotonic() < started_at + seconds:

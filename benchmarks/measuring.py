@@ -1,4 +1,4 @@
-"""The process that measures one variant in servers that are up: ``python -m benchmarks.measuring``."""
+"""The process that measures one variant with running servers: ``python -m benchmarks.measuring``."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from .scenario import scenarios  # noqa: E402
 
 
 def main(name: str, label: str, arguments: argparse.Namespace) -> int:
-    """Run a variant as often as asked; print the figures of each run as a list, in one line of JSON.
+    """Run a variant and print the figures of each run as a list, in one line of JSON.
 
     The list is empty for a rival that cannot be installed.
     """
-    celery_app.set_current()  # in place of the tests' own, which came with their servers
+    celery_app.set_current()  # instead of the app of the tests, whose servers are imported
     scenario = scenarios()[name]
     variant = next(variant for variant in scenario.chosen_variants(arguments) if variant.label == label)
     rows.make_tables()
@@ -32,7 +32,7 @@ def main(name: str, label: str, arguments: argparse.Namespace) -> int:
                 progress.retitle(f"{name}, {label}, run {number} of {arguments.runs}")
                 runs.append(scenario.measure(arguments, variant, progress))
     except NotInstallableError as error:
-        print(f"{label} is left out, because it cannot be installed here: {error}", file=sys.stderr)
+        print(f"{label} cannot be installed and is skipped: {error}", file=sys.stderr)
     print(json.dumps(runs))
     return 0
 

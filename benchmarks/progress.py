@@ -1,4 +1,4 @@
-"""How far a measurement has come: a bar on a terminal, nothing where nobody looks."""
+"""The progress of a measurement: a bar, if standard error is a terminal."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SHOW_EVERY_SECONDS = 0.1
 
 
 class Progress:
-    """A bar on stderr. A scenario names the step it is at and, where it knows, how much of it is done."""
+    """A progress bar on stderr. A scenario sets the current step and, if known, its size."""
 
     def __init__(self, title: str) -> None:
         self._title = title
@@ -47,7 +47,7 @@ class Progress:
         self._bar.reset(self._task, description=f"{self._title}: {text}", total=total)
 
     def done(self, count: int) -> None:
-        """Show how much is done; cheap enough for a loop that is being timed."""
+        """Show the completed part. Cheap enough for loops whose time is measured."""
         now = time.monotonic()
         if now >= self._show_at:
             self._show_at = now + SHOW_EVERY_SECONDS

@@ -1,4 +1,4 @@
-"""The receivers, nginx and a slow one, each with a log that has a line for each request that it answered."""
+"""Receivers: nginx and a slow one, whose logs have a line for each answered request, and one that never finishes."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class LoggedRequest:
 
 
 class Receiver:
-    """A receiver that is running, and the log that it writes."""
+    """A running receiver and its log."""
 
     def __init__(self, port: int, log: Path, *, scheme: str = "http") -> None:
         self.port = port
@@ -67,12 +67,12 @@ class Receiver:
         return f"{self._scheme}://{host}:{self.port}"
 
     def requests(self) -> list[LoggedRequest]:
-        """Return what was received so far, in the order of the answers."""
+        """Return the requests so far, in the order of the responses."""
         with self._log.open() as lines:
             return [_parsed(line) for line in lines]
 
     def count(self) -> int:
-        """Return how many requests were answered so far."""
+        """Return the number of answered requests."""
         with self._log.open("rb") as log:
             log.seek(self._read_to)
             new = log.read()
@@ -82,19 +82,19 @@ class Receiver:
 
 
 def hosts(count: int) -> list[str]:
-    """Return so many addresses of this machine, each a host of its own for whoever sends there."""
+    """Return ``count`` loopback addresses, each of which is a separate host to senders."""
     return [f"127.0.{index // 250}.{index % 250 + 1}" for index in range(count)]
 
 
 def _parsed(line: str) -> LoggedRequest:
     answered_at, seconds, target, signature = line.split()
-    # nginx writes a hyphen for each header that is not there.
+    # nginx writes a hyphen for a missing header.
     return LoggedRequest(float(answered_at) - float(seconds), float(answered_at), target, signature.strip("-"))
 
 
 @contextmanager
 def nginx(*, addresses: Sequence[str] = ("127.0.0.1",), status: int = 200, tls: str = "") -> Generator[Receiver]:
-    """Run an nginx that answers as fast as it can; ``tls`` holds its directives for TLS."""
+    """Run an nginx that responds at once; ``tls`` has its directives for TLS."""
     with server_directory("nginx") as directory:
         directory.chmod(0o711)
         port = free_port()
@@ -115,7 +115,7 @@ def nginx(*, addresses: Sequence[str] = ("127.0.0.1",), status: int = 200, tls: 
 
 @contextmanager
 def slow(delay_seconds: float, *, addresses: Sequence[str] = ("127.0.0.1",)) -> Generator[Receiver]:
-    """Run a receiver that takes so long for each request, however many it has at once."""
+    """Run a receiver that delays each response, independently of the others."""
     with server_directory("slow") as directory:
         port, log = free_port(), directory / "access.log"
         log.touch()
@@ -126,7 +126,7 @@ def slow(delay_seconds: float, *, addresses: Sequence[str] = ("127.0.0.1",)) -> 
 
 @contextmanager
 def troubled() -> Generator[int]:
-    """Run a receiver that is never done with a request; yield its port."""
+    """Run a receiver that never finishes a request; yield its port."""
     with server_directory("troubled") as directory:
         port = free_port()
         command: list[str | Path] = [sys.executable, TROUBLED_RECEIVER, str(port)]

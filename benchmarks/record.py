@@ -1,4 +1,4 @@
-"""Keeping what a run found in the README, each scenario between marks of its own."""
+"""The tables in the README: results of the latest recorded runs, each between two marks."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def keep(
     note: str,
     readme: Path = README,
 ) -> None:
-    """Put a table into the README in place of the one of an earlier run, or after all others."""
+    """Write a table to the README. It replaces that of an earlier run, or follows the others."""
     begin, end = f"<!-- {scenario.name} -->", f"<!-- end of {scenario.name} -->"
     section = f"{begin}\n{_section(scenario, variants, results, note)}{end}\n"
     text = readme.read_text()

@@ -1,4 +1,4 @@
-"""The recorded counts in ``counts.json``, and which counts of another run are worse than those."""
+"""The recorded counts in ``counts.json``, and their comparison with those of another run."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ FILE = Path(__file__).with_name("counts.json")
 TOLERANCE = 0.05
 
 OF_POSTGRESQL = ("wal_bytes", "buffers", "index_entries", "hot_share", "commits_per_1000")
-"""How the names of counts end that another version of PostgreSQL makes differ."""
+"""Suffixes of the counts that depend on the version of PostgreSQL."""
 OF_PYTHON = ("calls",)
-"""How the names of counts end that another version of Python, Django or psycopg makes differ."""
+"""Suffixes of the counts that depend on the versions of Python, Django and psycopg."""
 TIMES = ("cpu_s_per_1000",)
-"""How the names of figures end that are no counts; they are never compared."""
+"""Suffixes of times, which are never compared."""
 
 Versions = Mapping[str, str]
 
 
 def versions() -> dict[str, str]:
-    """Return the versions of what the counts depend on, each as far as it matters."""
+    """Return the versions on which counts depend, without irrelevant parts."""
     return {
         "postgresql": _postgresql(),
         "python": f"{sys.version_info.major}.{sys.version_info.minor}",
@@ -49,7 +49,7 @@ def read(file: Path = FILE) -> tuple[Versions, Figures]:
 
 
 def comparable(names: Figures, recorded: Versions, current: Versions) -> list[str]:
-    """Return the names of the counts that do not depend on a version that differs."""
+    """Return the names of the counts that do not depend on a changed version."""
     left_out: tuple[str, ...] = TIMES
     if recorded["postgresql"] != current["postgresql"]:
         left_out += OF_POSTGRESQL
@@ -59,14 +59,14 @@ def comparable(names: Figures, recorded: Versions, current: Versions) -> list[st
 
 
 def differing(recorded: Versions, current: Versions) -> list[str]:
-    """Return a text for each version that is not the recorded one."""
+    """Return a message for each version that differs from the recorded one."""
     return [
         f"{name} is {current[name]}, recorded with {text}" for name, text in recorded.items() if current[name] != text
     ]
 
 
 def worse(recorded: Figures, found: Figures) -> list[str]:
-    """Return a text for each recorded count that is missing, or worse by more than the tolerance."""
+    """Return a message for each recorded count that is missing, or worse by more than the tolerance."""
     texts = []
     for name, before in recorded.items():
         now = found.get(name)

@@ -1,4 +1,4 @@
-"""What a scenario found, as a table for people and as one line of JSON."""
+"""The results of a scenario, as a table and as one line of JSON."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def _add(table: Table, variant: Variant, runs: Sequence[Figures], figures: Figur
 
 
 def ratios_first(figures: Figures) -> list[str]:
-    """Return the names in the order in which they are shown: ratios travel between machines, figures do not."""
+    """Return the names with ratios first, because only ratios can be compared between machines."""
     return sorted(figures, key=lambda name: not name.startswith(RATIOS))
 
 
@@ -58,7 +58,7 @@ def text_of(value: float) -> str:
 
 
 def json_line(scenario: BaseScenario, variants: Sequence[Variant], results: Mapping[str, Figures]) -> str:
-    """Return the figures of the first variant, and those of each by its label."""
+    """Return the figures of the first variant, and those of all variants by label."""
     first = next(variant for variant in variants if variant.label in results)
     world = {name: getattr(first, name) for name in ("database", "broker", "transport", "workers")}
     return json.dumps({"scenario": scenario.name, **world, **results[first.label], "variants": dict(results)})

@@ -1,4 +1,4 @@
-"""The webhooks and events of a measurement, and the proof that everything arrived exactly once."""
+"""The webhooks and events of a measurement, and the check that each delivery was sent exactly once."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ DATA = {"error": "x" * 850}
 """Makes an envelope of about 1 KB."""
 
 ENGINE_STARTED = COMMAND_READY
-"""What an engine logs when it begins."""
+"""The log line of a new engine."""
 
 WARM_UP_SECONDS = 10
 
@@ -36,7 +36,7 @@ def make_tables() -> None:
 
 
 def make_webhooks(urls: Sequence[str], *, subscribers: int) -> list[Any]:
-    """Make an active webhook for each URL, so many an owner; return the owners."""
+    """Create an active webhook for each URL, ``subscribers`` per owner; return the owners."""
     stamp = time.time_ns()
     accounts = get_user_model().objects
     owners = [accounts.create(username=f"owner-{stamp}-{index}") for index in range(max(1, len(urls) // subscribers))]
@@ -45,7 +45,7 @@ def make_webhooks(urls: Sequence[str], *, subscribers: int) -> list[Any]:
 
 
 def subscribe(receivers: Iterable[tuple[Any, str]], event_type: str = EVENT_TYPE) -> list[Webhook]:
-    """Make an active webhook for each owner and URL."""
+    """Create an active webhook for each owner and URL."""
     webhooks = [
         Webhook(owner=owner, url=url, event_types=[event_type], status=Webhook.Status.ACTIVE)
         for owner, url in receivers
@@ -62,15 +62,15 @@ def emit_one(owner: Any) -> Event:
 def warm_up(
     owners: Sequence[Any], workers: Sequence[Worker], receiver: Receiver, progress: Progress, *, processes: int = 1
 ) -> int:
-    """Emit until so many of the workers' processes deliver, or none follows; return how many requests that made."""
+    """Emit until ``processes`` of the workers deliver, or no others follow; return the number of requests."""
     progress.step("warming up")
     deadline = time.monotonic() + WARM_UP_SECONDS
     while (begun := engines(workers)) < processes and not (begun and time.monotonic() > deadline):
         if time.monotonic() > deadline + WARM_UP_SECONDS:
-            raise RuntimeError("No worker began to deliver.")
+            raise RuntimeError("No worker started to deliver.")
         for owner in owners:
             emit_one(owner)
-        time.sleep(0.15)  # longer than wake-ups are folded
+        time.sleep(0.15)  # longer than the interval of wake-ups
     for owner in owners:
         emit_one(owner)
     expected = Delivery.objects.count()
@@ -79,32 +79,32 @@ def warm_up(
 
 
 def engines(workers: Sequence[Worker]) -> int:
-    """Return how many processes of the workers have begun to deliver."""
+    """Return the number of the workers' processes with an engine."""
     return sum(worker.count(ENGINE_STARTED) for worker in workers)
 
 
 def wait_until_delivered(receiver: Receiver, expected: int, progress: Progress, *, seconds: float = 600) -> None:
-    """Return when so many requests were answered, and no delivery is left to be recorded."""
+    """Wait until ``expected`` requests are answered and all deliveries are final."""
     deadline = time.monotonic() + seconds
     while (answered := receiver.count()) < expected or Delivery.objects.pending().exists():
         progress.done(answered)
         if time.monotonic() > deadline:
-            raise RuntimeError(f"{answered} of {expected} were delivered in {seconds:.0f} s.")
+            raise RuntimeError(f"Only {answered} of {expected} deliveries were sent in {seconds:.0f} s.")
         time.sleep(0.05)
 
 
 def wait_until_received(webhooks: QuerySet[Webhook], progress: Progress, *, seconds: float = 60) -> None:
-    """Return when nothing is left to be sent or recorded for some webhooks, whatever others have."""
+    """Wait until no delivery to these webhooks is pending."""
     deadline = time.monotonic() + seconds
     while left := Delivery.objects.filter(webhook__in=webhooks).pending().count():
         progress.done(left)
         if time.monotonic() > deadline:
-            raise RuntimeError(f"{left} deliveries are not through after {seconds:.0f} s.")
+            raise RuntimeError(f"{left} deliveries are still pending after {seconds:.0f} s.")
         time.sleep(0.05)
 
 
 def check(receiver: Receiver, expected: int) -> None:
-    """Fail unless rows and the receiver's log agree that each delivery was sent exactly once."""
+    """Raise RuntimeError unless each delivery was sent exactly once, by the rows and by the receiver's log."""
     requests = receiver.requests()
     found = {
         "deliveries that succeeded": Delivery.objects.filter(state=Delivery.State.SUCCEEDED).count(),
@@ -117,7 +117,7 @@ def check(receiver: Receiver, expected: int) -> None:
 
 
 def clear() -> None:
-    """Empty the tables, and let the next run find them as a first one does."""
+    """Empty the tables for the next run, except those of jobs and processes."""
     kept = (MaintenanceJob, WorkerProcess)
     models = [model for model in apps.get_app_config("webhooks_app").get_models() if model not in kept]
     connection.ops.execute_sql_flush(connection.ops.sql_flush(no_style(), [model._meta.db_table for model in models]))

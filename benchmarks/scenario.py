@@ -1,4 +1,4 @@
-"""The contract of a scenario: a new one is one new file in ``scenarios``, found by itself."""
+"""The contract of a scenario. Each is a module in ``scenarios``, which is imported automatically."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Figures = dict[str, float]
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What a figure should reach on two cores with everything on the same machine."""
+    """The expected limit of a figure, with all processes on one machine of two cores."""
 
     limit: float
     at_most: bool = False
@@ -37,7 +37,7 @@ def at_most(limit: float) -> Target:
 
 @dataclass(frozen=True, kw_only=True)
 class Variant:
-    """One world in which a scenario is measured, and what is expected there."""
+    """An environment of a scenario: database, broker, transport and processes, with the targets there."""
 
     label: str
     database: str = "postgresql"
@@ -46,37 +46,37 @@ class Variant:
     workers: int = 1
     contestant: str = "ours"
     settings: Mapping[str, Any] = field(default_factory=dict)
-    """Settings of Django that differ from those of every scenario."""
+    """Django settings in addition to the common ones."""
     targets: Mapping[str, Target] = field(default_factory=dict)
 
 
 class BaseScenario(abc.ABC):
-    """One thing that is measured: in which worlds, with which options, and how."""
+    """A measurement with its variants and options."""
 
     name: ClassVar[str]
     summary: ClassVar[str]
     variants: ClassVar[Sequence[Variant]]
     runs: ClassVar[int] = 3
     options: ClassVar[Mapping[str, tuple[Any, str]]] = {}
-    """Name of an option of the command line → its default and its help."""
+    """Options of the command line: name → default and help."""
     quick: ClassVar[Mapping[str, Any]] = {}
-    """The options of a quick look, which proves that the scenario works rather than what it measures."""
+    """Options for ``--quick``, which tests the scenario rather than the app."""
 
     in_all: ClassVar[Mapping[str, Any]] = {}
-    """The options where all scenarios are run, of one that would take very long."""
+    """Options for a run of all scenarios, if the scenario would take too long."""
 
     @abc.abstractmethod
     def measure(self, arguments: argparse.Namespace, variant: Variant, progress: Progress) -> Figures:
-        """Measure once, in a world that is up, and leave the database as empty as it was."""
+        """Measure once, with running servers. Leave the database empty."""
 
-    def compare(self, results: Mapping[str, Figures]) -> None:  # noqa: B027 - most have nothing to add
-        """Add to the figures of each variant, by label, what only shows beside the others."""
+    def compare(self, results: Mapping[str, Figures]) -> None:  # noqa: B027 - optional
+        """Add figures that depend on several variants. ``results`` is by label."""
 
-    def keep(self, results: Mapping[str, Figures]) -> None:  # noqa: B027 - most have nothing to add
-        """Record more of the figures of each variant, by label, than the table in the README."""
+    def keep(self, results: Mapping[str, Figures]) -> None:  # noqa: B027 - optional
+        """Record figures elsewhere than in the README. ``results`` is by label."""
 
     def chosen_variants(self, arguments: argparse.Namespace) -> list[Variant]:
-        """Return the variants that the options leave; an option that none has makes a variant of its own."""
+        """Return the variants that match the options, or a new one if none of the app's does."""
         named = {
             name: value
             for name in ("database", "broker", "transport", "workers")
@@ -102,7 +102,7 @@ def _label(named: Mapping[str, Any]) -> str:
 
 def scenarios() -> dict[str, BaseScenario]:
     """Return every scenario by name, in the order of the names."""
-    from . import scenarios as package  # noqa: PLC0415 - the modules in it import this one
+    from . import scenarios as package  # noqa: PLC0415 - its modules import this one
 
     for module in pkgutil.iter_modules(package.__path__):
         importlib.import_module(f"{package.__name__}.{module.name}")

@@ -1,4 +1,4 @@
-"""The database and the broker of one measurement, and the environment that points Django at them."""
+"""The database and the broker of a measurement, and environment variables with their addresses."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.support.servers import mariadb, postgresql, rabbitmq, redis
 
 @contextmanager
 def running(database: str, broker: str, transport: str, settings: Mapping[str, Any]) -> Generator[dict[str, str]]:
-    """Start a database and a broker; yield the environment in which ``benchmarks.settings`` finds them."""
+    """Start a database and a broker; yield their environment variables for ``benchmarks.settings``."""
     with ExitStack() as stack:
         yield {
             "DJANGO_SETTINGS_MODULE": "benchmarks.settings",
@@ -29,7 +29,7 @@ def running(database: str, broker: str, transport: str, settings: Mapping[str, A
 
 @contextmanager
 def _durable_postgresql() -> Generator[str]:
-    settings = dict(postgresql.ADDRESS)  # its own defaults where losing data is concerned
+    settings = dict(postgresql.ADDRESS)  # with its default durability
     if next(postgresql.programs().parent.rglob("pg_stat_statements.so"), None):
         settings["shared_preload_libraries"] = "pg_stat_statements"
     with postgresql.running(settings) as url:
@@ -65,7 +65,7 @@ def _rabbitmq() -> Generator[dict[str, str]]:
 
 @contextmanager
 def _folder() -> Generator[dict[str, str]]:
-    """Make the folder that is the example project's broker."""
+    """Create the folder for the broker of the example project."""
     with tempfile.TemporaryDirectory(prefix="wh-broker-") as directory:
         yield {"BENCHMARK_BROKER_URL": "filesystem://localhost", "BENCHMARK_BROKER_FOLDER": directory}
 

@@ -1,4 +1,4 @@
-"""Settings of the benchmarks' project; the world that they run in comes from the environment."""
+"""Settings of the benchmarks. The database, the broker and the transport come from the environment."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""A receiver that answers 200 after a delay: ``python slow_receiver.py PORT SECONDS LOG ADDRESS…``.
+"""A receiver that responds with 200 after a delay: ``python slow_receiver.py PORT SECONDS LOG ADDRESS…``.
 
-It knows as much HTTP as it takes to be fast: requests with a Content-Length, on connections that are kept.
+For speed, it supports only requests with a Content-Length, on persistent connections.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ FLUSH_SECONDS = 0.1
 
 
 class Connection(asyncio.Protocol):
-    """One connection with one request at a time on it."""
+    """A connection with one request at a time."""
 
     def __init__(self, delay_seconds: float, log: TextIO) -> None:
         self._delay_seconds = delay_seconds

@@ -1,4 +1,4 @@
-"""Counting the SQL statements that others execute, by PostgreSQL's own count."""
+"""Counts of the SQL statements of other connections, from pg_stat_statements."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from webhooks_app.database.dialects import dialect_for
 
 
 def is_counting() -> bool:
-    """Tell whether statements can be counted here: on a PostgreSQL that brings pg_stat_statements."""
+    """Return True on PostgreSQL with pg_stat_statements."""
     if dialect_for(connection).name != "postgresql":
         return False
     with connection.cursor() as cursor:
@@ -17,7 +17,7 @@ def is_counting() -> bool:
 
 
 def start_counting() -> None:
-    """Count from nought what every connection but this one executes: BEGIN and COMMIT too."""
+    """Reset the counts. Statements of this connection are not counted; BEGIN and COMMIT of others are."""
     with connection.cursor() as cursor:
         cursor.execute("CREATE EXTENSION IF NOT EXISTS pg_stat_statements")
         cursor.execute("SET pg_stat_statements.track = 'none'")
@@ -25,30 +25,30 @@ def start_counting() -> None:
 
 
 def counted() -> int:
-    """Return how many statements clients have executed since."""
+    """Return the number of statements of clients since the reset."""
     return _sum_of_calls(f"NOT {_FOREIGN_KEY_CHECK}")
 
 
 def counted_foreign_key_checks() -> int:
-    """Return how many foreign keys PostgreSQL itself has looked up since, at the end of transactions."""
+    """Return the number of PostgreSQL's own foreign-key checks since the reset, at the end of transactions."""
     return _sum_of_calls(_FOREIGN_KEY_CHECK)
 
 
 def total_ms() -> float:
-    """Return for how long the server has executed them."""
+    """Return the execution time of these statements on the server."""
     with connection.cursor() as cursor:
         cursor.execute("SELECT coalesce(sum(total_exec_time), 0) FROM pg_stat_statements")
         return float(cursor.fetchone()[0])
 
 
 def most_called(limit: int = 12) -> list[tuple[int, str]]:
-    """Return the statements that were executed most often, each with its count."""
+    """Return the most frequent statements with their counts."""
     with connection.cursor() as cursor:
         cursor.execute("SELECT calls, query FROM pg_stat_statements ORDER BY calls DESC LIMIT %s", [limit])
         return [(int(calls), " ".join(query.split())) for calls, query in cursor.fetchall()]
 
 
-# Deferred constraints are checked by statements of the server's own, which the extension takes for anybody's.
+# The server checks deferred constraints by statements, which the extension counts like those of clients.
 _FOREIGN_KEY_CHECK = "(query LIKE 'SELECT 1 FROM ONLY%' AND query LIKE '%FOR KEY SHARE OF x')"
 
 

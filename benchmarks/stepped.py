@@ -1,4 +1,4 @@
-"""A clock and a transport in which time passes by the request, so that an engine takes the same turns on every run."""
+"""A clock that moves with each request, and its transport, so that every run of an engine takes the same steps."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from webhooks_app.testing import ManualClock
 from webhooks_app.transport import BaseTransport, Exchange, Request, Response
 
 REQUEST_SECONDS = 0.0001
-"""The time that passes with each request: 10,000 a second."""
+"""The simulated time of a request: 10,000 per second."""
 
 ANSWER = Response(
     status=200,
@@ -29,7 +29,7 @@ CAPACITY = 4000
 
 
 class SteppedClock(ManualClock):
-    """A clock that starts at the database's time; the monotonic time moves with it."""
+    """A clock that starts at the database's time. Its monotonic time moves with it."""
 
     def __init__(self) -> None:
         super().__init__(DatabaseClock(DEFAULT_DB_ALIAS)())
@@ -40,7 +40,7 @@ class SteppedClock(ManualClock):
 
 
 class SteppedTransport(BaseTransport):
-    """Answers every request at once, as nginx would, and sends nothing. Waiting moves the clock instead."""
+    """A transport that sends nothing. Each request has a response of nginx at once; waiting moves the clock."""
 
     name = "stepped"
     capacity = CAPACITY
@@ -64,7 +64,7 @@ class SteppedTransport(BaseTransport):
         return finished
 
     def wake(self) -> None:
-        """Do nothing: nobody else is there."""
+        """Do nothing, because no other thread waits."""
 
     def close(self) -> None:
         self._finished = []

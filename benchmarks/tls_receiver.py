@@ -1,4 +1,4 @@
-"""nginx with TLS for as many host names as are asked for, and the trust store in which its authority is."""
+"""nginx with TLS for any number of host names, and a trust store with its authority."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ TLS = Template("""
 
 @dataclass(frozen=True, slots=True)
 class TlsReceiver:
-    """A receiver whose every host name, and 127.0.0.1, has a certificate of ``authority``, a PEM file.
+    """A receiver with certificates for 127.0.0.1 and for all of its host names.
 
-    ``bundle`` holds that and the system's authorities, for clients that take one file. No session is resumed: a new
-    connection costs a whole handshake.
+    ``authority`` is a PEM file. ``bundle`` also has the system's authorities, for clients that support only one file.
+    Sessions are not resumed, so each new connection has a full handshake.
     """
 
     receiver: receivers.Receiver

@@ -1,7 +1,7 @@
-"""A receiver that is never done with a request: ``python troubled_receiver.py PORT``.
+"""A receiver that never finishes a request: ``python troubled_receiver.py PORT``.
 
-The path says how: ``/hang`` answers nothing, ``/drip-200`` and ``/drip-500`` send a header and then a byte of the body
-every second. Over TLS it stalls the handshake.
+The path selects the fault. ``/hang`` sends no response. ``/drip-200`` and ``/drip-500`` send a header, then a byte of
+the body every second. TLS handshakes hang.
 """
 
 from __future__ import annotations

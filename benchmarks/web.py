@@ -1,4 +1,4 @@
-"""The addresses of the console and the API."""
+"""URLs of the console and the API."""
 
 from __future__ import annotations
 

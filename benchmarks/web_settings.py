@@ -1,4 +1,4 @@
-"""What a project with the console and the API has beside the settings of the other benchmarks."""
+"""Additional settings for a project with the console and the API."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Counting statements and round trips between this process and PostgreSQL, by libpq's own trace of the messages."""
+"""Counts of statements and round trips between this process and PostgreSQL, from libpq's trace of messages."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ STATEMENTS = (b"Query", b"Execute")
 
 @contextmanager
 def counting(counts: Counter[str]) -> Generator[None]:
-    """Add the ``statements`` and ``round_trips`` of Django's connection in this block to the counts."""
+    """Add the ``statements`` and ``round_trips`` of Django's connection in this block to ``counts``."""
     driver: Any = connection.connection
     with tempfile.TemporaryFile() as file:
-        copy = os.dup(file.fileno())  # psycopg writes to it for as long as the connection lives
+        copy = os.dup(file.fileno())  # psycopg writes to it as long as the connection exists
         driver.pgconn.trace(copy)
         driver.pgconn.set_trace_flags(Trace.SUPPRESS_TIMESTAMPS)
         try:
@@ -31,15 +31,15 @@ def counting(counts: Counter[str]) -> Generator[None]:
             driver.pgconn.untrace()
             os.close(copy)
         if driver is not connection.connection:
-            raise RuntimeError("The connection was replaced, so that its statements were not counted.")
+            raise RuntimeError("The connection was replaced, so its statements were not counted.")
         file.seek(0)
         counts.update(counted(file))
 
 
 def counted(lines: Iterable[bytes]) -> dict[str, int]:
-    """Return the counts of a trace: ``F`` precedes a message to the server, ``B`` one from it.
+    """Return the counts of a trace. ``F`` marks a message to the server, ``B`` a message from it.
 
-    A round trip begins with every message to the server that follows one from it.
+    A round trip begins with each message to the server after a message from it.
     """
     statements = round_trips = 0
     last = b"B"

@@ -1,4 +1,4 @@
-"""Workers, started as a user starts them, and what their processes use."""
+"""Workers, started like those of a user, and the resources of their processes."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 @dataclass(frozen=True, slots=True)
 class Worker:
-    """A command that delivers, with the processes that it made."""
+    """A command that delivers, and its processes."""
 
     process: subprocess.Popen[bytes]
     log: Path
 
     def cpu_seconds(self) -> float:
-        """Return the CPU time that all its processes have used since they began."""
-        # Fields 14 and 15 of stat(5), here without the first two.
+        """Return the CPU time of all its processes."""
+        # Fields 14 and 15 of /proc/PID/stat; the first two are cut off here.
         return sum(int(stat[11]) + int(stat[12]) for stat in self._stats()) / TICKS_PER_SECOND
 
     def resident_bytes(self) -> int:
-        """Return the memory of all its processes; pages that they share are counted for each."""
+        """Return the memory of all its processes. Shared pages count for each of them."""
         return sum(int(stat[21]) for stat in self._stats()) * PAGE_BYTES
 
     def count(self, *texts: str) -> int:
-        """Return how many lines of its log hold all these texts."""
+        """Return the number of log lines that contain all these texts."""
         lines = self.log.read_text(errors="replace").splitlines()
         return sum(all(text in line for text in texts) for line in lines)
 
@@ -63,7 +63,7 @@ def celery_worker(
     options: Sequence[str] = (),
     patience_seconds: float = STOP_SECONDS,
 ) -> Generator[Worker]:
-    """Run ``celery worker`` with so many processes, from ready until the block is left."""
+    """Run ``celery worker`` during the block, which starts when the worker is ready."""
     command = [python, "-m", "celery", "-A", app, "worker", "--concurrency", str(processes), "--loglevel", "INFO"]
     command += ["--hostname", f"{name}@%h", *options]
     with _running(command, CELERY_READY, cwd, env, patience_seconds) as worker:
@@ -72,7 +72,7 @@ def celery_worker(
 
 @contextmanager
 def worker_without_broker() -> Generator[Worker]:
-    """Run ``manage.py deliver_webhooks`` from its start until the block is left."""
+    """Run ``manage.py deliver_webhooks`` during the block."""
     with _running([sys.executable, "-m", "django", "deliver_webhooks"], COMMAND_READY, None, None) as worker:
         yield worker
 
@@ -107,7 +107,7 @@ def _wait_until_ready(worker: Worker, ready: str) -> None:
 
 @contextmanager
 def stopped(process: subprocess.Popen[bytes], patience_seconds: float = STOP_SECONDS) -> Generator[None]:
-    """At the end of the block, stop a command as an init system does, and whatever of its session is left."""
+    """After the block, stop a command like an init system, then kill the rest of its session."""
     try:
         yield
     finally:

@@ -1,4 +1,4 @@
-"""A presentation service in small: what it does goes out as webhooks."""
+"""Example project: a small presentation service that sends webhooks."""
 
 from .celery import app as celery_app
 

@@ -1,4 +1,4 @@
-"""The service's own rows in the console, to look at."""
+"""The service's own models in the console, read-only."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ else:
 
 
 class ReadOnlyAdmin(_ModelAdmin):
-    """Rows change by what the service does, and only so does it tell of them."""
+    """Read-only, because only changes through the service emit events."""
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return False

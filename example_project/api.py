@@ -1,4 +1,4 @@
-"""What the service's own API views share: keys, limits and errors as those of the webhooks' API."""
+"""Base of the service's API views, with the keys, limits and errors of the webhooks API."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MULTIPART_OVERHEAD_BYTES = 16 * 1024
 
 
 class ServiceViewSet(ApiView, GenericViewSet[Any]):
-    """A part of the API that is only for accounts, each of which sees what it owns."""
+    """Base of views for accounts, limited to their own rows."""
 
     permission_classes: Sequence[Any] = (IsAuthenticated,)
     pagination_class = None
@@ -34,18 +34,18 @@ class ServiceViewSet(ApiView, GenericViewSet[Any]):
         return owned
 
     def find(self, pk: str) -> Any:
-        """Return the caller's row with this id. Raises Http404, for another account's too."""
+        """Return the caller's row with this id. Raises Http404, also for rows of other accounts."""
         return get_object_or_404(self.get_queryset(), pk=pk)
 
 
 class LongJsonParser(StrictJsonParser):
-    """For outlines, which are longer than a registration."""
+    """JSON parser with a higher limit, for outlines."""
 
     max_body_bytes = 512 * 1024
 
 
 class UploadParser(MultiPartParser):
-    """Refuses what announces itself as too long before any of it is read."""
+    """Parser that refuses an upload by its Content-Length, before reading it."""
 
     def parse(self, stream: Any, media_type: str | None = None, parser_context: Mapping[str, Any] | None = None) -> Any:
         length = int((parser_context or {})["request"].META.get("CONTENT_LENGTH") or 0)
@@ -55,13 +55,13 @@ class UploadParser(MultiPartParser):
 
 
 class AnythingNegotiation(BaseContentNegotiation):
-    """For answers that are files, whatever type the client says it takes; errors are JSON all the same."""
+    """Content negotiation for files: ignores the Accept header. Errors are still JSON."""
 
     def select_renderer(self, request: Any, renderers: Any, format_suffix: Any = None) -> Any:
         return renderers[0], renderers[0].media_type
 
 
 class RegistrationThrottle(AnonRateThrottle):
-    """Holds back who registers account after account from one address."""
+    """Limits the registrations from one address."""
 
     rate = "30/min"

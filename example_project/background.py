@@ -1,4 +1,4 @@
-"""Telling a worker that a row waits for it."""
+"""Background tasks for rows, tolerant of an unavailable broker."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ logger = logging.getLogger("example_project")
 
 
 def work_soon(task: Task[Any, Any], row: models.Model) -> None:
-    """Have a worker run the task for a row, once the transaction commits.
+    """Run the task for a row in a worker after the transaction commits.
 
-    Where the broker is away the row only waits longer: a periodic task looks for rows that nobody was told of.
+    If the broker is unavailable, a periodic task finds the row later.
     """
     transaction.on_commit(lambda: send(task, row))
 
 
 def send(task: Task[Any, Any], row: models.Model) -> None:
-    """Tell a worker now, and make do where the broker is away."""
+    """Send the task now. Log a warning if the broker is unavailable."""
     try:
         task.apply_async((row.pk,), retry=False)
     except OperationalError as error:
-        logger.warning("No worker can be told of %s (%s); it waits.", row.pk, error)
+        logger.warning("The broker is unavailable; %s waits for the periodic task (%s).", row.pk, error)

@@ -1,4 +1,4 @@
-"""A message broker that is a folder, for development on a machine without Redis or RabbitMQ."""
+"""A message broker in a folder, for development without Redis or RabbitMQ."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kombu.utils.json import dumps, loads
 
 
 def transport_options(folder: Path) -> dict[str, Any]:
-    """Return Celery's ``broker_transport_options``, and make the folders that they name."""
+    """Return Celery's ``broker_transport_options`` and create the folders."""
     options = {
         "data_folder_in": folder / "messages",
         "data_folder_out": folder / "messages",
@@ -27,7 +27,7 @@ def transport_options(folder: Path) -> dict[str, Any]:
 
 
 class Channel(filesystem.Channel):
-    """Passes whole messages only: kombu's own channel lets a reader in while the writer is still writing."""
+    """Writes messages atomically. Kombu's own channel lets readers see partial messages."""
 
     def _put(self, queue: str, payload: Any, **kwargs: Any) -> None:  # type: ignore[override]
         name = f"{time.time_ns():020d}_{uuid.uuid4().hex}.{queue}.msg"
@@ -47,7 +47,7 @@ class Channel(filesystem.Channel):
             try:
                 return loads(text)
             except json.JSONDecodeError:
-                continue  # Nobody's message; there is nobody to return it to.
+                continue  # A message without a sender cannot be returned.
         raise Empty
 
 

@@ -17,4 +17,4 @@ app.autodiscover_tasks()
 
 @setup_logging.connect
 def keep_logging_of_django(**kwargs: Any) -> None:
-    """Leave the log as ``LOGGING`` sets it up; Celery would put its own handlers in place otherwise."""
+    """Keep the configuration of ``LOGGING``, which Celery would otherwise replace."""

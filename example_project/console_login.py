@@ -1,4 +1,4 @@
-"""The login of the console's first user."""
+"""Login of the console's first user."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ PASSWORD_FILE = "admin-password"  # noqa: S105 - a file's name
 
 
 def ensure_login(directory: Path, given_password: str = "") -> tuple[str, Path | None]:
-    """Make the user ``admin``, or let it in again; return the password, and the file that keeps it.
+    """Create or reactivate the user ``admin``. Return the password and the file that stores it.
 
-    A given password is kept nowhere. Otherwise the one in the file is used, or a new one is written there, for its
-    owner's eyes only.
+    A given password is not stored in a file. Otherwise the password comes from the file, or a new one is written there,
+    readable only by the file's owner.
     """
     path = None if given_password else directory / PASSWORD_FILE
     password = given_password or _kept_password(directory / PASSWORD_FILE)

@@ -13,10 +13,10 @@ from webhooks_app.conf import setting_types
 
 
 def webhooks_settings(environment: Mapping[str, str]) -> dict[str, Any]:
-    """Return the settings that the environment names, each in its type.
+    """Return the settings in the environment, converted to their types.
 
-    A list is written with commas, a mapping as ``name=value`` with commas; an empty value is an empty one. Raises
-    ImproperlyConfigured for a value that does not fit.
+    Lists are separated by commas, and so are the ``name=value`` pairs of mappings. An empty value means an empty list
+    or mapping. Raises ImproperlyConfigured for an invalid value.
     """
     return {name: _read(name, hint, environment[name]) for name, hint in setting_types().items() if name in environment}
 

@@ -1,4 +1,4 @@
-"""Several programs that run together: started, heard and stopped as one."""
+"""A group of programs, started and stopped together."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from typing import Self
 PROJECT_DIR = Path(__file__).resolve().parent.parent
 
 PATIENCE_SECONDS = 45.0
-"""How long a program may take to stop: a worker lets requests that are on the wire end, 30 s at most."""
+"""Time for a program to stop. A worker finishes requests in flight, which takes up to 30 s."""
 
-# If this process is killed it cannot stop the others; where the system can do so in its stead, it does.
+# If this process is killed, the system stops the others, where it supports this.
 _SETPRIV = shutil.which("setpriv")
 _ENDING_WITH_US = (_SETPRIV, "--pdeathsig", "TERM") if _SETPRIV else ()
 
 
 class ProcessEndedError(Exception):
-    """A program ended by itself; ``name`` and ``status`` say which and how."""
+    """A program ended unexpectedly."""
 
     def __init__(self, name: str, status: int) -> None:
         self.name = name
@@ -34,10 +34,10 @@ class ProcessEndedError(Exception):
 
 
 class Processes:
-    """Programs started by name. ``on_line`` is called with the name and each line that one of them prints.
+    """Programs started by name. ``on_line`` is called with the name of a program and each line of its output.
 
-    They are kept from the terminal's Ctrl-C, so that they can be stopped in order. Leaving the ``with`` block stops
-    them all.
+    The terminal's Ctrl-C does not reach them, so that they can be stopped in order. The end of the ``with`` block stops
+    all of them.
     """
 
     def __init__(self, environment: Mapping[str, str], on_line: Callable[[str, str], object]) -> None:
@@ -71,7 +71,7 @@ class Processes:
         self._readers.append(reader)
 
     def wait(self, timeout_seconds: float | None = None) -> None:
-        """Wait for the time to pass, or for ever. Raises ProcessEndedError as soon as a program ends."""
+        """Wait for this time, or without limit. Raises ProcessEndedError as soon as a program ends."""
         try:
             name = self._ended.get(timeout=timeout_seconds)
         except Empty:
@@ -79,7 +79,7 @@ class Processes:
         raise ProcessEndedError(name, self._running[name].wait())
 
     def stop(self) -> None:
-        """Ask every program to end, and kill those that do not in time."""
+        """Terminate every program, and kill those that do not stop in time."""
         for process in self._running.values():
             _send(process, signal.SIGTERM)
         ends_at = time.monotonic() + PATIENCE_SECONDS
@@ -93,7 +93,7 @@ class Processes:
             reader.join(timeout=1)
 
     def kill(self) -> None:
-        """End every program at once."""
+        """Kill every program."""
         for process in self._running.values():
             _send(process, signal.SIGKILL)
 
@@ -106,6 +106,6 @@ class Processes:
 
 
 def _send(process: subprocess.Popen[str], number: signal.Signals) -> None:
-    """Signal a program and whatever it started."""
+    """Send a signal to a program and its children."""
     if process.poll() is None:
         os.killpg(process.pid, number)

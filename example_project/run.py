@@ -31,29 +31,31 @@ def main() -> int:
     except (ImproperlyConfigured, CannotRunError) as error:
         terminal.say(terminal.paint(f"{error}", "red"))
         return 1
-    except KeyboardInterrupt:  # Before there was anything to stop.
+    except KeyboardInterrupt:  # Nothing to stop yet.
         terminal.say("Stopped.")
         return 0
 
 
 class CannotRunError(Exception):
-    """The service cannot be started; the message says why and what to do."""
+    """The service cannot start. The message has the reason and the fix."""
 
 
 def _port() -> int:
     text = os.environ.get("PORT") or "8000"
     if not (text.isdecimal() and 1 <= int(text) <= 65535):
-        raise CannotRunError(f"PORT is {text!r}; give a number from 1 to 65535.")
+        raise CannotRunError(f"PORT is {text!r}, but must be a number from 1 to 65535.")
     if not service.is_free(int(text)):
-        raise CannotRunError(f"Port {text} is in use. Stop what listens there, or choose another: PORT=8001 make run")
+        raise CannotRunError(
+            f"Port {text} is in use. Stop the other program, or choose another port: PORT=8001 make run"
+        )
     return int(text)
 
 
 def _prepare(terminal: Terminal) -> list[str]:
-    """Migrate, and return lines about how to log in to the console."""
+    """Migrate the database and return lines with the login of the console."""
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "example_project.settings")
     django.setup()
-    # Not before setup: they need the settings.
+    # These imports need configured settings.
     from django.conf import settings  # noqa: PLC0415
     from django.core.management import call_command  # noqa: PLC0415
     from django.db import DatabaseError, connections  # noqa: PLC0415
@@ -68,7 +70,7 @@ def _prepare(terminal: Terminal) -> list[str]:
         raise CannotRunError(f"The database cannot be used: {error}".rstrip()) from error
     finally:
         connections.close_all()
-    known = f"{password}   (kept in {os.path.relpath(path)})" if path else "as ADMIN_PASSWORD says"
+    known = f"{password}   (stored in {os.path.relpath(path)})" if path else "from ADMIN_PASSWORD"
     return [f"  user      {USERNAME}", f"  password  {known}"]
 
 
@@ -82,14 +84,14 @@ def _run(terminal: Terminal, port: int, login: list[str]) -> int:
             for name, command in service.commands(port).items():
                 processes.start(name, command)
             _await_web(processes, port)
-            for line in ("", f"  console   http://{service.HOST}:{port}/admin/", *login, "  Ctrl-C ends it.", ""):
+            for line in ("", f"  console   http://{service.HOST}:{port}/admin/", *login, "  Press Ctrl-C to stop.", ""):
                 terminal.say(terminal.paint(line, "bold"))
             processes.wait()
         except ProcessEndedError as error:
             terminal.say(terminal.paint(f"{error}; stopping the others.", "red"))
             return 1
         except KeyboardInterrupt:
-            terminal.say("Stopping; requests that are on the wire may end. Ctrl-C again ends them too.")
+            terminal.say("Stopping after the requests in flight. Press Ctrl-C again to stop at once.")
             return _stop(terminal, processes)
     return 0
 
@@ -99,7 +101,9 @@ def _await_web(processes: Processes, port: int) -> None:
         if service.answers(port):
             return
         processes.wait(0.1)
-    raise CannotRunError(f"Nothing listens on port {port} after {START_SECONDS:.0f} s; see the lines above.")
+    raise CannotRunError(
+        f"The service does not listen on port {port} after {START_SECONDS:.0f} s. See the lines above."
+    )
 
 
 def _stop(terminal: Terminal, processes: Processes) -> int:
@@ -107,7 +111,7 @@ def _stop(terminal: Terminal, processes: Processes) -> int:
         processes.stop()
     except KeyboardInterrupt:
         processes.kill()
-        terminal.say("Ended at once. What was on the wire is sent again at the next start.")
+        terminal.say("Stopped at once. Requests that were in flight are repeated after the next start.")
         return 1
     terminal.say("Stopped.")
     return 0

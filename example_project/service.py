@@ -1,4 +1,4 @@
-"""The programs that the service is made of, and how they are started."""
+"""The programs of the service and their commands."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def commands(port: int) -> dict[str, Sequence[str]]:
     celery = (sys.executable, "-m", "celery", "--app", "example_project", "--quiet")
     return {
         "web": (*manage, "runserver", "--noreload", f"{HOST}:{port}"),
-        # Threads: one process is enough here, and the delivery engine has a thread of its own in any case.
+        # Threads: one process is enough here, and the delivery engine has its own thread anyway.
         "worker": (
             *celery,
             "worker",
@@ -32,7 +32,7 @@ def commands(port: int) -> dict[str, Sequence[str]]:
 
 
 def is_free(port: int) -> bool:
-    """Tell whether the service can listen on this port."""
+    """Return True if the service can listen on this port."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -43,7 +43,7 @@ def is_free(port: int) -> bool:
 
 
 def answers(port: int) -> bool:
-    """Tell whether something accepts connections on this port."""
+    """Return True if a program accepts connections on this port."""
     with socket.socket() as probe:
         probe.settimeout(1)
         return probe.connect_ex((HOST, port)) == 0

@@ -1,4 +1,4 @@
-"""Settings of the example project: ready for development, and every one of them from the environment."""
+"""Settings of the example project: development defaults, overridable by environment variables."""
 
 import os
 from importlib.util import find_spec
@@ -16,14 +16,14 @@ env = environ.Env()
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 VAR_DIR = Path(env.str("VAR_DIR", default=str(BASE_DIR / "var")))
-"""Where the database, the broker's messages and the files are, unless told otherwise."""
+"""Default folder of the database, the broker's messages and the files."""
 VAR_DIR.mkdir(mode=0o700, parents=True, exist_ok=True)
 
 DEBUG = env.bool("DEBUG", default=True)
 SECRET_KEY = env.str("SECRET_KEY", default="for development only" if DEBUG else environ.Env.NOTSET)
 ALLOWED_HOSTS = env.list("ALLOWED_HOSTS", default=["localhost", "127.0.0.1", "[::1]"])
 BASE_URL = env.str("BASE_URL", default=f"http://127.0.0.1:{env.int('PORT', default=8000)}")
-"""The service's own address, without a slash at the end: what download addresses begin with."""
+"""URL of the service without a trailing slash, the prefix of download URLs."""
 
 INSTALLED_APPS = [
     "django.contrib.admin",
@@ -85,7 +85,7 @@ AUTH_PASSWORD_VALIDATORS = [
 
 DATABASES = {"default": env.db_url("DATABASE_URL", default=f"sqlite:///{quote(str(VAR_DIR / 'db.sqlite3'))}")}
 if DATABASES["default"]["ENGINE"] == "django.db.backends.sqlite3":
-    # Web, worker and beat write side by side: readers go on, and writers queue for the lock at once.
+    # Web, worker and beat write concurrently: WAL does not block readers, and writers wait for the lock.
     DATABASES["default"]["OPTIONS"] = {
         "timeout": 20,
         "transaction_mode": "IMMEDIATE",
@@ -98,7 +98,7 @@ if CELERY_BROKER_URL.startswith("filesystem:"):
     CELERY_BROKER_TRANSPORT_OPTIONS = broker.transport_options(VAR_DIR / "broker")
     CELERY_WORKER_ENABLE_REMOTE_CONTROL = False
 elif CELERY_BROKER_URL.startswith(("redis:", "rediss:")):
-    # A broker that is away is told within two seconds, not waited for.
+    # Fail within two seconds if the broker is unavailable.
     CELERY_BROKER_TRANSPORT_OPTIONS = {
         "socket_connect_timeout": 1,
         "socket_timeout": 2,
@@ -119,12 +119,12 @@ if find_spec("django_celery_beat"):
 
 # The event types of the presentation service, which this project is.
 WEBHOOKS_BUILTIN_EVENT_TYPES = True
-# For receivers on this machine. Empty or false in the environment takes the permission away.
+# For receivers on this machine. Set the variables to empty or false to forbid it.
 WEBHOOKS_ALLOW_HTTP = True
 WEBHOOKS_ALLOWED_NETWORKS = ["127.0.0.0/8", "::1/128"]
 globals().update(webhooks_settings(os.environ))
 
-# The worker prints its mails about webhooks that fail, until a server is named, as in smtp://name:password@host:587.
+# Mails about failing webhooks go to the console by default. Example of a server: smtp://name:password@host:587.
 globals().update(env.email_url("EMAIL_URL", default="consolemail://"))
 DEFAULT_FROM_EMAIL = env.str("DEFAULT_FROM_EMAIL", default="webhooks@localhost")
 
@@ -140,7 +140,7 @@ LOGGING = {
         "webhooks_app": {"level": env.str("LOG_LEVEL", default="INFO")},
         "example_project": {"level": env.str("LOG_LEVEL", default="INFO")},
         "celery.apps.worker": {"level": "INFO"},
-        # In place of Django's own handlers, which would print the same lines once more.
+        # Replaces Django's handlers, which would print the same lines again.
         "django": {"handlers": ["console"], "level": "INFO", "propagate": False},
         "django.request": {"level": "ERROR"},
         "django.server": {"handlers": ["console"], "level": "INFO", "propagate": False},

@@ -1,4 +1,4 @@
-"""Colour for people at a terminal, and none for whoever reads through a pipe."""
+"""Terminal output with colours, and plain output for pipes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _CODES = {
 
 
 class Terminal:
-    """Writes to a stream; ``is_live`` where a line may be written over and coloured."""
+    """Writes to a stream. ``is_live`` is True if the stream supports colours and progress lines."""
 
     def __init__(self, stream: TextIO | None = None) -> None:
         self._stream = stream or sys.stdout
@@ -43,7 +43,7 @@ class Terminal:
             self.show_progress(progress)
 
     def show_progress(self, text: str) -> None:
-        """Show a line that the next one replaces; nothing where lines cannot be replaced."""
+        """Show a line that the next one replaces, if the stream supports it."""
         if self.is_live and text:
             with self._lock:
                 self._write(f"\r\x1b[2K{self.paint(text, 'dim')}")

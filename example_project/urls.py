@@ -1,4 +1,4 @@
-"""Addresses of the example project."""
+"""URLs of the example project."""
 
 from importlib.util import find_spec
 
@@ -23,7 +23,7 @@ urlpatterns = [
     path("", index, name="index"),
     path("readme", readme, name="readme"),
     path("admin/", admin.site.urls),
-    # Before the webhooks' own, which answer everything else below v1/.
+    # Before the URLs of webhooks_app, which handle everything else below v1/.
     path("v1/", include(router.urls)),
     re_path("^v1/subscription/?$", subscription, name="subscription"),
     path("v1/", include("webhooks_app.api.urls")),

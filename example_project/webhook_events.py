@@ -1,4 +1,4 @@
-"""Which happening of the service becomes which webhook event; found by ``webhooks_app`` as it starts."""
+"""Webhook events of the service's signals. ``webhooks_app`` imports this module at startup."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .presentations import signals as presentations
 from .presentations.models import Presentation
 
 Happening = tuple[Any, EventData]
-"""Whose webhooks hear of it, and what they hear."""
+"""Owner and data of an event."""
 
 
 def _made(presentation: Presentation) -> dict[str, Any]:
@@ -95,7 +95,7 @@ def file_deleted(sender: Any, *, file: File, **kwargs: Any) -> Happening:
 
 @emit_on(post_save, "user.registered", sender=get_user_model())
 def user_registered(sender: Any, *, instance: Any, created: bool, **kwargs: Any) -> Happening | None:
-    """An account that is new has no webhooks yet, so it is the platform's own that hear of this."""
+    """A new account has no webhooks yet, so only webhooks of the platform receive this event."""
     if not created:
         return None
     return instance, data.UserRegistered(user_id=public_id(instance), username=instance.get_username())

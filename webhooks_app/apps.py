@@ -1,4 +1,4 @@
-"""The Django app, put together."""
+"""The configuration of the app."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class WebhooksConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def import_models(self) -> None:
-        # Migrations refer to this setting by name, as to AUTH_USER_MODEL, whether the project sets it or not.
+        # Migrations refer to this setting by name, as to AUTH_USER_MODEL, even if the project does not set it.
         django_settings.WEBHOOKS_OWNER_MODEL = owner_model_name()
         super().import_models()
 
@@ -33,7 +33,7 @@ class WebhooksConfig(AppConfig):
         from .wake.waking import wake_workers  # noqa: PLC0415
 
         if "celery" in sys.modules or settings.WAKE == "celery":
-            # Elsewhere nobody could run the tasks. A worker's process has imported Celery before.
+            # Only a process with Celery can run the tasks, and workers import Celery first.
             from . import tasks  # noqa: F401, PLC0415
         if settings.BUILTIN_EVENT_TYPES:
             registry.register(*PRESENTATION_EVENT_TYPES)

@@ -1,4 +1,4 @@
-"""The periodic tasks, to be merged into ``CELERY_BEAT_SCHEDULE`` by a settings file."""
+"""Periodic tasks to merge into ``CELERY_BEAT_SCHEDULE`` in the settings."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import Any
 
 BEAT_SCHEDULE: dict[str, dict[str, Any]] = {
-    # Finds what every wake-up missed. A sweep that nobody took in time is worth nothing: hence the expiry.
+    # Finds deliveries whose wake-up was lost. It expires because a late sweep is useless.
     "webhooks-deliver-due": {
         "task": "webhooks_app.deliver_due",
         "schedule": timedelta(seconds=5),

@@ -1,4 +1,4 @@
-"""The implementations that webhooks can use, by the settings."""
+"""The signature schemes, retry policies and filter operators that the settings offer to webhooks."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ from .signatures import BUILT_IN, BaseSignature, make_signatures
 
 
 def known_signatures() -> Mapping[str, BaseSignature]:
-    """Return the schemes that sign, by name: the built-in ones, and those of the setting."""
+    """Return the usable schemes by name: the built-in ones and those of the setting."""
     return make_signatures((*BUILT_IN, *settings.SIGNATURES))
 
 
 def offered_signatures() -> Mapping[str, BaseSignature]:
-    """Return the schemes that a webhook's owner may choose, by name."""
+    """Return the schemes that owners may choose, by name."""
     return make_signatures(tuple(settings.SIGNATURES))
 
 
 def known_policies() -> Mapping[str, BaseRetryPolicy]:
-    """Return the retry policies, by name: those of the setting, the default first, and the built-in ones."""
+    """Return the usable retry policies by name: those of the setting, the default first, then the built-in ones."""
     return make_policies((*settings.RETRY_POLICIES, *BUILT_IN_POLICIES))
 
 
 def offered_policies() -> Mapping[str, BaseRetryPolicy]:
-    """Return the retry policies that a webhook's owner may choose, by name."""
+    """Return the retry policies that owners may choose, by name."""
     return make_policies(tuple(settings.RETRY_POLICIES))
 
 
 def retry_policy(name: str = "") -> BaseRetryPolicy:
-    """Return a policy by its name: the default one for no name, and for one that is no longer configured."""
+    """Return the policy with this name. Without a name, or if it is no longer configured, return the default policy."""
     policies = known_policies()
     return policies.get(name) or next(iter(policies.values()))
 
@@ -46,15 +46,15 @@ def policy_of_delivery(stored: str) -> BaseRetryPolicy:
 
 
 def known_operators() -> Mapping[str, BaseOperator]:
-    """Return the filter operators that are evaluated, by name: the built-in ones, and those of the setting."""
+    """Return the usable filter operators by name: the built-in ones and those of the setting."""
     return make_operators(tuple(dict.fromkeys((*BUILT_IN_OPERATORS, *settings.FILTER_OPERATORS))))
 
 
 def offered_operators() -> Mapping[str, BaseOperator]:
-    """Return the filter operators that a webhook's owner may use, by name."""
+    """Return the filter operators that owners may use, by name."""
     return make_operators(tuple(settings.FILTER_OPERATORS))
 
 
 def parse_filter(source: Any) -> Filter:
-    """Return a filter with any known operator. Raises InvalidFilterError."""
+    """Return a filter that may contain any usable operator. Raises InvalidFilterError."""
     return Filter(source, known_operators())

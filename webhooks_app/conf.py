@@ -1,4 +1,4 @@
-"""Every ``WEBHOOKS_*`` setting, its type and its default."""
+"""The ``WEBHOOKS_*`` settings with their types and defaults."""
 
 from __future__ import annotations
 
@@ -20,33 +20,33 @@ PERIODS = {
 """The periods of rates, in seconds."""
 
 SECRETS = frozenset(("ENCRYPTION_KEYS", "METRICS_TOKEN", "EGRESS_PROXY"))
-"""Settings that no page shows; the URL of a proxy may hold a password."""
+"""Settings hidden from every page. The URL of a proxy may contain a password."""
 
 RECORD_SECONDS = 5
-"""What a lease must be longer than the timeout by, so that the attempt can be begun and recorded under it."""
+"""Minimum difference between the lease and the timeout, for starting and recording the attempt."""
 
 
 class Settings:
-    """The settings in force, read at every use, so that ``override_settings`` works.
+    """The current settings, read on every access so that ``override_settings`` works.
 
-    ``settings.TIMEOUT_SECONDS`` is the host's ``WEBHOOKS_TIMEOUT_SECONDS``, or the default below.
+    ``settings.TIMEOUT_SECONDS`` is the project's ``WEBHOOKS_TIMEOUT_SECONDS`` or the default below.
     """
 
-    # Whose webhooks they are
+    # Owners
     OWNER_MODEL: str = ""
     OWNERS: str = "webhooks_app.owners.UserOwners"
 
-    # Where webhooks may be sent
+    # Destinations
     ALLOW_HTTP: bool = False
     ALLOWED_NETWORKS: Sequence[str] = ()
     REFUSED_NETWORKS: Sequence[str] = ()
     EGRESS_PROXY: str = ""
     CA_BUNDLE: str = ""
 
-    # How workers learn of a commit
+    # Wake-ups
     WAKE: str = "auto"
 
-    # How they are sent
+    # Delivery
     TRANSPORT: str = "auto"
     TIMEOUT_SECONDS: float = 30.0
     RETRY_POLICIES: Sequence[str] = ("specification", "extended")
@@ -58,7 +58,7 @@ class Settings:
     SWEEP_SECONDS: float = 5.0
     REPLAY_RATE: float = 100.0
 
-    # What may be emitted and registered
+    # Events and webhooks
     BUILTIN_EVENT_TYPES: bool = False
     MAX_ENVELOPE_BYTES: int = 256 * 1024
     EMIT_BODY_BYTES: int = 1024 * 1024
@@ -71,14 +71,14 @@ class Settings:
         *("$exists", "$startsWith", "$endsWith"),
     )
 
-    # Webhooks that fail
+    # Failing webhooks
     AUTO_DISABLE: bool = True
     AUTO_DISABLE_AFTER_DAYS: float = 5.0
     AUTO_DISABLE_MIN_DELIVERIES: int = 10
     AUTO_DISABLE_MIN_SPAN_HOURS: float = 12.0
     HEALTH_MAILS: bool = True
 
-    # How often: requests/period
+    # Rate limits: requests/period
     API_RATE: str = "120/min"
     EMIT_RATE: str = "12000/min"
     TEST_RATE: str = "10/min"
@@ -92,7 +92,7 @@ class Settings:
     AUDIT_RETENTION_DAYS: int = 365
     RETENTION_DAYS_BY_TYPE: Mapping[str, int] = MappingProxyType({})
 
-    # Who may read the metrics
+    # Metrics
     METRICS_TOKEN: str = ""
 
     def __getattribute__(self, name: str) -> Any:
@@ -105,13 +105,13 @@ settings = Settings()
 
 
 def problem_with_lease() -> str:
-    """Return why attempts would be taken for lost while they are being made, or "" if they are not."""
+    """Return a message if the lease is too short for the timeout, otherwise ""."""
     lease, timeout = settings.LEASE_SECONDS, settings.TIMEOUT_SECONDS
     if lease >= timeout + RECORD_SECONDS:
         return ""
     return (
         f"WEBHOOKS_LEASE_SECONDS is {lease:g}, too short for WEBHOOKS_TIMEOUT_SECONDS ({timeout:g}): "
-        "an attempt would be taken for lost while it is still being made."
+        "an attempt would count as lost while it is still in flight."
     )
 
 
@@ -123,5 +123,5 @@ def parse_rate(rate: str) -> tuple[int, int]:
 
 @cache
 def setting_types() -> dict[str, Any]:
-    """Return the annotated type of each setting by its full name."""
+    """Return the annotated type of each setting by full name."""
     return {PREFIX + name: hint for name, hint in get_type_hints(Settings).items() if name.isupper()}

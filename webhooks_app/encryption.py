@@ -1,4 +1,4 @@
-"""Signing secrets at rest: Fernet under ``WEBHOOKS_ENCRYPTION_KEYS``, the first encrypts, all decrypt."""
+"""Encryption of stored secrets: Fernet with ``WEBHOOKS_ENCRYPTION_KEYS``. The first key encrypts, all decrypt."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from .conf import settings
 from .exceptions import SecretUnreadableError
 
 DERIVED = "SECRET_KEY"
-"""What stands in the list of keys for those that are made from SECRET_KEY and its fallbacks."""
+"""Stands in the list of keys for those derived from SECRET_KEY and its fallbacks."""
 
 
 class Masked(str):
-    """A secret as text. Its repr is masked, because logs and error reports show the repr of values."""
+    """A secret as text. Its repr is masked, because logs and error reports contain the repr of values."""
 
     __slots__ = ()
 
@@ -33,12 +33,12 @@ def encrypt(text: str) -> str:
 
 
 def decrypt(token: str) -> Masked:
-    """Return the text that ``encrypt`` was given. Raises SecretUnreadableError if no key opens it."""
+    """Return the text of a token made by ``encrypt``. Raises SecretUnreadableError if no key decrypts it."""
     return _decrypt(token, _keys())
 
 
 def is_current(token: str) -> bool:
-    """Tell whether the key that encrypts now is the one that encrypted this."""
+    """Return True if the token was encrypted with the key that encrypts now."""
     try:
         _cipher(_keys()[:1]).decrypt(token.encode())
     except InvalidToken:
@@ -47,7 +47,7 @@ def is_current(token: str) -> bool:
 
 
 def _keys() -> tuple[str, ...]:
-    """Return the configured keys; without any, those derived from SECRET_KEY and its fallbacks."""
+    """Return the configured keys; if there are none, those derived from SECRET_KEY and its fallbacks."""
     return tuple(key for name in settings.ENCRYPTION_KEYS or (DERIVED,) for key in _keys_named(name))
 
 
@@ -72,18 +72,18 @@ def _cipher(keys: tuple[str, ...]) -> MultiFernet:
         return MultiFernet([Fernet(key) for key in keys])
     except (TypeError, ValueError):
         raise ImproperlyConfigured(
-            "WEBHOOKS_ENCRYPTION_KEYS holds what is no Fernet key; `manage.py check` says which."
+            "WEBHOOKS_ENCRYPTION_KEYS contains an invalid Fernet key. Run `manage.py check` for its position."
         ) from None
 
 
 @lru_cache(maxsize=4096)
 def _decrypt(token: str, keys: tuple[str, ...]) -> Masked:
-    # Kept in memory: a worker opens the same few secrets thousands of times a second.
+    # Cached, because a worker decrypts the same few secrets thousands of times a second.
     try:
         return Masked(_cipher(keys).decrypt(token.encode()).decode(errors="surrogatepass"))
     except InvalidToken:
         raise SecretUnreadableError(
-            "The webhook's secret was encrypted with a key that is not configured. Put the key that was in use back "
-            f"into WEBHOOKS_ENCRYPTION_KEYS, where {DERIVED!r} stands for those made from SECRET_KEY and "
+            "The webhook's secret was encrypted with a key that is not configured. Add that key to "
+            f"WEBHOOKS_ENCRYPTION_KEYS again, where {DERIVED!r} stands for the keys derived from SECRET_KEY and "
             "SECRET_KEY_FALLBACKS, or rotate the webhook's secret."
         ) from None

@@ -1,4 +1,4 @@
-"""What Django tells of an error, in mails to the admins and on its debug page, where secrets and keys go in and out."""
+"""Django's error reports, in mails to the admins and on the debug page, without secrets."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from django.views.debug import SafeExceptionReporterFilter, get_default_exceptio
 
 
 class DiscreetReporterFilter(SafeExceptionReporterFilter):
-    """Keep back every variable and every posted value, and leave the rest to the host's own filter.
+    """Hide all variables and posted values; the host's own filter applies to the rest.
 
-    Django shows the variables of each frame of a traceback. A secret is in many of them, under whatever name, and also
-    in those of Django and of the libraries on its way.
+    Django shows the variables of each frame of a traceback. Many of them contain a secret under an arbitrary name, also
+    in the frames of Django and of other libraries.
     """
 
     def __init__(self) -> None:
@@ -37,5 +37,5 @@ class DiscreetReporterFilter(SafeExceptionReporterFilter):
 
 
 def keep_discreet(request: HttpRequest) -> None:
-    """Let reports of errors in this request show no values."""
+    """Hide all values in error reports on this request."""
     request.exception_reporter_filter = DiscreetReporterFilter()

@@ -1,21 +1,21 @@
-"""What webhooks_app raises.
+"""The exceptions of webhooks_app.
 
 WebhooksError
-├── UnknownEventTypeError      (also LookupError)   a type that no catalogue entry describes
+├── UnknownEventTypeError      (also LookupError)   an event type that is not in the catalogue
 │   └── UnregisteredEventTypeError                  an event type object that is not in the catalogue
-├── InvalidEventTypeError      (also ValueError)    an event type that cannot be made or registered
+├── InvalidEventTypeError      (also ValueError)    an event type that cannot be created or registered
 ├── InvalidEventDataError      (also ValueError)    data that does not fit its event type, or is not JSON
 ├── InvalidOwnerError          (also ValueError)    an owner that is not a saved account
 ├── InvalidBatchError          (also ValueError)    some of the events of ``emit_many`` are invalid
 ├── InvalidCatalogueError      (also ValueError)    a file that is not an event catalogue
-├── IdempotencyConflictError   (also ValueError)    an idempotency key that was used for another event
+├── IdempotencyConflictError   (also ValueError)    an idempotency key that belongs to another event
 ├── InvalidFilterError         (also ValueError)    a filter that cannot be parsed, or can match nothing
-├── InvalidEndpointError       (also ValueError)    a URL that webhooks may not be sent to
-├── WebhookStateError                               a verb that the webhook's state does not allow
-│   └── AlreadyInStateError                         a verb whose result is the state that there is already
+├── InvalidEndpointError       (also ValueError)    a URL that webhooks must not be sent to
+├── WebhookStateError                               an operation that the webhook's state does not allow
+│   └── AlreadyInStateError                         an operation whose result is the current state
 ├── RateLimitedError                                an exceeded rate limit
-├── LimitsUnavailableError                          the cache cannot count how often something was asked for
-├── SecretUnreadableError                           a stored secret that no encryption key opens
+├── LimitsUnavailableError                          a cache that cannot count requests
+├── SecretUnreadableError                           a stored secret that no encryption key decrypts
 ├── SchemeUnavailableError                          a signature scheme that is no longer configured
 └── WebhookVerificationError   (also ValueError)    a received request that is not a genuine webhook
 """
@@ -27,11 +27,11 @@ from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 
 MAX_SHOWN_ERRORS = 5
-"""The number of errors of a batch that its message lists."""
+"""Maximum number of errors in the message of a batch."""
 
 
 class WebhooksError(Exception):
-    """Base of every error that this package raises on purpose."""
+    """Base class of all exceptions that this package raises deliberately."""
 
 
 class UnknownEventTypeError(WebhooksError, LookupError):
@@ -49,7 +49,7 @@ class UnknownEventTypeError(WebhooksError, LookupError):
 
 
 class UnregisteredEventTypeError(UnknownEventTypeError):
-    """This event type object is not registered, although another one of its name may be."""
+    """This event type object is not registered, although another object with its name may be."""
 
     def __init__(self, name: str, known: Sequence[str] = ()) -> None:
         super().__init__(name, known)
@@ -58,11 +58,11 @@ class UnregisteredEventTypeError(UnknownEventTypeError):
 
 
 class InvalidEventTypeError(WebhooksError, ValueError):
-    """An event type cannot be made or cannot be registered; the message says why."""
+    """An event type cannot be created or registered; the message has the reason."""
 
 
 class InvalidFilterError(WebhooksError, ValueError):
-    """A filter is unusable. ``path`` leads to the problem, such as ``amount.$gt``; it is "" for the whole filter."""
+    """A filter is unusable. ``path`` locates the problem, such as ``amount.$gt``; it is "" for the whole filter."""
 
     def __init__(self, path: str, problem: str) -> None:
         self.path = path
@@ -77,7 +77,7 @@ class InvalidCatalogueError(WebhooksError, ValueError):
 class InvalidEventDataError(WebhooksError, ValueError):
     """The data does not fit its event type, or cannot be sent as JSON.
 
-    ``errors`` maps a dotted path into the data ("" for the whole) to what is wrong there.
+    ``errors`` maps dotted paths in the data ("" for the whole) to problems.
     """
 
     def __init__(self, event_type: str, errors: Mapping[str, str]) -> None:
@@ -92,7 +92,7 @@ class InvalidOwnerError(WebhooksError, ValueError):
 
 
 class IdempotencyConflictError(WebhooksError, ValueError):
-    """The idempotency key was used for an event with another type or other data; ``event_id`` is that event."""
+    """The idempotency key belongs to an event with another type or other data; ``event_id`` is that event."""
 
     def __init__(self, key: str, event_id: str) -> None:
         self.key = key
@@ -103,7 +103,7 @@ class IdempotencyConflictError(WebhooksError, ValueError):
 
 
 class InvalidBatchError(WebhooksError, ValueError):
-    """Some of the events cannot be emitted, so none was; ``errors`` maps the index of each to its error."""
+    """Some of the events are invalid, so none was emitted; ``errors`` maps the index of each to its error."""
 
     def __init__(self, errors: Mapping[int, WebhooksError]) -> None:
         self.errors = dict(errors)
@@ -113,7 +113,7 @@ class InvalidBatchError(WebhooksError, ValueError):
 
 
 class InvalidEndpointError(WebhooksError, ValueError):
-    """The URL may not be used as an endpoint; ``rule`` is the short name of the rule that refused it."""
+    """The URL is not allowed as an endpoint; ``rule`` is the short name of the violated rule."""
 
     def __init__(self, rule: str, message: str) -> None:
         self.rule = rule
@@ -121,11 +121,11 @@ class InvalidEndpointError(WebhooksError, ValueError):
 
 
 class WebhookStateError(WebhooksError):
-    """The webhook's state does not allow what was asked; the message says which state and what to do."""
+    """The webhook's state does not allow the operation; the message names the state and the remedy."""
 
 
 class AlreadyInStateError(WebhookStateError):
-    """The webhook is in the requested state already; nothing was changed."""
+    """The webhook is already in the requested state; nothing was changed."""
 
 
 class RateLimitedError(WebhooksError):
@@ -152,10 +152,10 @@ class RateLimitedError(WebhooksError):
 
 
 class LimitsUnavailableError(WebhooksError):
-    """The cache that rate limits are counted in does not answer; what they guard is refused until it does."""
+    """The cache for rate limits is unavailable; operations with a limit are refused meanwhile."""
 
     def __init__(self) -> None:
-        super().__init__("Tests and verifications cannot be counted at the moment, and are refused. Try again later.")
+        super().__init__("Rate limits are unavailable, so tests and verifications are refused. Try again later.")
 
 
 class SecretUnreadableError(WebhooksError):
@@ -163,15 +163,15 @@ class SecretUnreadableError(WebhooksError):
 
 
 class SchemeUnavailableError(WebhooksError):
-    """A webhook has a signature scheme that no setting names any more."""
+    """A webhook has a signature scheme that is no longer configured."""
 
     def __init__(self, name: str) -> None:
         self.name = name
         super().__init__(
-            f"The webhook's signature scheme {name} is not configured. Put it back into WEBHOOKS_SIGNATURES, or choose "
-            "another for the webhook."
+            f"The webhook's signature scheme {name} is not configured. Add it to WEBHOOKS_SIGNATURES again, or choose "
+            "another scheme for the webhook."
         )
 
 
 class WebhookVerificationError(WebhooksError, ValueError):
-    """A received request is not a genuine, fresh webhook; the message says why."""
+    """A received request is not a genuine, recent webhook; the message has the reason."""

@@ -1,4 +1,4 @@
-"""Implementations of a contract by name or by dotted path."""
+"""Classes that implement a contract, by name or by dotted path."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 
 def load_class(name: str, base: type[T], built_in: Mapping[str, type[T]] | Mapping[str, str]) -> type[T]:
-    """Return the class of a built-in name, or of a dotted path. Raises ValueError if there is no such subclass."""
+    """Return the class with a built-in name or dotted path. Raises ValueError if it is not such a subclass."""
     found: object = built_in.get(name, name)
     if isinstance(found, str):
         found = _import(found)

@@ -1,4 +1,4 @@
-"""Values that equal all values with some property, for the expected data of tests."""
+"""Values that equal all values with some property, for the expected data in tests."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ class Matcher:
 
 
 def instance_of(*types: type) -> Matcher:
-    """Return a value that equals all instances of these types; True and False are no numbers."""
+    """Return a value that equals all instances of these types; booleans do not count as numbers."""
     names = " or ".join(cls.__name__ for cls in types)
     return Matcher(lambda value: isinstance(value, types) and (bool in types or not isinstance(value, bool)), names)
 
 
 def matching(pattern: str) -> Matcher:
-    """Return a value that equals all texts that match a regular expression as a whole."""
+    """Return a value that equals all strings that match a regular expression as a whole."""
     expression = re.compile(pattern)
     return Matcher(lambda value: isinstance(value, str) and expression.fullmatch(value), f"matching {pattern!r}")
 
@@ -41,7 +41,7 @@ def containing(wanted: Mapping[str, Any]) -> Matcher:
 
 
 def satisfying(is_so: Callable[[Any], object], description: str = "") -> Matcher:
-    """Return a value that equals all values for which the function returns something true."""
+    """Return a value that equals all values for which the function returns a true value."""
     return Matcher(is_so, description or f"satisfying {getattr(is_so, '__name__', is_so)}")
 
 

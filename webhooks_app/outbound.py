@@ -1,4 +1,4 @@
-"""What the settings allow to be reached, and the transport that they choose."""
+"""The endpoint check and the transport that the settings define."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .transport import BaseTransport, Endpoint, TransportOptions, make_transport
 
 
 def check_endpoint(url: str) -> Endpoint:
-    """Return the parts of a URL that webhooks may be sent to. Raises InvalidEndpointError."""
+    """Return the parts of a URL that is allowed as an endpoint. Raises InvalidEndpointError."""
     options = transport_options()
     return parse_endpoint(
         url,

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def webhooks(db: None) -> Iterator[Webhooks]:
-    """The webhooks of this test: what was emitted, a receiver to script, and ``deliver()`` without waiting."""
-    # This module is imported in every test run of the host, before Django is set up.
+    """The webhooks of this test: its events, a scriptable receiver, and ``deliver()`` without waiting."""
+    # This module is imported in every test run of the host, even before Django is set up.
     from .testing import Webhooks  # noqa: PLC0415
 
     with Webhooks() as webhooks:

@@ -1,4 +1,4 @@
-"""A Django view that receives webhooks: checks them, answers the challenge, and drops duplicates."""
+"""A Django view for receiving webhooks: it verifies them, answers the challenge and drops duplicates."""
 
 from __future__ import annotations
 
@@ -29,32 +29,32 @@ DONE = "done"
 
 @method_decorator(csrf_exempt, name="dispatch")
 class WebhookReceiverView(View):
-    """Receive webhooks: subclass it and write ``handle(event)``, or pass ``as_view`` a secret and a function.
+    """Receive webhooks: subclass it and write ``handle(event)``, or pass a secret and a function to ``as_view``.
 
-    ``handle`` is called once for an event, however often it arrives: what was handled is remembered by event id
-    in Django's cache, apart for each path. When ``handle`` raises, the answer is 500, what the request wrote under
-    ATOMIC_REQUESTS is rolled back, and the service's next retry is handled afresh. A cache that forgets, or that
-    the processes do not share, lets duplicates through; so ``handle`` should bear them.
+    ``handle`` is called once per event, even if the event arrives several times: handled events are recorded in
+    Django's cache by id, separately for each path. If ``handle`` raises an exception, the answer is 500, database
+    changes under ATOMIC_REQUESTS are rolled back, and the service's next retry is handled again. Duplicates pass if
+    the cache loses entries or is not shared by all processes, so ``handle`` should tolerate them.
     """
 
     http_method_names = ("post",)
 
     secret: str | Sequence[str] = ()
-    """The webhook's secret; several while they are rotated."""
+    """The webhook's secret, or several secrets during a rotation."""
 
     tolerance: timedelta | float | None = DEFAULT_TOLERANCE
     max_body_bytes = 1024 * 1024
     cache_alias = "default"
 
     remembered_for = timedelta(days=1)
-    """How long a handled event is known, so that another copy is dropped."""
+    """How long a handled event is remembered in order to drop its duplicates."""
 
     claimed_for = timedelta(seconds=30)
-    """How long a copy is turned away while the first is handled. The service waits no longer for an answer, so
-    that after a crash the last retry, 36 seconds on, still gets through."""
+    """How long duplicates are refused while the first request is handled. The service waits no longer than this for
+    an answer. After a crash, the last retry, 36 seconds later, is therefore still handled."""
 
     def handle(self, event: ReceivedEvent) -> object:
-        """Act on a genuine event that is no duplicate."""
+        """Handle a genuine event that is not a duplicate."""
         raise ImproperlyConfigured(f"{type(self).__name__} has no handle(); write it, or pass it to as_view().")
 
     def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
@@ -79,7 +79,7 @@ class WebhookReceiverView(View):
             return _error("This event is being handled already; try again later.", status=409)
         try:
             self.handle(event)
-        except Exception:  # Whatever the host's code raises must become a retry.
+        except Exception:  # Every error of the host's code must lead to a retry.
             logger.exception("Could not handle the event %s of type %s", event.id, event.type)
             cache.delete(key)
             _roll_back_request()
@@ -92,7 +92,7 @@ class WebhookReceiverView(View):
         return f"webhooks_app.received.{hashlib.sha256(identity).hexdigest()}"
 
     def _read_body(self, request: HttpRequest) -> bytes | None:
-        """Return the body, or None where it is too long; nothing beyond the limit is read."""
+        """Return the body, or None if it is too long; nothing beyond the limit is read."""
         try:
             body: bytes = request.read(self.max_body_bytes + 1)
         except UnreadablePostError:
@@ -121,13 +121,13 @@ def _request_transactions() -> list[Any]:
 
 
 def _roll_back_request() -> None:
-    # The exception ends here, so Django sees an ordinary answer and would commit.
+    # Django does not see the exception, and would commit after an ordinary answer.
     for connection in _request_transactions():
         connection.set_rollback(True)
 
 
 def _after_request_commits(action: Callable[[], object]) -> None:
-    """Call the action when the request's transaction is committed; at once where there is none."""
+    """Call the action after the request's transaction is committed; immediately if there is none."""
     transactions = _request_transactions()
     if transactions:
         transactions[0].on_commit(action)

@@ -1,7 +1,7 @@
-"""What the app tells its host, as Django signals.
+"""Django signals for the host.
 
-All but one are sent with ``send_robust`` once the fact is committed: a signal handler that fails is logged and changes
-nothing.
+All but one are sent with ``send_robust`` after the commit: an exception in a signal handler is logged and has no other
+effect.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from django.db import transaction
 from django.dispatch import Signal
 
 event_emitted = Signal()
-"""An event was committed. ``event``, ``deliveries`` (how many)."""
+"""An event was committed. ``event``, ``deliveries`` (number of deliveries)."""
 
 deliveries_created = Signal()
-"""Deliveries are due and committed; the worker may be woken. ``webhook_ids``, empty where they are not known."""
+"""Deliveries are due and committed, and workers can be woken. ``webhook_ids``, empty if they are unknown."""
 
 attempt_made = Signal()
 """An attempt ended. ``attempt`` (with a DeliveryAttempt's values), ``delivery_id``, ``webhook_id``, ``event_id``."""
@@ -31,24 +31,24 @@ webhook_verified = Signal()
 """A handshake passed. ``webhook_id``."""
 
 webhook_failing = Signal()
-"""Nothing has been delivered to a webhook for a long time: its owner is warned. ``webhook_id``, ``failing_since``,
-``given_up`` (how many deliveries), ``disables_at`` (None where it will not be disabled)."""
+"""A webhook has had no successful delivery for a long time, and its owner is warned. ``webhook_id``,
+``failing_since``, ``given_up`` (number of deliveries), ``disables_at`` (None if it will not be disabled)."""
 
 webhook_recovered = Signal()
-"""Something was delivered again to a webhook whose owner was warned. ``webhook_id``, ``failed_since``."""
+"""A delivery to a webhook succeeded after its owner had been warned. ``webhook_id``, ``failed_since``."""
 
 webhook_being_disabled = Signal()
-"""A webhook is disabled in this transaction, which an error rolls back. ``webhook``."""
+"""A webhook is being disabled in the current transaction; an exception rolls it back. ``webhook``."""
 
 webhook_disabled = Signal()
-"""A webhook stopped receiving: disabled by a person or for failing too long, or its handshake failed. ``webhook_id``,
+"""A webhook stopped receiving: a person disabled it, it failed for too long, or its handshake failed. ``webhook_id``,
 ``reason``."""
 
 webhook_paused = Signal()
-"""What is queued for a webhook is held from now on. ``webhook_id``."""
+"""A webhook was paused, and its deliveries are held. ``webhook_id``."""
 
 webhook_resumed = Signal()
-"""What was held for a webhook is sent from now on. ``webhook_id``."""
+"""A webhook was resumed, and its held deliveries are sent. ``webhook_id``."""
 
 
 def announce_deliveries(using: str, webhook_ids: Sequence[str] = ()) -> None:

@@ -1,4 +1,4 @@
-"""Celery's tasks: start or wake the engine, start a handshake again, prune. Imported only where Celery is used."""
+"""Celery tasks: start or wake the engine, start a handshake again, prune. Imported only if Celery is used."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ from .wake.folding import FoldedCall
 logger = logging.getLogger("webhooks_app.delivery")
 
 PRUNE_SECONDS = 600
-"""What one pruning may take, so that it is over long before the next; what is left is for that one."""
+"""Time limit of one pruning, well below its interval; the next one continues."""
 
 
 @shared_task(name="webhooks_app.deliver_due", ignore_result=True)
 def deliver_due(*_: Any, by: Any = "", **__: Any) -> None:
-    """Wake this process's engine. Carries no data: losing it, or having it twice, makes no difference.
+    """Wake this process's engine. The message carries no data, so its loss or repetition does no harm.
 
-    What another version may have sent along is not looked at; ``by`` tells what beat sends from what others do.
+    Arguments of other versions are ignored; ``by`` distinguishes messages of Celery beat from others.
     """
     if current_app.conf.task_always_eager:
         Engine().run_until_idle(await_retries=False)
@@ -49,7 +49,7 @@ def deliver_due(*_: Any, by: Any = "", **__: Any) -> None:
 
 @shared_task(name="webhooks_app.verify_webhook", ignore_result=True)
 def verify_webhook(webhook_id: str, *_: Any, **__: Any) -> None:
-    """Start a webhook's handshake again. What another version may have sent along is not looked at."""
+    """Start a webhook's handshake again. Arguments of other versions are ignored."""
     try:
         start_verification(Webhook.objects.existing().get(pk=webhook_id), actor=PROJECT)
     except (Webhook.DoesNotExist, WebhookStateError) as error:
@@ -58,36 +58,36 @@ def verify_webhook(webhook_id: str, *_: Any, **__: Any) -> None:
 
 @shared_task(name="webhooks_app.prune", ignore_result=True)
 def prune(*_: Any, **__: Any) -> None:
-    """Delete what retention has ended for. What another version may have sent along is not looked at."""
+    """Delete rows whose retention has ended. Arguments of other versions are ignored."""
     prune_rows(max_seconds=PRUNE_SECONDS)
 
 
 @worker_init.connect
-def _begin_anew(**kwargs: Any) -> None:
+def _reset(**kwargs: Any) -> None:
     background.reset()
 
 
 @worker_process_init.connect
-def _sweep_unasked(**kwargs: Any) -> None:
-    """Start an engine in each process of a worker after a sweep's time, though no message may have come to it by then.
+def _start_in_each_process(**kwargs: Any) -> None:
+    """Start an engine in each process of a worker after one sweep interval, even if it has received no message.
 
-    Messages alone would all go to whichever process is idle, and none is sent where a process was killed and Celery
-    started another in its place. Not at once: Celery gives up if a process ends before all are ready.
+    Messages alone would all go to an idle process, and Celery sends none when it replaces a killed process. The start
+    is delayed because Celery gives up if a process ends before all are ready.
     """
-    if _takes_wake_ups():
+    if _consumes_wake_ups():
         timer = threading.Timer(settings.SWEEP_SECONDS, background.start)
         timer.daemon = True
         timer.start()
 
 
 @worker_ready.connect
-def _find_what_is_due(**kwargs: Any) -> None:
-    """Start the engine of this worker's queue, which from then on sweeps by itself, beat or no beat."""
+def _start_for_queue(**kwargs: Any) -> None:
+    """Start the engine of this worker's queue, which then sweeps by itself, with or without Celery beat."""
     FoldedCall(CeleryWake().send)()
 
 
-def _takes_wake_ups() -> bool:
-    """Tell whether this worker consumes the queue that the host routes wake-ups to."""
+def _consumes_wake_ups() -> bool:
+    """Return True if this worker consumes the queue to which the host routes wake-ups."""
     queue = current_app.amqp.router.route({}, deliver_due.name)["queue"]
     return getattr(queue, "name", queue) in current_app.amqp.queues.consume_from
 

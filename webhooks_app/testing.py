@@ -1,4 +1,4 @@
-"""Test kit for projects that send webhooks: no network, no waiting, no broker."""
+"""Test kit for projects that send webhooks, without a network, waiting or a broker."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _ANYBODY: Any = object()
 
 
 class ManualClock:
-    """A clock that stands still until it is moved; never backwards."""
+    """A clock that stands still until it is moved forwards."""
 
     def __init__(self, now: datetime) -> None:
         self._now = now
@@ -72,7 +72,7 @@ class ManualClock:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ReceivedRequest:
-    """A request that reached the receiver, with a verified signature."""
+    """A request to the receiver, with a verified signature."""
 
     at: datetime
     url: str
@@ -84,10 +84,10 @@ class ReceivedRequest:
 
 
 class ScriptedReceiver:
-    """Gives scripted answers and records the requests.
+    """A receiver that sends scripted answers and records the requests.
 
-    ``answers`` are statuses, responses or transport errors: the first request of each event gets the first of them,
-    its retry the second, and so on; all further requests, and retry notices, get the last. Handshakes pass while
+    ``answers`` are statuses, responses or transport errors. The first request of each event gets the first answer, its
+    retry the second, and so on; all further requests, and retry notices, get the last. Handshakes pass while
     ``passes_handshakes`` is True.
     """
 
@@ -99,14 +99,14 @@ class ScriptedReceiver:
         self._copies: Counter[str] = Counter()
 
     def events(self, event_type: str | None = None) -> list[ReceivedRequest]:
-        """Return the received requests, of one type or of all, without handshakes and retry notices."""
+        """Return the requests of one type or of all, without handshakes and retry notices."""
         wanted = {event_type} if event_type else {request.event.type for request in self.received} - INTERNAL_NAMES
         return [request for request in self.received if request.event.type in wanted]
 
     def respond(self, request: Request, secret: str | Sequence[str]) -> Answer:
         """Verify a request and return its answer. Raises WebhookVerificationError for a wrong signature.
 
-        ``secret`` holds the secret of the webhook, and the keys of its other signature schemes.
+        ``secret`` is the secret of the webhook, together with the keys of its other signature schemes.
         """
         headers = dict(request.headers)
         schemes = tuple(known_signatures().values())
@@ -133,9 +133,9 @@ class ScriptedReceiver:
 
 
 class Webhooks:
-    """The webhooks of one test, inside a ``with`` block: nothing leaves the process.
+    """The webhooks of one test, inside a ``with`` block and without network access.
 
-    Everything else is real: rows, subscriptions, signatures, retries. Works inside the transaction that a test runs in.
+    Everything else is real: rows, subscriptions, signatures, retries. It works inside the transaction of a test.
     """
 
     def __init__(self) -> None:
@@ -146,7 +146,7 @@ class Webhooks:
         return self
 
     def __exit__(self, *exception: object) -> None:
-        """Leave everything as it is: the rows end with the test."""
+        """Do nothing: the rows end with the test."""
 
     def register(
         self,
@@ -157,7 +157,7 @@ class Webhooks:
         basic_auth: Credentials = UNCHANGED,
         **fields: Any,
     ) -> Webhook:
-        """Create a webhook that is active at once, without a handshake. Arguments are those of ``register_webhook``.
+        """Create a webhook that is active without a handshake. Arguments are those of ``register_webhook``.
 
         Raises django.core.exceptions.ValidationError for invalid values.
         """
@@ -170,7 +170,7 @@ class Webhooks:
         return webhook
 
     def emitted(self, event_type: EventName | None = None, *, owner: Any = _ANYBODY) -> list[Event]:
-        """Return the events of the test, oldest first, of one type and owner or of all. Test events are excluded.
+        """Return the events so far, oldest first, of one type and owner or of all. Test events are excluded.
 
         Raises UnknownEventTypeError.
         """
@@ -191,10 +191,10 @@ class Webhooks:
         references: Sequence[str] = (),
         times: int = 1,
     ) -> Event:
-        """Assert that ``times`` events of this type hold at least this data; return the last of them.
+        """Assert that ``times`` events of this type contain at least this data; return the last of them.
 
-        ``data`` may have matchers as values. With ``idempotency_key``, only the event that was recorded under the key
-        counts, and with ``references`` the events that have at least these. Raises UnknownEventTypeError.
+        ``data`` may have matchers as values. ``idempotency_key`` and ``references`` limit the events to the one
+        recorded under the key and to those with at least these references. Raises UnknownEventTypeError.
         """
         _require_some(times, "assert_not_emitted()")
         found = [
@@ -210,8 +210,8 @@ class Webhooks:
     def assert_not_emitted(self, event_type: EventName | None = None, *, owner: Any = _ANYBODY) -> None:
         """Assert that no event, or none of this type and owner, was emitted. Raises UnknownEventTypeError."""
         if self.emitted(event_type, owner=owner):
-            what = "An event" if event_type is None else _name_of(event_type)
-            raise AssertionError(f"{what} was emitted.{self._listing()}")
+            found = "An event" if event_type is None else _name_of(event_type)
+            raise AssertionError(f"{found} was emitted.{self._listing()}")
 
     def assert_delivered(
         self,
@@ -223,7 +223,7 @@ class Webhooks:
     ) -> ReceivedRequest:
         """Make all attempts, and assert that the receiver confirmed ``times`` deliveries; return its last request.
 
-        The deliveries are those of events of this type with at least this data, to one webhook or to all. ``data`` may
+        Only deliveries of events of this type with at least this data count, to one webhook or to all. ``data`` may
         have matchers as values. Raises UnknownEventTypeError.
         """
         _require_some(times, "assert_not_emitted()")
@@ -260,7 +260,7 @@ class Webhooks:
         return decision
 
     def deliver(self, *, retries: bool = True) -> list[ReceivedRequest]:
-        """Make all attempts, moving the clock to each retry; return the requests that the receiver got.
+        """Make all attempts, moving the clock to each retry; return the requests to the receiver.
 
         Without ``retries``, make only the attempts that are due by ``clock``.
         """
@@ -290,22 +290,22 @@ class Webhooks:
             f"\n  {each.event_type} to {each.webhook.url}: {each.state}, {each.last_result or 'not sent'}"
             for each in deliveries
         ]
-        return f" There are:{''.join(lines)}" if lines else " There are no deliveries: is a webhook registered for it?"
+        return f" There are:{''.join(lines)}" if lines else " There are no deliveries. Register a webhook for the type."
 
     def _listing(self) -> str:
         lines = [
             f"\n  {event.type} of {event.owner}: {json.dumps(event.data)}{marks_of(event)}" for event in self.emitted()
         ]
-        return f" There are:{''.join(lines)}" if lines else " There are none at all."
+        return f" There are:{''.join(lines)}" if lines else " There are no events."
 
 
 def _database_now() -> datetime:
-    """Return a time that is not before what the database has called now so far; SQLite rounds to milliseconds."""
+    """Return a time not earlier than any that the database has returned so far; SQLite rounds to milliseconds."""
     return DatabaseClock(router.db_for_write(Delivery))() + timedelta(milliseconds=1)
 
 
 def _name_of(event_type: EventName) -> str:
-    """Return the name of a registered event type: a misspelt one would never be found."""
+    """Return the name of a registered event type. A misspelt name raises UnknownEventTypeError."""
     return registry.get(event_type.name if isinstance(event_type, EventType) else event_type).name
 
 
@@ -321,7 +321,7 @@ def _described(event_type: EventName, data: Mapping[str, Any] | None) -> str:
 
 def _require_some(times: int, instead: str) -> None:
     if times < 1:
-        raise ValueError(f"times is {times}; for none at all there is {instead}.")
+        raise ValueError(f"times is {times}; it must be at least 1. Use {instead} to expect none.")
 
 
 class WebhooksMixin:
@@ -335,7 +335,7 @@ class WebhooksMixin:
 
 
 class _ScriptedTransport(MemoryTransport):
-    """Passes requests to the receiver, whose answers are there at once."""
+    """Passes requests to the receiver, which answers immediately."""
 
     def __init__(self, receiver: ScriptedReceiver) -> None:
         super().__init__(transport_options(), answer=self._ask, clock=lambda: 0.0)

@@ -1,1 +1,1 @@
-"""What the app is compared with: the usual way, and the packages that others use."""
+"""The rivals of the app: one Celery task per delivery, and two packages."""

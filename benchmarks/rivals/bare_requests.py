@@ -1,4 +1,4 @@
-"""``requests`` as it is, in as many threads as there are requests in flight."""
+"""Plain ``requests``, in one thread per request in flight."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ BODY = b"x" * BODY_BYTES
 
 
 def deliveries_per_second(url: str, count: int, *, ca_bundle: str, fresh: bool) -> float:
-    """Return how many signed bodies a second it posts: each by ``requests.post``, or by a session for each thread."""
+    """Return the requests per second, by ``requests.post`` if ``fresh`` and otherwise by a session per thread."""
     own = threading.local()
 
     def post(_: int) -> None:

@@ -1,4 +1,4 @@
-"""The usual way: one Celery task for each delivery, which reads, posts with ``requests`` and writes what came of it."""
+"""The usual way: one Celery task per delivery, which reads the row, posts with ``requests`` and records the result."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Other packages that send webhooks: installed on first use, driven as their documentation says."""
+"""Other packages that send webhooks, installed on first use and configured according to their documentation."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ ENVIRONMENT = HERE.parents[1] / "var" / "rivals"
 PYTHON = ENVIRONMENT / "bin" / "python"
 REQUIREMENTS = HERE / "requirements.txt"
 PROCESSES = 2
-"""As many as the machine that the targets are for has cores."""
+"""The number of cores of the machine for which the targets are."""
 
 
 class NotInstallableError(Exception):
-    """The packages cannot be had here; the message is pip's."""
+    """The packages cannot be installed; the message is that of pip."""
 
 
 def install(progress: Progress) -> None:
-    """Install the rivals into an environment of their own, unless they are there. Raises NotInstallableError."""
+    """Install the rivals into a separate environment, unless they are there. Raise NotInstallableError."""
     stamp = ENVIRONMENT / ".installed"
     if stamp.exists() and stamp.read_text() == REQUIREMENTS.read_text():
         return
@@ -53,7 +53,10 @@ def install(progress: Progress) -> None:
 
 
 def deliver(package: str, receiver: Receiver, events: int, expected: int, progress: Progress) -> None:
-    """Have a package deliver so many events, from rows to rows; fail unless each arrived exactly once."""
+    """Deliver events with a package, until their results are recorded.
+
+    Raise RuntimeError unless each delivery arrived exactly once.
+    """
     install(progress)
     project = Project(package, _new_database())
     project.run("-m", "django", "migrate", "--run-syncdb", "--verbosity", "0")
@@ -64,12 +67,14 @@ def deliver(package: str, receiver: Receiver, events: int, expected: int, progre
         _wait(project, receiver, expected, progress)
     signatures = {(request.target, request.signature) for request in receiver.requests()}
     if not receiver.count() == len(signatures) == expected:
-        raise RuntimeError(f"{expected} were expected; {receiver.count()} arrived, {len(signatures)} different.")
+        raise RuntimeError(
+            f"{expected} requests were expected; {receiver.count()} arrived, {len(signatures)} of them different."
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class Project:
-    """The project in which a package is used."""
+    """The project of a package."""
 
     package: str
     database_url: str
@@ -97,7 +102,7 @@ class Project:
 
 
 def _new_database() -> str:
-    """Return the URL of a new database on the server of this process's."""
+    """Return the URL of a new database on the same server."""
     url, name = os.environ["BENCHMARK_DATABASE_URL"], f"rival_{time.time_ns()}"
     if url.startswith("sqlite"):
         return f"{url}.{name}"
@@ -121,7 +126,7 @@ def _senders(project: Project) -> Generator[None]:
 
 @contextmanager
 def _relay(project: Project) -> Generator[None]:
-    """Run the sender of django-outbound-webhooks, one delivery after the other; more processes are its way to more."""
+    """Run a sender of django-outbound-webhooks, which sends one delivery after another."""
     command: list[str | Path] = [PYTHON, "-m", "django", "deliver_events"]
     process = subprocess.Popen(
         command, cwd=project.folder, env=project.environment, stdout=subprocess.DEVNULL, start_new_session=True
@@ -135,9 +140,9 @@ def _wait(project: Project, receiver: Receiver, expected: int, progress: Progres
     while receiver.count() < expected:
         progress.done(receiver.count())
         if time.monotonic() > deadline:
-            raise RuntimeError(f"{receiver.count()} of {expected} were delivered in 10 minutes.")
+            raise RuntimeError(f"Only {receiver.count()} of {expected} deliveries were sent in 10 minutes.")
         time.sleep(0.1)
     while (recorded := int(project.run("-m", "rival.fill"))) != expected:
         if time.monotonic() > deadline:
-            raise RuntimeError(f"{recorded} of {expected} were recorded.")
+            raise RuntimeError(f"Only {recorded} of {expected} deliveries were recorded.")
         time.sleep(0.5)

@@ -1,1 +1,1 @@
-"""What is measured: one module for each scenario, found by itself."""
+"""The scenarios, one module each, which are imported automatically."""

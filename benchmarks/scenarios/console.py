@@ -1,4 +1,4 @@
-"""How long pages take to open over millions of deliveries, whatever they are asked for."""
+"""Response times of pages over millions of deliveries, with all of their filters."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ from ..web_settings import SETTINGS
 
 LIMIT_MS = 200
 TIMES = 5
-"""How often an address is opened once more that did not come at once."""
+"""Repetitions for an address whose first response was slow."""
 
 NOT_SHOWN = (302, 403, 404, 405)
-"""What is answered where an account has nothing to see, or not in this way."""
+"""Statuses of addresses that are not for this account or this method."""
 
 GIVEN_UP_AFTER_MS = 5000
 CHUNK = 50_000
 
 
 class Opened(NamedTuple):
-    """What opening one address took."""
+    """The costs of opening an address."""
 
     kind: str
     who: str
@@ -51,10 +51,10 @@ class Opened(NamedTuple):
 
 class Console(BaseScenario):
     name = "console"
-    summary = "pages of the console and lists of the API over millions of deliveries, with each filter, matched or not"
+    summary = "pages of the console and lists of the API over millions of deliveries, with each filter"
     runs = 1
     variants = (Variant(label="PostgreSQL", settings=SETTINGS, targets={"slowest_ms": at_most(LIMIT_MS)}),)
-    options: ClassVar = {"rows": (10_000_000, "deliveries that are final; a tenth as many are due")}
+    options: ClassVar = {"rows": (10_000_000, "final deliveries; a tenth as many are due")}
     quick: ClassVar = {"rows": 100_000}
     in_all: ClassVar = {"rows": 1_000_000}
 
@@ -70,7 +70,7 @@ class Console(BaseScenario):
 
 
 def make(count: int, progress: Progress) -> None:
-    """Make as many deliveries, which look like weeks of a service with five large accounts."""
+    """Create deliveries like those of a service with five large accounts over weeks."""
     due = count // 10
     progress.step(f"making {count + due:,} deliveries", count + due)
     made = 0
@@ -87,8 +87,8 @@ def make(count: int, progress: Progress) -> None:
 
 
 def open_all(progress: Progress) -> list[Opened]:
-    """Open everything as who may see all, as staff of the largest account, and as that account by the API."""
-    from ..addresses import Examples, of_api, of_console  # noqa: PLC0415 - only this scenario has an admin
+    """Open all pages as a superuser, and as staff of the largest and of a new account; the API with their keys."""
+    from ..addresses import Examples, of_api, of_console  # noqa: PLC0415 - no other scenario has an admin
 
     owned = Delivery.objects.exclude(webhook__owner=None).order_by().values_list("webhook")
     busy = Webhook.objects.get(pk=owned.annotate(number=Count("pk")).order_by("-number")[0][0])
@@ -112,7 +112,7 @@ def open_all(progress: Progress) -> list[Opened]:
 
 
 def _staff(user: Any) -> Any:
-    """Let an account look at what is its own."""
+    """Make a user a member of staff who may view the rows of their own account."""
     user.is_staff = True
     user.save()
     codenames = Permission.objects.filter(content_type__app_label="webhooks_app", codename__startswith="view_")
@@ -124,7 +124,7 @@ def _open(
     who: str, addresses: Iterable[tuple[str, str]], get: Callable[[str], Any], progress: Progress
 ) -> list[Opened]:
     found = sorted(set(addresses))
-    progress.step(f"opening what {who} sees", len(found))
+    progress.step(f"opening the pages of {who}", len(found))
     opened = []
     with connection.cursor() as cursor:
         cursor.execute(f"SET statement_timeout = {GIVEN_UP_AFTER_MS}")
@@ -132,7 +132,7 @@ def _open(
         progress.done(number)
         with CaptureQueriesContext(connection) as queries:
             first_ms, status = _timed(get, address)
-        count = len(queries)  # now: the next request forgets them
+        count = len(queries)  # before the next request clears them
         if status in NOT_SHOWN:
             continue
         times = [first_ms]
@@ -153,7 +153,7 @@ def _timed(get: Callable[[str], Any], address: str) -> tuple[float, int]:
 
 
 def show(opened: list[Opened]) -> None:
-    """Print the slowest addresses, and the slowest of each kind, to stderr."""
+    """Print the slowest addresses to stderr."""
     for each in sorted(opened, key=lambda each: -each.median_ms)[:40]:
         print(
             f"{each.median_ms:8.1f} ms, at most {each.max_ms:8.1f}, {each.queries:3} queries"
@@ -163,7 +163,7 @@ def show(opened: list[Opened]) -> None:
 
 
 def figures(opened: list[Opened]) -> Figures:
-    """Return the slowest median and maximum of all, the most queries, and the same of each kind of page."""
+    """Return the slowest median and maximum and the most queries, over all addresses and for each kind of page."""
     kinds: dict[str, list[Opened]] = defaultdict(list)
     for each in opened:
         kinds[each.kind].append(each)

@@ -1,4 +1,4 @@
-"""What a delivery costs in counts that noise does not touch: bytes, buffers, entries, statements and calls."""
+"""The costs of a delivery in reproducible counts: bytes, buffers, entries, statements and calls."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ Counting = Callable[[], AbstractContextManager[None]]
 
 class Counts(BaseScenario):
     name = "counts"
-    summary = "what one delivery costs PostgreSQL and Python, in counts that are the same on every machine"
+    summary = "the costs of one delivery for PostgreSQL and Python, in counts that are the same on every machine"
     variants = (
         Variant(
             label="PostgreSQL",
@@ -101,18 +101,18 @@ def _emit(owners: Sequence[Any], events: int = EVENTS) -> None:
 
 
 def _deliver(counting: Counting = nullcontext) -> None:
-    """Deliver everything, and fail unless each delivery has succeeded at once."""
+    """Send all deliveries. Raise RuntimeError unless each has one attempt and is final."""
     clock = SteppedClock()
     engine = Engine(transport=SteppedTransport(clock), clock=clock)
     with counting():
         engine.run_until_idle(await_retries=False)
     deliveries, attempts = Delivery.objects.count(), DeliveryAttempt.objects.count()
     if (pending := Delivery.objects.pending().count()) or deliveries != attempts:
-        raise RuntimeError(f"Of {deliveries} deliveries {pending} are pending, after {attempts} attempts.")
+        raise RuntimeError(f"After {attempts} attempts, {pending} of {deliveries} deliveries are pending.")
 
 
 def _claim(counting: Counting) -> None:
-    """Claim everything in full batches, and leave it claimed."""
+    """Claim all deliveries in full batches, without sending them."""
     clock = SteppedClock()
     lease = timedelta(seconds=settings.LEASE_SECONDS)
     queue = Queue(
@@ -126,7 +126,7 @@ def _claim(counting: Counting) -> None:
 
 
 def _figures(prefix: str, counts: Counter[str], deliveries: int) -> Figures:
-    """Return counts for one delivery, CPU time and commits for 1,000 of them."""
+    """Return counts for one delivery; CPU time and commits for 1,000 deliveries."""
     per_delivery = ("wal_bytes", "buffers", "index_entries", "statements", "round_trips")
     figures = {f"{prefix}{name}": counts[name] / deliveries for name in per_delivery if name in counts}
     if "commits" in counts:
@@ -138,7 +138,7 @@ def _figures(prefix: str, counts: Counter[str], deliveries: int) -> Figures:
 
 
 def _calls(owners: Sequence[Any]) -> Figures:
-    """Return the calls of functions, Python's and C's, for one delivery."""
+    """Return the calls of functions in Python and C for one delivery."""
     emitting, full, alone = Counter[str](), Counter[str](), Counter[str]()
     with _counting_calls(emitting):
         _emit(owners)
@@ -170,7 +170,7 @@ def _counting_calls(counts: Counter[str]) -> Generator[None]:
 
 @contextmanager
 def _no_wake_ups() -> Generator[None]:
-    """Send no wake-ups, which are folded by time."""
+    """Send no wake-ups, whose number depends on time."""
     muted, deliveries_created.receivers = deliveries_created.receivers, []
     try:
         yield

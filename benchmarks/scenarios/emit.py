@@ -1,4 +1,4 @@
-"""What emitting costs the process that emits."""
+"""The costs of emitting events, in the emitting process."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _targets(one: float, ten: float, hundred: float) -> dict[str, Target]:
 
 class Emit(BaseScenario):
     name = "emit"
-    summary = "events a second from one process, a transaction each, with the wake-ups of a web process"
+    summary = "events per second of one process, in a transaction each, with the wake-ups of a web process"
     variants = (
         Variant(label="PostgreSQL", targets=_targets(900, 800, 400)),
         Variant(label="SQLite", database="sqlite", targets=_targets(2500, 1500, 450)),
@@ -51,6 +51,6 @@ class Emit(BaseScenario):
 
 
 def _check(expected: int) -> None:
-    """Fail unless each event has a row for each subscriber, due to be sent."""
+    """Raise RuntimeError unless there is a pending delivery for each event and subscriber."""
     if (found := Delivery.objects.pending().count()) != expected:
-        raise RuntimeError(f"{expected} deliveries were expected; there are {found}.")
+        raise RuntimeError(f"{expected} deliveries were expected, but {found} are pending.")

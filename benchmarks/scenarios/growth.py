@@ -1,4 +1,4 @@
-"""Whether millions of old rows, and a long backlog, make delivering slower."""
+"""The effect of millions of old rows and a long backlog on the speed of delivery."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ WEBHOOKS = 20
 WINDOWS = 3
 LEAD_SECONDS = 0.5
 LEAST_DUE = 100_000
-"""More than is delivered in a window."""
+"""More deliveries than a worker sends in a window."""
 
 
 class Growth(BaseScenario):
     name = "growth"
-    summary = "delivering beside millions of final rows and a long backlog, against tables that were empty"
+    summary = "delivery beside millions of final rows and a long backlog, compared with empty tables"
     runs = 1
     variants = (
         Variant(
@@ -36,8 +36,8 @@ class Growth(BaseScenario):
         ),
     )
     options: ClassVar = {
-        "rows": (10_000_000, "deliveries that are final; a tenth as many are due"),
-        "window": (4.0, f"seconds of delivering, of which there are {WINDOWS}"),
+        "rows": (10_000_000, "final deliveries; a tenth as many are due"),
+        "window": (4.0, f"seconds of each of the {WINDOWS} measurements"),
     }
     quick: ClassVar = {"rows": 100_000, "window": 1.0}
     in_all: ClassVar = {"rows": 1_000_000}
@@ -63,7 +63,7 @@ class Growth(BaseScenario):
 
 
 class _Crowd:
-    """An account with a backlog, and a quiet one beside it."""
+    """An account with a backlog, and one with few events."""
 
     def __init__(self, receiver: receivers.Receiver, progress: Progress, window_seconds: float) -> None:
         self._receiver = receiver
@@ -85,7 +85,7 @@ class _Crowd:
             backlog.copy_delivery(event.deliveries.all()[0], self._webhooks)
 
     def insert_final(self, count: int) -> None:
-        """Insert final rows after the pattern of one that was delivered."""
+        """Insert copies of a final delivery."""
         self._progress.step(f"making {count:,} final rows")
         done = Delivery.objects.filter(state=Delivery.State.SUCCEEDED, webhook__owner=self._owner)[0]
         events = len(_events(self._owner))
@@ -93,7 +93,7 @@ class _Crowd:
         backlog.analyze()
 
     def windows(self, prefix: str) -> Figures:
-        """Deliver for a few spans of time, each with a new worker; return the medians."""
+        """Deliver in several windows of time, each with a new worker; return the medians."""
         found = [self._window() for _ in range(WINDOWS)]
         _check(self._receiver)
         return {f"{prefix}{name}": statistics.median(window[name] for window in found) for name in found[0]}
@@ -126,7 +126,7 @@ def _events(owner: Any) -> Sequence[str]:
 
 
 def _check(receiver: receivers.Receiver) -> None:
-    """Fail unless each attempt is one request, of which no two are the same."""
+    """Raise RuntimeError unless the attempts and the different requests correspond."""
     requests = receiver.requests()
     different = len({(request.target, request.signature) for request in requests})
     attempts = DeliveryAttempt.objects.count()

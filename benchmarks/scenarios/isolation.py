@@ -1,4 +1,4 @@
-"""Whether webhooks whose requests never end delay those that answer at once."""
+"""The delay of healthy webhooks beside webhooks whose requests never end."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from ..progress import Progress
 from ..scenario import BaseScenario, Figures, Variant, at_most
 
 PER_SECOND = 20
-"""Events to the healthy webhooks, of which the first owner of slow ones has one, and an owner without has another."""
+"""Rate of events to the two healthy webhooks: one of the first slow owner, and one of an owner without slow ones."""
 
 SLOW_TYPE = "ppt.generation.started"
 DNS = "dns /hang"
@@ -33,7 +33,7 @@ HANG, DRIP_200, DRIP_500, TLS = "http /hang", "http /drip-200", "http /drip-500"
 
 @dataclass(frozen=True, slots=True)
 class Trouble:
-    """The slow webhooks of a variant, all of them new."""
+    """The slow webhooks of a variant, all new."""
 
     webhooks: int
     """Of each owner."""
@@ -41,7 +41,7 @@ class Trouble:
     owners: int = 1
     per_second: float = 10
     at_once: int = 0
-    """Events to each in one transaction, instead of so many a second."""
+    """Events to each webhook in one transaction, instead of a rate."""
 
 
 MIXED = Trouble(100, (HANG, DRIP_200, DRIP_500, TLS), owners=2, per_second=1)
@@ -75,7 +75,7 @@ def _variant(trouble: str, transport: str, database: str = "postgresql", targets
 
 class Isolation(BaseScenario):
     name = "isolation"
-    summary = "healthy webhooks beside new ones whose requests are never over, of the same owner and of another"
+    summary = "healthy webhooks beside new ones whose requests never end, of the same owner and of another"
     variants = (
         _variant("60 hang", "curl", targets=CURL),
         _variant("45 hang, 50 events at once", "curl", targets=CURL),
@@ -86,7 +86,7 @@ class Isolation(BaseScenario):
         _variant("2 owners, 100 mixed each", "requests", "sqlite"),
     )
     runs = 1
-    options: ClassVar = {"healthy_events": (300, f"events to the healthy webhooks, {PER_SECOND} a second")}
+    options: ClassVar = {"healthy_events": (300, f"events to the healthy webhooks, {PER_SECOND} per second")}
     quick: ClassVar = {"healthy_events": 60}
 
     def measure(self, arguments: argparse.Namespace, variant: Variant, progress: Progress) -> Figures:
@@ -95,7 +95,7 @@ class Isolation(BaseScenario):
         with (
             receivers.troubled() as port,
             receivers.nginx() as healthy,
-            # What hangs is not waited for at the end.
+            # At the end, do not wait for hanging requests.
             workers.celery_worker(variant.workers, patience_seconds=0) as worker,
         ):
             url = healthy.url
@@ -116,7 +116,7 @@ class Isolation(BaseScenario):
 
 @contextmanager
 def _emitting(trouble: Trouble, owners: Sequence[Any], port: int) -> Generator[None]:
-    """Emit to slow webhooks while the block runs."""
+    """Emit events to the slow webhooks during the block."""
     slow_owners = owners[: trouble.owners]
     rows.subscribe(((owner, url) for owner in slow_owners for url in _urls(trouble, port)), SLOW_TYPE)
     if trouble.at_once:

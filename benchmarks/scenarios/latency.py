@@ -1,4 +1,4 @@
-"""How soon a committed event is at the receiver."""
+"""The delay between the commit of an event and its arrival at the receiver."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from ..progress import Progress
 from ..scenario import BaseScenario, Figures, Target, Variant, at_most
 
 IDLE_PER_SECOND = 2.5
-"""So seldom that an engine is asleep when an event comes."""
+"""So few that the engine sleeps before each event."""
 
 BUSY_PER_SECOND = 200
 
 SETTLE_SECONDS = 2
-"""For the upkeep that follows the warm-up."""
+"""Time for maintenance after the warm-up."""
 
 
 def _targets(p50: float, p95: float | None, p99: float) -> dict[str, Target]:
@@ -27,12 +27,12 @@ def _targets(p50: float, p95: float | None, p99: float) -> dict[str, Target]:
 
 
 WITHOUT_BROKER = {"idle_p95_ms": at_most(60), "still_cpu_percent": at_most(1)}
-"""For `manage.py deliver_webhooks`, which notices commits by itself."""
+"""Targets for `manage.py deliver_webhooks`, which detects commits by polling or notifications."""
 
 
 class Latency(BaseScenario):
     name = "latency"
-    summary = "from the commit to the first byte at the receiver, idle and at 200 events a second; an idle worker's CPU"
+    summary = "from the commit to the first byte at the receiver, idle and at 200 events/s; CPU of an idle worker"
     variants = (
         Variant(label="PostgreSQL, Redis", targets=_targets(7, 15, 40)),
         Variant(label="PostgreSQL, RabbitMQ", broker="rabbitmq", targets=_targets(7, 15, 40)),
@@ -43,9 +43,9 @@ class Latency(BaseScenario):
         ),
     )
     options: ClassVar = {
-        "still_seconds": (20, "seconds without events, in which the worker's CPU is measured"),
+        "still_seconds": (20, "seconds without events, to measure the CPU time of the worker"),
         "idle_events": (60, "events with pauses between them"),
-        "busy_events": (1000, f"events at {BUSY_PER_SECOND} a second"),
+        "busy_events": (1000, f"events at {BUSY_PER_SECOND} per second"),
     }
     quick: ClassVar = {"still_seconds": 2, "idle_events": 10, "busy_events": 200}
 
@@ -75,7 +75,7 @@ def _worker(variant: Variant) -> AbstractContextManager[workers.Worker]:
 
 
 def _cpu_percent(worker: workers.Worker, seconds: float, progress: Progress) -> float:
-    """Return the share of a core that the worker uses while nothing is emitted."""
+    """Return the percentage of a core that the worker uses without events."""
     progress.step("still")
     time.sleep(SETTLE_SECONDS)
     before, started_at = worker.cpu_seconds(), time.monotonic()

@@ -1,4 +1,4 @@
-"""Whether it matters to how many webhooks and hosts the same number of deliveries goes."""
+"""The effect of the number of webhooks and hosts on the same number of deliveries."""
 
 from __future__ import annotations
 
@@ -18,9 +18,7 @@ FEW = 20
 
 class Many(BaseScenario):
     name = "many"
-    summary = (
-        f"one event to each of many webhooks on {HOSTS} hosts, against as many deliveries to {FEW} webhooks on one"
-    )
+    summary = f"one event to each of many webhooks on {HOSTS} hosts, compared with as many to {FEW} webhooks on one"
     variants = (Variant(label="PostgreSQL, curl, 1 process", targets={"times_slower_to_many": at_most(1.3)}),)
     options: ClassVar = {"webhooks": (10_000, "webhooks, and deliveries")}
     quick: ClassVar = {"webhooks": 2000}

@@ -1,4 +1,4 @@
-"""Whether one account's backlog delays another account's events."""
+"""The effect of one account's backlog on the events of another."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ WEBHOOKS = 20
 
 class Neighbour(BaseScenario):
     name = "neighbour"
-    summary = f"{PER_SECOND} events a second of one account while another has a backlog"
+    summary = f"{PER_SECOND} events per second of one account while another has a backlog"
     variants = (Variant(label="PostgreSQL, curl, 1 process", targets={"beside_p95_ms": at_most(250)}),)
     options: ClassVar = {
-        "backlog": (200_000, "deliveries that the other account has due"),
-        "neighbour_events": (100, f"events, {PER_SECOND} a second, alone and then beside the backlog"),
+        "backlog": (200_000, "due deliveries of the other account"),
+        "neighbour_events": (100, f"events, {PER_SECOND} per second, alone and then beside the backlog"),
     }
     quick: ClassVar = {"backlog": 20_000, "neighbour_events": 20}
 

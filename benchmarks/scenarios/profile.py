@@ -1,4 +1,4 @@
-"""Where the sender's CPU time goes. The only scenario that looks from inside, so it says shares and no speed."""
+"""The parts of the sender's CPU time. The profiler runs in the process, so the figures are shares, not speeds."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ PARTS = {
     "delivery": ("/webhooks_app/delivery/",),
     "json": ("/json/", "_json."),
 }
-"""Part → what the file or the name of its functions holds; the first that fits counts, the rest is ``python``."""
+"""Part → parts of the paths or names of its functions. The first match counts; the rest is ``python``."""
 
 
 class Profile(BaseScenario):
     name = "profile"
-    summary = "shares of the sender's CPU time in one burst, by Python's profiler, which makes Python's own look larger"
+    summary = "shares of the sender's CPU time in one burst, by Python's profiler, which exaggerates those in Python"
     variants = (
         Variant(label="PostgreSQL, curl"),
         Variant(label="SQLite, curl", database="sqlite"),
@@ -60,7 +60,7 @@ class Profile(BaseScenario):
 
 
 def _shares(stats: pstats.Stats) -> Figures:
-    """Return the share of each part in the time that was spent in functions themselves."""
+    """Return the share of each part in the functions' own time."""
     seconds: dict[str, float] = defaultdict(float)
     for (file, _, function), (_, _, own, _, _) in stats.stats.items():  # type: ignore[attr-defined]
         seconds[_part(f"{file} {function}")] += own

@@ -1,4 +1,4 @@
-"""How punctual retries are: from the end of the failed attempt, as the receiver saw it."""
+"""The punctuality of retries, from the end of the failed attempt in the receiver's log."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ DELAYS_SECONDS = (1, 5, 10)
 SPREAD_SECONDS = 10
 TOGETHER = "all at once"
 EARLY_MS = 2
-"""What the receiver's log, which counts whole milliseconds, may be off by for the two ends of a delay."""
+"""Maximum error of the receiver's log for both ends of a delay, in whole milliseconds."""
 
 
 class BenchmarkPolicy(DelaysPolicy):
@@ -34,7 +34,7 @@ class BenchmarkPolicy(DelaysPolicy):
 
 class Retries(BaseScenario):
     name = "retries"
-    summary = f"how late each retry is where every attempt fails; retries after {DELAYS_SECONDS} s"
+    summary = f"delay of each retry after its due time if every attempt fails; retries after {DELAYS_SECONDS} s"
     variants = (
         Variant(
             label=f"spread over {SPREAD_SECONDS} s",
@@ -47,7 +47,7 @@ class Retries(BaseScenario):
             targets={"late_p99_ms": at_most(400), "earliest_ms": at_least(0)},
         ),
     )
-    options: ClassVar = {"failing": (1000, "webhooks that fail, one delivery each")}
+    options: ClassVar = {"failing": (1000, "failing webhooks, one delivery each")}
     quick: ClassVar = {"failing": 100}
 
     def measure(self, arguments: argparse.Namespace, variant: Variant, progress: Progress) -> Figures:
@@ -84,7 +84,7 @@ def _check(receiver: receivers.Receiver, count: int, expected: int) -> None:
 
 
 def _lateness_ms(receiver: receivers.Receiver) -> list[float]:
-    """Return by how much each retry began later than its delay after the end of the attempt before."""
+    """Return the delay of each retry after its due time."""
     by_webhook = defaultdict(list)
     for request in receiver.requests():
         by_webhook[request.target].append(request)
@@ -94,5 +94,5 @@ def _lateness_ms(receiver: receivers.Receiver) -> list[float]:
         for (failed, retry), delay in zip(itertools.pairwise(requests), DELAYS_SECONDS, strict=True):
             late.append(1000 * (retry.at - failed.answered_at - delay))
     if min(late) < -EARLY_MS:
-        raise RuntimeError(f"A retry came {-min(late):.1f} ms early.")
+        raise RuntimeError(f"A retry was {-min(late):.1f} ms early.")
     return late

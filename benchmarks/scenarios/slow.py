@@ -1,4 +1,4 @@
-"""What it takes to wait for thousands of slow receivers at once."""
+"""The costs of thousands of concurrent requests to slow receivers."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from ..scenario import BaseScenario, Figures, Variant, at_least, at_most
 
 IN_FLIGHT = 4000
 WINDOW = 6 * IN_FLIGHT
-"""Slow webhooks hold a quarter of it, and the one owner of all three quarters of that."""
+"""Slow webhooks hold a quarter of it, of which their only owner holds three quarters."""
 
 WEBHOOKS = 400
-"""Each on a host of its own, and so many that the cap of requests in flight for each is not what limits."""
+"""Each has its own host. There are so many that their limits of requests in flight are not reached."""
 
 ANSWER_SECONDS = 1.0
 SAMPLE_SECONDS = 0.2
@@ -39,7 +39,7 @@ class Slow(BaseScenario):
             },
         ),
     )
-    options: ClassVar = {"slow_events": (200, f"events to {WEBHOOKS} webhooks each")}
+    options: ClassVar = {"slow_events": (200, f"events, each to {WEBHOOKS} webhooks")}
     quick: ClassVar = {"slow_events": 20}
 
     def measure(self, arguments: argparse.Namespace, variant: Variant, progress: Progress) -> Figures:
@@ -74,7 +74,7 @@ class Slow(BaseScenario):
 
 
 class MemoryWatch:
-    """By how much a worker's memory grows while the block runs, at its most."""
+    """The maximum growth of a worker's memory during the block."""
 
     def __init__(self, worker: workers.Worker) -> None:
         self._worker = worker
@@ -100,7 +100,7 @@ class MemoryWatch:
 
 
 def _most_at_once(requests: Sequence[LoggedRequest]) -> int:
-    """Return how many requests the receiver had begun and not answered, at the most."""
+    """Return the maximum number of concurrent requests at the receiver."""
     changes = sorted([(request.at, 1) for request in requests] + [(request.answered_at, -1) for request in requests])
     now = most = 0
     for _, change in changes:

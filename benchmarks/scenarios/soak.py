@@ -1,4 +1,4 @@
-"""Whether the workers stay as they are for as long as they run."""
+"""The stability of workers over a long time."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from ..scenario import BaseScenario, Figures, Variant, at_most
 
 SAMPLE_SECONDS = 2.0
 SETTLED = 0.1
-"""The share of the time after which the memory is looked at."""
+"""The share of the time that is ignored for memory."""
 
 LIMIT_EVENTS = 1000
 
 
 class Soak(BaseScenario):
     name = "soak"
-    summary = "half of what a worker can deliver, for long: its memory, and what is left at the end"
+    summary = "a worker at half of its capacity for a long time: its memory, and pending deliveries at the end"
     runs = 1
     variants = (
         Variant(
@@ -30,7 +30,7 @@ class Soak(BaseScenario):
             targets={"memory_spread": at_most(0.05), "rows_left": at_most(0)},
         ),
     )
-    options: ClassVar = {"minutes": (30.0, "how long")}
+    options: ClassVar = {"minutes": (30.0, "duration in minutes")}
     quick: ClassVar = {"minutes": 0.2}
     in_all: ClassVar = {"minutes": 3.0}
 
@@ -64,7 +64,7 @@ class Soak(BaseScenario):
 def _soak(
     owners: list[Any], worker: workers.Worker, events_per_second: float, seconds: float, progress: Progress
 ) -> tuple[int, list[int]]:
-    """Emit steadily; return how many events it became, and the worker's memory every few seconds."""
+    """Emit steadily; return the number of events, and the worker's memory every few seconds."""
     started_at = time.monotonic()
     emitted, memory = 0, [worker.resident_bytes()]
     while (elapsed := time.monotonic() - started_at) < seconds:

@@ -1,4 +1,4 @@
-"""How many deliveries a second, what they cost, and how near that is to the most that libcurl does."""
+"""Deliveries per second, their costs, and their ratio to the upper bound of libcurl."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ..scenario import BaseScenario, Figures, Variant, at_least, at_most
 
 class Throughput(BaseScenario):
     name = "throughput"
-    summary = "deliveries a second of what falls due at once, to 20 webhooks, 10 deliveries an event of 1 KB"
+    summary = "deliveries per second of a burst to 20 webhooks, with 10 deliveries per event of 1 KB"
     variants = (
         Variant(
             label="PostgreSQL, curl, 1 process",
@@ -47,7 +47,7 @@ class Throughput(BaseScenario):
         Variant(label="django-webhook", contestant="django-webhook"),
     )
     options: ClassVar = {
-        "events": (3000, "events that fall due at once"),
+        "events": (3000, "events of the burst"),
         "ceiling_requests": (40_000, "requests of the bare loop, about a second"),
         "rival_events": (50, "events for each rival, which is slower"),
     }
@@ -92,14 +92,14 @@ def _ours(events: int, ceiling_requests: int, variant: Variant, progress: Progre
 
 
 def _one_task_each(events: int, progress: Progress) -> Figures:
-    """Deliver the same rows with a task for each, by two prefork children as Celery has them on two cores."""
+    """Deliver the same rows with one task each, by two prefork children, Celery's default on two cores."""
     expected = events * SUBSCRIBERS
     with receivers.nginx() as receiver:
         owners = rows.make_webhooks([f"{receiver.url}/{index}" for index in range(WEBHOOKS)], subscribers=SUBSCRIBERS)
         with transaction.atomic():
             for index in range(events):
                 rows.emit_one(owners[index % len(owners)])
-            # Nothing that the worker's own engine would take.
+            # The worker's own engine must not claim them.
             QueueEntry.objects.update(due_at=timezone.now() + timedelta(days=1))
         one_task_each.queue(list(Delivery.objects.values_list("pk", flat=True)))
         progress.step("delivering", expected)

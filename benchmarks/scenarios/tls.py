@@ -1,4 +1,4 @@
-"""What TLS costs the transports: on connections that are kept, and on a new one to a new host for each request."""
+"""The costs of TLS for the transports: on kept connections, and with a new connection and host for each request."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from ..tls_receiver import TlsReceiver
 BODY = b"x" * bare.BODY_BYTES
 IN_FLIGHT = bare.IN_FLIGHT
 FEWER_KEPT, FEWER_NEW = 4, 10
-"""By what the counts are divided for bare ``requests``, which reads the trust store for each new connection."""
+"""Divisors of the counts for bare ``requests``, which reads the trust store for each new connection."""
 
 
 class Tls(BaseScenario):
     name = "tls"
-    summary = f"https without database or worker, {IN_FLIGHT} at once, the system's trust store and one more authority"
+    summary = f"HTTPS without a database or workers, {IN_FLIGHT} requests at once, one authority besides the system's"
     variants = (
         Variant(
             label="curl",
@@ -44,7 +44,7 @@ class Tls(BaseScenario):
         Variant(label="bare requests", contestant="bare-requests"),
     )
     options: ClassVar = {
-        "kept": (10_000, "requests on connections that are kept"),
+        "kept": (10_000, "requests on kept connections"),
         "new": (2000, "requests on new connections"),
     }
     quick: ClassVar = {"kept": 1000, "new": 200}

@@ -1,4 +1,4 @@
-"""Whether the broker notices how much is emitted: wake-ups are folded."""
+"""The number of wake-ups in the broker at a high rate of events."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ EMITS_PER_SECOND = 1000
 
 class Wakeups(BaseScenario):
     name = "wakeups"
-    summary = f"{EMITS_PER_SECOND:,} events a second from one process, or as many as it makes: what the broker gets"
+    summary = f"messages in the broker while one process emits {EMITS_PER_SECOND:,} events per second, if it can"
     variants = (
         Variant(label="Redis", targets={"tasks_per_s": at_most(20), "most_queued": at_most(5)}),
         Variant(label="RabbitMQ", broker="rabbitmq", targets={"tasks_per_s": at_most(20), "most_queued": at_most(5)}),
@@ -48,7 +48,7 @@ class Wakeups(BaseScenario):
 
 
 class QueueWatch:
-    """How many messages wait in the broker, at the most, while the block runs."""
+    """The maximum length of the broker's queue during the block."""
 
     def __init__(self) -> None:
         self.most = 0
@@ -70,7 +70,7 @@ class QueueWatch:
 
 
 def _emit(owner: object, seconds: float, progress: Progress) -> int:
-    """Emit at most so many events a second; return how many it became."""
+    """Emit at a limited rate; return the number of events."""
     started_at = time.monotonic()
     emitted = 0
     while (elapsed := time.monotonic() - started_at) < seconds:

@@ -1,4 +1,4 @@
-"""What more worker processes bring, and what is then at its limit."""
+"""The effect of more worker processes, and their bottlenecks."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ TWO_COMMANDS = "two commands of 1 process"
 
 class Workers(BaseScenario):
     name = "workers"
-    summary = "the same burst for more processes and for two celery commands on one database; nothing is sent twice"
+    summary = "the same burst with more processes, and with two celery commands on one database"
     variants = (
         Variant(label="1 process"),
         Variant(label="2 processes", workers=2),
         Variant(label="4 processes", workers=4),
         Variant(label=TWO_COMMANDS),
     )
-    options: ClassVar = {"burst_events": (3000, "events that fall due at once, 10 deliveries each")}
+    options: ClassVar = {"burst_events": (3000, "events of the burst, with 10 deliveries each")}
     quick: ClassVar = {"burst_events": 300}
 
     def measure(self, arguments: argparse.Namespace, variant: Variant, progress: Progress) -> Figures:

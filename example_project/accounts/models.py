@@ -1,4 +1,4 @@
-"""What an account has subscribed to."""
+"""Subscriptions of accounts."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ logger = logging.getLogger("example_project")
 
 
 def public_id(user: Any) -> str:
-    """Return the account's identifier as the API and the events show it."""
+    """Return the account's identifier in the API and in events."""
     return f"user_{user.pk}"
 
 
 class SubscriptionQuerySet(models.QuerySet["Subscription"]):
     @transaction.atomic
     def subscribe(self, user: Any, plan: str) -> Subscription:
-        """Subscribe an account. Raises django.db.IntegrityError where it is subscribed already."""
+        """Subscribe an account. Raises django.db.IntegrityError if it is already subscribed."""
         subscription = Subscription(user=user, plan=plan)
         subscription.save(force_insert=True)
         logger.info("%s is subscribed to %s.", public_id(user), plan)
@@ -47,7 +47,7 @@ class Subscription(models.Model):
 
     @transaction.atomic
     def end(self) -> bool:
-        """End the subscription; False where somebody else did."""
+        """End the subscription. Return False if it has already ended."""
         if not Subscription.objects.filter(pk=self.pk).delete()[0]:
             return False
         logger.info("%s is unsubscribed from %s.", public_id(self.user), self.plan)

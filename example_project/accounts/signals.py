@@ -1,8 +1,8 @@
-"""What happens to subscriptions, as Django signals; sent inside the transaction that makes it so.
+"""Django signals about subscriptions, sent inside the transaction of the change.
 
-Each comes with ``subscription``.
+Each has the argument ``subscription``.
 
-That an account is registered is told by Django itself: ``post_save`` of the user model.
+For new accounts, Django's own ``post_save`` of the user model is used.
 """
 
 from django.dispatch import Signal

@@ -65,7 +65,7 @@ class SubscriptionSerializer(serializers.ModelSerializer[Subscription]):
 
 
 class SubscriptionViewSet(ServiceViewSet):
-    """The one subscription of the account that asks."""
+    """The subscription of the requesting account."""
 
     queryset = Subscription.objects.all()
     serializer_class = SubscriptionSerializer
@@ -77,7 +77,7 @@ class SubscriptionViewSet(ServiceViewSet):
         try:
             subscription = Subscription.objects.subscribe(self.owner, serializer.validated_data["plan"])
         except IntegrityError:
-            raise Conflict("This account is subscribed already. Unsubscribe first to change the plan.") from None
+            raise Conflict("This account is already subscribed. Unsubscribe first to change the plan.") from None
         return Response(SubscriptionSerializer(subscription).data, status=status.HTTP_201_CREATED)
 
     def retrieve(self, request: Request) -> Response:

@@ -1,1 +1,1 @@
-"""``python -m example_project.demo``: the whole service at work, from registration to retries."""
+"""``python -m example_project.demo``: the whole service in action, from registration to retries."""

@@ -1,4 +1,4 @@
-"""The demo from beginning to end."""
+"""Course of the demo."""
 
 from __future__ import annotations
 
@@ -52,19 +52,19 @@ def main() -> int:
         MissingEventError,
         requests.RequestException,
     ) as error:
-        narrator.plain(f"The demo cannot go on: {error}", "red")
+        narrator.plain(f"The demo failed: {error}", "red")
         for line in stage.last_lines:
             narrator.plain(f"  {line}")
     return 1
 
 
 def _play(narrator: Narrator, stage: Stage, players: Mapping[str, Player]) -> Evidence:
-    """Tell the whole story, and return what was seen."""
-    narrator.chapter("The service starts, with a database, a broker and a port of its own")
+    """Run all chapters and return the evidence."""
+    narrator.chapter("Start the service with its own database, broker and port")
     client = _start(narrator, stage)
-    narrator.chapter("Webhooks are registered, and each must pass a handshake")
+    narrator.chapter("Register webhooks and verify their URLs")
     _register(narrator, stage, client, players)
-    narrator.chapter("Things happen, and every event arrives signed")
+    narrator.chapter("Deliver signed events")
     happenings = Happenings(client=client, narrator=narrator, steady=players["steady"], platform=players["platform"])
     happenings.upload_and_subscribe()
     happenings.register_user()
@@ -73,12 +73,12 @@ def _play(narrator: Narrator, stage: Stage, players: Mapping[str, Player]) -> Ev
     happenings.fail_presentation()
     cancelled_id = happenings.cancel_presentation()
     happenings.unsubscribe()
-    narrator.chapter("A test event")
+    narrator.chapter("Send a test event")
     test_event_id = _send_test(narrator, client, players["steady"])
     happenings.await_event_with_id(test_event_id)
-    narrator.chapter("A forgery: a genuine request, changed by one character")
+    narrator.chapter("Reject a forgery: a genuine request with one changed character")
     forgery = _forge(narrator, players["steady"])
-    narrator.chapter("The retries go on: 1 s, 5 s and 30 s after a failure")
+    narrator.chapter("Retry 1 s, 5 s and 30 s after a failure")
     _wait_for_the_end(narrator, players)
     return Evidence(
         players=players,
@@ -97,14 +97,14 @@ def _start(narrator: Narrator, stage: Stage) -> Client:
     with ThreadPoolExecutor() as pool:
         key = pool.submit(stage.manage, "create_api_key", OWNER, "--create-user")
         stage.wait_until_ready()
-    narrator.tell(f"web, worker and beat run; the service is at {stage.base_url}")
+    narrator.tell(f"web, worker and beat are running at {stage.base_url}")
     narrator.tell(f"manage.py create_api_key {OWNER} --create-user: {key.result()[:8]}…")
     return Client(stage.base_url, key.result())
 
 
 def _register(narrator: Narrator, stage: Stage, client: Client, players: Mapping[str, Player]) -> None:
     platform = players["platform"]
-    narrator.tell(f"by staff: {platform.name}, {platform.role.character}")
+    narrator.tell(f"register_webhook(): {platform.name}, {platform.role.character}")
     webhook_id, created = stage.manage(
         "shell", "--no-imports", "--command", PLATFORM_WEBHOOK.format(**platform.registration)
     ).split()
@@ -119,7 +119,7 @@ def _register(narrator: Narrator, stage: Stage, client: Client, players: Mapping
 
 
 def _await_handshakes(client: Client, players: Mapping[str, Player]) -> None:
-    """Wait until those who answer the challenge are active: what happens before is not sent to them."""
+    """Wait until the verified webhooks are active. Earlier events are not sent to them."""
     for name in ("steady", "stumbling", "refusing"):
         ends_at = time.monotonic() + 30
         while client.get(f"/v1/webhooks/{players[name].webhook_id}")["status"] != "active":
@@ -127,7 +127,7 @@ def _await_handshakes(client: Client, players: Mapping[str, Player]) -> None:
                 raise MissingEventError(f"{name} is not active after its handshake.")
             time.sleep(0.1)
     if not players["platform"].receiver.wait_until(lambda found: any(r.is_verification for r in found), 30):
-        raise MissingEventError("The platform's own webhook was not verified.")
+        raise MissingEventError("The platform's webhook was not verified.")
 
 
 def _send_test(narrator: Narrator, client: Client, player: Player) -> str:
@@ -141,19 +141,21 @@ def _forge(narrator: Narrator, player: Player) -> requests.Response:
     ours = {name.lower() for name in ("Content-Type", SIGNATURE_HEADER, TIMESTAMP_HEADER, EVENT_HEADER)}
     headers = {name: value for name, value in genuine.headers if name.lower() in ours}
     body = genuine.body.replace(b'"cost":', b'"cost":1', 1)
-    narrator.tell(f"somebody sends {player.name} an event again, with a higher cost")
+    narrator.tell(f"an attacker repeats an event to {player.name} with a higher cost")
     answer = requests.post(player.receiver.url, data=body, headers=headers, timeout=10, proxies={"http": ""})
     narrator.quote(f"{answer.status_code} {answer.text}")
     return answer
 
 
 def _wait_for_the_end(narrator: Narrator, players: Mapping[str, Player]) -> None:
-    """Wait out the whole schedule of those who fail, and a little longer: nothing may follow."""
+    """Wait until the retry schedule is over, and a little longer to detect excess requests."""
     first = players["refusing"].receiver.events("user.subscribed")[0].at
     last_due = first + SpecificationPolicy().span
     with narrator.progress():
         while (remaining := (last_due - datetime.now(UTC)).total_seconds()) > -GRACE_SECONDS:
-            narrator.waiting(f"{remaining:.0f} s until the last retry" if remaining > 0 else "nothing more may come")
+            narrator.waiting(
+                f"{remaining:.0f} s until the last retry" if remaining > 0 else "no further request is expected"
+            )
             time.sleep(0.25)
 
 
@@ -166,20 +168,24 @@ def _ask_service(client: Client, players: Mapping[str, Player]) -> dict[str, Any
 
 
 def _conclude(narrator: Narrator, players: Mapping[str, Player], found: list[Claim]) -> int:
-    narrator.chapter("What was sent, how often, and how late")
-    narrator.plain("   (late: the first request after its happening, then each retry after it was due)")
+    narrator.chapter("Requests and delays")
+    narrator.plain(
+        "   (late: maximum delay of the first request after its event, and of each retry after its due time)"
+    )
     for line in table(one for player in players.values() for one in player.series()):
         narrator.plain(f"   {line}")
-    narrator.chapter("Was it as specified?")
+    narrator.chapter("Compare with the specification")
     for claim in found:
         narrator.check(claim.text, holds=claim.holds, found=claim.found)
     failed = [claim for claim in found if not claim.holds]
     narrator.plain()
     if failed:
-        narrator.plain(f"{len(failed)} of {len(found)} are not as specified.", "red", "bold")
+        narrator.plain(f"{len(failed)} of {len(found)} checks failed.", "red", "bold")
         return 1
-    narrator.plain(f"All {len(found)} as specified.", "green", "bold")
-    narrator.plain("Go on with `make run`: the console is at http://127.0.0.1:8000/admin/, and its login is printed.")
+    narrator.plain(f"All {len(found)} checks passed.", "green", "bold")
+    narrator.plain(
+        "Next: `make run` starts the service with its console, http://127.0.0.1:8000/admin/, and prints the login."
+    )
     return 0
 
 

@@ -1,4 +1,4 @@
-"""Who receives in the demo: five receivers, each with a character."""
+"""The five receivers of the demo and their behaviour."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ ROLES = (
     ),
     Role(
         name="impostor",
-        character="answers with another challenge",
+        character="answers with a wrong challenge",
         event_types=("ppt.generation.completed",),
         answers=Answers(challenge=ChallengeAnswer.WRONG),
     ),
     Role(
         name="platform",
-        character="the platform's own, for every account",
+        character="the platform's webhook, for every account",
         event_types=("user.registered",),
         is_platforms_own=True,
     ),
@@ -70,7 +70,7 @@ class Player:
 
     @property
     def registration(self) -> dict[str, Any]:
-        """What is posted to register the webhook."""
+        """Body of the request that registers the webhook."""
         return {"url": self.receiver.url, "events": list(self.role.event_types), "secret": self.secret}
 
     def registered(self, webhook_id: str, registered_at: datetime) -> None:
@@ -85,7 +85,7 @@ class Player:
 
 @contextmanager
 def on_stage(on_received: Callable[[Player, Received], object]) -> Iterator[dict[str, Player]]:
-    """Yield the players by name; they receive as long as the block lasts."""
+    """Yield the players by name. They receive requests until the block ends."""
     with ExitStack() as stack:
         players: Sequence[Player] = [Player(role, on_received) for role in ROLES]
         for player in players:

@@ -1,4 +1,4 @@
-"""The service as an integrator's program calls it."""
+"""HTTP client of the service."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ TIMEOUT_SECONDS = 30
 
 
 class UnexpectedAnswerError(Exception):
-    """The service answered otherwise than the demo expects; the message says what."""
+    """An unexpected answer of the service, described in the message."""
 
 
 class Client:
     def __init__(self, base_url: str, api_key: str) -> None:
         self._base_url = base_url
         self._session = requests.Session()
-        self._session.trust_env = False  # Loopback needs no proxy, and no .netrc may change the key.
+        self._session.trust_env = False  # No proxy for loopback, and no .netrc that replaces the key.
         self._session.headers["Authorization"] = f"Bearer {api_key}"
 
     def get(self, path: str) -> Any:
@@ -33,7 +33,7 @@ class Client:
         self._call("DELETE", path, 204)
 
     def download(self, url: str) -> bytes:
-        """Return what is at an address of the service, given in full."""
+        """Return the content of an absolute URL of the service."""
         return self._call("GET", url.removeprefix(self._base_url), 200).content
 
     def _call(self, method: str, path: str, expected: int, **options: Any) -> requests.Response:

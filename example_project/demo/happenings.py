@@ -1,4 +1,4 @@
-"""What is made to happen in the service: as its users would, over its API."""
+"""Actions in the service, through its API, and the events that they cause."""
 
 from __future__ import annotations
 
@@ -24,26 +24,26 @@ LONG_OUTLINE = "\n".join(f"# Page {number}\n\n- a point\n- another" for number i
 
 
 class MissingEventError(Exception):
-    """An event did not arrive in time; the message says which."""
+    """An event did not arrive in time."""
 
 
 @dataclass(kw_only=True)
 class Happenings:
-    """Makes things happen one after the other, and waits for the events that come of each."""
+    """Performs actions one after the other and waits for the events of each."""
 
     client: Client
     narrator: Narrator
     steady: Player
     platform: Player
     expected: Counter[str] = field(default_factory=Counter)
-    """How many events of each type the steady receiver must get."""
+    """Number of events of each type that the steady receiver must receive."""
     announced_pages: int = 0
-    """What the event said of the presentation that was downloaded,"""
+    """Number of pages according to the event,"""
     downloaded_pages: int = -1
-    """and what was counted in it."""
+    """and in the downloaded file."""
 
     def upload_and_subscribe(self) -> None:
-        """Make the two events happen that the stumbling and the refusing receiver listen to."""
+        """Cause the two events to which the stumbling and the refusing receiver are subscribed."""
         self.narrator.tell(f"POST /v1/files: {OUTLINE.name}")
         file = self.client.upload("/v1/files", OUTLINE.name, OUTLINE.read_bytes())
         self.narrator.tell("POST /v1/subscription: plan pro")
@@ -55,7 +55,7 @@ class Happenings:
         self._expect("file.deleted")
 
     def register_user(self) -> None:
-        """Register an account, which only the platform's own webhook can hear of: a new one has none yet."""
+        """Register an account. Only the platform's webhook receives the event: a new account has no webhooks yet."""
         account = {"username": f"bela_{secrets.token_hex(3)}", "password": secrets.token_urlsafe(16)}
         self.narrator.tell(f"POST /v1/users: {account['username']}")
         self.client.post("/v1/users", account, expect=201)
@@ -64,23 +64,23 @@ class Happenings:
         )
 
     def make_presentation(self) -> str:
-        """Make a presentation of a file of this repository, download it from where the event says; return its id."""
+        """Create a presentation, download it from the URL in the event, and return its id."""
         outline = OUTLINE.read_text(encoding="utf-8")
-        self.narrator.tell(f"POST /v1/ppt: {OUTLINE.name} is the outline")
-        made = self.client.post("/v1/ppt", {"title": "What this is", "outline": outline})
+        self.narrator.tell(f"POST /v1/ppt: outline from {OUTLINE.name}")
+        made = self.client.post("/v1/ppt", {"title": "About this project", "outline": outline})
         self._expect("ppt.generation.started", "ppt.generation.completed")
         data = self._await_event("ppt.generation.completed", made["id"]).message["data"]
         self.narrator.tell(f"GET {data['download_url']}")
         content = self.client.download(data["download_url"])
         self.announced_pages = data["pages"]
         self.downloaded_pages = len(Presentation(io.BytesIO(content)).slides)
-        self.narrator.quote(f"a .pptx of {len(content):,} bytes; python-pptx finds {self.downloaded_pages} slides")
+        self.narrator.quote(f"a .pptx file of {len(content):,} bytes with {self.downloaded_pages} slides")
         return str(made["id"])
 
     def edit_presentation(self, presentation_id: str) -> None:
-        """Edit a presentation, once with success and once without."""
-        self.narrator.tell("POST /v1/ppt/…/edit: another title")
-        self.client.post(f"/v1/ppt/{presentation_id}/edit", {"title": "What this is, in short"})
+        """Edit a presentation, once successfully and once not."""
+        self.narrator.tell("POST /v1/ppt/…/edit: a new title")
+        self.client.post(f"/v1/ppt/{presentation_id}/edit", {"title": "About this project, in short"})
         self._expect("ppt.edit.started", "ppt.edit.completed")
         self._await_event("ppt.edit.completed", presentation_id)
         self.narrator.tell("POST /v1/ppt/…/edit: an outline without headings")
@@ -95,8 +95,8 @@ class Happenings:
         self._await_event("ppt.generation.failed", made["id"])
 
     def cancel_presentation(self) -> str:
-        """Cancel a long generation before it is done; return its id."""
-        self.narrator.tell("POST /v1/ppt: an outline with 280 headings, and at once POST /v1/ppt/…/cancel")
+        """Cancel a long generation and return its id."""
+        self.narrator.tell("POST /v1/ppt: an outline with 280 headings, followed by POST /v1/ppt/…/cancel")
         made = self.client.post("/v1/ppt", {"title": "Too long", "outline": LONG_OUTLINE})
         self.client.post(f"/v1/ppt/{made['id']}/cancel", expect=200)
         self._expect("ppt.generation.cancelled")
@@ -116,7 +116,7 @@ class Happenings:
         self.expected.update(event_types)
 
     def _await_event(self, event_type: str, subject: str = "") -> Received:
-        """Return the event of this type that names the subject, as soon as it is there."""
+        """Wait for the event of this type that contains the subject, and return it."""
 
         def found(requests: Sequence[Received]) -> list[Received]:
             return [r for r in requests if r.type == event_type and subject in str(r.message.get("data"))]
@@ -124,6 +124,6 @@ class Happenings:
         self._wait(self.steady, lambda requests: bool(found(requests)), event_type)
         return found(self.steady.receiver.received)[0]
 
-    def _wait(self, player: Player, condition: Callable[[Sequence[Received]], bool], what: str) -> None:
+    def _wait(self, player: Player, condition: Callable[[Sequence[Received]], bool], awaited: str) -> None:
         if not player.receiver.wait_until(condition, PATIENCE_SECONDS):
-            raise MissingEventError(f"{what} did not reach {player.name} within {PATIENCE_SECONDS:.0f} s.")
+            raise MissingEventError(f"{awaited} did not reach {player.name} within {PATIENCE_SECONDS:.0f} s.")

@@ -1,4 +1,4 @@
-"""What the demo tells a person while it goes on."""
+"""Output of the demo."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MAX_DATA_CHARACTERS = 84
 
 
 class Narrator:
-    """Prints one line for each thing that happens, with the seconds since the start."""
+    """Prints a line for each action and request, with the seconds since the start."""
 
     def __init__(self, terminal: Terminal) -> None:
         self._terminal = terminal
@@ -33,23 +33,23 @@ class Narrator:
         self._terminal.say(self._terminal.paint(f"{self._chapter}. {title}", "bold"))
 
     def tell(self, text: str) -> None:
-        """Say what was done."""
+        """Print an action."""
         self._line("→", text)
 
     def quote(self, text: str) -> None:
-        """Say what came of it."""
+        """Print the result of an action."""
         self._terminal.say(f"{'':9}{self._terminal.paint(text, 'dim')}")
 
     def received(self, player: Player, received: Received) -> None:
-        """Say what a receiver got and how it answers; called in the receivers' threads."""
+        """Print a request and its answer. Called in the threads of the receivers."""
         paint = self._terminal.paint
         if received.problem:
             verdict = paint(f"refused: {received.problem.partition(';')[0]}", "yellow")
         else:
-            verdict = paint("signature right", "green") + self._ordinal(received)
+            verdict = paint("valid signature", "green") + self._ordinal(received)
         status = paint(str(received.status), "green" if received.status == 200 else "yellow")
         headline = f"{player.name:<{NAME_WIDTH}} {received.type:<{TYPE_WIDTH}} {verdict}, answered {status}"
-        # In one piece, because receivers speak at the same time.
+        # One call, because several receivers print at the same time.
         self._line(paint("←", "cyan"), f"{headline}\n{'':21}{paint(_shortened(received), 'dim')}")
 
     def plain(self, text: str = "", *styles: str) -> None:
@@ -67,9 +67,9 @@ class Narrator:
         finally:
             self._terminal.clear_progress()
 
-    def waiting(self, for_what: str) -> None:
-        """Show what is waited for, where a line can be written over."""
-        self._terminal.show_progress(f"{self._elapsed()}  … {for_what}")
+    def waiting(self, awaited: str) -> None:
+        """Show a progress line on a terminal."""
+        self._terminal.show_progress(f"{self._elapsed()}  … {awaited}")
 
     def _ordinal(self, received: Received) -> str:
         if received.type == RETRY_NOTICE.name:

@@ -1,4 +1,4 @@
-"""The table at the end: what was sent, how often, and how late."""
+"""Table of messages, requests and delays."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ HEADER = ("message", "to", "messages", "requests", "answered", "late, ms")
 def table(found: Iterable[Series]) -> Iterator[str]:
     """Return the lines of the table: one row for each type of message to each receiver.
 
-    ``late`` is the worst of all messages of the row: of the first request since the happening, then of each retry
-    since the moment at which the schedule wants it.
+    ``late`` has the maximum over all messages of the row: the delay of the first request since the event, then of each
+    retry since its scheduled time.
     """
     rows = [HEADER, *(_row(group) for group in _grouped(found))]
     widths = [max(len(row[column]) for row in rows) for column in range(len(HEADER))]

@@ -1,4 +1,4 @@
-"""Where the demo takes place: the service with a database, a broker and a port of its own, gone when it ends."""
+"""The demo's temporary service, with its own database, broker and port."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ SERVER_VARIABLES = ("CELERY_BROKER_URL", "DATABASE_URL", "DJANGO_SETTINGS_MODULE
 
 
 class StageError(Exception):
-    """The service cannot be started, or a command failed; the message holds what was printed."""
+    """The service did not start, or a command failed. The message contains the output."""
 
 
 class Stage:
-    """Starts web, worker and beat as the ``with`` block is entered, and stops them as it is left."""
+    """Starts web, worker and beat when the ``with`` block begins, and stops them when it ends."""
 
     def __init__(self) -> None:
         self._stack = ExitStack()
@@ -53,11 +53,11 @@ class Stage:
 
     @property
     def last_lines(self) -> list[str]:
-        """What the programs printed last."""
+        """Last lines of the programs' output."""
         return list(self._log)
 
     def manage(self, *arguments: str) -> str:
-        """Return what a management command prints. Raises StageError where it fails."""
+        """Return the output of a management command. Raises StageError if it fails."""
         done = subprocess.run(  # noqa: S603 - our own command
             [sys.executable, "manage.py", *arguments],
             cwd=PROJECT_DIR,
@@ -72,7 +72,7 @@ class Stage:
         return done.stdout.strip()
 
     def wait_until_ready(self) -> None:
-        """Return when the service answers and the worker takes work. Raises StageError or ProcessEndedError."""
+        """Wait until the service and the worker are ready. Raises StageError or ProcessEndedError."""
         ends_at = time.monotonic() + START_SECONDS
         while not (self._worker_is_ready.is_set() and service.answers(self.port)):
             self.processes.wait(0.05)
@@ -86,7 +86,7 @@ class Stage:
 
 
 def _environment(directory: Path, port: int) -> dict[str, str]:
-    """Return this process's variables without those that would make the service another one."""
+    """Return this process's environment without variables that would change the service."""
     ours = {name for name in os.environ if name.startswith("WEBHOOKS_")}.union(OWN_VARIABLES, SERVER_VARIABLES)
     kept = {name: value for name, value in os.environ.items() if name not in ours}
     return {**kept, "VAR_DIR": str(directory), "PORT": str(port)}

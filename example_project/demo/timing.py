@@ -1,4 +1,4 @@
-"""When requests came, held against when they were due: seen from the receiver alone."""
+"""Delays of requests, measured at the receiver."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from webhooks_app.retry import SpecificationPolicy
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Series:
-    """All requests of one message to one receiver, in order; ``first_due_at`` is when it came to be."""
+    """All requests of one message to one receiver, in order. ``first_due_at`` is the time of the event."""
 
     receiver: str
     requests: Sequence[Received]
@@ -28,7 +28,7 @@ class Series:
 
     @property
     def late_seconds(self) -> tuple[float, ...]:
-        """How late each request came: the first after the happening, a retry after its delay."""
+        """Delay of each request: of the first after the event, of a retry after its scheduled time."""
         return tuple(
             (request.at - due).total_seconds() for request, due in zip(self.requests, self._due(), strict=True)
         )
@@ -36,14 +36,14 @@ class Series:
     def _due(self) -> Iterator[datetime]:
         yield self.first_due_at
         for number, failed in enumerate(self.requests[:-1]):
-            # Nothing is due after the last retry of the schedule: what comes all the same is late from there.
+            # Requests after the last retry of the schedule count as late since then.
             delays = SpecificationPolicy.delays_seconds
             delay = delays[min(number, len(delays) - 1)]
             yield failed.at + timedelta(seconds=delay)
 
 
 def series(receiver: str, requests: Sequence[Received], registered_at: datetime) -> list[Series]:
-    """Group a receiver's genuine requests by message, in the order of the first of each; a handshake has no id."""
+    """Group a receiver's genuine requests by message, ordered by first request. Handshakes have no id."""
     grouped: dict[str, list[Received]] = {}
     for request in requests:
         if not request.problem:

@@ -1,1 +1,1 @@
-"""Files: uploaded, looked into, deleted."""
+"""Files: uploaded, inspected, deleted."""

@@ -1,4 +1,4 @@
-"""What is in a file: its checksum, and how many pages it has."""
+"""Checksum and page count of a file."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ MAX_UNPACKED_BYTES = 200 * 1024 * 1024
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Inspection:
-    """``pages`` is None where the kind of file has no pages, or they cannot be counted."""
+    """``pages`` is None if this kind of file has no pages, or if they cannot be counted."""
 
     sha256: str
     pages: int | None
 
 
 def inspect(file: IO[bytes], filename: str) -> Inspection:
-    """Read a file through and return what was found. Raises OSError where it cannot be read."""
+    """Read a file and return its checksum and page count. Raises OSError if it cannot be read."""
     sha256 = hashlib.file_digest(file, "sha256").hexdigest()  # type: ignore[arg-type]
     file.seek(0)
     return Inspection(sha256=sha256, pages=_count_pages(file, filename))
@@ -45,7 +45,7 @@ def _count_pdf(file: IO[bytes]) -> int | None:
     try:
         return len(PdfReader(file).pages)
     except (PyPdfError, ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError) as error:
-        # Besides its own errors, pypdf lets through what Python says to a document that is not well formed.
+        # On malformed documents, pypdf raises its own errors and Python's.
         logger.info("The pages of a PDF cannot be counted (%s).", type(error).__name__)
         return None
 
@@ -58,12 +58,12 @@ def _count_pptx(file: IO[bytes]) -> int | None:
         file.seek(0)
         return len(Presentation(file).slides)
     except (PythonPptxError, zipfile.BadZipFile, ValueError, KeyError, SyntaxError, AttributeError) as error:
-        # A broken part shows as what the XML parser says (SyntaxError), or as something that is not there.
+        # A broken part causes an error of the XML parser (SyntaxError) or a missing item.
         logger.info("The pages of a presentation cannot be counted (%s).", type(error).__name__)
         return None
 
 
 def _count_text(file: IO[bytes]) -> int:
-    """Count as a printer does: a form feed ends a page."""
+    """Count the pages as a printer does: a form feed ends a page."""
     text = file.read().strip(b"\f\r\n\t ")
     return text.count(b"\f") + 1 if text else 0

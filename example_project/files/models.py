@@ -1,4 +1,4 @@
-"""A file and the states it goes through."""
+"""Files and their states."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class FileQuerySet(models.QuerySet["File"]):
 
     @transaction.atomic
     def take(self, owner: Any, upload: UploadedFile[Any]) -> File:
-        """Keep an uploaded file."""
+        """Store an uploaded file."""
         filename = (upload.name or "unnamed")[-MAX_FILENAME:]
         file = File(
             owner=owner,
@@ -76,7 +76,7 @@ class File(models.Model):
 
     @transaction.atomic
     def finish(self, inspection: Inspection) -> bool:
-        """Record what was found in the file; False where it is deleted, or somebody else was first."""
+        """Record the result of the inspection. Return False if the file was deleted or already processed."""
         found = {"status": self.Status.PROCESSED, "sha256": inspection.sha256, "pages": inspection.pages}
         if not File.objects.filter(pk=self.pk, status=self.Status.UPLOADED).update(**found):
             return False
@@ -87,7 +87,7 @@ class File(models.Model):
 
     @transaction.atomic
     def discard(self) -> bool:
-        """Delete the file and its content; False where somebody else was first."""
+        """Delete the file and its content. Return False if it was already deleted."""
         if not File.objects.filter(pk=self.pk).delete()[0]:
             return False
         self.announce(signals.file_deleted, "deleted")
@@ -97,7 +97,7 @@ class File(models.Model):
     def _delete_content(self) -> None:
         self.content.storage.delete(str(self.content.name))
 
-    def announce(self, signal: Signal, what: str) -> None:
-        """Tell what just happened to the file."""
-        logger.info("%s is %s.", self.id, what)
+    def announce(self, signal: Signal, change: str) -> None:
+        """Log a change and send its signal."""
+        logger.info("%s is %s.", self.id, change)
         signal.send(File, file=self)

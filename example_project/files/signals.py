@@ -1,4 +1,4 @@
-"""What happens to files, as Django signals; sent inside the transaction that makes it so, with ``file``."""
+"""Django signals about files, sent inside the transaction of the change, with the argument ``file``."""
 
 from django.dispatch import Signal
 

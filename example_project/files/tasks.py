@@ -1,4 +1,4 @@
-"""Looking into files in the background."""
+"""Background inspection of files."""
 
 from __future__ import annotations
 
@@ -33,6 +33,6 @@ def process_file(file_id: str) -> None:
 
 @shared_task(name="example_project.resume_files")
 def resume_files() -> None:
-    """Process what no worker was told of."""
+    """Process files whose task was lost."""
     for file in File.objects.waiting_since(timezone.now() - LONG_WAIT):
         send(process_file, file)

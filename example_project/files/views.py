@@ -39,7 +39,7 @@ class FileViewSet(ServiceViewSet):
 
     @transaction.atomic
     def create(self, request: Request) -> Response:
-        """Keep a file; a worker then counts its pages and makes its checksum."""
+        """Store a file. A worker then counts its pages and computes its checksum."""
         serializer = UploadSerializer(data=request.data)
         serializer.is_valid(raise_exception=True)
         upload = serializer.validated_data["file"]
@@ -51,7 +51,7 @@ class FileViewSet(ServiceViewSet):
         return Response(FileSerializer(file).data, status=status.HTTP_201_CREATED, headers=headers)
 
     def retrieve(self, request: Request, pk: str) -> Response:
-        """Show what is known of a file."""
+        """Show a file."""
         return Response(FileSerializer(self.find(pk)).data)
 
     def destroy(self, request: Request, pk: str) -> Response:

@@ -1,1 +1,1 @@
-"""Presentations: made from an outline, edited, downloaded."""
+"""Presentations: generated from an outline, edited, downloaded."""

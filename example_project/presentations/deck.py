@@ -1,4 +1,4 @@
-"""From pages to the bytes of a PowerPoint file."""
+"""Conversion of pages to a PowerPoint file."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def make_deck(
 ) -> Deck:
     """Return a presentation with a title page and these pages.
 
-    ``checkpoint`` is called before each page; what it raises ends the work.
+    ``checkpoint`` is called before each page and may raise to stop the work.
     """
     presentation = _wide_presentation()
     slide = presentation.slides.add_slide(presentation.slide_layouts[TITLE_LAYOUT])
@@ -50,13 +50,15 @@ def make_deck(
 
 
 def _wide_presentation() -> Any:
-    """Return an empty presentation in 16:9; the template is 4:3, so everything in it is moved along."""
+    """Return an empty presentation in 16:9. The template is 4:3, so its shapes are moved and scaled."""
     presentation = Presentation()
     ratio = WIDTH / presentation.slide_width
     presentation.slide_width, presentation.slide_height = WIDTH, HEIGHT
     for holder in (presentation.slide_master, *presentation.slide_layouts):
         for shape in holder.placeholders:
-            if shape.element.spPr.find(qn("a:xfrm")) is not None:  # Others take the place that the master gives.
+            if (
+                shape.element.spPr.find(qn("a:xfrm")) is not None
+            ):  # Other shapes inherit their position from the master.
                 shape.left, shape.width = Emu(int(shape.left * ratio)), Emu(int(shape.width * ratio))
     return presentation
 
@@ -76,7 +78,7 @@ def _add_page(presentation: Any, page: Page) -> None:
 
 
 def _fill(frame: Any, page: Page) -> None:
-    """Write the blocks into the page's text; the first paragraph is there already."""
+    """Write the blocks into the page's text frame, which already has its first paragraph."""
     free = [frame.paragraphs[0]]
     for block in page.blocks:
         if isinstance(block, Paragraph):
@@ -115,9 +117,9 @@ def _add_run(target: Any, run: Run) -> Any:
 
 
 def _mark(target: Any, paragraph: Paragraph | None) -> None:
-    """Number a paragraph, or take its bullet away; python-pptx has no words for it."""
+    """Number a paragraph or remove its bullet. python-pptx has no API for this."""
     if paragraph is not None and paragraph.marker == "bullet":
-        return  # The template's own.
+        return  # The template's bullet.
     properties = target._p.get_or_add_pPr()  # noqa: SLF001
     if paragraph is not None and paragraph.marker == "number":
         mark = OxmlElement("a:buAutoNum")

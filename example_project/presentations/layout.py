@@ -1,4 +1,4 @@
-"""Which sections become which pages, so that no page holds more than it can show."""
+"""Distribution of sections over pages of limited size."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CHARACTERS_A_TABLE_LINE = 96
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Page:
-    """One page. Without blocks it divides the presentation; a table is always the only block of its page."""
+    """One page. A page without blocks is a divider. A table is always the only block of its page."""
 
     heading: str
     blocks: tuple[Block, ...] = ()
@@ -34,15 +34,17 @@ def paginate(title: str, sections: Sequence[Section]) -> list[Page]:
         heading = section.heading or title
         groups = list(_groups(section.blocks))
         if not groups and heading == title:
-            continue  # The title page says it already.
+            continue  # The title page already shows it.
         pages += [Page(heading=heading, blocks=group, is_continued=n > 0) for n, group in enumerate(groups or [()])]
     if len(pages) >= MAX_PAGES:
-        raise OutlineError(f"The outline makes {len(pages) + 1} pages; at most {MAX_PAGES} are made. Shorten it.")
+        raise OutlineError(
+            f"The outline results in {len(pages) + 1} pages, but at most {MAX_PAGES} are allowed. Shorten it."
+        )
     return pages
 
 
 def _groups(blocks: Sequence[Block]) -> Iterator[tuple[Block, ...]]:
-    """Put blocks together that fit on a page."""
+    """Group blocks that fit on one page."""
     group: list[Block] = []
     lines_left = LINES_A_PAGE
     for block in chain.from_iterable(map(_pieces, blocks)):
@@ -65,7 +67,7 @@ def _lines(block: Block) -> int:
 
 
 def _pieces(block: Block) -> Iterator[Block]:
-    """Divide a block that is longer than a page."""
+    """Split a block that is longer than a page."""
     if isinstance(block, Code):
         for start in range(0, len(block.lines), LINES_A_PAGE):
             yield Code(lines=block.lines[start : start + LINES_A_PAGE])
@@ -76,7 +78,7 @@ def _pieces(block: Block) -> Iterator[Block]:
 
 
 def _tables(table: Table) -> Iterator[Table]:
-    """Divide a table between its rows, with the header above each part."""
+    """Split a table between rows and repeat its header in each part."""
     header, *others = table.rows
     rows = [header]
     lines_left = TABLE_LINES_A_PAGE - _row_lines(header)

@@ -1,4 +1,4 @@
-"""A presentation and the states it goes through."""
+"""Presentations and their states."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ CREDITS_A_PAGE = 1
 
 
 class PresentationStateError(Exception):
-    """The presentation's state does not allow what was asked; the message says which state."""
+    """The operation is not allowed in the presentation's current state."""
 
 
 class WorkEndedError(Exception):
-    """The work on a presentation is no longer wanted: it was cancelled, or given up as lost."""
+    """The work on a presentation is obsolete: it was cancelled or given up as lost."""
 
 
 def new_presentation_id() -> str:
@@ -88,7 +88,7 @@ class Presentation(models.Model):
 
     @property
     def state(self) -> str:
-        """The status as a word in a sentence."""
+        """The status in lower case, for use in a sentence."""
         return self.get_status_display().lower()
 
     @property
@@ -96,21 +96,21 @@ class Presentation(models.Model):
         return f"{settings.BASE_URL}/v1/ppt/{self.id}/download"
 
     def request_edit(self, *, title: str, outline: str) -> None:
-        """Queue an edit; the presentation stays as it is until that is done. Raises PresentationStateError."""
+        """Queue an edit. The presentation stays unchanged until the edit is finished. Raises PresentationStateError."""
         edit = {"edited_title": title, "edited_outline": outline, "requested_at": timezone.now()}
         if not self._move([self.Status.COMPLETED], self.Status.EDIT_QUEUED, **edit):
             self._refuse("Only a completed presentation can be edited")
 
     @transaction.atomic
     def cancel(self) -> None:
-        """Give a generation up that is not done yet. Raises PresentationStateError."""
+        """Cancel an unfinished generation. Raises PresentationStateError."""
         if not self._move([self.Status.QUEUED, self.Status.GENERATING], self.Status.CANCELLED):
             self._refuse("Only a generation that is queued or in work can be cancelled")
         self._announce(signals.generation_cancelled)
 
     @transaction.atomic
     def begin(self) -> bool:
-        """Take the waiting work; False where there is none, or somebody else took it."""
+        """Claim the queued work. Return False if there is none, or if another worker claimed it."""
         started_at = timezone.now()
         if self._move([self.Status.QUEUED], self.Status.GENERATING, started_at=started_at):
             self._announce(signals.generation_started)
@@ -121,12 +121,12 @@ class Presentation(models.Model):
         return False
 
     def require_work(self) -> None:
-        """Raise WorkEndedError unless the work begun is still wanted."""
+        """Raise WorkEndedError if the work is obsolete."""
         if not self._in_work().exists():
             raise WorkEndedError(self.id)
 
     def complete(self, deck: Deck, *, seconds: float) -> None:
-        """Keep what was made. Raises WorkEndedError, and keeps nothing, where it is no longer wanted."""
+        """Store the finished presentation. Raises WorkEndedError, and stores nothing, if the work is obsolete."""
         storage, former = self.file.storage, self.file.name
         name = storage.save(f"presentations/{self.id}.pptx", ContentFile(deck.content))
         made = {"file": name, "pages": deck.pages, "cost": CREDITS_A_PAGE * deck.pages, "error": ""}
@@ -146,8 +146,8 @@ class Presentation(models.Model):
 
     @transaction.atomic
     def fail(self, error: str) -> None:
-        """Record why the work could not be done; ``error`` is for the owner. Raises WorkEndedError."""
-        if self.is_edit:  # The presentation itself is as good as before.
+        """Record the failure of the work. The owner sees ``error``. Raises WorkEndedError if the work is obsolete."""
+        if self.is_edit:  # The presentation itself is unchanged.
             self._finish(self.Status.COMPLETED, signals.edit_failed, error=error)
         else:
             self._finish(self.Status.FAILED, signals.generation_failed, error=error)
@@ -159,11 +159,11 @@ class Presentation(models.Model):
         self._announce(signal)
 
     def _in_work(self) -> PresentationQuerySet:
-        # The start tells this work from a later one of the same kind.
+        # The start time distinguishes this work from later work of the same kind.
         return Presentation.objects.filter(pk=self.pk, status=self.status, started_at=self.started_at)
 
     def _move(self, sources: list[Status], target: Status, **changes: Any) -> bool:
-        """Change the state if it is one of ``sources``: of several who try at once, one succeeds."""
+        """Change the state if it is one of ``sources``. Of concurrent changes, only one succeeds."""
         moved = Presentation.objects.filter(pk=self.pk, status__in=sources).update(status=target, **changes)
         if moved:
             self._take_over(status=target, **changes)

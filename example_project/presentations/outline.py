@@ -1,4 +1,4 @@
-"""From an outline in Markdown to sections: a heading and what stands below it."""
+"""Parser of Markdown outlines into sections, each with a heading and its content."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MAX_LEVEL = 4
 
 
 class OutlineError(ValueError):
-    """No presentation can be made of the outline; the message is for its author."""
+    """The outline cannot become a presentation. The message is for its author."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -56,14 +56,14 @@ Block = Paragraph | Code | Table
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Section:
-    """A heading with its blocks; the heading is empty for what stands above the first one."""
+    """A heading with its blocks. The heading of content before the first heading is empty."""
 
     heading: str
     blocks: tuple[Block, ...]
 
 
 def parse_outline(markdown: str) -> list[Section]:
-    """Return the outline's sections in order. Raises OutlineError where it has no heading."""
+    """Return the outline's sections in order. Raises OutlineError if it has no headings."""
     root = SyntaxTreeNode(MarkdownIt("commonmark").enable("table").parse(markdown))
     sections: list[tuple[str, list[Block]]] = [("", [])]
     for node in root.children:
@@ -72,7 +72,7 @@ def parse_outline(markdown: str) -> list[Section]:
         else:
             sections[-1][1].extend(_blocks(node))
     if len(sections) == 1:
-        raise OutlineError("The outline has no headings to make pages from; begin a line with # to make one.")
+        raise OutlineError("The outline has no headings, but each page needs one. Start a line with # for a heading.")
     return [Section(heading=heading, blocks=tuple(blocks)) for heading, blocks in sections if heading or blocks]
 
 
@@ -89,7 +89,7 @@ def _blocks(node: SyntaxTreeNode, level: int = 0) -> Iterator[Block]:
         yield Code(lines=tuple(node.content.rstrip("\n").expandtabs(4).split("\n")))
     elif node.type == "table":
         yield Table(rows=tuple(_rows(node)))
-    elif node.type == "heading":  # In a list or a quotation, where it begins no section.
+    elif node.type == "heading":  # Inside a list or a quotation, headings do not start a section.
         yield Paragraph(runs=(Run(text=_plain(node), bold=True),), level=level)
 
 
@@ -129,7 +129,7 @@ def _plain(node: SyntaxTreeNode) -> str:
 
 
 def _runs(node: SyntaxTreeNode) -> Iterator[Run]:
-    """Return the styled text inside a node; pictures are represented by their description."""
+    """Return the styled text inside a node, with descriptions in place of pictures."""
     for child in node.children:
         if child.type in ("text", "code_inline"):
             if child.content:

@@ -1,4 +1,4 @@
-"""Presentations as the API takes and shows them."""
+"""Presentations in the API."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ class PresentationSerializer(serializers.ModelSerializer[Presentation]):
 
 
 class OutlineSerializer(serializers.Serializer[Any]):
-    """What a presentation is made from."""
+    """Input for a new presentation."""
 
     title = serializers.CharField(max_length=200)
     outline = serializers.CharField(max_length=MAX_OUTLINE_LENGTH, trim_whitespace=False, help_text="In Markdown.")
 
 
 class EditSerializer(OutlineSerializer):
-    """What a presentation is to become; what is left out stays as it is."""
+    """Changes to a presentation. Omitted fields stay unchanged."""
 
-    default_error_messages: ClassVar[Any] = {"nothing": "Give a new title, a new outline or both."}
+    default_error_messages: ClassVar[Any] = {"nothing": "Provide a new title, a new outline or both."}
 
     def get_fields(self) -> Any:
         fields = super().get_fields()

@@ -1,6 +1,6 @@
-"""What happens to presentations, as Django signals.
+"""Django signals about presentations.
 
-All are sent inside the transaction that makes it so, with ``presentation``; the failures with ``error`` beside it.
+All are sent inside the transaction of the change, with the argument ``presentation``. Failures also have ``error``.
 """
 
 from django.dispatch import Signal

@@ -1,4 +1,4 @@
-"""Making presentations in the background."""
+"""Background generation of presentations."""
 
 from __future__ import annotations
 
@@ -32,17 +32,17 @@ def make_presentation(presentation_id: str) -> None:
         deck = _make(presentation)
         presentation.complete(deck, seconds=time.monotonic() - started)
     except WorkEndedError:
-        logger.info("%s is no longer wanted.", presentation.id)
+        logger.info("%s was cancelled or given up.", presentation.id)
     except OutlineError as error:
         _give_up(presentation, str(error))
-    except Exception:  # The owner hears of it now, and the log says what it was.
-        _give_up(presentation, "An error of ours; the outline is not to blame. Please try again later.")
+    except Exception:  # The owner is notified, and the log has the cause.
+        _give_up(presentation, "An internal error, not caused by the outline. Please try again later.")
         raise
 
 
 @shared_task(name="example_project.resume_presentations")
 def resume_presentations() -> None:
-    """Make what no worker was told of, and give up what a worker took and never finished."""
+    """Generate presentations whose task was lost, and give up those that a worker never finished."""
     now = timezone.now()
     for presentation in Presentation.objects.in_work_since(now - LONG_WORK):
         _give_up(presentation, "The work on it was interrupted. Please try again.")
@@ -51,7 +51,7 @@ def resume_presentations() -> None:
 
 
 def _give_up(presentation: Presentation, error: str) -> None:
-    with suppress(WorkEndedError):  # Cancelled, or finished after all.
+    with suppress(WorkEndedError):  # It was cancelled or finished in the meantime.
         presentation.fail(error)
 
 

@@ -32,19 +32,19 @@ class PresentationViewSet(ServiceViewSet):
 
     @transaction.atomic
     def create(self, request: Request) -> Response:
-        """Have a presentation made from a title and an outline in Markdown."""
+        """Create a presentation from a title and an outline in Markdown."""
         given = self._validated(OutlineSerializer(data=request.data))
         presentation = Presentation.objects.create(owner=self.owner, **given)
         work_soon(make_presentation, presentation)
         return self._accepted(presentation)
 
     def retrieve(self, request: Request, pk: str) -> Response:
-        """Show how far a presentation is."""
+        """Show a presentation with its status."""
         return Response(PresentationSerializer(self.find(pk)).data)
 
     @action(detail=True, content_negotiation_class=AnythingNegotiation)
     def download(self, request: Request, pk: str) -> FileResponse:
-        """Return the PowerPoint file; while an edit is made, the one from before."""
+        """Return the PowerPoint file. During an edit, this is the previous version."""
         presentation: Presentation = self.find(pk)
         if not presentation.file:
             raise Conflict(f"There is nothing to download; the presentation is {presentation.state}.")
@@ -57,7 +57,7 @@ class PresentationViewSet(ServiceViewSet):
 
     @action(detail=True, methods=["post"])
     def edit(self, request: Request, pk: str) -> Response:
-        """Have a completed presentation made again from a new title, a new outline or both."""
+        """Edit a completed presentation with a new title, a new outline or both."""
         given = self._validated(EditSerializer(data=request.data))
         presentation: Presentation = self.find(pk)
         edit = {"title": presentation.title, "outline": presentation.outline, **given}
@@ -68,7 +68,7 @@ class PresentationViewSet(ServiceViewSet):
 
     @action(detail=True, methods=["post"])
     def cancel(self, request: Request, pk: str) -> Response:
-        """Give up a generation that is not done yet."""
+        """Cancel an unfinished generation."""
         presentation: Presentation = self.find(pk)
         with _conflicts():
             presentation.cancel()
@@ -89,7 +89,7 @@ class PresentationViewSet(ServiceViewSet):
 
 @contextmanager
 def _conflicts() -> Iterator[None]:
-    """Answer a state that does not allow what was asked with 409."""
+    """Convert PresentationStateError to a response with status 409."""
     try:
         yield
     except PresentationStateError as error:

@@ -1,4 +1,4 @@
-"""A newcomer, who follows a page to the letter in a new project."""
+"""A user who follows a page literally in a new project."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FENCE = re.compile(r"(?P<mark><!-- test: not run here -->\n)?```(?P<language>pyt
 
 
 class Newcomer:
-    """Follows the blocks of a page in a directory of its own."""
+    """A user who follows the blocks of a page in a separate directory."""
 
     def __init__(self, directory: Path, broker_url: str = "redis://127.0.0.1:6379/0", *, project: bool = True) -> None:
         self.project = directory / "project"
@@ -51,7 +51,7 @@ class Newcomer:
             self.run(match["code"])
 
     def write(self, code: str) -> None:
-        """Add a block to the file that its first line names."""
+        """Append a block to the file named in its first line."""
         path = self.project / code.splitlines()[0].removeprefix("# ")
         before = path.read_text() if path.exists() else ""
         path.write_text(f"{before}\n{self.with_free_ports(code)}")

@@ -1,4 +1,4 @@
-"""The page about the console has every screen's picture, and no other."""
+"""The page about the console shows a picture of every screen."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SECTIONS = re.split(r"^## (?!Permissions)", PAGE, flags=re.MULTILINE)[1:]
 MOST_BYTES, MOST_PICTURES = 150_000, 20
 
 
-def test_every_picture_that_is_taken_is_shown_and_there() -> None:
+def test_every_picture_exists_and_is_shown() -> None:
     shown = re.findall(r"!\[[^\]]{10,}\]\(pictures/([\w-]+)\.png\)", PAGE)
 
     assert sorted(shown) == sorted(PICTURES) == sorted(path.stem for path in DIRECTORY.glob("*"))
@@ -27,12 +27,12 @@ def test_every_picture_that_is_taken_is_shown_and_there() -> None:
 
 
 @pytest.mark.parametrize("section", SECTIONS, ids=lambda section: section.partition("\n")[0])
-def test_every_section_about_a_page_has_a_picture_of_it(section: str) -> None:
+def test_every_section_about_a_page_has_a_picture(section: str) -> None:
     assert "](pictures/" in section
 
 
 @pytest.mark.parametrize("name", PICTURES)
-def test_a_picture_is_small_and_as_wide_as_the_others(name: str) -> None:
+def test_a_picture_is_small_and_has_the_common_width(name: str) -> None:
     content = (DIRECTORY / f"{name}.png").read_bytes()
 
     width, height = struct.unpack(">II", content[16:24])
@@ -41,7 +41,7 @@ def test_a_picture_is_small_and_as_wide_as_the_others(name: str) -> None:
 
 
 @pytest.mark.parametrize("link", re.findall(r"(?<!!)\[[^\]]+\]\(([^):]+)\)", PAGE))
-def test_every_link_leads_somewhere(link: str) -> None:
+def test_every_link_has_a_target(link: str) -> None:
     path, _, anchor = link.partition("#")
     page = DOCS / path if path else DOCS / "console.md"
 

@@ -1,4 +1,4 @@
-"""The page about deployment, and the files that it speaks of."""
+"""The page about deployment, and the files that it mentions."""
 
 from __future__ import annotations
 
@@ -35,32 +35,32 @@ def blocks(language):
     return re.findall(rf"```{language}\n(.*?)```", PAGE, re.DOTALL)
 
 
-def test_every_page_and_file_that_is_linked_is_there():
+def test_every_linked_page_and_file_exists():
     links = re.findall(r"\]\(([^)#:]+)\)", PAGE)
 
     assert [link for link in links if not (ROOT / "docs" / link).exists()] == []
     assert "(docs/deployment.md)" in (ROOT / "README.md").read_text()
 
 
-def test_every_setting_that_is_named_exists():
+def test_every_mentioned_setting_exists():
     named = {name for text in TEXTS for name in re.findall(r"\bWEBHOOKS_[A-Z_]+[A-Z]\b", text)}
 
     assert named - setting_types().keys() == set()
 
 
-def test_every_command_that_is_named_exists():
+def test_every_mentioned_command_exists():
     named = {name for text in TEXTS for name in re.findall(r"manage\.py[, ]+([a-z_]+)", text)}
 
     assert {"check", "migrate", "estimate_capacity", "deliver_webhooks"} <= named
     assert named - get_commands().keys() == set()
 
 
-def test_every_python_block_is_python():
+def test_every_python_block_compiles():
     for code in blocks("python"):
         compile(code, "docs/deployment.md", "exec")
 
 
-def test_the_plan_on_the_page_is_what_the_command_prints():
+def test_the_plan_on_the_page_is_the_output_of_the_command():
     (command,) = re.findall(r"manage\.py (estimate_capacity .*)", PAGE)
     printed = io.StringIO()
 
@@ -70,7 +70,7 @@ def test_the_plan_on_the_page_is_what_the_command_prints():
 
 
 @pytest.mark.parametrize("unit", UNITS, ids=lambda path: path.name)
-def test_systemd_understands_the_unit(unit, tmp_path):
+def test_systemd_accepts_the_unit(unit, tmp_path):
     if shutil.which("systemd-analyze") is None:
         pytest.skip("systemd-analyze was not found (Debian, Ubuntu: apt install systemd)")
     text = unit.read_text().replace("User=mysite", "User=root").replace("WorkingDirectory=/srv/mysite", "")
@@ -98,7 +98,7 @@ def test_systemd_understands_the_unit(unit, tmp_path):
         if service.get("command", [""])[0] == "celery"
     ],
 )
-def test_celery_knows_every_option(command):
+def test_celery_accepts_every_option(command):
     _, _, name, *options = command.split()
     asked = [sys.executable, "-m", "celery", "-A", "tests.support.celery", name, *options, "--help"]
 
@@ -107,7 +107,7 @@ def test_celery_knows_every_option(command):
     assert [option for option in options if option.startswith("--") and option.partition("=")[0] not in known] == []
 
 
-def test_workers_may_finish_what_is_in_flight_before_they_are_killed():
+def test_workers_have_time_to_finish_requests_in_flight():
     assert "`WEBHOOKS_TIMEOUT_SECONDS` and 20 s before the kill" in PAGE
     needed = Settings.TIMEOUT_SECONDS + 20
     (unit,) = [path.read_text() for path in UNITS if "worker" in path.name]
@@ -116,7 +116,7 @@ def test_workers_may_finish_what_is_in_flight_before_they_are_killed():
     assert int(COMPOSE["services"]["worker"]["stop_grace_period"].rstrip("s")) > needed
 
 
-def test_the_services_depend_on_services_and_their_environment_suits_the_example():
+def test_the_services_have_valid_dependencies_and_environments():
     services = COMPOSE["services"]
     assert {"postgresql", "redis", "web", "worker", "beat"} <= services.keys()
     for service in services.values():
@@ -139,7 +139,7 @@ def test_the_services_depend_on_services_and_their_environment_suits_the_example
 
 @pytest.mark.only_on("postgresql")
 @pytest.mark.django_db(transaction=True)
-def test_attempts_can_be_kept_in_partitions(django_user_model):
+def test_attempts_can_be_stored_in_partitions(django_user_model):
     alice = django_user_model.objects.create_user("alice")
     make_webhook(alice, url="https://receiver.example.com/hook", retry_notices=False)
     tuning, partition, drop = blocks("sql")
@@ -171,7 +171,7 @@ def test_attempts_can_be_kept_in_partitions(django_user_model):
 
 
 def delivered(owner):
-    """Deliver an event that is answered with 500 and then with 200; return how many requests that took."""
+    """Deliver an event that is answered with 500 and then 200. Return the number of requests."""
     with Webhooks() as webhooks:
         webhooks.receiver.answers = (500, 200)
         emit_one(owner)
@@ -179,7 +179,7 @@ def delivered(owner):
 
 
 def restore():
-    """Make the table again as the models have it, for the tests that follow."""
+    """Restore the table for the following tests."""
     with connection.cursor() as cursor:
         cursor.execute("DROP TABLE webhooks_app_deliveryattempt; DROP FUNCTION webhooks_first_id; RESET lock_timeout")
         cursor.execute("ALTER TABLE webhooks_app_delivery RESET (autovacuum_vacuum_scale_factor)")

@@ -1,4 +1,4 @@
-"""The README, followed to the letter in a new project."""
+"""The README, followed literally in a new project."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def newcomer(tmp_path: Path, redis_url: str) -> Iterator[Newcomer]:
 
 
 @pytest.mark.timeout(300)
-def test_a_new_project_gets_its_first_delivery_by_the_readme_alone(newcomer):
+def test_the_readme_leads_to_a_first_delivery_in_a_new_project(newcomer):
     for match in FENCE.finditer(README):
         if "emit_event" in match["code"]:
             newcomer.wait_for("webhook.verification")
@@ -56,11 +56,11 @@ def test_every_setting_is_in_the_table_with_its_default():
     assert {name: eval(text) for name, text in rows.items()} == defaults
 
 
-def test_it_is_at_most_200_lines_long():
+def test_the_readme_has_at_most_200_lines():
     assert len(README.splitlines()) <= 200
 
 
-def test_every_page_that_is_linked_is_there():
+def test_every_linked_page_exists():
     links = re.findall(r"\]\(([^)#:]+)\)", README)
 
     assert [link for link in links if not (ROOT / link).exists()] == []

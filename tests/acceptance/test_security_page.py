@@ -1,4 +1,4 @@
-"""SECURITY.md speaks of what there is."""
+"""SECURITY.md mentions only existing links and settings."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ SETTINGS = sorted(set(re.findall(r"WEBHOOKS_[A-Z_]+", PAGE)))
 
 
 def anchors(page: Path) -> set[str]:
-    """Return where a page's headings can be linked to."""
+    """Return the anchors of a page's headings."""
     headings = re.findall(r"^#+ (.+)$", page.read_text(), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
 @pytest.mark.parametrize("link", LINKS)
-def test_a_link_leads_to_a_page_and_a_heading(link: str) -> None:
+def test_a_link_has_an_existing_page_and_heading(link: str) -> None:
     name, _, anchor = link.partition("#")
 
     assert (ROOT / name).is_file()
@@ -30,20 +30,20 @@ def test_a_link_leads_to_a_page_and_a_heading(link: str) -> None:
 
 
 @pytest.mark.parametrize("name", SETTINGS)
-def test_a_setting_that_is_named_exists(name: str) -> None:
+def test_a_mentioned_setting_exists(name: str) -> None:
     assert name in setting_types()
 
 
-def test_every_setting_about_where_webhooks_may_go_is_named() -> None:
+def test_every_setting_about_permitted_addresses_is_mentioned() -> None:
     guarding = {"WEBHOOKS_ALLOW_HTTP", "WEBHOOKS_ALLOWED_NETWORKS", "WEBHOOKS_EGRESS_PROXY", "WEBHOOKS_CA_BUNDLE"}
 
     assert guarding | {"WEBHOOKS_ENCRYPTION_KEYS"} <= set(SETTINGS)
 
 
-@pytest.mark.parametrize("part", ["Reporting a weakness", "What is at stake", "What the host must do"])
+@pytest.mark.parametrize("part", ["Report a vulnerability", "Threats and mitigations", "Duties of the host"])
 def test_the_page_has_its_parts(part: str) -> None:
     assert f"## {part}\n" in PAGE
 
 
-def test_the_readme_leads_to_it() -> None:
+def test_the_readme_links_to_the_page() -> None:
     assert "](SECURITY.md)" in (ROOT / "README.md").read_text()

@@ -1,1 +1,1 @@
-"""The models in Django's admin, as a member of staff sees and uses them."""
+"""Tests of the console."""

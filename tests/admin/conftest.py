@@ -1,4 +1,4 @@
-"""Members of staff, and rows for them to see."""
+"""Fixtures of the console: users with permissions, and rows."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SECRET = "a shared secret of the tests"
 
 
 class Page:
-    """What the admin answers to one member of staff."""
+    """The admin's pages for one user."""
 
     def __init__(self, user: Any) -> None:
         self.user = user
@@ -34,7 +34,7 @@ class Page:
         return self.client.post(_url(model, page, *args), form, follow=True)
 
     def act(self, action: str, *items: Any, confirmed: bool = False, **form: Any) -> Any:
-        """Choose an action for the rows in their list."""
+        """Run an action on rows from their list."""
         extra = {"confirmed": "yes"} if confirmed else {"index": "0"}
         selected = [item.pk for item in items]
         model = items[0]._meta.model_name
@@ -46,13 +46,13 @@ def _url(model: str, page: str, *args: str) -> str:
 
 
 def text(response: Any) -> str:
-    """Return a page without the places where a URL may be broken."""
+    """Return a page without the break opportunities of URLs."""
     assert response.status_code == 200, response
     return str(response.content.decode()).replace("<wbr>", "")
 
 
-def said(response: Any) -> list[str]:
-    """Return the messages that a page shows."""
+def shown_messages(response: Any) -> list[str]:
+    """Return the messages on a page."""
     return [str(message) for message in response.context["messages"]]
 
 
@@ -67,7 +67,7 @@ def superuser(db: None) -> Page:
 
 @pytest.fixture
 def staff(db: None) -> Callable[..., Page]:
-    """Make a member of staff with these permissions of the app."""
+    """Create a user with these permissions of the app."""
 
     def staff(name: str, *codenames: str) -> Page:
         user = get_user_model().objects.create_user(name, is_staff=True)

@@ -1,4 +1,4 @@
-"""API keys: made, shown once, revoked."""
+"""API keys: created, shown once, revoked."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from webhooks_app.models import ApiKey
 from webhooks_app.models.api_key import owner_scopes
 
-from .conftest import Page, said, shows, text
+from .conftest import Page, shown_messages, shows, text
 
 FORM = {"audience": "one", "name": "ci", "scopes": ["webhooks:read"]}
 
@@ -31,7 +31,7 @@ def test_a_new_key_is_shown_once_and_valid(superuser: Page, owner: Any) -> None:
     assert not re.search(r"whk_[0-9a-f]{12}_[\w-]{43}", text(superuser.get("apikey")))
 
 
-def test_staff_make_keys_of_their_own_account(staff: Callable[..., Page], owner: Any) -> None:
+def test_staff_create_keys_of_their_own_account(staff: Callable[..., Page], owner: Any) -> None:
     page = staff("berta", "view_apikey", "add_apikey")
 
     page.post("apikey", "add", **FORM, owner=owner.pk)
@@ -39,14 +39,14 @@ def test_staff_make_keys_of_their_own_account(staff: Callable[..., Page], owner:
     assert ApiKey.objects.get().owner == page.user
 
 
-def test_a_new_key_has_an_owners_scopes_unless_they_are_taken_away(superuser: Page) -> None:
+def test_a_new_key_has_all_scopes_of_owners_by_default(superuser: Page) -> None:
     form = superuser.get("apikey", "add").context["adminform"].form
 
     assert form["scopes"].initial == [choice for choice, _ in form.fields["scopes"].choices] == owner_scopes()
 
 
 @pytest.mark.parametrize("form", [{"scopes": []}, {"scopes": ["webhooks:fly"]}, {"name": "x" * 101}], ids=str)
-def test_an_impossible_key_is_not_made(superuser: Page, owner: Any, form: dict[str, Any]) -> None:
+def test_an_invalid_key_is_not_created(superuser: Page, owner: Any, form: dict[str, Any]) -> None:
     superuser.post("apikey", "add", **FORM | form, owner=owner.pk)
 
     assert not ApiKey.objects.exists()
@@ -70,13 +70,13 @@ def test_scopes_can_be_changed_but_not_the_owner(superuser: Page, owner: Any) ->
     assert (changed.scopes, changed.owner) == (["webhooks:read"], owner)
 
 
-def test_revoking_asks_and_then_refuses_the_key_for_good(superuser: Page, owner: Any) -> None:
+def test_a_revoked_key_is_refused_for_good_after_confirmation(superuser: Page, owner: Any) -> None:
     api_key, key = ApiKey.objects.make(owner=owner)
 
     assert shows(superuser.act("revoke", api_key), "cannot be undone")
     assert ApiKey.objects.find(key) is not None
 
-    assert said(superuser.act("revoke", api_key, confirmed=True)) == ["Revoked the key. (1)"]
+    assert shown_messages(superuser.act("revoke", api_key, confirmed=True)) == ["Revoked the key. (1)"]
     assert ApiKey.objects.find(key) is None
 
 
@@ -90,7 +90,7 @@ def test_revoking_twice_keeps_the_first_time(superuser: Page, owner: Any) -> Non
 
 
 @pytest.mark.parametrize("term", ["{id}", "whk_{prefix}", "amina"])
-def test_a_key_is_found_by(superuser: Page, owner: Any, term: str) -> None:
+def test_a_key_is_found_by_search(superuser: Page, owner: Any, term: str) -> None:
     api_key, _ = ApiKey.objects.make(owner=owner)
     ApiKey.objects.make(owner=superuser.user)
 
@@ -109,7 +109,7 @@ def test_a_service_key_is_made_without_an_owner(superuser: Page) -> None:
 @pytest.mark.parametrize(
     ("form", "problem"),
     [
-        pytest.param({}, "Name the account, or choose a service.", id="no owner"),
+        pytest.param({}, "Enter an account or choose “a service”.", id="no owner"),
         pytest.param({"scopes": ["events:emit"]}, "events:emit is not one of", id="no owner, the scope of a service"),
         pytest.param({"audience": ""}, "This field is required.", id="no choice"),
         pytest.param(

@@ -28,13 +28,13 @@ def listed(page: Any) -> list[str]:
 
 @pytest.fixture
 def paused(webhook: Webhook) -> Webhook:
-    """A webhook that its owner's key paused."""
+    """A webhook paused with its owner's key."""
     with acting(Actor(via=Via.API, account=webhook.owner, name="whk_0123456789ab")):
         webhook.pause()
     return webhook
 
 
-def test_the_list_tells_who_did_what_and_how(superuser: Page, paused: Webhook) -> None:
+def test_the_list_shows_actor_action_and_way(superuser: Page, paused: Webhook) -> None:
     page = superuser.get("auditentry")
 
     assert listed(page) == ["webhook.paused"]
@@ -42,7 +42,7 @@ def test_the_list_tells_who_did_what_and_how(superuser: Page, paused: Webhook) -
         assert shows(page, words)
 
 
-def test_an_entry_has_a_page_with_what_was_before_and_after(superuser: Page, webhook: Webhook) -> None:
+def test_an_entry_has_a_page_with_values_before_and_after(superuser: Page, webhook: Webhook) -> None:
     update_webhook(webhook, description="<b>ours</b>", actor=PROJECT)
 
     page = superuser.get("auditentry", "change", AuditEntry.objects.get().pk)
@@ -67,7 +67,9 @@ def test_an_entry_has_a_page_with_what_was_before_and_after(superuser: Page, web
     ],
     ids=str,
 )
-def test_the_list_is_narrowed_down(superuser: Page, paused: Webhook, query: dict[str, str], found: list[str]) -> None:
+def test_the_list_has_filters_and_search(
+    superuser: Page, paused: Webhook, query: dict[str, str], found: list[str]
+) -> None:
     paused.resume()
 
     page = superuser.get("auditentry", **{name: value.format(webhook=paused.pk) for name, value in query.items()})
@@ -75,7 +77,7 @@ def test_the_list_is_narrowed_down(superuser: Page, paused: Webhook, query: dict
     assert listed(page) == found
 
 
-def test_staff_see_what_concerns_their_account_alone(
+def test_staff_see_only_entries_of_their_account(
     staff: Callable[..., Page], new_webhook: Callable[..., Webhook], paused: Webhook
 ) -> None:
     page = staff("berta", "view_auditentry")
@@ -88,7 +90,7 @@ def test_staff_see_what_concerns_their_account_alone(
     assert staff("carl").get("auditentry").status_code == 403
 
 
-def test_staff_learn_of_others_only_the_way(
+def test_staff_see_only_the_way_of_other_actors(
     staff: Callable[..., Page], superuser: Page, new_webhook: Callable[..., Webhook]
 ) -> None:
     page = staff("berta", "view_auditentry", "view_webhook")
@@ -107,7 +109,7 @@ def test_staff_learn_of_others_only_the_way(
 
 
 @pytest.mark.parametrize("view", ["add", "change", "delete"])
-def test_nobody_writes_it(superuser: Page, paused: Webhook, view: str) -> None:
+def test_the_audit_log_is_read_only(superuser: Page, paused: Webhook, view: str) -> None:
     entry = AuditEntry.objects.get()
     args = () if view == "add" else (entry.pk,)
 
@@ -116,7 +118,7 @@ def test_nobody_writes_it(superuser: Page, paused: Webhook, view: str) -> None:
     assert AuditEntry.objects.get().reason == ""
 
 
-def test_the_history_of_a_webhook_tells_it(superuser: Page, paused: Webhook) -> None:
+def test_the_history_of_a_webhook_shows_its_entries(superuser: Page, paused: Webhook) -> None:
     page = superuser.get("webhook", "history", paused.pk)
 
     assert shows(page, "webhook paused")
@@ -125,13 +127,13 @@ def test_the_history_of_a_webhook_tells_it(superuser: Page, paused: Webhook) -> 
     assert f"/webhook/{quote(paused.pk)}/history/" in text(superuser.get("webhook", "change", paused.pk))
 
 
-def test_the_history_of_a_key_and_of_a_delivery_tell_it(superuser: Page, delivery: Delivery) -> None:
+def test_the_history_of_a_key_and_of_a_delivery_shows_their_entries(superuser: Page, delivery: Delivery) -> None:
     api_key, _ = ApiKey.objects.make(owner=superuser.user)
     superuser.post("apikey", "change", api_key.pk, name="renamed", scopes=["webhooks:read"])
     superuser.post("delivery", "act", delivery.pk, "redeliver", confirmed="yes")
 
     history = superuser.get("apikey", "history", api_key.pk)
-    assert shows(history, "API key made")
+    assert shows(history, "API key created")
     assert shows(history, "name: - → renamed")
     assert shows(superuser.get("delivery", "history", delivery.pk), "delivery redelivered")
 
@@ -141,7 +143,7 @@ def test_the_history_of_a_key_and_of_a_delivery_tell_it(superuser: Page, deliver
     [(["manage_all_webhooks"], False, "amina"), ([], True, "berta")],
     ids=["anothers", "ones-own"],
 )
-def test_the_owner_of_what_was_made_is_told_by_name(
+def test_the_owner_of_a_new_row_is_named(
     staff: Callable[..., Page], owner: Any, permissions: list[str], is_own: bool, owned_by: str
 ) -> None:
     page = staff("berta", "view_webhook", "view_auditentry", *permissions)
@@ -157,7 +159,7 @@ def test_the_owner_of_what_was_made_is_told_by_name(
 
 
 @pytest.mark.parametrize("reader", ["root", "berta"])
-def test_an_account_that_is_not_known_is_told_without_its_number(
+def test_an_unknown_account_is_shown_without_its_key(
     superuser: Page, staff: Callable[..., Page], new_webhook: Callable[..., Webhook], owner: Any, reader: str
 ) -> None:
     page = superuser if reader == "root" else staff("berta", "view_webhook")
@@ -169,11 +171,11 @@ def test_an_account_that_is_not_known_is_told_without_its_number(
     assert shows(history, f"owner: an account → {'amina' if reader == 'root' else 'an account'}")
 
 
-def test_a_history_without_entries_says_so(superuser: Page, webhook: Webhook) -> None:
-    assert shows(superuser.get("webhook", "history", webhook.pk), "Nothing is recorded")
+def test_an_empty_history_shows_a_note(superuser: Page, webhook: Webhook) -> None:
+    assert shows(superuser.get("webhook", "history", webhook.pk), "No entries")
 
 
-def test_keys_that_are_deleted_together_are_written_down_one_by_one(superuser: Page) -> None:
+def test_keys_deleted_together_have_an_entry_each(superuser: Page) -> None:
     keys = [ApiKey.objects.make(owner=superuser.user)[0] for _ in range(2)]
 
     superuser.client.post(
@@ -186,7 +188,7 @@ def test_keys_that_are_deleted_together_are_written_down_one_by_one(superuser: P
     assert not ApiKey.objects.exists()
 
 
-def test_who_may_only_look_at_keys_changes_none(staff: Callable[..., Page]) -> None:
+def test_the_view_permission_does_not_allow_changes_of_keys(staff: Callable[..., Page]) -> None:
     page = staff("berta", "view_apikey", "view_auditentry")
     api_key, _ = ApiKey.objects.make(owner=page.user, name="ci")
     key = page.get("apikey", "change", api_key.pk)
@@ -206,10 +208,10 @@ def test_who_may_only_look_at_keys_changes_none(staff: Callable[..., Page]) -> N
     assert list(AuditEntry.objects.values_list("action", flat=True)) == ["api_key.created"]
 
 
-def test_lists_and_histories_cost_as_much_however_long_they_are(superuser: Page, webhook: Webhook) -> None:
+def test_the_queries_of_lists_and_histories_do_not_grow(superuser: Page, webhook: Webhook) -> None:
     addresses = (("auditentry",), ("webhook", "history", webhook.pk))
     for address in addresses:
-        superuser.get(*address)  # Django remembers the content types from then on
+        superuser.get(*address)  # fills Django's cache of content types
     costs = []
     for more in (2, 60):
         for number in range(more):
@@ -223,10 +225,10 @@ def test_lists_and_histories_cost_as_much_however_long_they_are(superuser: Page,
     assert max(costs) <= 8
 
 
-# Why an event was sent, or was not
+# Routing decisions
 
 
-def test_an_event_says_of_each_webhook_why_it_got_it_or_not(
+def test_an_event_shows_the_routing_decision_for_each_webhook(
     superuser: Page, new_webhook: Callable[..., Webhook], owner: Any
 ) -> None:
     sent, silent = new_webhook(owner), new_webhook(owner, event_types=["file.uploaded"], url="https://b.example.com/")
@@ -254,7 +256,7 @@ def test_a_deleted_webhook_has_no_link(superuser: Page, event: Event, webhook: W
 
 
 @pytest.mark.parametrize("missing", ["view_webhook", "view_delivery"])
-def test_decisions_are_for_those_who_may_see_webhooks_and_deliveries(
+def test_decisions_need_permissions_for_webhooks_and_deliveries(
     staff: Callable[..., Page], event: Event, missing: str
 ) -> None:
     permissions = {"view_event", "view_webhook", "view_delivery", "manage_all_webhooks"}
@@ -263,7 +265,7 @@ def test_decisions_are_for_those_who_may_see_webhooks_and_deliveries(
     assert not staff("carl", *permissions - {missing}).get("event", "change", event.pk).context["decisions"]
 
 
-def test_other_staff_see_no_decision_about_the_platforms_webhooks(
+def test_staff_of_an_account_see_no_decisions_about_platform_webhooks(
     staff: Callable[..., Page], new_webhook: Callable[..., Webhook]
 ) -> None:
     page = staff("berta", "view_event", "view_webhook", "view_delivery")
@@ -275,7 +277,7 @@ def test_other_staff_see_no_decision_about_the_platforms_webhooks(
     assert [row.decision.webhook for row in shown] == [own]
 
 
-def test_a_test_event_tells_whom_it_was_for(superuser: Page, webhook: Webhook, new_webhook: Any) -> None:
+def test_a_test_event_shows_its_target(superuser: Page, webhook: Webhook, new_webhook: Any) -> None:
     new_webhook(webhook.owner)
     delivery = send_test_event(webhook, "file.deleted")
 

@@ -1,4 +1,4 @@
-"""Choosing signatures, retries and headers of a webhook in the console."""
+"""Signatures, retries and headers of a webhook in the console."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from webhooks_app.encryption import decrypt
 from webhooks_app.models import Delivery, Webhook
 from webhooks_app.testing import Webhooks
 
-from .conftest import Page, said, shows, text
+from .conftest import Page, shown_messages, shows, text
 
 pytestmark = pytest.mark.django_db
 
@@ -63,7 +63,7 @@ def test_a_shown_headers_line_keeps_its_value(superuser: Page) -> None:
     assert stored() == {"X-Tenant": "value-4711", "X-New": "n"}
 
 
-def test_a_reserved_header_is_refused_beside_its_input(superuser: Page) -> None:
+def test_a_reserved_header_is_an_error_of_the_field(superuser: Page) -> None:
     answer = superuser.post("webhook", "add", **form(headers="Host: elsewhere"))
 
     assert "is reserved" in answer.content.decode()
@@ -78,7 +78,7 @@ def test_standard_with_another_secret_offers_rotation(superuser: Page) -> None:
     assert "Rotate the secret first" in answer.content.decode()
 
 
-def test_another_host_drops_headers_that_were_left_as_shown(superuser: Page) -> None:
+def test_a_new_host_drops_unchanged_headers(superuser: Page) -> None:
     webhook = make_webhook(superuser.user, headers={"X-Tenant": "acme"})
 
     superuser.post(
@@ -103,7 +103,7 @@ def test_a_key_pair_is_rotated_and_its_public_key_shown(superuser: Page, paired:
     new, previous = Webhook.objects.get().public_keys
     assert "native" in page.content.decode()
     assert (previous["key"], Webhook.objects.get().secret) == (old["key"], paired.secret)
-    assert f"The new public key is {new['key']}." in said(answer)[0]
+    assert f"The new public key is {new['key']}." in shown_messages(answer)[0]
     assert "until" in text(superuser.get("webhook", "change", paired.pk)).partition(old["key"])[2][:60]
 
 

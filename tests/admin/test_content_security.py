@@ -1,4 +1,4 @@
-"""The pages work under a Content-Security-Policy that allows nothing inline."""
+"""Pages contain nothing inline, for strict Content-Security-Policies."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ DATA_TYPES = {"application/json", "text/html"}
 
 
 class InlineParts(HTMLParser):
-    """Collects scripts, styles and event handlers that stand in the page itself."""
+    """Collects the inline scripts, styles and event handlers of a page."""
 
     def __init__(self) -> None:
         super().__init__()

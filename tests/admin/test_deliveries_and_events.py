@@ -1,4 +1,4 @@
-"""What happened, and what was sent."""
+"""Pages and lists of deliveries and events."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.support.rows import end_deliveries
 from webhooks_app.emission import emit
 from webhooks_app.models import Delivery, DeliveryAttempt, Event
 
-from .conftest import DATA, Page, said, shows, text
+from .conftest import DATA, Page, shown_messages, shows, text
 
 HOSTILE = "<script>alert(1)</script>\x1b[2J"
 
@@ -37,7 +37,7 @@ def attempt(delivery: Delivery) -> DeliveryAttempt:
     )
 
 
-def test_the_body_of_an_event_is_laid_out_and_escaped(superuser: Page, event: Event) -> None:
+def test_the_body_of_an_event_is_indented_and_escaped(superuser: Page, event: Event) -> None:
     page = text(superuser.get("event", "change", event.pk))
 
     assert "&quot;id&quot;: &quot;" + event.pk in page
@@ -45,20 +45,20 @@ def test_the_body_of_an_event_is_laid_out_and_escaped(superuser: Page, event: Ev
     assert "<script>alert" not in page
 
 
-def test_a_body_that_is_no_longer_kept_is_said_to_be_so(superuser: Page, event: Event) -> None:
+def test_a_pruned_body_has_a_note(superuser: Page, event: Event) -> None:
     Event.objects.update(body="")
 
     assert shows(superuser.get("event", "change", event.pk), "No longer kept.")
 
 
-def test_an_attempt_without_a_response_shows_the_first_bytes_that_arrived(
+def test_an_attempt_without_a_response_shows_the_first_bytes_received(
     superuser: Page, attempt: DeliveryAttempt
 ) -> None:
     DeliveryAttempt.objects.update(response_status=None, response_headers=[], response_body="SSH-2.0-OpenSSH_9.2p1")
 
     page = superuser.get("delivery", "change", attempt.delivery.pk)
 
-    assert shows(page, "No HTTP response. The first bytes that arrived:")
+    assert shows(page, "No HTTP response. First bytes received:")
     assert shows(page, "SSH-2.0-OpenSSH_9.2p1")
 
 
@@ -80,7 +80,7 @@ def test_a_delivery_shows_its_attempts(superuser: Page, attempt: DeliveryAttempt
         ("dns_error", "", False),
     ],
 )
-def test_what_was_not_sent_for_want_of_a_connection_is_not_said_to_be_sent(
+def test_an_attempt_without_a_connection_is_shown_as_not_sent(
     superuser: Page, attempt: DeliveryAttempt, result: str, peer: str, is_sent: bool
 ) -> None:
     DeliveryAttempt.objects.update(result=result, peer=peer, timestamp=1_769_860_800)
@@ -107,24 +107,24 @@ def test_the_time_of_an_attempt_is_split_into_stages(
     assert [stage.milliseconds for stage in shown.stages] == expected
 
 
-def test_a_delivery_that_waits_for_a_verification_is_held(superuser: Page, delivery: Delivery) -> None:
+def test_a_delivery_awaiting_verification_is_held(superuser: Page, delivery: Delivery) -> None:
     delivery.webhook.await_verification()
 
     assert shows(superuser.get("delivery"), "waiting for verification")
 
 
-def test_a_redelivery_is_the_same_event_again_and_says_who_asked(superuser: Page, delivery: Delivery) -> None:
+def test_a_redelivery_has_the_same_event_and_its_requester(superuser: Page, delivery: Delivery) -> None:
     end_deliveries(state=Delivery.State.GIVEN_UP)
 
     answer = superuser.act("redeliver", delivery, confirmed=True)
 
     again = Delivery.objects.get(redelivery_of=delivery)
     assert (again.event, again.requested_by, again.state) == (delivery.event, superuser.user, Delivery.State.PENDING)
-    assert said(answer) == ["Redelivered the event. (1)"]
+    assert shown_messages(answer) == ["Redelivered the event. (1)"]
     assert LogEntry.objects.get().object_id == delivery.pk
 
 
-def test_who_of_the_staff_redelivered_is_told_to_those_who_manage_all(
+def test_only_users_who_manage_all_see_the_requester_of_a_redelivery(
     superuser: Page, staff: Any, new_webhook: Any
 ) -> None:
     amina = staff("amina", "view_delivery")
@@ -141,11 +141,11 @@ def test_a_redelivery_to_a_disabled_webhook_is_refused_with_the_reason(superuser
 
     answer = superuser.act("redeliver", delivery, confirmed=True)
 
-    assert any("no longer wanted" in message for message in said(answer))
+    assert any("no longer wanted" in message for message in shown_messages(answer))
     assert Delivery.objects.count() == 1
 
 
-def test_to_redeliver_needs_a_permission(staff: Any, new_webhook: Any) -> None:
+def test_redelivery_needs_a_permission(staff: Any, new_webhook: Any) -> None:
     page = staff("berta", "view_delivery", "change_delivery", "change_webhook", "test_webhook")
     new_webhook(page.user)
     delivery = emit("file.deleted", DATA, owner=page.user).deliveries.get()
@@ -162,7 +162,7 @@ def test_a_permission_to_view_deliveries_shows_their_attempts(staff: Any, attemp
 
 
 @pytest.mark.parametrize("identifier", ["delivery", "event", "webhook"])
-def test_deliveries_are_found_by_the_id_of(superuser: Page, delivery: Delivery, identifier: str) -> None:
+def test_deliveries_are_found_by_id(superuser: Page, delivery: Delivery, identifier: str) -> None:
     ids = {"delivery": delivery.pk, "event": delivery.event_id, "webhook": delivery.webhook_id}
 
     found = superuser.get("delivery", q=ids[identifier]).context["cl"].result_list
@@ -172,7 +172,7 @@ def test_deliveries_are_found_by_the_id_of(superuser: Page, delivery: Delivery, 
 @pytest.mark.parametrize(
     "query", [{"event_type": "file.deleted"}, {"state__exact": "pending"}, {"kind__exact": "event"}]
 )
-def test_deliveries_are_narrowed_by(superuser: Page, delivery: Delivery, query: dict[str, str]) -> None:
+def test_deliveries_are_filtered(superuser: Page, delivery: Delivery, query: dict[str, str]) -> None:
     other = {name: "ppt.edit.failed" if name == "event_type" else "test" for name in query}
 
     assert superuser.get("delivery", **query).context["cl"].result_count == 1
@@ -181,7 +181,7 @@ def test_deliveries_are_narrowed_by(superuser: Page, delivery: Delivery, query: 
 
 
 @pytest.mark.parametrize("model", ["event", "delivery", "webhook", "apikey"])
-def test_nobody_can_ask_for_counts_of_each_filter(superuser: Page, delivery: Delivery, model: str) -> None:
+def test_facet_counts_are_unavailable(superuser: Page, delivery: Delivery, model: str) -> None:
     assert not superuser.get(model, _facets="1").context["cl"].add_facets
 
 

@@ -1,4 +1,4 @@
-"""Members of staff who post what no page offers them, and what others put into the rows that they look at."""
+"""Hostile requests of staff, and hostile contents of rows."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from webhooks_app.models import ApiKey, Delivery, Event, Replay, Webhook
 from webhooks_app.operations.sending import send_test_event
 from webhooks_app.replays.planning import plan_replay
 
-from .conftest import SECRET, Page, said, shows, text
+from .conftest import SECRET, Page, shown_messages, shows, text
 
 pytestmark = pytest.mark.only_on("sqlite")
 
@@ -55,7 +55,7 @@ def saved() -> list[Any]:
 
 
 def pages() -> Iterator[tuple[str, str, bool]]:
-    """Yield each page of each model in the console: the model, the page, and whether it is a row's."""
+    """Yield each page of the console: the model, the page, and True for a page about a row."""
     for model in MODELS:
         name = f"webhooks_app_{model._meta.model_name}_"
         for pattern in admin.site._registry[model].get_urls():
@@ -76,7 +76,7 @@ MORE_ARGS = {
     "live": {"webhook": "recent"},
     "shown": dict.fromkeys(("webhook", "apikey"), "token"),
 }
-"""What the address of a page says beside the row."""
+"""Further parts of a page's URL."""
 READ_ONLY = ("changelist", "history", "live", "event_types", "event_type", "check_url", "operations", "shown")
 ACTIONS = sorted(actions())
 
@@ -85,7 +85,7 @@ CONFIRMATIONS = {"post": "yes", "confirmed": "yes"}
 
 
 def address(rows: dict[str, Any], model: str, page: str, of_row: bool) -> tuple[str, ...]:
-    """Return what the address of a page names."""
+    """Return the arguments of a page's URL."""
     if page == "event_type":
         return ("file.deleted",)
     more = MORE_ARGS.get(page, {}).get(model)
@@ -101,7 +101,7 @@ def test_the_walk_knows_every_page_and_action() -> None:
 
 @pytest.mark.parametrize(("model", "page", "of_row"), PAGES, ids=str)
 @pytest.mark.parametrize("permissions", [(), VIEW])
-def test_without_a_permission_nothing_is_changed_by_post(
+def test_a_post_without_permission_changes_nothing(
     staff: Callable[..., Page], rows: dict[str, Any], model: str, page: str, of_row: bool, permissions: tuple[str, ...]
 ) -> None:
     caller = staff("berta", *permissions, "manage_all_webhooks")
@@ -115,7 +115,7 @@ def test_without_a_permission_nothing_is_changed_by_post(
 
 
 @pytest.mark.parametrize(("model", "page", "of_row"), PAGES, ids=str)
-def test_nobody_but_staff_gets_in(rows: dict[str, Any], owner: Any, model: str, page: str, of_row: bool) -> None:
+def test_only_staff_are_admitted(rows: dict[str, Any], owner: Any, model: str, page: str, of_row: bool) -> None:
     before = saved()
 
     answer = Page(owner).post(model, page, *address(rows, model, page, of_row), **FORMS.get(model, {}), **CONFIRMATIONS)
@@ -137,7 +137,7 @@ def test_without_its_permission_an_action_does_nothing(
 
 
 @pytest.mark.parametrize(("model", "action"), [pair for pair in ACTIONS if pair[0] != "event"])
-def test_an_action_asks_before_it_does(superuser: Page, rows: dict[str, Any], model: str, action: str) -> None:
+def test_an_action_asks_for_confirmation(superuser: Page, rows: dict[str, Any], model: str, action: str) -> None:
     if action == "enable":
         rows[model].disable("by hand")
     before = saved()
@@ -151,7 +151,7 @@ def test_an_action_asks_before_it_does(superuser: Page, rows: dict[str, Any], mo
 
 
 @pytest.mark.parametrize("model", ["webhook", "apikey"])
-def test_no_more_are_deleted_at_once_than_anybody_looks_through(
+def test_bulk_deletion_is_limited(
     superuser: Page, rows: dict[str, Any], new_webhook: Any, monkeypatch: pytest.MonkeyPatch, model: str
 ) -> None:
     monkeypatch.setattr("webhooks_app.admin.actions.MAX_SELECTED", 1)
@@ -160,7 +160,7 @@ def test_no_more_are_deleted_at_once_than_anybody_looks_through(
 
     answer = superuser.act("delete_selected", *items, post="yes")
 
-    assert said(answer) == ["Select at most 1 at once."]
+    assert shown_messages(answer) == ["Select at most 1 at once."]
     assert saved() == before
 
 
@@ -212,9 +212,7 @@ def test_no_query_breaks_a_list(superuser: Page, rows: dict[str, Any], model: st
         ("delivery", "attempts__response_body__contains"),
     ],
 )
-def test_a_list_is_narrowed_by_nothing_but_its_filters(
-    superuser: Page, rows: dict[str, Any], model: str, lookup: str
-) -> None:
+def test_a_list_accepts_only_its_own_filters(superuser: Page, rows: dict[str, Any], model: str, lookup: str) -> None:
     assert superuser.get(model, **{lookup: "a"}).status_code == 400
 
 
@@ -231,9 +229,7 @@ SECRET_OF_256_SIGNS = "🔑" * 256
 
 @pytest.mark.parametrize("storage", ["fallback.FallbackStorage", "session.SessionStorage", "cookie.CookieStorage"])
 @pytest.mark.parametrize("secret", [SECRET, SECRET_OF_256_SIGNS], ids=["short", "long"])
-def test_a_secret_is_shown_without_being_kept_for_the_next_page(
-    superuser: Page, settings: Any, storage: str, secret: str
-) -> None:
+def test_a_shown_secret_is_not_in_the_session(superuser: Page, settings: Any, storage: str, secret: str) -> None:
     settings.MESSAGE_STORAGE = f"django.contrib.messages.storage.{storage}"
     form = {"url": "https://receiver.example.com/", "event_types": ["file.deleted"], "secret": secret}
     form |= {"audience": "every"}
@@ -245,7 +241,7 @@ def test_a_secret_is_shown_without_being_kept_for_the_next_page(
     assert "messages" not in superuser.client.cookies
 
 
-def test_a_key_is_shown_without_being_kept_for_the_next_page(superuser: Page, owner: Any) -> None:
+def test_a_shown_key_is_not_in_the_session(superuser: Page, owner: Any) -> None:
     form = {"name": "x", "scopes": ["webhooks:read"], "owner": owner.pk}
 
     answer = superuser.client.post("/admin/webhooks_app/apikey/add/", form, follow=True)
@@ -255,7 +251,7 @@ def test_a_key_is_shown_without_being_kept_for_the_next_page(superuser: Page, ow
     assert "messages" not in superuser.client.cookies
 
 
-def test_no_report_of_an_error_tells_a_secret(
+def test_error_reports_contain_no_secret(
     superuser: Page, webhook: Webhook, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     superuser.client.raise_request_exception = False
@@ -278,7 +274,7 @@ def test_no_report_of_an_error_tells_a_secret(
 
 
 @pytest.mark.parametrize("action", ["verify", "send_test"])
-def test_the_console_probes_no_more_than_the_api(
+def test_probes_of_the_console_have_the_rate_limit_of_the_api(
     staff: Callable[..., Page], new_webhook: Any, settings: Any, action: str
 ) -> None:
     settings.WEBHOOKS_PROBE_RATE = "2/min"
@@ -289,9 +285,11 @@ def test_the_console_probes_no_more_than_the_api(
 
     assert Delivery.objects.count() == 2
     assert [
-        message for message in said(answer) if message.startswith("Too many tests and verifications of one account")
+        message
+        for message in shown_messages(answer)
+        if message.startswith("Too many tests and verifications of one account")
     ]
-    assert len(said(answer)) == 2
+    assert len(shown_messages(answer)) == 2
 
 
 def test_a_registration_counts_as_a_probe(superuser: Page, settings: Any) -> None:
@@ -324,7 +322,7 @@ def test_a_redelivery_of_a_test_counts_as_a_test(superuser: Page, webhook: Webho
     assert Delivery.objects.count() == 2
 
 
-def test_a_webhook_is_not_moved_to_another_account_with_the_log_of_the_first(superuser: Page, webhook: Webhook) -> None:
+def test_the_owner_of_a_webhook_cannot_be_changed(superuser: Page, webhook: Webhook) -> None:
     form = {"url": webhook.url, "event_types": webhook.event_types, "owner": superuser.user.pk}
 
     superuser.post("webhook", "change", webhook.pk, **form)

@@ -1,4 +1,4 @@
-"""Lists of any length: their pages, their filters, and what they cost."""
+"""Long lists: paging, filters and number of queries."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ State, Result = Delivery.State, DeliveryAttempt.Result
 
 @pytest.fixture
 def new_deliveries(new_webhook: Callable[..., Webhook]) -> Callable[..., list[str]]:
-    """Insert deliveries of one event, and return their ids, the newest first."""
+    """Insert deliveries of one event and return their ids, newest first."""
 
     def new_deliveries(count: int, webhook: Webhook | None = None, **fields: Any) -> list[str]:
         webhook = webhook or new_webhook(None)
@@ -74,14 +74,14 @@ def test_the_first_page_has_no_newer_one(superuser: Page, new_deliveries: Any) -
     assert listed(again) == listed(first)
 
 
-def test_the_way_up_ends_at_a_full_page(superuser: Page, new_deliveries: Any) -> None:
+def test_paging_upwards_ends_at_a_full_page(superuser: Page, new_deliveries: Any) -> None:
     ids = new_deliveries(60)
     cursor = f"before.{ids[10].partition('_')[2]}"
 
     assert listed(superuser.get("delivery", cursor=cursor)) == ids[:50]
 
 
-def test_links_keep_the_filters_and_a_new_filter_begins_at_the_top(superuser: Page, new_deliveries: Any) -> None:
+def test_links_keep_the_filters_and_a_new_filter_starts_at_the_first_page(superuser: Page, new_deliveries: Any) -> None:
     new_deliveries(120, state=State.GIVEN_UP)
 
     second = follow(superuser, superuser.get("delivery", state__exact="given_up"), "older")
@@ -91,13 +91,13 @@ def test_links_keep_the_filters_and_a_new_filter_begins_at_the_top(superuser: Pa
 
 
 @pytest.mark.parametrize("cursor", ["after.1", "sideways." + "0" * 32, "after." + "g" * 32, "1"])
-def test_what_is_no_cursor_is_refused_as_any_other_bad_filter_is(superuser: Page, cursor: str) -> None:
+def test_an_invalid_cursor_is_handled_like_an_invalid_filter(superuser: Page, cursor: str) -> None:
     answer = superuser.get("delivery", cursor=cursor)
 
     assert answer.redirect_chain == [("/admin/webhooks_app/delivery/?e=1", 302)]
 
 
-def test_a_filter_looks_back_a_bounded_way_and_says_so(
+def test_a_filter_examines_a_bounded_number_of_rows_and_shows_a_note(
     superuser: Page, new_deliveries: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (rare,) = new_deliveries(1, last_result=Result.TIMEOUT)
@@ -108,14 +108,14 @@ def test_a_filter_looks_back_a_bounded_way_and_says_so(
     far = follow(superuser, near, "older")
 
     assert listed(near) == []
-    assert shows(near, "Look further back")
+    assert shows(near, "Search older rows")
     assert listed(far) == [rare]
-    assert not shows(far, "Look further back")
+    assert not shows(far, "Search older rows")
 
 
 @pytest.mark.only_on("sqlite", "postgresql")
 @pytest.mark.parametrize("query", [{}, {"q": "other.example"}], ids=["all", "some webhooks'"])
-def test_what_went_wrong_is_found_however_far_back(
+def test_failed_deliveries_are_found_in_a_long_history(
     superuser: Page, new_webhook: Any, new_deliveries: Any, monkeypatch: pytest.MonkeyPatch, query: dict[str, str]
 ) -> None:
     webhook = new_webhook(None, url="https://other.example/hook")
@@ -162,7 +162,7 @@ def test_staff_page_through_the_deliveries_of_all_their_webhooks(
     assert listed(follow(page, second, "newer")) == listed(first)
 
 
-def test_staff_filter_within_a_bound_of_each_of_their_webhooks(
+def test_filters_of_staff_examine_a_bounded_number_of_rows_per_webhook(
     staff: Callable[..., Page], new_webhook: Any, new_deliveries: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     page = staff("berta", "view_delivery")
@@ -192,7 +192,7 @@ def test_deliveries_are_found_by_account_and_by_url(
     assert listed(superuser.get("delivery", q=term)) == wanted
 
 
-def test_webhooks_too_many_to_look_at_one_by_one_are_looked_for_among_limited_rows(
+def test_a_filter_by_too_many_webhooks_examines_a_bounded_number_of_rows(
     staff: Callable[..., Page], new_webhook: Any, new_deliveries: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     page = staff("berta", "view_delivery")
@@ -208,7 +208,7 @@ def test_webhooks_too_many_to_look_at_one_by_one_are_looked_for_among_limited_ro
     assert listed(follow(page, near, "older")) == mine
 
 
-def test_staff_find_nothing_by_the_id_of_anothers_webhook(
+def test_staff_find_nothing_by_the_id_of_a_foreign_webhook(
     staff: Callable[..., Page], new_webhook: Any, new_deliveries: Any
 ) -> None:
     page, webhook = staff("berta", "view_delivery"), new_webhook(None)
@@ -228,7 +228,7 @@ def test_staff_find_nothing_by_the_id_of_anothers_webhook(
         ({"claimed_at": timedelta(), "leased_until": timedelta(seconds=9)}, "in flight"),
     ],
 )
-def test_the_list_says_when_the_next_try_is(
+def test_the_list_shows_the_next_attempt(
     superuser: Page, new_deliveries: Any, fields: dict[str, timedelta], words: str
 ) -> None:
     (delivery_id,) = new_deliveries(1)
@@ -270,7 +270,7 @@ def test_a_list_costs_the_same_queries_at_2_and_at_200_rows(
     assert not any("COUNT(*)" in sql or "DISTINCT" in sql for sql in many)
 
 
-def test_a_cursor_turned_round_begins_with_its_own_row(new_deliveries: Any) -> None:
+def test_a_reversed_cursor_starts_with_its_own_row(new_deliveries: Any) -> None:
     ids = new_deliveries(3)
     rows = Delivery.objects.all()
 

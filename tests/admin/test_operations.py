@@ -1,4 +1,4 @@
-"""The operations page: what it tells, to whom, and that it tells no secret."""
+"""The operations page: contents, permission, and hidden secrets."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def operations(page: Page) -> Any:
 
 
 def row(html: str, first: str) -> str:
-    """Return the row of a table that begins with this cell."""
+    """Return the table row that starts with this cell."""
     return html.partition(f">{first}</th>")[2].partition("</tr>")[0]
 
 
@@ -41,7 +41,9 @@ def row(html: str, first: str) -> str:
         pytest.param(["view_webhook", "change_webhook", "view_delivery"], 403, id="other staff"),
     ],
 )
-def test_it_is_for_those_who_manage_all(staff: Callable[..., Page], codenames: list[str], status: int) -> None:
+def test_the_page_needs_the_permission_to_manage_all(
+    staff: Callable[..., Page], codenames: list[str], status: int
+) -> None:
     page = staff("boris", *codenames)
 
     assert operations(page).status_code == status
@@ -50,31 +52,31 @@ def test_it_is_for_those_who_manage_all(staff: Callable[..., Page], codenames: l
     assert (link in index.content.decode()) == (status == 200)
 
 
-def test_workers_are_at_work_or_gone(superuser: Page) -> None:
+def test_workers_are_running_or_not_responding(superuser: Page) -> None:
     for host, seconds_ago in (("here", 5), ("there", 120)):
         seen_at = timezone.now() - timedelta(seconds=seconds_ago)
         WorkerProcess.objects.create(id=host, host=host, pid=12345, in_flight=7, started_at=seen_at, seen_at=seen_at)
 
     html = text(operations(superuser))
 
-    assert "at work" in row(html, "here")
-    assert "gone" in row(html, "there")
+    assert "running" in row(html, "here")
+    assert "not responding" in row(html, "there")
     assert "<td>12345</td>" in row(html, "here")
 
 
-def test_a_job_that_failed_says_why(superuser: Page) -> None:
+def test_a_failed_job_shows_its_error(superuser: Page) -> None:
     MaintenanceJob.objects.create(name="fold", ended_at=timezone.now(), error="DataError: <too long>")
 
     assert "DataError: &lt;too long&gt;" in row(text(operations(superuser)), "fold")
 
 
-def test_what_the_doctor_finds_begins_with_the_gravest(superuser: Page) -> None:
+def test_findings_are_ordered_by_severity(superuser: Page) -> None:
     found = operations(superuser).context["findings"]
 
     assert (found[0].finding.name, found[-1].finding.level.value) == ("workers", "ok")
 
 
-def test_a_broker_that_is_away_delays_it_no_longer_than_the_doctor_waits(
+def test_an_unavailable_broker_delays_the_page_only_by_the_timeout(
     superuser: Page, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     connect = current_app.connection_for_write
@@ -83,7 +85,7 @@ def test_a_broker_that_is_away_delays_it_no_longer_than_the_doctor_waits(
     assert "does not answer" in row(text(operations(superuser)), "broker")
 
 
-def test_what_is_kept_is_shown_by_type_too(superuser: Page, settings: Any) -> None:
+def test_retention_by_type_is_shown(superuser: Page, settings: Any) -> None:
     settings.WEBHOOKS_ATTEMPT_RETENTION_DAYS = 12
     settings.WEBHOOKS_RETENTION_DAYS_BY_TYPE = {"file.deleted": 1}
 
@@ -93,7 +95,7 @@ def test_what_is_kept_is_shown_by_type_too(superuser: Page, settings: Any) -> No
     assert "<dt>file.deleted</dt><dd>1 day</dd>" in html
 
 
-def test_a_setting_shows_its_value_and_whence_it_is(superuser: Page, settings: Any) -> None:
+def test_a_setting_shows_its_value_and_source(superuser: Page, settings: Any) -> None:
     settings.WEBHOOKS_TIMEOUT_SECONDS = 12.5
 
     html = text(operations(superuser))
@@ -112,10 +114,10 @@ def test_no_secret_is_shown(superuser: Page, settings: Any) -> None:
     html = text(operations(superuser))
 
     assert "a-secret" not in html
-    assert html.count("set, and not shown") == 3
+    assert html.count("set (hidden)") == 3
 
 
-def test_every_setting_is_shown_and_whatever_sounds_secret_is_one() -> None:
+def test_settings_with_secret_names_are_hidden() -> None:
     names = [setting.name for setting in settings_in_force()]
 
     assert names == list(setting_types())
@@ -127,13 +129,13 @@ def test_every_setting_is_shown_and_whatever_sounds_secret_is_one() -> None:
 
 
 @pytest.mark.parametrize("value", [None, object(), "x" * 5000, {1: [2]}], ids=["None", "object", "long", "mapping"])
-def test_a_value_that_cannot_be_used_is_shown_all_the_same(superuser: Page, settings: Any, value: Any) -> None:
+def test_an_invalid_value_is_shown(superuser: Page, settings: Any, value: Any) -> None:
     settings.WEBHOOKS_CA_BUNDLE = value
 
     assert shows(operations(superuser), "WEBHOOKS_CA_BUNDLE")
 
 
-def test_the_size_of_a_table_is_near_what_it_holds(transactional_db: None, new_webhook: Any, owner: Any) -> None:
+def test_table_sizes_are_plausible(transactional_db: None, new_webhook: Any, owner: Any) -> None:
     new_webhook(owner)
     for _ in range(30):
         emit("file.deleted", DATA, owner=owner)

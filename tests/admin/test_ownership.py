@@ -1,4 +1,4 @@
-"""Who sees what."""
+"""Visibility of rows and pages by owner and permission."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ALL = (*VIEW, "add_webhook", "change_webhook", "delete_webhook", "add_apikey", "
 
 
 def rows_of(account: Any, new_webhook: Callable[..., Webhook]) -> dict[str, Any]:
-    """Give an account one row of each model."""
+    """Create one row of each model for an account."""
     webhook = new_webhook(account)
     event = emit("file.deleted", DATA, owner=account)
     api_key, _ = ApiKey.objects.make(owner=account or webhook.owner) if account else (None, "")
@@ -35,7 +35,7 @@ def theirs(owner: Any, new_webhook: Callable[..., Webhook]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("model", MODELS)
-def test_staff_see_their_own_rows_alone(
+def test_staff_see_only_their_own_rows(
     staff: Callable[..., Page], new_webhook: Callable[..., Webhook], theirs: dict[str, Any], model: str
 ) -> None:
     page = staff("berta", *ALL)
@@ -48,7 +48,7 @@ def test_staff_see_their_own_rows_alone(
 
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("view", ["change", "history", "delete"])
-def test_a_row_of_another_account_is_as_good_as_none(
+def test_a_row_of_another_account_is_not_found(
     staff: Callable[..., Page], theirs: dict[str, Any], model: str, view: str
 ) -> None:
     page = staff("berta", *ALL, "delete_apikey")
@@ -74,7 +74,7 @@ def test_a_superuser_sees_every_row(superuser: Page, theirs: dict[str, Any], mod
     assert theirs[model].pk in listed(superuser, model)
 
 
-def test_the_platforms_own_webhooks_are_for_who_manages_all(
+def test_platform_webhooks_need_the_permission_to_manage_all(
     staff: Callable[..., Page], superuser: Page, new_webhook: Callable[..., Webhook]
 ) -> None:
     webhook = new_webhook(None)
@@ -84,7 +84,7 @@ def test_the_platforms_own_webhooks_are_for_who_manages_all(
 
 
 @pytest.mark.parametrize("model", MODELS)
-def test_without_the_permission_to_view_there_is_no_page(staff: Callable[..., Page], model: str) -> None:
+def test_pages_need_the_view_permission(staff: Callable[..., Page], model: str) -> None:
     assert staff("berta").get(model).status_code == 403
 
 
@@ -112,7 +112,7 @@ def test_the_owner_of_a_webhook_cannot_be_changed_by_staff(
 
 
 @pytest.mark.parametrize(("permissions", "saved"), [((), 500), (("manage_all_webhooks",), 1000)])
-def test_only_who_manages_all_can_allow_a_webhook_more_requests_at_a_time(
+def test_only_users_who_manage_all_can_raise_the_concurrency(
     staff: Callable[..., Page], new_webhook: Callable[..., Webhook], permissions: tuple[str, ...], saved: int
 ) -> None:
     page = staff("berta", *ALL, *permissions)
@@ -126,7 +126,7 @@ def test_only_who_manages_all_can_allow_a_webhook_more_requests_at_a_time(
     assert shows(answer, "at most 50 requests") == (saved == 500)
 
 
-def test_what_a_webhook_was_allowed_stays_when_its_owner_changes_something_else(
+def test_a_raised_concurrency_survives_other_changes_by_the_owner(
     staff: Callable[..., Page], new_webhook: Callable[..., Webhook]
 ) -> None:
     page = staff("berta", *ALL)
@@ -151,9 +151,7 @@ def test_the_limit_of_webhooks_holds_for_staff(
     assert shows(answer, "The limit of 1 for this account")
 
 
-def test_who_may_only_view_is_offered_no_change(
-    staff: Callable[..., Page], new_webhook: Callable[..., Webhook]
-) -> None:
+def test_the_view_permission_offers_no_changes(staff: Callable[..., Page], new_webhook: Callable[..., Webhook]) -> None:
     page = staff("berta", *VIEW)
     webhook = new_webhook(page.user)
 
@@ -178,7 +176,7 @@ def test_staff_do_not_see_the_column_of_owners(
 
 @pytest.mark.parametrize("model", ["event", "delivery"])
 @pytest.mark.parametrize("view", ["add", "delete"])
-def test_what_the_app_writes_is_neither_added_nor_deleted_by_hand(
+def test_rows_of_the_app_cannot_be_added_or_deleted(
     superuser: Page, theirs: dict[str, Any], model: str, view: str
 ) -> None:
     args = (theirs[model].pk,) if view == "delete" else ()
@@ -187,9 +185,7 @@ def test_what_the_app_writes_is_neither_added_nor_deleted_by_hand(
     assert Event.objects.count() == Delivery.objects.count() == 1
 
 
-def test_an_account_can_be_deleted_with_all_that_is_its_own(
-    superuser: Page, theirs: dict[str, Any], owner: Any
-) -> None:
+def test_deleting_an_account_deletes_its_rows(superuser: Page, theirs: dict[str, Any], owner: Any) -> None:
     answer = superuser.client.post(f"/admin/auth/user/{owner.pk}/delete/", {"post": "yes"}, follow=True)
 
     assert answer.status_code == 200

@@ -1,4 +1,4 @@
-"""What the pages of a delivery, a webhook, an event and an event type tell, and what can be done on them."""
+"""Pages of deliveries, webhooks, events and event types, with their actions."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from webhooks_app.operations.actors import PROJECT
 from webhooks_app.operations.verification import start_verification
 
 from ..support.rows import end_deliveries
-from .conftest import DATA, SECRET, Page, said, shows, text
+from .conftest import DATA, SECRET, Page, shown_messages, shows, text
 
 Result, State = DeliveryAttempt.Result, Delivery.State
 MAX_QUERIES = 14
@@ -88,16 +88,19 @@ def test_the_command_sends_the_same_bytes_to_the_same_url(superuser: Page, attem
     [
         (
             {"state": State.GIVEN_UP, "attempt_count": 4},
-            "It was attempt 1 of 4, the last, so",
+            "This was the last of 4 attempts, so",
         ),
         ({"state": State.CANCELLED, "state_reason": "webhook_deleted"}, "The webhook was deleted."),
-        ({"due_at": timedelta(seconds=30)}, "The schedule of retries says to try again 30 s after attempt 1."),
+        (
+            {"due_at": timedelta(seconds=30)},
+            "According to the retry schedule, the next attempt follows 30 s after attempt 1.",
+        ),
         ({"claimed_at": timedelta(0), "leased_until": timedelta(minutes=1)}, "In flight. If there is no result by"),
         ({"claimed_at": timedelta(0), "leased_until": timedelta(0)}, "The worker was lost at"),
     ],
     ids=["given up", "cancelled", "retried", "in flight", "lost"],
 )
-def test_a_sentence_says_what_follows(
+def test_a_sentence_explains_the_next_step(
     superuser: Page, attempt: DeliveryAttempt, fields: dict[str, Any], says: str
 ) -> None:
     ended_at = attempt.started_at + timedelta(milliseconds=12)
@@ -110,10 +113,10 @@ def test_a_sentence_says_what_follows(
     assert shows(superuser.get("delivery", "change", attempt.delivery_id), says)
 
 
-def test_a_sentence_says_when_the_retry_came(superuser: Page, attempt: DeliveryAttempt) -> None:
+def test_a_sentence_gives_the_time_of_the_retry(superuser: Page, attempt: DeliveryAttempt) -> None:
     new_attempt(attempt.delivery, 2, started_at=attempt.started_at + timedelta(seconds=5.012))
 
-    assert shows(superuser.get("delivery", "change", attempt.delivery_id), "It was tried again 5 s after it ended")
+    assert shows(superuser.get("delivery", "change", attempt.delivery_id), "The next attempt followed 5 s later")
 
 
 HOLDS: dict[str, tuple[dict[str, Any], dict[str, Any], str, str]] = {
@@ -160,14 +163,14 @@ def test_a_pending_delivery_shows_why_it_is_not_sent_now(
     assert f">{words}<" in text(superuser.get("delivery"))
 
 
-def test_the_body_of_an_event_is_for_those_who_may_view_events(staff: Any, attempt: DeliveryAttempt) -> None:
+def test_the_body_of_an_event_needs_permission_to_view_events(staff: Any, attempt: DeliveryAttempt) -> None:
     page = staff("berta", "view_delivery", "manage_all_webhooks").get("delivery", "change", attempt.delivery_id)
 
     assert shows(page, "POST /hooks")
     assert not shows(page, "file_1")
 
 
-def test_a_body_that_is_no_longer_kept_is_said_to_be_so(superuser: Page, attempt: DeliveryAttempt) -> None:
+def test_a_pruned_body_has_a_note(superuser: Page, attempt: DeliveryAttempt) -> None:
     Event.objects.update(body="")
 
     page = superuser.get("delivery", "change", attempt.delivery_id)
@@ -181,11 +184,11 @@ def test_a_delivery_is_redelivered_from_its_page(superuser: Page, delivery: Deli
     (button,) = page.context["page_actions"]
 
     asked = superuser.client.get(button.url)
-    assert shows(asked, "Send these events once more?")
+    assert shows(asked, "Send each event again, as a new delivery?")
     assert Delivery.objects.count() == 1
     done = superuser.client.post(button.url, {"confirmed": "yes"}, follow=True)
 
-    assert said(done) == ["Redelivered the event. (1)"]
+    assert shown_messages(done) == ["Redelivered the event. (1)"]
     assert Delivery.objects.get(redelivery_of=delivery).requested_by == superuser.user
 
 
@@ -221,7 +224,7 @@ def test_a_paused_webhook_can_be_resumed(superuser: Page, webhook: Webhook) -> N
     assert Webhook.objects.get().paused_at is None
 
 
-def test_who_may_only_look_sees_no_button_and_is_refused(staff: Callable[..., Page], webhook: Webhook) -> None:
+def test_the_view_permission_has_no_buttons_and_no_actions(staff: Callable[..., Page], webhook: Webhook) -> None:
     viewer = staff("berta", "view_webhook", "view_delivery", "manage_all_webhooks")
 
     assert buttons(viewer.get("webhook", "change", webhook.pk)) == []
@@ -230,7 +233,7 @@ def test_who_may_only_look_sees_no_button_and_is_refused(staff: Callable[..., Pa
     assert (Webhook.objects.get().status, LogEntry.objects.count()) == ("active", 0)
 
 
-def test_staff_act_on_nothing_of_others(staff: Callable[..., Page], webhook: Webhook) -> None:
+def test_staff_cannot_act_on_foreign_rows(staff: Callable[..., Page], webhook: Webhook) -> None:
     other = staff("berta", "view_webhook", "change_webhook")
 
     assert other.post("webhook", "act", webhook.pk, "disable", confirmed="yes").status_code == 404
@@ -261,11 +264,9 @@ def test_a_test_event_carries_the_data_that_was_edited(superuser: Page, webhook:
 
 @pytest.mark.parametrize(
     ("data", "says"),
-    [("{", "This is not JSON"), ("[]", "Give a JSON object"), ('{"file_id": 1}', "user_id: is missing")],
+    [("{", "Invalid JSON"), ("[]", "Enter a JSON object"), ('{"file_id": 1}', "user_id: is missing")],
 )
-def test_data_that_does_not_fit_is_refused_with_the_reason(
-    superuser: Page, webhook: Webhook, data: str, says: str
-) -> None:
+def test_invalid_data_is_refused_with_the_reason(superuser: Page, webhook: Webhook, data: str, says: str) -> None:
     answer = superuser.post(
         "webhook", "act", webhook.pk, "send_test", confirmed="yes", event_type="file.deleted", event_data=data
     )
@@ -297,12 +298,12 @@ def test_a_url_is_checked_at_once(superuser: Page, url: str, says: str) -> None:
     assert says in text(superuser.post("webhook", "check_url", url=url))
 
 
-def test_a_new_webhook_shows_how_its_handshake_goes(superuser: Page) -> None:
+def test_a_new_webhook_shows_its_handshake(superuser: Page) -> None:
     form = {"audience": "every", "url": "https://receiver.example.com/hook", "event_types": "file.deleted"}
     answer = superuser.post("webhook", "add", **form)
 
     webhook = Webhook.objects.get()
-    assert shows(answer, "A challenge is being sent to the URL; it must come back unchanged.")
+    assert shows(answer, "Verification in progress: the URL must return the challenge unchanged.")
     assert "/live/handshake/" in text(answer)
     delivery = webhook.deliveries.get()
     new_attempt(delivery, 1, challenge="the-challenge", timestamp=1)
@@ -319,11 +320,11 @@ def test_a_new_webhook_shows_how_its_handshake_goes(superuser: Page) -> None:
     ("state", "says", "is_done"),
     [
         (State.PENDING, "Not verified yet", False),
-        (State.SUCCEEDED, "Verified: the URL answered", True),
+        (State.SUCCEEDED, "Verified: the URL returned the challenge", True),
         (State.GIVEN_UP, "Fix the receiver", True),
     ],
 )
-def test_a_live_part_says_when_nothing_more_will_change(
+def test_a_live_part_is_marked_when_final(
     superuser: Page, webhook: Webhook, state: str, says: str, is_done: bool
 ) -> None:
     delivery = start_verification(webhook, actor=PROJECT)
@@ -336,7 +337,7 @@ def test_a_live_part_says_when_nothing_more_will_change(
     assert ("data-done" in text(part)) == is_done
 
 
-def test_what_was_sent_of_late_is_a_live_part(superuser: Page, delivery: Delivery) -> None:
+def test_recent_deliveries_are_a_live_part(superuser: Page, delivery: Delivery) -> None:
     part = superuser.get("webhook", "live", delivery.webhook_id, "recent")
 
     assert shows(part, "file.deleted")
@@ -344,16 +345,14 @@ def test_what_was_sent_of_late_is_a_live_part(superuser: Page, delivery: Deliver
     assert superuser.get("webhook", "live", delivery.webhook_id, "other").status_code == 404
 
 
-def test_deliveries_are_no_part_of_the_page_for_those_who_may_not_see_them(
-    staff: Callable[..., Page], delivery: Delivery
-) -> None:
+def test_recent_deliveries_need_permission_to_view_deliveries(staff: Callable[..., Page], delivery: Delivery) -> None:
     viewer = staff("berta", "view_webhook", "manage_all_webhooks")
 
     assert "live/recent" not in text(viewer.get("webhook", "change", delivery.webhook_id))
     assert viewer.get("webhook", "live", delivery.webhook_id, "recent").status_code == 404
 
 
-def test_event_types_are_offered_in_groups_with_what_they_mean(superuser: Page) -> None:
+def test_event_types_are_grouped_and_described(superuser: Page) -> None:
     page = text(superuser.get("webhook", "add"))
 
     assert "<legend>File</legend>" in page
@@ -364,7 +363,7 @@ def test_event_types_are_offered_in_groups_with_what_they_mean(superuser: Page) 
 # Events and event types
 
 
-def test_an_event_shows_its_raw_bytes_and_who_it_went_to(superuser: Page, delivery: Delivery, event: Event) -> None:
+def test_an_event_shows_its_raw_bytes_and_recipients(superuser: Page, delivery: Delivery, event: Event) -> None:
     page = superuser.get("event", "change", event.pk)
 
     assert shows(page, event.body)
@@ -372,10 +371,10 @@ def test_an_event_shows_its_raw_bytes_and_who_it_went_to(superuser: Page, delive
     assert [row.delivery for row in page.context["recipients"]] == [delivery]
 
 
-def test_an_event_that_went_to_nobody_says_why(superuser: Page, owner: Any) -> None:
+def test_an_event_without_recipients_shows_the_reason(superuser: Page, owner: Any) -> None:
     event = emit("file.deleted", DATA, owner=owner)
 
-    assert shows(superuser.get("event", "change", event.pk), "To nobody")
+    assert shows(superuser.get("event", "change", event.pk), "None: no active webhook")
 
 
 def test_staff_see_no_recipients_of_others(staff: Callable[..., Page], new_webhook: Any) -> None:
@@ -395,12 +394,12 @@ def test_an_event_type_has_a_page(superuser: Page, webhook: Webhook) -> None:
         assert shows(page, shown)
 
 
-def test_an_event_type_without_subscribers_says_so(superuser: Page) -> None:
-    assert shows(superuser.get("webhook", "event_type", "file.deleted"), "No webhook is subscribed to it.")
+def test_an_event_type_without_subscribers_has_a_note(superuser: Page) -> None:
+    assert shows(superuser.get("webhook", "event_type", "file.deleted"), "No webhook is subscribed to this event type.")
     assert superuser.get("webhook", "event_type", "no.such_type").status_code == 404
 
 
-# What they cost
+# Number of queries
 
 
 @pytest.mark.parametrize("name", ["webhook", "delivery", "event", "type"])

@@ -1,4 +1,4 @@
-"""What the lists ask the database is answered by indexes, not by reading whole tables."""
+"""Queries of the lists use indexes instead of reading whole tables."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ API = [
 
 
 def whole_tables_read(get: Any, address: str) -> list[str]:
-    """Return the plans that read a large table from end to end."""
+    """Return the plans that read a whole large table."""
     with CaptureQueriesContext(connection) as captured:
         assert get(address).status_code == 200
     asked = [each["sql"] for each in captured if re.search(rf'FROM \(*"webhooks_app_({LARGE})"|LATERAL', each["sql"])]
@@ -68,7 +68,7 @@ def whole_tables_read(get: Any, address: str) -> list[str]:
 @pytest.mark.django_db
 def test_no_list_reads_a_whole_table(superuser: Page) -> None:
     now = timezone.now() - timedelta(minutes=5)
-    # So many that an owner's events are more than a page looks at: it would rightly read a smaller table at once.
+    # More events than a page examines: PostgreSQL may read a smaller table at once.
     make_demo_data(Size(deliveries=60_000, due=1000, owners=3, webhooks=9, days=20), until=now)
     assert Event.objects.filter(owner__username="demo-1").count() > HORIZON
     with connection.cursor() as cursor:

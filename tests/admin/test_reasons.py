@@ -1,4 +1,4 @@
-"""Stored texts in the language of the reader, and the API in one language."""
+"""Stored texts are translated in the console and stay English in the API."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ ERRORS = [
 
 @pytest.fixture
 def german(monkeypatch):
-    """Translations that do not depend on the catalogue."""
+    """Translations independent of the catalogue."""
     words = {
         "Disabled by the operator.": "Vom Betreiber deaktiviert.",
         reasons.TEMPLATES[3]: "Seit %(days)s Tagen: %(number)s seit %(since)s UTC.",
@@ -61,7 +61,7 @@ def test_a_stored_text_is_translated_when_it_is_shown(german, stored, shown):
     assert reasons.translated(stored) == shown
 
 
-def test_every_template_is_a_text_of_the_code():
+def test_every_template_matches_a_text_of_the_code():
     code = "".join(
         path.read_text() for path in Path(reasons.__file__).parents[1].rglob("*.py") if path.name != "reasons.py"
     )

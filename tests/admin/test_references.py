@@ -1,4 +1,4 @@
-"""Events and deliveries by their references, in the console."""
+"""References of events and deliveries in the console."""
 
 from __future__ import annotations
 

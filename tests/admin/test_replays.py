@@ -1,4 +1,4 @@
-"""Replays by clicking: planned, counted, steered, and offered where something was missed."""
+"""Replays in the console: planned, counted, controlled, and offered after a failure."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from webhooks_app.models import Delivery, Event, Replay, Webhook
 from webhooks_app.replays.planning import plan_replay
 from webhooks_app.replays.runner import advance
 
-from .conftest import DATA, Page, said, shows, text
+from .conftest import DATA, Page, shown_messages, shows, text
 
 FORM = {"states": ["missed", "given_up", "cancelled"]}
 MAX_QUERIES = 14
@@ -46,7 +46,7 @@ def steer(page: Page, replay: Replay, verb: str) -> Any:
     return page.post("replay", "act", replay.pk, verb, confirmed="yes", _selected_action=replay.pk)
 
 
-def test_the_form_counts_and_sends_nothing(superuser: Page, webhook: Webhook, missed: Event) -> None:
+def test_the_form_counts_without_sending(superuser: Page, webhook: Webhook, missed: Event) -> None:
     page = plan(superuser, webhook, event_types=["file.deleted"], rate="5")
 
     replay = Replay.objects.get()
@@ -60,7 +60,7 @@ def test_the_form_counts_and_sends_nothing(superuser: Page, webhook: Webhook, mi
 @pytest.mark.parametrize(
     ("fields", "says"),
     [
-        ({"webhook": "wh_unknown"}, "There is no webhook with this id"),
+        ({"webhook": "wh_unknown"}, "No webhook with this ID is visible to you"),
         ({"since": "2026-02-01T00:00:00", "until": "2026-01-01T00:00:00"}, "Give a time after 2026-"),
         ({"event_types": ["file.uploaded"]}, "is not subscribed to: file.uploaded."),
         ({"states": []}, "This field is required"),
@@ -68,7 +68,7 @@ def test_the_form_counts_and_sends_nothing(superuser: Page, webhook: Webhook, mi
     ],
     ids=["webhook", "time", "type", "state", "rate"],
 )
-def test_what_cannot_be_replayed_is_said_on_the_form(
+def test_an_impossible_replay_is_an_error_of_the_form(
     superuser: Page, webhook: Webhook, fields: dict[str, Any], says: str
 ) -> None:
     assert shows(superuser.post("replay", "add", **{"webhook": webhook.pk, **FORM, **fields}), says)
@@ -88,13 +88,13 @@ def test_it_is_started_paused_resumed_and_cancelled_by_its_buttons(superuser: Pa
     assert superuser.get("replay", "change", replay.pk).context["steering"] == []
 
 
-def test_its_page_asks_before_it_starts(superuser: Page, replay: Replay) -> None:
-    assert shows(superuser.get("replay", "act", replay.pk, "start"), "Each event is sent once")
+def test_the_start_needs_confirmation(superuser: Page, replay: Replay) -> None:
+    assert shows(superuser.get("replay", "act", replay.pk, "start"), "Each is sent once")
     replay.refresh_from_db()
     assert replay.state == "ready"
 
 
-def test_the_live_part_tells_how_far_it_is_until_it_is_over(superuser: Page, replay: Replay) -> None:
+def test_the_live_part_shows_the_progress(superuser: Page, replay: Replay) -> None:
     replay.start()
     running = text(superuser.get("replay", "live", replay.pk))
     advance("default", replay.pk, timezone.now())
@@ -103,13 +103,13 @@ def test_the_live_part_tells_how_far_it_is_until_it_is_over(superuser: Page, rep
     assert "0 of 1 queued" in running
     assert "data-done" not in running
     assert "data-done" in text(done)
-    assert shows(done, "Done: all that was found is queued.")
+    assert shows(done, "Done: all events found are queued.")
     assert shows(done, "1 pending")
     listed = superuser.get("delivery", q=replay.pk).context["cl"].result_list
     assert [delivery.replay for delivery in listed] == [replay]
 
 
-def test_its_heading_tells_nothing_that_goes_stale(superuser: Page, replay: Replay) -> None:
+def test_the_heading_contains_no_changing_state(superuser: Page, replay: Replay) -> None:
     replay.start()
 
     page = superuser.get("replay", "change", replay.pk)
@@ -117,18 +117,18 @@ def test_its_heading_tells_nothing_that_goes_stale(superuser: Page, replay: Repl
     assert f"<h2>{replay.pk}</h2>" in text(page)
 
 
-def test_a_stopped_one_says_why(superuser: Page, replay: Replay, webhook: Webhook) -> None:
+def test_a_stopped_replay_shows_the_reason(superuser: Page, replay: Replay, webhook: Webhook) -> None:
     replay.start()
     webhook.disable("Out of order.")
     advance("default", replay.pk, timezone.now())
 
     assert shows(superuser.get("replay", "change", replay.pk), "The webhook was disabled. Enable it, then resume.")
-    assert "Out of order." in " ".join(said(steer(superuser, replay, "resume")))
+    assert "Out of order." in " ".join(shown_messages(steer(superuser, replay, "resume")))
 
 
-def test_a_webhook_leads_to_what_it_missed(superuser: Page, webhook: Webhook, missed: Event) -> None:
+def test_a_webhook_links_to_its_missed_events(superuser: Page, webhook: Webhook, missed: Event) -> None:
     buttons = superuser.get("webhook", "change", webhook.pk).context["page_actions"]
-    assert "Redeliver what was missed" in [button.label for button in buttons]
+    assert "Replay missed events" in [button.label for button in buttons]
 
     form = superuser.get("webhook", "act", webhook.pk, "replay_missed").context["form"]
 
@@ -138,16 +138,16 @@ def test_a_webhook_leads_to_what_it_missed(superuser: Page, webhook: Webhook, mi
     assert form["since"].value() == since.strftime("%Y-%m-%dT%H:%M:%S")
 
 
-def test_enabling_offers_what_was_missed(superuser: Page, webhook: Webhook) -> None:
+def test_enabling_offers_a_replay(superuser: Page, webhook: Webhook) -> None:
     webhook.disable("Out of order.")
 
-    messages = said(superuser.act("enable", webhook, confirmed=True))
+    messages = shown_messages(superuser.act("enable", webhook, confirmed=True))
 
-    assert "Redeliver what was missed" in " ".join(messages)
+    assert "Replay missed events" in " ".join(messages)
     assert f"/replay/add/?webhook={webhook.pk}" in " ".join(messages)
 
 
-def test_who_may_not_replay_sees_no_button_and_is_refused(staff: Callable[..., Page], new_webhook: Any) -> None:
+def test_replays_need_a_permission(staff: Callable[..., Page], new_webhook: Any) -> None:
     page = staff("berta", "view_replay", "view_webhook", "change_webhook")
     webhook = new_webhook(page.user)
     replay = plan_replay(webhook)
@@ -157,14 +157,14 @@ def test_who_may_not_replay_sees_no_button_and_is_refused(staff: Callable[..., P
     assert page.get("replay", "add").status_code == 403
     assert page.get("webhook", "act", webhook.pk, "replay_missed").status_code == 403
     assert steer(page, replay, "start").status_code == 403
-    assert not any("missed" in message for message in said(page.act("enable", webhook, confirmed=True)))
+    assert not any("missed" in message for message in shown_messages(page.act("enable", webhook, confirmed=True)))
 
 
-def test_staff_replay_their_own_alone(staff: Callable[..., Page], replay: Replay, new_webhook: Any) -> None:
+def test_staff_replay_only_their_own_webhooks(staff: Callable[..., Page], replay: Replay, new_webhook: Any) -> None:
     page = staff("berta", "replay_webhook")
     own = new_webhook(page.user)
 
-    assert shows(plan(page, replay.webhook), "There is no webhook with this id")
+    assert shows(plan(page, replay.webhook), "No webhook with this ID is visible to you")
     assert page.get("replay", "live", replay.pk).status_code == 404
     assert plan(page, own).context["original"] == Replay.objects.get(webhook=own)
     assert [row.webhook for row in page.get("replay").context["cl"].result_list] == [own]
@@ -178,7 +178,7 @@ def test_without_any_permission_nothing_is_shown(staff: Callable[..., Page], rep
 
 
 @pytest.mark.parametrize("page", ["changelist", "change"])
-def test_who_of_the_staff_planned_it_is_told_to_those_who_manage_all(
+def test_only_users_who_manage_all_see_who_planned_a_replay(
     superuser: Page, staff: Callable[..., Page], new_webhook: Callable[..., Webhook], page: str
 ) -> None:
     amina = staff("amina", "view_replay")
@@ -191,7 +191,7 @@ def test_who_of_the_staff_planned_it_is_told_to_those_who_manage_all(
 
 
 @pytest.mark.parametrize("page", ["changelist", "change", "live"])
-def test_the_queries_do_not_grow_with_what_was_sent(superuser: Page, replay: Replay, page: str) -> None:
+def test_the_number_of_queries_is_independent_of_the_deliveries(superuser: Page, replay: Replay, page: str) -> None:
     replay.start()
     advance("default", replay.pk, timezone.now())
     args = () if page == "changelist" else (replay.pk,)

@@ -1,4 +1,4 @@
-"""The pages that show a secret once, and the logs of the requests that handle secrets."""
+"""Pages that show a secret once, and logs of requests with secrets."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_a_page_with_a_secret_belongs_to_the_session_that_created_it(superuser: 
     assert SHOWN in superuser.client.get(location).text
 
 
-def test_a_secret_that_waits_to_be_shown_is_encrypted(superuser: Page, owner: Any) -> None:
+def test_a_secret_in_the_session_is_encrypted(superuser: Page, owner: Any) -> None:
     location = new_webhook(superuser, owner)["Location"]
 
     stored = [str(session.get_decoded()) for session in Session.objects.all()]
@@ -92,7 +92,7 @@ def test_the_repr_of_a_secret_is_masked(owner: Any) -> None:
 
 @pytest.fixture
 def overridden(settings: Any) -> None:
-    """Templates of a host with undefined variables, for which Django logs the context."""
+    """Templates of a project with undefined variables, for which Django logs the context."""
     pages = ("admin/webhooks_app/shown_once.html", "admin/webhooks_app/webhook/change_form.html")
     overrides = {name: OVERRIDE.format(base=f"ours/{name}") for name in pages}
     for name in pages:

@@ -1,4 +1,4 @@
-"""The German translation, which is compiled and comes with the package."""
+"""The German translation is complete and compiled."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def written() -> dict[str, str]:
 
 
 def marked() -> Iterator[str]:
-    """Return the texts that the code marks for translation."""
+    """Yield the texts marked for translation."""
     for path in ROOT.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in FUNCTIONS:
@@ -49,7 +49,7 @@ def test_every_marked_text_is_translated() -> None:
     assert not untranslated, HOW_TO
 
 
-def test_the_compiled_catalogue_is_the_written_one() -> None:
+def test_the_compiled_catalogue_is_up_to_date() -> None:
     translations = compiled()
 
     assert {msgid: translations.gettext(msgid) for msgid in written()} == written(), HOW_TO
@@ -66,7 +66,9 @@ def test_placeholders_survive_the_translation() -> None:
     ("model", "words"),
     [("delivery", ("Zustellungen", "ausstehend")), ("webhook", ("Testereignis senden", "Eigentümer"))],
 )
-def test_the_admin_speaks_german(superuser: Page, delivery: Delivery, model: str, words: tuple[str, ...]) -> None:
+def test_the_admin_is_translated_to_german(
+    superuser: Page, delivery: Delivery, model: str, words: tuple[str, ...]
+) -> None:
     superuser.client.cookies[settings.LANGUAGE_COOKIE_NAME] = "de"
 
     page = text(superuser.get(model))
@@ -74,6 +76,6 @@ def test_the_admin_speaks_german(superuser: Page, delivery: Delivery, model: str
     assert [word for word in words if word not in page] == []
 
 
-def test_names_of_states_are_german_where_german_is_asked_for() -> None:
+def test_names_of_states_are_translated() -> None:
     with translation.override("de"):
         assert str(Delivery.State.GIVEN_UP.label) == "aufgegeben"

@@ -1,4 +1,4 @@
-"""Filters of the lists that are typed in: from when to when, of which webhook, of which owner."""
+"""Filters with typed input: times, webhook and owner."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ NOON = datetime(2026, 3, 1, 12, 0, 0, tzinfo=UTC)
 
 @pytest.fixture
 def new_delivery(webhook: Webhook) -> Callable[..., str]:
-    """Insert a delivery that was made at this time of a day, to a webhook, and return its id."""
+    """Insert a delivery to a webhook with this creation time, and return its id."""
 
     def new_delivery(second: float = 0, to: Webhook = webhook) -> str:
         pk = first_id_at("dlv", NOON.replace(second=int(second)))
@@ -49,7 +49,7 @@ def listed(page: Any) -> list[str]:
     ],
     ids=["from", "to", "both", "offset", "backwards", "far-apart", "left-empty"],
 )
-def test_a_list_is_narrowed_to_a_time(
+def test_a_list_is_filtered_by_time(
     superuser: Page, new_delivery: Any, settings: Any, query: dict[str, str], found: list[int]
 ) -> None:
     settings.TIME_ZONE = "UTC"
@@ -58,7 +58,7 @@ def test_a_list_is_narrowed_to_a_time(
     assert listed(superuser.get("delivery", **query)) == [ids[second] for second in found]
 
 
-def test_a_time_without_an_offset_is_of_the_site(superuser: Page, new_delivery: Any, settings: Any) -> None:
+def test_a_time_without_an_offset_is_local(superuser: Page, new_delivery: Any, settings: Any) -> None:
     settings.TIME_ZONE = "Europe/Berlin"
     pk = new_delivery()
 
@@ -81,7 +81,7 @@ def test_a_time_without_an_offset_is_of_the_site(superuser: Page, new_delivery: 
     ],
     ids=lambda query: next(iter(query)),
 )
-def test_what_makes_no_sense_finds_nothing_and_is_told(
+def test_invalid_input_finds_nothing_and_shows_an_error(
     superuser: Page, new_delivery: Any, query: dict[str, str]
 ) -> None:
     new_delivery()
@@ -90,7 +90,7 @@ def test_what_makes_no_sense_finds_nothing_and_is_told(
 
     assert listed(page) == []
     assert '<ul class="errorlist"' in text(page)
-    assert not shows(page, "Look further back")
+    assert not shows(page, "Search older rows")
 
 
 @pytest.mark.parametrize(
@@ -98,7 +98,7 @@ def test_what_makes_no_sense_finds_nothing_and_is_told(
     [("{pk}", True), ("other.example", True), ("OTHER.example/h", True), ("wh_" + "7" * 32, False), ("%", False)],
     ids=["id", "host", "part", "unknown-id", "percent"],
 )
-def test_deliveries_are_narrowed_to_a_webhook(
+def test_deliveries_are_filtered_by_webhook(
     superuser: Page, new_webhook: Any, new_delivery: Any, word: str, found: bool
 ) -> None:
     other = new_webhook(None, url="https://other.example/hook")
@@ -110,9 +110,7 @@ def test_deliveries_are_narrowed_to_a_webhook(
     assert listed(page) == ([wanted] if found else [])
 
 
-def test_a_webhooks_page_leads_to_a_filter_that_can_be_taken_away(
-    superuser: Page, new_webhook: Any, new_delivery: Any
-) -> None:
+def test_the_filter_from_a_webhooks_page_can_be_removed(superuser: Page, new_webhook: Any, new_delivery: Any) -> None:
     other = new_webhook(None)
     both = [new_delivery(2, other), new_delivery(1)]
 
@@ -126,7 +124,7 @@ def test_a_webhooks_page_leads_to_a_filter_that_can_be_taken_away(
 
 
 @pytest.mark.parametrize("word", ["{pk}", "receiver.example"], ids=["id", "url"])
-def test_staff_find_nothing_of_anothers_webhook(
+def test_staff_find_nothing_of_a_foreign_webhook(
     staff: Callable[..., Page], webhook: Webhook, new_delivery: Any, word: str
 ) -> None:
     new_delivery()
@@ -136,7 +134,7 @@ def test_staff_find_nothing_of_anothers_webhook(
 
 @pytest.mark.parametrize("extra", [{}, {"webhook": "receiver"}, {"state__exact": "pending"}, {"kind__exact": "test"}])
 @pytest.mark.parametrize("name", ["amina", "nobody"])
-def test_deliveries_are_narrowed_to_an_owner(
+def test_deliveries_are_filtered_by_owner(
     superuser: Page, new_webhook: Any, new_delivery: Any, name: str, extra: dict[str, str]
 ) -> None:
     new_delivery(1, new_webhook(superuser.user))
@@ -148,7 +146,7 @@ def test_deliveries_are_narrowed_to_an_owner(
 
 
 @pytest.mark.parametrize("name", ["amina", "nobody"])
-def test_events_are_narrowed_to_an_owner(superuser: Page, owner: Any, name: str) -> None:
+def test_events_are_filtered_by_owner(superuser: Page, owner: Any, name: str) -> None:
     emit("file.deleted", DATA, owner=superuser.user)
     emit("file.deleted", DATA, owner=owner)
 
@@ -158,7 +156,7 @@ def test_events_are_narrowed_to_an_owner(superuser: Page, owner: Any, name: str)
 
 
 @pytest.mark.parametrize("model", ["delivery", "event"])
-def test_staff_are_offered_no_owners_and_see_their_own_whatever_they_ask_for(
+def test_the_filter_by_owner_does_not_reveal_other_owners(
     staff: Callable[..., Page], new_webhook: Any, delivery: Delivery, model: str
 ) -> None:
     page = staff("berta", "view_delivery", "view_event")
@@ -183,7 +181,7 @@ def test_a_form_keeps_the_search_and_the_other_filters(superuser: Page) -> None:
     assert text(page).count('<input type="hidden" name="q" value="amina">') == len(kept)
 
 
-def test_empty_fields_are_no_filters(superuser: Page) -> None:
+def test_empty_fields_do_not_filter(superuser: Page) -> None:
     page = superuser.get("delivery", created_after="", created_before="", webhook="", owner=" ", state__exact="pending")
 
     assert page.context["cl"].get_query_string() == "?owner=+&state__exact=pending"
@@ -191,7 +189,7 @@ def test_empty_fields_are_no_filters(superuser: Page) -> None:
 
 
 @pytest.mark.parametrize("model", [Delivery, Event])
-def test_themes_of_the_admin_find_a_name_of_each_filter(model: type, rf: Any, admin_user: Any) -> None:
+def test_each_filter_has_a_parameter_name_for_themes(model: type, rf: Any, admin_user: Any) -> None:
     request = rf.get("/")
     request.user = admin_user
 

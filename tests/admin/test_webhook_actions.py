@@ -1,4 +1,4 @@
-"""Verify, test, disable, enable and rotate."""
+"""Actions: verify, test, disable, enable and rotate."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from django.utils import timezone
 
 from webhooks_app.models import AuditEntry, Delivery, Webhook
 
-from .conftest import SECRET, Page, said, shows, text
+from .conftest import SECRET, Page, shown_messages, shows, text
 
 PERMISSIONS = {
     "verify": "verify_webhook",
@@ -28,7 +28,7 @@ PERMISSIONS = {
 
 
 def make_ready(webhook: Webhook, action: str) -> None:
-    """Bring a webhook into the state that an action is for."""
+    """Put a webhook into the state required by an action."""
     if action == "enable":
         webhook.disable("by hand")
     elif action == "resume":
@@ -38,11 +38,11 @@ def make_ready(webhook: Webhook, action: str) -> None:
 def test_verify_starts_a_handshake(superuser: Page, webhook: Webhook) -> None:
     answer = superuser.act("verify", webhook, confirmed=True)
 
-    assert said(answer) == ["Started the verification. (1)"]
+    assert shown_messages(answer) == ["Started the verification. (1)"]
     assert webhook.deliveries.get().kind == Delivery.Kind.VERIFICATION
 
 
-def test_a_test_event_asks_for_its_type_first(superuser: Page, webhook: Webhook) -> None:
+def test_a_test_event_needs_a_type(superuser: Page, webhook: Webhook) -> None:
     page = superuser.act("send_test", webhook)
     assert 'name="event_type"' in text(page)
     assert not webhook.deliveries.exists()
@@ -52,7 +52,7 @@ def test_a_test_event_asks_for_its_type_first(superuser: Page, webhook: Webhook)
     assert (delivery.kind, delivery.event_type) == (Delivery.Kind.TEST, "ppt.edit.failed")
 
 
-def test_a_test_event_is_at_first_of_a_type_that_the_webhook_subscribes_to(superuser: Page, webhook: Webhook) -> None:
+def test_the_default_type_of_a_test_event_is_subscribed(superuser: Page, webhook: Webhook) -> None:
     Webhook.objects.update(event_types=["user.registered"])
 
     form = superuser.act("send_test", webhook).context["form"]
@@ -68,7 +68,7 @@ def test_a_test_event_of_an_unknown_type_asks_again(superuser: Page, webhook: We
     assert not webhook.deliveries.exists()
 
 
-def test_pause_asks_and_then_holds_until_it_is_resumed(superuser: Page, delivery: Delivery) -> None:
+def test_a_paused_webhook_holds_deliveries_until_resumed(superuser: Page, delivery: Delivery) -> None:
     assert shows(superuser.act("pause", delivery.webhook), "Events queue up")
     assert Webhook.objects.get().paused_at is None
 
@@ -81,9 +81,9 @@ def test_pause_asks_and_then_holds_until_it_is_resumed(superuser: Page, delivery
     assert Delivery.objects.get().state == Delivery.State.PENDING
 
 
-def test_disable_asks_and_then_cancels_what_waits(superuser: Page, delivery: Delivery) -> None:
+def test_disabling_cancels_pending_deliveries_after_confirmation(superuser: Page, delivery: Delivery) -> None:
     page = superuser.act("disable", delivery.webhook)
-    assert shows(page, "is cancelled")
+    assert shows(page, "Pending deliveries are cancelled")
     assert Webhook.objects.get().status == Webhook.Status.ACTIVE
 
     superuser.act("disable", delivery.webhook, confirmed=True)
@@ -94,7 +94,7 @@ def test_disable_asks_and_then_cancels_what_waits(superuser: Page, delivery: Del
     assert (entry.actor_name, entry.reason) == ("root", "Disabled by the operator.")
 
 
-def test_an_owner_who_disables_a_webhook_is_told_apart_from_the_operator(
+def test_disabling_by_the_owner_differs_from_the_operator(
     staff: Callable[..., Page], new_webhook: Callable[..., Webhook]
 ) -> None:
     page = staff("amina", "view_webhook", "change_webhook")
@@ -104,13 +104,13 @@ def test_an_owner_who_disables_a_webhook_is_told_apart_from_the_operator(
     assert Webhook.objects.get().status_reason == "Disabled by its owner."
 
 
-def test_disabling_what_is_disabled_keeps_the_reason_and_tells_nobody_again(superuser: Page, webhook: Webhook) -> None:
+def test_disabling_twice_keeps_the_reason_and_sends_no_notice(superuser: Page, webhook: Webhook) -> None:
     webhook.disable("It failed for days.")
     number_told = AuditEntry.objects.count()
 
     answer = superuser.act("disable", webhook, confirmed=True)
 
-    assert said(answer) == [f"Webhook {webhook.pk} is already disabled."]
+    assert shown_messages(answer) == [f"Webhook {webhook.pk} is already disabled."]
     assert Webhook.objects.get().status_reason == "It failed for days."
     assert AuditEntry.objects.count() == number_told
 
@@ -125,15 +125,15 @@ def test_enable_verifies_again(superuser: Page, webhook: Webhook) -> None:
     assert webhook.deliveries.get().kind == Delivery.Kind.VERIFICATION
 
 
-def test_enabling_what_is_not_disabled_says_so(superuser: Page, webhook: Webhook) -> None:
+def test_enabling_an_enabled_webhook_is_refused(superuser: Page, webhook: Webhook) -> None:
     answer = superuser.act("enable", webhook, confirmed=True)
 
-    assert said(answer) == [f"Webhook {webhook.pk} is not disabled; there is nothing to enable."]
+    assert shown_messages(answer) == [f"Webhook {webhook.pk} is not disabled; there is nothing to enable."]
     assert not webhook.deliveries.exists()
 
 
 def test_a_rotated_secret_is_shown_once(superuser: Page, webhook: Webhook) -> None:
-    assert shows(superuser.act("rotate_secret", webhook), "Make a new secret?")
+    assert shows(superuser.act("rotate_secret", webhook), "Create a new secret?")
 
     answer = superuser.act("rotate_secret", webhook, confirmed=True)
 
@@ -143,20 +143,22 @@ def test_a_rotated_secret_is_shown_once(superuser: Page, webhook: Webhook) -> No
     assert not shows(superuser.get("webhook"), webhook.secret)
 
 
-def test_a_rotation_that_is_sent_twice_rotates_once(superuser: Page, webhook: Webhook) -> None:
+def test_a_rotation_submitted_twice_rotates_once(superuser: Page, webhook: Webhook) -> None:
     form = {"replaces": superuser.act("rotate_secret", webhook).context["form"]["replaces"].value()}
     superuser.act("rotate_secret", webhook, confirmed=True, **form)
     webhook.refresh_from_db()
 
     answer = superuser.act("rotate_secret", webhook, confirmed=True, **form)
 
-    assert said(answer) == [f"The secret of webhook {webhook.pk} was rotated meanwhile, and is left as it is."]
+    assert shown_messages(answer) == [
+        f"The secret of webhook {webhook.pk} was rotated in the meantime. It has not been replaced."
+    ]
     saved = Webhook.objects.get()
     assert (saved.secret, saved.previous_key("native").key) == (webhook.secret, SECRET)
 
 
 @pytest.mark.parametrize(("hours", "expected"), [("", 24), ("0.5", 0.5), ("0", None)])
-def test_the_old_secret_signs_for_as_long_as_was_asked(
+def test_the_old_secret_signs_during_the_overlap(
     superuser: Page, webhook: Webhook, hours: str, expected: float | None
 ) -> None:
     superuser.act("rotate_secret", webhook, confirmed=True, overlap_hours=hours)
@@ -167,23 +169,23 @@ def test_the_old_secret_signs_for_as_long_as_was_asked(
 
 
 @pytest.mark.parametrize("hours", ["-1", "169", "nan", "soon"])
-def test_an_overlap_that_is_not_allowed_asks_again(superuser: Page, webhook: Webhook, hours: str) -> None:
+def test_an_invalid_overlap_is_refused(superuser: Page, webhook: Webhook, hours: str) -> None:
     page = superuser.act("rotate_secret", webhook, confirmed=True, overlap_hours=hours)
 
     assert page.context["form"].errors["overlap_hours"]
     assert Webhook.objects.get().secret == SECRET
 
 
-def test_the_page_of_rotation_offers_the_usual_overlap(superuser: Page, webhook: Webhook) -> None:
+def test_the_rotation_form_has_the_default_overlap(superuser: Page, webhook: Webhook) -> None:
     assert 'name="overlap_hours" value="24"' in text(superuser.act("rotate_secret", webhook))
 
 
-def test_an_old_secret_is_cut_off(superuser: Page, webhook: Webhook) -> None:
+def test_an_old_secret_is_expired(superuser: Page, webhook: Webhook) -> None:
     webhook.rotate_secret()
 
     answer = superuser.act("revoke_previous_secret", webhook, confirmed=True)
 
-    assert said(answer) == ["Expired the old secret. (1)"]
+    assert shown_messages(answer) == ["Expired the old secret. (1)"]
     assert Webhook.objects.get().previous_secret_until is None
 
 
@@ -192,34 +194,32 @@ def test_secrets_are_rotated_one_at_a_time(superuser: Page, new_webhook: Callabl
 
     answer = superuser.act("rotate_secret", *webhooks, confirmed=True)
 
-    assert said(answer) == ["Select one webhook: its new secret is shown once."]
+    assert shown_messages(answer) == ["Select a single webhook: its new secret is shown only once."]
     assert {webhook.secret for webhook in Webhook.objects.all()} == {SECRET}
 
 
-def test_an_action_that_the_state_forbids_says_why_and_does_the_others(
-    superuser: Page, new_webhook: Callable[..., Webhook]
-) -> None:
+def test_a_refused_row_does_not_prevent_the_others(superuser: Page, new_webhook: Callable[..., Webhook]) -> None:
     disabled, active = new_webhook(None), new_webhook(None)
     disabled.disable("by hand")
 
     answer = superuser.act("verify", disabled, active, confirmed=True)
 
-    assert any("is disabled (by hand)" in message for message in said(answer))
+    assert any("is disabled (by hand)" in message for message in shown_messages(answer))
     assert Delivery.objects.get().webhook == active
 
 
-def test_too_many_at_once_are_refused(
+def test_a_selection_above_the_limit_is_refused(
     superuser: Page, new_webhook: Callable[..., Webhook], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("webhooks_app.admin.actions.MAX_SELECTED", 1)
 
     answer = superuser.act("verify", new_webhook(None), new_webhook(None), confirmed=True)
 
-    assert said(answer) == ["Select at most 1 at once."]
+    assert shown_messages(answer) == ["Select at most 1 at once."]
     assert not Delivery.objects.exists()
 
 
-def test_an_action_is_written_into_the_history(superuser: Page, webhook: Webhook) -> None:
+def test_an_action_is_recorded_in_the_history(superuser: Page, webhook: Webhook) -> None:
     superuser.act("verify", webhook, confirmed=True)
 
     entry = LogEntry.objects.get()
@@ -254,7 +254,7 @@ def test_an_action_needs_its_own_permission(
 
 
 @pytest.mark.parametrize("action", PERMISSIONS)
-def test_its_permission_is_enough_for_an_action(
+def test_the_permission_of_an_action_is_sufficient(
     staff: Callable[..., Page], new_webhook: Callable[..., Webhook], action: str
 ) -> None:
     page = staff("amina", "view_webhook", PERMISSIONS[action])
@@ -267,7 +267,7 @@ def test_its_permission_is_enough_for_an_action(
 
 
 @pytest.mark.parametrize("action", PERMISSIONS)
-def test_no_action_reaches_the_webhook_of_another_account(
+def test_actions_do_not_affect_foreign_webhooks(
     staff: Callable[..., Page], new_webhook: Callable[..., Webhook], webhook: Webhook, action: str
 ) -> None:
     page = staff("berta", "view_webhook", *set(PERMISSIONS.values()))
@@ -285,7 +285,7 @@ def test_no_action_reaches_the_webhook_of_another_account(
     assert not LogEntry.objects.exists()
 
 
-def test_an_action_is_no_get(superuser: Page, webhook: Webhook) -> None:
+def test_a_get_request_runs_no_action(superuser: Page, webhook: Webhook) -> None:
     superuser.get("webhook", action="verify", _selected_action=webhook.pk, index="0")
 
     assert not Delivery.objects.exists()

@@ -1,4 +1,4 @@
-"""How webhooks do, in their list, on the page of one and in the overview."""
+"""Health of webhooks in their list, on their pages and in the overview."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ COUNTED = {"succeeded_at_once": 6, "succeeded_later": 2, "given_up": 2, "ms_100"
 
 
 def make_health(webhook: Webhook, *, days: float = 2.6, given_up: int = 57, **fields: Any) -> WebhookHealth:
-    """Let a webhook have been failing for so long."""
+    """Create the health of a webhook that has failed for these days."""
     now = timezone.now()
     return WebhookHealth.objects.create(
         webhook=webhook,
@@ -33,11 +33,11 @@ def make_health(webhook: Webhook, *, days: float = 2.6, given_up: int = 57, **fi
 
 
 def column(html: str, name: str) -> str:
-    """Return what stands in a column of the only row of a list."""
+    """Return the cell of a column in a list with one row."""
     return html.partition(f'class="field-{name}')[2].partition(">")[2].partition("</td>")[0]
 
 
-def test_the_list_says_how_a_webhook_did_in_the_last_day(superuser: Page, webhook: Webhook) -> None:
+def test_the_list_shows_the_last_day_of_a_webhook(superuser: Page, webhook: Webhook) -> None:
     make_tally(timezone.now(), **{webhook.pk: COUNTED})
     make_tally(timezone.now() - timedelta(days=2), **{webhook.pk: COUNTED})
 
@@ -47,7 +47,7 @@ def test_the_list_says_how_a_webhook_did_in_the_last_day(superuser: Page, webhoo
     assert course.count("<path") == 3
 
 
-def test_the_list_says_that_a_webhook_is_failing_and_when_it_is_disabled(superuser: Page, webhook: Webhook) -> None:
+def test_the_list_shows_failing_webhooks_and_when_they_are_disabled(superuser: Page, webhook: Webhook) -> None:
     make_health(webhook)
 
     html = text(superuser.get("webhook"))
@@ -62,7 +62,7 @@ def test_the_list_says_that_a_webhook_is_failing_and_when_it_is_disabled(superus
     [(3, {}), (57, {"paused_at": timezone.now()}), (57, {"status": "disabled"})],
     ids=["too few", "paused", "disabled"],
 )
-def test_it_does_not_say_so_of_what_is_not_about_to_be(
+def test_the_list_shows_no_time_if_the_webhook_will_not_be_disabled(
     superuser: Page, webhook: Webhook, given_up: int, fields: dict[str, Any]
 ) -> None:
     make_health(webhook, given_up=given_up)
@@ -71,13 +71,13 @@ def test_it_does_not_say_so_of_what_is_not_about_to_be(
     assert "disabled in" not in text(superuser.get("webhook"))
 
 
-def test_the_list_says_why_a_webhook_is_disabled(superuser: Page, webhook: Webhook) -> None:
+def test_the_list_shows_the_reason_of_a_disabled_webhook(superuser: Page, webhook: Webhook) -> None:
     webhook.disable("Every delivery was given up.")
 
     assert "Every delivery was given up." in column(text(superuser.get("webhook")), "state")
 
 
-def test_a_list_of_many_costs_no_more(superuser: Page, new_webhook: Callable[..., Webhook]) -> None:
+def test_the_number_of_queries_does_not_grow(superuser: Page, new_webhook: Callable[..., Webhook]) -> None:
     def asked() -> int:
         with CaptureQueriesContext(connection) as queries:
             superuser.get("webhook")
@@ -99,21 +99,21 @@ def test_a_list_of_many_costs_no_more(superuser: Page, new_webhook: Callable[...
 @pytest.mark.parametrize(
     ("make", "expected"),
     [
-        (lambda webhook: None, "No delivery to it has succeeded or been given up yet."),
+        (lambda webhook: None, "No finished deliveries yet."),
         (
             lambda webhook: WebhookHealth.objects.create(webhook=webhook, last_success_at=timezone.now()),
-            "Its last delivery was at",
+            "Last delivery:",
         ),
-        (make_health, "Unless a delivery succeeds, it is disabled in 2 d, at"),
-        (lambda webhook: make_health(webhook, warned_at=timezone.now()), "Its owner was warned at"),
+        (make_health, "Will be disabled on"),
+        (lambda webhook: make_health(webhook, warned_at=timezone.now()), "Owner notified:"),
         (
             lambda webhook: make_health(webhook, given_up=3),
-            "It is disabled if that goes on for 5 d, with at least 10 given up, the last 12 h after the first.",
+            "Will be disabled after 5 d without success if at least 10 deliveries are given up over 12 h or more.",
         ),
     ],
     ids=["new", "well", "about to be disabled", "warned", "not enough"],
 )
-def test_the_page_of_a_webhook_says_how_it_does(
+def test_the_page_of_a_webhook_shows_its_health(
     superuser: Page, webhook: Webhook, make: Callable[[Webhook], Any], expected: str
 ) -> None:
     make(webhook)
@@ -124,12 +124,12 @@ def test_the_page_of_a_webhook_says_how_it_does(
 @pytest.mark.parametrize(
     ("change", "expected"),
     [
-        (lambda webhook: webhook.pause(), "It is not judged while it is paused."),
-        (lambda webhook: webhook.disable("Enough."), "Nothing is sent to it as long as it is not active."),
+        (lambda webhook: webhook.pause(), "Automatic disabling is suspended while the webhook is paused."),
+        (lambda webhook: webhook.disable("Enough."), "No events are sent until the webhook is active."),
     ],
     ids=["paused", "disabled"],
 )
-def test_the_page_says_what_a_stop_means_for_one_that_fails(
+def test_the_page_shows_the_outlook_of_a_stopped_failing_webhook(
     superuser: Page, webhook: Webhook, change: Callable[[Webhook], None], expected: str
 ) -> None:
     make_health(webhook)
@@ -138,7 +138,7 @@ def test_the_page_says_what_a_stop_means_for_one_that_fails(
     assert expected in text(superuser.get("webhook", "change", webhook.pk))
 
 
-def test_the_page_has_charts_of_the_webhook_alone(
+def test_the_charts_contain_only_this_webhook(
     superuser: Page, webhook: Webhook, new_webhook: Callable[..., Webhook]
 ) -> None:
     make_tally(timezone.now(), **{webhook.pk: COUNTED, new_webhook(webhook.owner).pk: {"succeeded_at_once": 99}})
@@ -151,7 +151,7 @@ def test_the_page_has_charts_of_the_webhook_alone(
     assert '<a href="?window=hour" aria-current="page">' in html
 
 
-def test_who_may_not_see_deliveries_sees_no_charts(staff: Callable[..., Page], new_webhook: Any) -> None:
+def test_charts_need_permission_to_view_deliveries(staff: Callable[..., Page], new_webhook: Any) -> None:
     page = staff("berta", "view_webhook")
     webhook = new_webhook(page.user)
     make_tally(timezone.now(), **{webhook.pk: COUNTED})
@@ -164,7 +164,7 @@ def test_who_may_not_see_deliveries_sees_no_charts(staff: Callable[..., Page], n
     assert 'role="img"' not in shown
 
 
-def test_the_overview_names_those_that_fail_the_longest_first(
+def test_the_overview_lists_the_longest_failing_webhooks_first(
     superuser: Page, new_webhook: Callable[..., Webhook]
 ) -> None:
     for host, days in (("later", 1), ("longest", 4)):
@@ -176,23 +176,23 @@ def test_the_overview_names_those_that_fail_the_longest_first(
     assert ">disabled in 24 h<" in html
 
 
-def test_the_overview_names_nobody_elses(staff: Callable[..., Page], webhook: Webhook) -> None:
+def test_the_overview_lists_no_foreign_webhooks(staff: Callable[..., Page], webhook: Webhook) -> None:
     make_health(webhook)
 
     assert "webhooks-endangered" not in overview(staff("boris", "view_delivery", "view_webhook"))
 
 
-def test_one_that_is_overdue_is_not_disabled_in_the_past(superuser: Page, webhook: Webhook) -> None:
+def test_an_overdue_disabling_is_not_shown_in_the_past(superuser: Page, webhook: Webhook) -> None:
     make_health(webhook, days=6)
 
-    assert "disabled any moment" in text(superuser.get("webhook"))
-    assert "as soon as a worker looks at it" in text(superuser.get("webhook", "change", webhook.pk))
+    assert "about to be disabled" in text(superuser.get("webhook"))
+    assert "Will be disabled shortly" in text(superuser.get("webhook", "change", webhook.pk))
 
 
 # Operational event types
 
 
-def test_they_are_offered_to_whoever_may_make_a_webhook_of_the_platform(
+def test_operational_types_are_offered_for_platform_webhooks(
     superuser: Page, staff: Callable[..., Page], webhook: Webhook, new_webhook: Callable[..., Webhook]
 ) -> None:
     of_platform = new_webhook(None)
@@ -203,7 +203,7 @@ def test_they_are_offered_to_whoever_may_make_a_webhook_of_the_platform(
     assert ["delivery.given_up" in html for html in (added, own, *changed)] == [True, False, True, False]
 
 
-def test_a_test_of_them_is_offered_to_whoever_manages_all(
+def test_operational_types_can_be_tested_by_users_who_manage_all(
     superuser: Page, staff: Callable[..., Page], webhook: Webhook, new_webhook: Callable[..., Webhook]
 ) -> None:
     page = staff("berta", "view_webhook", "test_webhook")
@@ -213,7 +213,7 @@ def test_a_test_of_them_is_offered_to_whoever_manages_all(
     assert offered not in text(page.get("webhook", "act", new_webhook(page.user).pk, "send_test"))
 
 
-def test_they_are_listed_to_whoever_manages_all(superuser: Page, staff: Callable[..., Page]) -> None:
+def test_operational_types_are_listed_for_users_who_manage_all(superuser: Page, staff: Callable[..., Page]) -> None:
     page = staff("berta", "view_webhook")
 
     assert "delivery.given_up" in text(superuser.get("webhook", "event_types"))
@@ -221,8 +221,8 @@ def test_they_are_listed_to_whoever_manages_all(superuser: Page, staff: Callable
     assert page.get("webhook", "event_type", "delivery.given_up").status_code == 404
 
 
-def test_their_page_says_who_can_subscribe(superuser: Page) -> None:
-    words = "Only a webhook without an owner"
+def test_the_page_of_an_operational_type_names_its_possible_subscribers(superuser: Page) -> None:
+    words = "Only webhooks of the platform"
 
     assert words in text(superuser.get("webhook", "event_type", "webhook.failing"))
     assert words not in text(superuser.get("webhook", "event_type", "file.deleted"))

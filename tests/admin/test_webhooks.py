@@ -1,4 +1,4 @@
-"""Making, changing and deleting webhooks."""
+"""Creation, changes and deletion of webhooks."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from django.contrib.admin.models import LogEntry
 from webhooks_app.event_types import registry
 from webhooks_app.models import Delivery, SigningKey, Webhook
 
-from .conftest import SECRET, Page, said, shows, text
+from .conftest import SECRET, Page, shown_messages, shows, text
 
 FORM = {
     "audience": "every",
@@ -22,7 +22,7 @@ FORM = {
 }
 
 
-def test_a_new_webhook_waits_for_its_handshake(superuser: Page, owner: Any) -> None:
+def test_a_new_webhook_is_pending_until_its_handshake(superuser: Page, owner: Any) -> None:
     superuser.post("webhook", "add", **FORM | {"audience": "one"}, owner=owner.pk)
 
     webhook = Webhook.objects.get()
@@ -31,7 +31,7 @@ def test_a_new_webhook_waits_for_its_handshake(superuser: Page, owner: Any) -> N
     assert webhook.deliveries.get().kind == Delivery.Kind.VERIFICATION
 
 
-def test_the_secret_that_was_made_is_shown_once(superuser: Page, owner: Any) -> None:
+def test_the_generated_secret_is_shown_once(superuser: Page, owner: Any) -> None:
     answer = superuser.post("webhook", "add", **FORM | {"audience": "one"}, owner=owner.pk)
 
     secret = Webhook.objects.get().secret
@@ -40,21 +40,21 @@ def test_the_secret_that_was_made_is_shown_once(superuser: Page, owner: Any) -> 
     assert not shows(superuser.get("webhook", "change", Webhook.objects.get().pk), secret)
 
 
-def test_a_given_secret_is_taken_as_it_is(superuser: Page) -> None:
+def test_an_entered_secret_is_stored_unchanged(superuser: Page) -> None:
     superuser.post("webhook", "add", **FORM, secret=f" {SECRET} ")
 
     assert Webhook.objects.get().secret == f" {SECRET} "
 
 
-def test_a_secret_that_no_key_opens_is_explained_on_the_page(superuser: Page, webhook: Webhook) -> None:
+def test_an_undecryptable_secret_is_explained_on_the_page(superuser: Page, webhook: Webhook) -> None:
     assert shows(superuser.get("webhook", "change", webhook.pk), "Stored encrypted; rotate to get a new one.")
 
     SigningKey.objects.update(encrypted_key="nonsense")
 
-    assert shows(superuser.get("webhook", "change", webhook.pk), "Put the key that was in use back")
+    assert shows(superuser.get("webhook", "change", webhook.pk), "Add that key to WEBHOOKS_ENCRYPTION_KEYS again")
 
 
-def test_the_history_holds_no_secret(superuser: Page) -> None:
+def test_the_history_contains_no_secret(superuser: Page) -> None:
     superuser.post("webhook", "add", **FORM, secret=SECRET)
     superuser.act("rotate_secret", Webhook.objects.get(), confirmed=True)
 
@@ -78,7 +78,7 @@ def test_the_history_holds_no_secret(superuser: Page) -> None:
         pytest.param({"owner": "root"}, "Leave this empty for a webhook of every account", id="account of every"),
     ],
 )
-def test_what_cannot_be_registered_is_shown_at_its_field(superuser: Page, changes: Any, problem: str) -> None:
+def test_invalid_input_is_an_error_of_its_field(superuser: Page, changes: Any, problem: str) -> None:
     answer = superuser.post("webhook", "add", **FORM | changes)
 
     [field] = changes
@@ -88,7 +88,7 @@ def test_what_cannot_be_registered_is_shown_at_its_field(superuser: Page, change
 
 
 @pytest.mark.parametrize("form", [FORM | {"audience": "one"}, {"url": FORM["url"], "event_types": ["file.deleted"]}])
-def test_no_platform_webhook_is_made_by_an_empty_field(superuser: Page, form: Any) -> None:
+def test_an_empty_field_does_not_create_a_platform_webhook(superuser: Page, form: Any) -> None:
     superuser.post("webhook", "add", **form, owner="")
 
     assert not Webhook.objects.exists()
@@ -111,7 +111,7 @@ def test_a_platform_webhook_is_shown_as_that_of_every_account(superuser: Page) -
     assert shows(superuser.get("webhook", "change", Webhook.objects.get().pk), "Every account")
 
 
-def test_an_owner_with_too_many_webhooks_gets_no_more(superuser: Page, webhook: Webhook, settings: Any) -> None:
+def test_the_number_of_webhooks_per_owner_is_limited(superuser: Page, webhook: Webhook, settings: Any) -> None:
     settings.WEBHOOKS_MAX_WEBHOOKS_PER_OWNER = 1
 
     answer = superuser.post("webhook", "add", **FORM | {"audience": "one"}, owner=webhook.owner.pk)
@@ -146,9 +146,7 @@ def test_a_changed_description_is_not_verified(superuser: Page, webhook: Webhook
     assert not webhook.deliveries.exists()
 
 
-def test_a_type_that_left_the_catalogue_is_shown_and_asks_to_be_dropped(
-    superuser: Page, new_webhook: Callable[..., Webhook]
-) -> None:
+def test_a_type_that_left_the_catalogue_must_be_removed(superuser: Page, new_webhook: Callable[..., Webhook]) -> None:
     webhook = new_webhook(None, event_types=["gone.type", "file.deleted"])
     form = {"url": webhook.url, "event_types": webhook.event_types}
 
@@ -156,7 +154,7 @@ def test_a_type_that_left_the_catalogue_is_shown_and_asks_to_be_dropped(
     assert shows(superuser.post("webhook", "change", webhook.pk, **form), "Unknown event type 'gone.type'")
 
 
-def test_a_deleted_webhook_is_gone_but_its_history_stays(superuser: Page, delivery: Delivery) -> None:
+def test_a_deleted_webhook_keeps_its_history(superuser: Page, delivery: Delivery) -> None:
     webhook = delivery.webhook
 
     page = superuser.get("webhook", "delete", webhook.pk)
@@ -188,13 +186,13 @@ def test_several_are_deleted_at_once(superuser: Page, new_webhook: Callable[...,
         pytest.param("berta", False, id="another account"),
     ],
 )
-def test_a_search_finds_it_by(superuser: Page, webhook: Webhook, term: str, is_found: bool) -> None:
+def test_a_webhook_is_found_by_search(superuser: Page, webhook: Webhook, term: str, is_found: bool) -> None:
     page = text(superuser.get("webhook", q=term.format(id=webhook.pk)))
 
     assert (f'title="{webhook.pk}"' in page) is is_found
 
 
-def test_what_somebody_typed_is_escaped(superuser: Page, new_webhook: Callable[..., Webhook]) -> None:
+def test_user_input_is_escaped(superuser: Page, new_webhook: Callable[..., Webhook]) -> None:
     hostile = "<script>alert(1)</script>"
     webhook = new_webhook(None, description=hostile, url=f"https://x.example.com/{hostile}")
     webhook.disable(hostile)
@@ -209,4 +207,4 @@ def test_what_somebody_typed_is_escaped(superuser: Page, new_webhook: Callable[.
 
     assert [hostile in text(page) for page in pages] == [False] * len(pages)
     assert shows(pages[0], hostile)
-    assert any(hostile in message for message in said(pages[-1]))
+    assert any(hostile in message for message in shown_messages(pages[-1]))

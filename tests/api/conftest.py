@@ -1,4 +1,4 @@
-"""Two accounts, each with an API key, and a client that speaks for one of them."""
+"""Two accounts with API keys, and a client for one of them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class ApiClient(Client):
         self.key = key
 
     def call(self, method: str, path: str, body: Any = None, **headers: str) -> Any:
-        """Send a request with the key; ``body`` is bytes as they are, or anything else as JSON."""
+        """Send a request with the key. Bytes are sent unchanged, any other ``body`` as JSON."""
         raw = body if isinstance(body, bytes) else b"" if body is None else json.dumps(body).encode()
         headers = {"content-type": "application/json", "authorization": f"Bearer {self.key}", **headers}
         content_type = headers.pop("content-type")
@@ -47,7 +47,7 @@ def bob(django_user_model):
 
 @pytest.fixture
 def api(alice):
-    """A client that speaks for alice."""
+    """A client with alice's key."""
     return client_of(alice)
 
 

@@ -1,11 +1,11 @@
-"""What schemathesis must be told beside the OpenAPI document; named in SCHEMATHESIS_HOOKS."""
+"""Additions to the OpenAPI document for schemathesis; named in SCHEMATHESIS_HOOKS."""
 
 from __future__ import annotations
 
 import schemathesis
 from hypothesis import strategies
 
-# A schema cannot say which hosts are public, nor that a label of a host has at most 63 characters.
+# A schema cannot express which hosts are public, nor that the labels of a host have at most 63 characters.
 schemathesis.openapi.format(
     "uri",
     strategies.builds(

@@ -1,4 +1,4 @@
-"""A host that mounts the API elsewhere, changes a view set, and adds one of its own."""
+"""A host that mounts the API at another URL, changes a view set and adds its own."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class SmallPages(PageNumberPagination):
 
 
 class ShopWebhooks(WebhookViewSet):
-    """Pages by number, one more field, and one more operation."""
+    """Numbered pages, an additional field and an additional operation."""
 
     class Record(WebhookSerializer):
         def to_representation(self, instance: Any) -> Any:
@@ -43,7 +43,7 @@ class ShopWebhooks(WebhookViewSet):
 class HalfDone(WebhookViewSet):
     @action(detail=True, methods=["post"])
     def forgotten(self, request, webhook_id):
-        """Do what nobody gave a scope."""
+        """Do something without a scope."""
         return Response()
 
 

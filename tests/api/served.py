@@ -1,4 +1,4 @@
-"""The test project as a WSGI and an ASGI application, for the servers of ``test_servers``."""
+"""The WSGI and ASGI applications of the test project, for the servers of ``test_servers``."""
 
 import os
 

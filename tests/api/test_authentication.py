@@ -1,4 +1,4 @@
-"""API keys: who is let in, and to what."""
+"""Authentication and scopes of API keys."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ def key(alice):
     return ApiKey.objects.make(owner=alice)[1]
 
 
-def test_a_key_lets_its_owner_in(key):
+def test_a_valid_key_authenticates_its_owner(key):
     assert ApiClient(key).call("GET", "/v1/webhooks").status_code == 200
 
 
-def test_the_scheme_is_read_whatever_its_case(key):
+def test_the_scheme_is_case_insensitive(key):
     assert ApiClient().get("/v1/webhooks", headers={"authorization": f"bearer  {key} "}).status_code == 200
 
 
@@ -59,11 +59,11 @@ def test_without_a_valid_key_the_answer_is_401(key, authorization):
 
 
 @pytest.mark.parametrize("name", ["key", "api_key", "access_token", "authorization", "token"])
-def test_a_key_in_the_query_is_no_key(key, name):
+def test_a_key_in_the_query_is_ignored(key, name):
     assert ApiClient().get("/v1/webhooks", {name: key}).status_code == 401
 
 
-def test_a_session_is_no_key(alice):
+def test_a_session_does_not_authenticate(alice):
     client = ApiClient()
     client.force_login(alice)
 
@@ -79,7 +79,7 @@ def test_a_session_is_no_key(alice):
         pytest.param(lambda api_key: api_key.delete(), id="deleted"),
     ],
 )
-def test_a_withdrawn_key_is_refused_from_the_next_request_on(alice, withdraw):
+def test_a_withdrawn_key_is_refused_immediately(alice, withdraw):
     api = client_of(alice)
     assert api.call("GET", "/v1/webhooks").status_code == 200
 
@@ -89,7 +89,7 @@ def test_a_withdrawn_key_is_refused_from_the_next_request_on(alice, withdraw):
     assert (answer.status_code, answer["WWW-Authenticate"]) == (401, "Bearer")
 
 
-def test_every_reason_for_a_401_reads_the_same(alice):
+def test_all_401_answers_are_equal(alice):
     revoked, expired = client_of(alice), client_of(alice, expires_at=timezone.now() - timedelta(days=1))
     ApiKey.objects.get(expires_at=None).revoke()
 
@@ -106,7 +106,7 @@ def test_the_use_of_a_key_is_recorded(api):
     assert ApiKey.objects.get().last_used_at >= before
 
 
-def test_a_refused_key_is_not_recorded_as_used(alice):
+def test_the_use_of_a_refused_key_is_not_recorded(alice):
     api = client_of(alice, expires_at=timezone.now())
 
     api.call("GET", "/v1/webhooks")
@@ -145,7 +145,7 @@ def body_of(method, path, webhook):
 
 
 @pytest.mark.parametrize(("scope", "method", "path"), CALLS, ids=lambda value: value)
-def test_an_operation_needs_its_scope_and_no_other(alice, scope, method, path):
+def test_an_operation_requires_only_its_own_scope(alice, scope, method, path):
     webhook = make_webhook(alice)
     emit_one(alice)
     path = path.format(webhook=webhook.id, event=Event.objects.get().id, delivery=Delivery.objects.get().id)
@@ -159,7 +159,7 @@ def test_an_operation_needs_its_scope_and_no_other(alice, scope, method, path):
     assert allowed.status_code < 300
 
 
-def test_a_missing_scope_tells_nothing_of_what_exists(alice):
+def test_a_missing_scope_does_not_reveal_existing_objects(alice):
     webhook = make_webhook(alice)
     api = client_of(alice, scopes=["events:read"])
 
@@ -169,11 +169,11 @@ def test_a_missing_scope_tells_nothing_of_what_exists(alice):
     assert answers[0].content == answers[1].content
 
 
-def test_the_catalogue_is_open_to_any_key(alice):
+def test_the_catalogue_needs_no_scope(alice):
     assert client_of(alice, scopes=["webhooks:test"]).call("GET", "/v1/event-types").status_code == 200
 
 
-def test_staff_see_no_more_than_their_own(alice, bob):
+def test_staff_see_only_their_own_webhooks(alice, bob):
     make_webhook(alice)
     bob.is_staff = bob.is_superuser = True
     bob.save()

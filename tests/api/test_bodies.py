@@ -34,7 +34,7 @@ def nested(levels):
 
 @pytest.fixture(autouse=True)
 def _within_a_second():
-    """Of this thread's own time, so that a busy machine fails nothing."""
+    """CPU time of this thread, so that the test does not fail on a busy machine."""
     resolve("/v1/webhooks")
     started = time.thread_time()
     yield
@@ -56,26 +56,26 @@ def _within_a_second():
         pytest.param('{"a": ' + "9" * 310 + "}", "a", id="integer beyond a double"),
     ],
 )
-def test_a_value_that_cannot_be_kept_is_named(api, body, field):
+def test_a_value_that_cannot_be_stored_is_named(api, body, field):
     answer = api.call("POST", "/v1/webhooks", body.encode())
 
     assert (answer.status_code, answer["Content-Type"]) == (400, PROBLEM)
     assert list(answer.json()["errors"]) == [field]
 
 
-def test_a_list_that_is_too_long_is_not_answered_item_by_item(api):
+def test_a_list_that_is_too_long_causes_one_error(api):
     answer = api.call("POST", "/v1/webhooks", {**NEW, "events": list(range(9000))})
 
     assert answer.status_code == 400
     assert answer.json()["errors"] == {"events": ["Ensure this field has no more than 64 elements."]}
 
 
-def test_a_pair_of_surrogates_is_a_character(api):
+def test_a_surrogate_pair_is_one_character(api):
     assert api.call("POST", "/v1/webhooks", text(description="🔑").encode()).json()["description"] == "🔑"
 
 
 @pytest.mark.parametrize(
-    ("body", "told"),
+    ("body", "problem"),
     [
         pytest.param(b"{", "not JSON", id="cut off"),
         pytest.param(b" ", "not JSON", id="blank"),
@@ -95,19 +95,19 @@ def test_a_pair_of_surrogates_is_a_character(api):
         pytest.param(nested(5000).encode(), "nested deeper than 32 levels", id="5,000 objects"),
         pytest.param(b"[" * 60000 + b"]" * 5000, "", id="60,000 brackets"),
         pytest.param(nested(33).encode(), "nested deeper than 32 levels", id="33 levels"),
-        pytest.param(b'{"a": "\xff"}', "not in UTF-8, from byte 7 on", id="not UTF-8"),
-        pytest.param(b'{"a": "\xc0\x80"}', "not in UTF-8", id="overlong NUL"),
-        pytest.param(b'{"a": "\xed\xa0\x80"}', "not in UTF-8", id="encoded surrogate"),
+        pytest.param(b'{"a": "\xff"}', "not valid UTF-8 from byte 7 on", id="not UTF-8"),
+        pytest.param(b'{"a": "\xc0\x80"}', "not valid UTF-8", id="overlong NUL"),
+        pytest.param(b'{"a": "\xed\xa0\x80"}', "not valid UTF-8", id="encoded surrogate"),
     ],
 )
-def test_what_is_no_json_object_is_refused(api, body, told):
+def test_a_body_other_than_a_json_object_is_refused(api, body, problem):
     answer = api.call("POST", "/v1/webhooks", body)
 
     assert (answer.status_code, answer["Content-Type"]) == (400, PROBLEM)
-    assert told in answer.text
+    assert problem in answer.text
 
 
-def test_32_levels_are_read(api):
+def test_32_levels_of_nesting_are_accepted(api):
     inner = json.loads(nested(31))
 
     assert api.call("POST", "/v1/webhooks", {**NEW, "extra": inner}).status_code == 201
@@ -135,7 +135,7 @@ def test_32_levels_are_read(api):
     ],
 )
 @pytest.mark.parametrize("path", ["/v1/webhooks", "/v1/webhooks/{webhook}/verify"])
-def test_only_json_in_utf_8_is_taken(api, alice, path, content_type):
+def test_only_json_in_utf_8_is_accepted(api, alice, path, content_type):
     webhook = make_webhook(alice)
     body = text().encode("utf-16" if "utf-16" in content_type else "utf-8")
 
@@ -146,11 +146,11 @@ def test_only_json_in_utf_8_is_taken(api, alice, path, content_type):
 
 
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-32-le", "utf-32-be"])
-def test_another_encoding_is_seen_where_it_is_not_declared(api, encoding):
+def test_an_undeclared_encoding_is_detected(api, encoding):
     assert api.call("POST", "/v1/webhooks", text().encode(encoding)).status_code == 415
 
 
-def test_the_content_type_is_read_whatever_its_case(api):
+def test_the_content_type_is_case_insensitive(api):
     assert api.call("POST", "/v1/webhooks", NEW, **{"content-type": "Application/JSON"}).status_code == 201
 
 
@@ -166,12 +166,12 @@ def padded(size):
     return body.replace(b'"extra": ""', b'"extra": "' + b"x" * (size - len(body)) + b'"')
 
 
-def test_64_kib_are_read(api):
+def test_64_kib_are_accepted(api):
     assert api.call("POST", "/v1/webhooks", padded(64 * 1024)).status_code == 201
 
 
 @pytest.mark.parametrize("size", [64 * 1024 + 1, 3_000_000])
-def test_more_than_64_kib_are_too_much(api, size):
+def test_more_than_64_kib_are_refused(api, size):
     answer = api.call("POST", "/v1/webhooks", padded(size))
 
     assert (answer.status_code, answer["Content-Type"]) == (413, PROBLEM)
@@ -179,7 +179,7 @@ def test_more_than_64_kib_are_too_much(api, size):
 
 
 class Unending:
-    """A body that goes on for as long as it is read."""
+    """A body without an end."""
 
     given = 0
 
@@ -193,18 +193,18 @@ class Unending:
 
 
 def chunked(api, path, stream, *, is_decoded=True):
-    """Post a body without a length, as a WSGI server does that decodes chunks, or as one that leaves them alone."""
+    """Post a body without a length, like a WSGI server that decodes chunks or like one that does not."""
     environ = {"wsgi.input": stream, "CONTENT_TYPE": "application/json", "CONTENT_LENGTH": ""}
     api.defaults.update(environ, **({"wsgi.input_terminated": True} if is_decoded else {}))
     return api.call("POST", path, **{"transfer-encoding": "chunked"})
 
 
-def test_a_chunked_body_is_read_where_the_server_tells_its_end(api):
+def test_a_chunked_body_is_read_if_the_server_marks_its_end(api):
     assert chunked(api, "/v1/webhooks", io.BytesIO(text().encode())).status_code == 201
 
 
 @pytest.mark.parametrize("path", ["/v1/webhooks", "/v1/webhooks/test"])
-def test_a_chunked_body_is_read_no_further_than_the_limit(api, path):
+def test_a_chunked_body_is_read_up_to_the_limit(api, path):
     body = Unending()
 
     answer = chunked(api, path, body)
@@ -213,7 +213,7 @@ def test_a_chunked_body_is_read_no_further_than_the_limit(api, path):
     assert body.given == 64 * 1024 + 1
 
 
-def test_a_chunked_body_whose_end_nobody_tells_is_refused_unread(api):
+def test_a_chunked_body_without_a_marked_end_is_refused_unread(api):
     body = Unending()
 
     answer = chunked(api, "/v1/webhooks", body, is_decoded=False)
@@ -249,7 +249,7 @@ def over_asgi(key, body):
 
 @pytest.fixture
 def kept_connection():
-    """Let requests leave the test's connection open, as Django's own test client does."""
+    """Prevent requests from closing the test's connection, as Django's own test client does."""
     for signal in (request_started, request_finished):
         signal.disconnect(close_old_connections)
     yield

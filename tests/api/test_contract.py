@@ -1,4 +1,4 @@
-"""What the OpenAPI document promises, held against many requests that follow it and many that do not."""
+"""The API's conformance to its OpenAPI document, for many valid and invalid requests."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ OPTIONS = [
     "--generation-deterministic",
     "--continue-on-failure",
     "--no-color",
-    # NUL is refused wherever it stands, also in fields that nothing reads, which a schema cannot say; test_bodies does.
+    # NUL is refused everywhere, even in unknown fields, which a schema cannot express; see test_bodies.
     *("--generation-allow-x00", "false"),
 ]
-# So that what takes an identifier gets further than to a 404.
+# Existing identifiers, so that not every answer is a 404.
 CONFIG = """
 [parameters]
 "path.event_id" = "{event}"
@@ -41,13 +41,13 @@ def unlimited(settings):
 
 @pytest.mark.timeout(420)
 @pytest.mark.only_on("postgresql")
-def test_the_api_does_what_its_document_says(unlimited, live_server, alice, tmp_path):
+def test_the_api_conforms_to_its_openapi_document(unlimited, live_server, alice, tmp_path):
     replay = plan_replay(make_webhook(alice))
     event = emit_one(alice)
     config = CONFIG.format(event=event.id, delivery=Delivery.objects.get().id, replay=replay.id)
     Path(tmp_path, "schemathesis.toml").write_text(config)
     _, key = ApiKey.objects.make(owner=alice)
-    # An address that webhooks may be sent to here: links of answers are tried as URLs.
+    # An endpoint that is allowed here, because schemathesis uses links in answers as URLs.
     document = f"{live_server.url.replace('localhost', '127.0.0.1')}/v1/openapi.json"
 
     ended = subprocess.run(

@@ -1,4 +1,4 @@
-"""Rate limits under many requests in the same moment, in each of the caches that processes share."""
+"""Rate limits under simultaneous requests, for each cache that processes can share."""
 
 from __future__ import annotations
 
@@ -62,10 +62,10 @@ def let_through_by_threads():
 
 
 def let_through_by_processes(settings, processes=3):
-    """Let processes ask at the same time, each as often as the limit allows."""
+    """Send simultaneous requests in several processes, each as many as the limit allows."""
     database = {name: value for name, value in connection.settings_dict.items() if name != "TEST"}
     script = PROCESS.format(cache=settings.CACHES["default"], database=database, limit=LIMIT, times=ALLOWED)
-    # Where PyMySQL stands in for mysqlclient, the tests' settings say so.
+    # The settings of the tests may replace mysqlclient by PyMySQL.
     script = f"import tests.settings\n{script}"
     running = [
         subprocess.Popen(
@@ -89,20 +89,20 @@ def let_through_by_processes(settings, processes=3):
             process.communicate()
 
 
-def test_threads_together_get_what_one_would(use):
+def test_threads_share_a_limit(use):
     use("locmem.LocMemCache", "counting")
 
     assert let_through_by_threads() == ALLOWED
     assert 1 <= LIMIT.take() <= 60
 
 
-def test_threads_of_a_redis_get_what_one_would(use, redis_url):
+def test_threads_share_a_limit_in_redis(use, redis_url):
     use("redis.RedisCache", redis_url)
 
     assert let_through_by_threads() == ALLOWED
 
 
-def test_processes_of_a_redis_get_what_one_would(use, redis_url, settings):
+def test_processes_share_a_limit_in_redis(use, redis_url, settings):
     use("redis.RedisCache", redis_url)
 
     assert let_through_by_processes(settings) == ALLOWED
@@ -118,15 +118,15 @@ def in_database(settings, transactional_db):
         cursor.execute("DROP TABLE webhooks_test_cache")
 
 
-def test_threads_of_a_cache_in_the_database_get_what_one_would(in_database):
+def test_threads_share_a_limit_in_the_database_cache(in_database):
     assert let_through_by_threads() == ALLOWED
 
 
-def test_processes_of_a_cache_in_the_database_get_what_one_would(in_database, settings):
+def test_processes_share_a_limit_in_the_database_cache(in_database, settings):
     assert let_through_by_processes(settings) == ALLOWED
 
 
-def test_a_cache_in_files_counts(use, tmp_path):
+def test_the_file_cache_counts(use, tmp_path):
     use("filebased.FileBasedCache", str(tmp_path))
 
     waits = [LIMIT.take() for _ in range(ALLOWED + 2)]
@@ -135,23 +135,23 @@ def test_a_cache_in_files_counts(use, tmp_path):
     assert all(1 <= wait <= 60 for wait in waits[ALLOWED:])
 
 
-def test_a_window_that_the_cache_should_have_dropped_is_begun_anew(use):
+def test_an_expired_window_left_in_the_cache_is_restarted(use):
     use("locmem.LocMemCache", "counting")
-    cache.set(LIMIT._key, 7, timeout=None)  # What Redis leaves if a window is over in the midst of an increment.
+    cache.set(LIMIT._key, 7, timeout=None)  # as Redis leaves it if a window ends during an increment
 
     assert [LIMIT.take() for _ in range(ALLOWED)] == [0.0] * ALLOWED
     assert cache.get(LIMIT._key) >> COUNT_BITS > 0
 
 
-def test_a_turn_that_was_never_used_passes(use, tmp_path):
+def test_an_unused_turn_expires(use, tmp_path):
     use("filebased.FileBasedCache", str(tmp_path))
     LIMIT.take()
-    cache.set(f"{LIMIT._key}.{cache.get(LIMIT._key)}", True, timeout=1)  # A process ended between its two steps.
+    cache.set(f"{LIMIT._key}.{cache.get(LIMIT._key)}", True, timeout=1)  # a process ended between the two steps
 
     assert LIMIT.take() == 0.0
 
 
-def test_who_never_gets_a_turn_is_refused(use, tmp_path):
+def test_a_request_without_a_turn_is_refused(use, tmp_path):
     use("filebased.FileBasedCache", str(tmp_path))
     LIMIT.take()
     cache.set(f"{LIMIT._key}.{cache.get(LIMIT._key)}", True, timeout=60)

@@ -1,4 +1,4 @@
-"""Facts about an unreachable URL that an account learns before its webhook is verified, and afterwards."""
+"""Disclosure of facts about an unreachable URL, before and after its verification."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def unverified(alice):
 
 @pytest.mark.parametrize("cause", CAUSES)
 @pytest.mark.parametrize("kind", ["verification", "test"])
-def test_each_cause_looks_the_same_until_the_webhook_is_verified(api, unverified, cause, kind):
+def test_the_cause_is_hidden_until_the_webhook_is_verified(api, unverified, cause, kind):
     send_test_event(unverified, EVENT_TYPE)
     deliver(cause)
     delivery = Delivery.objects.get(kind=kind)
@@ -57,7 +57,7 @@ def test_each_cause_looks_the_same_until_the_webhook_is_verified(api, unverified
 
 
 @pytest.mark.parametrize("cause", CAUSES)
-def test_each_cause_looks_the_same_once_the_verification_failed(api, unverified, cause):
+def test_the_cause_is_hidden_after_a_failed_verification(api, unverified, cause):
     deliver(cause, await_retries=True)
 
     record = api.call("GET", f"/v1/webhooks/{unverified.id}").json()
@@ -69,7 +69,7 @@ def test_each_cause_looks_the_same_once_the_verification_failed(api, unverified,
     assert [attempt["started_at"] is None for attempt in attempts] == [False, True, True, True]
 
 
-def test_the_audit_log_of_the_owner_does_not_show_when_it_failed(api, unverified):
+def test_the_owners_audit_log_hides_the_time_of_the_failure(api, unverified):
     deliver(errors.name_unknown(NAME), await_retries=True)
 
     entries = api.call("GET", f"/v1/webhooks/{unverified.id}/audit").json()["results"]
@@ -79,7 +79,7 @@ def test_the_audit_log_of_the_owner_does_not_show_when_it_failed(api, unverified
 
 
 @pytest.mark.parametrize("cause", CAUSES[:6])
-def test_a_filter_by_result_does_not_show_the_cause(api, unverified, cause):
+def test_a_filter_by_result_does_not_reveal_the_cause(api, unverified, cause):
     deliver(cause)
     (stored,) = Delivery.objects.values_list("last_result", flat=True)
 
@@ -111,7 +111,7 @@ def test_the_cause_is_shown_for_tests_of_a_verified_webhook(api, alice):
     assert len(api.call("GET", "/v1/deliveries?kind=test&result=connection_error").json()["results"]) == 1
 
 
-def test_a_url_that_was_replaced_by_a_verified_one_stays_unexplained(api, unverified):
+def test_the_cause_for_a_replaced_unverified_url_remains_hidden(api, unverified):
     delivery = send_test_event(unverified, EVENT_TYPE)
     deliver(errors.not_connected(NAME))
     Webhook.objects.update(url="https://hooks.example.com/", status="active")

@@ -1,4 +1,4 @@
-"""Events that other services of the project emit over the API."""
+"""Emission by other services of the project, over the API."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_an_event_is_recorded_for_its_owner(service, alice, bob):
     assert Delivery.objects.filter(event=event).get().webhook == webhook
 
 
-def test_an_event_without_owner_is_the_platforms(service):
+def test_an_event_without_an_owner_belongs_to_the_platform(service):
     post(service, event_of(None))
 
     assert Event.objects.get().owner is None
@@ -58,7 +58,7 @@ def test_a_batch_is_recorded_in_its_order(service, alice, bob):
     assert [Event.objects.get(pk=pk).data["error"] for pk in ids] == ["a", "b"]
 
 
-def test_a_batch_with_errors_is_refused_whole_with_the_index_of_each(service, alice):
+def test_a_batch_with_errors_is_refused_as_a_whole_with_their_indexes(service, alice):
     batch = [
         event_of(alice),
         event_of(alice, error=5),
@@ -85,7 +85,7 @@ def test_a_hundred_events_are_recorded(service, alice):
     assert Event.objects.count() == 100
 
 
-def test_a_request_with_the_same_key_is_answered_with_the_same_event(service, alice):
+def test_a_repeated_key_returns_the_same_event(service, alice):
     first, again = (post(service, event_of(alice), **{"Idempotency-Key": "order-1"}) for _ in range(2))
 
     assert (first.status_code, again.status_code) == (202, 202)
@@ -146,24 +146,24 @@ def test_a_user_without_a_key_cannot_emit(alice):
     ("method", "path"),
     [("GET", "/v1/webhooks"), ("GET", "/v1/events"), ("POST", "/v1/webhooks"), ("GET", "/v1/event-types")],
 )
-def test_a_service_key_does_nothing_else(service, method, path):
+def test_a_service_key_has_no_other_rights(service, method, path):
     assert service.call(method, path, {} if method == "POST" else None).status_code == 403
 
 
-def test_the_scope_is_for_keys_without_owner_alone(alice):
+def test_the_scope_requires_a_key_without_an_owner(alice):
     with pytest.raises(ValidationError, match="Only a service key"):
         ApiKey.objects.make(owner=alice, scopes=["events:emit"])
     with pytest.raises(ValidationError, match="its only scope is events:emit"):
         ApiKey.objects.make(owner=None)
 
 
-def test_service_keys_have_a_rate_of_their_own(service, alice, settings):
+def test_service_keys_have_their_own_rate_limit(service, alice, settings):
     settings.WEBHOOKS_API_RATE, settings.WEBHOOKS_EMIT_RATE = "1/min", "2/min"
 
     assert [post(service, event_of(alice)).status_code for _ in range(3)] == [202, 202, 429]
 
 
-def test_an_event_of_the_largest_envelope_fits_and_a_larger_body_does_not(service, alice):
+def test_the_largest_event_is_accepted_and_a_larger_body_refused(service, alice):
     assert post(service, event_of(alice, "x" * (256 * 1024 - 200))).status_code == 202
     assert post(service, event_of(alice, "x" * 1024 * 1024)).status_code == 413
 

@@ -1,4 +1,4 @@
-"""The API inside a host that has its own ideas."""
+"""The API in hosts with other settings."""
 
 from __future__ import annotations
 
@@ -81,18 +81,18 @@ def run_host(*, hostile=False, before=""):
     return ended.stdout.splitlines()
 
 
-def test_the_hosts_defaults_for_its_own_api_change_nothing():
+def test_the_hosts_rest_framework_settings_have_no_effect():
     assert run_host(hostile=True) == ["200 3.1.0", "404"]
 
 
-def test_without_the_documentations_packages_only_the_documentation_is_missing():
+def test_the_documentation_packages_are_optional():
     blocked = "sys.modules['drf_spectacular'] = sys.modules['drf_spectacular_sidecar'] = None"
 
     assert run_host(before=blocked) == ["404 None", "404"]
 
 
 @pytest.mark.django_db
-def test_the_hosts_formats_change_no_byte(api, alice, settings):
+def test_the_hosts_formats_have_no_effect(api, alice, settings):
     webhook = make_webhook(alice, description="Schlüssel")
     paths = [f"/v1/webhooks/{webhook.id}", "/v1/webhooks?type=xml", "/v1/nothing", "/v1/webhooks?limit=x"]
     before = [api.call("GET", path) for path in paths]
@@ -105,7 +105,7 @@ def test_the_hosts_formats_change_no_byte(api, alice, settings):
 
 
 @pytest.mark.django_db
-def test_a_logged_in_wall_around_the_host_leaves_the_api_open(api, settings):
+def test_the_api_is_exempt_from_the_login_required_middleware(api, settings):
     settings.MIDDLEWARE = [*settings.MIDDLEWARE, "django.contrib.auth.middleware.LoginRequiredMiddleware"]
 
     statuses = [api.call("GET", path).status_code for path in ("/v1/webhooks", "/v1/nothing", "/v1/openapi.json")]
@@ -114,7 +114,7 @@ def test_a_logged_in_wall_around_the_host_leaves_the_api_open(api, settings):
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_request_in_one_transaction_is_undone_by_an_error(api, alice, settings, monkeypatch):
+def test_an_error_rolls_back_the_requests_transaction(api, alice, settings, monkeypatch):
     from django.db import connection
 
     monkeypatch.setitem(connection.settings_dict, "ATOMIC_REQUESTS", True)
@@ -150,14 +150,14 @@ def test_a_host_can_add_an_operation_with_its_scope(api, alice, mounted):
 
 
 @pytest.mark.django_db
-def test_an_operation_that_was_given_no_scope_is_closed(api, alice, mounted):
+def test_an_operation_without_a_scope_is_refused(api, alice, mounted):
     answer = api.call("POST", f"/half/webhooks/{make_webhook(alice).id}/forgotten")
 
     assert (answer.status_code, answer["Content-Type"]) == (500, PROBLEM)
 
 
 @pytest.mark.django_db
-def test_the_host_keeps_its_own_addresses_below_the_prefix(api, mounted):
+def test_the_host_can_have_other_urls_below_the_prefix(api, mounted):
     assert api.get("/hooks/api/own").text == "own"
     assert api.get("/hooks/api/nothing")["Content-Type"] == PROBLEM
 

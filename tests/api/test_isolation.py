@@ -1,4 +1,4 @@
-"""What belongs to others does not exist."""
+"""Isolation of owners: objects of other owners are not found."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.django_db
 
 
 def routes():
-    """Yield every method and address with an identifier in it, as ``/v1/webhooks/{webhook}``."""
+    """Yield every method and path with an identifier in it, such as ``/v1/webhooks/{webhook}``."""
     for pattern in ApiRouter().urls:
         if isinstance(pattern, URLPattern) and hasattr(pattern.callback, "actions"):
             address = re.sub(r"\(\?P<(\w+)>[^)]*\)", r"{\1}", str(pattern.pattern).strip("^$").removesuffix("/?"))
@@ -26,7 +26,7 @@ def routes():
                 yield method.upper(), f"/v1/{address.replace('_id}', '}')}"
 
 
-# The catalogue of event types is everybody's.
+# The catalogue of event types has no owner.
 ROUTES = [(method, address) for method, address in routes() if "{" in address and "{name}" not in address]
 PREFIXES = {"webhook": "wh", "event": "evt", "delivery": "dlv", "replay": "rpl"}
 UNKNOWN = {name: f"{prefix}_{'7' * 32}" for name, prefix in PREFIXES.items()}
@@ -34,7 +34,7 @@ UNKNOWN = {name: f"{prefix}_{'7' * 32}" for name, prefix in PREFIXES.items()}
 
 @pytest.fixture
 def theirs(bob):
-    """The identifiers of what bob owns."""
+    """The identifiers of bob's objects."""
     webhook, event = make_webhook(bob), emit_one(bob)
     replay = plan_replay(webhook)
     return {"webhook": webhook.id, "event": event.id, "delivery": Delivery.objects.get().id, "replay": replay.id}
@@ -52,7 +52,7 @@ def alternatives(schema):
     return schema.get("oneOf", [schema])
 
 
-def test_the_walk_knows_every_place_for_an_identifier():
+def test_the_test_covers_every_parameter_for_an_identifier():
     paths, schemas = document()["paths"], document()["components"]["schemas"]
     operations = [(path, operation) for path, item in paths.items() for operation in item.values()]
     bodies = [operation["requestBody"]["content"] for _, operation in operations if "requestBody" in operation]
@@ -66,13 +66,13 @@ def test_the_walk_knows_every_place_for_an_identifier():
         *(("path", "webhook_id"), ("path", "event_id"), ("path", "delivery_id"), ("path", "replay_id")),
         *(("query", "event_id"), ("query", "webhook_id"), ("query", "replay_id"), ("query", "cursor")),
         *(("body", "webhook_id"), ("body", "event_id")),
-        ("body", "owner"),  # taken from service keys only
+        ("body", "owner"),  # accepted from service keys only
     }
 
 
 @pytest.mark.parametrize("slash", ["", "/"], ids=["bare", "slash"])
 @pytest.mark.parametrize(("method", "address"), ROUTES, ids=lambda value: value)
-def test_anothers_identifier_reads_as_an_unknown_one(api, theirs, method, address, slash):
+def test_another_owners_identifier_is_answered_like_an_unknown_one(api, theirs, method, address, slash):
     before = rows()
 
     foreign = api.call(method, address.format(**theirs) + slash, {})
@@ -85,14 +85,14 @@ def test_anothers_identifier_reads_as_an_unknown_one(api, theirs, method, addres
 
 
 @pytest.mark.parametrize(("method", "address"), ROUTES, ids=lambda value: value)
-def test_the_querysets_alone_decide(api, theirs, monkeypatch, method, address):
+def test_isolation_depends_on_the_querysets_only(api, theirs, monkeypatch, method, address):
     for model in (Webhook, Event, Delivery, Replay):
         monkeypatch.setattr(model.objects._queryset_class, "owned_by", lambda queryset, owner: queryset)
 
     assert api.call(method, address.format(**theirs), {}).status_code != 404
 
 
-def test_anothers_webhook_cannot_be_tested(api, theirs):
+def test_another_owners_webhook_cannot_be_tested(api, theirs):
     answers = [
         api.call("POST", "/v1/webhooks/test", {"webhook_id": webhook_id, "event_type": EVENT_TYPE})
         for webhook_id in (theirs["webhook"], UNKNOWN["webhook"])
@@ -103,7 +103,7 @@ def test_anothers_webhook_cannot_be_tested(api, theirs):
     assert Event.objects.count() == 1
 
 
-def test_a_filter_cannot_be_tried_on_anothers_event(api, alice, theirs):
+def test_a_filter_cannot_be_tried_on_another_owners_event(api, alice, theirs):
     path = f"/v1/webhooks/{make_webhook(alice).id}/try-filter"
 
     answers = [api.call("POST", path, {"event_id": event_id}) for event_id in (theirs["event"], UNKNOWN["event"])]
@@ -113,12 +113,12 @@ def test_a_filter_cannot_be_tried_on_anothers_event(api, alice, theirs):
 
 
 @pytest.mark.parametrize("path", ["/v1/webhooks", "/v1/events", "/v1/replays"])
-def test_lists_hold_nothing_of_others(api, theirs, path):
+def test_lists_contain_no_rows_of_other_owners(api, theirs, path):
     assert api.call("GET", path).json() == {"next": None, "previous": None, "results": []}
 
 
 @pytest.mark.parametrize("direction", ["after", "before"])
-def test_a_cursor_at_anothers_row_shows_nothing_of_it(api, alice, theirs, direction):
+def test_a_cursor_at_another_owners_row_does_not_reveal_it(api, alice, theirs, direction):
     mine = make_webhook(alice)
 
     for position in (theirs["webhook"].removeprefix("wh_"), "0" * 32, "f" * 32):
@@ -126,7 +126,7 @@ def test_a_cursor_at_anothers_row_shows_nothing_of_it(api, alice, theirs, direct
         assert {record["id"] for record in found} <= {mine.id}
 
 
-def test_a_filter_for_anothers_event_finds_nothing(api, alice, theirs):
+def test_a_filter_for_another_owners_event_finds_nothing(api, alice, theirs):
     webhook = make_webhook(alice)
     emit_one(alice)
 
@@ -135,13 +135,13 @@ def test_a_filter_for_anothers_event_finds_nothing(api, alice, theirs):
     assert answer.json()["results"] == []
 
 
-def test_the_deliveries_of_others_are_in_no_list(api, theirs):
+def test_no_list_contains_other_owners_deliveries(api, theirs):
     assert api.call("GET", "/v1/deliveries").json()["results"] == []
     for name in ("webhook", "event", "replay"):
         assert api.call("GET", f"/v1/deliveries?{name}_id={theirs[name]}").json()["results"] == []
 
 
-def test_the_platforms_own_webhooks_are_nobodys(api, alice):
+def test_the_platforms_webhooks_belong_to_no_owner(api, alice):
     webhook = make_webhook(None)
     emit_one(alice)
     delivery = Delivery.objects.get()
@@ -151,7 +151,7 @@ def test_the_platforms_own_webhooks_are_nobodys(api, alice):
     assert api.call("GET", "/v1/webhooks").json()["results"] == []
 
 
-def test_anothers_tests_do_not_use_up_mine(api, bobs_api, alice, settings):
+def test_another_owners_tests_do_not_count_against_the_limit(api, bobs_api, alice, settings):
     settings.WEBHOOKS_VERIFICATION_RATE = "1/min"
     webhook = make_webhook(alice)
 

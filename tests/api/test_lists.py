@@ -1,4 +1,4 @@
-"""Pages, filters, and the number of queries that they cost."""
+"""Pages, filters, and their number of queries."""
 
 from __future__ import annotations
 
@@ -40,31 +40,31 @@ def walk(api, path, link):
     return pages
 
 
-def test_pages_lead_from_the_newest_to_the_oldest(api, events):
+def test_next_links_lead_from_the_newest_to_the_oldest(api, events):
     events = sorted(events, reverse=True)
 
     assert walk(api, "/v1/events?limit=2", "next") == [events[:2], events[2:4], events[4:]]
 
 
-def test_pages_lead_back(api, events):
+def test_previous_links_lead_back(api, events):
     events = sorted(events, reverse=True)
     last = api.call("GET", f"/v1/events?limit=2&cursor=after.{digits_of(events[3])}")
 
     assert walk(api, last.json()["previous"], "previous") == [events[2:4], events[:2]]
 
 
-def test_a_full_last_page_leads_nowhere(api, events):
+def test_a_full_last_page_has_no_next_link(api, events):
     assert [len(page) for page in walk(api, "/v1/events?limit=5", "next")] == [5]
 
 
-def test_a_row_added_meanwhile_moves_nothing(api, alice, events):
+def test_a_new_row_does_not_shift_pages(api, alice, events):
     first = api.call("GET", "/v1/events?limit=2")
     emit_one(alice)
 
     assert ids(api.call("GET", first.json()["next"])) == sorted(events, reverse=True)[2:4]
 
 
-def test_a_row_deleted_meanwhile_moves_nothing(api, events):
+def test_a_deleted_row_does_not_shift_pages(api, events):
     events = sorted(events, reverse=True)
     first = api.call("GET", "/v1/events?limit=2")
     Event.objects.filter(pk=events[1]).delete()
@@ -72,7 +72,7 @@ def test_a_row_deleted_meanwhile_moves_nothing(api, events):
     assert ids(api.call("GET", first.json()["next"])) == events[2:4]
 
 
-def test_links_keep_the_filters(api, alice, events):
+def test_links_contain_the_filters(api, alice, events):
     emit("file.deleted", {"file_id": "file_1", "user_id": "user_1", "filename": "x"}, owner=alice)
 
     pages = walk(api, f"/v1/events?limit=2&type={EVENT_TYPE}", "next")
@@ -81,7 +81,7 @@ def test_links_keep_the_filters(api, alice, events):
 
 
 @pytest.mark.parametrize("limit", ["3", "03", "4"])
-def test_a_page_holds_what_was_asked_for(api, events, limit):
+def test_a_page_has_the_requested_size(api, events, limit):
     assert len(ids(api.call("GET", f"/v1/events?limit={limit}"))) == int(limit)
 
 
@@ -90,7 +90,7 @@ def test_a_page_holds_what_was_asked_for(api, events, limit):
     [(None, 50), ("200", 200), ("201", 200), ("100000000", 200), ("9" * 5000, 200), ("0" * 5000 + "7", 7)],
     ids=["default", "most", "more", "10^8", "5,000 digits", "5,000 zeros"],
 )
-def test_a_page_holds_50_by_default_and_200_at_most(api, alice, limit, held):
+def test_a_page_has_50_rows_by_default_and_at_most_200(api, alice, limit, held):
     now = timezone.now()
     Event.objects.bulk_create(Event(type="x.y", owner=alice, body="{}", created_at=now) for _ in range(205))
 
@@ -131,7 +131,7 @@ BAD_QUERIES = [
 
 
 @pytest.mark.parametrize(("name", "query", "field"), BAD_QUERIES)
-def test_a_query_that_makes_no_sense_is_refused(api, name, query, field):
+def test_an_invalid_query_is_refused(api, name, query, field):
     answer = api.call("GET", f"/v1/{name}?{query}")
 
     assert answer.status_code == 400
@@ -150,7 +150,7 @@ def test_a_query_is_checked_on_every_route(api, alice):
     assert [answer.status_code for answer in answers] == [400, 400, 400]
 
 
-def test_what_is_no_filter_is_ignored(api, events):
+def test_an_unknown_parameter_is_ignored(api, events):
     assert len(ids(api.call("GET", "/v1/events?format=xml&page=7&state=none"))) == 5
 
 
@@ -179,7 +179,7 @@ def test_events_are_filtered_by_type_and_test(api, alice):
     assert ids(api.call("GET", "/v1/events?test=false")) == [real.id]
 
 
-def test_events_are_filtered_by_when_they_occurred(api, alice):
+def test_events_are_filtered_by_time_of_occurrence(api, alice):
     noon = datetime(2026, 1, 31, 12, tzinfo=UTC)
     old, new = [
         emit(EVENT_TYPE, {"error": "x"}, owner=alice, occurred_at=noon + timedelta(hours=hours)) for hours in (0, 1)
@@ -235,14 +235,14 @@ def test_the_queries_of_a_list_do_not_grow_with_it(api, alice, rows, django_asse
     for _ in range(rows):
         make_webhook(alice, "file.deleted")
         emit_one(alice)
-    api.call("GET", "/v1/webhooks")  # The first use of a key in a minute is recorded.
+    api.call("GET", "/v1/webhooks")  # the first use of a key in a minute is recorded
 
     lists = {
-        "webhooks": 4,  # One reads the signing keys.
+        "webhooks": 4,  # one for the signing keys
         "webhooks?status=active": 5,
         "events": 3,
         f"events?type={EVENT_TYPE}": 4,
-        "deliveries": 5,  # One counts the requests in flight for the webhooks of due deliveries.
+        "deliveries": 5,  # one for the requests in flight of due deliveries' webhooks
         "deliveries?kind=event": 6,
         f"deliveries?webhook_id={webhook.id}": 5,
         f"webhooks/{webhook.id}/deliveries": 5,
@@ -266,7 +266,7 @@ def horizon_of_20(monkeypatch):
     monkeypatch.setattr("webhooks_app.api.pagination.HORIZON", 20)
 
 
-def test_a_filter_without_an_index_looks_at_limited_rows_and_leads_on(api, alice, horizon_of_20):
+def test_a_filter_without_an_index_scans_a_limited_number_of_rows(api, alice, horizon_of_20):
     webhook = make_webhook(alice)
     old = rows_of(webhook, 3, last_result="timeout")
     rows_of(webhook, 30)
@@ -275,7 +275,7 @@ def test_a_filter_without_an_index_looks_at_limited_rows_and_leads_on(api, alice
     assert walk(api, "/v1/deliveries?result=timeout&limit=2", "next") == [new, old[:2], old[2:]]
 
 
-def test_the_way_back_looks_at_limited_rows_too(api, alice, horizon_of_20):
+def test_previous_links_scan_a_limited_number_of_rows_too(api, alice, horizon_of_20):
     webhook = make_webhook(alice)
     old = rows_of(webhook, 1, last_result="timeout")
     rows_of(webhook, 30)
@@ -287,7 +287,7 @@ def test_the_way_back_looks_at_limited_rows_too(api, alice, horizon_of_20):
 
 
 @pytest.mark.only_on("sqlite", "postgresql")
-def test_what_went_wrong_is_found_however_far_back(api, alice, horizon_of_20):
+def test_failed_deliveries_are_found_at_any_age(api, alice, horizon_of_20):
     webhook = make_webhook(alice)
     old = rows_of(webhook, 1, state="given_up")
     rows_of(webhook, 30, state="cancelled")
@@ -296,9 +296,7 @@ def test_what_went_wrong_is_found_however_far_back(api, alice, horizon_of_20):
         assert ids(api.call("GET", f"{path}?state=given_up")) == old
 
 
-def test_the_deliveries_of_too_many_webhooks_are_looked_for_among_everybodys(
-    api, alice, bob, horizon_of_20, monkeypatch
-):
+def test_deliveries_of_too_many_webhooks_are_searched_among_all_rows(api, alice, bob, horizon_of_20, monkeypatch):
     monkeypatch.setattr("webhooks_app.models.keyset.MAX_PARTS", 1)
     mine = rows_of(make_webhook(alice), 1) + rows_of(make_webhook(alice), 1)
     theirs = rows_of(make_webhook(bob), 30)
@@ -325,7 +323,7 @@ def test_the_queries_of_a_delivery_do_not_grow_with_its_attempts(api, alice, att
         assert len(api.call("GET", f"/v1/deliveries/{delivery.id}").json()["attempts"]) == attempts
 
 
-def test_a_list_does_not_read_what_it_does_not_show(api, alice, django_assert_num_queries):
+def test_a_list_reads_only_the_columns_that_it_shows(api, alice, django_assert_num_queries):
     webhook = make_webhook(alice)
     emit_one(alice)
     api.call("GET", "/v1/webhooks")

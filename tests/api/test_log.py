@@ -1,4 +1,4 @@
-"""Events, deliveries and their attempts, as their owner sees them."""
+"""The owner's view of events, deliveries and attempts."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def webhook(alice):
 
 @pytest.fixture
 def delivery(alice, webhook):
-    """A delivery that was answered with a 500, and is being tried again."""
+    """A delivery that was answered with 500 and will be retried."""
     emit_one(alice)
     delivery = Delivery.objects.get()
     Delivery.objects.update(attempt_count=1)
@@ -98,7 +98,7 @@ def test_only_the_webhooks_own_deliveries_are_listed(api, alice, webhook):
     assert api.call("GET", f"/v1/webhooks/{other.id}/deliveries").json()["results"] == []
 
 
-def test_a_delivery_shows_its_attempts_and_what_the_receiver_answered(api, delivery):
+def test_a_delivery_shows_its_attempts_and_the_receivers_answers(api, delivery):
     (attempt,) = api.call("GET", f"/v1/deliveries/{delivery.id}").json()["attempts"]
 
     assert (attempt["number"], attempt["result"], attempt["duration_ms"]) == (1, "http_status", 12)
@@ -119,7 +119,7 @@ def test_attempts_are_in_the_order_of_their_numbers(api, delivery):
     assert attempts[2]["response_status"] is None
 
 
-def test_the_receivers_answer_is_shown_nowhere_else(api, webhook, delivery):
+def test_only_attempts_show_the_receivers_answer(api, webhook, delivery):
     paths = ["/v1/webhooks", f"/v1/webhooks/{webhook.id}", f"/v1/webhooks/{webhook.id}/deliveries", "/v1/events"]
 
     texts = [api.call("GET", path).text for path in paths]
@@ -129,7 +129,7 @@ def test_the_receivers_answer_is_shown_nowhere_else(api, webhook, delivery):
 
 
 @pytest.mark.parametrize("kind", ["test", "verification"])
-def test_of_a_test_and_a_verification_only_the_result_and_the_status_are_told(api, delivery, kind):
+def test_tests_and_verifications_show_only_result_and_status(api, delivery, kind):
     Delivery.objects.update(kind=kind)
 
     (attempt,) = api.call("GET", f"/v1/deliveries/{delivery.id}").json()["attempts"]
@@ -139,7 +139,7 @@ def test_of_a_test_and_a_verification_only_the_result_and_the_status_are_told(ap
 
 
 @pytest.mark.parametrize("message", ["The receiver's TLS certificate has expired.", "The TLS handshake failed."])
-def test_a_test_shows_nothing_of_the_receivers_certificate(api, delivery, message):
+def test_a_test_does_not_show_the_receivers_certificate(api, delivery, message):
     Delivery.objects.update(kind="test")
     DeliveryAttempt.objects.update(result="tls_error", message=message)
 
@@ -148,7 +148,7 @@ def test_a_test_shows_nothing_of_the_receivers_certificate(api, delivery, messag
     assert (attempt["result"], attempt["message"]) == ("tls_error", "No trusted TLS connection could be made.")
 
 
-def test_of_a_receivers_certificate_an_event_tells_what_is_wrong(api, delivery):
+def test_an_event_shows_the_problem_of_the_receivers_certificate(api, delivery):
     DeliveryAttempt.objects.update(result="tls_error", message="The receiver's TLS certificate has expired.")
 
     (attempt,) = api.call("GET", f"/v1/deliveries/{delivery.id}").json()["attempts"]
@@ -160,11 +160,11 @@ def test_the_connected_address_is_not_shown(api, delivery):
     assert PEER not in api.call("GET", f"/v1/deliveries/{delivery.id}").text
 
 
-def test_while_an_attempt_is_made_no_next_one_is_foretold(api, delivery):
+def test_the_next_attempt_is_null_during_an_attempt(api, delivery):
     assert api.call("GET", f"/v1/deliveries/{delivery.id}").json()["next_attempt_at"] is None
 
 
-def test_a_waiting_delivery_foretells_its_next_attempt(api, alice, webhook):
+def test_a_waiting_delivery_has_the_time_of_its_next_attempt(api, alice, webhook):
     emit_one(alice)
 
     assert api.call("GET", f"/v1/deliveries/{Delivery.objects.get().id}").json()["next_attempt_at"].endswith("Z")
@@ -179,7 +179,7 @@ def test_a_delivery_that_is_due_or_finished_has_no_hold(api, alice, webhook):
     assert api.call("GET", "/v1/deliveries").json()["results"][0]["hold"] is None
 
 
-def test_a_delivery_has_the_reason_why_it_is_not_sent_now(api, alice, webhook):
+def test_a_held_delivery_has_the_reason(api, alice, webhook):
     emit_one(alice)
     pk = Delivery.objects.get().pk
     webhook.pause()
@@ -189,7 +189,7 @@ def test_a_delivery_has_the_reason_why_it_is_not_sent_now(api, alice, webhook):
     assert hold == {"reason": "paused", "since": format_time(webhook.paused_at), "until": None}
 
 
-def test_a_delivery_that_is_not_due_yet_has_the_time_in_its_hold(api, alice, webhook):
+def test_a_delivery_that_is_not_due_has_its_due_time_in_the_hold(api, alice, webhook):
     emit_one(alice)
     QueueEntry.objects.update(due_at=timezone.now() + timedelta(hours=1))
 
@@ -198,7 +198,7 @@ def test_a_delivery_that_is_not_due_yet_has_the_time_in_its_hold(api, alice, web
     assert delivery["hold"] == {"reason": "not_due", "since": None, "until": delivery["next_attempt_at"]}
 
 
-def test_the_holds_of_a_page_cost_one_query(api, alice, webhook):
+def test_the_holds_of_a_page_take_one_query(api, alice, webhook):
     def queries() -> int:
         with CaptureQueriesContext(connection) as captured:
             api.call("GET", "/v1/deliveries")
@@ -221,7 +221,7 @@ def test_a_verification_has_no_event(api, webhook):
     assert (record["kind"], record["event_id"], record["event_type"]) == ("verification", None, "webhook.verification")
 
 
-def test_redelivery_sends_the_same_event_anew(api, alice, delivery):
+def test_redelivery_sends_the_same_event_again(api, alice, delivery):
     answer = api.call("POST", f"/v1/deliveries/{delivery.id}/redeliver")
 
     again = Delivery.objects.get(redelivery_of=delivery)
@@ -243,7 +243,7 @@ def test_redelivery_wakes_the_workers(api, delivery, django_capture_on_commit_ca
 
 
 @pytest.mark.parametrize("status", ["disabled", "failed"])
-def test_nothing_is_redelivered_to_a_webhook_that_receives_nothing(api, webhook, delivery, status):
+def test_redelivery_to_a_webhook_that_is_not_active_is_refused(api, webhook, delivery, status):
     type(webhook).objects.update(status=status)
 
     answer = api.call("POST", f"/v1/deliveries/{delivery.id}/redeliver")
@@ -260,7 +260,7 @@ def test_a_verification_is_not_redelivered(api, webhook):
     assert (answer.status_code, Delivery.objects.count()) == (409, 1)
 
 
-def test_the_log_survives_the_subscription(api, alice, webhook):
+def test_the_log_remains_after_unsubscribing(api, alice, webhook):
     emit_one(alice)
     api.call("PATCH", f"/v1/webhooks/{webhook.id}", {"events": ["file.deleted"]})
 
@@ -268,7 +268,7 @@ def test_the_log_survives_the_subscription(api, alice, webhook):
     assert Event.objects.count() == 1
 
 
-def test_an_event_whose_body_is_no_longer_kept_has_no_data_and_is_not_redelivered(api, delivery):
+def test_an_event_without_its_body_has_no_data_and_is_not_redelivered(api, delivery):
     Event.objects.update(body="")
 
     assert api.call("GET", f"/v1/events/{delivery.event_id}").json()["data"] is None

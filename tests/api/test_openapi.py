@@ -1,4 +1,4 @@
-"""The OpenAPI document, and the page that shows it."""
+"""The OpenAPI document and its page."""
 
 from __future__ import annotations
 
@@ -54,17 +54,17 @@ def operations(document):
 
 
 def validator(document, schema):
-    """Validate against a schema that refers to the document's components."""
+    """Return a validator for a schema with references to the document's components."""
     return Draft202012Validator({**schema, "components": document["components"]})
 
 
-def test_it_is_valid_openapi_3_1(document):
+def test_the_document_is_valid_openapi_3_1(document):
     OpenAPIV31SpecValidator(document).validate()
 
     assert document["openapi"].startswith("3.1.")
 
 
-def test_it_stays_valid_with_a_hosts_own_types():
+def test_the_document_is_valid_with_a_hosts_own_types():
     with registry.temporarily(ORDERED):
         document = load()
 
@@ -85,7 +85,7 @@ def test_every_route_is_documented(document):
     assert documented == routed
 
 
-def test_nothing_is_left_to_guess(document, capfd):
+def test_every_schema_is_complete(document, capfd):
     from webhooks_app.api import document as module
 
     module._document.cache_clear()
@@ -94,14 +94,14 @@ def test_nothing_is_left_to_guess(document, capfd):
     assert capfd.readouterr() == ("", "")
 
 
-def test_every_operation_has_a_name_and_a_sentence_of_its_own(document):
+def test_every_operation_has_a_unique_name_and_summary(document):
     found = list(operations(document))
 
     assert len({operation["operationId"] for *_, operation in found}) == len(found)
     assert len({operation["summary"] for *_, operation in found}) == len(found)
 
 
-def test_every_operation_asks_for_a_bearer_key_and_tells_its_problems(document):
+def test_every_operation_documents_its_authentication_and_its_errors(document):
     assert document["components"]["securitySchemes"]["apiKey"]["scheme"] == "bearer"
     for *_, operation in operations(document):
         assert operation["security"] == [{"apiKey": []}]
@@ -155,7 +155,7 @@ def test_a_delivery_of_another_type_does_not_fit(document):
         assert not validator(document, content["schema"]).is_valid(forged)
 
 
-def test_the_verification_is_described_to_the_letter(document):
+def test_the_verification_is_described_exactly(document):
     operation = document["webhooks"]["webhook.verification"]["post"]
 
     assert set(operation["requestBody"]["content"]["application/json"]["examples"]["body"]["value"]) == {"type", "data"}
@@ -163,7 +163,7 @@ def test_the_verification_is_described_to_the_letter(document):
     assert answer["schema"]["required"] == ["challenge"]
 
 
-def test_models_nested_in_the_data_are_found():
+def test_nested_models_have_schemas():
     with registry.temporarily(ORDERED):
         document = load()
 
@@ -173,7 +173,7 @@ def test_models_nested_in_the_data_are_found():
     assert not validator(document, content["schema"]).is_valid({**example, "data": {"items": [{}]}})
 
 
-def test_the_retries_are_told_as_they_are_set(settings):
+def test_the_documented_retries_follow_the_settings(settings):
     settings.WEBHOOKS_RETRY_POLICIES = [TWO]
 
     responses = load()["webhooks"]["file.deleted"]["post"]["responses"]
@@ -181,20 +181,20 @@ def test_the_retries_are_told_as_they_are_set(settings):
     assert "after 2, 7.5 seconds" in responses["default"]["description"]
 
 
-def test_the_limit_of_requests_at_a_time_is_told_as_it_is_set(settings):
+def test_the_documented_limit_of_concurrent_requests_follows_the_settings(settings):
     settings.WEBHOOKS_MAX_IN_FLIGHT_PER_WEBHOOK = 7
 
-    told = load()["components"]["schemas"]["NewWebhook"]["properties"]["max_in_flight"]
-    assert (told["minimum"], told["maximum"]) == (1, 7)
+    limit = load()["components"]["schemas"]["NewWebhook"]["properties"]["max_in_flight"]
+    assert (limit["minimum"], limit["maximum"]) == (1, 7)
 
 
-def test_it_is_the_same_in_every_language(document):
+def test_the_document_is_the_same_in_every_language(document):
     german = Client(headers={"accept-language": "de"}).get("/v1/openapi.json").json()
 
     assert german == document
 
 
-def test_it_is_served_under_the_prefix_that_the_host_chose(settings):
+def test_the_document_is_served_under_the_hosts_prefix(settings):
     settings.ROOT_URLCONF = "tests.api.mounted"
 
     document = Client().get("/hooks/api/openapi.json/").json()
@@ -203,7 +203,7 @@ def test_it_is_served_under_the_prefix_that_the_host_chose(settings):
     assert all(path.startswith("/hooks/api/") for path in document["paths"])
 
 
-def test_the_page_loads_nothing_from_elsewhere(document):
+def test_the_page_loads_only_files_of_its_own_host(document):
     page = Client().get("/v1/docs", headers={"accept": "text/html"})
 
     assert page.status_code == 200
@@ -222,21 +222,21 @@ def test_the_page_loads_nothing_from_elsewhere(document):
         "drf_spectacular_sidecar/swagger-ui-dist/favicon-32x32.png",
     ],
 )
-def test_the_files_of_the_page_are_there(name):
+def test_the_files_of_the_page_exist(name):
     page = Client().get("/v1/docs/").text
 
     assert f"/static/{name}" in page
     assert finders.find(name)
 
 
-def test_no_secret_but_the_made_up_ones_is_in_the_document(document):
+def test_the_document_contains_only_made_up_secrets(document):
     text = json.dumps(document)
 
     assert text.count("whsec_") == text.count("whsec_VYJ6q0o9zD3vA4m4kQ1yPDkWwT0v1sO8n5oJfX2bE0c")
 
 
 @pytest.mark.parametrize("case", URL_CASES, ids=lambda case: case["id"])
-def test_the_pattern_of_urls_takes_each_url_that_is_accepted(case):
+def test_the_pattern_of_urls_matches_accepted_urls(case):
     try:
         parse_endpoint(case["url"])
     except InvalidEndpointError:
@@ -257,5 +257,5 @@ def test_the_pattern_of_urls_takes_each_url_that_is_accepted(case):
         "https://a.1/",
     ],
 )
-def test_the_pattern_of_urls_refuses_other_forms(url):
+def test_the_pattern_of_urls_does_not_match_other_forms(url):
     assert not re.search(URL_PATTERN, url)

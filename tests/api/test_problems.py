@@ -1,4 +1,4 @@
-"""Errors, whatever their cause, as problem documents."""
+"""Errors as problem documents."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ pytestmark = [pytest.mark.django_db, pytest.mark.only_on("sqlite")]
 
 @pytest.mark.parametrize("method", ["GET", "POST", "PATCH", "DELETE", "PUT", "OPTIONS"])
 @pytest.mark.parametrize("path", ["/v1/", "/v1/nothing", "/v1/webhooks/x/y/z", "/v1/webhooks/x/y", "/v1//webhooks"])
-def test_an_unknown_address_is_not_found(api, method, path):
+def test_an_unknown_url_is_not_found(api, method, path):
     answer = api.call(method, path)
 
     assert (answer.status_code, answer["Content-Type"]) == (404, PROBLEM)
     assert answer.json() == {"type": "about:blank", "title": "Not Found", "status": 404, "detail": "Not found."}
 
 
-def test_an_unknown_address_needs_neither_key_nor_csrf_token():
+def test_an_unknown_url_needs_neither_key_nor_csrf_token():
     client = Client(enforce_csrf_checks=True)
 
     assert client.post("/v1/nothing").status_code == 404
@@ -53,7 +53,7 @@ def test_an_unknown_address_needs_neither_key_nor_csrf_token():
         ("POST", "/v1/docs", "GET, HEAD"),
     ],
 )
-def test_a_wrong_method_is_answered_with_the_right_ones(api, method, path, allowed):
+def test_a_wrong_method_is_answered_with_the_allowed_ones(api, method, path, allowed):
     answer = api.call(method, path)
 
     assert (answer.status_code, answer["Content-Type"]) == (405, PROBLEM)
@@ -61,7 +61,7 @@ def test_a_wrong_method_is_answered_with_the_right_ones(api, method, path, allow
 
 
 @pytest.mark.parametrize("accept", ["text/html", "application/xml", "nonsense", "x/" + "y" * 9000])
-def test_a_caller_that_takes_no_json_is_told_so(api, accept):
+def test_a_caller_that_does_not_accept_json_gets_a_406(api, accept):
     answer = api.call("GET", "/v1/webhooks", accept=accept)
 
     assert (answer.status_code, answer["Content-Type"]) == (406, PROBLEM)
@@ -70,7 +70,7 @@ def test_a_caller_that_takes_no_json_is_told_so(api, accept):
 @pytest.mark.parametrize(
     "accept", ["", "*/*", "application/*", "text/html, application/json;q=0.5", "application/json; indent=4"]
 )
-def test_a_caller_that_takes_json_gets_it(api, accept):
+def test_a_caller_that_accepts_json_gets_it(api, accept):
     answer = api.call("GET", "/v1/webhooks", accept=accept)
 
     assert (answer.status_code, answer["Content-Type"].partition(";")[0]) == (200, "application/json")
@@ -83,7 +83,7 @@ def test_a_validation_problem_has_messages_by_field(api):
         "type": "about:blank",
         "title": "Bad Request",
         "status": 400,
-        "detail": "Not valid: url, events.",
+        "detail": "Invalid: url, events.",
         "errors": {"url": ["Not a valid string."], "events": ["This field is required."]},
     }
 
@@ -97,7 +97,7 @@ def test_a_validation_problem_has_messages_by_field(api):
     ],
     ids=["wrong-type", "surrogate", "second-item"],
 )
-def test_an_item_of_a_list_is_named_by_its_place(api, path, body, field):
+def test_an_item_of_a_list_is_named_by_its_index(api, path, body, field):
     answer = api.call("POST", path, body)
 
     assert list(answer.json()["errors"]) == [field]
@@ -105,7 +105,7 @@ def test_an_item_of_a_list_is_named_by_its_place(api, path, body, field):
 
 
 class Broken:
-    """Makes one operation raise."""
+    """Makes an operation raise an exception."""
 
     def __init__(self, monkeypatch):
         self.monkeypatch = monkeypatch
@@ -122,7 +122,7 @@ def broken(monkeypatch):
     return Broken(monkeypatch)
 
 
-def test_an_unforeseen_error_tells_nothing(api, broken):
+def test_an_unexpected_error_has_no_details(api, broken):
     broken(RuntimeError("the password is swordfish"))
 
     answer = api.call("GET", "/v1/webhooks")
@@ -132,7 +132,7 @@ def test_an_unforeseen_error_tells_nothing(api, broken):
 
 
 @pytest.mark.parametrize("debug", [True, False])
-def test_an_unforeseen_error_is_a_problem_even_in_development(api, broken, settings, debug):
+def test_an_unexpected_error_is_a_problem_document_in_development_too(api, broken, settings, debug):
     settings.DEBUG = debug
     broken(RuntimeError("swordfish"))
 
@@ -141,7 +141,7 @@ def test_an_unforeseen_error_is_a_problem_even_in_development(api, broken, setti
     assert (answer.status_code, "swordfish" in answer.text) == (500, False)
 
 
-def test_an_unforeseen_error_is_logged_once_with_its_traceback(api, broken, caplog):
+def test_an_unexpected_error_is_logged_once_with_its_traceback(api, broken, caplog):
     broken(RuntimeError("swordfish"))
 
     with caplog.at_level(logging.ERROR):
@@ -152,7 +152,7 @@ def test_an_unforeseen_error_is_logged_once_with_its_traceback(api, broken, capl
     assert record.exc_info[1].args == ("swordfish",)
 
 
-def test_a_hosts_test_client_sees_the_exception_itself(api, broken):
+def test_a_hosts_test_client_raises_the_exception(api, broken):
     broken(RuntimeError("swordfish"))
     api.raise_request_exception = True
 
@@ -169,7 +169,7 @@ def test_a_hosts_test_client_sees_the_exception_itself(api, broken):
         pytest.param(RequestDataTooBig("Table x"), 413, id="too big"),
     ],
 )
-def test_djangos_own_exceptions_are_problems_without_their_text(api, broken, error, status):
+def test_djangos_exceptions_are_problem_documents_without_their_text(api, broken, error, status):
     broken(error)
 
     answer = api.call("GET", "/v1/webhooks")
@@ -178,7 +178,7 @@ def test_djangos_own_exceptions_are_problems_without_their_text(api, broken, err
     assert "able x" not in answer.text
 
 
-def test_a_models_errors_are_told_by_the_names_of_the_api(api, broken):
+def test_errors_of_models_have_the_field_names_of_the_api(api, broken):
     broken(ValidationError({"event_types": ["too few"], "__all__": ["too many"]}))
 
     answer = api.call("GET", "/v1/webhooks")
@@ -187,7 +187,7 @@ def test_a_models_errors_are_told_by_the_names_of_the_api(api, broken):
     assert answer.json()["errors"] == {"events": ["too few"], "non_field_errors": ["too many"]}
 
 
-def test_nested_errors_have_one_shape(api, broken):
+def test_nested_errors_are_flattened(api, broken):
     nested = {"events": [{}, {"data": {"pages": ["too few"], "non_field_errors": ["odd"]}}], "url": {"0": ["no host"]}}
     broken(RestValidationError(nested))
 
@@ -206,7 +206,7 @@ def test_too_many_query_parameters_are_refused(api):
     assert (answer.status_code, answer["Content-Type"]) == (400, PROBLEM)
 
 
-def test_an_error_undoes_the_requests_transaction(api, alice, broken, settings):
+def test_an_error_rolls_back_the_transaction_of_the_request(api, alice, broken, settings):
     webhook = make_webhook(alice)
 
     answer = api.call("PATCH", f"/v1/webhooks/{webhook.id}", {"description": "new", "events": ["no.such"]})

@@ -1,4 +1,4 @@
-"""Events and deliveries by their references."""
+"""Finding events and deliveries by reference."""
 
 from __future__ import annotations
 

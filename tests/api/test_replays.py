@@ -1,4 +1,4 @@
-"""Replays and the redelivery of a selection by the API."""
+"""Replays and the redelivery of a selection over the API."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_a_replay_is_planned_started_and_read(api, alice, webhook, missed):
     assert Delivery.objects.get().requested_by == alice
 
 
-def test_what_is_asked_for_is_what_is_planned(api, webhook):
+def test_the_plan_follows_the_request(api, webhook):
     since, until = "2026-01-31T12:00:00+01:00", "2026-02-01T00:00:00Z"
     Webhook.objects.update(created_at="2025-01-01T00:00:00Z")
 
@@ -64,7 +64,7 @@ def test_what_is_asked_for_is_what_is_planned(api, webhook):
     assert (record["events"], record["states"], record["rate"]) == (["file.uploaded"], ["succeeded"], 5.0)
 
 
-def test_it_is_steered_and_what_its_state_does_not_allow_is_a_conflict(api, webhook, missed):
+def test_operations_on_a_replay_depend_on_its_state(api, webhook, missed):
     replay_id = plan(api, webhook).json()["id"]
     answers = [
         api.call("POST", f"/v1/replays/{replay_id}/{verb}")
@@ -76,14 +76,14 @@ def test_it_is_steered_and_what_its_state_does_not_allow_is_a_conflict(api, webh
     assert answers[5].json()["detail"].startswith(f"Replay {replay_id} is cancelled")
 
 
-def test_what_the_webhook_does_not_subscribe_to_is_a_conflict(api, webhook):
+def test_a_replay_of_an_unsubscribed_type_is_a_conflict(api, webhook):
     answer = plan(api, webhook, events=["user.registered"])
 
     assert (answer.status_code, Replay.objects.exists()) == (409, False)
     assert answer.json()["detail"].endswith("is not subscribed to: user.registered.")
 
 
-def test_for_a_disabled_webhook_it_is_counted_and_not_started(api, webhook, missed):
+def test_a_replay_to_a_disabled_webhook_is_counted_but_not_started(api, webhook, missed):
     webhook.disable("Out of order.")
     record = plan(api, webhook).json()
 
@@ -108,7 +108,7 @@ def test_for_a_disabled_webhook_it_is_counted_and_not_started(api, webhook, miss
     ],
     ids=["no-offset", "number", "too-early", "no-time", "unknown-state", "no-state", "no-list", "no-rate"],
 )
-def test_what_cannot_be_replayed_is_refused_by_field(api, webhook, fields, name):
+def test_an_invalid_replay_is_refused_by_field(api, webhook, fields, name):
     answer = plan(api, webhook, **fields)
 
     assert answer.status_code == 400
@@ -116,7 +116,7 @@ def test_what_cannot_be_replayed_is_refused_by_field(api, webhook, fields, name)
     assert not Replay.objects.exists()
 
 
-def test_the_list_is_narrowed_by_webhook_and_state(api, alice, webhook):
+def test_the_list_is_filtered_by_webhook_and_state(api, alice, webhook):
     first, other = plan(api, webhook).json(), plan(api, make_webhook(alice)).json()
     api.call("POST", f"/v1/replays/{first['id']}/cancel")
 
@@ -127,7 +127,7 @@ def test_the_list_is_narrowed_by_webhook_and_state(api, alice, webhook):
     assert found(f"?webhook_id={webhook.id}") == found("?state=cancelled") == [first["id"]]
 
 
-def test_anothers_webhook_has_nothing_to_be_replayed(api, bob):
+def test_another_owners_webhook_cannot_be_replayed(api, bob):
     answers = [plan(api, make_webhook(bob)), plan(api, Webhook(id="wh_" + "7" * 32))]
 
     assert [answer.status_code for answer in answers] == [404, 404]
@@ -139,7 +139,7 @@ def redeliver(api, *ids):
     return api.call("POST", "/v1/deliveries/redeliver", {"delivery_ids": list(ids)})
 
 
-def test_a_selection_is_redelivered_as_far_as_it_can_be(api, alice, bob, webhook):
+def test_the_possible_deliveries_of_a_selection_are_redelivered(api, alice, bob, webhook):
     emit_one(alice)
     stopped = make_webhook(alice, "file.uploaded")
     mine = Delivery.objects.get()
@@ -160,7 +160,7 @@ def test_a_selection_is_redelivered_as_far_as_it_can_be(api, alice, bob, webhook
     assert Delivery.objects.filter(event=theirs.event).count() == 1
 
 
-def test_redelivered_again_it_is_linked_to_the_first(api, alice, webhook):
+def test_a_second_redelivery_is_linked_to_the_first_delivery(api, alice, webhook):
     first = emit_one(alice).deliveries.get()
     redeliver(api, first.id)
     redeliver(api, Delivery.objects.get(redelivery_of=first).id)
@@ -169,7 +169,7 @@ def test_redelivered_again_it_is_linked_to_the_first(api, alice, webhook):
 
 
 @pytest.mark.parametrize("number", [0, 101], ids=["none", "too-many"])
-def test_a_selection_has_its_limits(api, number):
+def test_the_size_of_a_selection_is_limited(api, number):
     answer = redeliver(api, *(f"dlv_{place:032x}" for place in range(number)))
 
     assert (answer.status_code, list(answer.json()["errors"])) == (400, ["delivery_ids"])

@@ -18,7 +18,7 @@ def errors(answer):
     return answer.json()["errors"]
 
 
-def test_a_webhook_is_retried_by_the_specification_unless_asked_otherwise(api, alice):
+def test_the_default_policy_is_that_of_the_specification(api, alice):
     made = api.call("POST", "/v1/webhooks", NEW).json()
     Webhook.objects.update(status="active")
 
@@ -28,7 +28,7 @@ def test_a_webhook_is_retried_by_the_specification_unless_asked_otherwise(api, a
     assert set(Delivery.objects.values_list("max_attempts", "retry_policy")) == {(4, "")}
 
 
-def test_a_policy_and_statuses_are_set_and_changed(api):
+def test_the_policy_and_the_statuses_can_be_set_and_changed(api):
     made = api.call("POST", "/v1/webhooks", {**NEW, "retry_policy": "extended", "accepted_statuses": "2xx"}).json()
 
     changed = api.call("PATCH", f"/v1/webhooks/{made['id']}", {"retry_policy": "", "accepted_statuses": "200"}).json()
@@ -79,7 +79,7 @@ def test_the_values_that_can_be_chosen_are_explained(api, settings):
         pytest.param({"accepted_statuses": None}, "accepted_statuses", id="null"),
     ],
 )
-def test_a_choice_that_does_not_exist_is_refused(api, body, field):
+def test_an_unknown_choice_is_refused(api, body, field):
     assert errors(api.call("POST", "/v1/webhooks", {**NEW, **body}))[field]
 
 

@@ -1,4 +1,4 @@
-"""Rotating a webhook's secret, and the time for which the old one signs too."""
+"""Rotation of a webhook's secret, and its overlap."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ def rotate(api, webhook, body=None):
 
 
 def overlap(answer):
-    """Return how long the old secret signs from now on, to the minute; None if it does not."""
+    """Return the remaining overlap to the minute; None if there is none."""
     until = answer.json()["previous_secret_until"]
     return until and round((datetime.fromisoformat(until) - timezone.now()) / timedelta(minutes=1))
 
 
-def test_the_old_secret_signs_for_a_day_unless_the_caller_says_otherwise(api, webhook):
+def test_the_default_overlap_is_a_day(api, webhook):
     old = webhook.secret
 
     assert overlap(rotate(api, webhook)) == 24 * 60
@@ -39,13 +39,13 @@ def test_the_old_secret_signs_for_a_day_unless_the_caller_says_otherwise(api, we
 
 
 @pytest.mark.parametrize(("seconds", "minutes"), [(0, None), (60, 1), (60.0, 1), (604_800, 7 * 24 * 60)])
-def test_the_caller_says_for_how_long(api, webhook, seconds, minutes):
+def test_the_caller_can_set_the_overlap(api, webhook, seconds, minutes):
     answer = rotate(api, webhook, {"overlap_seconds": seconds})
 
     assert (answer.status_code, overlap(answer)) == (200, minutes)
 
 
-def test_the_service_says_what_is_usual(api, webhook, settings):
+def test_the_default_overlap_follows_the_settings(api, webhook, settings):
     settings.WEBHOOKS_SECRET_OVERLAP_SECONDS = 0
 
     assert overlap(rotate(api, webhook)) is None
@@ -59,7 +59,7 @@ def test_an_overlap_that_is_not_allowed_changes_nothing(api, webhook, seconds):
     assert Webhook.objects.get().secret == webhook.secret
 
 
-def test_the_same_secret_again_keeps_the_overlap(api, webhook):
+def test_repeating_the_secret_keeps_the_overlap(api, webhook):
     first = rotate(api, webhook, {"secret": SECRET, "overlap_seconds": 3600})
     again = rotate(api, webhook, {"secret": SECRET, "overlap_seconds": 3600})
 
@@ -76,7 +76,7 @@ def test_an_overlap_is_ended_on_request(api, webhook):
     assert SigningKey.objects.count() == 1
 
 
-def test_no_secret_is_shown_but_the_new_one(api, webhook):
+def test_only_the_new_secret_is_shown(api, webhook):
     old = webhook.secret
 
     answer = rotate(api, webhook)
@@ -87,14 +87,14 @@ def test_no_secret_is_shown_but_the_new_one(api, webhook):
     assert [new in page.content.decode() or old in page.content.decode() for page in later] == [False, False]
 
 
-def test_an_overlap_that_is_over_is_not_shown(api, webhook):
+def test_an_ended_overlap_is_not_shown(api, webhook):
     rotate(api, webhook)
     SigningKey.objects.exclude(valid_until=None).update(valid_until=timezone.now() - timedelta(seconds=1))
 
     assert api.call("GET", f"/v1/webhooks/{webhook.id}").json()["previous_secret_until"] is None
 
 
-def test_rotation_replaces_a_secret_that_no_key_opens(api, webhook):
+def test_rotation_replaces_an_unreadable_secret(api, webhook):
     SigningKey.objects.update(encrypted_key="nonsense")
 
     answer = rotate(api, webhook)

@@ -1,4 +1,4 @@
-"""A known secret and a known key, looked for wherever they must not be."""
+"""A search for a known secret and a known key in places where they must not be."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ NEW = "new secret: jagen Viktor quer"
 
 @pytest.fixture
 def key(alice):
-    return str(ApiKey.objects.make(owner=alice)[1])  # Its repr is not masked.
+    return str(ApiKey.objects.make(owner=alice)[1])  # its repr is not masked
 
 
 @pytest.fixture
@@ -40,7 +40,7 @@ def api(key):
 
 @pytest.fixture
 def leaks(key):
-    """Tell which of the secrets are in a text, whatever way they are written."""
+    """Return a function that finds the secrets in a text, in any encoding."""
 
     def leaks(*texts):
         text = "\n".join(texts)
@@ -56,7 +56,7 @@ def leaks(key):
 
 @pytest.fixture
 def webhook_id(api):
-    """A webhook that was made with one secret and got another, by the API."""
+    """A webhook whose secret was replaced over the API."""
     webhook_id = api.call("POST", "/v1/webhooks", {"url": URL, "events": [EVENT_TYPE], "secret": OLD}).json()["id"]
     api.call("POST", f"/v1/webhooks/{webhook_id}/rotate-secret", {"secret": NEW, "overlap_seconds": 3600})
     Webhook.objects.update(status="active")
@@ -64,7 +64,7 @@ def webhook_id(api):
 
 
 def calls(webhook_id):
-    """Yield every operation, those that take things away last."""
+    """Yield every operation, the destructive ones last."""
     event, delivery = Event.objects.first(), Delivery.objects.exclude(event=None).first()
     webhook = f"/v1/webhooks/{webhook_id}"
     for path in ("/v1/webhooks", webhook, f"{webhook}/deliveries", "/v1/events", f"/v1/events/{event.id}"):
@@ -82,7 +82,7 @@ def calls(webhook_id):
     yield "DELETE", webhook, None
 
 
-def test_no_answer_but_the_one_that_made_it_tells_a_secret(api, alice, webhook_id, leaks):
+def test_only_the_creating_answer_contains_a_secret(api, alice, webhook_id, leaks):
     emit_one(alice)
 
     answers = [api.call(*call) for call in calls(webhook_id)]
@@ -90,12 +90,12 @@ def test_no_answer_but_the_one_that_made_it_tells_a_secret(api, alice, webhook_i
     assert leaks(*(f"{answer.headers} {answer.text}" for answer in answers)) == {}
 
 
-def test_no_log_tells_a_secret(api, alice, key, leaks, caplog, monkeypatch, django_capture_on_commit_callbacks):
+def test_no_log_contains_a_secret(api, alice, key, leaks, caplog, monkeypatch, django_capture_on_commit_callbacks):
     for logger in (None, "django"):
         caplog.set_level(logging.DEBUG, logger)
     monkeypatch.setattr(
         connections["default"], "force_debug_cursor", True
-    )  # So that every statement is logged with its values.
+    )  # so that every statement is logged with its values
 
     with django_capture_on_commit_callbacks(execute=True):
         path = "/v1/webhooks"
@@ -111,7 +111,7 @@ def test_no_log_tells_a_secret(api, alice, key, leaks, caplog, monkeypatch, djan
     assert leaks(caplog.text, *(str(record.__dict__) for record in caplog.records)) == {}
 
 
-def test_no_message_to_the_broker_tells_a_secret(api, alice, leaks, django_capture_on_commit_callbacks):
+def test_no_message_to_the_broker_contains_a_secret(api, alice, leaks, django_capture_on_commit_callbacks):
     published = []
     before_task_publish.connect(lambda **message: published.append(repr(message)), weak=False, dispatch_uid="test")
     path = "/v1/webhooks"
@@ -125,7 +125,7 @@ def test_no_message_to_the_broker_tells_a_secret(api, alice, leaks, django_captu
     assert leaks(*published) == {}
 
 
-def test_no_dump_of_the_database_tells_a_secret(api, alice, webhook_id, leaks):
+def test_no_database_dump_contains_a_secret(api, alice, webhook_id, leaks):
     emit_one(alice)
     dump = io.StringIO()
 
@@ -135,7 +135,7 @@ def test_no_dump_of_the_database_tells_a_secret(api, alice, webhook_id, leaks):
     assert leaks(dump.getvalue()) == {}
 
 
-def test_no_page_of_the_console_and_no_history_tells_a_secret(api, alice, key, webhook_id, leaks):
+def test_no_page_of_the_console_contains_a_secret(api, alice, key, webhook_id, leaks):
     emit_one(alice)
     staff = Client()
     staff.force_login(get_user_model().objects.create_superuser("root"))
@@ -153,7 +153,7 @@ def test_no_page_of_the_console_and_no_history_tells_a_secret(api, alice, key, w
     assert leaks(*(answer.text for answer in answers)) == {}
 
 
-def test_no_repr_tells_a_secret(api, alice, key, webhook_id, leaks):
+def test_no_repr_contains_a_secret(api, alice, key, webhook_id, leaks):
     webhook, api_key = Webhook.objects.get(), ApiKey.objects.get()
     fields = serializers.NewWebhookSerializer(instance=webhook)
 
@@ -163,7 +163,7 @@ def test_no_repr_tells_a_secret(api, alice, key, webhook_id, leaks):
 
 
 @pytest.mark.parametrize("debug", [True, False], ids=["debug", "production"])
-def test_no_report_of_an_error_tells_a_secret(api, alice, key, webhook_id, leaks, settings, monkeypatch, caplog, debug):
+def test_no_error_report_contains_a_secret(api, alice, key, webhook_id, leaks, settings, monkeypatch, caplog, debug):
     settings.DEBUG = debug
 
     def broken(*args, **kwargs):
@@ -177,7 +177,7 @@ def test_no_report_of_an_error_tells_a_secret(api, alice, key, webhook_id, leaks
     ApiKey.objects.update(name="broken")
     api.call("GET", "/v1/webhooks")
 
-    # As AdminEmailHandler mails them, and as error trackers show them.
+    # as in the mails of AdminEmailHandler and in error trackers
     records = [record for record in caplog.records if record.levelno == logging.ERROR]
     reports = [ExceptionReporter(record.request, *record.exc_info, is_email=True) for record in records]
     assert len(reports) == 3

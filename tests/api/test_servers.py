@@ -1,4 +1,4 @@
-"""Broken bodies in chunks, sent to the servers that projects run."""
+"""Broken chunked bodies, sent to common servers."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def server(request: pytest.FixtureRequest, transactional_db: None) -> Iterator[t
     command = [part.format(port=port) for part in SERVERS[request.param]]
     with subprocess.Popen(
         [sys.executable, "-m", *command],
-        # The file of this process: each worker of xdist has its own.
+        # The file of this process, because each worker of xdist has its own.
         env={
             **os.environ,
             "DJANGO_SETTINGS_MODULE": "tests.settings",
@@ -74,7 +74,7 @@ def _await(port: int, process: subprocess.Popen[bytes]) -> None:
 
 
 def post(port: int, key: str, body: bytes, *, ends: bool = True) -> bytes:
-    """Send a body in chunks, and the end of the connection; return the first line of the answer."""
+    """Send a chunked body and close the connection for writing; return the first line of the answer."""
     head = (
         "POST /v1/webhooks HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
         f"Authorization: Bearer {key}\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n"
@@ -89,7 +89,7 @@ def post(port: int, key: str, body: bytes, *, ends: bool = True) -> bytes:
     return received.partition(b"\r\n")[0]
 
 
-def test_a_broken_body_in_chunks_is_no_error_of_the_server(
+def test_a_broken_chunked_body_is_not_a_server_error(
     server: tuple[int, subprocess.Popen[bytes]], django_user_model: type
 ) -> None:
     port, process = server
@@ -99,12 +99,12 @@ def test_a_broken_body_in_chunks_is_no_error_of_the_server(
     process.terminate()
     output, _ = process.communicate(timeout=60)
 
-    # Nothing is answered to a client that ended the connection, or the status is one of the client's errors.
+    # After the end of the connection there is no answer, or the status is that of a client error.
     assert {name: answer for name, answer in answers.items() if answer and b" 4" not in answer[:12]} == {}
     assert b"Traceback" not in output
 
 
-def test_a_whole_body_in_chunks_is_read(server: tuple[int, subprocess.Popen[bytes]], django_user_model: type) -> None:
+def test_a_complete_chunked_body_is_read(server: tuple[int, subprocess.Popen[bytes]], django_user_model: type) -> None:
     port, _ = server
     _, key = ApiKey.objects.make(owner=django_user_model.objects.create_user("alice"))
 

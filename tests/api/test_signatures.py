@@ -19,13 +19,13 @@ def errors(answer):
     return {path.partition(".")[0].partition("[")[0]: found for path, found in answer.json()["errors"].items()}
 
 
-def test_a_webhook_signs_by_the_specification_unless_asked_otherwise(api):
+def test_the_default_scheme_is_that_of_the_specification(api):
     made = api.call("POST", "/v1/webhooks", NEW).json()
 
     assert (made["signatures"], made["public_keys"]) == (["native"], [])
 
 
-def test_several_schemes_are_set_and_changed(api):
+def test_several_schemes_can_be_set_and_changed(api):
     made = api.call("POST", "/v1/webhooks", {**NEW, "signatures": ["standard", "native"]}).json()
 
     changed = api.call("PATCH", f"/v1/webhooks/{made['id']}", {"signatures": ["standard"]}).json()
@@ -35,7 +35,7 @@ def test_several_schemes_are_set_and_changed(api):
     assert entry.changes == {"signatures": [["native", "standard"], ["standard"]]}
 
 
-def test_a_key_pair_is_made_once_and_only_its_public_key_is_shown(api):
+def test_a_key_pair_is_generated_once_and_only_its_public_key_is_shown(api):
     made = api.call("POST", "/v1/webhooks", {**NEW, "signatures": ["native", "standard-ed25519"]})
 
     again = api.call("PATCH", f"/v1/webhooks/{made.json()['id']}", {"signatures": ["standard-ed25519"]}).json()
@@ -46,7 +46,7 @@ def test_a_key_pair_is_made_once_and_only_its_public_key_is_shown(api):
     assert b"whsk_" not in made.content
 
 
-def test_a_rotated_key_pair_overlaps_and_leaves_the_secret_unshown(api, alice):
+def test_rotating_a_key_pair_does_not_show_the_secret(api, alice):
     webhook = make_webhook(alice, signatures=["native", "standard-ed25519"])
     (old,) = webhook.public_keys
 
@@ -58,7 +58,7 @@ def test_a_rotated_key_pair_overlaps_and_leaves_the_secret_unshown(api, alice):
     assert Webhook.objects.get().secret == webhook.secret
 
 
-def test_the_overlap_of_a_key_pair_is_ended_by_itself(api, alice):
+def test_the_overlap_of_a_key_pair_is_ended_independently(api, alice):
     webhook = make_webhook(alice, signatures=["native", "standard-ed25519"])
     webhook.rotate_secret()
     webhook.rotate_secret(scheme="standard-ed25519")
@@ -69,7 +69,7 @@ def test_the_overlap_of_a_key_pair_is_ended_by_itself(api, alice):
     assert answer.json()["previous_secret_until"]
 
 
-def test_standard_with_another_secret_offers_rotation(api, alice):
+def test_standard_with_an_unsuitable_secret_requires_a_rotation(api, alice):
     webhook = make_webhook(alice, secret=SECRET)
 
     answer = api.call("PATCH", f"/v1/webhooks/{webhook.pk}", {"signatures": ["native", "standard"]})
@@ -79,7 +79,7 @@ def test_standard_with_another_secret_offers_rotation(api, alice):
     assert "Rotate the secret first" in message
 
 
-def test_standard_follows_a_rotation(api, alice):
+def test_standard_signs_with_the_rotated_secret(api, alice):
     webhook = make_webhook(alice, secret=SECRET)
     api.call("POST", f"/v1/webhooks/{webhook.pk}/rotate-secret", {})
 
@@ -88,7 +88,7 @@ def test_standard_follows_a_rotation(api, alice):
     assert answer.status_code == 200
 
 
-def test_a_rotation_to_an_unfit_secret_is_refused_while_standard_signs(api, alice):
+def test_a_rotation_to_a_secret_that_standard_cannot_use_is_refused(api, alice):
     webhook = make_webhook(alice, signatures=["native", "standard"])
 
     answer = api.call("POST", f"/v1/webhooks/{webhook.pk}/rotate-secret", {"secret": SECRET})
@@ -106,7 +106,7 @@ def test_a_rotation_to_an_unfit_secret_is_refused_while_standard_signs(api, alic
         pytest.param(["native"] * 9, "no more than 8", id="many"),
     ],
 )
-def test_a_list_that_cannot_sign_is_refused(api, signatures, found):
+def test_an_unusable_list_of_schemes_is_refused(api, signatures, found):
     answer = api.call("POST", "/v1/webhooks", {**NEW, "signatures": signatures})
 
     assert found in str(errors(answer)["signatures"])

@@ -22,7 +22,7 @@ def test_the_answer_names_the_event_and_its_delivery(api, alice):
     assert answer.json() == {"delivery_id": Delivery.objects.get().id, "event_id": Event.objects.get().id}
 
 
-def test_the_event_carries_the_example_of_its_type(api, alice):
+def test_the_data_is_the_example_of_the_type(api, alice):
     webhook = make_webhook(alice)
 
     api.call("POST", "/v1/webhooks/test", {"webhook_id": webhook.id, "event_type": "user.registered"})
@@ -66,7 +66,7 @@ def test_an_invalid_field_is_named(api, body, fields):
     assert (answer.status_code, list(answer.json()["errors"])) == (400, fields)
 
 
-def test_an_unknown_type_is_answered_with_the_known(api):
+def test_an_unknown_type_is_answered_with_the_known_types(api):
     answer = api.call("POST", "/v1/webhooks/test", {"webhook_id": "wh_1", "event_type": "file.uploadet"})
 
     (message,) = answer.json()["errors"]["event_type"]
@@ -80,7 +80,7 @@ def test_an_unknown_webhook_is_not_found(api, webhook_id):
     assert answer.status_code == 404
 
 
-def test_the_address_is_not_taken_for_an_identifier(api):
+def test_test_in_the_url_is_not_an_identifier(api):
     answer = api.call("GET", "/v1/webhooks/test")
 
     assert (answer.status_code, answer["Allow"]) == (405, "POST")

@@ -1,4 +1,4 @@
-"""How often the API may be called."""
+"""The rate limits of the API."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ELSEWHERE = "http://127.0.0.9:9000/"
 
 @pytest.fixture
 def clock(monkeypatch):
-    """A time that passes when it is told to: ``clock.now``."""
+    """A clock that is set by ``clock.now``."""
 
     clock = SimpleNamespace(now=1_000_000.0)
     for module in (rate_limits, base, locmem):
@@ -46,7 +46,7 @@ def redeliver_test(api, webhook):
     return api.call("POST", f"/v1/deliveries/{delivery.id}/redeliver")
 
 
-def test_a_key_has_its_number_of_requests(api, settings, clock):
+def test_the_requests_of_a_key_are_limited(api, settings, clock):
     settings.WEBHOOKS_API_RATE = "2/min"
 
     answers = [api.call("GET", "/v1/webhooks") for _ in range(3)]
@@ -56,7 +56,7 @@ def test_a_key_has_its_number_of_requests(api, settings, clock):
     assert answers[2]["Retry-After"] == "60"
 
 
-def test_after_the_time_told_the_next_request_is_let_through(api, settings, clock):
+def test_a_request_is_allowed_after_the_announced_time(api, settings, clock):
     settings.WEBHOOKS_API_RATE = "2/min"
     api.call("GET", "/v1/webhooks")
     clock.now += 20.5
@@ -69,7 +69,7 @@ def test_after_the_time_told_the_next_request_is_let_through(api, settings, cloc
     assert api.call("GET", "/v1/webhooks").status_code == 200
 
 
-def test_a_rate_that_was_lowered_holds_at_once_and_says_when(api, settings, clock):
+def test_a_lowered_rate_applies_immediately(api, settings, clock):
     for _ in range(5):
         api.call("GET", "/v1/webhooks")
     settings.WEBHOOKS_API_RATE = "2/min"
@@ -79,7 +79,7 @@ def test_a_rate_that_was_lowered_holds_at_once_and_says_when(api, settings, cloc
     assert (answer.status_code, answer["Retry-After"]) == (429, "60")
 
 
-def test_a_rate_of_zero_lets_nothing_through(api, settings, clock):
+def test_a_rate_of_zero_refuses_all_requests(api, settings, clock):
     settings.WEBHOOKS_API_RATE = "0/min"
 
     answer = api.call("GET", "/v1/webhooks")
@@ -87,13 +87,13 @@ def test_a_rate_of_zero_lets_nothing_through(api, settings, clock):
     assert (answer.status_code, answer["Retry-After"]) == (429, "60")
 
 
-def test_no_rate_is_no_limit(api, settings):
+def test_an_empty_rate_means_no_limit(api, settings):
     settings.WEBHOOKS_API_RATE = ""
 
     assert [api.call("GET", "/v1/webhooks").status_code for _ in range(130)] == [200] * 130
 
 
-def test_each_key_is_counted_by_itself(alice, settings):
+def test_each_key_is_counted_separately(alice, settings):
     settings.WEBHOOKS_API_RATE = "1/min"
 
     assert [client_of(alice).call("GET", "/v1/webhooks").status_code for _ in range(3)] == [200] * 3
@@ -106,7 +106,7 @@ def test_the_default_is_120_a_minute(api, clock):
 
 
 @pytest.mark.parametrize(("send", "setting"), [(send_test, "TEST"), (verify, "VERIFICATION")], ids=["test", "verify"])
-def test_tests_and_verifications_are_counted_by_webhook(alice, settings, send, setting):
+def test_tests_and_verifications_are_counted_per_webhook(alice, settings, send, setting):
     setattr(settings, f"WEBHOOKS_{setting}_RATE", "2/min")
     first, second = make_webhook(alice), make_webhook(alice)
 
@@ -117,7 +117,7 @@ def test_tests_and_verifications_are_counted_by_webhook(alice, settings, send, s
 
 
 @pytest.mark.parametrize(("send", "rate"), [(send_test, 10), (verify, 5)], ids=["test", "verify"])
-def test_the_default_rates_are_those_of_the_decisions(api, alice, clock, send, rate):
+def test_tests_and_verifications_have_default_rates(api, alice, clock, send, rate):
     webhook = make_webhook(alice)
 
     assert [send(api, webhook).status_code for _ in range(rate + 1)] == [202] * rate + [429]
@@ -181,7 +181,7 @@ def test_an_owner_with_many_keys_has_no_more_registrations(alice, settings):
         ),
     ],
 )
-def test_one_owner_does_not_use_up_a_hosts_probes_for_the_others(alice, bob, settings, probe):
+def test_one_owner_does_not_use_up_the_limit_of_others_for_a_receiver(alice, bob, settings, probe):
     settings.WEBHOOKS_PROBE_RATE = "2/min"
 
     statuses = [probe(client_of(owner), owner).status_code for owner in (alice, alice, alice, bob)]
@@ -189,7 +189,7 @@ def test_one_owner_does_not_use_up_a_hosts_probes_for_the_others(alice, bob, set
     assert [status == 429 for status in statuses] == [False, False, True, False]
 
 
-def test_an_event_is_redelivered_however_often(api, alice, settings):
+def test_redeliveries_of_events_are_not_limited(api, alice, settings):
     settings.WEBHOOKS_PROBE_RATE = settings.WEBHOOKS_TEST_RATE = "1/min"
     make_webhook(alice)
     emit_one(alice)
@@ -198,7 +198,7 @@ def test_an_event_is_redelivered_however_often(api, alice, settings):
     assert [api.call("POST", path).status_code for _ in range(3)] == [202] * 3
 
 
-def test_a_registration_that_is_refused_is_not_counted(api, settings):
+def test_a_refused_registration_is_not_counted(api, settings):
     settings.WEBHOOKS_PROBE_RATE = "1/min"
 
     refused = [register(api, "https://localhost/").status_code, register(api, events=["no.such_type"]).status_code]
@@ -243,7 +243,7 @@ def test_a_429_names_the_limit(api, alice, settings, clock, setting, limit, word
     }
 
 
-def test_the_port_scan_stays_limited_where_the_requests_are_not(api, alice, settings):
+def test_probes_are_limited_if_requests_are_not(api, alice, settings):
     settings.WEBHOOKS_API_RATE = ""
 
     statuses = [register(api, f"https://hooks.example.com:{8000 + number}/").status_code for number in range(61)]
@@ -262,7 +262,7 @@ def no_cache(settings):
 
 
 @pytest.mark.parametrize("probe", [send_test, verify], ids=["test", "verify"])
-def test_what_cannot_be_counted_is_refused(api, alice, no_cache, probe):
+def test_probes_are_refused_while_the_cache_is_unavailable(api, alice, no_cache, probe):
     webhook = make_webhook(alice)
 
     answer = probe(api, webhook)
@@ -272,12 +272,12 @@ def test_what_cannot_be_counted_is_refused(api, alice, no_cache, probe):
     assert not Delivery.objects.exists()
 
 
-def test_no_webhook_is_registered_that_cannot_be_counted(api, no_cache):
+def test_a_registration_is_refused_while_the_cache_is_unavailable(api, no_cache):
     assert register(api).status_code == 503
     assert not Webhook.objects.exists()
 
 
-def test_other_requests_are_answered_uncounted_and_that_is_logged(api, no_cache, settings, caplog):
+def test_other_requests_are_answered_uncounted_with_a_log_entry(api, no_cache, settings, caplog):
     settings.WEBHOOKS_API_RATE = "1/min"
 
     assert [api.call("GET", "/v1/webhooks").status_code for _ in range(3)] == [200] * 3

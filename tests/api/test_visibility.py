@@ -1,4 +1,4 @@
-"""A policy about which event types an owner sees."""
+"""A policy that hides event types from owners."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ def register(api):
     return api.call("POST", "/v1/webhooks", {"url": "http://127.0.0.1:9000/", "events": ["ppt.edit.started"]})
 
 
-def test_an_event_type_is_listed_to_owners_who_see_it(api, bobs_api):
+def test_an_event_type_is_listed_for_owners_who_see_it(api, bobs_api):
     lists = [client.call("GET", "/v1/event-types").content for client in (api, bobs_api)]
 
     assert [b"ppt.edit.started" in each for each in lists] == [True, False]
     assert bobs_api.call("GET", "/v1/event-types/ppt.edit.started").status_code == 404
 
 
-def test_an_owner_cannot_subscribe_to_an_event_type_that_they_do_not_see(api, bobs_api):
+def test_an_owner_cannot_subscribe_to_a_hidden_event_type(api, bobs_api):
     refused = register(bobs_api)
 
     assert register(api).status_code == 201
@@ -41,7 +41,7 @@ def test_an_owner_cannot_subscribe_to_an_event_type_that_they_do_not_see(api, bo
     assert "ppt.generation" not in str(refused.json()["errors"])
 
 
-def test_the_public_documentation_has_only_what_everybody_sees(client):
+def test_the_public_documentation_contains_only_public_event_types(client):
     names = client.get("/v1/openapi.json").json()["webhooks"]
 
     assert "file.deleted" in names

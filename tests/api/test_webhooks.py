@@ -39,7 +39,7 @@ RECORD = [
 SECRET = "a secret of my own choice"
 
 
-def test_creation_answers_with_the_record_and_its_secret(api):
+def test_creation_returns_the_record_with_its_secret(api):
     answer = api.call("POST", "/v1/webhooks", NEW)
 
     assert answer.status_code == 201
@@ -48,7 +48,7 @@ def test_creation_answers_with_the_record_and_its_secret(api):
     assert re.fullmatch(r"whsec_[A-Za-z0-9+/]{43}=", answer.json()["secret"])
 
 
-def test_the_record_says_since_when_a_webhook_is_failing(api, alice):
+def test_the_record_has_the_start_of_the_failing_period(api, alice):
     webhook = make_webhook(alice)
     since = datetime(2026, 1, 31, 12, tzinfo=UTC)
     WebhookHealth.objects.create(webhook=webhook, failing_since=since)
@@ -59,7 +59,7 @@ def test_the_record_says_since_when_a_webhook_is_failing(api, alice):
     assert listed["results"] == [read]
 
 
-def test_creation_says_where_the_record_is(api):
+def test_creation_returns_the_location_of_the_record(api):
     answer = api.call("POST", "/v1/webhooks", NEW)
 
     found = api.call("GET", answer["Location"])
@@ -89,14 +89,14 @@ def test_all_fields_can_be_given(api):
     assert {name: answer.json()[name] for name in (*given, "secret")} == {**given, "secret": SECRET}
 
 
-def test_a_given_secret_is_kept_to_the_letter(api):
+def test_a_given_secret_is_stored_unchanged(api):
     secret = "  schlüssel mit rändern  "
 
     assert api.call("POST", "/v1/webhooks", {**NEW, "secret": secret}).json()["secret"] == secret
     assert Webhook.objects.get().secret == secret
 
 
-def test_repeated_event_types_are_folded_in_their_order(api):
+def test_repeated_event_types_are_removed(api):
     events = ["file.uploaded", "file.deleted", "file.uploaded"]
 
     assert api.call("POST", "/v1/webhooks", {**NEW, "events": events}).json()["events"] == events[:2]
@@ -112,7 +112,7 @@ def test_times_are_written_as_in_the_envelope(api):
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", created)
 
 
-def test_limits_are_set_changed_and_lifted(api):
+def test_limits_can_be_set_changed_and_removed(api):
     made = api.call("POST", "/v1/webhooks", {**NEW, "max_in_flight": 2, "rate_limit": 0.5}).json()
     changed = api.call("PATCH", f"/v1/webhooks/{made['id']}", {"max_in_flight": None, "rate_limit": 3}).json()
 
@@ -121,7 +121,7 @@ def test_limits_are_set_changed_and_lifted(api):
 
 
 @pytest.mark.parametrize(("setting", "most"), [(4, 4), (5000, 1000)])
-def test_an_owner_gets_no_more_requests_at_a_time_than_the_service_gives_everyone(api, settings, setting, most):
+def test_an_owner_cannot_raise_the_number_of_concurrent_requests(api, settings, setting, most):
     settings.WEBHOOKS_MAX_IN_FLIGHT_PER_WEBHOOK = setting
     made = api.call("POST", "/v1/webhooks", {**NEW, "max_in_flight": most}).json()
 
@@ -133,11 +133,11 @@ def test_an_owner_gets_no_more_requests_at_a_time_than_the_service_gives_everyon
     assert made["max_in_flight"] == most
     assert [answer.status_code for answer in refused] == [400, 400]
     assert all(
-        f"at most {most} requests at a time" in answer.json()["errors"]["max_in_flight"][0] for answer in refused
+        f"at most {most} concurrent requests" in answer.json()["errors"]["max_in_flight"][0] for answer in refused
     )
 
 
-def test_what_staff_allowed_a_webhook_stays_when_its_owner_changes_something_else(api, alice):
+def test_a_limit_raised_by_staff_remains_after_other_changes(api, alice):
     webhook = make_webhook(alice, max_in_flight=500)
 
     answer = api.call("PATCH", f"/v1/webhooks/{webhook.id}", {"description": "busy"})
@@ -186,7 +186,7 @@ def test_an_invalid_field_is_named(api, body, field):
     assert not Webhook.objects.exists()
 
 
-def test_an_unknown_event_type_is_named_and_the_known_are_listed(api):
+def test_an_unknown_event_type_is_answered_with_the_known_types(api):
     answer = api.call("POST", "/v1/webhooks", {**NEW, "events": ["file.uploaded", "file.eaten"]})
 
     assert answer.status_code == 400
@@ -195,7 +195,7 @@ def test_an_unknown_event_type_is_named_and_the_known_are_listed(api):
     assert "ppt.generation.started" in message
 
 
-def test_what_the_caller_may_not_set_is_ignored(api, bob):
+def test_read_only_fields_are_ignored(api, bob):
     forged = {"id": "wh_" + "0" * 32, "owner": bob.pk, "owner_id": bob.pk, "status": "active", "created": "2001-01-01"}
 
     answer = api.call("POST", "/v1/webhooks", {**NEW, **forged})
@@ -206,7 +206,7 @@ def test_what_the_caller_may_not_set_is_ignored(api, bob):
     assert webhook.id != forged["id"]
 
 
-def test_an_owner_has_only_so_many_webhooks(api, settings):
+def test_the_number_of_an_owners_webhooks_is_limited(api, settings):
     settings.WEBHOOKS_MAX_WEBHOOKS_PER_OWNER = 1
     api.call("POST", "/v1/webhooks", NEW)
 
@@ -217,7 +217,7 @@ def test_an_owner_has_only_so_many_webhooks(api, settings):
     assert list(answer.json()["errors"]) == ["non_field_errors"]
 
 
-def test_the_secret_is_shown_by_no_other_answer(api):
+def test_no_other_answer_contains_the_secret(api):
     created = api.call("POST", "/v1/webhooks", {**NEW, "secret": SECRET}).json()
     address = f"/v1/webhooks/{created['id']}"
 
@@ -234,7 +234,7 @@ def test_the_secret_is_shown_by_no_other_answer(api):
     assert all(answer.status_code < 300 and SECRET not in answer.text for answer in answers)
 
 
-def test_a_change_touches_what_it_names_alone(api, alice):
+def test_a_change_affects_only_the_given_fields(api, alice):
     webhook = make_webhook(alice, "file.uploaded", description="old")
 
     answer = api.call("PATCH", f"/v1/webhooks/{webhook.id}", {"description": "new"})
@@ -279,7 +279,7 @@ def test_the_same_url_is_not_verified_again(api, alice):
     ],
     ids=str,
 )
-def test_an_invalid_change_is_refused_whole(api, alice, changes, field):
+def test_an_invalid_change_is_refused_as_a_whole(api, alice, changes, field):
     webhook = make_webhook(alice, description="old")
 
     answer = api.call("PATCH", f"/v1/webhooks/{webhook.id}", {"description": "new", **changes})
@@ -290,7 +290,7 @@ def test_an_invalid_change_is_refused_whole(api, alice, changes, field):
     assert webhook.description == "old"
 
 
-def test_a_change_cannot_forge_what_is_not_settable(api, alice, bob):
+def test_a_change_of_read_only_fields_is_ignored(api, alice, bob):
     webhook = make_webhook(alice, status="pending")
     forged = {"id": "wh_" + "0" * 32, "owner": bob.pk, "status": "active", "created": "2001-01-01T00:00:00Z"}
 
@@ -301,7 +301,7 @@ def test_a_change_cannot_forge_what_is_not_settable(api, alice, bob):
     assert answer.json() == before
 
 
-def test_deletion_hides_the_webhook_and_cancels_what_waits(api, alice):
+def test_deletion_hides_the_webhook_and_cancels_pending_deliveries(api, alice):
     webhook = make_webhook(alice)
     emit_one(alice)
 
@@ -334,7 +334,7 @@ def test_rotation_shows_the_new_secret_once(api, alice):
     assert Webhook.objects.get().secret == answer.json()["secret"] != old
 
 
-def test_rotation_takes_a_secret_of_the_callers_own(api, alice):
+def test_rotation_accepts_a_given_secret(api, alice):
     webhook = make_webhook(alice)
 
     answer = api.call("POST", f"/v1/webhooks/{webhook.id}/rotate-secret", {"secret": SECRET})
@@ -353,7 +353,7 @@ def test_rotation_refuses_an_unusable_secret(api, alice, secret):
     assert Webhook.objects.get().secret == SECRET
 
 
-def test_a_disabled_webhook_tells_why_and_since_when(api, alice):
+def test_a_disabled_webhook_has_the_reason_and_the_time(api, alice):
     webhook = make_webhook(alice)
 
     answer = api.call("POST", f"/v1/webhooks/{webhook.id}/disable")
@@ -371,7 +371,7 @@ def test_disabling_twice_changes_nothing(api, alice):
     assert answers[0] == answers[1]
 
 
-def test_a_paused_webhook_tells_since_when_until_it_is_resumed(api, alice):
+def test_a_paused_webhook_has_the_start_of_the_pause(api, alice):
     webhook = make_webhook(alice)
     emit_one(alice)
 
@@ -402,7 +402,7 @@ def test_a_disabled_webhook_is_not_paused(api, alice):
 
 
 @pytest.mark.parametrize("path", ["/v1/webhooks/{id}/verify", "/v1/webhooks/test"], ids=["verify", "test"])
-def test_what_is_answered_by_the_receiver_is_refused_during_a_pause(api, alice, path):
+def test_tests_and_verifications_are_refused_during_a_pause(api, alice, path):
     webhook = make_webhook(alice)
     webhook.pause()
 
@@ -411,7 +411,7 @@ def test_what_is_answered_by_the_receiver_is_refused_during_a_pause(api, alice, 
     assert (answer.status_code, "Resume it first" in answer.json()["detail"]) == (409, True)
 
 
-def test_enabling_verifies_first(api, alice):
+def test_enabling_starts_a_verification(api, alice):
     webhook = make_webhook(alice)
     webhook.disable("maintenance")
 
@@ -466,14 +466,14 @@ def test_a_slash_at_the_end_makes_no_difference(api):
     assert created["Location"] == f"http://testserver/v1/webhooks/{created.json()['id']}"
 
 
-def test_answers_are_not_for_caches(api):
+def test_answers_are_not_cacheable(api):
     answer = api.call("GET", "/v1/webhooks")
 
     assert answer["Cache-Control"] == "no-store, private"
     assert "Authorization" in answer["Vary"]
 
 
-def test_non_ascii_text_is_sent_as_it_is(api):
+def test_non_ascii_text_is_not_escaped(api):
     answer = api.call("POST", "/v1/webhooks", {**NEW, "description": "Schlüssel 🔑"})
 
     assert "Schlüssel 🔑" in answer.text

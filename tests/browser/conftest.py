@@ -1,4 +1,4 @@
-"""A browser before the admin, and rows for it to show."""
+"""Fixtures of a browser in the console, with rows."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from webhooks_app.models import ApiKey, Delivery, Event, MaintenanceJob, Replay,
 from webhooks_app.replays.planning import plan_replay
 
 EXPECT_MILLISECONDS = 30_000
-"""What a page may take to show something, on a machine that is busy with other tests."""
+"""Timeout for expectations, long enough for a machine busy with other tests."""
 
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    """Debian's Chromium. While it is open, an event loop runs in this thread, of which Django is not to be afraid."""
+    """Debian's Chromium. While it is open, an event loop runs in this thread, so Django's check for one is disabled."""
     try:
         path = _chromium()
     except ServerMissingError as error:
@@ -43,7 +43,7 @@ def browser() -> Iterator[Browser]:
 
 
 def _chromium() -> Path:
-    """Return where the one without windows is, which takes half the time, or else the one that people use."""
+    """Return the path of the headless shell, which takes half the time, or of the regular browser."""
     try:
         return program("chromium-headless-shell", package="chromium-headless-shell")
     except ServerMissingError:
@@ -52,7 +52,7 @@ def _chromium() -> Path:
 
 @dataclass(frozen=True, kw_only=True)
 class Login:
-    """The admin of a server that runs, and the session of somebody who is logged in."""
+    """The admin of a running server, with the session of a user."""
 
     address: str
     session: str
@@ -64,7 +64,7 @@ class Login:
 
 @dataclass(frozen=True, kw_only=True)
 class Console(Login):
-    """The same where a superuser is logged in."""
+    """The admin with the session of a superuser."""
 
     superuser: Any
 
@@ -83,7 +83,7 @@ def empty_console(live_server: Any) -> Console:
 
 @pytest.fixture
 def console(empty_console: Console) -> Console:
-    """The same with rows in every state, some of them with texts that are as long as they may be."""
+    """The console with rows in every state, some with texts of maximum length."""
     now = timezone.now()
     make_demo_data(Size(deliveries=120, owners=2, webhooks=12, days=3), until=now - timedelta(minutes=5))
     ApiKey.objects.make(owner=empty_console.superuser, name="Integration")
@@ -109,6 +109,6 @@ def an_active_webhook() -> Webhook:
 
 
 def a_replay() -> Replay:
-    """Plan the replay of everything that a webhook was sent."""
+    """Plan the replay of all events of a webhook."""
     webhook = an_active_webhook()
     return plan_replay(webhook, since=webhook.created_at, states=Replay.Outcome.values)

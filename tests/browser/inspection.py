@@ -1,4 +1,4 @@
-"""What makes a page fit for everybody: no error, nothing that sticks out, nothing that a reader or keyboard misses."""
+"""Inspection of pages: errors, overflow, and accessibility."""
 
 from __future__ import annotations
 
@@ -20,38 +20,38 @@ GRAVE = ("serious", "critical")
 OF_DJANGO = (
     ("label-title-only", "#searchbar"),
     ("link-in-text-block", ".breadcrumbs"),
-    ("link-in-text-block", "a:nth-child(3)"),  # where no other link is the third, a name for one of those
+    ("link-in-text-block", "a:nth-child(3)"),  # an alternative selector for one of those links
     ("link-in-text-block", 'a[href="?"]'),
-    # The two fields of a time.
+    # The two inputs of a time.
     ("label", "_at_0"),
     ("label", "_at_1"),
 )
-"""Findings in parts of a page that are Django's own: the rule, and what the selector of the part holds."""
+"""Findings in Django's own parts of a page: the rule and a part of the selector."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Look:
-    """A way in which a page is looked at."""
+    """A combination of theme and width."""
 
     theme: str
     width: int
     height: int
     axe_rules: Sequence[str] = ()
-    """Those alone that are looked at; empty for all."""
+    """The rules to check; empty for all."""
 
 
 LOOKS = (
     Look(theme="light", width=1440, height=900),
     Look(theme="dark", width=390, height=844, axe_rules=("color-contrast",)),
 )
-"""Colours follow the theme alone, and places the width alone, so that these two find what four would."""
+"""Colours depend only on the theme and positions only on the width, so that two looks are enough."""
 
 
 @contextmanager
 def looking(
     browser: Browser, login: Login, look: Look, *, with_javascript: bool = True
 ) -> Iterator[tuple[Page, list[str]]]:
-    """Yield a page in the console, and what goes wrong in it, such as what the Content-Security-Policy refuses."""
+    """Yield a page in the console and a list of its errors, such as violations of the Content-Security-Policy."""
     context = browser.new_context(
         color_scheme=look.theme,  # type: ignore[arg-type]
         viewport={"width": look.width, "height": look.height},
@@ -71,7 +71,7 @@ def looking(
 def inspect(
     browser: Browser, console: Console, name: str, path: str, then: Callable[[Page], Any] = lambda page: None
 ) -> list[str]:
-    """Open a path in each look, and return what is wrong with the page that it leads to."""
+    """Open a path in each look and return the problems of the page."""
     found = []
     for look in LOOKS:
         with looking(browser, console, look) as (page, problems):
@@ -87,7 +87,7 @@ def inspect(
 
 
 def keep_picture(page: Page, name: str) -> None:
-    """Write what a page looks like into the directory $SCREENSHOTS, if there is one."""
+    """Write a screenshot into the directory $SCREENSHOTS, if the variable is set."""
     if directory := os.environ.get("SCREENSHOTS"):
         path = Path(directory) / f"{re.sub(r'[^a-z0-9]+', '-', name.lower()).strip('-')}.png"
         page.screenshot(path=path, full_page=True)

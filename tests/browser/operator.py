@@ -1,4 +1,4 @@
-"""Somebody at the console: what they click, and what they see."""
+"""An operator at the console: clicks, inputs and expectations."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .conftest import Login
 from .inspection import LOOKS, keep_picture, looking
 
 MAX_STOPS = 150
-"""How often Tab is pressed at most to get anywhere on a page."""
+"""Maximum number of times to press Tab on a page."""
 
 SHOWS_FOCUS = """() => {
   const style = getComputedStyle(document.activeElement);
@@ -36,7 +36,7 @@ class Operator:
         self.link(link).click()
 
     def does(self, action: str) -> None:
-        """Press the button of the page, and the one of the page that asks."""
+        """Press the button of an action, then that of its confirmation page."""
         self.follows(action)
         self.confirms(action)
 
@@ -47,7 +47,7 @@ class Operator:
         expect(self.tab.get_by_text(text).first).to_be_visible()
 
     def reloads_until(self, text: str) -> None:
-        """Reload the page until it shows the text, for want of JavaScript that would."""
+        """Reload the page, without JavaScript, until it shows the text."""
 
         def shows_it() -> bool:
             self.tab.reload()
@@ -60,14 +60,14 @@ class Operator:
             expect(self.link(link)).to_have_count(0)
 
     def reads_the_secret(self) -> str:
-        self.sees("Copy it now: it is not shown again.")
+        self.sees("Copy it now. It is not shown again.")
         return self.tab.get_by_role("code").inner_text()
 
     def link(self, name: str) -> Locator:
         return self.tab.get_by_role("link", name=name, exact=True)
 
     def to_add(self, model: str) -> Locator:
-        """Return the link of the index that leads to a new row of a model."""
+        """Return the index page's link to add a row of a model."""
         rows = self.tab.get_by_role("main").get_by_role("row").filter(has=self.link(model))
         return rows.get_by_role("link", name="Add")
 
@@ -82,7 +82,7 @@ class Operator:
             self.tab.keyboard.press("Enter")
 
     def tabs_to(self, target: Locator) -> None:
-        """Press Tab until the target has the focus; whatever has it on the way shows that it has."""
+        """Press Tab until the target has the focus. Check that each focused element shows its focus."""
         for _ in range(MAX_STOPS):
             self.tab.keyboard.press("Tab")
             focused = self.tab.evaluate("document.activeElement.outerHTML.slice(0, 200)")
@@ -94,7 +94,7 @@ class Operator:
 
 @contextmanager
 def at_the_console(browser: Browser, login: Login, *, with_javascript: bool = True) -> Iterator[Operator]:
-    """Yield somebody who is logged in; in the end nothing may have gone wrong in the browser."""
+    """Yield a logged-in operator, and finally check that the browser reported no errors."""
     with looking(browser, login, LOOKS[0], with_javascript=with_javascript) as (tab, problems):
         try:
             yield Operator(tab, login.address)

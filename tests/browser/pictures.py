@@ -1,4 +1,4 @@
-"""Takes the pictures of ``docs/console.md``, of demo data and of a receiver at work: ``make pictures``."""
+"""Screenshots for ``docs/console.md``, with demo data and a running receiver: ``make pictures``."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ SECRET = "a shared secret of the demo"
 
 @dataclass(frozen=True, kw_only=True)
 class Picture:
-    """Where a page is, and what is done there before the picture is taken."""
+    """The path of a page, and steps before its screenshot."""
 
     path: Callable[[], str]
     then: Callable[[Tab], Any] = lambda tab: None
     height: int = 1600
-    """Where it is cut: what follows says nothing new."""
+    """Height at which the screenshot is cropped."""
 
 
 def of_demo(profile: str) -> Webhook:
@@ -57,7 +57,7 @@ def of_demo(profile: str) -> Webhook:
 
 
 def own() -> Webhook:
-    """Return the webhook that leads to the receiver at work."""
+    """Return the webhook of the running receiver."""
     return Webhook.objects.get(description="Rendering farm")
 
 
@@ -66,12 +66,12 @@ def retried() -> Delivery:
 
 
 def given_up() -> Delivery:
-    """Return one of an event that other webhooks of the same account got, or did not, for several reasons."""
+    """Return a delivery of an event with various routing decisions."""
     return of_demo("down").deliveries.filter(state=Delivery.State.GIVEN_UP).latest("pk")
 
 
 def a_planned_replay() -> Replay:
-    """Plan to send again what the last day has seen given up."""
+    """Plan a replay of the last day's given-up deliveries."""
     return plan_replay(of_demo("down"), since=timezone.now() - timedelta(days=1))
 
 
@@ -118,9 +118,9 @@ def receiver() -> Iterator[LocalReceiver]:
 
 @pytest.fixture
 def busy_console(empty_console: Console, receiver: LocalReceiver, settings: Any) -> Console:
-    """The console of a service that has been at work for a week, with one webhook whose receiver answers."""
-    settings.DEBUG = True  # the doctor has nothing to say about the settings of the tests
-    # First what is sent: what waits for a receiver of the demo would be waited for.
+    """The console of a service with a week of history, and one webhook with a running receiver."""
+    settings.DEBUG = True  # no findings of the doctor about the test settings
+    # Sent first, because deliveries to the demo's receivers would delay it.
     webhook = register_webhook(
         owner=empty_console.superuser,
         url=f"{receiver.url}webhooks",
@@ -142,7 +142,7 @@ def busy_console(empty_console: Console, receiver: LocalReceiver, settings: Any)
     now = timezone.now()
     fold_tallies("default", now, {})
     make_demo_data(Size(deliveries=6000, owners=3, webhooks=12, days=7), until=now - timedelta(minutes=5))
-    # The platform's was there when these events happened, and does not know of them.
+    # The platform's webhook existed at that time, but did not receive these events.
     Webhook.objects.filter(owner=None).update(owner=get_user_model().objects.get(username="demo-1"))
     make_health(now)
     make_workers(now)
@@ -150,7 +150,7 @@ def busy_console(empty_console: Console, receiver: LocalReceiver, settings: Any)
 
 
 def make_health(now: datetime) -> None:
-    """Have the webhooks of the demo that fail do so for days, and their owners warned."""
+    """Set the failing webhooks of the demo to failing for days, with their owners notified."""
     since = now - timedelta(days=3)
     failing = {"failing_since": since, "given_up_count": 184, "warned_at": since + timedelta(days=2.5)}
     for profile in ("down", "unknown"):
@@ -159,7 +159,7 @@ def make_health(now: datetime) -> None:
 
 
 def make_workers(now: datetime) -> None:
-    """Make what two workers and beat would have written of themselves."""
+    """Create the records of two workers and beat."""
     for number in (1, 2):
         WorkerProcess.objects.create(
             id=f"worker-{number}",
@@ -190,9 +190,9 @@ def test_every_page_has_its_picture_taken(browser: Browser, busy_console: Consol
 
 
 def save(screenshot: bytes, path: Path, height: int) -> None:
-    """Write the upper part of a page, with as few colours as the admin needs."""
+    """Write the upper part of a screenshot with a reduced palette."""
     image = Image.open(io.BytesIO(screenshot)).convert("RGB")
     image = image.crop((0, 0, image.width, min(image.height, height)))
-    # This method keeps colours that are rare, as those of a chart may be.
+    # This method preserves rare colours, such as those of charts.
     few = image.quantize(COLOURS, method=Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE)
     few.save(path, optimize=True)

@@ -1,4 +1,4 @@
-"""A Content-Security-Policy as strict as a host's may be: what it forbids shows as an error in the browser."""
+"""A strict Content-Security-Policy, whose violations appear as errors in the browser."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ POLICY = (
 
 
 def strict_policy(get_response: Callable[[HttpRequest], HttpResponse]) -> Callable[[HttpRequest], HttpResponse]:
-    """Middleware that sends the policy with every page of the admin."""
+    """Add the policy to every response of the admin."""
 
     def respond(request: HttpRequest) -> HttpResponse:
         response = get_response(request)

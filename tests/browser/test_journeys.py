@@ -1,4 +1,4 @@
-"""What an operator does at the console is done by clicking, and seen where it matters: at the receiver."""
+"""Journeys of an operator through the console, with their effects at the receiver."""
 
 from __future__ import annotations
 
@@ -32,19 +32,19 @@ pytestmark = pytest.mark.only_on("sqlite")
 SECRET = "a shared secret of the tests"
 ARRIVES_WITHIN_SECONDS = 30
 INDEX = reverse_lazy("admin:app_list", args=["webhooks_app"])
-VERIFIED = "Verified: the URL answered with the challenge."
-OPERATIONS = "Operations: workers, what is kept, settings in force, what is wrong"
+VERIFIED = "Verified: the URL returned the challenge."
+OPERATIONS = "Operations: problems, workers, retention and settings"
 
 WHY = {
     "hook": "It was disabled.",
     "other": "It was active, and subscribed to the type.",
     "users": "It was not subscribed to the type.",
 }
-"""Why webhooks were sent an event or not, by path."""
+"""Routing decisions by path."""
 
 
 class Receiver(LocalReceiver):
-    """Lets whoever waits for an answer wait while it is told to hold."""
+    """A receiver that can delay its answers."""
 
     def __init__(self) -> None:
         self.may_answer = threading.Event()
@@ -52,7 +52,7 @@ class Receiver(LocalReceiver):
         super().__init__(secrets=[SECRET], on_received=lambda received: self.may_answer.wait(ARRIVES_WITHIN_SECONDS))
 
     def gets(self, event_type: str, path: str, **data: Any) -> Received:
-        """Wait for a genuine event with exactly this data, and return its request."""
+        """Wait for a signed event with exactly this data, and return its request."""
 
         def is_it(each: Received) -> bool:
             return (each.type, each.path, each.message.get("data"), each.is_verified) == (event_type, path, data, True)
@@ -61,7 +61,7 @@ class Receiver(LocalReceiver):
         return next(filter(is_it, self.received))
 
     def got(self, path: str) -> list[str]:
-        """Return the ids of the events that came so far."""
+        """Return the ids of the events received so far."""
         return [each.event_id for each in self.events() if each.path == path]
 
 
@@ -74,7 +74,7 @@ def receiver() -> Iterator[Receiver]:
 
 @pytest.fixture
 def worker(transactional_db: None) -> Iterator[None]:
-    """Deliver and do the jobs as a worker does, woken by what is committed."""
+    """Run a worker that delivers and runs the maintenance jobs."""
     engine = Engine()
 
     def wake(**arguments: Any) -> None:
@@ -88,7 +88,7 @@ def worker(transactional_db: None) -> Iterator[None]:
 
 
 def make_staff(name: str, *, may: str = "") -> Any:
-    """Make a member of staff who may do everything of the app but manage all, or only what begins with ``may``."""
+    """Create a user with all permissions of the app except to manage all, or only those that start with ``may``."""
     account = get_user_model().objects.create_user(name, is_staff=True)
     permissions = Permission.objects.filter(content_type__app_label="webhooks_app", codename__startswith=may)
     account.user_permissions.set(permissions.exclude(codename="manage_all_webhooks"))
@@ -115,7 +115,7 @@ def sends_a_test(operator: Operator, event_type: str, **data: Any) -> None:
     operator.field("Event type").select_option(event_type)
     operator.field("Data").fill(json.dumps(data))
     operator.confirms("Send a test event")
-    operator.sees(f"Sent a test event of the type {event_type}. (1)")
+    operator.sees(f"Sent a test event of type {event_type}. (1)")
 
 
 def asks_the_api(login: Login, key: str) -> requests.Response:
@@ -140,10 +140,10 @@ def test_a_webhook_is_added_verified_and_tested(
 
         secret = operator.reads_the_secret()
         receiver.secrets = (secret,)
-        operator.sees("A challenge is being sent to the URL")
+        operator.sees("Verification in progress")
         receiver.may_answer.set()
         operator.sees(VERIFIED)
-        operator.tab.get_by_text("What was sent and answered").click()
+        operator.tab.get_by_text("Requests and responses").click()
         expect(operator.field("Response body")).to_contain_text('"challenge"')
 
         operator.follows(str(Webhook.objects.get()))
@@ -163,7 +163,7 @@ def test_a_webhook_is_added_verified_and_tested(
         expect(operator.field("Command")).to_contain_text(f"curl --include --globoff {receiver.url}hook")
 
 
-def test_what_is_held_or_missed_arrives_when_the_operator_says_so(
+def test_held_and_missed_events_arrive_on_request(
     browser: Browser, login: Login, amina: Any, webhook: Webhook, worker: None, receiver: Receiver
 ) -> None:
     make_webhook(amina, EVENT_TYPE, url=f"{receiver.url}other", secret=SECRET)
@@ -192,23 +192,23 @@ def test_what_is_held_or_missed_arrives_when_the_operator_says_so(
         operator.does("Enable")
         operator.sees(VERIFIED)
         offer = operator.tab.get_by_role("listitem").filter(has_text=f"{webhook.url} may have missed events.")
-        offer.get_by_role("link", name="Redeliver what was missed").click()
+        offer.get_by_role("link", name="Replay missed events").click()
         operator.confirms("Preview")
         operator.sees("1 event would be sent.")
         operator.does("Start")
         receiver.gets(EVENT_TYPE, "/hook", error="missed")
-        operator.sees("Done: all that was found is queued.")
+        operator.sees("Done: all events found are queued.")
         operator.follows("Refresh")
-        operator.sees("Done: all that was found is queued.")
+        operator.sees("Done: all events found are queued.")
 
 
-def test_a_secret_that_leaked_and_a_key_are_cut_off(
+def test_a_leaked_secret_and_a_key_are_revoked(
     browser: Browser, login: Login, amina: Any, webhook: Webhook, worker: None, receiver: Receiver
 ) -> None:
     with at_the_console(browser, login) as operator:
         operator.opens(url("webhook_change", webhook.pk))
         operator.follows("Rotate the secret")
-        operator.field("Hours for which the old secret signs too").fill("0")
+        operator.field("Overlap in hours").fill("0")
         operator.confirms("Rotate the secret")
         receiver.secrets = (operator.reads_the_secret(),)
         emit_one(amina, "after the leak")
@@ -229,7 +229,7 @@ def test_a_secret_that_leaked_and_a_key_are_cut_off(
         assert asks_the_api(login, key).status_code == 401
 
 
-def test_nothing_of_it_needs_javascript(
+def test_the_console_works_without_javascript(
     browser: Browser, login: Login, amina: Any, worker: None, receiver: Receiver
 ) -> None:
     with at_the_console(browser, login, with_javascript=False) as operator:
@@ -279,7 +279,7 @@ def test_a_webhook_is_added_by_keyboard_alone(browser: Browser, login: Login, re
     assert len(Webhook.objects.get().event_types) > 1
 
 
-def test_staff_see_what_is_theirs_and_can_do_what_they_may(
+def test_staff_see_their_own_rows_and_permitted_actions(
     browser: Browser, login: Login, webhook: Webhook, amina: Any
 ) -> None:
     berta = make_staff("berta", may="view_")
@@ -295,6 +295,6 @@ def test_staff_see_what_is_theirs_and_can_do_what_they_may(
         operator.opens(url("webhook_changelist"))
         operator.is_offered_none_of(webhook.url)
         operator.follows(own.url)
-        operator.sees("Nothing has been sent to this webhook yet.")
+        operator.sees("No deliveries yet.")
         operator.is_offered_none_of("Pause", "Send a test event", "Rotate the secret")
         expect(operator.tab.get_by_role("main").get_by_role("button")).to_have_count(0)

@@ -25,7 +25,7 @@ def url(name: str, *args: Any, query: str = "") -> str:
 
 
 def a_changed_webhook() -> Webhook:
-    """Return a webhook of which entries are as long as they may be."""
+    """Return a webhook with audit entries of maximum length."""
     webhook = an_active_webhook()
     update_webhook(webhook, description="x" * 200, actor=PROJECT)
     webhook.disable("y" * 500)
@@ -33,7 +33,7 @@ def a_changed_webhook() -> Webhook:
 
 
 def choose(action: str) -> Callable[[Tab], None]:
-    """Choose an action for the longest row of a list, or the first, which leads to the page that asks."""
+    """Choose an action for the longest or first row of a list, which leads to its confirmation page."""
 
     def choose(tab: Tab) -> None:
         longest = tab.locator("#result_list tbody tr", has_text="a" * 60)
@@ -58,7 +58,7 @@ def confirm(action: str) -> Callable[[Tab], None]:
 
 
 def save(**fields: str) -> Callable[[Tab], None]:
-    """Fill the form in and save it."""
+    """Fill in the form and save it."""
 
     def save(tab: Tab) -> None:
         for name, value in fields.items():
@@ -70,7 +70,7 @@ def save(**fields: str) -> Callable[[Tab], None]:
 
 
 PAGES: dict[str, tuple[Callable[[], str], Callable[[Tab], None]]] = {}
-"""Where each page is, and what is done there before it is looked at."""
+"""The path of each page, and steps before its inspection."""
 
 
 def add(name: str, path: Callable[[], str], then: Callable[[Tab], None] = lambda tab: None) -> None:
@@ -110,20 +110,20 @@ EMPTY = ("index", "webhooks", "deliveries", "events", "keys")
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_a_page_is_fit_for_everybody(browser: Browser, console: Console, name: str) -> None:
+def test_a_page_is_accessible(browser: Browser, console: Console, name: str) -> None:
     path, then = PAGES[name]
 
     assert inspect(browser, console, name, path(), then) == []
 
 
 @pytest.mark.parametrize("name", EMPTY)
-def test_an_empty_page_is_fit_for_everybody(browser: Browser, empty_console: Console, name: str) -> None:
+def test_an_empty_page_is_accessible(browser: Browser, empty_console: Console, name: str) -> None:
     path, then = PAGES[name]
 
     assert inspect(browser, empty_console, f"{name}, empty", path(), then) == []
 
 
-def test_what_the_policy_forbids_is_found(browser: Browser, console: Console) -> None:
+def test_violations_of_the_policy_are_found(browser: Browser, console: Console) -> None:
     def break_rules(tab: Tab) -> None:
         tab.evaluate("document.body.insertAdjacentHTML('beforeend', '<p style=\"color: red\">red</p>')")
 
@@ -132,7 +132,7 @@ def test_what_the_policy_forbids_is_found(browser: Browser, console: Console) ->
     assert any("Content Security Policy" in each for each in found)
 
 
-def test_what_sticks_out_or_has_no_name_is_found(browser: Browser, console: Console) -> None:
+def test_overflow_and_missing_names_are_found(browser: Browser, console: Console) -> None:
     def break_rules(tab: Tab) -> None:
         tab.evaluate("document.body.insertAdjacentHTML('beforeend', '<input><p>' + 'x'.repeat(2000) + '</p>')")
 

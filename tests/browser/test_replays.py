@@ -1,4 +1,4 @@
-"""What a disabled webhook missed is sent again by clicking, from its page to the end of the replay."""
+"""Replay of missed events by clicking, from the page of a disabled webhook to the end."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .test_pages import url
 pytestmark = pytest.mark.only_on("sqlite")
 
 
-def test_what_was_missed_is_sent_by_clicking(browser: Browser, empty_console: Console) -> None:
+def test_missed_events_are_replayed_by_clicking(browser: Browser, empty_console: Console) -> None:
     webhook = make_webhook(empty_console.superuser, EVENT_TYPE)
     webhook.disable("Out of order.")
     missed = emit_one(empty_console.superuser)
@@ -27,7 +27,7 @@ def test_what_was_missed_is_sent_by_clicking(browser: Browser, empty_console: Co
 
     with looking(browser, empty_console, LOOKS[0]) as (tab, problems):
         tab.goto(empty_console.address + url("webhook_change", webhook.pk))
-        tab.click("text=Redeliver what was missed")
+        tab.click("text=Replay missed events")
         tab.click("input[value=Preview]")
         tab.wait_for_selector("text=1 event would be sent.")
         assert missed.pk in tab.inner_text("#content")
@@ -35,7 +35,7 @@ def test_what_was_missed_is_sent_by_clicking(browser: Browser, empty_console: Co
         tab.click("input[value=Start]")
         tab.wait_for_selector("text=Running: 0 of 1 queued.")
         carry_replays("default", timezone.now(), {})
-        tab.wait_for_selector("text=Done: all that was found is queued.")
+        tab.wait_for_selector("text=Done: all events found are queued.")
         assert problems == []
 
     assert Replay.objects.get().deliveries.get().event == missed

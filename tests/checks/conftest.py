@@ -1,4 +1,4 @@
-"""Running the checks of the app alone."""
+"""Fixture that runs the app's checks."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Found = dict[str, CheckMessage]
 
 @pytest.fixture
 def found() -> Callable[..., Found]:
-    """Return what our checks find now, by id."""
+    """Return the current messages of the app's checks by id."""
 
     def found(*, deploy: bool = False) -> Found:
         messages = run_checks(tags=["webhooks"], include_deployment_checks=deploy)

@@ -1,4 +1,4 @@
-"""Whatever stands in the settings, the checks say at most one clear thing about each, and never break."""
+"""For any value, the checks return at most one clear message and never fail."""
 
 from __future__ import annotations
 
@@ -81,12 +81,12 @@ HOSTILE: dict[str, Callable[[], Any]] = {
 
 
 def about(name: str) -> list[CheckMessage]:
-    """Return what the checks that read settings say, when they name this one."""
+    """Return the messages about this setting."""
     return [message for check in CHECKS for message in check() if name in message.msg]
 
 
 @pytest.mark.parametrize("value", HOSTILE.values(), ids=HOSTILE.keys())
-def test_a_value_is_fine_or_one_clear_message_says_why_not(value: Callable[[], Any]) -> None:
+def test_a_hostile_value_causes_at_most_one_clear_message(value: Callable[[], Any]) -> None:
     for name in setting_types():
         with override_settings(**{name: value()}):
             messages = about(name)

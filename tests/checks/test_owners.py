@@ -1,4 +1,4 @@
-"""The owner model and the policy about owners fit the project and its tables."""
+"""Checks of the owner model and the owner policy."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_the_owner_model_of_the_tables_is_fine(db: None) -> None:
 
 
 @pytest.mark.parametrize("name", ["Organization", "auth.Organization", "auth.User.name", "nowhere.Model"])
-def test_an_owner_model_that_is_not_installed_is_an_error(found: Any, name: str) -> None:
+def test_an_unknown_owner_model_is_an_error(found: Any, name: str) -> None:
     with override_settings(WEBHOOKS_OWNER_MODEL=name):
         messages: Found = found()
 
@@ -42,7 +42,7 @@ def test_an_owner_model_that_is_not_installed_is_an_error(found: Any, name: str)
         pytest.param("webhooks_app.owners.MemberOwners", "auth.User has no 'members'", id="no members"),
     ],
 )
-def test_a_policy_that_cannot_be_used_is_an_error(found: Any, path: str, problem: str) -> None:
+def test_an_invalid_policy_is_an_error(found: Any, path: str, problem: str) -> None:
     with override_settings(WEBHOOKS_OWNERS=path):
         assert problem in found()["webhooks_app.E031"].msg
 
@@ -51,5 +51,5 @@ def test_a_policy_for_users_does_not_fit_another_owner_model(found: Any) -> None
     with override_settings(WEBHOOKS_OWNER_MODEL="auth.Group"):
         message = found()["webhooks_app.E031"]
 
-    assert "UserOwners is for users, and WEBHOOKS_OWNER_MODEL is auth.Group" in message.msg
+    assert "UserOwners requires the user model, but WEBHOOKS_OWNER_MODEL is auth.Group" in message.msg
     assert "webhooks_app.owners.MemberOwners" in message.hint

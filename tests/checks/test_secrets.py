@@ -1,4 +1,4 @@
-"""The secrets that are stored can be read with the keys that are configured."""
+"""Check of the stored secrets against the configured keys."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_readable_secrets_are_fine(webhooks: list[Webhook]) -> None:
     assert found() == []
 
 
-def test_secrets_that_no_key_opens_are_found_and_their_webhooks_named(webhooks: list[Webhook], settings: Any) -> None:
+def test_undecryptable_secrets_are_found_and_their_webhooks_named(webhooks: list[Webhook], settings: Any) -> None:
     settings.WEBHOOKS_ENCRYPTION_KEYS = [ANOTHER]
 
     [message] = found()
@@ -50,7 +50,7 @@ def test_a_broken_key_is_reported_by_the_check_of_its_setting(webhooks: list[Web
     assert [message.id for message in found()] == ["webhooks_app.E004"]
 
 
-def test_a_look_costs_a_few_queries_however_many_webhooks_there_are(
+def test_the_number_of_queries_does_not_grow(
     webhooks: list[Webhook], settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(secrets, "SAMPLE", 1)
@@ -63,7 +63,7 @@ def test_a_look_costs_a_few_queries_however_many_webhooks_there_are(
     assert len([query for query in queries if "encrypted_key" in query["sql"]]) == 2
 
 
-def test_no_query_is_made_where_no_database_is_asked_for(webhooks: list[Webhook]) -> None:
+def test_no_query_is_made_without_a_selected_database(webhooks: list[Webhook]) -> None:
     with CaptureQueriesContext(connection) as queries:
         run_checks(tags=["webhooks"], include_deployment_checks=True)
 

@@ -1,4 +1,4 @@
-"""What usually goes wrong around us."""
+"""Checks of the database and of Django's settings."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from .conftest import Found
 Check = Callable[..., Found]
 
 
-def test_without_time_zones_nothing_can_be_due(found: Check) -> None:
+def test_missing_time_zone_support_is_an_error(found: Check) -> None:
     with override_settings(USE_TZ=False):
         assert "webhooks_app.E012" in found()
 
 
 class Divided:
-    """Sends events elsewhere than the rest."""
+    """Routes events to another database."""
 
     def db_for_write(self, model: type[Model], **hints: object) -> str | None:
         return "elsewhere" if model._meta.model_name == "event" else None
 
 
 class Elsewhere:
-    """Sends everything to one database, as a router for a single host does."""
+    """Routes everything to one database."""
 
     def db_for_write(self, model: type[Model], **hints: object) -> str:
         return "elsewhere"
@@ -54,20 +54,20 @@ class Replicas(Elsewhere):
 
 
 class Forgetful(Elsewhere):
-    """Reads where nothing is written."""
+    """Reads from a database without writes."""
 
     def db_for_read(self, model: type[Model], **hints: object) -> str:
         return "default"
 
 
 @pytest.mark.parametrize("router", [Divided, Forgetful], ids=lambda router: router.__name__)
-def test_a_router_that_takes_rows_apart_is_refused(found: Check, router: type) -> None:
+def test_a_router_that_divides_the_tables_is_an_error(found: Check, router: type) -> None:
     with override_settings(DATABASE_ROUTERS=[f"{__name__}.{router.__name__}"]):
         assert found().keys() & {"webhooks_app.E013", "webhooks_app.E022"}
 
 
 @pytest.mark.parametrize("router", [Elsewhere, Replicas], ids=lambda router: router.__name__)
-def test_all_tables_may_live_in_any_one_database(found: Check, router: type) -> None:
+def test_all_tables_may_be_in_any_single_database(found: Check, router: type) -> None:
     with override_settings(DATABASE_ROUTERS=[f"{__name__}.{router.__name__}"]):
         assert found() == {}
 
@@ -85,7 +85,7 @@ def test_an_unsupported_database_is_an_error(found: Check, monkeypatch: pytest.M
 
 @pytest.mark.only_on("sqlite")
 @pytest.mark.parametrize("options", [{}, {"transaction_mode": "DEFERRED"}], ids=["nothing said", "deferred"])
-def test_sqlite_that_begins_by_reading_is_warned_of(
+def test_deferred_transactions_of_sqlite_are_a_warning(
     found: Check, monkeypatch: pytest.MonkeyPatch, options: dict[str, str]
 ) -> None:
     monkeypatch.setitem(connection.settings_dict, "OPTIONS", options)
@@ -94,7 +94,7 @@ def test_sqlite_that_begins_by_reading_is_warned_of(
 
 
 def test_the_checks_make_no_query(found: Check) -> None:
-    # pytest-django lets no test without the database mark make one.
+    # pytest-django forbids queries in tests without the database mark.
     found(deploy=True)
 
 
@@ -127,29 +127,29 @@ DEPLOYED = {
 }
 
 
-def test_a_careful_deployment_is_fine(found: Check) -> None:
+def test_a_secure_deployment_passes(found: Check) -> None:
     with override_settings(**DEPLOYED):
         assert found(deploy=True) == {}
 
 
 @pytest.mark.parametrize(("values", "expected"), DEPLOYMENT)
-def test_a_careless_deployment_is_warned_of(found: Check, values: dict[str, Any], expected: str) -> None:
+def test_an_insecure_deployment_is_a_warning(found: Check, values: dict[str, Any], expected: str) -> None:
     with override_settings(**DEPLOYED | values):
         assert list(found(deploy=True)) == [f"webhooks_app.{expected}"]
         assert found() == {}
 
 
-def test_a_developer_may_reach_the_own_machine(found: Check) -> None:
+def test_loopback_is_allowed_in_development(found: Check) -> None:
     own_machine = {"DEBUG": True, "WEBHOOKS_ALLOW_HTTP": True, "WEBHOOKS_ALLOWED_NETWORKS": ["127.0.0.0/8"]}
 
     with override_settings(**DEPLOYED | own_machine):
         assert found(deploy=True) == {}
 
 
-def test_a_cache_in_files_is_warned_of(found: Check, tmp_path: Path) -> None:
+def test_a_file_based_cache_is_a_warning(found: Check, tmp_path: Path) -> None:
     in_files = {"BACKEND": "django.core.cache.backends.filebased.FileBasedCache", "LOCATION": str(tmp_path)}
 
     with override_settings(**DEPLOYED | {"CACHES": {"default": in_files}}):
         messages = found(deploy=True)
 
-    assert "many requests at once" in messages["webhooks_app.W008"].msg
+    assert "concurrent requests" in messages["webhooks_app.W008"].msg

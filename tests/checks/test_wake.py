@@ -1,4 +1,4 @@
-"""Checks of how workers are woken."""
+"""Checks of the wake-up of workers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Check = Callable[..., Found]
 
 @pytest.fixture
 def celery_says() -> Iterator[Callable[..., None]]:
-    """Put a Celery app with these settings in the place of the test project's."""
+    """Replace the test project's Celery app by one with these settings."""
 
     def celery_says(**values: Any) -> None:
         host = Celery("host", set_as_current=False)
@@ -37,7 +37,7 @@ def without_beat_in_the_database(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(wake.apps, "is_installed", lambda name: name != "django_celery_beat")
 
 
-def test_eager_tasks_are_warned_of(found: Check, celery_says: Callable[..., None]) -> None:
+def test_eager_tasks_are_a_warning(found: Check, celery_says: Callable[..., None]) -> None:
     celery_says(task_always_eager=True)
 
     assert list(found()) == ["webhooks_app.W002"]
@@ -45,23 +45,23 @@ def test_eager_tasks_are_warned_of(found: Check, celery_says: Callable[..., None
 
 @pytest.mark.usefixtures("without_beat_in_the_database")
 class TestBeat:
-    def test_a_schedule_without_the_sweep_is_warned_of(self, found: Check, celery_says: Callable[..., None]) -> None:
+    def test_a_schedule_without_the_sweep_is_a_warning(self, found: Check, celery_says: Callable[..., None]) -> None:
         celery_says(beat_schedule={"other": {"task": "other.task", "schedule": 5}})
 
         assert "BEAT_SCHEDULE" in str(found()["webhooks_app.W003"].hint)
 
-    def test_our_schedule_is_enough(self, found: Check, celery_says: Callable[..., None]) -> None:
+    def test_the_provided_schedule_passes(self, found: Check, celery_says: Callable[..., None]) -> None:
         celery_says(beat_schedule=BEAT_SCHEDULE)
 
         assert found() == {}
 
-    def test_the_sweep_may_go_by_another_name(self, found: Check, celery_says: Callable[..., None]) -> None:
+    def test_the_sweep_may_have_another_name(self, found: Check, celery_says: Callable[..., None]) -> None:
         celery_says(beat_schedule={"mine": BEAT_SCHEDULE["webhooks-deliver-due"]})
 
         assert found() == {}
 
 
-def test_a_schedule_in_the_database_is_left_alone(
+def test_a_schedule_in_the_database_is_ignored(
     found: Check, celery_says: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(wake.apps, "is_installed", lambda name: name == "django_celery_beat")
@@ -99,13 +99,13 @@ def test_another_broker_needs_no_redis(
     assert found() == {}
 
 
-def test_a_host_without_a_broker_needs_no_schedule(found: Check, celery_says: Callable[..., None]) -> None:
+def test_a_project_without_a_broker_needs_no_schedule(found: Check, celery_says: Callable[..., None]) -> None:
     celery_says(beat_schedule={}, broker_url=None)
 
     assert found() == {}
 
 
-def test_a_host_that_does_not_use_celery_for_webhooks_needs_no_schedule(
+def test_a_project_without_celery_wake_ups_needs_no_schedule(
     found: Check, celery_says: Callable[..., None], settings: Any
 ) -> None:
     settings.WEBHOOKS_WAKE = "none"
@@ -115,19 +115,19 @@ def test_a_host_that_does_not_use_celery_for_webhooks_needs_no_schedule(
 
 
 @pytest.mark.parametrize("value", ["pigeon", "tests.checks.test_wake.Check", "webhooks_app.wake.celery"], ids=str)
-def test_a_class_that_cannot_wake_is_an_error(found: Check, settings: Any, value: str) -> None:
+def test_a_class_other_than_a_wake_is_an_error(found: Check, settings: Any, value: str) -> None:
     settings.WEBHOOKS_WAKE = value
 
     assert "celery, notify, django_tasks, none" in str(found()["webhooks_app.E023"].hint)
 
 
-def test_notify_is_an_error_where_the_database_has_none(found: Check, settings: Any) -> None:
+def test_notify_is_an_error_on_databases_without_it(found: Check, settings: Any) -> None:
     settings.WEBHOOKS_WAKE = "notify"
 
     assert ("webhooks_app.E021" in found()) == (connection.vendor != "postgresql")
 
 
-def test_a_task_backend_without_workers_is_warned_of(found: Check, settings: Any) -> None:
+def test_a_task_backend_without_workers_is_a_warning(found: Check, settings: Any) -> None:
     settings.WEBHOOKS_WAKE = "django_tasks"
 
     assert "ImmediateBackend" in found()["webhooks_app.W012"].msg

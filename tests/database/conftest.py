@@ -1,3 +1,3 @@
-"""The fixtures of the delivery tests: an account and a webhook of it."""
+"""Fixtures of the delivery tests: an account and its webhook."""
 
 from ..delivery.conftest import alice, webhook  # noqa: F401

@@ -15,7 +15,7 @@ from django.conf import settings
 
 DIRECTORY = Path(sys.argv[1])
 WRITTEN = sys.argv[2]
-"""The alias that the router names for writing."""
+"""The database that the router returns for writes."""
 
 
 class Router:

@@ -1,4 +1,4 @@
-"""Whose time decides what is due: the database's, whatever the clocks of the processes say."""
+"""Due times follow the database's clock, even if the clocks of processes differ."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from ..support.slots import open_slots
 
 pytestmark = pytest.mark.django_db
 
-NOT_SQLITE = pytest.mark.only_on("postgresql", "mariadb")  # SQLite has no clock but the machine's.
+NOT_SQLITE = pytest.mark.only_on("postgresql", "mariadb")  # SQLite has only the machine's clock.
 
 
 class FastClock(datetime):
-    """A process whose clock is an hour ahead."""
+    """A process with a clock that is an hour ahead."""
 
     @classmethod
     def now(cls, tz=None):
@@ -48,7 +48,7 @@ def redeliver(alice, webhook):
         pytest.param("event", redeliver, id="redelivered"),
     ],
 )
-def test_what_a_process_whose_clock_is_fast_asks_for_is_due_now(alice, webhook, monkeypatch, kind, ask):
+def test_deliveries_of_a_process_with_a_fast_clock_are_due_now(alice, webhook, monkeypatch, kind, ask):
     monkeypatch.setattr(timezone, "datetime", FastClock)
     assert timezone.now() > datetime.now(UTC) + timedelta(minutes=59)
     ask(alice, webhook)
@@ -63,7 +63,7 @@ def test_what_a_process_whose_clock_is_fast_asks_for_is_due_now(alice, webhook, 
     assert [claim.pick.kind for claim in queue.claim(10)] == [kind]
 
 
-def test_what_is_queued_says_when_it_is_due(webhook):
+def test_a_queued_delivery_has_its_due_time(webhook):
     delivery = send_test_event(webhook, "file.uploaded")
 
     assert delivery.due_at == Delivery.objects.get().due_at
@@ -77,7 +77,7 @@ def test_the_clock_is_the_databases(monkeypatch):
 
 
 @NOT_SQLITE
-def test_the_database_is_asked_for_the_time_once_a_minute(monkeypatch, django_assert_num_queries):
+def test_the_time_is_queried_once_a_minute(monkeypatch, django_assert_num_queries):
     moment = 1000.0
     monkeypatch.setattr(clock_module.time, "monotonic", lambda: moment)
     clock = DatabaseClock("default")
@@ -92,7 +92,7 @@ def test_the_database_is_asked_for_the_time_once_a_minute(monkeypatch, django_as
 
 
 def slow(before, after, times):
-    """Return a wrapper that delays the way of so many questions to the database, and of their answers."""
+    """Return a wrapper that delays the first ``number`` queries, before or after their execution."""
     left = [None] * times
 
     def wrapper(execute, *arguments):
@@ -109,7 +109,7 @@ def slow(before, after, times):
 
 @NOT_SQLITE
 @pytest.mark.parametrize(("before", "after"), [(0.2, 0.0), (0.0, 0.2), (0.1, 0.1)], ids=["question", "answer", "both"])
-def test_the_time_lies_between_what_a_clock_says_that_is_always_answered_slowly(before, after):
+def test_with_slow_queries_the_time_is_between_the_bounds_of_the_clock(before, after):
     clock = DatabaseClock("default")
     with connection.execute_wrapper(slow(before, after, times=1)):
         clock()
@@ -123,7 +123,7 @@ def test_the_time_lies_between_what_a_clock_says_that_is_always_answered_slowly(
 
 
 @NOT_SQLITE
-def test_after_a_slow_answer_it_asks_again(monkeypatch):
+def test_a_slow_query_is_repeated(monkeypatch):
     monkeypatch.setattr(clock_module, "MAX_SECONDS_OF_QUESTIONS", 60)
     clock = DatabaseClock("default")
     with connection.execute_wrapper(slow(0.0, 0.3, times=2)):
@@ -133,6 +133,6 @@ def test_after_a_slow_answer_it_asks_again(monkeypatch):
 
 
 @NOT_SQLITE
-def test_a_database_that_is_slow_is_not_asked_again(django_assert_num_queries):
+def test_a_very_slow_query_is_not_repeated(django_assert_num_queries):
     with connection.execute_wrapper(slow(0.0, 0.2, times=5)), django_assert_num_queries(1):
         DatabaseClock("default")()

@@ -1,4 +1,4 @@
-"""One dialect class for each vendor, and the statements that differ."""
+"""The dialects of the vendors, and their different statements."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def test_the_dialect_is_that_of_the_connection():
     assert connection.display_name in SUPPORTED_SYSTEMS
 
 
-def test_an_unsupported_system_has_no_feature(monkeypatch):
+def test_an_unsupported_system_has_no_features(monkeypatch):
     monkeypatch.setattr(connection, "vendor", "oracle")
 
     assert not is_supported(connection)
@@ -53,7 +53,7 @@ def test_a_query_runs_for_each_id_with_its_own_limit(alice):
     assert found == sorted([*ids, *ids])
 
 
-def test_the_write_lock_is_a_statement_only_where_rows_have_none(django_assert_num_queries):
+def test_the_write_lock_requires_a_statement_only_without_row_locks(django_assert_num_queries):
     dialect = dialect_of("default")
     assert dialect.has_single_writer is not connection.features.has_select_for_update
 
@@ -78,7 +78,7 @@ def test_every_table_has_an_estimate(alice):
 
 
 @pytest.mark.only_on("postgresql")
-def test_analyze_renews_the_estimate(alice):
+def test_analyze_updates_the_estimate(alice):
     emit_one(alice)
     table = Event._meta.db_table
 

@@ -1,4 +1,4 @@
-"""Statements that PostgreSQL plans once for each session."""
+"""Statements planned once per session by PostgreSQL."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def own_connection():
     connection.close()
 
 
-def test_a_statement_is_prepared_once_for_a_session():
+def test_a_statement_is_prepared_once_per_session():
     results = [ADDITION.fetch(connection, {"first": 1, "second": number}) for number in range(3)]
 
     assert results == [[(1, 1, "%")], [(2, 1, "%")], [(3, 1, "%")]]
@@ -61,7 +61,7 @@ def test_a_session_that_lost_the_statement_executes_it_unprepared():
     assert number_of_prepared_statements() == 0
 
 
-def test_in_a_transaction_a_lost_statement_is_an_error_once():
+def test_in_a_transaction_a_lost_statement_is_an_error_only_once():
     ADDITION.fetch(connection, {"first": 1, "second": 2})
     connection.cursor().execute("DEALLOCATE ALL")
     with pytest.raises(ProgrammingError), transaction.atomic():
@@ -71,7 +71,7 @@ def test_in_a_transaction_a_lost_statement_is_an_error_once():
         assert ADDITION.fetch(connection, {"first": 1, "second": 2}) == [(3, 1, "%")]
 
 
-def test_nothing_is_prepared_within_a_transaction_of_the_caller():
+def test_nothing_is_prepared_in_a_transaction_of_the_caller():
     with transaction.atomic(), transaction.atomic():
         assert ADDITION.fetch(connection, {"first": 1, "second": 2}) == [(3, 1, "%")]
 
@@ -81,7 +81,7 @@ def test_nothing_is_prepared_within_a_transaction_of_the_caller():
 @pytest.mark.parametrize(
     ("setting", "value"), [("DISABLE_SERVER_SIDE_CURSORS", True), ("OPTIONS", {"server_side_binding": True})]
 )
-def test_nothing_is_prepared_where_a_session_is_shared_or_binds_on_the_server(setting, value, monkeypatch):
+def test_nothing_is_prepared_for_shared_sessions_or_server_side_binding(setting, value, monkeypatch):
     monkeypatch.setitem(connection.settings_dict, setting, value)
 
     assert ADDITION.fetch(connection, {"first": 1, "second": 2}) == [(3, 1, "%")]

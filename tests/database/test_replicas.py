@@ -1,4 +1,4 @@
-"""Databases beside the default: replicas that lag, and one of the app's own choice."""
+"""Other databases: lagging replicas, and a separate database for the app."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.mark.only_on("sqlite")
 @pytest.mark.parametrize("written", ["default", "main"])
-def test_everything_works_beside_a_replica_that_lags(tmp_path: Path, written: str) -> None:
+def test_everything_works_with_a_lagging_replica(tmp_path: Path, written: str) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "tests.database.replica_host", str(tmp_path), written],
         cwd=ROOT,
@@ -30,7 +30,7 @@ def test_everything_works_beside_a_replica_that_lags(tmp_path: Path, written: st
     assert done.returncode == 0, done.stderr[-3000:]
 
 
-def test_all_models_read_where_they_are_written() -> None:
+def test_all_models_read_from_the_database_for_writes() -> None:
     models = apps.get_app_config("webhooks_app").get_models()
 
     plain = [

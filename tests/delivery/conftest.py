@@ -1,4 +1,4 @@
-"""An engine over memory, whose time moves on instead of being waited for."""
+"""An engine with the in-memory transport and a simulated clock."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class ManualClock:
 
 
 class ImpatientTransport(MemoryTransport):
-    """Moves the clock by what it is asked to wait, if there is nothing to wait for."""
+    """An in-memory transport that advances the clock instead of waiting."""
 
     def __init__(self, clock: ManualClock, answer: Any) -> None:
         super().__init__(transport_options(), answer=answer)
@@ -52,7 +52,7 @@ class ImpatientTransport(MemoryTransport):
         return super().wait(timeout_seconds)
 
     def sent(self, event_type: str | None = None) -> list[dict[str, Any]]:
-        """Return the envelopes that were sent, of one type if it is given."""
+        """Return the sent envelopes, optionally of one type only."""
         envelopes = [json.loads(request.body) for request in self.requests]
         return [envelope for envelope in envelopes if event_type in (None, envelope["type"])]
 
@@ -66,7 +66,7 @@ def echo_challenge(request: Request) -> Response:
 
 
 class Receiver:
-    """Answers events with the statuses it is given, in turn, and then always with the last."""
+    """A receiver that answers events with these statuses in turn, and then repeats the last."""
 
     def __init__(self, *answers: Answer) -> None:
         self.answers = list(answers) or [200]
@@ -81,7 +81,7 @@ class Receiver:
 
 
 def recorded(queue: Queue, finished: Sequence[Finished], now: datetime) -> list[Finished]:
-    """Record results as the worker does that has this queue; return those whose claim was still good."""
+    """Record results as the worker of this queue does. Return those with a valid claim."""
     valid = record("default", finished, now)
     queue.forget([item.claim for item in finished])
     return valid
@@ -94,7 +94,7 @@ def clock() -> ManualClock:
 
 @pytest.fixture
 def receiver(clock: ManualClock) -> Callable[..., ImpatientTransport]:
-    """Make a transport with a receiver behind it that gives these answers."""
+    """Create a transport with a receiver that gives these answers."""
     return lambda *answers: ImpatientTransport(clock, Receiver(*answers))
 
 

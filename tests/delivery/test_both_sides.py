@@ -1,4 +1,4 @@
-"""What the log of an attempt tells of the request: what the receiver got, and how long each stage took."""
+"""The request in the log of an attempt is the one received, with the times of its stages."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ANSWER = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 
 
 class RawReceiver:
-    """Answers 200 and keeps the bytes that came, one connection after the other."""
+    """A receiver that answers with 200 and stores the received bytes, one connection at a time."""
 
     def __init__(self) -> None:
         self.got: list[bytes] = []
@@ -63,11 +63,11 @@ def raw_receiver() -> Iterator[RawReceiver]:
 
 @pytest.fixture(params=["requests", "curl"])
 def deliver_by(request):
-    """Deliver by a real transport until nothing is left to do."""
+    """Deliver with a real transport until nothing is left to do."""
     return lambda: Engine(transport=make_transport(request.param, transport_options())).run_until_idle()
 
 
-def test_the_log_has_the_request_as_the_receiver_got_it(alice, raw_receiver, deliver_by):
+def test_the_log_has_the_received_request(alice, raw_receiver, deliver_by):
     webhook = make_webhook(alice, url=f"http://127.0.0.1:{raw_receiver.port}/hook%2F?a=b")
     webhook.rotate_secret()
     emit_one(alice)
@@ -79,7 +79,7 @@ def test_the_log_has_the_request_as_the_receiver_got_it(alice, raw_receiver, del
     assert raw_receiver.got == [attempt.request_header.encode() + b"\r\n" + attempt.request_body]
 
 
-def test_the_log_of_a_handshake_has_the_challenge_as_the_receiver_got_it(alice, raw_receiver, deliver_by, settings):
+def test_the_log_of_a_handshake_has_the_received_challenge(alice, raw_receiver, deliver_by, settings):
     settings.WEBHOOKS_RETRY_POLICIES = [NEVER]
     make_webhook(alice, status="pending", url=f"http://127.0.0.1:{raw_receiver.port}/hook")
 
@@ -89,7 +89,7 @@ def test_the_log_of_a_handshake_has_the_challenge_as_the_receiver_got_it(alice, 
     assert raw_receiver.got == [attempt.request_header.encode() + b"\r\n" + attempt.request_body]
 
 
-def test_the_log_tells_when_each_stage_was_over(alice, raw_receiver, deliver_by):
+def test_the_log_has_the_time_of_each_stage(alice, raw_receiver, deliver_by):
     make_webhook(alice, url=f"http://127.0.0.1:{raw_receiver.port}/hook")
     emit_one(alice)
 
@@ -100,7 +100,7 @@ def test_the_log_tells_when_each_stage_was_over(alice, raw_receiver, deliver_by)
     assert 0 <= attempt.timings["connect"] <= attempt.timings["first_byte"] <= attempt.duration_ms
 
 
-def test_where_nothing_was_sent_no_request_is_shown(alice, webhook, receiver, deliver):
+def test_an_unsent_attempt_shows_no_request(alice, webhook, receiver, deliver):
     Webhook.objects.update(signatures=["removed"])
     emit_one(alice)
 

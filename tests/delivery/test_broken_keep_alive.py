@@ -1,4 +1,4 @@
-"""Receivers that announce a kept connection, and handshakes with long answers, from the row to the wire."""
+"""Receivers with a broken keep-alive, and handshakes with long answers, from the row to the wire."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def transport_name(request: pytest.FixtureRequest, settings: Any) -> None:
 
 
 class BreaksKeptConnections:
-    """Answers the first request of each connection, announces that it stays open, and resets it at the second."""
+    """A receiver that announces keep-alive in its first response, and resets the connection at the second request."""
 
     def __call__(self, peer: Peer) -> None:
         peer.read_request()
@@ -49,7 +49,7 @@ def test_a_receiver_with_broken_keep_alive_gets_every_event(alice: Any, settings
     assert all("kept open after an earlier request" in message for message in failed.values_list("message", flat=True))
 
 
-def test_a_right_challenge_in_a_long_answer_verifies(alice: Any) -> None:
+def test_a_correct_challenge_in_a_long_answer_verifies(alice: Any) -> None:
     def echo(peer: Peer) -> None:
         challenge = json.loads(peer.read_request())["data"]["challenge"]
         body = json.dumps({"padding": "x" * 40_000, "challenge": challenge}).encode()

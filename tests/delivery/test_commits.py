@@ -1,4 +1,4 @@
-"""An engine that sleeps notices commits by itself, without any message."""
+"""A sleeping engine detects commits without any message."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def polls():
 
 @pytest.fixture
 def event(polls):
-    """An event that has seen all commits so far."""
+    """An event after all commits so far."""
     connection.ensure_connection()
     event = PolledEvent("default", polls)
     event.wait(0)
@@ -49,7 +49,7 @@ def elsewhere(function):
 
 
 @pytest.mark.only_on("sqlite", "mariadb")
-def test_an_engine_that_sleeps_sends_what_is_committed(alice, webhook, settings, monkeypatch):
+def test_a_sleeping_engine_sends_new_deliveries(alice, webhook, settings, monkeypatch):
     monkeypatch.setattr("webhooks_app.delivery.poll_schedule.LINGER_SECONDS", 0.0)
     settings.WEBHOOKS_SWEEP_SECONDS = 3600
     transport = MemoryTransport(transport_options())
@@ -70,7 +70,7 @@ def test_a_commit_ends_the_wait_and_makes_a_look_due(alice, webhook, event, poll
     assert polls.is_look_due()
 
 
-def test_without_a_commit_the_wait_lasts_its_time(event, polls):
+def test_without_a_commit_the_wait_ends_at_its_timeout(event, polls):
     started_at = time.monotonic()
 
     event.wait(0.1)
@@ -79,7 +79,7 @@ def test_without_a_commit_the_wait_lasts_its_time(event, polls):
     assert not polls.is_look_due()
 
 
-def test_an_event_that_is_set_ends_the_wait_without_a_look(event, polls):
+def test_set_ends_the_wait_without_a_look(event, polls):
     event.set()
 
     event.wait(60)
@@ -87,7 +87,7 @@ def test_an_event_that_is_set_ends_the_wait_without_a_look(event, polls):
     assert not polls.is_look_due()
 
 
-def test_a_connection_that_fails_makes_a_look_due(event, polls, monkeypatch):
+def test_a_failed_connection_makes_a_look_due(event, polls, monkeypatch):
     monkeypatch.setattr(event, "_sql", "SELECT nothing_of_this_name")
 
     event.wait(60)
@@ -95,7 +95,7 @@ def test_a_connection_that_fails_makes_a_look_due(event, polls, monkeypatch):
     assert polls.is_look_due()
 
 
-def test_a_server_is_not_polled_where_messages_wake_the_engine(polls):
+def test_a_server_is_not_polled_if_messages_wake_the_engine(polls):
     is_polled = isinstance(commit_event("default", polls, is_woken=True), PolledEvent)
 
     assert is_polled == (connection.vendor == "sqlite")

@@ -1,4 +1,4 @@
-"""Handing out claims and taking back results, while both go on."""
+"""Concurrent claiming and recording by the dispatcher."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ..support.rows import emit_one, make_webhook
 pytestmark = pytest.mark.django_db
 
 WINDOW = 32
-"""One webhook fills a quarter of it."""
+"""One webhook can use a quarter of it."""
 
 
 def never(dispatcher):
@@ -39,7 +39,7 @@ def dispatcher(clock):
 
 @pytest.fixture
 def results(alice, webhook, clock, dispatcher):
-    """Eight attempts that are over, of claims that the dispatcher has handed out."""
+    """Eight finished attempts, of claims from the dispatcher."""
     QueueLane.objects.create(webhook=webhook, is_fast=True)
     for _ in range(8):
         emit_one(alice)
@@ -49,7 +49,7 @@ def results(alice, webhook, clock, dispatcher):
     return [finish(Exchange(request=r, duration_seconds=0.1, response=answer)) for r in requests]
 
 
-def test_half_of_what_is_out_is_recorded_without_waiting_for_more(results, dispatcher):
+def test_half_of_the_open_claims_are_recorded_without_waiting(results, dispatcher):
     dispatcher.put(results[:3])
     dispatcher.turn(never)
     assert DeliveryAttempt.objects.count() == 0
@@ -60,7 +60,7 @@ def test_half_of_what_is_out_is_recorded_without_waiting_for_more(results, dispa
     assert DeliveryAttempt.objects.count() == 4
 
 
-def test_less_is_recorded_after_20_ms(results, dispatcher, clock):
+def test_a_smaller_batch_is_recorded_after_20_ms(results, dispatcher, clock):
     dispatcher.put(results[:1])
     dispatcher.turn(never)
     assert dispatcher.seconds_to_record() == pytest.approx(0.02, abs=0.001)
@@ -71,7 +71,7 @@ def test_less_is_recorded_after_20_ms(results, dispatcher, clock):
     assert DeliveryAttempt.objects.count() == 1
 
 
-def test_what_comes_while_others_are_recorded_does_not_wait_for_a_sweep(results, dispatcher):
+def test_results_added_during_recording_do_not_wait_for_a_sweep(results, dispatcher):
     dispatcher.put(results[:2])
     dispatcher.turn(never)
     late = iter([results[4:5]])
@@ -84,7 +84,7 @@ def test_what_comes_while_others_are_recorded_does_not_wait_for_a_sweep(results,
     assert dispatcher.pause_seconds() == 0
 
 
-def test_a_stopped_dispatcher_gives_back_what_nobody_took(alice, webhook, dispatcher):
+def test_a_stopped_dispatcher_releases_claims_not_taken(alice, webhook, dispatcher):
     emit_one(alice)
     dispatcher.turn(never)
 
@@ -96,7 +96,7 @@ def test_a_stopped_dispatcher_gives_back_what_nobody_took(alice, webhook, dispat
     assert (delivery.entry.attempt, delivery.claimed_at) == (0, None)
 
 
-def test_a_dispatcher_that_is_ended_from_outside_during_its_turn_stays_ended(dispatcher):
+def test_a_dispatcher_ended_during_its_turn_remains_ended(dispatcher):
     def end(dispatcher):
         dispatcher.end()
         return False
@@ -106,7 +106,7 @@ def test_a_dispatcher_that_is_ended_from_outside_during_its_turn_stays_ended(dis
     assert dispatcher.is_over
 
 
-def test_what_nobody_took_is_given_back_once_the_database_answers(alice, webhook, clock, dispatcher, monkeypatch):
+def test_claims_not_taken_are_released_after_an_outage(alice, webhook, clock, dispatcher, monkeypatch):
     emit_one(alice)
     dispatcher.turn(never)
     dispatcher.stop()
@@ -123,9 +123,7 @@ def test_what_nobody_took_is_given_back_once_the_database_answers(alice, webhook
     assert webhook.deliveries.get().claimed_at is None
 
 
-def test_a_stopped_dispatcher_sleeps_while_the_database_is_away_and_requests_are_out(
-    results, clock, dispatcher, monkeypatch
-):
+def test_a_stopped_dispatcher_sleeps_during_an_outage_with_requests_in_flight(results, clock, dispatcher, monkeypatch):
     monkeypatch.setattr(connection, "close", lambda: None)
     monkeypatch.setattr(dispatcher.claimer.queue, "claim", gone)
     dispatcher.put(results[:1])
@@ -144,7 +142,7 @@ def test_a_stopped_dispatcher_sleeps_while_the_database_is_away_and_requests_are
     assert dispatcher.pause_seconds() >= LOOK_SECONDS
 
 
-def test_a_retry_is_looked_for_though_its_commit_was_not_acknowledged(alice, webhook, clock, dispatcher, monkeypatch):
+def test_a_retry_is_expected_even_if_its_commit_was_not_acknowledged(alice, webhook, clock, dispatcher, monkeypatch):
     def commit_and_break(*args):
         record(*args)
         gone()
@@ -170,7 +168,7 @@ def test_a_retry_is_looked_for_though_its_commit_was_not_acknowledged(alice, web
     assert dispatcher.pause_seconds() < 1
 
 
-def test_what_the_dispatcher_waits_for_is_one_line(clock, dispatcher, monkeypatch, caplog):
+def test_the_log_of_an_outage_is_one_line(clock, dispatcher, monkeypatch, caplog):
     monkeypatch.setattr(connection, "close", lambda: None)
     monkeypatch.setattr(dispatcher.claimer.queue, "claim", gone)
 
@@ -192,7 +190,7 @@ def test_a_slot_is_expected_once(alice, clock, dispatcher):
     assert len(dispatcher.claimer.polls._moments) == 1
 
 
-def test_a_claim_that_waited_too_long_is_given_back_unsent(alice, webhook, clock, dispatcher):
+def test_a_claim_that_waited_too_long_is_released_unsent(alice, webhook, clock, dispatcher):
     emit_one(alice)
     dispatcher.turn(never)
     clock.advance(8)
@@ -208,7 +206,7 @@ def test_a_claim_that_waited_too_long_is_given_back_unsent(alice, webhook, clock
     assert DeliveryAttempt.objects.count() == 0
 
 
-def test_the_retry_of_a_lost_attempt_counts_from_the_latest_time_that_it_may_be(results, clock, monkeypatch):
+def test_the_retry_of_a_lost_attempt_counts_from_the_upper_bound_of_the_time(results, clock, monkeypatch):
     monkeypatch.setattr(clock, "latest", lambda: clock() + timedelta(seconds=20))
     clock.advance(46)
     lost_from = clock()
@@ -223,7 +221,7 @@ def test_the_retry_of_a_lost_attempt_counts_from_the_latest_time_that_it_may_be(
     assert min(retries) >= lost_from + timedelta(seconds=20 + 1)
 
 
-def test_after_an_outage_the_others_may_record_before_their_claims_are_lost(results, clock, monkeypatch):
+def test_after_an_outage_other_workers_have_time_to_record(results, clock, monkeypatch):
     dispatcher = Dispatcher(using="default", clock=clock, window=WINDOW)
     monkeypatch.setattr(connection, "close", lambda: None)
     with monkeypatch.context() as patch:

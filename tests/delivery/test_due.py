@@ -1,4 +1,4 @@
-"""Whose clock decides when something is due: the database's, whatever the time is where it was asked for."""
+"""Due times follow the database's clock, regardless of the local clock."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ QUEUED = {
 
 
 @pytest.mark.parametrize("queue", QUEUED.values(), ids=QUEUED.keys())
-def test_what_a_process_queues_whose_clock_is_ahead_is_due_at_once(webhook, receiver, monkeypatch, queue):
+def test_deliveries_of_a_process_with_a_fast_clock_are_due_at_once(webhook, receiver, monkeypatch, queue):
     monkeypatch.setattr("django.utils.timezone.datetime", AnHourAhead)
     queued = queue(webhook)
     due_at = queued.due_at

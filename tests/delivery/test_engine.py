@@ -1,4 +1,4 @@
-"""What becomes of a delivery, as its receiver and its rows see it."""
+"""Deliveries from the point of view of the receiver and in the rows."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_a_failing_receiver_gets_four_requests_on_the_schedule(alice, webhook, r
 
 
 @pytest.mark.parametrize("is_sent", [True, False], ids=["answered", "not sent"])
-def test_a_retry_counts_from_the_latest_time_that_it_may_be(
+def test_a_retry_counts_from_the_upper_bound_of_the_time(
     alice, webhook, clock, receiver, deliver, monkeypatch, settings, is_sent
 ):
     monkeypatch.setattr(clock, "latest", lambda: clock() + timedelta(seconds=0.5))
@@ -77,7 +77,7 @@ def test_a_retry_counts_from_the_latest_time_that_it_may_be(
     assert all(gap >= wait + 0.5 for gap, wait in zip(gaps, [1, 5, 30], strict=True))
 
 
-def test_every_attempt_sends_the_same_bytes_with_a_signature_of_its_own(alice, webhook, receiver, deliver):
+def test_every_attempt_sends_the_same_bytes_with_a_new_signature(alice, webhook, receiver, deliver):
     emit_one(alice)
     transport = receiver(500)
 
@@ -100,7 +100,7 @@ def test_each_retry_is_announced_by_a_notice(alice, webhook, receiver, deliver):
     assert len({notice["id"] for notice in notices}) == 3
 
 
-def test_a_notice_that_fails_is_neither_retried_nor_announced(alice, webhook, clock, receiver, deliver):
+def test_a_failed_notice_is_neither_retried_nor_announced(alice, webhook, clock, receiver, deliver):
     emit_one(alice)
     transport = receiver(500)
     transport.answer = lambda request: 500
@@ -111,7 +111,7 @@ def test_a_notice_that_fails_is_neither_retried_nor_announced(alice, webhook, cl
     assert Event.objects.filter(type="webhook.retry").count() == 3
 
 
-def test_a_notice_has_the_time_of_the_database_whatever_the_clock_of_the_worker(alice, webhook, receiver, clock):
+def test_a_notice_has_the_time_of_the_database(alice, webhook, receiver, clock):
     clock.now += timedelta(hours=1)
     emit_one(alice)
     transport = receiver(500, 200)
@@ -126,7 +126,7 @@ def test_a_notice_has_the_time_of_the_database_whatever_the_clock_of_the_worker(
     assert all(abs(time_of(pk) - created) < timedelta(milliseconds=1) for pk in (sent["id"], notice.pk))
 
 
-def test_a_notice_is_not_waited_for_longer_than_until_its_retry(alice, webhook, receiver, deliver):
+def test_the_timeout_of_a_notice_ends_at_its_retry(alice, webhook, receiver, deliver):
     emit_one(alice)
     transport = receiver(500, 200)
 
@@ -157,7 +157,7 @@ def test_a_test_event_goes_to_a_webhook_that_does_not_subscribe_to_it(webhook, r
     assert set(transport.sent("file.uploaded")[0]) == {"id", "type", "created", "data"}
 
 
-def test_nothing_but_handshakes_and_tests_goes_to_a_pending_webhook(alice, webhook, clock, receiver):
+def test_a_pending_webhook_gets_only_handshakes_and_tests(alice, webhook, clock, receiver):
     emit_one(alice)
     webhook.await_verification()
     send_test_event(webhook, "file.uploaded")
@@ -170,7 +170,7 @@ def test_nothing_but_handshakes_and_tests_goes_to_a_pending_webhook(alice, webho
 
 
 @pytest.mark.parametrize("status", ["disabled", "failed"])
-def test_what_a_stopped_webhook_still_had_is_cancelled(alice, webhook, receiver, deliver, status):
+def test_pending_deliveries_of_a_stopped_webhook_are_cancelled(alice, webhook, receiver, deliver, status):
     emit_one(alice)
     Webhook.objects.update(status=status)
     transport = receiver(200)
@@ -216,7 +216,7 @@ def test_the_next_attempt_signs_with_a_rotated_secret(alice, webhook, receiver, 
     assert verify(last.body, dict(last.headers), "another secret, long enough", tolerance=None).type == EVENT_TYPE
 
 
-def test_a_delivery_that_cannot_be_prepared_leaves_the_others_alone(alice, webhook, receiver, deliver, settings):
+def test_an_invalid_delivery_does_not_affect_others(alice, webhook, receiver, deliver, settings):
     emit_one(alice)
     broken = make_webhook(alice)
     SigningKey.objects.filter(webhook=broken).update(encrypted_key="nonsense")
@@ -229,7 +229,7 @@ def test_a_delivery_that_cannot_be_prepared_leaves_the_others_alone(alice, webho
     assert sorted(delivery.state for delivery in deliveries()) == ["pending", "succeeded", "succeeded"]
 
 
-def test_the_host_hears_of_attempts_and_their_outcome(alice, webhook, receiver, deliver):
+def test_signals_report_attempts_and_outcomes(alice, webhook, receiver, deliver):
     heard = []
     for signal in (attempt_made, delivery_succeeded, delivery_given_up):
         signal.connect(lambda signal, **kwargs: heard.append(signal), weak=False, dispatch_uid="hearing")
@@ -259,7 +259,7 @@ def test_a_failing_signal_handler_changes_nothing(alice, webhook, receiver, deli
     assert deliveries()[0].state == "succeeded"
 
 
-def test_what_a_receiver_says_is_kept_clean(alice, webhook, receiver, deliver):
+def test_the_text_of_a_receiver_is_sanitized(alice, webhook, receiver, deliver):
     from webhooks_app.transport import Response
 
     emit_one(alice)
@@ -273,7 +273,7 @@ def test_what_a_receiver_says_is_kept_clean(alice, webhook, receiver, deliver):
     assert attempt.retry_after == "9" * 30
 
 
-def test_results_are_recorded_after_the_database_was_away(alice, webhook, clock, receiver, monkeypatch):
+def test_results_are_recorded_after_an_outage(alice, webhook, clock, receiver, monkeypatch):
     emit_one(alice)
     fail = iter([OperationalError("gone"), OperationalError("gone")])
     record = recorder_module.record
@@ -294,7 +294,7 @@ def test_results_are_recorded_after_the_database_was_away(alice, webhook, clock,
     assert deliveries()[0].state == "succeeded"
 
 
-def test_a_stopped_engine_finishes_what_is_in_flight_and_claims_no_more(alice, webhook, clock, receiver):
+def test_a_stopped_engine_finishes_requests_in_flight_without_new_claims(alice, webhook, clock, receiver):
     transport = receiver(200)
     transport.answer = lambda request: None
     emit_one(alice)
@@ -331,7 +331,7 @@ def test_no_transaction_is_open_while_a_request_is_in_flight(alice, webhook, rec
     assert depths == [0]
 
 
-def test_results_are_kept_while_the_database_may_only_be_read(alice, webhook, clock, receiver, monkeypatch):
+def test_results_are_kept_while_the_database_is_read_only(alice, webhook, clock, receiver, monkeypatch):
     emit_one(alice)
     fail = iter([InternalError("read-only"), InternalError("read-only")])
     record = recorder_module.record
@@ -350,7 +350,7 @@ def test_results_are_kept_while_the_database_may_only_be_read(alice, webhook, cl
     assert deliveries()[0].state == "succeeded"
 
 
-def test_an_engine_with_nothing_to_do_ends_at_once(clock, receiver):
+def test_an_idle_engine_ends_at_once(clock, receiver):
     began_at = clock()
 
     Engine(transport=receiver(200), clock=clock).run_until_idle()
@@ -358,7 +358,7 @@ def test_an_engine_with_nothing_to_do_ends_at_once(clock, receiver):
     assert clock() - began_at < timedelta(seconds=1)
 
 
-def test_retries_left_by_an_earlier_process_are_made(alice, webhook, clock, receiver):
+def test_retries_of_an_earlier_process_are_sent(alice, webhook, clock, receiver):
     emit_one(alice)
     Engine(transport=receiver(500), clock=clock).run_until_idle(await_retries=False)
     clock.now += timedelta(milliseconds=500)

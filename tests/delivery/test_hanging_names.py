@@ -1,4 +1,4 @@
-"""Name servers that hang, and the webhooks of another owner meanwhile."""
+"""Hanging name servers do not affect the webhooks of another owner."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def transport_name(request: pytest.FixtureRequest) -> str:
 
 
 class HangingNames:
-    """A resolver for which the names that begin with "hang" hang until ``released`` is set."""
+    """A resolver for which names beginning with "hang" hang until ``released`` is set."""
 
     def __init__(self) -> None:
         self.released = threading.Event()
@@ -48,7 +48,7 @@ def names() -> Iterator[HangingNames]:
 
 
 def when(condition: Callable[[], bool], act: Callable[[], None]) -> None:
-    """Act in another thread as soon as the condition holds, or after 20 seconds."""
+    """Call a function in another thread as soon as the condition is true, or after 20 seconds."""
 
     def watch() -> None:
         until = time.monotonic() + 20
@@ -59,7 +59,7 @@ def when(condition: Callable[[], bool], act: Callable[[], None]) -> None:
     threading.Thread(target=watch, daemon=True).start()
 
 
-def test_200_names_that_hang_delay_no_webhook_of_another_owner(
+def test_200_hanging_names_do_not_delay_webhooks_of_another_owner(
     alice: Any, django_user_model: Any, transport_name: str, names: HangingNames
 ) -> None:
     with receiving() as receiver:

@@ -1,4 +1,4 @@
-"""What a webhook's own limits leave of what is due."""
+"""The limits of a webhook apply to claims."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def make_queue(clock):
 
 
 def claimed_in(seconds, clock, *queues, limit=500, step=0.1):
-    """Claim with all queues in turn, every ``step`` seconds, and return how many claims there were."""
+    """Claim with all queues in turn, every ``step`` seconds. Return the number of claims."""
     number = 0
     for _ in range(round(seconds / step)):
         number += sum(len(queue.claim(limit)) for queue in queues)
@@ -33,7 +33,7 @@ def claimed_in(seconds, clock, *queues, limit=500, step=0.1):
     return number
 
 
-def test_a_webhook_may_have_a_smaller_cap_of_its_own(alice, make_queue):
+def test_a_webhook_can_have_a_lower_limit_of_its_own(alice, make_queue):
     make_webhook(alice, max_in_flight=2)
     for _ in range(5):
         emit_one(alice)
@@ -43,7 +43,7 @@ def test_a_webhook_may_have_a_smaller_cap_of_its_own(alice, make_queue):
 
 @pytest.mark.only_on("sqlite", "postgresql")
 @pytest.mark.parametrize("rate", [0.5, 3, 10])
-def test_a_rate_limit_holds_over_a_minute_and_all_workers(alice, clock, make_queue, rate):
+def test_a_rate_limit_applies_over_a_minute_and_all_workers(alice, clock, make_queue, rate):
     make_webhook(alice, rate_limit=rate)
     for _ in range(int(rate * 60) + 50):
         emit_one(alice)
@@ -53,7 +53,7 @@ def test_a_rate_limit_holds_over_a_minute_and_all_workers(alice, clock, make_que
     assert claimed_in(60, clock, *queues) == pytest.approx(60 * rate, rel=0.05)
 
 
-def test_an_idle_webhook_saves_up_a_second_of_its_rate_and_no_more(alice, clock, make_queue):
+def test_an_idle_webhook_accumulates_one_second_of_its_rate(alice, clock, make_queue):
     make_webhook(alice, rate_limit=10)
     for _ in range(100):
         emit_one(alice)
@@ -62,7 +62,7 @@ def test_an_idle_webhook_saves_up_a_second_of_its_rate_and_no_more(alice, clock,
     assert len(make_queue().claim(500)) == 11
 
 
-def test_what_a_rate_limit_keeps_waiting_is_sent_later_and_not_lost(alice, clock, receiver):
+def test_rate_limited_deliveries_are_sent_later(alice, clock, receiver):
     make_webhook(alice, rate_limit=5)
     for _ in range(20):
         emit_one(alice)
@@ -75,7 +75,7 @@ def test_what_a_rate_limit_keeps_waiting_is_sent_later_and_not_lost(alice, clock
     assert 2.5 < (clock() - began_at).total_seconds() < 8
 
 
-def test_a_webhook_at_its_limit_does_not_hold_the_others_up(alice, make_queue):
+def test_a_webhook_at_its_limit_does_not_delay_others(alice, make_queue):
     make_webhook(alice, rate_limit=0.01)
     free = make_webhook(alice)
     for _ in range(10):
@@ -87,7 +87,7 @@ def test_a_webhook_at_its_limit_does_not_hold_the_others_up(alice, make_queue):
     assert [claim.pick.webhook_id for claim in claims].count(free.pk) == 10
 
 
-def test_a_limit_that_is_lifted_holds_nobody_up_for_long(alice, clock, make_queue):
+def test_removing_a_limit_soon_takes_effect(alice, clock, make_queue):
     make_webhook(alice, rate_limit=0.01)
     for _ in range(10):
         emit_one(alice)
@@ -102,7 +102,7 @@ def test_a_limit_that_is_lifted_holds_nobody_up_for_long(alice, clock, make_queu
 
 
 def fail_once(queue, clock):
-    """Have the first attempt of an event fail a second ago, so that its retry is due, and its notice not yet over."""
+    """Make the first attempt of an event fail a second ago, so that its retry is due and its notice has not expired."""
     (claim,) = queue.claim(500)
     request = request_for(claim, now=clock(), timeout_seconds=30)
     failed = Exchange(request=request, duration_seconds=0, response=Response(status=500))
@@ -118,7 +118,7 @@ def kinds_claimed(seconds, clock, queue):
 
 
 @pytest.mark.parametrize(("rate", "expected"), [(0.5, ["event"]), (4, ["retry_notice", "event"])])
-def test_a_notice_never_takes_the_slot_of_the_retry_that_it_announces(alice, clock, make_queue, rate, expected):
+def test_a_notice_never_uses_the_slot_of_its_retry(alice, clock, make_queue, rate, expected):
     make_webhook(alice, rate_limit=rate)
     emit_one(alice)
     queue = make_queue()

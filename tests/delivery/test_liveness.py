@@ -1,4 +1,4 @@
-"""Dead workers: found by their heartbeats, and on PostgreSQL by their sessions; until then nobody takes their place."""
+"""Detection of dead workers by their heartbeats, and on PostgreSQL by their sessions."""
 
 from __future__ import annotations
 
@@ -29,25 +29,25 @@ BY_SESSION = pytest.param("session", marks=pytest.mark.only_on("postgresql"))
 
 @pytest.fixture(autouse=True)
 def one_in_flight(webhook, settings):
-    settings.WEBHOOKS_LEASE_SECONDS = 90  # so long that a claim may be begun after any of these times
+    settings.WEBHOOKS_LEASE_SECONDS = 90  # long enough for a claim to start at any of these times
     Webhook.objects.update(max_in_flight=1)
 
 
 @pytest.fixture
 def long_running_server(monkeypatch):
-    """Hide that the server of the tests has just been started."""
+    """Hide the recent start of the test server."""
     monkeypatch.setattr(type(dialect_of("default")), "uptime_seconds", lambda *_: 3600.0)
 
 
 @pytest.fixture
 def pooled(monkeypatch):
-    """Make sessions invisible, as behind a pooler; those of other databases are anyway."""
+    """Make sessions invisible, as behind a pooler and on other databases."""
     monkeypatch.setitem(connection.settings_dict, "DISABLE_SERVER_SIDE_CURSORS", True)
 
 
 @pytest.fixture(params=[BY_SESSION, "heartbeat"])
 def limits(request):
-    """Return seconds without a heartbeat after which a worker is still alive, and those after which it is dead."""
+    """Return the seconds without a heartbeat after which a worker is alive, and those after which it is dead."""
     if request.param == "session":
         return 2, 4
     request.getfixturevalue("pooled")
@@ -61,7 +61,7 @@ def new_worker(clock):
 
 @pytest.fixture
 def judge(long_running_server, new_worker, clock):
-    """Return a worker that has seen the database for long enough."""
+    """Return a worker that has been connected for long enough."""
     worker = new_worker()
     run(clock, 16, worker)
     return worker
@@ -69,7 +69,7 @@ def judge(long_running_server, new_worker, clock):
 
 @pytest.fixture
 def first(judge, new_worker, alice, clock):
-    """Return a worker that has claimed all that the webhook's cap allows; another event is pending."""
+    """Return a worker that has used up the webhook's limit. Another event is pending."""
     worker = new_worker()
     emit_one(alice)
     run(clock, 1, worker, judge)
@@ -90,7 +90,7 @@ def run(clock, seconds, *workers):
 
 
 def end_session(worker):
-    """Make the session of a worker one that has ended, if it is visible."""
+    """Simulate the end of a worker's session, if sessions are visible."""
     row = WorkerSession.objects.filter(pk=number_of(worker))
     row.exclude(session_pid=None).update(session_started_at=LONG_AGO)
 
@@ -109,7 +109,7 @@ def answered(claim, clock):
     return finish(exchange)
 
 
-def test_a_dead_worker_leaves_its_webhook_to_others(limits, first, judge, clock):
+def test_other_workers_take_over_from_a_dead_worker(limits, first, judge, clock):
     alive_seconds, dead_seconds = limits
     (lost,) = first.take()
     end_session(first)
@@ -153,7 +153,7 @@ def test_a_session_of_the_same_number_is_another(first, judge, clock):
     assert not dialect_of("default").has_session(connection, (2**22 + 1, row.session_started_at))
 
 
-def test_a_worker_that_has_just_begun_judges_nobody(pooled, new_worker, first, clock):
+def test_a_new_worker_declares_no_worker_dead(pooled, new_worker, first, clock):
     list(first.take())
     run(clock, 1, first)
     newcomer = new_worker()
@@ -165,7 +165,7 @@ def test_a_worker_that_has_just_begun_judges_nobody(pooled, new_worker, first, c
     assert results() == ["worker_lost"]
 
 
-def test_nobody_is_judged_until_the_database_is_back_for_15_seconds(limits, first, judge, clock, monkeypatch):
+def test_no_worker_is_declared_dead_for_15_seconds_after_an_outage(limits, first, judge, clock, monkeypatch):
     monkeypatch.setattr(connection, "close", lambda: None)
     list(first.take())
     end_session(first)
@@ -180,7 +180,7 @@ def test_nobody_is_judged_until_the_database_is_back_for_15_seconds(limits, firs
     assert results() == ["worker_lost"]
 
 
-def test_nobody_is_judged_while_the_server_has_just_started(limits, first, judge, clock, monkeypatch):
+def test_no_worker_is_declared_dead_soon_after_the_start_of_the_server(limits, first, judge, clock, monkeypatch):
     monkeypatch.setattr(type(dialect_of("default")), "uptime_seconds", lambda *_: 14.0)
     list(first.take())
     end_session(first)
@@ -190,11 +190,11 @@ def test_nobody_is_judged_while_the_server_has_just_started(limits, first, judge
     assert results() == []
 
 
-def test_the_server_has_been_up_for_a_while():
+def test_the_uptime_of_the_server_is_positive():
     assert dialect_of("default").uptime_seconds(connection) > 0
 
 
-def test_a_worker_that_was_frozen_itself_judges_nobody_at_once(pooled, first, judge, clock):
+def test_a_worker_declares_no_worker_dead_soon_after_it_was_frozen(pooled, first, judge, clock):
     list(first.take())
     clock.advance(20)
 
@@ -214,7 +214,7 @@ def test_claims_of_a_worker_without_a_row_are_left_to_their_lease(pooled, first,
     assert results() == []
 
 
-def test_a_worker_that_renews_its_heartbeat_meanwhile_is_not_dead(first, clock):
+def test_a_worker_with_a_renewed_heartbeat_is_not_dead(first, clock):
     row = WorkerSession.objects.get(pk=number_of(first))
     run(clock, 2, first)
 
@@ -222,7 +222,7 @@ def test_a_worker_that_renews_its_heartbeat_meanwhile_is_not_dead(first, clock):
     assert QueueEntry.objects.get(worker=row.pk).leased_until > clock()
 
 
-def test_no_request_begins_without_a_recent_heartbeat(limits, first, clock):
+def test_no_request_starts_without_a_recent_heartbeat(limits, first, clock):
     clock.advance(limits[0] + 1)
 
     assert not first.has_claims
@@ -232,7 +232,7 @@ def test_no_request_begins_without_a_recent_heartbeat(limits, first, clock):
     assert len(list(first.take())) == 1
 
 
-def test_a_claim_that_takes_long_can_be_sent(limits, judge, alice, clock, monkeypatch):
+def test_a_slow_claim_can_be_sent(limits, judge, alice, clock, monkeypatch):
     emit_one(alice)
     claim = judge.claimer.queue.claim
 
@@ -248,7 +248,7 @@ def test_a_claim_that_takes_long_can_be_sent(limits, judge, alice, clock, monkey
     assert len(list(judge.take())) == 1
 
 
-def test_a_machine_that_was_suspended_begins_no_request_before_its_next_heartbeat(first, clock, monkeypatch):
+def test_after_a_suspension_no_request_starts_before_the_next_heartbeat(first, clock, monkeypatch):
     suspended_until = time.time() + 600
     monkeypatch.setattr(liveness.time, "time", lambda: suspended_until)
     assert list(first.take()) == []
@@ -257,7 +257,7 @@ def test_a_machine_that_was_suspended_begins_no_request_before_its_next_heartbea
     assert len(list(first.take())) == 1
 
 
-def test_a_worker_that_was_taken_for_dead_records_nothing_late(pooled, first, judge, clock):
+def test_a_worker_declared_dead_records_no_late_results(pooled, first, judge, clock):
     (late,) = first.take()
     run(clock, 15, judge)
     assert results() == ["worker_lost"]
@@ -268,7 +268,7 @@ def test_a_worker_that_was_taken_for_dead_records_nothing_late(pooled, first, ju
     assert results() == ["worker_lost"]
 
 
-def test_a_worker_that_was_taken_for_dead_sends_nothing_that_it_had_claimed(pooled, first, judge, clock):
+def test_a_worker_declared_dead_does_not_send_its_claims(pooled, first, judge, clock):
     run(clock, 15, judge)
     (claim,) = judge.take()
 
@@ -282,7 +282,7 @@ def test_a_worker_that_was_taken_for_dead_sends_nothing_that_it_had_claimed(pool
     assert WorkerSession.objects.filter(pk=number_of(first)).exists()
 
 
-def test_a_claim_that_another_worker_is_recording_as_lost_cannot_be_given_back(first, judge, clock):
+def test_a_claim_being_recorded_as_lost_cannot_be_released(first, judge, clock):
     (claim,) = first.take()
     QueueEntry.objects.filter(pk=claim.delivery_id).update(worker=number_of(judge))
 
@@ -291,7 +291,7 @@ def test_a_claim_that_another_worker_is_recording_as_lost_cannot_be_given_back(f
     assert QueueEntry.objects.get(pk=claim.delivery_id).attempt == 1
 
 
-def test_an_engine_removes_its_row_when_it_ends(alice, clock):
+def test_an_engine_deletes_its_row_at_the_end(alice, clock):
     emit_one(alice)
     seen = []
     transport = ImpatientTransport(clock, lambda _: seen.append(WorkerSession.objects.count()) or 200)

@@ -1,4 +1,4 @@
-"""What the host's log is told of attempts, under keys that do not change."""
+"""Log records of attempts, with stable attributes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ OF_EVERY_RECORD = set(vars(logging.makeLogRecord({}))) | {"message", "asctime"}
 
 
 def attributes(record: logging.LogRecord) -> dict[str, Any]:
-    """Return what a formatter that writes JSON adds: what not every record has."""
+    """Return the additional attributes of a record, for a JSON formatter."""
     found = {name: value for name, value in vars(record).items() if name not in OF_EVERY_RECORD}
     return dict(json.loads(json.dumps(found)))
 
@@ -55,7 +55,7 @@ def logged(caplog: pytest.LogCaptureFixture) -> Callable[..., list[dict[str, Any
         pytest.param(logging.WARNING, [503], [], id="warning"),
     ],
 )
-def test_an_attempt_is_logged_by_how_it_ended(
+def test_the_log_level_depends_on_the_outcome(
     webhook: Webhook,
     receiver: Any,
     deliver: Any,
@@ -99,7 +99,9 @@ def test_the_attributes_of_an_attempt_are_those_of_its_row(
     assert logged("attempts")[0].keys() == documented("webhooks_app.attempts")
 
 
-def test_a_record_names_kind_webhook_and_host(webhook: Webhook, receiver: Any, deliver: Any, caplog: Any) -> None:
+def test_a_record_contains_the_kind_the_webhook_and_the_host(
+    webhook: Webhook, receiver: Any, deliver: Any, caplog: Any
+) -> None:
     caplog.set_level(logging.INFO, "webhooks_app.attempts")
     delivery = send_test_event(webhook, EVENT_TYPE)
 
@@ -111,7 +113,7 @@ def test_a_record_names_kind_webhook_and_host(webhook: Webhook, receiver: Any, d
     assert caplog.messages == [said]
 
 
-def test_a_failed_notice_is_no_delivery_that_is_given_up(webhook: Webhook, clock: Any, caplog: Any) -> None:
+def test_a_failed_notice_is_not_logged_as_given_up(webhook: Webhook, clock: Any, caplog: Any) -> None:
     caplog.set_level(logging.DEBUG, "webhooks_app.attempts")
     emit_one(webhook.owner)
 
@@ -122,7 +124,7 @@ def test_a_failed_notice_is_no_delivery_that_is_given_up(webhook: Webhook, clock
     assert all(record.getMessage().endswith("a notice is not repeated.") for record in notices)
 
 
-def test_the_records_of_a_webhook_that_is_given_up_often_are_folded(
+def test_many_given_up_deliveries_of_a_webhook_share_a_record(
     webhook: Webhook, receiver: Any, deliver: Any, caplog: Any
 ) -> None:
     caplog.set_level(logging.INFO, "webhooks_app.attempts")
@@ -140,7 +142,7 @@ def test_the_records_of_a_webhook_that_is_given_up_often_are_folded(
         )
 
 
-def test_a_pruning_tells_how_much(caplog: Any, logged: Any) -> None:
+def test_a_pruning_logs_its_counts(caplog: Any, logged: Any) -> None:
     caplog.set_level(logging.INFO, "webhooks_app.retention")
 
     prune()

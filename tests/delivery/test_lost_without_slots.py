@@ -6,6 +6,7 @@ from datetime import timedelta
 
 import pytest
 
+from webhooks_app.delivery import queue
 from webhooks_app.delivery.queue import Queue
 from webhooks_app.delivery.slots import Slots
 from webhooks_app.models import QueueEntry, QueueLane, Webhook
@@ -92,3 +93,15 @@ def test_no_new_claim_is_made_along_with_lost_ones(alice, slow, new_queue, clock
     new_queue().claim(10)
 
     assert QueueEntry.objects.unclaimed().count() == len(deliveries()) - 1
+
+
+def test_many_lost_claims_of_unknown_webhooks_do_not_break_the_next_claim(alice, slow, new_queue, clock, monkeypatch):
+    monkeypatch.setattr(queue, "MANY", 1)
+    emit_one(alice)
+    new_queue().claim(10)
+    clock.advance(BEFORE_THE_LEASE_ENDS + UNTIL_IT_HAS_ENDED)
+    Webhook.objects.update(paused_at=clock())
+    other = new_queue()
+    assert [claim.is_lost for claim in other.claim(10)] == [True]
+
+    assert other.claim(10) == []

@@ -1,4 +1,4 @@
-"""An engine that sleeps hears of a commit from PostgreSQL, without any message."""
+"""A sleeping engine is notified of commits by PostgreSQL, without any message."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ OTHERS = "FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg
 
 @contextmanager
 def asleep(alice, settings):
-    """Run an engine that has delivered one event and will not look again for an hour; yield its transport."""
+    """Run an engine that has delivered one event and sleeps for an hour. Yield its transport."""
     settings.WEBHOOKS_SWEEP_SECONDS = 3600
     transport = MemoryTransport(transport_options())
     with at_work(Engine(transport=transport, database_thread=True)) as engine:
@@ -55,14 +55,14 @@ def no_lingering(monkeypatch):
     monkeypatch.setattr("webhooks_app.delivery.poll_schedule.LINGER_SECONDS", 0.0)
 
 
-def test_what_is_committed_is_sent_at_once(alice, webhook, settings):
+def test_new_deliveries_are_sent_at_once(alice, webhook, settings):
     with asleep(alice, settings) as transport:
         emit_one(alice)
 
         wait_until(lambda: len(transport.requests) == 2, timeout_seconds=20)
 
 
-def test_what_is_committed_is_sent_though_the_engines_clock_lags(alice, webhook, settings, monkeypatch):
+def test_new_deliveries_are_sent_even_if_the_engines_clock_lags(alice, webhook, settings, monkeypatch):
     ask = DatabaseClock._ask
 
     def ask_slowly(clock, query):
@@ -76,11 +76,11 @@ def test_what_is_committed_is_sent_though_the_engines_clock_lags(alice, webhook,
         wait_until(lambda: len(transport.requests) == 2, timeout_seconds=20)
 
 
-def test_what_is_committed_shortly_after_the_last_notification_is_sent(alice, webhook, settings, monkeypatch):
+def test_deliveries_after_the_suspension_of_notifications_are_sent(alice, webhook, settings, monkeypatch):
     rate = NotifyRate()
     rate._tokens, rate._at = 0.0, time.monotonic() + 60
     monkeypatch.setattr("webhooks_app.delivery.notify._rate", rate)
-    for module in ("notify", "poll_schedule"):  # longer than a loaded machine needs
+    for module in ("notify", "poll_schedule"):  # longer than required on a busy machine
         monkeypatch.setattr(f"webhooks_app.delivery.{module}.UNNOTIFIED_SECONDS", 10.0)
     with asleep(alice, settings) as transport:
         emit_one(alice)
@@ -89,7 +89,7 @@ def test_what_is_committed_shortly_after_the_last_notification_is_sent(alice, we
         assert rate.take() is None
 
 
-def test_a_lost_connection_is_listened_on_anew(alice, webhook, settings):
+def test_a_new_connection_listens_again(alice, webhook, settings):
     with asleep(alice, settings) as transport:
         with connection.cursor() as cursor:
             cursor.execute(f"SELECT pg_terminate_backend(pid, 10000) {OTHERS}")
@@ -100,7 +100,7 @@ def test_a_lost_connection_is_listened_on_anew(alice, webhook, settings):
         wait_until(lambda: len(transport.requests) == 2, timeout_seconds=20)
 
 
-def test_a_connection_that_somebody_else_found_lost_is_not_listened_on():
+def test_a_closed_connection_does_not_listen():
     event = NotifyEvent("default", PollSchedule(DatabaseClock("default"), sweep_seconds=5))
     event.wait(0)
     event.clear()
@@ -112,7 +112,7 @@ def test_a_connection_that_somebody_else_found_lost_is_not_listened_on():
     connection.close()
 
 
-def test_a_notification_names_the_webhooks():
+def test_a_notification_contains_the_webhooks():
     with connection.cursor() as cursor:
         cursor.execute(f"LISTEN {CHANNEL}")
         notify("default", ["wh_" + "1" * 32, "wh_" + "2" * 32])
@@ -122,7 +122,7 @@ def test_a_notification_names_the_webhooks():
     assert heard.payload == "1" * 32 + "," + "2" * 32
 
 
-def test_a_process_that_commits_very_often_announces_that_and_sends_no_more(monkeypatch):
+def test_a_process_with_many_commits_announces_the_suspension(monkeypatch):
     monkeypatch.setattr("webhooks_app.delivery.notify._rate", NotifyRate())
     monkeypatch.setattr("webhooks_app.delivery.notify.PER_SECOND", 0.0)
     with connection.cursor() as cursor:
@@ -136,7 +136,7 @@ def test_a_process_that_commits_very_often_announces_that_and_sends_no_more(monk
     assert [payload.startswith("+") for payload in payloads] == [False] * 50 + [True]
 
 
-def test_a_event_that_is_set_does_not_wait():
+def test_a_set_event_does_not_wait():
     event = NotifyEvent("default", PollSchedule(DatabaseClock("default"), sweep_seconds=5))
     waiting = threading.Thread(target=event.wait, args=(3600,), daemon=True)
     waiting.start()

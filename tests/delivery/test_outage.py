@@ -1,4 +1,4 @@
-"""The database's absence: asked again ever more seldom, and a wake-up that met it is not forgotten."""
+"""Outages of the database: tries at growing intervals, without forgetting a wake-up."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def gone(*args, **options):
     raise OperationalError("gone")
 
 
-def test_the_database_is_asked_ever_more_seldom_while_it_is_away(clock):
+def test_tries_are_repeated_at_growing_intervals(clock):
     outage = Outage(clock, "default")
     waits = []
     for _ in range(8):
@@ -34,7 +34,7 @@ def test_the_database_is_asked_ever_more_seldom_while_it_is_away(clock):
     assert outage.may_ask
 
 
-def test_a_wake_up_that_met_a_lost_connection_is_not_forgotten(clock, monkeypatch):
+def test_a_wake_up_during_a_lost_connection_is_not_forgotten(clock, monkeypatch):
     dispatcher = Dispatcher(using="default", clock=clock, window=8)
     dispatcher.turn(lambda _: False)
     dispatcher.wake()
@@ -49,7 +49,7 @@ def test_a_wake_up_that_met_a_lost_connection_is_not_forgotten(clock, monkeypatc
     assert dispatcher.claimer.polls.is_look_due()
 
 
-def test_one_side_does_not_end_the_outage_of_the_other(clock):
+def test_a_success_of_one_side_does_not_end_the_outage_of_the_other(clock):
     outage = Outage(clock, "default")
     outage.began(OperationalError("disk full"), "results")
     clock.advance(outage.seconds_to_ask())

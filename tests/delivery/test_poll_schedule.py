@@ -1,4 +1,4 @@
-"""When the engine looks, as a function of time and of what happened."""
+"""The schedule of looks, depending on time and events."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ def test_the_first_look_is_due_at_once(polls):
     assert polls.is_look_due()
 
 
-def test_an_engine_that_finds_nothing_sleeps_for_a_sweep(polls):
+def test_after_an_empty_look_the_engine_sleeps_until_the_sweep(polls):
     look(polls)
 
     assert polls.seconds_to_look() == pytest.approx(5)
     assert not polls.is_look_due()
 
 
-def test_after_something_was_found_it_looks_every_few_milliseconds_for_a_while(polls, clock):
+def test_after_a_find_looks_are_frequent_for_a_while(polls, clock):
     look(polls, found=True)
     looks = 0
     for _ in range(400):
@@ -43,7 +43,7 @@ def test_after_something_was_found_it_looks_every_few_milliseconds_for_a_while(p
     assert polls.seconds_to_look() > 1
 
 
-def test_a_slow_look_makes_looks_rare(polls):
+def test_slow_looks_are_less_frequent(polls):
     look(polls, found=True, took_seconds=0.02)
 
     assert polls.seconds_to_look() == pytest.approx(0.2)
@@ -56,7 +56,7 @@ def test_a_wake_up_makes_a_look_due(polls):
     assert polls.is_look_due()
 
 
-def test_what_is_heard_of_during_a_look_makes_another_one_due(polls):
+def test_new_work_during_a_look_makes_another_one_due(polls):
     assert polls.is_look_due()
     polls.look_soon()
     polls.looked(found=False, took_seconds=0.001)
@@ -76,7 +76,7 @@ def test_a_notification_makes_a_claim_from_the_named_webhooks_due(polls):
     assert polls.seconds_to_look() == pytest.approx(0.05)
 
 
-def test_a_look_finds_the_named_webhooks_too(polls):
+def test_a_look_includes_the_named_webhooks(polls):
     polls.notified(["wh_1"], more_follow=False)
 
     look(polls)
@@ -91,7 +91,7 @@ def test_a_notification_without_names_makes_a_look_due(polls):
     look(polls)
 
 
-def test_while_notifications_are_left_out_it_looks_every_few_milliseconds(polls, clock):
+def test_looks_are_frequent_while_notifications_are_suspended(polls, clock):
     polls.is_listening = True
     look(polls)
     polls.notified(["wh_1"], more_follow=True)
@@ -106,7 +106,7 @@ def test_while_notifications_are_left_out_it_looks_every_few_milliseconds(polls,
     assert polls.seconds_to_look() > 1
 
 
-def test_after_slow_looks_one_more_follows_the_period_without_notifications(polls, clock):
+def test_a_look_follows_the_suspension_of_notifications(polls, clock):
     polls.is_listening = True
     polls.notified(["wh_1"], more_follow=True)
     period = polls._look_often_until - clock.monotonic()
@@ -117,7 +117,7 @@ def test_after_slow_looks_one_more_follows_the_period_without_notifications(poll
     assert polls.seconds_to_look() < 0.01
 
 
-def test_a_look_is_due_when_a_retry_is(polls, clock):
+def test_a_look_is_due_at_the_time_of_a_retry(polls, clock):
     look(polls)
     polls.look_at(clock() + timedelta(seconds=1))
 

@@ -1,4 +1,4 @@
-"""Claims: who gets what, how much of it, and who may record."""
+"""Claims: fairness, limits and the validity of results."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def answered(claim, clock, status=200):
     return finish(Exchange(request=request, duration_seconds=0.1, response=Response(status=status)))
 
 
-def test_a_claim_is_not_given_twice(alice, webhook, queue):
+def test_a_delivery_is_not_claimed_twice(alice, webhook, queue):
     emit_one(alice)
 
     assert [claim.number for claim in queue.claim(10)] == [1]
@@ -49,7 +49,7 @@ def test_nothing_is_claimed_before_it_is_due(alice, webhook, queue, clock):
     assert len(queue.claim(10)) == 1
 
 
-def test_what_a_clock_that_lags_does_not_find_due_yet_is_looked_for_again(alice, webhook, queue, clock, monkeypatch):
+def test_a_delivery_due_by_a_lagging_clock_is_looked_for_again(alice, webhook, queue, clock, monkeypatch):
     monkeypatch.setattr(clock, "latest", lambda: clock() + timedelta(seconds=1))
     emit_one(alice)
     due_at = clock() + timedelta(seconds=1)
@@ -62,7 +62,7 @@ def test_what_a_clock_that_lags_does_not_find_due_yet_is_looked_for_again(alice,
     assert queue.look_again_at is None
 
 
-def test_a_webhook_gets_no_more_than_its_cap(alice, webhook, queue, clock):
+def test_claims_for_a_webhook_do_not_exceed_its_limit(alice, webhook, queue, clock):
     for _ in range(20):
         emit_one(alice)
 
@@ -74,7 +74,7 @@ def test_a_webhook_gets_no_more_than_its_cap(alice, webhook, queue, clock):
     assert len(queue.claim(100)) == 3
 
 
-def test_a_long_backlog_does_not_stand_before_a_short_one(alice, queue):
+def test_a_long_backlog_does_not_delay_a_short_one(alice, queue):
     busy, quiet = make_webhook(alice), make_webhook(alice, "file.uploaded")
     for _ in range(30):
         emit_one(alice)
@@ -88,7 +88,7 @@ def test_a_long_backlog_does_not_stand_before_a_short_one(alice, queue):
     assert [claim.pick.webhook_id for claim in claims].count(busy.pk) == 2
 
 
-def test_more_webhooks_than_a_claim_holds_take_turns(alice, queue):
+def test_webhooks_beyond_the_size_of_a_claim_take_turns(alice, queue):
     webhooks = [make_webhook(alice) for _ in range(5)]
     emit_one(alice)
 
@@ -97,7 +97,7 @@ def test_more_webhooks_than_a_claim_holds_take_turns(alice, queue):
     assert sorted(turns) == sorted(webhook.pk for webhook in webhooks)
 
 
-def test_the_longest_due_goes_first(alice, webhook, queue, clock):
+def test_the_oldest_due_delivery_is_first(alice, webhook, queue, clock):
     first, second = emit_one(alice), emit_one(alice)
     QueueEntry.objects.filter(event=second).update(due_at=clock() - timedelta(minutes=1))
 
@@ -166,7 +166,7 @@ def test_nothing_is_recorded_for_a_delivery_that_was_cancelled_meanwhile(alice, 
     assert deliveries()[0].state == "cancelled"
 
 
-def test_a_notice_whose_retry_is_due_is_not_sent_any_more(alice, webhook, queue, clock):
+def test_a_notice_whose_retry_is_due_is_not_sent(alice, webhook, queue, clock):
     emit_one(alice)
     (claim,) = queue.claim(10)
     recorded(queue, [answered(claim, clock, 500)], clock())
@@ -178,7 +178,7 @@ def test_a_notice_whose_retry_is_due_is_not_sent_any_more(alice, webhook, queue,
     assert [(n.state, n.state_reason) for n in deliveries("retry_notice")] == [("cancelled", "expired")]
 
 
-def test_the_statements_of_a_claim_do_not_grow_with_it(alice, queue):
+def test_the_number_of_statements_of_a_claim_is_constant(alice, queue):
     for _ in range(6):
         make_webhook(alice)
 
@@ -197,7 +197,7 @@ def test_the_statements_of_a_claim_do_not_grow_with_it(alice, queue):
     assert statements() == few
 
 
-def test_the_attempt_is_stored_even_when_what_was_said_cannot_be(alice, webhook, queue, clock):
+def test_an_attempt_with_unstorable_text_is_stored_without_it(alice, webhook, queue, clock):
     emit_one(alice)
     (claim,) = queue.claim(10)
     finished = answered(claim, clock)
@@ -209,7 +209,7 @@ def test_the_attempt_is_stored_even_when_what_was_said_cannot_be(alice, webhook,
     assert deliveries()[0].state == "succeeded"
 
 
-def test_only_a_handshake_of_the_present_url_verifies(alice, queue, clock):
+def test_only_a_handshake_of_the_current_url_verifies(alice, queue, clock):
     webhook = make_webhook(alice, status="pending")
     (claim,) = queue.claim(10)
     Webhook.objects.update(url="http://127.0.0.1:9000/elsewhere")
@@ -245,19 +245,19 @@ def test_a_claim_lost_for_a_stopped_webhook_is_recorded_and_its_delivery_cancell
     assert [(d.state, d.state_reason) for d in deliveries()] == [("cancelled", f"webhook_{how}")]
 
 
-def test_lost_claims_are_given_out_once(alice, webhook, queue, clock):
+def test_lost_claims_are_returned_once(alice, webhook, queue, clock):
     emit_one(alice)
     queue.claim(10)
     clock.advance(46)
 
     assert [claim.is_lost for claim in queue.claim(10)] == [True]
     assert queue.claim(10) == []
-    clock.advance(6)  # It was not recorded after all.
+    clock.advance(6)  # it was not recorded after all
     assert [claim.is_lost for claim in queue.claim(10)] == [True]
 
 
 @pytest.mark.parametrize("page", [2, 3])
-def test_webhooks_that_can_be_given_nothing_do_not_hide_those_behind_them(alice, queue, monkeypatch, page):
+def test_webhooks_at_their_limit_do_not_hide_others(alice, queue, monkeypatch, page):
     monkeypatch.setattr("webhooks_app.delivery.sql.portable.MAX_LANES", page)
     monkeypatch.setattr("webhooks_app.delivery.queue.MAX_LANES", page)
     held = [make_webhook(alice) for _ in range(7)]
@@ -270,7 +270,7 @@ def test_webhooks_that_can_be_given_nothing_do_not_hide_those_behind_them(alice,
     assert queue.claim(100) == []
 
 
-def test_a_claim_is_never_larger_than_asked_for(alice, queue):
+def test_a_claim_never_exceeds_the_requested_size(alice, queue):
     for _ in range(5):
         make_webhook(alice)
     emit_one(alice)
@@ -278,7 +278,7 @@ def test_a_claim_is_never_larger_than_asked_for(alice, queue):
     assert [len(queue.claim(2)) for _ in range(4)] == [2, 2, 1, 0]
 
 
-def test_expired_notices_do_not_hide_what_is_due_behind_them(alice, webhook, clock):
+def test_expired_notices_do_not_hide_other_deliveries(alice, webhook, clock):
     queue = Queue(using="default", clock=clock, lease=LEASE, slots=open_slots(clock, cap=2))
     for _ in range(2):
         emit_one(alice)
@@ -288,7 +288,7 @@ def test_expired_notices_do_not_hide_what_is_due_behind_them(alice, webhook, clo
     assert [claim.pick.kind for claim in queue.claim(10)] == ["event", "event"]
 
 
-def test_a_late_release_leaves_a_newer_claim_alone(alice, webhook, queue, clock):
+def test_a_late_release_does_not_affect_a_newer_claim(alice, webhook, queue, clock):
     emit_one(alice)
     stale = queue.claim(10)
     clock.advance(46)
@@ -302,7 +302,7 @@ def test_a_late_release_leaves_a_newer_claim_alone(alice, webhook, queue, clock)
     assert deliveries()[0].state == "succeeded"
 
 
-def test_a_notice_whose_worker_was_lost_is_recorded_though_it_has_expired(alice, webhook, queue, clock):
+def test_an_expired_notice_of_a_lost_worker_is_recorded(alice, webhook, queue, clock):
     emit_one(alice)
     recorded(queue, [answered(claim, clock, 500) for claim in queue.claim(10)], clock())
     clock.advance(0.5)
@@ -315,7 +315,7 @@ def test_a_notice_whose_worker_was_lost_is_recorded_though_it_has_expired(alice,
     assert [(notice.state, notice.attempt_count) for notice in deliveries("retry_notice")] == [("given_up", 1)]
 
 
-def test_of_two_results_of_a_delivery_only_the_newer_claims_is_recorded(alice, webhook, queue, clock):
+def test_only_the_result_of_the_newer_claim_is_recorded(alice, webhook, queue, clock):
     emit_one(alice)
     (stale,) = queue.claim(10)
     clock.advance(46)
@@ -330,7 +330,7 @@ def test_of_two_results_of_a_delivery_only_the_newer_claims_is_recorded(alice, w
 
 
 @pytest.mark.parametrize("page", [1, 2, 400])
-def test_the_oldest_due_is_found_over_all_pages_and_without_what_is_held(alice, queue, clock, monkeypatch, page):
+def test_the_oldest_due_delivery_is_found_across_pages_without_held_ones(alice, queue, clock, monkeypatch, page):
     monkeypatch.setattr("webhooks_app.delivery.sql.portable.MAX_LANES", page)
     monkeypatch.setattr("webhooks_app.delivery.queue.MAX_LANES", page)
     webhooks = [make_webhook(alice) for _ in range(5)]
@@ -344,7 +344,7 @@ def test_the_oldest_due_is_found_over_all_pages_and_without_what_is_held(alice, 
     assert oldest_due_at("default", clock()) == due_at[1]
 
 
-def test_nothing_due_has_no_oldest(alice, webhook, queue, clock):
+def test_without_due_deliveries_there_is_no_oldest(alice, webhook, queue, clock):
     assert oldest_due_at("default", clock()) is None
     emit_one(alice)
     queue.claim(10)
@@ -352,20 +352,20 @@ def test_nothing_due_has_no_oldest(alice, webhook, queue, clock):
     assert oldest_due_at("default", clock()) is None
 
 
-def test_a_late_release_leaves_a_claim_of_the_same_number_alone(alice, webhook, queue, clock):
+def test_a_late_release_does_not_affect_a_claim_of_the_same_number(alice, webhook, queue, clock):
     emit_one(alice)
     stale = queue.claim(10)
     queue.release(stale)
     clock.advance(1)
     (newer,) = queue.claim(10)
 
-    queue.release(stale)  # Once more, because its commit was not acknowledged.
+    queue.release(stale)  # repeated, because its commit was not acknowledged
 
     assert newer.number == 1
     assert len(recorded(queue, [answered(newer, clock)], clock())) == 1
 
 
-def test_no_repr_shows_what_signs(alice, queue, clock):
+def test_no_repr_contains_a_key(alice, queue, clock):
     secret = make_webhook(alice, secret="a secret that is long enough").secret
     emit_one(alice)
     (claim,) = queue.claim(10)
@@ -377,7 +377,7 @@ def test_no_repr_shows_what_signs(alice, queue, clock):
     assert all(secret not in repr(each) for each in (claim.lane, claim, request, request.context, finished))
 
 
-def test_lost_claims_are_left_alone_while_others_may_still_record_theirs(alice, webhook, queue, clock):
+def test_lost_claims_are_skipped_while_their_workers_may_still_record(alice, webhook, queue, clock):
     emit_one(alice)
     (claim,) = queue.claim(10)
     clock.advance(46)
@@ -390,7 +390,7 @@ def test_lost_claims_are_left_alone_while_others_may_still_record_theirs(alice, 
 
 
 @pytest.mark.parametrize("is_lost", [False, True], ids=["new", "lost"])
-def test_a_delivery_whose_event_is_gone_is_cancelled(alice, webhook, queue, clock, is_lost):
+def test_a_delivery_of_a_deleted_event_is_cancelled(alice, webhook, queue, clock, is_lost):
     event = emit_one(alice)
     if is_lost:
         queue.claim(10)
@@ -404,9 +404,9 @@ def test_a_delivery_whose_event_is_gone_is_cancelled(alice, webhook, queue, cloc
     assert delivery.attempt_count == 0
 
 
-@pytest.mark.only_on("sqlite", "mariadb")  # PostgreSQL reads and claims them in one statement.
-def test_events_are_read_under_the_transaction_that_claims(alice, webhook, queue, monkeypatch):
-    """So that nothing is claimed, and held for the length of a lease, if they cannot be read."""
+@pytest.mark.only_on("sqlite", "mariadb")  # PostgreSQL reads and claims them in one statement
+def test_events_are_read_in_the_transaction_of_the_claim(alice, webhook, queue, monkeypatch):
+    """If they cannot be read, nothing is claimed and held for the length of a lease."""
     emit_one(alice)
     with monkeypatch.context() as patch:
         patch.setattr(queue._sql, "events", gone)
@@ -420,8 +420,8 @@ def gone(*args):
     raise OperationalError("gone")
 
 
-@pytest.mark.only_on("sqlite", "mariadb")  # PostgreSQL takes and changes them in one statement.
-def test_a_lost_claim_that_is_recorded_while_it_is_taken_stays_as_recorded(alice, webhook, queue, clock, monkeypatch):
+@pytest.mark.only_on("sqlite", "mariadb")  # PostgreSQL selects and changes them in one statement
+def test_a_lost_claim_recorded_concurrently_remains_recorded(alice, webhook, queue, clock, monkeypatch):
     statements = queue._sql
     emit_one(alice)
     (claim,) = queue.claim(10)
@@ -440,7 +440,7 @@ def test_a_lost_claim_that_is_recorded_while_it_is_taken_stays_as_recorded(alice
 
 
 def test_results_are_written_in_the_order_of_their_deliveries(alice, webhook, queue, clock, monkeypatch):
-    """Two workers that record the same deliveries wait for each other then, and never both for the other."""
+    """Prevents deadlocks between two workers that record the same deliveries."""
     for _ in range(3):
         emit_one(alice)
     finished = [answered(claim, clock) for claim in queue.claim(10)]
@@ -459,7 +459,7 @@ def test_results_are_written_in_the_order_of_their_deliveries(alice, webhook, qu
     assert len(written) == 3
 
 
-def test_what_cannot_be_stored_is_not_logged_either(alice, webhook, queue, clock, monkeypatch, caplog):
+def test_unstorable_text_is_not_logged(alice, webhook, queue, clock, monkeypatch, caplog):
     emit_one(alice)
     (claim,) = queue.claim(10)
 

@@ -1,4 +1,4 @@
-"""What receivers say, in the rows of every database: it can be stored, and the outcome is stored even if it cannot."""
+"""Text from receivers is stored in a valid form on every database, and never prevents recording the outcome."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ SAID = {
     "retry-after": (ok(b"Retry-After: \xff" + b"9" * 500, b"X-Said: a"), "a", "ok"),
     "broken-off": (HEADER + b"X-Said: a\r\nContent-Length: 90\r\n\r\n\xf0\x9f", "a", "\ufffd"),
 }
-"""What is sent, and what is stored of the header X-Said and of the body."""
+"""The received text, and the stored header X-Said and body."""
 
 NOT_STORED_AS_AN_ANSWER = {
     "thousands-of-headers": HEADER + b"X-A: b\xff\r\n" * 4000 + b"\r\n",
@@ -74,7 +74,7 @@ def deliver_to_each(alice, said):
     return {attempt.url.rpartition("/")[2]: attempt for attempt in attempts}
 
 
-def test_whatever_a_receiver_says_with_its_200_is_stored_clean(alice, transport_name):
+def test_any_text_in_a_200_response_is_stored_sanitized(alice, transport_name):
     attempts = deliver_to_each(alice, {path: answer for path, (answer, _, _) in SAID.items()})
 
     stored = {path: (dict(one.response_headers).get("X-Said"), one.response_body) for path, one in attempts.items()}
@@ -84,7 +84,7 @@ def test_whatever_a_receiver_says_with_its_200_is_stored_clean(alice, transport_
     }
 
 
-def test_what_is_not_an_answer_is_stored_as_a_failure(alice, transport_name):
+def test_an_invalid_response_is_stored_as_a_failure(alice, transport_name):
     attempts = deliver_to_each(alice, NOT_STORED_AS_AN_ANSWER)
 
     assert attempts.keys() == NOT_STORED_AS_AN_ANSWER.keys()
@@ -109,7 +109,7 @@ def _wait_of(attempt):
     return (attempt.delivery.due_at - attempt.started_at).total_seconds()
 
 
-def test_a_nul_in_a_header_keeps_nothing_from_being_stored(alice, transport_name):
+def test_a_nul_in_a_header_does_not_prevent_storing(alice, transport_name):
     said = {"value": ok(b"X-Said: a\0b"), "retry-after": ok(b"Retry-After: \0"), "name": ok(b"\0: a")}
 
     attempts = deliver_to_each(alice, said)
@@ -120,7 +120,7 @@ def test_a_nul_in_a_header_keeps_nothing_from_being_stored(alice, transport_name
 
 @pytest.fixture
 def latin_bodies(transactional_db):
-    """A database that cannot hold every character, as one that began long ago."""
+    """A database with a limited character set, as in old installations."""
     table = connection.ops.quote_name(DeliveryAttempt._meta.db_table)
     change = f"ALTER TABLE {table} MODIFY response_body longtext CHARACTER SET %s NOT NULL"
     with connection.cursor() as cursor:
@@ -131,7 +131,7 @@ def latin_bodies(transactional_db):
 
 
 @pytest.mark.only_on("mariadb")
-def test_a_success_is_stored_where_the_database_cannot_hold_the_text(latin_bodies, alice, transport_name):
+def test_a_success_is_stored_without_text_that_the_database_refuses(latin_bodies, alice, transport_name):
     attempts = deliver_to_each(alice, {"smile": SAID["four-bytes"][0], "plain": ok()})
 
     assert {path: (one.result, one.response_status) for path, one in attempts.items()} == {
@@ -142,7 +142,7 @@ def test_a_success_is_stored_where_the_database_cannot_hold_the_text(latin_bodie
 
 
 @pytest.mark.only_on("postgresql")
-def test_the_log_has_no_word_of_a_receiver_whose_attempt_cannot_be_recorded(alice, transport_name, caplog):
+def test_the_log_contains_no_text_of_an_unrecordable_attempt(alice, transport_name, caplog):
     table = connection.ops.quote_name(DeliveryAttempt._meta.db_table)
     with connection.cursor() as cursor:
         cursor.execute(f"ALTER TABLE {table} ADD CONSTRAINT nothing_succeeds CHECK (result <> 'succeeded')")
@@ -155,7 +155,7 @@ def test_the_log_has_no_word_of_a_receiver_whose_attempt_cannot_be_recorded(alic
     assert "Sesame" not in caplog.text
 
 
-def test_the_log_of_an_answer_is_read_back_as_json(alice, transport_name):
+def test_the_stored_headers_are_valid_json(alice, transport_name):
     attempts = deliver_to_each(alice, {path: answer for path, (answer, _, _) in SAID.items()})
 
     for attempt in attempts.values():

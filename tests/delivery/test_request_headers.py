@@ -1,4 +1,4 @@
-"""Signatures and own headers of a webhook, as a receiver gets them and the log shows them."""
+"""Signatures and custom headers of a webhook, at the receiver and in the log."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_both_standard_versions_share_one_header(alice, receiver, deliver):
     assert versions == ["v1", "v1a"]
 
 
-def test_a_handshake_has_its_deliverys_id(alice, receiver, deliver):
+def test_a_handshake_has_the_id_of_its_delivery(alice, receiver, deliver):
     webhook = make_webhook(alice, signatures=["standard"])
     delivery = start_verification(webhook, actor=PROJECT)
     transport = receiver()
@@ -102,7 +102,7 @@ def test_during_a_rotation_every_valid_key_signs(alice, receiver, deliver):
     assert len(webhook.verification_keys) == 4
 
 
-def test_an_old_secret_of_another_form_does_not_sign_by_standard(alice, receiver, deliver):
+def test_an_old_secret_in_another_form_does_not_sign_with_the_standard_scheme(alice, receiver, deliver):
     webhook = make_webhook(alice, secret="a secret in words, long enough")
     webhook.rotate_secret()
     Webhook.objects.update(signatures=["native", "standard"])
@@ -115,7 +115,7 @@ def test_an_old_secret_of_another_form_does_not_sign_by_standard(alice, receiver
     assert "X-Webhook-Signature-Previous" in sent(transport)
 
 
-def test_own_headers_are_sent_and_the_log_has_their_names_alone(alice, receiver, deliver):
+def test_custom_headers_are_sent_and_only_their_names_logged(alice, receiver, deliver):
     make_webhook(alice, headers={"X-Tenant": "acme"}, basic_auth=("user", "pass"))
     emit_one(alice)
     transport = receiver(200)
@@ -140,7 +140,7 @@ def test_the_log_rebuilds_the_header_lines_of_all_schemes(alice, receiver, deliv
     assert [line for line in (f"{name}: {value}" for name, value in sent(transport).items()) if line not in lines] == []
 
 
-def test_native_alone_is_stored_as_its_signature(alice, webhook, receiver, deliver):
+def test_a_single_native_signature_is_stored_as_it_is(alice, webhook, receiver, deliver):
     emit_one(alice)
     transport = receiver(200)
 
@@ -150,7 +150,7 @@ def test_native_alone_is_stored_as_its_signature(alice, webhook, receiver, deliv
     assert (attempt.signatures, attempt.header_names) == (sent(transport)["X-Webhook-Signature"], "")
 
 
-def test_headers_that_no_key_opens_send_nothing(alice, receiver, deliver, settings):
+def test_nothing_is_sent_if_headers_cannot_be_decrypted(alice, receiver, deliver, settings):
     settings.WEBHOOKS_ENCRYPTION_KEYS = [Fernet.generate_key().decode()]
     webhook = make_webhook(alice, headers={"X-Tenant": "acme"})
     settings.WEBHOOKS_ENCRYPTION_KEYS = [Fernet.generate_key().decode()]
@@ -165,7 +165,7 @@ def test_headers_that_no_key_opens_send_nothing(alice, receiver, deliver, settin
     assert hold_of(Delivery.objects.get(), now=timezone.now()).reason == HoldReason.UNSIGNED
 
 
-def test_headers_are_encrypted_anew(alice, receiver, deliver, settings):
+def test_headers_are_reencrypted(alice, receiver, deliver, settings):
     old, new = (Fernet.generate_key().decode() for _ in range(2))
     settings.WEBHOOKS_ENCRYPTION_KEYS = [old]
     make_webhook(alice, headers={"X-Tenant": "acme", "X-Route": "7"})
@@ -180,7 +180,7 @@ def test_headers_are_encrypted_anew(alice, receiver, deliver, settings):
     assert sent(transport)["X-Route"] == "7"
 
 
-def test_a_scheme_of_the_host_signs_and_is_verified(alice, receiver, deliver, settings):
+def test_a_custom_scheme_signs_and_is_verified(alice, receiver, deliver, settings):
     settings.WEBHOOKS_SIGNATURES = ["native", f"{__name__}.Shouting"]
     new = {"url": URL, "events": [EVENT_TYPE], "signatures": ["shouting"]}
     made = client_of(alice).call("POST", "/v1/webhooks", new).json()
@@ -197,7 +197,7 @@ def test_a_scheme_of_the_host_signs_and_is_verified(alice, receiver, deliver, se
     assert "X-Shout: HEY-" in DeliveryAttempt.objects.last().request_header
 
 
-def test_a_scheme_that_is_gone_is_named_in_the_attempt(alice, receiver, deliver, settings):
+def test_the_error_names_a_removed_scheme(alice, receiver, deliver, settings):
     settings.WEBHOOKS_SIGNATURES = [f"{__name__}.Shouting"]
     make_webhook(alice, signatures=["shouting"])
     settings.WEBHOOKS_SIGNATURES = ["native"]

@@ -1,4 +1,4 @@
-"""Retry policies and accepted statuses, as a receiver and the log see them."""
+"""Retry policies and accepted statuses, at the receiver and in the log."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.django_db
 
 
 class Doubling(BaseRetryPolicy):
-    """A toy policy: three attempts, each delay twice the one before."""
+    """A toy policy: three attempts, and each delay is twice the previous one."""
 
     name = "doubling"
     max_attempts = 3
@@ -51,7 +51,7 @@ def seconds_between_attempts():
     return [(after - before).total_seconds() for before, after in pairwise(moments)]
 
 
-def test_a_policy_of_the_host_is_chosen_and_kept_to(alice, receiver, deliver, settings):
+def test_a_custom_policy_can_be_selected(alice, receiver, deliver, settings):
     settings.WEBHOOKS_RETRY_POLICIES = ["specification", f"{__name__}.Doubling"]
     new = {"url": URL, "events": [EVENT_TYPE], "retry_policy": "doubling", "retry_notices": False}
     made = client_of(alice).call("POST", "/v1/webhooks", new).json()
@@ -68,7 +68,7 @@ def test_a_policy_of_the_host_is_chosen_and_kept_to(alice, receiver, deliver, se
     assert deliveries()[0].state == "given_up"
 
 
-def test_the_extended_policy_makes_ten_attempts_also_after_a_change_of_the_policy(alice):
+def test_a_delivery_keeps_its_policy_after_a_change(alice):
     with Webhooks() as webhooks:
         webhooks.register(alice, EVENT_TYPE, retry_policy="extended", retry_notices=False)
         webhooks.receiver.answers = (500,)
@@ -83,7 +83,7 @@ def test_the_extended_policy_makes_ten_attempts_also_after_a_change_of_the_polic
     assert timedelta(days=1) <= last < timedelta(days=1.2)
 
 
-def test_new_deliveries_of_every_way_have_the_webhooks_policy(patient, alice, receiver, deliver):
+def test_all_new_deliveries_have_the_policy_of_the_webhook(patient, alice, receiver, deliver):
     emit_one(alice)
     deliver(receiver(200))
     redeliver(deliveries()[0], actor=PROJECT)
@@ -106,7 +106,7 @@ def test_the_first_policy_of_the_setting_is_the_default(alice, webhook, settings
     assert (deliveries()[0].policy.name, deliveries()[0].max_attempts) == ("extended", 10)
 
 
-def test_a_policy_that_is_gone_is_replaced_by_the_default_for_new_deliveries(alice, receiver, deliver, settings):
+def test_a_removed_policy_is_replaced_by_the_default_for_new_deliveries(alice, receiver, deliver, settings):
     settings.WEBHOOKS_RETRY_POLICIES = ["specification", f"{__name__}.Doubling"]
     make_webhook(alice, retry_policy="doubling", retry_notices=False)
     emit_one(alice)
@@ -152,7 +152,7 @@ def test_a_policy_with_other_delays_counts_for_the_next_emit(alice, settings):
 @pytest.mark.parametrize(
     ("policy", "seconds"), [pytest.param("extended", 600, id="allowed"), pytest.param("", 1, id="ignored")]
 )
-def test_retry_after_counts_where_the_policy_allows_it(alice, receiver, deliver, policy, seconds):
+def test_retry_after_is_respected_if_the_policy_permits_it(alice, receiver, deliver, policy, seconds):
     make_webhook(alice, retry_policy=policy, retry_notices=False)
     emit_one(alice)
 
@@ -173,7 +173,7 @@ def test_retry_after_counts_where_the_policy_allows_it(alice, receiver, deliver,
         pytest.param("2xx", 500, "given_up", id="error"),
     ],
 )
-def test_accepted_statuses_decide_what_was_received(alice, receiver, deliver, accepted, status, state):
+def test_accepted_statuses_determine_success(alice, receiver, deliver, accepted, status, state):
     make_webhook(alice, accepted_statuses=accepted)
     emit_one(alice)
 
@@ -184,7 +184,7 @@ def test_accepted_statuses_decide_what_was_received(alice, receiver, deliver, ac
     assert ("2xx status confirms" in message) is (accepted == "2xx" and state == "given_up")
 
 
-def test_a_handshake_needs_200_whatever_is_accepted(alice, receiver, deliver):
+def test_a_handshake_requires_200_regardless_of_accepted_statuses(alice, receiver, deliver):
     webhook = make_webhook(alice, accepted_statuses="2xx")
     start_verification(webhook, actor=PROJECT)
 

@@ -1,4 +1,4 @@
-"""How slots are shared: by webhooks that are fast, unknown or slow, and by their owners."""
+"""Sharing of slots between fast, unknown and slow webhooks, and between owners."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Desk:
         self.slots.learn(webhook, owner, is_fast)
 
     def begin(self, webhook, number=1_000_000, limit=1_000_000):
-        """Begin as many requests as the webhook may, up to the number; return their claims."""
+        """Start as many requests as permitted, up to the number. Return their claims."""
         asks = self.slots.asks([webhook], limit)
         room = min([number, *(min(ask.room, ask.cap - ask.own) for ask in asks)]) if asks else 0
         claims = [claim_of(webhook) for _ in range(room)]
@@ -65,11 +65,11 @@ def small(clock):
         pytest.param(2000, 1, 1, id="configured as one"),
     ],
 )
-def test_a_webhook_fills_at_most_a_quarter_of_a_process(window, configured, cap):
+def test_a_webhook_uses_at_most_a_quarter_of_a_process(window, configured, cap):
     assert usual_cap(window, configured) == cap
 
 
-def test_an_unknown_webhook_has_one_request_open_until_its_first_result(desk):
+def test_an_unknown_webhook_has_one_request_until_its_first_result(desk):
     desk.know("new")
     first = desk.begin("new")
     assert (len(first), desk.begin("new")) == (1, [])
@@ -79,7 +79,7 @@ def test_an_unknown_webhook_has_one_request_open_until_its_first_result(desk):
     assert len(desk.begin("new")) == CAP
 
 
-def test_an_unknown_webhook_that_hangs_gets_no_second_request(desk, clock):
+def test_an_unknown_hanging_webhook_gets_no_second_request(desk, clock):
     desk.know("hanging")
     desk.begin("hanging")
     clock.advance(20)
@@ -95,7 +95,7 @@ def test_a_fast_handshake_does_not_make_a_webhook_fast(desk):
     assert len(desk.begin("new")) == 1
 
 
-def test_slow_webhooks_together_begin_requests_up_to_a_quarter_of_the_window(desk):
+def test_slow_webhooks_share_a_quarter_of_the_window(desk):
     for number in range(100):
         desk.know(f"slow-{number}", owner=number, is_fast=False)
 
@@ -104,7 +104,7 @@ def test_slow_webhooks_together_begin_requests_up_to_a_quarter_of_the_window(des
     assert 400 < open_at_once <= 500
 
 
-def test_a_fast_webhook_is_slow_as_soon_as_a_request_is_open_for_a_second(small, clock):
+def test_a_fast_webhook_becomes_slow_after_a_second(small, clock):
     for number in range(3):
         small.know(f"fast-{number}", owner=number, is_fast=True)
         small.begin(f"fast-{number}")
@@ -142,7 +142,7 @@ def test_hanging_webhooks_of_one_owner_leave_room_for_its_fast_ones(clock, windo
     assert len(desk.begin("healthy")) >= 8
 
 
-def test_webhooks_that_were_fast_and_hang_leave_one_slot_for_each_other_webhook(small):
+def test_formerly_fast_hanging_webhooks_leave_one_slot_for_each_other_webhook(small):
     for number in range(20):
         small.know(f"hanging-{number}", is_fast=True)
         small.begin(f"hanging-{number}", 3)
@@ -188,7 +188,7 @@ def test_every_webhook_gets_a_slot_of_a_tiny_window(clock, window, is_fast):
     assert len(desk.begin("only")) == 1
 
 
-def test_rooms_are_shared_within_one_claim(small):
+def test_slots_are_shared_within_one_claim(small):
     webhooks = [f"new-{number}" for number in range(100)]
     for webhook in webhooks:
         small.know(webhook)
@@ -199,7 +199,7 @@ def test_rooms_are_shared_within_one_claim(small):
     assert len(small.slots.with_room(webhooks)) == 100
 
 
-def test_results_of_other_workers_are_taken_over_unless_there_are_newer_ones(desk):
+def test_paces_of_other_workers_are_used_unless_outdated(desk):
     desk.know("theirs")
     desk.know("mine")
     desk.end(desk.begin("mine"), seconds=30)

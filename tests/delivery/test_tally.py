@@ -1,4 +1,4 @@
-"""What a recorded batch counts."""
+"""The counts of a recorded batch."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def ended(claim, clock, *, seconds=0.1, status=200, error=None):
 
 
 def counted(webhook):
-    """Return the counters that are not 0 for a webhook, added up over all tallies, and those after the last success."""
+    """Return a webhook's counters without zeros, summed over all tallies, and those after the last success."""
     sums, since_success = Counter(), []
     for tally in Tally.objects.all():
         counters = json.loads(tally.counts)["webhooks"].get(webhook.pk[3:], {})
@@ -45,7 +45,7 @@ def counted(webhook):
     return {name: value for name, value in sums.items() if value}, since_success
 
 
-def test_a_batch_is_one_row_and_one_statement_however_many_webhooks_it_has(alice, queue, clock):
+def test_a_batch_is_one_row_and_one_statement(alice, queue, clock):
     webhooks = [make_webhook(alice) for _ in range(5)]
     emit_one(alice)
     batch = [ended(claim, clock) for claim in queue.claim(10)]
@@ -58,7 +58,7 @@ def test_a_batch_is_one_row_and_one_statement_however_many_webhooks_it_has(alice
     assert [counted(webhook)[0]["succeeded_at_once"] for webhook in webhooks] == [1] * 5
 
 
-def test_a_success_at_once_counts_how_long_it_took_and_had_waited(alice, webhook, queue, clock):
+def test_an_immediate_success_counts_its_duration_and_delay(alice, webhook, queue, clock):
     emit_one(alice)
     (claim,) = queue.claim(10)
 
@@ -71,7 +71,7 @@ def test_a_success_at_once_counts_how_long_it_took_and_had_waited(alice, webhook
     assert since_success == [0]
 
 
-def test_a_delivery_that_is_given_up_counts_each_attempt_and_is_named(alice, queue, clock):
+def test_a_given_up_delivery_counts_each_attempt_and_is_listed(alice, queue, clock):
     webhook = make_webhook(alice, retry_notices=False)
     emit_one(alice)
     for number in range(4):
@@ -90,7 +90,7 @@ def test_a_delivery_that_is_given_up_counts_each_attempt_and_is_named(alice, que
     assert json.loads(Tally.objects.last().counts)["given_up"] == [deliveries()[0].pk[4:]]
 
 
-def test_a_success_after_a_failure_is_not_one_at_once(alice, webhook, receiver, deliver):
+def test_a_success_after_a_failure_counts_as_later(alice, webhook, receiver, deliver):
     emit_one(alice)
 
     deliver(receiver(500, 200))
@@ -100,7 +100,7 @@ def test_a_success_after_a_failure_is_not_one_at_once(alice, webhook, receiver, 
     assert "succeeded_at_once" not in sums
 
 
-def test_those_given_up_before_a_success_of_the_same_batch_do_not_count_since_it(alice, webhook, queue, clock):
+def test_failures_before_a_success_in_the_batch_do_not_count_after_it(alice, webhook, queue, clock):
     for _ in range(3):
         emit_one(alice)
     claims = queue.claim(10)
@@ -134,7 +134,7 @@ def test_handshakes_tests_and_notices_are_not_counted(alice, webhook, receiver, 
     assert not Tally.objects.exists()
 
 
-def test_what_is_not_recorded_is_not_counted(alice, webhook, queue, clock):
+def test_unrecorded_results_are_not_counted(alice, webhook, queue, clock):
     emit_one(alice)
     (claim,) = queue.claim(10)
     webhook.deliveries.all().cancel("by hand")
@@ -147,7 +147,7 @@ def test_what_is_not_recorded_is_not_counted(alice, webhook, queue, clock):
 @pytest.mark.parametrize(
     ("answers", "result"), [((200,), "succeeded"), ((500,), "http_status"), ((500, 200), "succeeded")]
 )
-def test_a_delivery_tells_the_result_of_its_last_attempt(alice, webhook, receiver, deliver, answers, result):
+def test_a_delivery_has_the_result_of_its_last_attempt(alice, webhook, receiver, deliver, answers, result):
     emit_one(alice)
 
     deliver(receiver(*answers))
@@ -155,7 +155,7 @@ def test_a_delivery_tells_the_result_of_its_last_attempt(alice, webhook, receive
     assert deliveries()[0].last_result == result
 
 
-def test_a_delivery_that_waits_for_its_retry_tells_why(alice, webhook, queue, clock):
+def test_a_delivery_awaiting_its_retry_has_the_last_result(alice, webhook, queue, clock):
     emit_one(alice)
     error = TransportError(error_class=ErrorClass.TIMEOUT, message="No.")
 

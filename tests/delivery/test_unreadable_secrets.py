@@ -1,4 +1,4 @@
-"""What becomes of deliveries whose webhook's secret no key opens."""
+"""Deliveries of webhooks whose secret cannot be decrypted."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ KEY, ANOTHER = Fernet.generate_key().decode(), Fernet.generate_key().decode()
 
 @pytest.fixture
 def unreadable(alice, settings):
-    """A webhook whose secret was encrypted with a key that is no longer configured."""
+    """A webhook whose secret was encrypted with a removed key."""
     settings.WEBHOOKS_ENCRYPTION_KEYS = [KEY]
     webhook = make_webhook(alice)
     settings.WEBHOOKS_ENCRYPTION_KEYS = [ANOTHER]
     return webhook
 
 
-def test_what_a_worker_cannot_sign_is_held_without_an_attempt(alice, unreadable, receiver, deliver, clock):
+def test_an_unsignable_delivery_is_held_without_an_attempt(alice, unreadable, receiver, deliver, clock):
     emit_one(alice)
     transport = receiver(200)
 
@@ -41,7 +41,7 @@ def test_what_a_worker_cannot_sign_is_held_without_an_attempt(alice, unreadable,
     assert hold_of(delivery, now=clock()).reason == HoldReason.UNSIGNED
 
 
-def test_another_worker_that_has_the_key_takes_it_at_once(alice, unreadable, receiver, clock, settings):
+def test_a_worker_with_the_key_claims_it_at_once(alice, unreadable, receiver, clock, settings):
     emit_one(alice)
     Engine(transport=receiver(200), clock=clock).run_until_idle()
     settings.WEBHOOKS_ENCRYPTION_KEYS = [ANOTHER, KEY]
@@ -53,7 +53,7 @@ def test_another_worker_that_has_the_key_takes_it_at_once(alice, unreadable, rec
     assert (deliveries()[0].state, deliveries()[0].attempt_count) == ("succeeded", 1)
 
 
-def test_a_worker_tries_again_less_and_less_often(alice, unreadable, clock):
+def test_a_worker_tries_again_at_growing_intervals(alice, unreadable, clock):
     emit_one(alice)
     queue = Queue(using="default", clock=clock, lease=timedelta(seconds=45), slots=Slots(clock=clock, window=10, cap=5))
     waits = []
@@ -76,11 +76,11 @@ def test_one_line_is_logged_for_each_webhook(alice, unreadable, receiver, delive
 
     (record,) = [record for record in caplog.records if record.levelname == "ERROR"]
     assert unreadable.pk in record.getMessage()
-    assert "Put the key that was in use back into WEBHOOKS_ENCRYPTION_KEYS" in record.getMessage()
+    assert "Add that key to WEBHOOKS_ENCRYPTION_KEYS again" in record.getMessage()
     assert record.exc_info is None
 
 
-def test_no_log_has_a_key_or_what_is_encrypted(alice, unreadable, receiver, deliver, caplog):
+def test_no_log_record_contains_a_key_or_an_encrypted_value(alice, unreadable, receiver, deliver, caplog):
     emit_one(alice)
 
     deliver(receiver(200))
@@ -90,7 +90,7 @@ def test_no_log_has_a_key_or_what_is_encrypted(alice, unreadable, receiver, deli
     assert [text for text in (KEY, ANOTHER, stored) if text in caplog.text] == []
 
 
-def test_a_key_that_is_none_sends_nothing_either(alice, webhook, receiver, deliver, settings):
+def test_nothing_is_sent_with_an_invalid_key(alice, webhook, receiver, deliver, settings):
     settings.WEBHOOKS_ENCRYPTION_KEYS = ["no Fernet key"]
     emit_one(alice)
     transport = receiver(200)
@@ -102,7 +102,7 @@ def test_a_key_that_is_none_sends_nothing_either(alice, webhook, receiver, deliv
 
 
 @pytest.mark.parametrize("stored", ["", "a secret in plain text", "gAAAAAB", "ü"], ids=repr)
-def test_what_is_stored_is_never_taken_for_the_secret_itself(alice, webhook, receiver, deliver, stored):
+def test_a_stored_value_is_never_used_as_the_secret_itself(alice, webhook, receiver, deliver, stored):
     SigningKey.objects.update(encrypted_key=stored)
     emit_one(alice)
     transport = receiver(200)

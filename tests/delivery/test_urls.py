@@ -1,4 +1,4 @@
-"""The table of URLs at every way in and at every attempt."""
+"""The table of URLs for every kind of input and at every attempt."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def call(client, key, method, path, body):
 
 @pytest.mark.only_on("sqlite")
 @pytest.mark.parametrize("category", CATEGORIES)
-def test_the_api_takes_urls_as_the_table_says(client, alice, category):
+def test_the_api_accepts_the_urls_of_the_table(client, alice, category):
     _, key = ApiKey.objects.make(owner=alice)
     webhook = make_webhook(alice, url=PUBLIC)
 
@@ -79,7 +79,7 @@ def test_the_api_takes_urls_as_the_table_says(client, alice, category):
 
 @pytest.mark.only_on("sqlite")
 @pytest.mark.parametrize("category", CATEGORIES)
-def test_the_console_takes_urls_as_the_table_says(admin_client, alice, settings, category):
+def test_the_console_accepts_the_urls_of_the_table(admin_client, alice, settings, category):
     settings.WEBHOOKS_PROBE_RATE = settings.WEBHOOKS_VERIFICATION_RATE = ""
     webhook = make_webhook(alice, url=PUBLIC)
 
@@ -99,7 +99,7 @@ def test_the_console_takes_urls_as_the_table_says(admin_client, alice, settings,
 
 
 class Names:
-    """A resolver that gives each name of the table the last of its answers, and remembers what it was asked."""
+    """A resolver that returns the last answer of each name in the table, and records its calls."""
 
     def __init__(self):
         self.asked = set()
@@ -113,13 +113,13 @@ class Names:
 
 
 def storable(cases):
-    """Return the cases that a row of every database can hold."""
+    """Return the cases that fit into a row of every database."""
     fitting = [case for case in cases if len(case["url"]) <= 2048 and "\0" not in case["url"]]
     return [case for case in fitting if not any("\ud800" <= character <= "\udfff" for character in case["url"])]
 
 
 def attempt_everything_at(alice, cases, transport):
-    """Write the URLs around validation and make an attempt of each kind; return what came of them by URL and kind."""
+    """Store the URLs without validation and make attempts of each kind. Return the results by URL and kind."""
     for case in cases:
         for status in ("active", "pending"):
             webhook = make_webhook(alice, url=PUBLIC, status=status)
@@ -139,7 +139,7 @@ def attempt_everything_at(alice, cases, transport):
         pytest.param(BLOCKED, id="blocked-at-send"),
     ],
 )
-def test_no_attempt_of_any_kind_is_made_where_none_may(alice, transport_name, cases):
+def test_no_kind_of_attempt_reaches_a_refused_address(alice, transport_name, cases):
     names = Names()
     transport = make_transport(transport_name, replace(transport_options(), resolve=names))
 
@@ -151,7 +151,7 @@ def test_no_attempt_of_any_kind_is_made_where_none_may(alice, transport_name, ca
 
 
 @pytest.mark.parametrize("case", REDIRECTING, ids=lambda case: case["id"])
-def test_a_redirect_is_not_followed_by_any_kind(alice, transport_name, settings, case):
+def test_no_kind_of_attempt_follows_a_redirect(alice, transport_name, settings, case):
     settings.WEBHOOKS_ALLOW_HTTP = True
     settings.WEBHOOKS_ALLOWED_NETWORKS = ["127.0.0.0/8"]
     location = case["redirect_to"].encode()

@@ -34,7 +34,7 @@ def test_a_plan_without_failures_is_a_product() -> None:
     assert found.rows_updated_per_second == 600
 
 
-def test_each_retry_is_announced_by_a_notice() -> None:
+def test_each_retry_has_a_notice() -> None:
     found = plan(replace(LOAD, failing_share=0.5), POLICY)
 
     assert found.retries_per_second == 300 * (0.5 + 0.25 + 0.125)
@@ -57,7 +57,7 @@ def test_receivers_that_are_all_down_cost_every_attempt() -> None:
         pytest.param(replace(LOAD, events_per_second=10_000), "CPU", id="many events"),
     ],
 )
-def test_what_is_scarcest_decides_on_the_processes(load: Load, reason: str) -> None:
+def test_the_scarcest_resource_determines_the_processes(load: Load, reason: str) -> None:
     found = plan(load, POLICY)
 
     assert reason in found.bound_by
@@ -70,7 +70,7 @@ def test_slow_receivers_share_a_quarter_of_each_process() -> None:
     assert found.processes == found.in_flight / 500
 
 
-def test_a_webhook_takes_what_its_cap_and_its_latency_allow() -> None:
+def test_throughput_of_a_webhook_follows_its_cap_and_latency() -> None:
     found = plan(LOAD, POLICY)
 
     assert found.deliveries_per_second_per_webhook == 32
@@ -81,7 +81,7 @@ def test_longer_retention_keeps_more() -> None:
     assert plan(LOAD, POLICY).gb_kept < plan(LOAD, replace(POLICY, attempt_days=90)).gb_kept
 
 
-def test_the_command_prints_the_plan_and_what_it_takes_for_granted(run: Run, settings: object) -> None:
+def test_the_command_prints_the_plan_and_its_assumptions(run: Run, settings: object) -> None:
     settings.WEBHOOKS_MAX_IN_FLIGHT_PER_WEBHOOK = 4  # type: ignore[attr-defined]
 
     output = run("estimate_capacity", "--events", "100", "--webhooks", "3", "--latency", "2", "--failing", "0").stdout
@@ -102,6 +102,6 @@ def test_the_command_prints_the_plan_and_what_it_takes_for_granted(run: Run, set
         pytest.param(["--events", "1", "--failing", "101"], "--failing is 101", id="more than all"),
     ],
 )
-def test_a_senseless_load_is_refused(run: Run, arguments: list[str], problem: str) -> None:
+def test_an_invalid_load_is_refused(run: Run, arguments: list[str], problem: str) -> None:
     with pytest.raises(CommandError, match=problem):
         run("estimate_capacity", *arguments)

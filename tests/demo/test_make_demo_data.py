@@ -33,13 +33,13 @@ def made(run: Run, db: None) -> Output:
     return run("make_demo_data", "--deliveries", "400", "--webhooks", "12", "--owners", "3", "--force")
 
 
-def test_it_says_what_it_made(made: Output) -> None:
-    assert made.stdout.startswith("Made 12 webhooks and 400 deliveries in ")
+def test_the_command_prints_the_numbers_of_rows(made: Output) -> None:
+    assert made.stdout.startswith("Created 12 webhooks and 400 deliveries in ")
     assert (Webhook.objects.count(), Delivery.objects.count()) == (12, 400)
     assert Event.objects.filter(deliveries=None).count() == 0
 
 
-def test_an_event_goes_to_every_webhook_of_its_owner_that_hears_it(made: Output) -> None:
+def test_an_event_goes_to_every_subscribed_webhook_of_its_owner(made: Output) -> None:
     *events, _last = Event.objects.order_by("pk")
     events = events[::3]
     decisions = [decision for event in events for decision in decide(event, with_platform=True)]
@@ -68,7 +68,7 @@ def test_each_delivery_has_the_attempts_that_it_counts(made: Output) -> None:
     assert {1, 2, 3, 4} == set(counted.values())
 
 
-def test_an_event_reads_as_one_that_was_emitted(made: Output) -> None:
+def test_an_event_looks_like_an_emitted_event(made: Output) -> None:
     for event in Event.objects.all()[:20]:
         assert event.data
         assert f'"id":"{event.pk}","type":"{event.type}"' in event.body
@@ -79,7 +79,7 @@ def test_the_overview_counts_them(made: Output) -> None:
     assert ever()["given_up"] == Delivery.objects.filter(state=Delivery.State.GIVEN_UP).count()
 
 
-@pytest.mark.django_db(transaction=True)  # as a user has it: not within one of the caller's
+@pytest.mark.django_db(transaction=True)  # as for a user, without an outer transaction
 def test_webhooks_that_never_succeed_are_failing(made: Output) -> None:
     failing = Webhook.objects.filter(health__failing_since__isnull=False).values_list("url", flat=True)
 
@@ -87,7 +87,7 @@ def test_webhooks_that_never_succeed_are_failing(made: Output) -> None:
     assert not any("//healthy-" in url for url in failing)
 
 
-def test_nothing_of_it_is_sent(made: Output) -> None:
+def test_demo_deliveries_are_not_sent(made: Output) -> None:
     Engine().run_until_idle()
 
     assert not QueueEntry.objects.exists()
@@ -123,29 +123,29 @@ def test_a_policy_without_retries_has_no_second_attempts(run: Run, db: None, set
     assert set(DeliveryAttempt.objects.values_list("number", flat=True)) == {1}
 
 
-def test_what_is_asked_to_be_due_is_due(run: Run, db: None) -> None:
+def test_due_deliveries_are_due(run: Run, db: None) -> None:
     output = run("make_demo_data", "--deliveries", "100", "--due", "30", "--force")
 
     pending = Delivery.objects.pending()
-    assert output.stdout.startswith("Made 24 webhooks and 130 deliveries, 30 of them due, in ")
+    assert output.stdout.startswith("Created 24 webhooks and 130 deliveries, 30 of them due, in ")
     assert pending.filter(queue_entry__due_at__lte=timezone.now(), attempt_count=0).count() == 30
     assert not pending.exclude(webhook__status="active", webhook__paused_at=None).exists()
 
 
-def test_what_is_past_its_age_is_as_pruning_leaves_it(run: Run, db: None) -> None:
+def test_rows_past_retention_are_already_pruned(run: Run, db: None) -> None:
     run("make_demo_data", "--deliveries", "200", "--days", "60", "--force")
 
     assert Event.objects.filter(body="").count() == pytest.approx(Event.objects.count() / 2, abs=5)
     assert prune() == Pruned()
 
 
-def test_deleting_leaves_what_others_made(run: Run, db: None, django_user_model: Any) -> None:
+def test_deletion_keeps_other_rows(run: Run, db: None, django_user_model: Any) -> None:
     mine = django_user_model.objects.create_user("demo-me", password="secret")
     make_webhook(mine)
     emit_one(mine)
     Engine(transport=MemoryTransport(transport_options())).run_until_idle()
     run("make_demo_data", "--deliveries", "300", "--webhooks", "12", "--due", "5", "--force")
-    emit_one(mine)  # The demo's webhook of the platform hears of it.
+    emit_one(mine)  # The demo's platform webhook receives it.
 
     output = run("make_demo_data", "--delete", "--force")
 
@@ -157,7 +157,7 @@ def test_deleting_leaves_what_others_made(run: Run, db: None, django_user_model:
     assert set(Rollup.objects.values_list("webhook_id", flat=True)) == {EVERY_WEBHOOK, Webhook.objects.get().pk}
 
 
-def test_a_service_in_use_is_left_alone(run: Run, db: None) -> None:
+def test_production_is_refused(run: Run, db: None) -> None:
     with pytest.raises(CommandError, match="DEBUG is off"):
         run("make_demo_data")
 
@@ -165,6 +165,6 @@ def test_a_service_in_use_is_left_alone(run: Run, db: None) -> None:
 
 
 @pytest.mark.parametrize("option", ["--deliveries", "--owners", "--webhooks", "--days"])
-def test_a_number_that_makes_nothing_is_refused(run: Run, db: None, option: str) -> None:
+def test_an_invalid_number_is_refused(run: Run, db: None, option: str) -> None:
     with pytest.raises(CommandError, match=f"{option} is 0"):
         run("make_demo_data", "--force", option, "0")

@@ -1,4 +1,4 @@
-"""What `emit` writes, for whom, and what it refuses."""
+"""The rows and recipients of `emit`, and its errors."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ pytestmark = pytest.mark.django_db
 
 
 class Anything(BaseModel, extra="allow"):
-    """A host's data model that lets everything through."""
+    """A host's data model that accepts everything."""
 
 
 OPEN_TYPE = EventType(name="shop.anything", description="Anything.", data_model=Anything, example={"a": 1})
@@ -86,7 +86,7 @@ def test_an_event_of_the_platform_reaches_no_owner(alice):
 
 
 @pytest.mark.parametrize("status", ["pending", "disabled", "failed"])
-def test_only_active_webhooks_are_queued_for(alice, status):
+def test_only_active_webhooks_get_deliveries(alice, status):
     make_webhook(alice, status=status)
 
     emit_one(alice)
@@ -94,7 +94,7 @@ def test_only_active_webhooks_are_queued_for(alice, status):
     assert reached() == set()
 
 
-def test_a_deleted_webhook_is_not_queued_for(alice):
+def test_a_deleted_webhook_gets_no_delivery(alice):
     make_webhook(alice).soft_delete()
 
     emit_one(alice)
@@ -102,7 +102,7 @@ def test_a_deleted_webhook_is_not_queued_for(alice):
     assert reached() == set()
 
 
-def test_a_type_whose_name_is_part_of_another_is_not_taken_for_it(alice):
+def test_a_type_is_not_confused_with_one_that_contains_its_name(alice):
     Webhook.objects.filter(pk=make_webhook(alice).pk).update(event_types=[f"{EVENT_TYPE}.late"])
 
     emit_one(alice)
@@ -110,7 +110,7 @@ def test_a_type_whose_name_is_part_of_another_is_not_taken_for_it(alice):
     assert reached() == set()
 
 
-def test_the_statements_do_not_grow_with_the_webhooks(alice):
+def test_the_number_of_statements_does_not_depend_on_the_webhooks(alice):
     def statements():
         with CaptureQueriesContext(connection) as captured:
             emit_one(alice)
@@ -125,7 +125,7 @@ def test_the_statements_do_not_grow_with_the_webhooks(alice):
     assert Delivery.objects.filter(kind="event").count() == 1 + 21
 
 
-def test_delivery_ids_are_unique_and_of_the_published_form(alice):
+def test_delivery_ids_are_unique_and_have_the_published_form(alice):
     for _ in range(5):
         make_webhook(alice)
 
@@ -136,7 +136,7 @@ def test_delivery_ids_are_unique_and_of_the_published_form(alice):
     assert all(len(pk) == 36 and pk.startswith("dlv_") and pk[4:].isalnum() for pk in ids)
 
 
-def test_the_body_is_the_envelope_to_the_letter(alice):
+def test_the_body_is_exactly_the_envelope(alice):
     occurred_at = datetime(2026, 1, 31, 12, 0, 0, 123456, tzinfo=UTC)
 
     event = emit(EVENT_TYPE, {"error": "Zu groß"}, owner=alice, occurred_at=occurred_at)
@@ -159,25 +159,25 @@ def test_a_rolled_back_event_leaves_nothing(alice):
     assert reached() == set()
 
 
-def test_workers_are_told_once_after_the_commit(alice, django_capture_on_commit_callbacks):
-    told = []
-    deliveries_created.connect(lambda **kwargs: told.append("created"), weak=False, dispatch_uid="told")
-    event_emitted.connect(lambda **kwargs: told.append(kwargs["deliveries"]), weak=False, dispatch_uid="told")
+def test_workers_are_woken_once_after_the_commit(alice, django_capture_on_commit_callbacks):
+    signals = []
+    deliveries_created.connect(lambda **kwargs: signals.append("created"), weak=False, dispatch_uid="test")
+    event_emitted.connect(lambda **kwargs: signals.append(kwargs["deliveries"]), weak=False, dispatch_uid="test")
     make_webhook(alice)
     try:
         with django_capture_on_commit_callbacks() as callbacks:
             emit_one(alice)
-        assert told == []
+        assert signals == []
         for callback in callbacks:
             callback()
     finally:
-        deliveries_created.disconnect(dispatch_uid="told")
-        event_emitted.disconnect(dispatch_uid="told")
+        deliveries_created.disconnect(dispatch_uid="test")
+        event_emitted.disconnect(dispatch_uid="test")
 
-    assert told == [1, "created"]
+    assert signals == [1, "created"]
 
 
-def test_an_unknown_type_is_refused_with_the_near_one(alice):
+def test_an_unknown_type_is_refused_with_a_suggestion(alice):
     with pytest.raises(UnknownEventTypeError, match=r"ppt\.generation\.failed"):
         emit("ppt.generation.faild", {"error": "x"}, owner=alice)
 
@@ -195,7 +195,7 @@ def test_an_unknown_type_is_refused_with_the_near_one(alice):
         pytest.param("x", "data", id="no mapping"),
     ],
 )
-def test_data_that_does_not_fit_is_refused_and_the_field_named(alice, data, path):
+def test_invalid_data_is_refused_with_its_field(alice, data, path):
     with pytest.raises(InvalidEventDataError, match=path):
         emit(EVENT_TYPE, data, owner=alice)
 
@@ -220,7 +220,7 @@ def test_an_iterator_and_a_collection_are_sent_as_arrays(alice):
 def test_an_envelope_over_the_limit_is_refused(alice, settings):
     settings.WEBHOOKS_MAX_ENVELOPE_BYTES = 1000
 
-    with pytest.raises(InvalidEventDataError, match="at most 1,000"):
+    with pytest.raises(InvalidEventDataError, match="the limit is 1,000 bytes"):
         emit_one(alice, "x" * 1000)
 
 
@@ -230,12 +230,12 @@ def test_a_naive_time_is_refused(alice):
 
 
 @pytest.mark.parametrize("make_owner", [lambda model: model(username="new"), lambda model: "alice", lambda model: 1])
-def test_an_owner_that_is_no_saved_account_is_refused(django_user_model, make_owner):
+def test_an_owner_other_than_a_saved_account_is_refused(django_user_model, make_owner):
     with pytest.raises(InvalidOwnerError):
         emit(EVENT_TYPE, {"error": "x"}, owner=make_owner(django_user_model))
 
 
-def test_a_test_event_of_the_types_example_is_marked_in_our_records_only(alice):
+def test_a_test_event_is_marked_only_in_its_row(alice):
     delivery = send_test_event(make_webhook(alice), "user.registered")
 
     assert (delivery.kind, delivery.event.is_test) == ("test", True)
@@ -251,7 +251,7 @@ def test_a_disabled_webhook_gets_no_test_event(alice):
 
 
 @pytest.mark.django_db(transaction=True)
-def test_the_async_twin_writes_the_same(alice):
+def test_the_asynchronous_version_writes_the_same_rows(alice):
     make_webhook(alice)
 
     async def emit_and_hang_up():

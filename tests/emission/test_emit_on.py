@@ -32,8 +32,8 @@ def test_a_signal_of_the_host_becomes_an_event(something_failed, django_user_mod
     assert (event.type, event.owner, event.data) == (EVENT_TYPE, alice, {"error": "No outline"})
 
 
-def test_the_function_takes_just_the_arguments_that_it_needs(something_failed, settings):
-    settings.DEBUG = True  # Django then looks at the arguments of signal handlers.
+def test_the_function_can_declare_only_some_arguments(something_failed, settings):
+    settings.DEBUG = True  # Django then checks the arguments of signal handlers
 
     emit_on(something_failed, EVENT_TYPE, lambda sender, why: (None, {"error": why}))
     something_failed.send(None, why="No outline")
@@ -41,7 +41,7 @@ def test_the_function_takes_just_the_arguments_that_it_needs(something_failed, s
     assert Event.objects.get().data == {"error": "No outline"}
 
 
-def test_none_means_that_nothing_happened(something_failed):
+def test_none_emits_no_event(something_failed):
     emit_on(something_failed, EVENT_TYPE, lambda sender: None)
 
     something_failed.send(None)
@@ -64,7 +64,7 @@ def test_a_models_signal_can_be_bound_as_a_decorator():
     assert [event.data for event in Event.objects.all()] == [{"error": "editors"}]
 
 
-def test_rows_that_a_fixture_loads_are_no_happenings(something_failed):
+def test_rows_loaded_from_a_fixture_emit_no_events(something_failed):
     emit_on(something_failed, EVENT_TYPE, lambda sender, raw: (None, {"error": "x"}))
 
     something_failed.send(None, raw=True)
@@ -72,7 +72,7 @@ def test_rows_that_a_fixture_loads_are_no_happenings(something_failed):
     assert Event.objects.count() == 0
 
 
-def test_data_that_does_not_fit_fails_where_the_signal_is_sent(something_failed):
+def test_invalid_data_raises_an_error_in_the_sender_of_the_signal(something_failed):
     emit_on(something_failed, EVENT_TYPE, lambda sender: (None, {"wrong": 1}))
 
     with pytest.raises(InvalidEventDataError, match="wrong"):

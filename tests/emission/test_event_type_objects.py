@@ -1,4 +1,4 @@
-"""Events emitted by their event type rather than by its name."""
+"""Emission by an event type rather than by its name."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_an_event_type_that_is_not_registered_is_refused_with_the_remedy():
         invoice_paid().emit({"amount": 7}, owner=None)
 
 
-def test_an_event_type_whose_name_another_one_has_is_refused(event_type):
+def test_an_event_type_with_the_name_of_another_one_is_refused(event_type):
     with pytest.raises(UnknownEventTypeError, match="registered with another object"):
         invoice_paid().emit({"amount": 7}, owner=None)
 
@@ -97,7 +97,7 @@ def test_a_signal_is_bound_to_an_event_type(event_type):
     assert Event.objects.get().data == {"amount": 7}
 
 
-def test_the_decorated_function_is_returned_itself(event_type):
+def test_the_decorator_returns_the_function(event_type):
     def saved(sender, **kwargs):
         return None
 

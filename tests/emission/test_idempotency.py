@@ -52,7 +52,7 @@ def test_another_type_under_the_key_is_a_conflict():
         emit("ppt.edit.failed", {"error": "a", "ppt_id": "ppt_1", "user_id": "user_1"}, owner=None, idempotency_key="k")
 
 
-def test_owners_and_the_platform_have_keys_of_their_own(alice, django_user_model):
+def test_owners_and_the_platform_have_separate_keys(alice, django_user_model):
     bob = django_user_model.objects.create_user("bob")
 
     events = {emit_with("k", owner=owner, error=str(owner)).pk for owner in (alice, bob, None)}
@@ -60,7 +60,7 @@ def test_owners_and_the_platform_have_keys_of_their_own(alice, django_user_model
     assert len(events) == 3
 
 
-def test_keys_are_compared_to_the_letter():
+def test_keys_are_compared_exactly():
     assert len({emit_with(key).pk for key in ("k", "K", "k ", "ḱ")}) == 4
 
 
@@ -113,7 +113,7 @@ def test_a_batch_writes_each_key_once_and_returns_an_event_for_each_item():
     assert Event.objects.count() == 2
 
 
-def test_a_conflict_in_a_batch_prevents_all_of_it():
+def test_a_conflict_in_a_batch_prevents_all_events():
     emit_with("a", error="a")
     batch = [NewEvent(EVENT_TYPE, {"error": "x"}, owner=None, idempotency_key=key) for key in ("b", "a")]
 
@@ -124,7 +124,7 @@ def test_a_conflict_in_a_batch_prevents_all_of_it():
     assert (Event.objects.count(), IdempotencyKey.objects.count()) == (1, 1)
 
 
-def test_an_emit_without_a_key_executes_no_other_statement(django_assert_max_num_queries):
+def test_emit_without_a_key_needs_no_additional_statement(django_assert_max_num_queries):
     emit(EVENT_TYPE, {"error": "warm"}, owner=None)
 
     with django_assert_max_num_queries(1 if connection.vendor == "postgresql" else 4):
@@ -132,7 +132,7 @@ def test_an_emit_without_a_key_executes_no_other_statement(django_assert_max_num
 
 
 @pytest.mark.django_db(transaction=True)
-def test_of_many_at_once_with_one_key_one_is_written(alice):
+def test_concurrent_calls_with_one_key_write_one_event(alice):
     make_webhook(alice)
     barrier = threading.Barrier(8)
 

@@ -1,4 +1,4 @@
-"""Operational events are written and announced in bulk."""
+"""Operational events, written and announced in bulk."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.django_db
 
 
 def about(number, event_type=WEBHOOK_DISABLED):
-    """Return so many operational events, about other webhooks."""
+    """Return this number of operational events, about different webhooks."""
     return [Operational(event_type, f"wh_{index}", event_type.example) for index in range(number)]
 
 
@@ -45,7 +45,7 @@ def test_workers_are_woken_once_for_all_events(heard, django_capture_on_commit_c
     assert heard == [2, 2, 2, Delivery]
 
 
-def test_an_event_that_no_webhook_gets_is_neither_recorded_nor_announced(heard, django_capture_on_commit_callbacks):
+def test_an_event_without_a_webhook_is_not_recorded(heard, django_capture_on_commit_callbacks):
     make_webhook(None, WEBHOOK_FAILING.name)
 
     with django_capture_on_commit_callbacks(execute=True):
@@ -63,7 +63,7 @@ def test_each_event_goes_to_the_subscribers_of_its_type():
     assert [disabled.deliveries.count(), failing.deliveries.count()] == [1, 2]
 
 
-def test_the_statements_do_not_grow_with_the_events():
+def test_the_number_of_statements_does_not_depend_on_the_events():
     make_webhook(None, WEBHOOK_DISABLED.name)
 
     def statements(number):

@@ -1,4 +1,4 @@
-"""The business identifiers that events are found by."""
+"""References: business identifiers for finding events."""
 
 from __future__ import annotations
 
@@ -49,18 +49,18 @@ def test_the_reference_fields_of_an_event_type_are_references():
     assert set(event.references.values_list("value", flat=True)) == {"order_5", "inv_1", "7"}
 
 
-def test_a_reference_that_is_given_twice_is_stored_once():
+def test_a_repeated_reference_is_stored_once():
     assert emit_referring("a", "a").references.count() == 1
 
 
-def test_references_that_differ_in_case_are_no_error():
+def test_references_that_differ_only_in_case_are_accepted():
     event = emit_referring("ppt_a", "PPT_A")
 
     assert found_by("ppt_a") == [event]
 
 
-def test_an_event_type_cannot_refer_to_a_field_that_it_does_not_have():
-    with pytest.raises(InvalidEventTypeError, match="no field order to be a reference; it has invoice, customer"):
+def test_a_reference_field_must_exist():
+    with pytest.raises(InvalidEventTypeError, match="no field order for a reference; it has invoice, customer"):
         paid(reference_fields=("order",))
 
 

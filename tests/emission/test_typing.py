@@ -1,4 +1,4 @@
-"""The types of emitting, as mypy and pyright check them in a project."""
+"""The annotations of emission, checked by mypy and pyright in a project."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The JSON Schemas that were promised to receivers; ``python -m tests.event_types.schema_snapshot`` renews them."""
+"""The published JSON Schemas. Update them with ``python -m tests.event_types.schema_snapshot``."""
 
 import json
 from pathlib import Path

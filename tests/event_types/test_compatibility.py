@@ -1,4 +1,4 @@
-"""What receivers rely on stays: the promised schemas, and how a breaking change is recognised."""
+"""Compatibility of the published schemas, and detection of breaking changes."""
 
 from typing import Any
 
@@ -11,18 +11,20 @@ from . import schema_snapshot
 
 
 @pytest.mark.parametrize("name", schema_snapshot.promised())
-def test_the_data_keeps_what_was_promised_to_receivers(name):
-    assert name in schema_snapshot.current(), f"{name} is gone. That breaks its receivers: it needs /v2."
+def test_the_published_schemas_remain_compatible(name):
+    assert name in schema_snapshot.current(), f"{name} was removed. This breaks its receivers, so it requires /v2."
 
     changes = breaking_changes(schema_snapshot.promised()[name], schema_snapshot.current()[name])
 
     assert not changes, f"{name} breaks its receivers, which needs /v2: {' '.join(changes)}"
 
 
-def test_every_type_has_promised_something():
+def test_every_type_has_a_published_schema():
     new = schema_snapshot.current().keys() - schema_snapshot.promised().keys()
 
-    assert not new, f"Promise what is new by `python -m {schema_snapshot.__name__}`: {', '.join(sorted(new))}"
+    assert not new, (
+        f"Publish new types and fields with `python -m {schema_snapshot.__name__}`: {', '.join(sorted(new))}"
+    )
 
 
 class Inner(BaseModel):
@@ -47,7 +49,7 @@ def schema_of(data_model, example=EXAMPLE):
 
 
 def changed(**fields: Any):
-    """Make the model again with these annotations; None takes the field away."""
+    """Return the model with these annotations; None removes the field."""
     annotations = {name: field for name, field in (Before.__annotations__ | fields).items() if field is not None}
     defaults = {
         name: default for name, default in {"note": None, "more": [], "maybe": None}.items() if name in annotations
@@ -79,7 +81,7 @@ INNER_RETYPED = {**EXAMPLE, "inner": {"x": "1"}}
         pytest.param(changed(inner=InnerGrown), id="a new field further in"),
     ],
 )
-def test_additions_and_names_break_nothing(after):
+def test_additions_and_a_new_model_name_are_compatible(after):
     example = EXAMPLE | ({"colour": "red"} if "colour" in after.model_fields else {})
 
     assert breaking_changes(schema_of(Before), schema_of(after, example)) == []
@@ -88,8 +90,8 @@ def test_additions_and_names_break_nothing(after):
 @pytest.mark.parametrize(
     ("after", "example", "sentence"),
     [
-        pytest.param(changed(pages=None), {"title": "t", "inner": {"x": 1}}, "data.pages is gone.", id="removed"),
-        pytest.param(changed(note=None), EXAMPLE, "data.note is gone.", id="optional one removed"),
+        pytest.param(changed(pages=None), {"title": "t", "inner": {"x": 1}}, "data.pages was removed.", id="removed"),
+        pytest.param(changed(note=None), EXAMPLE, "data.note was removed.", id="optional one removed"),
         pytest.param(
             changed(pages=float),
             EXAMPLE,
@@ -102,25 +104,25 @@ def test_additions_and_names_break_nothing(after):
             "data.inner.x was {'type': 'integer'} and is {'type': 'string'}.",
             id="retyped further in",
         ),
-        pytest.param(changed(inner=InnerCut), EXAMPLE, "data.inner.y is gone.", id="removed further in"),
-        pytest.param(changed(more=list[InnerCut]), EXAMPLE, "data.more[].y is gone.", id="removed in a list"),
-        pytest.param(changed(maybe=InnerCut | None), EXAMPLE, "data.maybe.y is gone.", id="removed in an optional"),
+        pytest.param(changed(inner=InnerCut), EXAMPLE, "data.inner.y was removed.", id="removed further in"),
+        pytest.param(changed(more=list[InnerCut]), EXAMPLE, "data.more[].y was removed.", id="removed in a list"),
+        pytest.param(changed(maybe=InnerCut | None), EXAMPLE, "data.maybe.y was removed.", id="removed in an optional"),
     ],
 )
-def test_removals_and_other_types_are_named(after, example, sentence):
+def test_removals_and_changed_types_are_named(after, example, sentence):
     assert breaking_changes(schema_of(Before), schema_of(after, example)) == [sentence]
 
 
-def test_a_field_that_may_now_be_missing_is_named():
+def test_a_field_that_becomes_optional_is_named():
     class Looser(Before):
         pages: int = 0
 
     assert breaking_changes(schema_of(Before), schema_of(Looser)) == [
-        "data.pages was always there and may now be missing."
+        "data.pages was always present and is now optional."
     ]
 
 
-def test_a_field_that_may_now_be_null_is_named():
+def test_a_field_that_becomes_nullable_is_named():
     class Nullable(Before):
         pages: int | None
 
@@ -129,7 +131,7 @@ def test_a_field_that_may_now_be_null_is_named():
     assert sentence.startswith("data.pages was {'type': 'integer'}")
 
 
-def test_models_that_contain_themselves_are_compared():
+def test_recursive_models_are_compared():
     class Tree(BaseModel):
         name: str
         children: list["Tree"] = []

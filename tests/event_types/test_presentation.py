@@ -1,4 +1,4 @@
-"""The specification's 13 event types, and our two internal messages."""
+"""The specification's 13 event types and the two internal messages."""
 
 import json
 import re
@@ -32,7 +32,7 @@ COMPLETED = {
 }
 
 
-def test_the_catalogue_is_the_specifications_table():
+def test_the_catalogue_matches_the_specification():
     table = {
         group: [(each.name, each.description) for each in members] for group, members in CATALOGUE.groups().items()
     }
@@ -94,14 +94,14 @@ def test_a_completed_generation_needs_every_field(field):
         pytest.param("download_url", "/v1/ppt/ppt_1/download", id="address without a host"),
     ],
 )
-def test_a_completed_generation_is_refused_by_the_field_that_is_wrong(field, value):
+def test_a_completed_generation_is_refused_by_its_invalid_field(field, value):
     with pytest.raises(InvalidEventDataError) as caught:
         CATALOGUE.get("ppt.generation.completed").validate(COMPLETED | {field: value})
 
     assert list(caught.value.errors) == [field]
 
 
-def test_a_failed_generation_needs_the_error_alone():
+def test_a_failed_generation_needs_only_the_error():
     failed = CATALOGUE.get("ppt.generation.failed")
 
     assert failed.validate({"error": "no outline"}) == {"error": "no outline"}
@@ -119,7 +119,7 @@ def test_the_example_fits_the_published_schema(event_type):
 
 
 @pytest.mark.parametrize("event_type", EVERY_TYPE)
-def test_every_field_is_described_and_shown_in_the_example(event_type):
+def test_every_field_has_a_description_and_an_example(event_type):
     fields = event_type.json_schema()["properties"]
 
     assert [name for name, field in fields.items() if "'description': " not in str(field)] == []
@@ -151,7 +151,7 @@ def test_a_retry_notice_has_the_specifications_body():
     [{"original_event_id": "dlv_1"}, {"retry_count": 0}, {"next_retry_at": datetime(2026, 1, 31)}],  # noqa: DTZ001
     ids=["id of a delivery", "retry 0", "time without a zone"],
 )
-def test_a_retry_notice_that_makes_no_sense_is_not_made(wrong):
+def test_an_invalid_retry_notice_is_refused(wrong):
     fields = {"original_event_id": "evt_1", "retry_count": 1, "next_retry_at": datetime.now(UTC)}
 
     with pytest.raises(InvalidEventDataError) as caught:
@@ -160,7 +160,7 @@ def test_a_retry_notice_that_makes_no_sense_is_not_made(wrong):
     assert caught.value.errors.keys() == wrong.keys()
 
 
-def test_the_documented_verification_is_the_one_that_is_sent():
+def test_the_documented_verification_matches_the_sent_one():
     body = json.loads(challenge_body(VERIFICATION.example["challenge"]))
 
     assert body == {"type": VERIFICATION.name, "data": VERIFICATION.example}

@@ -17,7 +17,7 @@ def event_type(name, group=""):
     return EventType(name=name, description="Something happened", data_model=Empty, example={}, group=group)
 
 
-def test_event_types_come_in_the_order_of_their_registration():
+def test_event_types_are_in_the_order_of_registration():
     catalogue = EventTypeRegistry(event_type("b.b"), event_type("a.a"))
     catalogue.register(event_type("c.c"))
 
@@ -27,7 +27,7 @@ def test_event_types_come_in_the_order_of_their_registration():
     assert "a.a" in catalogue
 
 
-def test_an_unknown_type_is_refused_with_the_known_and_the_nearest():
+def test_an_unknown_type_is_refused_with_a_suggestion_and_the_known_types():
     catalogue = EventTypeRegistry(*PRESENTATION_EVENT_TYPES)
 
     with pytest.raises(UnknownEventTypeError) as caught:
@@ -38,14 +38,14 @@ def test_an_unknown_type_is_refused_with_the_known_and_the_nearest():
     assert "user.unsubscribed" in str(caught.value)
 
 
-def test_an_unknown_name_is_not_quoted_at_length():
+def test_a_long_unknown_name_is_shortened():
     with pytest.raises(UnknownEventTypeError) as caught:
         EventTypeRegistry(event_type("a.a")).get("x" * 1_000_000)
 
     assert len(str(caught.value)) < 300
 
 
-def test_nothing_is_suggested_where_nothing_is_near():
+def test_nothing_is_suggested_without_a_similar_name():
     with pytest.raises(UnknownEventTypeError) as caught:
         EventTypeRegistry(event_type("a.a")).get("zzz.yyy")
 
@@ -60,16 +60,16 @@ def test_a_name_can_be_registered_only_once():
 
 
 @pytest.mark.parametrize("name", ["webhook.verification", "webhook.retry"])
-def test_the_names_of_our_own_messages_are_reserved(name):
-    with pytest.raises(InvalidEventTypeError, match="one of our own"):
+def test_the_names_of_internal_messages_are_reserved(name):
+    with pytest.raises(InvalidEventTypeError, match="is the name of an internal message"):
         EventTypeRegistry(event_type(name))
 
 
-def test_other_names_under_webhook_are_free():
+def test_other_names_that_begin_with_webhook_are_allowed():
     assert EventTypeRegistry(event_type("webhook.disabled")).names() == ("webhook.disabled",)
 
 
-def test_where_one_of_several_is_refused_none_is_registered():
+def test_no_type_is_registered_if_one_of_several_is_refused():
     catalogue = EventTypeRegistry(event_type("a.a"))
 
     with pytest.raises(InvalidEventTypeError):
@@ -97,7 +97,7 @@ def test_groups_keep_the_order_in_which_they_first_appear():
     assert list(groups) == ["B", "A"]
 
 
-def test_a_temporary_type_is_gone_after_the_block_even_if_it_fails():
+def test_a_temporary_type_is_removed_after_the_block_even_on_an_error():
     catalogue = EventTypeRegistry(event_type("a.a"))
 
     with suppress(RuntimeError), catalogue.temporarily(event_type("b.b")):
@@ -108,7 +108,7 @@ def test_a_temporary_type_is_gone_after_the_block_even_if_it_fails():
     assert catalogue.names() == ("a.a",)
 
 
-def test_types_may_be_registered_while_the_catalogue_is_walked():
+def test_types_can_be_registered_during_an_iteration():
     catalogue = EventTypeRegistry(event_type("a.a"))
 
     for each in catalogue:

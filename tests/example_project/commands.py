@@ -1,4 +1,4 @@
-"""Running the example project's programs as a person does, on loopback and with nothing of theirs in the checkout."""
+"""Runs the example project's programs on loopback, without files in the checkout."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[2]
 
 
 class Program:
-    """A program that runs; ``lines`` is what it has printed."""
+    """A running program; ``lines`` is its output."""
 
     def __init__(self, module: str, variables: Mapping[str, str]) -> None:
         kept = {
@@ -41,14 +41,14 @@ class Program:
         return "\n".join(self.lines)
 
     def wait_for_line(self, condition: Callable[[str], bool], timeout: float = 60) -> str:
-        """Return the first line for which the condition holds."""
+        """Return the first line that meets the condition."""
         with self._changed:
             found = self._changed.wait_for(lambda: next(filter(condition, self.lines), None), timeout)
         assert found, f"it did not come:\n{self.output}"
         return found
 
     def wait(self, timeout: float = 60) -> int:
-        """Return the exit status, once everything that was printed is read."""
+        """Return the exit status after reading all output."""
         status = self.process.wait(timeout)
         self._reader.join(timeout)
         return status
@@ -64,7 +64,7 @@ class Program:
 
 @contextmanager
 def running(module: str, **variables: str) -> Iterator[Program]:
-    """Run a module with these environment variables; interrupt it, if need be, as the block is left."""
+    """Run a module with these environment variables, and interrupt it at the end of the block."""
     program = Program(module, variables)
     try:
         yield program

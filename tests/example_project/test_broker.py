@@ -1,4 +1,4 @@
-"""The broker that is a folder."""
+"""The broker in a folder."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ def connect(tmp_path):
 
 @pytest.fixture
 def name():
-    """A name that no other test uses: kombu remembers in the process which queues it has bound, whatever the folder."""
+    """A unique name, because kombu remembers bound queues per process, independently of the folder."""
     return f"queue-{uuid.uuid4().hex}"
 
 
-def test_messages_come_in_order_and_once(connect, name):
+def test_messages_arrive_once_and_in_order(connect, name):
     sender, receiver = connect().SimpleQueue(name), connect().SimpleQueue(name)
     for number in range(3):
         sender.put({"number": number})
@@ -57,7 +57,7 @@ def test_messages_outlive_the_process_that_sent_them(connect, name):
     assert connect().SimpleQueue(name).get(timeout=5).payload == "kept"
 
 
-def test_each_message_goes_to_one_of_several_readers(connect, name, tmp_path):
+def test_each_message_goes_to_one_reader(connect, name, tmp_path):
     sender, received, lock = connect().SimpleQueue(name), Counter(), threading.Lock()
 
     def read(queue):
@@ -82,7 +82,7 @@ def test_each_message_goes_to_one_of_several_readers(connect, name, tmp_path):
     assert list((tmp_path / "messages").iterdir()) == list((tmp_path / "taken").iterdir()) == []
 
 
-def test_a_file_that_is_no_message_is_put_away(connect, name, tmp_path):
+def test_an_invalid_message_file_is_moved_away(connect, name, tmp_path):
     (tmp_path / "messages" / f"0.{name}.msg").write_text("half a mess")
     queue = connect().SimpleQueue(name)
     queue.put("whole")

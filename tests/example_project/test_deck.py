@@ -1,4 +1,4 @@
-"""From Markdown to slides, as PowerPoint would read them."""
+"""Slides generated from Markdown."""
 
 from __future__ import annotations
 
@@ -28,25 +28,25 @@ def _titles(slides):
     return [slide.shapes.title.text for slide in slides]
 
 
-def test_the_first_slide_bears_the_title_and_each_heading_makes_another():
+def test_the_title_and_each_heading_have_a_slide():
     slides = _deck("# One\n\ntext\n\n## Two\n\ntext")
 
     assert _titles(slides) == ["Title", "One", "Two"]
     assert slides[0].placeholders[1].text == "amina"
 
 
-def test_a_heading_without_text_divides():
+def test_a_heading_without_text_is_a_divider():
     slides = _deck("# Part\n\n## Page\n\ntext")
 
     assert slides[1].slide_layout.name == "Section Header"
     assert slides[2].slide_layout.name == "Title and Content"
 
 
-def test_a_heading_that_repeats_the_title_makes_no_slide_of_its_own():
+def test_a_heading_that_repeats_the_title_has_no_slide():
     assert _titles(_deck("# Title\n\n## One\n\ntext")) == ["Title", "One"]
 
 
-def test_text_above_the_first_heading_stands_under_the_title():
+def test_text_above_the_first_heading_is_under_the_title():
     slides = _deck("Before.\n\n# One")
 
     assert _titles(slides) == ["Title", "Title", "One"]
@@ -109,7 +109,7 @@ def test_a_table_becomes_a_table_with_its_header():
         pytest.param("# One\n\n| a |\n|---|\n" + "| b |\n" * 40, 3, id="table"),
     ],
 )
-def test_what_is_too_long_goes_on_on_further_slides(markdown, pages):
+def test_long_content_continues_on_further_slides(markdown, pages):
     slides = _deck(markdown)
 
     assert _titles(slides)[1:] == ["One"] + ["One (continued)"] * (pages - 1)
@@ -139,7 +139,7 @@ def test_an_outline_without_headings_is_refused(markdown):
         parse_outline(markdown)
 
 
-def test_more_pages_than_are_made_are_refused():
+def test_too_many_pages_are_refused():
     sections = parse_outline("# page\n\n" * MAX_PAGES)
 
     with pytest.raises(OutlineError, match=f"{MAX_PAGES + 1} pages"):
@@ -155,7 +155,7 @@ def test_no_outline_breaks_the_file(markdown):
     assert len(_deck(markdown)) >= 1
 
 
-def test_the_checkpoint_can_end_the_work():
+def test_the_checkpoint_can_stop_the_work():
     def stop():
         raise InterruptedError
 

@@ -1,4 +1,4 @@
-"""The demo notices what is not as specified."""
+"""The demo notices deviations from the specification."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def players():
 
 
 def _send(player, event_type, event_id="evt_1", *, secret=None, **data):
-    """Let a player receive an event, as if it came over the network."""
+    """Pass an event to a player as if it came over the network."""
     message = {"id": event_id, "type": event_type, "created": datetime.now(UTC).isoformat(), "data": data}
     body = json.dumps(message).encode()
     headers = Message()
@@ -55,7 +55,7 @@ def _failing(players, expected=(), **changes):
 
 
 def test_four_requests_are_as_specified_and_a_fifth_is_not(players):
-    claim = "refusing was sent exactly 4 requests"
+    claim = "refusing received exactly 4 requests"
     for _ in range(4):
         _send(players["refusing"], "user.subscribed")
     assert claim not in _failing(players)
@@ -65,8 +65,8 @@ def test_four_requests_are_as_specified_and_a_fifth_is_not(players):
     assert claim in _failing(players)
 
 
-def test_a_lost_event_and_a_repeated_one_are_noticed(players):
-    claim = "every event arrived at steady, each once"
+def test_lost_and_repeated_events_are_noticed(players):
+    claim = "steady received every event exactly once"
     assert claim in _failing(players, ["file.uploaded"])
 
     _send(players["steady"], "file.uploaded")
@@ -76,14 +76,14 @@ def test_a_lost_event_and_a_repeated_one_are_noticed(players):
     assert claim in _failing(players, ["file.uploaded"])
 
 
-def test_the_start_of_what_was_cancelled_may_come_or_not(players):
+def test_the_start_of_a_cancelled_generation_is_optional(players):
     _send(players["steady"], "ppt.generation.started", ppt_id="ppt_0")
 
-    assert "every event arrived at steady, each once" not in _failing(players)
+    assert "steady received every event exactly once" not in _failing(players)
 
 
-def test_a_wrong_signature_is_noticed(players):
-    claim = "every signature of the service was right, the forgery's alone wrong"
+def test_an_invalid_signature_is_noticed(players):
+    claim = "only the forgery had an invalid signature"
     _send(players["steady"], "file.uploaded", secret="a secret of somebody else")  # The forgery.
     assert claim not in _failing(players)
 
@@ -95,13 +95,13 @@ def test_a_wrong_signature_is_noticed(players):
 @pytest.mark.parametrize(
     ("changes", "claim"),
     [
-        pytest.param({"downloaded_pages": 1}, "the .pptx has as many slides as the event says", id="pages"),
+        pytest.param({"downloaded_pages": 1}, "the .pptx has as many slides as the event announced", id="pages"),
         pytest.param({"forgery_status": 200}, "the forgery was answered with 400", id="forgery"),
         pytest.param({"refused_deliveries": []}, "its delivery is given up", id="delivery"),
-        pytest.param({}, "impostor failed", id="webhook"),
+        pytest.param({}, "impostor failed the handshake", id="webhook"),
     ],
 )
-def test_what_the_service_says_counts_too(players, changes, claim):
+def test_the_services_answers_are_checked(players, changes, claim):
     assert claim in _failing(players, **changes)
 
 
@@ -120,7 +120,7 @@ def _received(seconds, event_id="evt_1", event_type="file.uploaded", status=500)
     )
 
 
-def test_lateness_is_counted_from_the_happening_and_then_from_the_schedule():
+def test_delays_are_measured_from_the_event_and_the_schedule():
     requests = [_received(0.25), _received(1.5), _received(6.5), _received(36.75, status=200)]
 
     (series,) = timing.series("steady", requests, NOW)

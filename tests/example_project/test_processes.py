@@ -1,4 +1,4 @@
-"""Several programs as one: started, heard and stopped together."""
+"""Programs started and stopped as a group."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def processes(listener):
 
 
 def _ends(pid):
-    """Tell whether a process that is not our child ends soon; what init has not reaped yet has ended, too."""
+    """Return True if a process, not necessarily a child, ends soon. A zombie counts as ended."""
     for _ in range(200):
         try:
             state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
@@ -58,7 +58,7 @@ def _start(processes, name, code):
     processes.start(name, [sys.executable, "-c", code])
 
 
-def test_lines_are_heard_with_the_name_of_who_says_them(processes, listener):
+def test_lines_are_passed_on_with_the_name_of_the_program(processes, listener):
     _start(processes, "web", "import os, sys; print(os.environ['GREETING']); print('bad', file=sys.stderr)")
 
     with pytest.raises(ProcessEndedError):
@@ -74,7 +74,7 @@ def test_lines_are_heard_with_the_name_of_who_says_them(processes, listener):
         pytest.param("import os; os.kill(os.getpid(), 9)", "worker was ended by SIGKILL", id="signal"),
     ],
 )
-def test_one_that_ends_is_told(processes, code, how):
+def test_the_end_of_a_program_is_reported(processes, code, how):
     _start(processes, "web", SLEEP)
     _start(processes, "worker", code)
 
@@ -82,13 +82,13 @@ def test_one_that_ends_is_told(processes, code, how):
         processes.wait(20)
 
 
-def test_waiting_ends_after_its_time(processes):
+def test_waiting_has_a_timeout(processes):
     _start(processes, "web", SLEEP)
 
     processes.wait(0.01)
 
 
-def test_leaving_stops_all(listener):
+def test_the_end_of_the_block_stops_all_programs(listener):
     with Processes(os.environ, listener) as processes:
         _start(processes, "web", SLEEP)
         _start(processes, "worker", SLEEP)
@@ -100,7 +100,7 @@ def test_leaving_stops_all(listener):
 
 
 @pytest.mark.skipif(not shutil.which("setpriv"), reason="only Linux, with util-linux, ends orphans by itself")
-def test_when_the_starter_is_killed_the_others_end_too():
+def test_a_killed_starter_stops_its_programs():
     code = (
         "import os, sys, time; from example_project.processes import Processes; "
         "processes = Processes(os.environ, print); "
@@ -108,14 +108,14 @@ def test_when_the_starter_is_killed_the_others_end_too():
         "print(processes._running['web'].pid, flush=True); time.sleep(60)"
     )
     with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as starter:
-        # What the program says as soon as it runs may come first.
+        # The program's first output may come before this line.
         pid = next(int(line) for line in starter.stdout if line.strip().isdigit())
         starter.kill()
 
     assert _ends(pid)
 
 
-def test_one_that_will_not_stop_is_killed(processes, listener, monkeypatch):
+def test_a_program_that_does_not_stop_is_killed(processes, listener, monkeypatch):
     monkeypatch.setattr(processes_module, "PATIENCE_SECONDS", 0.1)
     _start(processes, "worker", STUBBORN)
     assert listener.heard.wait(20)
@@ -125,7 +125,7 @@ def test_one_that_will_not_stop_is_killed(processes, listener, monkeypatch):
     assert processes._running["worker"].returncode == -signal.SIGKILL
 
 
-def test_one_that_ended_before_may_be_stopped_again(processes):
+def test_an_ended_program_can_be_stopped_again(processes):
     _start(processes, "worker", "")
     with pytest.raises(ProcessEndedError):
         processes.wait(20)

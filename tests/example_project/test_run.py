@@ -24,7 +24,7 @@ def variables(tmp_path, port):
     return {"VAR_DIR": str(tmp_path), "PORT": str(port)}
 
 
-def test_it_runs_until_it_is_told_to_stop(variables, port):
+def test_the_service_runs_until_interrupted(variables, port):
     with running("example_project.run", **variables) as program:
         password = program.wait_for_line(lambda line: "password" in line).split()[1]
         program.wait_for_line(lambda line: line.startswith("worker") and line.endswith("ready."))
@@ -39,7 +39,7 @@ def test_it_runs_until_it_is_told_to_stop(variables, port):
         assert probe.connect_ex(("127.0.0.1", port)) != 0
 
 
-def test_it_can_be_stopped_before_it_runs(variables):
+def test_the_service_can_be_stopped_during_its_start(variables):
     with running("example_project.run", **variables) as program:
         program.wait_for_line(lambda line: line.startswith("Migrating"))
         program.process.terminate()
@@ -48,11 +48,13 @@ def test_it_can_be_stopped_before_it_runs(variables):
     assert program.lines[1:] == ["Stopped."]
 
 
-def test_a_port_in_use_is_said_and_nothing_is_started(variables, port):
+def test_a_port_in_use_is_reported(variables, port):
     with socket.create_server(("127.0.0.1", port)), running("example_project.run", **variables) as program:
         assert program.wait() == 1
 
-    assert program.lines == [f"Port {port} is in use. Stop what listens there, or choose another: PORT=8001 make run"]
+    assert program.lines == [
+        f"Port {port} is in use. Stop the other program, or choose another port: PORT=8001 make run"
+    ]
 
 
 @pytest.mark.parametrize(
@@ -64,7 +66,7 @@ def test_a_port_in_use_is_said_and_nothing_is_started(variables, port):
         pytest.param({"DATABASE_URL": "postgres://127.0.0.1:1/none"}, "The database cannot be used", id="database"),
     ],
 )
-def test_a_variable_that_is_wrong_is_named(variables, changes, said):
+def test_an_invalid_variable_is_named(variables, changes, said):
     with running("example_project.run", **{**variables, **changes}) as program:
         assert program.wait() == 1
 
@@ -72,8 +74,8 @@ def test_a_variable_that_is_wrong_is_named(variables, changes, said):
     assert "Traceback" not in program.output
 
 
-def test_one_that_dies_ends_the_others(variables):
-    # The worker cannot reach this broker's transport, because there is none of the name.
+def test_a_dead_program_stops_the_others(variables):
+    # The worker fails because this broker's transport does not exist.
     with running("example_project.run", **variables, CELERY_BROKER_URL="carrier-pigeon://") as program:
         assert program.wait() == 1
 

@@ -1,4 +1,4 @@
-"""The service's own tests need its settings: they are run in a process of their own."""
+"""The service's tests need its own settings and thus a separate process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every setting of the example project comes from the environment."""
+"""Settings of the example project from the environment."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ DAYS = {"file.deleted": 7, "ppt.exported": 400}
 
 
 def _settings(tmp_path, expression, **environment):
-    """Return the value of an expression in the settings, read in a process of its own."""
+    """Return the value of an expression in the settings, evaluated in a separate process."""
     code = f"import json; from example_project import settings as s; print(json.dumps({expression}, default=str))"
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("WEBHOOKS_", "CELERY_"))}
     environment = {**kept, "DATABASE_URL": "sqlite:///unused", "VAR_DIR": str(tmp_path), **environment}
@@ -56,12 +56,12 @@ def test_a_variable_becomes_a_setting_of_its_type(name, text, value):
         pytest.param("WEBHOOKS_RETENTION_DAYS_BY_TYPE", "file.deleted", id="mapping to nothing"),
     ],
 )
-def test_a_variable_that_cannot_be_read_is_named(name, text):
+def test_an_invalid_value_is_named(name, text):
     with pytest.raises(ImproperlyConfigured, match=name):
         webhooks_settings({name: text})
 
 
-def test_other_variables_are_nobodys_business():
+def test_other_variables_are_ignored():
     assert webhooks_settings({"WEBHOOKS_": "x", "WEBHOOKS_NO_SUCH_SETTING": "x", "PATH": "x"}) == {}
 
 
@@ -75,7 +75,7 @@ def test_development_allows_http_and_loopback_and_needs_no_server(tmp_path):
     assert sorted(path.name for path in (tmp_path / "broker").iterdir()) == ["control", "messages", "taken"]
 
 
-def test_the_environment_takes_the_permissions_away(tmp_path):
+def test_the_environment_overrides_the_permissions(tmp_path):
     found = _settings(
         tmp_path,
         "[s.WEBHOOKS_ALLOW_HTTP, s.WEBHOOKS_ALLOWED_NETWORKS]",
@@ -112,7 +112,7 @@ def test_sqlite_lets_several_processes_write(tmp_path):
     assert "journal_mode=WAL" in options["init_command"]
 
 
-def test_without_debug_a_secret_key_must_be_given(tmp_path):
+def test_production_requires_a_secret_key(tmp_path):
     with pytest.raises(AssertionError, match="SECRET_KEY"):
         _settings(tmp_path, "s.SECRET_KEY", DEBUG="false")
 

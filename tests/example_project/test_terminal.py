@@ -1,4 +1,4 @@
-"""Colour for people, plain text for everybody else."""
+"""Colours on a terminal, plain text elsewhere."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ def test_a_terminal_gets_colour():
     assert Terminal(Screen()).paint("done", "green", "bold") == "\x1b[32;1mdone\x1b[0m"
 
 
-def test_whoever_wants_no_colour_gets_none(monkeypatch):
+def test_no_color_disables_colour(monkeypatch):
     monkeypatch.setenv("NO_COLOR", "1")
 
     assert Terminal(Screen()).paint("done", "green") == "done"
 
 
-def test_progress_stays_below_what_is_said():
+def test_progress_stays_below_the_output():
     screen = Screen()
     terminal = Terminal(screen)
 
@@ -54,7 +54,7 @@ def test_progress_stays_below_what_is_said():
     assert screen.getvalue() == f"{soon}\r\x1b[2Kmeanwhile\n{soon}\r\x1b[2K"
 
 
-def test_what_the_stream_cannot_write_is_replaced():
+def test_unencodable_characters_are_replaced():
     stream = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
     Terminal(stream).say("✓ done")
 

@@ -1,1 +1,1 @@
-"""What may not happen, whatever happens: the app against real servers that are killed, emptied, frozen and filled."""
+"""Fault tests: the app with real servers that are killed, emptied, frozen and filled."""

@@ -1,4 +1,4 @@
-"""A lab for each test. Servers are private to the process that runs the tests, because they are killed."""
+"""A lab for each test. Its servers are private to the test process, because they are killed."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PLACES = {
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Run a test in every place, or in those that it is marked for: ``places("postgresql-redis")``."""
+    """Run a test in every place, or only in those of its marker ``places("postgresql-redis")``."""
     if "lab" in metafunc.fixturenames or "place" in metafunc.fixturenames:
         marker = metafunc.definition.get_closest_marker("places")
         metafunc.parametrize("place", [PLACES[name] for name in (marker.args if marker else PLACES)])
@@ -33,7 +33,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.fixture(scope="session")
 def servers() -> Iterator[Callable[[type], Any]]:
-    """Return a server of each kind, started when it is first asked for."""
+    """Return a server of each kind, started on first use."""
     with ExitStack() as stack:
         started: dict[type, Any] = {}
 
@@ -74,7 +74,7 @@ def make_lab(
     tmp_path: Path,
     django_db_blocker: Any,
 ) -> Iterator[Callable[..., Lab]]:
-    """Make a lab with other settings than most."""
+    """Create a lab with different settings."""
     with django_db_blocker.unblock():
         broker: BaseBroker = servers(BROKERS[place[1]])
         database = migrated(place[0])
@@ -84,14 +84,14 @@ def make_lab(
 
 @pytest.fixture
 def lab(make_lab: Callable[..., Lab]) -> Iterator[Lab]:
-    """A receiver beside a database and a broker of the place; everything else is for the test to start."""
+    """A receiver with the database and the broker of the place. The test starts everything else."""
     with make_lab() as lab:
         yield lab
 
 
 @pytest.fixture
 def report(request: pytest.FixtureRequest, place: tuple[str, str]) -> Callable[[Counts], None]:
-    """Put the figures of this fault into the table at the end, then check them."""
+    """Add the figures of this fault to the final table, and check them."""
 
     def report(counts: Counts, *, name: str = "") -> None:
         title = name or request.node.originalname.removeprefix("test_").replace("_", " ")

@@ -1,10 +1,12 @@
-"""The host's own process: it emits events, in transactions that commit or do not, and reports what became of each.
+"""The host's own process. It emits events in transactions that commit or roll back, and reports the results.
 
-It reads a command a line from stdin and answers with a line: ``{"count": 10, "ending": "commit", "pause_seconds": 0}``.
+It reads one command per line from stdin, and answers each with a line:
+``{"count": 10, "ending": "commit", "pause_seconds": 0}``.
 """
 
 from __future__ import annotations
 
+import itertools
 import json
 import sys
 import time
@@ -12,11 +14,14 @@ from typing import Any
 
 import django
 
+ERRORS = itertools.cycle(("No outline", "Too long"))
+"""A filter can let every other event through."""
+
 MIXED = ("commit", "commit", "rollback", "commit", "savepoint")
 
 
 def emit_once(ending: str, owner: Any) -> tuple[list[str], list[str]]:
-    """Emit in a transaction that ends so; return the ids of what was committed and of what was rolled back."""
+    """Emit in a transaction with this ending. Return the committed ids and those rolled back."""
     if ending == "commit":
         return [_emit(owner)], []
     if ending == "rollback":
@@ -32,11 +37,11 @@ def emit_once(ending: str, owner: Any) -> tuple[list[str], list[str]]:
 def _emit(owner: Any) -> str:
     from webhooks_app import emit
 
-    return emit("ppt.generation.failed", {"error": "No outline"}, owner=owner).id
+    return emit("ppt.generation.failed", {"error": next(ERRORS)}, owner=owner).id
 
 
 def _undo(owner: Any) -> str:
-    """Emit in a transaction, or in a savepoint of the one that is open, and roll it back."""
+    """Emit in a transaction, or in a savepoint of the current one, and roll it back."""
     from django.db import transaction
 
     with transaction.atomic():
@@ -46,7 +51,7 @@ def _undo(owner: Any) -> str:
 
 
 def emit_many(count: int, ending: str, pause_seconds: float, *, until_committed: bool) -> dict[str, Any]:
-    """Emit ``count`` times; what raises is reported, and tried again where every one is to be committed."""
+    """Emit ``count`` times. Errors are reported, and retried if every event must be committed."""
     from django.contrib.auth import get_user_model
     from django.db import Error, connection
 

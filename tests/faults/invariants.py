@@ -1,6 +1,6 @@
-"""What has to hold after any fault, counted over our rows and over the receiver's own log.
+"""The invariants after any fault, checked against the rows and the log of the receiver.
 
-Pure: it is given both and returns the counts, so that made-up rows can show that each of them is able to rise.
+The functions are pure, so that tests with artificial rows can cover each count.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ Pair = tuple[str, str]
 
 STUCK_AFTER_SECONDS = 60.0
 TOLERANCE_SECONDS = 0.02
-"""The receiver sees an answer a little before, and a request a little after, the worker does."""
+"""The receiver records responses slightly earlier, and requests slightly later, than the worker."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Hit:
-    """A request as the receiver's log has it. ``status`` is None for one that was never answered."""
+    """A request in the log of the receiver. ``status`` is None without a response."""
 
     event_id: str
     event_type: str
@@ -29,7 +29,7 @@ class Hit:
     answered_at: float | None = None
     status: int | None = None
     announced: tuple[str, int] | None = None
-    """Of a notice: the event whose retry it announces, and which retry."""
+    """For a notice: the event and the number of the announced retry."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -42,7 +42,7 @@ class AttemptRow:
 
     @property
     def is_unread(self) -> bool:
-        """Whether it may have been answered without the worker's knowing, which was killed or frozen."""
+        """Whether it may have been answered unknown to the worker, because that was killed or frozen."""
         return self.result in ("worker_lost", "timeout")
 
 
@@ -67,10 +67,10 @@ class DeliveryRow:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Evidence:
-    """Everything that is known when a fault is over.
+    """All evidence after a fault.
 
-    ``committed`` are the events of which the emitting process knows that its transaction committed, ``events`` those
-    that have a row; each of both must have a delivery to each of ``subscribers`` (webhook ids).
+    ``committed`` are the events whose transaction committed according to the emitting process. ``events`` are those
+    with a row. Each of both must have a delivery to each of ``subscribers`` (webhook ids).
     """
 
     now: float
@@ -82,14 +82,32 @@ class Evidence:
     hits: Sequence[Hit]
     delays_seconds: Sequence[float]
     kills: int = 0
+    delays_by_path: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    """The delays of webhooks with a retry policy of their own."""
+    accepts_2xx: frozenset[str] = frozenset()
+    """The paths of webhooks for which every 2xx status confirms receipt."""
+    admitted: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    """By webhook with a filter: the events that it lets through."""
+    dishonoured: Sequence[str] = ()
+    """Choices of webhooks that requests did not honour."""
+
+    def delays(self, path: str) -> Sequence[float]:
+        return self.delays_by_path.get(path, self.delays_seconds)
+
+    def confirms(self, path: str, status: int | None) -> bool:
+        """Return True if a status of the receiver at a path confirms receipt."""
+        return status == 200 or (path in self.accepts_2xx and status is not None and 200 <= status < 300)
+
+    def confirms_hit(self, hit: Hit) -> bool:
+        return self.confirms(hit.path, hit.status)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Counts:
-    """How often each invariant was broken; ``tried`` is the number of deliveries it was looked for in.
+    """The number of violations of each invariant. ``tried`` is the number of examined deliveries.
 
-    ``duplicates`` are all requests after a 200; a killed worker may cause one of each that it had in flight, and more
-    if the receiver then answers otherwise. ``excess_duplicates`` are those that no kill explains.
+    ``duplicates`` are all requests after a 200. A killed worker may cause one for each of its requests in flight, and
+    more if the receiver then answers differently. ``excess_duplicates`` are those without a kill as the cause.
     """
 
     tried: int
@@ -101,11 +119,13 @@ class Counts:
     excess_duplicates: int
     early: int
     rolled_back: int
+    unwanted: int
+    dishonoured: int
     details: tuple[str, ...] = field(default=(), compare=False)
 
     @property
     def broken(self) -> dict[str, int]:
-        """Return the counts that have to be 0 and are not."""
+        """Return the counts that should be 0 but are not."""
         allowed = ("tried", "duplicates", "details")
         return {
             item.name: count
@@ -118,7 +138,7 @@ class Counts:
 
 
 def count(evidence: Evidence) -> Counts:
-    """Return how often each invariant is broken."""
+    """Return the number of violations of each invariant."""
     found = {
         "lost": list(_lost(evidence)),
         "stuck": list(_stuck(evidence)),
@@ -127,10 +147,12 @@ def count(evidence: Evidence) -> Counts:
         "excess_duplicates": list(_excess_duplicates(evidence)),
         "early": [*_early_rows(evidence), *_early_hits(evidence)],
         "rolled_back": list(_rolled_back(evidence)),
+        "unwanted": list(_unwanted(evidence)),
+        "dishonoured": list(evidence.dishonoured),
     }
     return Counts(
         tried=sum(delivery.kind == "event" for delivery in evidence.deliveries),
-        duplicates=sum(_hits_after_200(_hits_by_pair(evidence)).values()),
+        duplicates=sum(_hits_after_success(evidence).values()),
         details=tuple(f"{name}: {what}" for name, cases in found.items() for what in cases),
         **{name: len(cases) for name, cases in found.items()},
     )
@@ -138,10 +160,18 @@ def count(evidence: Evidence) -> Counts:
 
 def _lost(evidence: Evidence) -> Iterator[str]:
     delivered = {(delivery.event_id, delivery.webhook_id) for delivery in evidence.deliveries}
-    for event_id in sorted(evidence.committed | evidence.events):
-        for webhook_id in sorted(evidence.subscribers):
+    everything = evidence.committed | evidence.events
+    for webhook_id in sorted(evidence.subscribers):
+        for event_id in sorted(everything & evidence.admitted.get(webhook_id, everything)):
             if (event_id, webhook_id) not in delivered:
                 yield f"{event_id} has no delivery to {webhook_id}"
+
+
+def _unwanted(evidence: Evidence) -> Iterator[str]:
+    for delivery in evidence.deliveries:
+        admitted = evidence.admitted.get(delivery.webhook_id)
+        if delivery.kind == "event" and admitted is not None and delivery.event_id not in admitted:
+            yield f"{delivery.id} of {delivery.event_id} was queued in spite of the filter of {delivery.webhook_id}"
 
 
 def _stuck(evidence: Evidence) -> Iterator[str]:
@@ -154,26 +184,26 @@ def _stuck(evidence: Evidence) -> Iterator[str]:
 
 
 def _false_successes(evidence: Evidence) -> Iterator[str]:
-    answered_200 = {(hit.event_id, hit.path) for hit in evidence.hits if hit.status == 200}
+    confirmed = {(hit.event_id, hit.path) for hit in evidence.hits if evidence.confirms_hit(hit)}
     for delivery in evidence.deliveries:
         if delivery.state != "succeeded":
             continue
-        logged = any(attempt.response_status == 200 for attempt in delivery.attempts)
-        if not logged or delivery.pair not in answered_200:
+        logged = any(evidence.confirms(delivery.path, attempt.response_status) for attempt in delivery.attempts)
+        if not logged or delivery.pair not in confirmed:
             seen = "the receiver's log" if logged else "its attempts"
-            yield f"{delivery.id} to {delivery.path} succeeded, and there is no 200 in {seen}"
+            yield f"{delivery.id} to {delivery.path} succeeded, and there is no confirmation in {seen}"
 
 
 def _too_many(evidence: Evidence) -> Iterator[str]:
-    limit = len(evidence.delays_seconds) + 1
     again = _redeliveries(evidence)
     for pair, hits in _hits_by_pair(evidence).items():
+        limit = len(evidence.delays(pair[1])) + 1
         if len(hits) > limit * (1 + again[pair]):
             yield f"{len(hits)} requests for {pair}"
 
 
 def _too_many_notices(evidence: Evidence) -> Iterator[str]:
-    """A retry is announced once in each series, by one request."""
+    """A retry is announced once per series, by one request."""
     again = _redeliveries(evidence)
     notices = Counter((hit.announced, hit.path) for hit in evidence.hits if hit.announced)
     for ((event_id, retry), path), number in notices.items():
@@ -191,13 +221,13 @@ def _too_many_handshakes(evidence: Evidence) -> Iterator[str]:
 
 
 def _excess_duplicates(evidence: Evidence) -> Iterator[str]:
-    """A 200 that was followed by another request is excused if nobody read it, and there were as many kills."""
+    """A request after a 200 is excused if the 200 was not read, up to the number of kills."""
     attempts: dict[Pair, list[AttemptRow]] = defaultdict(list)
     for delivery in evidence.deliveries:
         attempts[delivery.pair] += delivery.attempts
     for pair, hits in _hits_by_pair(evidence).items():
         last_at = hits[-1].at
-        repeated = sum(hit.status == 200 and (hit.answered_at or last_at) < last_at for hit in hits)
+        repeated = sum(evidence.confirms_hit(hit) and (hit.answered_at or last_at) < last_at for hit in hits)
         unread = sum(attempt.is_unread for attempt in attempts[pair])
         if repeated > min(unread, evidence.kills):
             results = ", ".join(attempt.result for attempt in attempts[pair])
@@ -207,24 +237,27 @@ def _excess_duplicates(evidence: Evidence) -> Iterator[str]:
 
 def _early_rows(evidence: Evidence) -> Iterator[str]:
     for delivery in evidence.deliveries:
+        is_handshake = delivery.kind == "verification"
+        delays = evidence.delays_seconds if is_handshake else evidence.delays(delivery.path)
         for before, after in pairwise(delivery.attempts):
             ended_at = before.started_at + (before.duration_seconds or 0)
-            due_at = ended_at + evidence.delays_seconds[before.number - 1]
+            due_at = ended_at + delays[before.number - 1]
             if after.started_at < due_at - TOLERANCE_SECONDS:
                 yield f"attempt {after.number} of {delivery.id} began {due_at - after.started_at:.3f} s early"
 
 
 def _early_hits(evidence: Evidence) -> Iterator[str]:
-    """The n-th request that arrived is the n-th attempt or a later one, and delays only grow."""
+    """The n-th request belongs to the n-th attempt or a later one, and delays only grow."""
     again = {delivery.pair for delivery in evidence.deliveries if delivery.is_redelivery}
     for pair, hits in _hits_by_pair(evidence).items():
         if pair in again:
             continue
+        delays = evidence.delays(pair[1])
         for number, (before, after) in enumerate(pairwise(hits)):
-            if number >= len(evidence.delays_seconds):
-                continue  # One too many, which is counted elsewhere.
+            if number >= len(delays):
+                continue  # An excess request, counted elsewhere.
             waited = after.at - (before.answered_at or before.at)
-            if waited < evidence.delays_seconds[number] - TOLERANCE_SECONDS:
+            if waited < delays[number] - TOLERANCE_SECONDS:
                 yield f"{pair} came again after {waited:.3f} s"
 
 
@@ -240,7 +273,7 @@ def _rolled_back(evidence: Evidence) -> Iterator[str]:
 
 
 def _hits_by_pair(evidence: Evidence) -> Mapping[Pair, list[Hit]]:
-    """Return the requests for each event, in order; notices and handshakes have series of their own."""
+    """Return the requests for each event in order. Notices and handshakes have series of their own."""
     hits: dict[Pair, list[Hit]] = defaultdict(list)
     for hit in sorted(evidence.hits, key=lambda hit: hit.at):
         if hit.event_type not in ("webhook.verification", "webhook.retry"):
@@ -252,10 +285,11 @@ def _redeliveries(evidence: Evidence) -> Mapping[Pair, int]:
     return Counter(delivery.pair for delivery in evidence.deliveries if delivery.is_redelivery)
 
 
-def _hits_after_200(hits_by_pair: Mapping[Pair, list[Hit]]) -> Mapping[Pair, int]:
-    """Return how many requests arrived after the receiver had answered 200."""
+def _hits_after_success(evidence: Evidence) -> Mapping[Pair, int]:
+    """Return the number of requests that arrived after the receiver had confirmed receipt."""
     counts = {}
-    for pair, hits in hits_by_pair.items():
-        confirmed_at = min((hit.answered_at for hit in hits if hit.status == 200 and hit.answered_at), default=None)
+    for pair, hits in _hits_by_pair(evidence).items():
+        confirmations = (hit.answered_at for hit in hits if evidence.confirms_hit(hit) and hit.answered_at)
+        confirmed_at = min(confirmations, default=None)
         counts[pair] = sum(confirmed_at is not None and hit.at > confirmed_at for hit in hits)
     return counts

@@ -1,4 +1,4 @@
-"""A host in small: a database, a broker, a receiver, workers and beats, all real, and what is known of them after."""
+"""A small host: a real database, broker and receiver, with workers and beats, and the evidence that they leave."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from django.test import override_settings
 from django.utils import timezone
 from environ import Env
 
-from tests.support.retries import FAULTS, Faults
+from tests.support.retries import EXTENDED, FAULTS, SHORT_EXTENDED, Faults, ShortExtended
 from webhooks_app.models import Delivery, DeliveryAttempt, Event, QueueEntry, QueueLane, Webhook
 from webhooks_app.protocol.envelope import encode
 from webhooks_app.protocol.ids import new_id
@@ -31,16 +31,17 @@ from webhooks_app.protocol.ids import new_id
 from ..support.rows import EVENT_TYPE, make_webhook
 from ..support.servers.process import free_port, listens
 from ..support.waiting import wait_until
+from .choices import has_all, is_admitted, problems_of
 from .invariants import STUCK_AFTER_SECONDS, AttemptRow, Counts, DeliveryRow, Evidence, count
 from .processes import Host, Process
 from .receiver import LogReader
 from .servers import BaseBroker, BaseDatabase, FolderBroker
 
 SETTINGS: dict[str, Any] = {
-    # Where the length of a time does not matter to what is tested, it is short; two retries come as specified.
+    # Times that do not matter to the tests are short. Two retries are as specified.
     "WEBHOOKS_TIMEOUT_SECONDS": 5,
     "WEBHOOKS_LEASE_SECONDS": 10,
-    "WEBHOOKS_RETRY_POLICIES": [FAULTS],
+    "WEBHOOKS_RETRY_POLICIES": [FAULTS, SHORT_EXTENDED],
     "WEBHOOKS_SWEEP_SECONDS": 2,
 }
 
@@ -49,7 +50,7 @@ CELERY_APP = "tests.support.celery"
 
 
 class Lab:
-    """``kills`` is to be raised by whoever makes a worker lose what it was doing."""
+    """Tests must increment ``kills`` for each worker that loses its current work."""
 
     def __init__(
         self, database: BaseDatabase, broker: BaseBroker, directory: Path, *, url: str = "", **settings: Any
@@ -64,6 +65,8 @@ class Lab:
         self.rolled_back: set[str] = set()
         self.queued: set[str] = set()
         self.webhooks: list[Webhook] = []
+        self.keys: dict[str, set[str]] = {}
+        """By webhook: the keys with which its receiver has ever verified."""
         self.workers: list[Process] = []
         self.beats: list[Process] = []
         self.url = url
@@ -108,9 +111,9 @@ class Lab:
         return self.receiver
 
     def stop_receiver(self) -> None:
-        """End the receiver between two requests, so that its log has what it sent and nothing more."""
+        """End the receiver between two requests, so that its log is complete."""
         assert self.receiver
-        self.receiver.tell_to_stop()
+        self.receiver.request_stop()
         self.receiver.popen.wait(30)
 
     def start_host(self, *, broker_url: str = "") -> Host:
@@ -119,7 +122,7 @@ class Lab:
         return host
 
     def start_workers(self, number: int = 1, *options: str) -> list[Process]:
-        """Start ``celery worker`` processes and wait until all are ready."""
+        """Start ``celery worker`` processes, and wait until all are ready."""
         workers = [self._start_worker(*options) for _ in range(number)]
         for worker in workers:
             worker.wait_until_ready()
@@ -174,12 +177,12 @@ class Lab:
         self._stack.callback(process.close)
         return process
 
-    # What happens
+    # Events
 
     def webhook(
         self, temper: str, *event_types: str, tail: str = "", url: str = "", is_new: bool = False, **fields: Any
     ) -> Webhook:
-        """Return an active webhook whose receiver has this temper. Before the workers start, or they may verify it.
+        """Return an active webhook of a receiver with this behavior. Must be called before the workers start.
 
         Unless it is new, its last request was fast.
         """
@@ -187,10 +190,14 @@ class Lab:
         if not is_new:
             QueueLane.objects.create(webhook=webhook, is_fast=True)
         self.webhooks.append(webhook)
+        self.remember_keys(webhook)
         return webhook
 
+    def remember_keys(self, webhook: Webhook) -> None:
+        self.keys.setdefault(webhook.pk, set()).update(Webhook.objects.get(pk=webhook.pk).verification_keys)
+
     def queue(self, webhook: Webhook, number: int) -> None:
-        """Have many events due for one webhook alone, without emitting them."""
+        """Create many due events for only one webhook, without emitting them."""
         now = timezone.now()
         events = [_event(new_id("evt"), self.owner, now) for _ in range(number)]
         self.queued.update(event.pk for event in Event.objects.bulk_create(events))
@@ -205,14 +212,14 @@ class Lab:
         return self.take_report(host)
 
     def take_report(self, host: Host) -> dict[str, Any]:
-        """Wait until the host has emitted, and remember what it knows of each event."""
+        """Wait until the host has emitted, and record its report of each event."""
         report = host.report()
         self.committed.update(report["committed"])
         self.rolled_back.update(report["rolled_back"])
         return report
 
     def move_clock(self, span: timedelta) -> None:
-        """Make the clock jump, by moving everything that happened or was planned before the other way."""
+        """Simulate a jump of the clock by moving all recorded times the other way."""
         with transaction.atomic():
             for model in (Delivery, DeliveryAttempt, Event, QueueEntry, QueueLane):
                 fields = [field.name for field in model._meta.fields if isinstance(field, DateTimeField)]
@@ -220,18 +227,18 @@ class Lab:
         self._jumps.append((time.time(), span.total_seconds()))
 
     def _shifted(self, moment: float | None) -> float | None:
-        """Return a time in the receiver's log by the clock of today."""
+        """Return a time in the receiver's log by the current clock."""
         return moment and moment - sum(seconds for jumped_at, seconds in self._jumps if moment < jumped_at)
 
     def kill_worker(self) -> None:
-        """End a worker by SIGKILL, with whatever it was doing."""
+        """End a worker with SIGKILL, regardless of its current work."""
         self.workers.pop(0).kill()
         self.kills += 1
 
-    # What is known
+    # Evidence
 
     def requests(self, webhook: Webhook | None = None) -> list[dict[str, Any]]:
-        """Return what the receiver knows of each request for events, notices and handshakes left out."""
+        """Return the receiver's data about each request for an event, without notices and handshakes."""
         internal = ("webhook.verification", "webhook.retry")
         requests = [request for request in self.log.requests() if request["event_type"] not in internal]
         if webhook is None:
@@ -239,9 +246,9 @@ class Lab:
         return [request for request in requests if webhook.url.endswith(request["path"])]
 
     def most_at_once(self, webhook: Webhook) -> int:
-        """Return how many requests to one webhook were on the wire at a time, at most, notices included."""
+        """Return the maximum number of concurrent requests to one webhook, including notices."""
         requests = [request for request in self.log.requests() if webhook.url.endswith(request["path"])]
-        # The receiver hears of a request after its beginning, and of a timeout after its end.
+        # The receiver notices a request after its start, and a timeout after its end.
         longest_seconds = 0.8 * self.settings["WEBHOOKS_TIMEOUT_SECONDS"]
         steps = [(request["at"], 1) for request in requests]
         steps += [(min(request.get("ended_at", inf), request["at"] + longest_seconds), -1) for request in requests]
@@ -255,7 +262,7 @@ class Lab:
         wait_until(lambda: len(self.requests(webhook)) >= number, self.explain)
 
     def settle(self) -> Counts:
-        """Wait until everything is final, or some delivery is stuck, and return the counts."""
+        """Wait until all deliveries are final or one is stuck, and return the counts."""
         wait_until(lambda: asked(self._is_over), self.explain, timeout_seconds=200)
         return self.count()
 
@@ -263,7 +270,7 @@ class Lab:
         return count(self.evidence())
 
     def results(self) -> Counter[str]:
-        """Return how many deliveries of events are in each state."""
+        """Return the number of deliveries of events by state."""
         return Counter(Delivery.objects.filter(kind="event").values_list("state", flat=True))
 
     def evidence(self) -> Evidence:
@@ -281,10 +288,30 @@ class Lab:
             ],
             delays_seconds=Faults.delays_seconds,
             kills=self.kills,
+            delays_by_path={
+                path_of(each): ShortExtended.delays_seconds for each in self.webhooks if each.retry_policy == EXTENDED
+            },
+            accepts_2xx=frozenset(path_of(each) for each in self.webhooks if each.accepted_statuses == "2xx"),
+            admitted=self._admitted(),
+            dishonoured=list(self._dishonoured()),
         )
 
+    def _admitted(self) -> dict[str, frozenset[str]]:
+        """Return the events that the filters let through, by webhook with a filter."""
+        filtered = [webhook.pk for webhook in self.webhooks if webhook.filter is not None]
+        events = Event.objects.filter(type=EVENT_TYPE) if filtered else ()
+        admitted = frozenset(event.pk for event in events if is_admitted(event.data))
+        return dict.fromkeys(filtered, admitted)
+
+    def _dishonoured(self) -> Iterator[str]:
+        """Yield the choices that requests to webhooks with all choices did not honour."""
+        keys = {path_of(webhook): self.keys[webhook.pk] for webhook in self.webhooks if has_all(webhook)}
+        for request in self.log.requests():
+            if request["path"] in keys:
+                yield from problems_of(request, sorted(keys[request["path"]]))
+
     def explain(self) -> str:
-        """Return what somebody who looks for the cause wants to see first."""
+        """Return the information required for finding the cause."""
         return "\n".join(
             ["", *(f"{log.name}:\n{log.read_text()[-1500:]}" for log in self.directory.glob("worker-*.log"))]
         )
@@ -299,8 +326,12 @@ def _event(event_id: str, owner: Any, now: datetime) -> Event:
     return Event(id=event_id, type=EVENT_TYPE, owner=owner, body=body, created_at=now)
 
 
+def path_of(webhook: Webhook) -> str:
+    return "/" + str(webhook.url).split("/", 3)[3]
+
+
 def asked(question: Callable[[], bool]) -> bool:
-    """Return the answer of a question to the database, and False while the database is away."""
+    """Return the result of a query, or False while the database is unavailable."""
     try:
         return question()
     except Error:
@@ -310,7 +341,7 @@ def asked(question: Callable[[], bool]) -> bool:
 
 @contextmanager
 def connected_to(url: str) -> Iterator[None]:
-    """Let Django in this process use another database of the same kind."""
+    """Switch Django in this process to another database of the same kind."""
     keys = ("NAME", "USER", "PASSWORD", "HOST", "PORT")
     settings = connection.settings_dict
     before = {key: settings[key] for key in keys}
@@ -324,7 +355,7 @@ def connected_to(url: str) -> Iterator[None]:
 
 
 def migrate(database: BaseDatabase) -> None:
-    """Make the database that the others are made from."""
+    """Create the template of the other databases."""
     url = database.new()
     with connected_to(url):
         call_command("migrate", verbosity=0)
@@ -350,7 +381,7 @@ def _deliveries() -> Sequence[DeliveryRow]:
             id=delivery.pk,
             event_id=delivery.event_id or "",
             webhook_id=delivery.webhook_id,
-            path="/" + delivery.webhook.url.split("/", 3)[3],
+            path=path_of(delivery.webhook),
             state=delivery.state,
             next_attempt_at=_next_attempt_at(delivery),
             kind=delivery.kind,
@@ -362,6 +393,6 @@ def _deliveries() -> Sequence[DeliveryRow]:
 
 
 def _next_attempt_at(delivery: Delivery) -> float | None:
-    """Return when the delivery is due, or its claim is lost, as a Unix time."""
+    """Return the due time of the delivery, or the end of its claim's lease, as a Unix time."""
     at = delivery.leased_until or delivery.due_at
     return at and at.timestamp()

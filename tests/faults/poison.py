@@ -1,4 +1,4 @@
-"""A delivery that kills the worker which sends it, as a fault in a native library does."""
+"""A delivery that kills its worker, as a fault in a native library does."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The processes of a host: workers, beats, the one that emits, and the receiver. Each leads a group of its own."""
+"""The processes of a host: workers, beats, the emitter and the receiver. Each leads its own process group."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[2]
 
 
 class Process:
-    """A Python module running, with its log; ``kill`` and ``freeze`` mean the whole group."""
+    """A running Python module with its log. ``kill`` and ``freeze`` affect the whole group."""
 
     def __init__(
         self, arguments: Sequence[str], *, log: Path, env: Mapping[str, str], ready: str = "", **options: Any
@@ -39,7 +39,7 @@ class Process:
 
     @property
     def records(self) -> list[str]:
-        """Celery's log records by their first lines."""
+        """The first lines of Celery's log records."""
         return [line for line in self.output.splitlines() if line.startswith("[2")]
 
     @property
@@ -52,7 +52,7 @@ class Process:
         assert self.is_running, self.output[-3000:]
 
     def kill(self) -> None:
-        """End it and its children as the kernel does when memory is short."""
+        """Kill the process and its children, as the kernel does when memory is exhausted."""
         os.killpg(self.popen.pid, signal.SIGKILL)
         self.popen.wait(30)
 
@@ -62,7 +62,7 @@ class Process:
     def thaw(self) -> None:
         os.killpg(self.popen.pid, signal.SIGCONT)
 
-    def tell_to_stop(self) -> None:
+    def request_stop(self) -> None:
         self.popen.send_signal(signal.SIGTERM)
 
     def close(self) -> None:
@@ -74,7 +74,7 @@ class Process:
 
 
 class Host(Process):
-    """The process that emits. ``begin`` and ``report`` let something happen between them."""
+    """The emitting process. Between ``begin`` and ``report`` a fault can occur."""
 
     def __init__(self, *, log: Path, env: Mapping[str, str]) -> None:
         super().__init__(

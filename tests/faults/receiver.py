@@ -1,7 +1,7 @@
-"""A receiver as a process of its own, whose temper is in the path: ``/ok/1``, ``/fails-2/anything``, ``/hangs``.
+"""A receiver in a separate process. The path selects its behavior: ``/ok/1``, ``/fails-2/anything``, ``/hangs``.
 
-Its log survives whatever happens to it or to the workers: a line when a request has been read, and another before it is
-answered, each written at once.
+Its log survives crashes of the receiver and the workers. It writes one line after reading a request, and another before
+the response, each immediately.
 """
 
 from __future__ import annotations
@@ -21,11 +21,16 @@ from typing import Any, TextIO
 
 from .invariants import Hit
 
+LOGGED = (
+    *("x-webhook-event", "x-webhook-timestamp", "x-webhook-signature", "x-webhook-signature-previous"),
+    *("webhook-id", "webhook-timestamp", "webhook-signature", "x-tenant", "authorization"),
+)
+
 Answer = Callable[["Exchange", str], Awaitable[None]]
 
 
 class Exchange:
-    """One request, and the ways to answer it."""
+    """One request, and the possible responses."""
 
     def __init__(
         self,
@@ -38,7 +43,7 @@ class Exchange:
     ) -> None:
         self.number = number
         self.times = times
-        """How often this event came here, this request included."""
+        """The number of requests for this event, including this one."""
         self.body = body
         self._reader = reader
         self._writer = writer
@@ -57,14 +62,14 @@ class Exchange:
         self._writer.close()
 
     async def wait_until_abandoned(self) -> None:
-        """Return when the other side has hung up."""
+        """Wait until the other side has closed the connection."""
         try:
             await self._reader.read(1)
         finally:
             self._log.write(what="abandoned", number=self.number, at=time.time())
 
     async def reset(self) -> None:
-        """End the connection with RST: what a receiver that crashes looks like."""
+        """End the connection with RST, like a crashing receiver."""
         connection: socket.socket = self._writer.get_extra_info("socket")
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self._writer.transport.abort()
@@ -98,7 +103,7 @@ async def _hangs(exchange: Exchange, argument: str) -> None:
 
 
 async def _drips(exchange: Exchange, argument: str) -> None:
-    """Answer with a header, then with a byte of the body every half second."""
+    """Answer with a header, followed by one byte of the body every half second."""
     await exchange.answer(int(argument), length=10_000)
     while True:
         await asyncio.sleep(0.5)
@@ -128,7 +133,7 @@ async def _redirects(exchange: Exchange, argument: str) -> None:
 
 
 async def _moody(exchange: Exchange, argument: str) -> None:
-    """Be another temper for each request, the same for the same request of the same event each time."""
+    """Select a behavior for each request. It is always the same for the same request of the same event."""
     tempers = [_ok, _fails, _resets, _slow, _half_a_header]
     mood = sum(exchange.body) + exchange.times
     await tempers[mood % len(tempers)](exchange, "0.2" if mood % len(tempers) == 3 else "")
@@ -160,7 +165,7 @@ class Log:
 
 
 class LogReader:
-    """Reads the log of a receiver that is still writing it; each call takes in only what is new."""
+    """A reader of the log while the receiver is still writing it. Each call reads only new lines."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -169,7 +174,7 @@ class LogReader:
         self._requests: dict[int, dict[str, Any]] = {}
 
     def requests(self) -> list[dict[str, Any]]:
-        """Return what is known of each request, in the order of arrival."""
+        """Return the data of each request, in the order of arrival."""
         if self._file is None:
             self._file = self._path.open()
         *lines, self._rest = (self._rest + self._file.read()).split("\n")
@@ -224,7 +229,7 @@ class Receiver:
                 head = (await reader.readuntil(b"\r\n\r\n")).decode()
                 await self._take(head, reader, writer)
         except (OSError, EOFError):
-            writer.close()  # The worker hung up, or was killed.
+            writer.close()  # The worker closed the connection, or was killed.
 
     async def _take(self, head: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         request_line, *lines = head.split("\r\n")
@@ -244,6 +249,7 @@ class Receiver:
             timestamp=headers["x-webhook-timestamp"],
             signature=headers["x-webhook-signature"],
             body=body.decode(),
+            headers={name: value for name, value in headers.items() if name in LOGGED},
         )
         temper, _, argument = path.split("/")[1].partition("-")
         exchange = Exchange(self._number, self._times[event_id, path], body, reader, writer, self._log)

@@ -1,4 +1,4 @@
-"""A pytest plugin: ``--seed``, and the figures of every fault at the end of the run."""
+"""A pytest plugin: ``--seed``, and a table of all faults at the end of the run."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def row_of(name: str, counts: Counts) -> dict[str, Any]:
-    """Return what is reported about one fault."""
+    """Return the report about one fault."""
     return {"name": name, **{column: getattr(counts, column.replace(" ", "_")) for column in COLUMNS}}
 
 
 def table(rows: list[dict[str, Any]]) -> Iterator[str]:
-    """Yield the lines of a table with a row for each fault."""
+    """Yield the lines of a table with one row per fault."""
     width = max(len(row["name"]) for row in rows)
     yield "  ".join([" " * width, *COLUMNS])
     for row in rows:

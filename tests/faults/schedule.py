@@ -1,4 +1,4 @@
-"""Faults at random, repeatable by a seed. A new fault is one more function here."""
+"""Random faults, repeatable by a seed. A new fault is one more function in this module."""
 
 from __future__ import annotations
 
@@ -18,6 +18,8 @@ from webhooks_app.models import Webhook
 from webhooks_app.operations.actors import PROJECT
 from webhooks_app.operations.registration import update_webhook
 
+from .choices import ALL_CHOICES, has_all
+from .choices import TEMPERS as CHOOSING
 from .lab import Lab
 from .servers import FolderBroker, PostgresqlDatabase, Restartable
 
@@ -38,6 +40,14 @@ TEMPERS = (
 )
 
 
+def add_webhooks(lab: Lab, *, with_choices: bool) -> None:
+    """Create a webhook for each temper, and, on request, webhooks that have made all choices."""
+    for temper in TEMPERS:
+        lab.webhook(temper)
+    for temper in CHOOSING if with_choices else ():
+        lab.webhook(temper, **ALL_CHOICES)
+
+
 @dataclass(frozen=True, slots=True)
 class Fault:
     inject: Injection
@@ -52,7 +62,7 @@ FAULTS: list[Fault] = []
 
 
 def fault(applies_to: Callable[[Lab], bool] = lambda lab: True) -> Callable[[Injection], Injection]:
-    """Register a function that injects a fault and returns when it is over."""
+    """Register a function that injects a fault and returns at its end."""
 
     def register(inject: Injection) -> Injection:
         FAULTS.append(Fault(inject, applies_to))
@@ -70,7 +80,7 @@ def has_server_as_broker(lab: Lab) -> bool:
 
 
 def inject_for(seconds: float, lab: Lab, dice: Random) -> Iterator[str]:
-    """Inject one fault after the other; yield the name of each when it is over. Workers are whole at the end."""
+    """Inject one fault after another. Yield the name of each at its end. All workers run at the end."""
     faults = [fault for fault in FAULTS if fault.applies_to(lab)]
     until = time.monotonic() + seconds
     while time.monotonic() < until:
@@ -88,7 +98,7 @@ def worker_killed(lab: Lab, dice: Random) -> None:
 
 @fault()
 def worker_process_killed(lab: Lab, dice: Random) -> None:
-    """What the kernel does when memory is short: a process of the pool goes, Celery's own stays."""
+    """Kill a process of the pool, as the kernel does when memory is exhausted. Celery's main process survives."""
     parent = str(dice.choice(lab.workers).popen.pid)
     for child in subprocess.run(["pgrep", "-P", parent], capture_output=True, check=False).stdout.split():
         with suppress(ProcessLookupError):
@@ -98,13 +108,13 @@ def worker_process_killed(lab: Lab, dice: Random) -> None:
 
 @fault()
 def worker_replaced(lab: Lab, dice: Random) -> None:
-    lab.workers.pop(0).tell_to_stop()
+    lab.workers.pop(0).request_stop()
     lab.start_worker()
 
 
 @fault()
 def worker_frozen(lab: Lab, dice: Random) -> None:
-    """For longer than its lease, or not: it counts as a kill, since others may take it for lost."""
+    """Freeze a worker, sometimes beyond its lease. It counts as a kill, because others may consider its claims lost."""
     worker = dice.choice(lab.workers)
     lab.kills += 1
     worker.freeze()
@@ -166,14 +176,17 @@ def database_frozen(lab: Lab, dice: Random) -> None:
 
 @fault()
 def webhook_changed(lab: Lab, dice: Random) -> None:
-    """Its limits and its secret, by the owner; what is on its way goes on."""
-    connection.close()  # The database may have been away since it was last asked.
+    """Change the limits and the secret of a webhook. Requests in flight continue."""
+    connection.close()  # The database may have been unavailable since the last query.
     webhook = Webhook.objects.get(pk=dice.choice(lab.webhooks).pk)
-    # One at a time, each until the timeout, would leave the others waiting for so long that they look stuck.
+    # Sequential timeouts would make the waiting deliveries appear stuck.
     least = 8 if "/hangs/" in webhook.url else 1
     limits = {"max_in_flight": dice.choice([None, least, 8]), "rate_limit": dice.choice([None, 20.0])}
     update_webhook(webhook, actor=PROJECT, **limits)
     webhook.rotate_secret()
+    if has_all(webhook):
+        webhook.rotate_secret(scheme="standard-ed25519")
+    lab.remember_keys(webhook)
 
 
 @fault(has_postgresql)

@@ -1,4 +1,4 @@
-"""Databases and brokers that can be killed, frozen, emptied and started again on the same port with the same data."""
+"""Databases and brokers that can be killed, frozen, emptied and restarted on the same port with the same data."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from ..support.servers.process import account, free_port, listens, program, runn
 
 
 class Restartable:
-    """A server process that stays where it is while it is stopped, frozen and started."""
+    """A server process whose port and data remain the same while it is stopped, frozen and started."""
 
     def __init__(self, start: Callable[[], AbstractContextManager[subprocess.Popen[bytes]]]) -> None:
         self._start = start
@@ -46,7 +46,7 @@ class Restartable:
 
     @contextmanager
     def away(self) -> Iterator[None]:
-        """Keep it stopped for the length of the block."""
+        """Stop the server for the duration of the block."""
         self.stop()
         try:
             yield
@@ -55,7 +55,7 @@ class Restartable:
 
     @contextmanager
     def frozen(self) -> Iterator[None]:
-        """Let it accept connections and say nothing for the length of the block."""
+        """Accept connections without answering for the duration of the block."""
         self.send(signal.SIGSTOP)
         try:
             yield
@@ -69,25 +69,25 @@ class Restartable:
 
 
 class BaseDatabase(abc.ABC):
-    """Gives each test a database of its own, made from one that was migrated once."""
+    """A source of separate databases for each test, copied from one that was migrated once."""
 
     vendor: str
 
     @abc.abstractmethod
     def new(self) -> str:
-        """Return the URL of a new database, a copy of the template once there is one."""
+        """Return the URL of a new database, a copy of the template if there is one."""
 
     @abc.abstractmethod
     def keep_as_template(self, url: str) -> None:
-        """Make later databases from this one."""
+        """Use this database as the template for later ones."""
 
     @abc.abstractmethod
     def writes_held(self, url: str) -> AbstractContextManager[None]:
-        """Let nobody write deliveries for the length of the block; who waits for it until its end fails."""
+        """Prevent writes of deliveries for the duration of the block. Statements that wait until its end fail."""
 
     @abc.abstractmethod
     def close(self) -> None:
-        """End the server and remove its data."""
+        """End the server and delete its data."""
 
 
 class SqliteDatabase(BaseDatabase):
@@ -123,7 +123,7 @@ class SqliteDatabase(BaseDatabase):
 class PostgresqlDatabase(BaseDatabase, Restartable):
     vendor = "postgresql"
 
-    # As the other tests have it, but for what may be lost when the server, and not the machine, dies: nothing.
+    # The same options as in other tests, except that a crash of the server loses no data.
     SETTINGS: ClassVar = {
         **postgresql.SETTINGS,
         "synchronous_commit": "on",
@@ -160,7 +160,7 @@ class PostgresqlDatabase(BaseDatabase, Restartable):
         self._template = url.rpartition("/")[2]
 
     def drop(self, url: str) -> None:
-        """Remove a database, and the tablespace that was made for it."""
+        """Delete a database, and the tablespace created for it."""
         name = url.rpartition("/")[2]
         self.execute(f"DROP DATABASE {name} WITH (FORCE)")
         self.execute(f"DROP TABLESPACE IF EXISTS {name}")
@@ -178,12 +178,12 @@ class PostgresqlDatabase(BaseDatabase, Restartable):
             self.terminate_connections(other_than=connection.info.backend_pid)
 
     def crash(self) -> None:
-        """Do what ``pg_ctl -m immediate restart`` does."""
+        """Do the same as ``pg_ctl -m immediate restart``."""
         self.stop(signal.SIGQUIT)
         self.start()
 
     def terminate_connections(self, *, other_than: int = 0) -> int:
-        """End every connection to our databases but one; return how many."""
+        """End every connection to our databases except one. Return their number."""
         ended = self.execute(
             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname LIKE 'faults%%' AND pid <> %s",
             other_than,
@@ -208,11 +208,11 @@ class BaseBroker(abc.ABC):
 
     @abc.abstractmethod
     def close(self) -> None:
-        """End the server and remove its data."""
+        """End the server and delete its data."""
 
 
 class FolderBroker(BaseBroker):
-    """The example project's own: a folder."""
+    """The folder broker of the example project."""
 
     url = "filesystem://localhost"
 
@@ -264,7 +264,7 @@ class RabbitmqBroker(BaseBroker, Restartable):
         self.start()
 
     def empty(self) -> None:
-        """Purge the queue of tasks, where a worker has made it."""
+        """Purge the queue of tasks, if a worker has created it."""
         with amqp.Connection(f"127.0.0.1:{self._port}") as connection, suppress(amqp.exceptions.NotFound):
             connection.channel().queue_purge("celery")
 

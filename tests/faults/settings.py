@@ -1,4 +1,4 @@
-"""The test project's settings, with what a fault needs otherwise taken from the environment."""
+"""The settings of the test project, with changes for faults from the environment."""
 
 import json
 import os
@@ -15,8 +15,8 @@ DISK_FULL = Path(os.environ["TEST_DISK_FULL"])
 
 
 def _limit_pages(execute, sql, params, many, context):
-    """Let SQLite's file grow or not, from one statement to the next."""
-    pages = 1 if DISK_FULL.exists() else 2**30  # Fewer than there are means as many as there are.
+    """Prevent or allow the growth of SQLite's file, from one statement to the next."""
+    pages = 1 if DISK_FULL.exists() else 2**30  # A number below the current size means the current size.
     context["connection"].connection.execute(f"PRAGMA max_page_count = {pages}")
     return execute(sql, params, many, context)
 

@@ -1,4 +1,4 @@
-"""Brokers that are emptied, refuse, hang and go away: nothing depends on a message."""
+"""Brokers that are emptied, refuse, hang or disappear. Nothing depends on a message."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.timeout(300)
 SERVERS = pytest.mark.places("postgresql-redis", "postgresql-rabbitmq")
 EMIT_SECONDS = 2
 RECORDS_PER_SECOND = 5
-"""A process may log so much while it waits. Where the connection breaks, Celery logs its traceback, once, as one."""
+"""The permitted log lines of a waiting process. Celery logs the traceback of a broken connection once."""
 
 
 @pytest.mark.places("postgresql-rabbitmq", "sqlite-embedded")
@@ -69,7 +69,7 @@ def test_the_broker_hangs_at_emit(lab, report, used):
     host = lab.start_host()
     if used:
         lab.emit(host, 1)
-        time.sleep(0.2)  # Longer than wake-ups are folded, so that the next emit sends one.
+        time.sleep(0.2)  # Longer than wake-ups are combined, so that the next emit sends one.
 
     with lab.broker.frozen():
         emitted = lab.emit(host, 20)
@@ -83,7 +83,7 @@ def test_the_broker_hangs_at_emit(lab, report, used):
 
 @SERVERS
 def test_the_broker_hangs_under_a_worker(lab, report):
-    """A worker that runs needs no broker to find what is due."""
+    """A running worker finds due deliveries without a broker."""
     lab.webhook("fails-1")
     host = lab.start_host()
     lab.start_worker()

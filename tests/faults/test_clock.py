@@ -1,4 +1,4 @@
-"""A clock that jumps: everything in the rows lies an hour earlier or later than it did."""
+"""Jumps of the clock: all recorded times are an hour earlier or later."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_the_clock_jumps_ahead_between_attempts(lab, report):
 
 
 def test_the_clock_jumps_back_and_is_set_right(lab, report):
-    """Deliveries wait as long as the clock says, and none is lost or sent twice when it says otherwise."""
+    """Deliveries wait according to the clock, and none is lost or duplicated by its correction."""
     webhook = lab.webhook("fails-2")
     host = lab.start_host()
     lab.start_worker()

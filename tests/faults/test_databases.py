@@ -1,4 +1,4 @@
-"""Databases that crash, hang up and go away."""
+"""Databases that crash, close connections or disappear."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_workers_wait_for_the_database_quietly(lab, report):
 
 
 def test_the_database_hangs(lab, report):
-    """A server that is frozen, not gone: nobody is told anything, and nothing is sent twice when it goes on."""
+    """A frozen server closes no connections, and nothing is sent twice when it continues."""
     lab.webhook("ok")
     lab.webhook("slow-1")
     host = lab.start_host()
@@ -91,7 +91,7 @@ def test_the_database_hangs(lab, report):
 
 
 def test_the_database_is_away_for_longer_than_a_lease(lab, report):
-    """Whoever notices first that it is back lets the other record what it holds."""
+    """The first worker to reconnect waits for the other to record its results."""
     for _ in range(2):
         lab.webhook("slow-1")
     host = lab.start_host()

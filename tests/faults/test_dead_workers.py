@@ -1,4 +1,4 @@
-"""Workers that die with a webhook's cap full: others notice within seconds, and mistake nobody who is alive."""
+"""Workers that die while using a webhook's full limit. Others notice within seconds, without mistaking live workers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.timeout(300)
 
 SETTINGS = {"WEBHOOKS_TIMEOUT_SECONDS": 40, "WEBHOOKS_LEASE_SECONDS": 100}
 PRESENT_SECONDS = 17
-"""For how long a worker must have run before it takes others for dead, and a little."""
+"""Time for which a worker must run before it declares others dead, with a margin."""
 
 SLACK_SECONDS = 7
 WITHIN_SECONDS = {"postgresql": 5 + SLACK_SECONDS, "sqlite": 15 + SLACK_SECONDS}
@@ -29,7 +29,7 @@ def lab(make_lab):
 
 
 @pytest.mark.places("postgresql-redis", "sqlite-embedded")
-def test_a_webhook_whose_cap_a_dead_worker_filled_is_served_within_seconds(lab, report, place):
+def test_a_webhook_at_its_limit_is_served_seconds_after_its_worker_died(lab, report, place):
     slow = lab.webhook("slow-28", max_in_flight=2)
     host = lab.start_host()
     lab.start_worker()

@@ -1,7 +1,8 @@
-"""A delivery's life in any order that may happen: the database and a model of it must agree after every step.
+"""The life of a delivery in any possible order: the database and a model of it must agree after every step.
 
-Hypothesis chooses the steps. Two workers claim, send, record, give back, are suspended and die; meanwhile events are
-emitted and rolled back, webhooks disabled, deleted, moved and verified, deliveries cancelled and sent again.
+Hypothesis chooses the steps. Two workers claim, send, record, release, are suspended and die. Meanwhile events are
+emitted and rolled back, webhooks are disabled, deleted, changed and verified, and deliveries are cancelled and
+redelivered.
 """
 
 from __future__ import annotations
@@ -51,14 +52,14 @@ UNVERIFIED_KINDS = ("verification", "test")
 
 
 def _facts(row: Delivery) -> tuple[str, int, datetime | None, bool]:
-    """Return the state, the attempts begun, when it is due or its claim is lost, and whether it is claimed."""
+    """Return the state, the number of attempts, the due time or end of the lease, and whether it is claimed."""
     if row.entry is None:
         return row.state, row.attempt_count, None, False
     return row.state, row.entry.attempt, row.leased_until or row.entry.due_at, row.claimed_at is not None
 
 
 class RealWorker:
-    """What one worker's engine does with the real queue: all that this test knows of it."""
+    """The actions of one worker's engine on the real queue, and its knowledge in this test."""
 
     def __init__(self, clock: ManualClock) -> None:
         self._clock = clock
@@ -84,12 +85,12 @@ class RealWorker:
         record("default", finished, self._clock())
 
     def forget(self, finished: Sequence[Any]) -> None:
-        """Hear that these were committed."""
+        """Record the commit of these results."""
         self._queue.forget([item.claim for item in finished])
         self._queue.publish(at_once=True)
 
     def counts(self, webhook_id: str) -> int:
-        """Return how many deliveries of a webhook are in flight, as far as this worker knows."""
+        """Return the number of a webhook's deliveries in flight, as known to this worker."""
         lane = QueueLane.objects.filter(pk=webhook_id).first()
         others = lane.claims_of_others(self._queue.worker, self._clock()) if lane else 0
         return self._queue.slots.held_by(webhook_id) + others
@@ -115,7 +116,7 @@ class Registration:
 
 @dataclass(eq=False)
 class Series:
-    """A delivery in the model, and what the receiver saw of it."""
+    """A delivery in the model, with its requests at the receiver."""
 
     id: str
     webhook: Registration
@@ -123,28 +124,28 @@ class Series:
     event_id: str | None
     max_attempts: int
     due_at: datetime | None
-    """When it is due; while it is claimed, when the claim's lease ends."""
+    """The due time or, for a claimed delivery, the end of its lease."""
     expires_at: datetime | None
     state: str = "pending"
     made: int = 0
     is_claimed: bool = False
     is_lost: bool = False
     worker: int = 0
-    """The number of the worker that claimed it last."""
+    """The number of the last claiming worker."""
     was_due_at: datetime | None = None
-    """When it was due before it was claimed."""
+    """The due time before the claim."""
     results: dict[int, bool] = field(default_factory=dict)
-    """Whether each recorded attempt succeeded, by its number."""
+    """The success of each recorded attempt by its number."""
     hits: list[int] = field(default_factory=list)
-    """The number of the attempt that each request belonged to."""
+    """The number of the attempt of each request."""
     hits_after_success: int = 0
     was_answered_200: bool = False
     losses: int = 0
-    """How often a lease ended, or a worker was killed, with this delivery claimed."""
+    """The number of expired leases and killed workers while this delivery was claimed."""
 
     @property
     def recorded(self) -> int:
-        """The number of the last attempt that was recorded."""
+        """The number of the last recorded attempt."""
         return max(self.results, default=0)
 
     @property
@@ -168,7 +169,7 @@ class Series:
 
 @dataclass(eq=False)
 class Ticket:
-    """A claim in a worker's hands: to be sent, on the wire, or finished and to be recorded."""
+    """A claim of a worker: to be sent, in flight, or to be recorded."""
 
     series: Series
     number: int
@@ -232,7 +233,7 @@ STEPS = {
     "redeliver": [ANY],
     "change": [TWO, st.sampled_from(["disable", "delete", "enable", "verify", "move"]), st.booleans()],
 }
-"""What may happen, with the choices that are to be made for it."""
+"""The possible steps, with their parameters."""
 
 OFTEN = ["claim", "send", "answer_all", "record", "work", "work", "advance", "advance", "change", "suspend"]
 STEP = st.sampled_from([*STEPS, *OFTEN]).flatmap(lambda name: st.tuples(st.just(name), *STEPS[name]))
@@ -266,11 +267,11 @@ class DeliveryLife(RuleBasedStateMachine):
 
     @rule(step=STEP)
     def happen(self, step: tuple[Any, ...]) -> None:
-        """Take any step. One rule, so that Hypothesis leaves out no kind of step for a whole run."""
+        """Take any step. With a single rule, Hypothesis never omits a kind of step for a whole run."""
         name, *choices = step
         getattr(self, name)(*choices)
 
-    # What is emitted
+    # Emission
 
     def emit(self) -> None:
         event = emit_one(self.owner)
@@ -301,7 +302,7 @@ class DeliveryLife(RuleBasedStateMachine):
 
         self._adopt([(webhook, "test")])
 
-    # What workers do
+    # Workers
 
     def claim(self, index: int, limit: int) -> None:
         worker, now = self.workers[index], self.clock()
@@ -337,7 +338,7 @@ class DeliveryLife(RuleBasedStateMachine):
             self._answer(self.workers[index], ticket, is_success)
 
     def record(self, index: int, ending: str) -> None:
-        """Write what is finished; a worker that has not heard of the commit writes the same again later."""
+        """Record finished attempts. A worker without an acknowledged commit records the same again later."""
         worker, finished = self.workers[index], self.workers[index].finished
         if not finished:
             return
@@ -352,14 +353,14 @@ class DeliveryLife(RuleBasedStateMachine):
             worker.tickets = [ticket for ticket in worker.tickets if ticket not in finished]
 
     def work(self, index: int, is_success: bool) -> None:
-        """Do all that a worker does in one go, as it is nearly always."""
+        """Do the complete work of a worker in one step, the usual case."""
         self.claim(index, 100)
         self.send(index)
         self.answer_all(index, is_success)
         self.record(index, "heard")
 
     def suspend(self, index: int, is_sent: bool) -> None:
-        """Let a worker sleep with claims in its hands until the other has taken them for lost and made them anew."""
+        """Suspend a worker with claims until the other has recorded them as lost and claimed them again."""
         self.claim(index, 3)
         if is_sent:
             self.send(index)
@@ -373,7 +374,7 @@ class DeliveryLife(RuleBasedStateMachine):
             self.release(index)
 
     def release(self, index: int) -> None:
-        """Give back what is not sent; what has been claimed anew meanwhile stays as it is."""
+        """Release unsent claims. Those claimed again meanwhile are not affected."""
         worker = self.workers[index]
         unsent = worker.unsent
         worker.real.release([ticket.claim for ticket in unsent])
@@ -391,7 +392,7 @@ class DeliveryLife(RuleBasedStateMachine):
     def advance(self, seconds: float) -> None:
         self.clock.advance(seconds)
 
-    # What people do
+    # Users
 
     def cancel(self, which: int) -> None:
         pending = [series for series in self.series.values() if series.state == "pending"]
@@ -411,7 +412,7 @@ class DeliveryLife(RuleBasedStateMachine):
         self._adopt([(series.webhook, series.kind)])
 
     def change(self, index: int, do: str, is_busy: bool) -> None:
-        """Change a webhook, if it is in a state for that, perhaps with something waiting for it."""
+        """Change a webhook if its state permits it, possibly with pending deliveries."""
         if is_busy:
             self.emit()
         webhook = self.webhooks[index]
@@ -445,7 +446,7 @@ class DeliveryLife(RuleBasedStateMachine):
         if webhook.status != "disabled":
             self._expect_handshake(webhook)
 
-    # What must hold
+    # Invariants
 
     @invariant()
     def the_rows_are_what_the_model_says(self) -> None:
@@ -490,10 +491,10 @@ class DeliveryLife(RuleBasedStateMachine):
         for series in self.series.values():
             assert series.losses or not series.hits_after_success
 
-    # How the model follows
+    # Updates of the model
 
     def _adopt(self, expected: Sequence[tuple[Registration, str]]) -> list[Series]:
-        """Take the rows that are new into the model; they must be of these webhooks and kinds, no more and no fewer."""
+        """Add new rows to the model. They must belong to exactly these webhooks and kinds."""
         new = [self._new_series(row) for row in Delivery.objects.exclude(pk__in=self.series).select_related("webhook")]
         new.sort(key=lambda series: (series.webhook.row.pk, series.kind, series.event_id or ""))
         assert Counter((series.webhook, series.kind) for series in new) == Counter(expected)
@@ -514,7 +515,7 @@ class DeliveryLife(RuleBasedStateMachine):
 
     def _ticket(self, claim: Any, now: datetime) -> Ticket:
         series = self.series[claim.delivery_id]
-        assert series.could_be_claimed(now), "claimed what is not due, not pending, or not to be sent"
+        assert series.could_be_claimed(now), "claimed a delivery that is not due, not pending or not sendable"
         ticket = Ticket(
             series=series,
             number=claim.number,
@@ -609,7 +610,7 @@ class DeliveryLife(RuleBasedStateMachine):
                 series.end("cancelled")
 
     def _may_be_dropped(self, series: Series) -> bool:
-        """Tell whether a claim may cancel what it finds rather than give it out."""
+        """Return True if a claim may cancel a delivery instead of returning it."""
         if series.is_due(self.clock()) and series.is_over(self.clock()) and not series.is_claimed:
             return True
         kept_test = series.kind == "test" and series.webhook.status == "failed" and not series.webhook.is_deleted
@@ -619,15 +620,15 @@ class DeliveryLife(RuleBasedStateMachine):
         cancelled = Delivery.objects.filter(pk__in=[series.id for series in candidates], state="cancelled")
         for pk, count in cancelled.values_list("pk", "attempt_count"):
             self.series[pk].end("cancelled")
-            self.series[pk].made = count  # The claim of one that expired is not counted.
+            self.series[pk].made = count  # The claim of an expired delivery does not count.
 
     def _in_flight(self, webhook: Registration, now: datetime) -> list[Series]:
         held = [series for series in self.series.values() if series.webhook is webhook and series.is_claimed]
-        # Lost claims are excluded: no request of theirs is in flight.
+        # Lost claims are excluded, because they have no requests in flight.
         return [series for series in held if not series.is_lost and series.due_at is not None and series.due_at > now]
 
     def _nothing_is_stuck_when_all_is_well_again(self) -> None:
-        """Lose every worker; a new one and a good receiver must bring everything to its end."""
+        """Lose every worker. A new one and a working receiver must complete everything."""
         for index in range(len(self.workers)):
             self.kill(index)
         self.clock.advance(LEASE.total_seconds() + 1)
@@ -640,11 +641,11 @@ class DeliveryLife(RuleBasedStateMachine):
         pytest.fail("stuck")
 
 
-@pytest.mark.timeout(600)  # Seconds where it passes; a failure is first made as short as it can be.
+@pytest.mark.timeout(600)  # Seconds if it passes. A failure is first reduced to a minimal example.
 @pytest.mark.django_db(transaction=True)
-def test_no_order_of_events_breaks_a_promise():
+def test_the_guarantees_hold_for_any_order_of_events():
     lives = 25 if connection.vendor == "postgresql" else 10
-    with Webhooks():  # No worker of this machine is woken.
+    with Webhooks():  # Prevents wake-ups of this machine's workers.
         run_state_machine_as_test(
             DeliveryLife,
             settings=settings(

@@ -1,4 +1,4 @@
-"""A disk that is full, and freed again."""
+"""A full disk that is freed again."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ RECORDS_PER_SECOND = 5
 
 
 class SmallDisk:
-    """A tmpfs, with a file that takes what is left of it."""
+    """A tmpfs, with a file that fills the rest of it."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -36,7 +36,7 @@ class SmallDisk:
 
 
 class LimitedPages:
-    """No disk: a file that tells every connection to SQLite that its database may not grow."""
+    """A simulated disk: a file whose existence prevents the growth of SQLite's database."""
 
     def __init__(self, flag: Path) -> None:
         self.fill = flag.touch
@@ -74,7 +74,7 @@ def lab_and_disk(place, make_lab, migrated):
 
 
 def complaints(worker):
-    """Return the number of log records above INFO; deliveries that need no new page go on meanwhile."""
+    """Return the number of log records above INFO. Deliveries that need no new page continue meanwhile."""
     return sum(": INFO/" not in record for record in worker.records)
 
 

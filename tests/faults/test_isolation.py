@@ -1,4 +1,4 @@
-"""Webhooks whose requests never end, of the same owner as one that answers at once."""
+"""Webhooks with endless requests do not affect a fast webhook of the same owner."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..support.waiting import wait_until
 pytestmark = pytest.mark.timeout(120)
 
 SLOTS = 64
-"""As many as ``requests`` has threads."""
+"""The number of threads of ``requests``."""
 
 SETTINGS = {
     "WEBHOOKS_MAX_IN_FLIGHT": SLOTS,
@@ -28,12 +28,12 @@ TEMPERS = {
 }
 SLOW_WEBHOOKS = 20
 EACH = 20
-"""Deliveries pending to each of them. A quarter of the slots to four of them would leave none."""
+"""Deliveries pending to each of them. With a quarter of the slots each, four of them would leave none."""
 
 
 @pytest.fixture
 def stalling_url():
-    """The URL of a port where connections are accepted, and no byte is ever read or sent."""
+    """The URL of a port that accepts connections, but never reads or sends a byte."""
     with socket.socket() as listening:
         listening.bind(("127.0.0.1", 0))
         listening.listen(1000)
@@ -48,7 +48,7 @@ def make_slow(lab, tempers, stalling_url, *, is_new=True):
 
 
 def assert_healthy_is_served(lab, healthy):
-    """Queue events to a healthy webhook while requests of the slow ones are open, and wait for them."""
+    """Queue events to a healthy webhook while the slow ones have open requests, and wait for their arrival."""
     slow = QueueEntry.objects.claimed().exclude(webhook=healthy)
     wait_until(lambda: slow.count() >= SLOW_WEBHOOKS // 4, lab.explain)
     for expected in (20, 40):
@@ -62,7 +62,7 @@ def assert_healthy_is_served(lab, healthy):
 @pytest.mark.places("postgresql-redis")
 @pytest.mark.parametrize("transport", ["curl", "requests"])
 @pytest.mark.parametrize("temper", TEMPERS.values(), ids=TEMPERS)
-def test_new_webhooks_whose_requests_never_end_delay_no_other(make_lab, transport, temper, stalling_url):
+def test_new_webhooks_with_endless_requests_do_not_delay_others(make_lab, transport, temper, stalling_url):
     with make_lab(WEBHOOKS_TRANSPORT=transport, **SETTINGS) as lab:
         healthy = lab.webhook("ok")
         make_slow(lab, [temper], stalling_url)
@@ -74,7 +74,7 @@ def test_new_webhooks_whose_requests_never_end_delay_no_other(make_lab, transpor
 
 @pytest.mark.places("sqlite-embedded")
 @pytest.mark.parametrize("is_new", [True, False], ids=["new", "fast before"])
-def test_webhooks_of_all_kinds_delay_no_other(make_lab, is_new, stalling_url):
+def test_slow_webhooks_of_all_kinds_do_not_delay_others(make_lab, is_new, stalling_url):
     with make_lab(WEBHOOKS_TRANSPORT="requests", **SETTINGS) as lab:
         healthy = lab.webhook("ok")
         make_slow(lab, list(TEMPERS.values()), stalling_url, is_new=is_new)
@@ -85,14 +85,14 @@ def test_webhooks_of_all_kinds_delay_no_other(make_lab, is_new, stalling_url):
 
 
 @pytest.mark.places("postgresql-redis")
-def test_a_pace_is_remembered_by_the_next_worker(make_lab):
+def test_the_next_worker_uses_the_stored_pace(make_lab):
     with make_lab(**SETTINGS) as lab:
         webhook = lab.webhook("slow-2", is_new=True)
         lab.queue(webhook, 1)
         first = lab.start_worker()
         wait_until(lambda: DeliveryAttempt.objects.filter(result="succeeded").exists(), lab.explain)
 
-        first.tell_to_stop()
+        first.request_stop()
         first.popen.wait(30)
 
         webhook.refresh_from_db()

@@ -1,4 +1,4 @@
-"""Messages that an older or newer version left in the broker."""
+"""Messages of an older or newer version in the broker."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ for name, arguments, options in [
 """
 
 
-def test_old_messages_are_a_line_in_the_log_at_most(lab, report):
+def test_an_old_message_causes_at_most_one_log_line(lab, report):
     webhook = lab.webhook("ok")
     host = lab.start_host()
     worker = lab.start_worker()

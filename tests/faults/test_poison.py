@@ -1,4 +1,4 @@
-"""A delivery that kills whoever sends it."""
+"""A delivery that kills its worker."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ OTHERS = 60
 
 
 def test_a_poisonous_delivery_is_given_up_and_the_others_arrive(lab, report):
-    """A kill takes along what was claimed with it, which may come later and twice, but is not taken along each time."""
+    """A kill also affects the deliveries claimed with it. They may be late or duplicated, but not each time."""
     poisoned = lab.webhook("ok", tail="/poison", retry_notices=False)
     for _ in range(3):
         lab.webhook("ok")

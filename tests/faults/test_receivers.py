@@ -1,4 +1,4 @@
-"""Receivers that hang or go away with thousands of deliveries pending."""
+"""Receivers that hang or disappear with thousands of deliveries pending."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ pytestmark = pytest.mark.timeout(300)
 
 PENDING = 2000
 LATENCY_SECONDS = 1
-"""Without isolation a healthy webhook waits for the others' timeouts: minutes."""
+"""Without isolation, a healthy webhook would wait minutes for the timeouts of others."""
 
 
 def p95_seconds(lab, host, webhook):
-    """Return how long an event takes to a webhook's receiver, of all but the slowest twentieth."""
+    """Return the 95th percentile of the delivery time to a webhook's receiver."""
     emitted = lab.emit(host, 60, pause_seconds=0.03)["committed"]
     wait_until(lambda: set(emitted) <= {request["event_id"] for request in lab.requests(webhook)}, lab.explain)
     created = dict(Event.objects.filter(pk__in=emitted).values_list("pk", "created_at"))
@@ -48,7 +48,7 @@ def test_one_receiver_hangs_and_another_is_healthy(lab, report):
 
 
 @pytest.mark.places("postgresql-redis", "sqlite-embedded")
-def test_a_receiver_comes_back_with_thousands_overdue(lab, report):
+def test_a_receiver_returns_with_thousands_of_overdue_deliveries(lab, report):
     webhook = lab.webhook("slow-0.02", retry_notices=False)
     lab.stop_receiver()
     lab.start_workers(2)

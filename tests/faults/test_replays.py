@@ -1,4 +1,4 @@
-"""Replays whose carriers are killed in the middle of a step."""
+"""Replays whose workers are killed during a step."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ INSERTING = """
 
 @pytest.mark.places("postgresql-redis")
 def test_a_worker_is_killed_mid_replay(lab, report):
-    """Each event is queued once, and arrives once but for what was on the wire when its worker died."""
+    """Each event is queued once, and arrives once, except for requests in flight when the worker died."""
     webhook = lab.webhook("ok")
     lab.queue(webhook, 200)
     Delivery.objects.all().delete()

@@ -1,4 +1,4 @@
-"""Webhooks that change while their deliveries are on the wire, or wait."""
+"""Webhooks that change while their deliveries are pending or in flight."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Workers that are killed, frozen, told to stop, and replaced."""
+"""Workers that are killed, frozen, stopped and replaced."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ pytestmark = pytest.mark.timeout(300)
 
 
 def results():
-    """Return how the attempts of events ended, notices left out."""
+    """Return the results of the attempts of events, without notices."""
     return list(
         DeliveryAttempt.objects.filter(delivery__kind="event").order_by("number").values_list("result", flat=True)
     )
 
 
 def freeze_between_writes(worker):
-    """Freeze a worker that does not write just then: on SQLite nobody else could as long as it is frozen."""
+    """Freeze a worker that is not writing. On SQLite it would otherwise block all others."""
     worker.freeze()
     while connection.vendor == "sqlite" and is_locked(connection.settings_dict["NAME"]):
         worker.thaw()
@@ -80,7 +80,7 @@ def test_a_worker_is_killed_between_the_answer_and_the_write(lab, report):
 
 
 @pytest.mark.places("postgresql-rabbitmq", "sqlite-embedded")
-def test_workers_are_killed_again_and_again_with_many_in_flight(lab, report):
+def test_workers_are_killed_repeatedly_with_many_requests_in_flight(lab, report):
     for temper in ("slow-1", "fails-1", "ok", "never"):
         lab.webhook(temper)
     host = lab.start_host()
@@ -97,7 +97,7 @@ def test_workers_are_killed_again_and_again_with_many_in_flight(lab, report):
 
 @pytest.mark.places("postgresql-redis")
 def test_the_process_that_delivers_is_killed_in_its_pool(lab, report):
-    """What the kernel does when memory is short: Celery itself survives, and no message need wake the engine again."""
+    """The kernel kills a process when memory is exhausted. Celery itself survives. No message wakes the engine."""
     slow = lab.webhook("slow-1")
     host = lab.start_host()
     worker = lab.start_worker()
@@ -152,7 +152,7 @@ def test_a_worker_is_replaced_with_requests_in_flight(lab, report):
     lab.emit(host, 10)
     lab.wait_for_requests(10)
 
-    old.tell_to_stop()
+    old.request_stop()
     lab.start_worker()
 
     counts = lab.settle()
@@ -163,7 +163,7 @@ def test_a_worker_is_replaced_with_requests_in_flight(lab, report):
 
 @pytest.mark.places("postgresql-rabbitmq")
 def test_rolling_restarts(lab, report):
-    """A deploy, three times over: each worker is told to stop when its successor is ready."""
+    """Three consecutive deployments. Each worker is stopped when its successor is ready."""
     for temper in ("ok", "slow-1", "fails-1"):
         lab.webhook(temper)
     host = lab.start_host()
@@ -171,7 +171,7 @@ def test_rolling_restarts(lab, report):
     host.begin(100, pause_seconds=0.1)
     for _ in range(3):
         lab.start_worker()
-        lab.workers.pop(0).tell_to_stop()
+        lab.workers.pop(0).request_stop()
     lab.take_report(host)
 
     counts = lab.settle()
@@ -198,7 +198,7 @@ def test_three_workers_and_two_beats(lab, report):
 
 
 @pytest.mark.places("postgresql-redis", "sqlite-embedded")
-def test_what_is_rolled_back_is_never_sent(lab, report):
+def test_rolled_back_events_are_never_sent(lab, report):
     lab.webhook("ok")
     host = lab.start_host()
     lab.start_worker()

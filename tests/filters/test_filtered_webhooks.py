@@ -1,4 +1,4 @@
-"""A filter decides which emitted events a webhook gets, and the decision table explains the result."""
+"""Filters during emission, and their explanation in the decision table."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ FAILED = "ppt.generation.failed"
 
 
 class Palindrome(BaseOperator):
-    """An operator of a project."""
+    """A project's own operator."""
 
     name = "$palindrome"
 
@@ -58,7 +58,7 @@ def test_only_matching_events_are_queued(alice):
     assert receivers_of(other) == {plain.pk}
 
 
-def test_an_event_that_no_filter_lets_through_is_recorded(alice):
+def test_an_event_that_matches_no_filter_is_recorded(alice):
     make_webhook(alice, filter={"error": "x"})
 
     event = emit_error(alice, "y")
@@ -67,7 +67,7 @@ def test_an_event_that_no_filter_lets_through_is_recorded(alice):
     assert receivers_of(event) == set()
 
 
-def test_an_emit_without_filters_costs_one_statement_on_postgresql(alice, django_assert_num_queries):
+def test_emit_without_filters_takes_one_statement_on_postgresql(alice, django_assert_num_queries):
     make_webhook(alice)
     emit_error(alice, "warm")
 
@@ -75,7 +75,7 @@ def test_an_emit_without_filters_costs_one_statement_on_postgresql(alice, django
         emit_error(alice, "a")
 
 
-def test_a_filter_that_cannot_be_read_holds_nothing_back(alice, caplog):
+def test_an_unreadable_filter_matches_everything(alice, caplog):
     webhook = make_webhook(alice)
     Webhook.objects.update(filter={"error": {"$gone": 1}})
 
@@ -100,17 +100,17 @@ def test_the_decision_table_names_the_condition(alice):
 
     found = decision(emit_error(alice, "c"), webhook)
 
-    assert (found.reason, found.detail) == ("filtered", 'data.error is "c", the filter wants one of ["a", "b"]')
+    assert (found.reason, found.detail) == ("filtered", 'data.error is "c", the filter requires one of ["a", "b"]')
 
 
 def test_the_decision_table_uses_the_filter_of_that_time(alice):
     webhook = make_webhook(alice, filter={"error": "a"})
     event = emit_error(alice, "b")
-    time.sleep(0.01)  # the audit log and events are compared by the millisecond
+    time.sleep(0.01)  # audit entries and events are compared to the millisecond
 
     update_webhook(webhook, actor=PROJECT, filter={"error": "b"})
 
-    assert decision(event, webhook).detail == 'data.error is "b", the filter wants "a"'
+    assert decision(event, webhook).detail == 'data.error is "b", the filter requires "a"'
     changes = AuditEntry.objects.about(webhook).first().changes
     assert changes["filter"] == [{"error": "a"}, {"error": "b"}]
 
@@ -120,7 +120,7 @@ def test_a_filter_is_checked_against_the_event_types(alice):
         register_webhook(owner=alice, url="https://hooks.example.com/", event_types=[FAILED], filter={"eror": "x"})
 
 
-def test_an_operator_that_is_not_offered_is_refused_for_new_filters(alice, settings):
+def test_an_operator_that_is_not_offered_cannot_be_used_in_new_filters(alice, settings):
     webhook = make_webhook(alice, filter={"error": {"$startsWith": "a"}})
     settings.WEBHOOKS_FILTER_OPERATORS = ["$eq"]
 
@@ -129,7 +129,7 @@ def test_an_operator_that_is_not_offered_is_refused_for_new_filters(alice, setti
         update_webhook(webhook, actor=PROJECT, filter={"error": {"$startsWith": "b"}})
 
 
-def test_a_project_adds_an_operator_by_a_setting(client, alice, api_key, settings):
+def test_a_project_can_add_an_operator_by_a_setting(client, alice, api_key, settings):
     settings.WEBHOOKS_FILTER_OPERATORS = [*BUILT_IN, "tests.filters.test_filtered_webhooks.Palindrome"]
     body = {"url": "https://hooks.example.com/", "events": [FAILED], "filter": {"error": {"$palindrome": True}}}
     answer = client.post("/v1/webhooks", body, "application/json", headers={"Authorization": f"Bearer {api_key}"})
@@ -145,7 +145,7 @@ def post(client, api_key, path, body):
     return client.post(path, body, "application/json", headers={"Authorization": f"Bearer {api_key}"})
 
 
-def test_a_filter_is_tried_on_a_past_event_over_the_api(client, alice, api_key):
+def test_the_api_tries_a_filter_on_a_past_event(client, alice, api_key):
     webhook = make_webhook(alice)
     event = emit_error(alice, "disk full")
     path = f"/v1/webhooks/{webhook.pk}/try-filter"
@@ -156,11 +156,11 @@ def test_a_filter_is_tried_on_a_past_event_over_the_api(client, alice, api_key):
     assert matching.json() == {"matches": True, "mismatch": ""}
     assert other.json() == {
         "matches": False,
-        "mismatch": 'data.error is "disk full", the filter wants a string that ends with "memory"',
+        "mismatch": 'data.error is "disk full", the filter requires a string that ends with "memory"',
     }
 
 
-def test_an_unusable_filter_is_a_400_with_its_place(client, alice, api_key):
+def test_an_unusable_filter_is_answered_with_its_path(client, alice, api_key):
     webhook = make_webhook(alice)
     event = emit_error(alice, "x")
 
@@ -181,23 +181,24 @@ def test_another_owners_event_is_not_found(client, alice, bob, api_key):
     assert answer.status_code == 404
 
 
-def test_a_filter_is_tried_by_command(alice):
+def test_a_command_tries_a_filter(alice):
     webhook = make_webhook(alice, filter={"error": "a"})
     event = emit_error(alice, "b")
 
     assert (
-        run("try_webhook_filter", webhook.pk, event.pk).stdout == 'not sent: data.error is "b", the filter wants "a"\n'
+        run("try_webhook_filter", webhook.pk, event.pk).stdout
+        == 'not sent: data.error is "b", the filter requires "a"\n'
     )
     assert run("try_webhook_filter", webhook.pk, event.pk, "--filter", '{"error": "b"}').stdout == "sent\n"
     with pytest.raises(CommandError, match="The filter is not JSON"):
         run("try_webhook_filter", webhook.pk, event.pk, "--filter", "{")
 
 
-def test_a_filter_is_tried_in_the_console(admin_client, alice):
+def test_the_console_tries_a_filter(admin_client, alice):
     webhook = make_webhook(alice)
     event = emit_error(alice, "b")
     fields = {"action": "try_filter", "_selected_action": webhook.pk, "confirmed": "yes", "event_id": event.pk}
 
     page = admin_client.post("/admin/webhooks_app/webhook/", {**fields, "filter": '{"error": "a"}'})
 
-    assert "The event would not be sent: data.error is &quot;b&quot;, the filter wants &quot;a&quot;." in page.text
+    assert "The event would not be sent: data.error is &quot;b&quot;, the filter requires &quot;a&quot;." in page.text

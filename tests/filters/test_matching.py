@@ -77,13 +77,13 @@ def test_a_filter_matches_by_its_conditions(source, matches):
 @pytest.mark.parametrize(
     ("source", "message"),
     [
-        ({"amount": {"$gt": 100}}, "data.amount is 5, the filter wants more than 100"),
-        ({"customer": {"country": "FR"}}, 'data.customer.country is "DE", the filter wants "FR"'),
-        ({"missing": "x"}, 'data.missing is missing, the filter wants "x"'),
-        ({"$not": {"amount": 5}}, 'the filter wants anything that does not match {"amount": 5}'),
+        ({"amount": {"$gt": 100}}, "data.amount is 5, the filter requires more than 100"),
+        ({"customer": {"country": "FR"}}, 'data.customer.country is "DE", the filter requires "FR"'),
+        ({"missing": "x"}, 'data.missing is missing, the filter requires "x"'),
+        ({"$not": {"amount": 5}}, 'the filter requires anything that does not match {"amount": 5}'),
         (
             {"$or": [{"amount": 1}, {"amount": 2}]},
-            "data.amount is 5, the filter wants 1 (or another of 2 alternatives)",
+            "data.amount is 5, the filter requires 1 (or another of 2 alternatives)",
         ),
     ],
     ids=str,
@@ -123,7 +123,7 @@ def nested(levels):
     ],
     ids=lambda value: str(value)[:40],
 )
-def test_an_unusable_filter_is_refused_with_its_place(source, message):
+def test_an_unusable_filter_is_refused_with_its_path(source, message):
     with pytest.raises(InvalidFilterError) as caught:
         parse_filter(source)
 
@@ -182,7 +182,7 @@ def test_a_filter_that_does_not_fit_the_data_model_is_refused(source, message):
     assert message in str(caught.value)
 
 
-def test_a_field_of_one_of_several_types_is_enough():
+def test_a_field_need_only_exist_in_one_of_several_types():
     class Other(BaseModel):
         other: str
 

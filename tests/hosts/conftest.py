@@ -1,4 +1,4 @@
-"""The wheel's environment, made once for all processes of a run."""
+"""The wheel's environment, created once for all processes of a run."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[2]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Environment:
-    """A virtual environment in which ``webhooks_app`` is the wheel."""
+    """A virtual environment with the wheel of ``webhooks_app``."""
 
     directory: Path
 
@@ -35,11 +35,11 @@ class Environment:
 
 
 def create(directory: Path) -> Environment:
-    """Build the wheel, and install it alone into a new environment; the rest is that of this interpreter."""
+    """Build the wheel, and install only it into a new environment. Other packages are those of this interpreter."""
     environment = Environment(directory=directory / "environment")
     venv.create(environment.directory, symlinks=True)
     _pip(environment, _build_wheel(directory / "dist"))
-    # A line of a .pth file adds a directory without its own .pth files, and so without an editable webhooks_app.
+    # A line in a .pth file adds a directory without its own .pth files, which excludes an editable webhooks_app.
     (environment.packages / "inherited.pth").write_text("\n".join(_inherited()))
     return environment
 
@@ -50,12 +50,12 @@ def _build_wheel(directory: Path) -> Path:
 
 
 def _pip(environment: Environment, wheel: Path) -> None:
-    # --target leaves other environments alone; an ordinary installation would remove an editable one.
+    # --target does not affect other environments. An ordinary installation would remove an editable one.
     _run("pip", "install", "--quiet", "--no-deps", "--no-index", "--target", environment.packages, wheel)
 
 
 def _inherited() -> list[str]:
-    """Return the directories of the installed packages, that of a Django on PYTHONPATH first."""
+    """Return the directories of the installed packages. A Django on PYTHONPATH comes first."""
     return [path for path in sys.path if any(Path(path).glob("*.dist-info"))]
 
 

@@ -13,7 +13,7 @@ FOLDER = Path(__file__).parent
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Host:
-    """A project, and the commands that run it; ``{port}`` in a command is the port that it serves on."""
+    """A project and its commands. ``{port}`` in a command is the port of the server."""
 
     name: str
     folder: str = ""

@@ -1,4 +1,4 @@
-"""A host at work: its server and its worker, and what its integrator and its staff see."""
+"""A running host: its server and worker, its API and its console."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ MOST_PAGES = 40
 
 @contextmanager
 def database_of(host: Host) -> Generator[str]:
-    """Yield the URL of a new database on the server of this run; SQLite's is a file in the host's own directory."""
+    """Yield the URL of a new database on the server of this run. SQLite uses a file in the host's directory."""
     if host.database == "sqlite":
         yield ""
         return
@@ -46,7 +46,7 @@ def database_of(host: Host) -> Generator[str]:
 
 
 class Project:
-    """A host in an environment, with a directory for its database and its logs."""
+    """A host in an environment, with a directory for its database and logs."""
 
     def __init__(self, host: Host, environment: Environment, directory: Path, **servers: str) -> None:
         self.host = host
@@ -64,7 +64,7 @@ class Project:
         }
 
     def prepare(self) -> dict[str, Any]:
-        """Migrate and create the accounts; return what ``prepare.py`` prints."""
+        """Migrate and create the accounts. Return the output of ``prepare.py``."""
         command = self._command("python {project}/prepare.py")
         # Celery puts the current directory first on the path.
         options = {"cwd": self.directory, "env": self.variables, "capture_output": True, "text": True}
@@ -82,7 +82,7 @@ class Project:
             yield
 
     def serving(self) -> AbstractContextManager[object]:
-        """Run the server alone."""
+        """Run only the server."""
         return self._running("web", self.host.serve)
 
     def log(self) -> str:
@@ -106,13 +106,13 @@ class Project:
 
     def _command(self, command: str) -> list[str]:
         program, *arguments = shlex.split(command.format(project=FOLDER / "project", port=self.port))
-        # Neither the directory of a script nor the current one comes before the host's own folder (-P).
+        # -P: neither the script's directory nor the current one precedes the host's own folder.
         python = [str(self.environment.python), "-P"]
         return [*python, *arguments] if program == "python" else [*python, "-m", program, *arguments]
 
 
 class Integrator:
-    """Calls the API with a key, and the host's own pages without one."""
+    """A client of the API with a key, and of the host's own pages without one."""
 
     def __init__(self, project: Project, key: str) -> None:
         self.project = project
@@ -123,7 +123,7 @@ class Integrator:
         return self._call("POST", "/v1/webhooks", json={"url": url, "events": ["order.paid"], "secret": secret})
 
     def status(self, webhook: Mapping[str, Any]) -> str:
-        """Return the status of a webhook; asked often, the API would refuse by its rate limit."""
+        """Return the status of a webhook. The rate limit of the API applies."""
         time.sleep(0.3)
         return str(self.get(f"/v1/webhooks/{webhook['id']}")["status"])
 
@@ -131,7 +131,7 @@ class Integrator:
         return self._call("GET", path)
 
     def pay(self, order: str, *, decline: bool = False) -> requests.Response:
-        """Pay an order in the host's shop, which emits an event in the transaction of the request."""
+        """Pay an order in the host's shop, which emits an event in the request's transaction."""
         data = {"order": order, **({"decline": "yes"} if decline else {})}
         return requests.post(self.project.address("/pay/"), data=data, timeout=20)
 
@@ -161,7 +161,7 @@ class Staff:
         return self.session.get(self.project.address(path), timeout=20)
 
     def statuses(self) -> dict[str, int]:
-        """Return the status of every page of the console that its links lead to, by its path."""
+        """Return the status of every linked page of the console by path."""
         found: dict[str, int] = {}
         waiting = [self.console]
         while waiting and len(found) < MOST_PAGES:

@@ -1,4 +1,4 @@
-"""The wheel in projects that are not ours, from registration to delivery, in the console and in the API."""
+"""The wheel in other projects: registration, delivery, console and API."""
 
 from __future__ import annotations
 
@@ -66,6 +66,6 @@ def test_without_celery_an_event_arrives_soon(environment: Environment, tmp_path
         answers = [integrator.pay(f"order {number}") for number in range(5)]
 
         assert [answer.status_code for answer in answers] == [200] * 5, project.log()
-        # Generous: other tests run at the same time.
+        # Generous, because other tests run at the same time.
         assert max(answer.elapsed.total_seconds() for answer in answers) < 1, project.log()
         assert receiver.wait_until(lambda seen: sum(each.type == "order.paid" for each in seen) == 5, 5), project.log()

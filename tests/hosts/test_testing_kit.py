@@ -1,4 +1,4 @@
-"""The plugin in a project that is not ours: the one of which ``docs/testing.md`` tells."""
+"""The pytest plugin in another project, as described in ``docs/testing.md``."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def run(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_the_examples_of_the_page_pass_in_a_host(tmp_path: Path) -> None:
+def test_the_examples_of_the_page_work_in_a_host(tmp_path: Path) -> None:
     examples = re.findall(r"^```python\n(.*?)^```", PAGE.read_text(), re.MULTILINE | re.DOTALL)
     tests = {f"test_example_{number}.py": example for number, example in enumerate(examples)}
     for name, content in (HOST | tests).items():

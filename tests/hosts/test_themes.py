@@ -1,4 +1,4 @@
-"""The console in themes of the admin that replace Django's templates and styles."""
+"""The console in admin themes that replace Django's templates and styles."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def console(
     tmp_path: Path,
     browser: Browser,  # noqa: F811
 ) -> Iterator[Any]:
-    """Yield a function that opens a page of the console, and the path of a webhook."""
+    """Yield a function for opening a page of the console, and the path of a webhook."""
     host: Host = request.param
     project = Project(host, environment, tmp_path)
     prepared = project.prepare()

@@ -1,1 +1,1 @@
-"""Tests of the checkout itself: what is built, and what the tests stand on."""
+"""Tests of the checkout itself: builds, documentation and the servers for tests."""

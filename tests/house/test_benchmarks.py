@@ -1,4 +1,4 @@
-"""The benchmarks: that they run, count honestly and say what they found. What they find is not for a test."""
+"""The benchmarks run, count correctly and report their results. Their figures are not tested."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ ROOT = Path(__file__).parents[2]
 
 
 class Toy(BaseScenario):
-    """What a new scenario costs: its name, its worlds, and how it is measured once."""
+    """All that a new scenario requires: its name, its variants, and one measurement."""
 
     name = "toy"
     summary = "nothing at all"
@@ -46,7 +46,7 @@ class Toy(BaseScenario):
 
 
 def options(*argv: str) -> argparse.Namespace:
-    """Return what the command line says to the toy."""
+    """Return the command line for the toy."""
     toy = Toy()
     return command.completed(command.parser({"toy": toy}).parse_args(argv), toy)
 
@@ -66,7 +66,7 @@ def chosen(*argv: str) -> list[tuple[str, str, str]]:
         pytest.param(("toy", "--quick", "--toys", "7", "--runs", "4"), 7, 4, id="as asked for"),
     ],
 )
-def test_a_scenario_has_defaults_for_every_occasion(argv: tuple[str, ...], toys: int, runs: int) -> None:
+def test_a_scenario_has_defaults_for_full_and_quick_runs(argv: tuple[str, ...], toys: int, runs: int) -> None:
     arguments = options(*argv)
 
     assert (arguments.toys, arguments.runs) == (toys, runs)
@@ -113,7 +113,7 @@ def test_the_readme_lists_every_scenario() -> None:
     assert [name for name in scenario.scenarios() if f"| `{name}` |" not in readme and name != "toy"] == []
 
 
-def test_the_table_shows_targets_beside_what_was_reached_and_ratios_first(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_table_shows_targets_next_to_results_and_ratios_first(capsys: pytest.CaptureFixture[str]) -> None:
     toy, runs = Toy(), {"fast": [{"ms": 3.0, "per_s": 8.0, "ratio_to_ceiling": 0.5}]}
 
     report.print_table(toy, toy.variants, runs, {"fast": report.medians(runs["fast"])}, note="median of 1")
@@ -133,7 +133,7 @@ def test_the_json_line_has_the_first_variant_and_all_of_them() -> None:
     assert found["variants"] == results
 
 
-def test_a_recorded_table_takes_the_place_of_the_last(tmp_path: Path) -> None:
+def test_a_recorded_table_replaces_the_last(tmp_path: Path) -> None:
     toy, readme = Toy(), tmp_path / "README.md"
     readme.write_text("# Benchmarks\n")
 
@@ -148,7 +148,7 @@ def test_a_recorded_table_takes_the_place_of_the_last(tmp_path: Path) -> None:
 
 @pytest.fixture
 def delivered(db: None, tmp_path: Path, django_user_model: type[User]) -> tuple[Receiver, Path]:
-    """A receiver whose log has the two requests that the rows tell of."""
+    """A receiver whose log contains the two requests in the rows."""
     owner = django_user_model.objects.create(username="owner")
     make_webhook(owner)
     for _ in range(2):
@@ -160,7 +160,7 @@ def delivered(db: None, tmp_path: Path, django_user_model: type[User]) -> tuple[
     return Receiver(9, log), log
 
 
-def test_rows_and_log_that_agree_pass(delivered: tuple[Receiver, Path]) -> None:
+def test_a_run_with_consistent_rows_and_log_passes(delivered: tuple[Receiver, Path]) -> None:
     receiver, _ = delivered
 
     rows.check(receiver, 2)
@@ -168,7 +168,7 @@ def test_rows_and_log_that_agree_pass(delivered: tuple[Receiver, Path]) -> None:
 
 @pytest.mark.django_db
 @pytest.mark.parametrize("change", ["lost", "twice"])
-def test_a_delivery_lost_or_sent_twice_fails_the_run(delivered: tuple[Receiver, Path], change: str) -> None:
+def test_a_lost_or_duplicate_delivery_fails_the_run(delivered: tuple[Receiver, Path], change: str) -> None:
     receiver, log = delivered
     first, second = log.read_text().splitlines(keepends=True)
     log.write_text(first if change == "lost" else first + second + second)

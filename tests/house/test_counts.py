@@ -1,4 +1,4 @@
-"""The costs of a delivery in counts: none is worse than recorded in ``benchmarks/counts.json``."""
+"""The counted costs of a delivery do not exceed those in ``benchmarks/counts.json``."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.support.servers.process import ServerMissingError
 
 ROOT = Path(__file__).parents[2]
 SERVER = {**postgresql.ADDRESS, "fsync": "off"}
-"""No count depends on the disk."""
+"""The counts do not depend on the disk."""
 ARGUMENTS = {"runs": 1, "database": None, "broker": None, "transport": None, "workers": None, "only": None}
 
 VERSIONS = {"postgresql": "15", "python": "3.11", "django": "5.2", "psycopg": "3.3"}
@@ -37,7 +37,7 @@ B\t5\tReadyForQuery\t T
 
 
 @pytest.mark.timeout(120)
-def test_no_count_of_a_delivery_is_worse_than_recorded() -> None:
+def test_no_count_of_a_delivery_exceeds_the_recorded_one() -> None:
     versions, counts = recorded.read()
     current = _versions()
     found = _measured()
@@ -60,7 +60,7 @@ def test_no_count_of_a_delivery_is_worse_than_recorded() -> None:
         pytest.param({"claim_hot_share": 1.0}, [], id="a larger share"),
     ],
 )
-def test_a_count_is_worse_beyond_five_per_cent(change: Figures, names: list[str]) -> None:
+def test_a_count_is_exceeded_by_more_than_five_percent(change: Figures, names: list[str]) -> None:
     texts = recorded.worse(COUNTS, {**COUNTS, **change})
 
     assert [text.partition(":")[0] for text in texts] == names
@@ -107,7 +107,7 @@ def test_a_copy_is_one_statement_and_two_round_trips() -> None:
 
 
 def _measured() -> Figures:
-    """Return the counts of a run in a process and on a server of its own."""
+    """Return the counts of a run in a separate process and server."""
     command = [sys.executable, "-m", "benchmarks.measuring", "counts", "PostgreSQL", json.dumps(ARGUMENTS)]
     with postgresql.running(SERVER) as url:
         environment = {**os.environ, "DJANGO_SETTINGS_MODULE": "benchmarks.settings", "BENCHMARK_DATABASE_URL": url}

@@ -1,4 +1,4 @@
-"""What somebody gets who installs the distribution."""
+"""The content of the distribution."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PACKAGE = ROOT / "webhooks_app"
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> ZipFile:
-    """The wheel, built by way of the sdist, as a release is."""
+    """The wheel, built from the sdist as for a release."""
     directory = tmp_path_factory.mktemp("dist")
     command = [sys.executable, "-m", "build", "--no-isolation", "--outdir", directory, ROOT]
     subprocess.run(command, check=True, capture_output=True)
@@ -31,7 +31,7 @@ def metadata(wheel: ZipFile) -> Message:
     return Parser().parsestr(wheel.read(name).decode())
 
 
-def test_the_wheel_holds_every_file_of_the_package(wheel: ZipFile) -> None:
+def test_the_wheel_contains_every_file_of_the_package(wheel: ZipFile) -> None:
     files = {
         path.relative_to(ROOT).as_posix()
         for path in PACKAGE.rglob("*")
@@ -53,7 +53,7 @@ def test_the_wheel_holds_every_file_of_the_package(wheel: ZipFile) -> None:
         pytest.param("webhooks_app/locale/*/LC_MESSAGES/django.po", id="translations"),
     ],
 )
-def test_the_wheel_holds(wheel: ZipFile, pattern: str) -> None:
+def test_the_wheel_contains_files_of_every_kind(wheel: ZipFile, pattern: str) -> None:
     expected = {path.relative_to(ROOT).as_posix() for path in ROOT.glob(pattern)}
 
     assert expected
@@ -65,11 +65,11 @@ def test_the_tests_are_not_installed(wheel: ZipFile) -> None:
 
 
 @pytest.mark.parametrize("extra", ["curl", "beat", "redis", "api-docs", "metrics", "all"])
-def test_the_extra_is_offered(metadata: Message, extra: str) -> None:
+def test_the_extra_exists(metadata: Message, extra: str) -> None:
     assert extra in metadata.get_all("Provides-Extra", [])
 
 
-def test_it_says_what_it_is(metadata: Message) -> None:
+def test_the_metadata_describes_the_package(metadata: Message) -> None:
     from webhooks_app import __version__
 
     assert metadata["Name"] == "django-webhooks-app"
@@ -79,7 +79,7 @@ def test_it_says_what_it_is(metadata: Message) -> None:
     assert metadata["Metadata-Version"] == "2.4"
 
 
-def test_no_future_django_is_refused(metadata: Message) -> None:
+def test_future_versions_of_django_are_permitted(metadata: Message) -> None:
     (django,) = [line for line in metadata.get_all("Requires-Dist", []) if Requirement(line).name == "django"]
 
     assert Requirement(django).specifier.contains("99.0")
@@ -109,7 +109,7 @@ OPTIONAL = (
 )
 
 
-def test_it_delivers_with_what_it_requires_alone(tmp_path: Path) -> None:
+def test_the_required_dependencies_suffice_for_a_delivery(tmp_path: Path) -> None:
     command = [sys.executable, "-c", ALONE, str(tmp_path / "db.sqlite3"), *OPTIONAL]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=60)
 

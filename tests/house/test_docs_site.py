@@ -1,4 +1,4 @@
-"""The documentation site builds without a warning or the network, and its reference names everything that is public."""
+"""The documentation site builds without warnings or the network, and its reference contains every public name."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_the_reference_describes_each_public_name(site: Path) -> None:
 
 
 @pytest.mark.parametrize("name", PUBLIC_PACKAGES)
-def test_the_reference_names_each_class_and_function_that_a_public_package_exports(name: str) -> None:
+def test_the_reference_contains_each_public_class_and_function(name: str) -> None:
     package = importlib.import_module(name)
 
     exported = {
@@ -112,7 +112,7 @@ def test_each_table_is_in_the_reference(site: Path) -> None:
     assert {table for table in tables if table not in page} == set()
 
 
-def test_the_search_needs_no_server(site: Path) -> None:
+def test_the_search_works_without_a_server(site: Path) -> None:
     assert "idempotency" in (site / "searchindex.js").read_text().lower()
 
 

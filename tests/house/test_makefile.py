@@ -1,4 +1,4 @@
-"""The commands of the checkout, on machines that lack something."""
+"""The commands of the checkout on incomplete machines."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ esac
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
-    """A directory with the Makefile and what it depends on, and no environment."""
+    """A directory with the Makefile and its dependencies, without an environment."""
     for name in ("Makefile", "pyproject.toml", "requirements-dev.txt"):
         shutil.copy(ROOT / name, tmp_path)
     return tmp_path
 
 
 def make(directory: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    # The tests themselves may run under make, whose flags are not for this one.
+    # The tests themselves may run under make, with flags that must not apply here.
     environment = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}
     command = ["make", *arguments]
     return subprocess.run(command, check=False, cwd=directory, env=environment, text=True, capture_output=True)
 
 
-def test_make_alone_explains_every_target() -> None:
+def test_make_without_a_target_describes_every_target() -> None:
     targets = re.search(r"^\.PHONY: (.*)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
     assert targets
 
@@ -45,14 +45,14 @@ def test_make_alone_explains_every_target() -> None:
     assert re.findall(r"^  make (\S+) +\S", listing, re.MULTILINE) == targets[1].split()
 
 
-def test_a_missing_python_is_named(checkout: Path) -> None:
+def test_the_error_names_a_missing_python(checkout: Path) -> None:
     answer = make(checkout, "test", "PYTHON=python9.9")
 
     assert answer.returncode != 0
     assert "python9.9 is missing or older than Python 3.11" in answer.stderr
 
 
-def test_a_python_that_cannot_make_environments_is_explained(checkout: Path) -> None:
+def test_the_error_explains_a_missing_venv_module(checkout: Path) -> None:
     python = checkout / "python"
     python.write_text(FAKE_PYTHON)
     python.chmod(0o755)

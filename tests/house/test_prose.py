@@ -1,4 +1,4 @@
-"""The measure of English finds the words that it limits, in each kind of text."""
+"""The measure of English finds the limited words in each kind of text."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def measured(tmp_path: Path, name: str, text: str, monkeypatch) -> prose.Measure
     return prose.measure(prose.passages(tmp_path / name))
 
 
-def test_docstrings_comments_messages_and_names_of_tests_are_measured(tmp_path, monkeypatch):
+def test_docstrings_comments_messages_and_test_names_are_measured(tmp_path, monkeypatch):
     source = '''
 def test_it_does_what_was_said():
     """Tell what the caller wants."""

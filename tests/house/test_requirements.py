@@ -19,13 +19,13 @@ def test_every_requirement_is_pinned_to_one_version() -> None:
     assert [str(pin) for pin in PINS if not re.fullmatch(r"==[\w.]+", str(pin.specifier))] == []
 
 
-def test_whatever_the_project_asks_for_is_pinned() -> None:
+def test_every_dependency_of_the_project_is_pinned() -> None:
     pinned = {canonicalize_name(pin.name) for pin in PINS}
 
     assert {canonicalize_name(wanted.name) for wanted in _wanted()} - pinned == {"django-webhooks-app"}
 
 
-def test_the_pins_satisfy_what_the_distribution_asks_for() -> None:
+def test_the_pins_satisfy_the_dependencies_of_the_distribution() -> None:
     refused = [
         f"{wanted} is not met by {pin}"
         for wanted in _wanted()

@@ -1,4 +1,4 @@
-"""The sum at the end of ``make test``."""
+"""The summary at the end of ``make test``."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_is_known_to_fail(): assert False
 
 @pytest.fixture(scope="module")
 def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What pytest writes about a test file of every outcome."""
+    """The output of pytest for a test file with every outcome."""
     directory = tmp_path_factory.mktemp("toy")
     (directory / "test_toy.py").write_text(TOY)
     (directory / "pytest.ini").write_text("[pytest]\n")
@@ -47,7 +47,7 @@ def test_every_outcome_is_counted(report: Path) -> None:
     assert result.skipped == ("no server",)
 
 
-def test_a_run_that_breaks_off_counts_as_failed(tmp_path: Path) -> None:
+def test_an_aborted_run_counts_as_failed(tmp_path: Path) -> None:
     result = read_report("mariadb", tmp_path / "never written", 4)
 
     assert str(result) == "0 passed, 1 failed, 0 skipped"
@@ -71,11 +71,11 @@ def test_in_ci_nothing_may_be_skipped(
     assert exit_status(total, missing, is_ci=is_ci) == status
 
 
-def test_a_chosen_database_is_the_only_one() -> None:
+def test_only_the_selected_database_is_tested() -> None:
     assert _look_for_servers("sqlite", is_ci=False) == (["sqlite"], {})
 
 
-def test_a_machine_without_servers_runs_on_sqlite(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_database_servers_the_tests_run_on_sqlite(monkeypatch: pytest.MonkeyPatch) -> None:
     def find() -> None:
         raise ServerMissingError("not found")
 
@@ -85,5 +85,5 @@ def test_a_machine_without_servers_runs_on_sqlite(monkeypatch: pytest.MonkeyPatc
     assert _look_for_servers(None, is_ci=False) == (["sqlite"], {"postgresql": "not found", "mariadb": "not found"})
 
 
-def test_a_quick_run_leaves_out_tests_that_are_there() -> None:
+def test_a_quick_run_skips_only_existing_tests() -> None:
     assert [path for path in LONG if not (TESTS / path).exists()] == []

@@ -1,4 +1,4 @@
-"""The servers that other tests rely on."""
+"""The servers for other tests."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def test_redis_answers(redis_url: str) -> None:
         assert client.ping()
 
 
-def test_rabbitmq_carries_a_message(rabbitmq_url: str) -> None:
+def test_rabbitmq_transports_a_message(rabbitmq_url: str) -> None:
     host = rabbitmq_url.rpartition("@")[2].rstrip("/")
 
     with amqp.Connection(host) as connection:
@@ -28,16 +28,16 @@ def test_rabbitmq_carries_a_message(rabbitmq_url: str) -> None:
     assert message.body == "wake"
 
 
-def test_nginx_remembers_what_it_received(nginx: NginxReceiver) -> None:
+def test_nginx_logs_its_requests(nginx: NginxReceiver) -> None:
     answer = requests.post(f"{nginx.url}/house", data='{"title": "Ünïcode \\" "}'.encode(), timeout=5)
 
     assert answer.status_code == 200
-    wait_until(lambda: bool(nginx.received("/house")))  # written after the answer
+    wait_until(lambda: bool(nginx.received("/house")))  # logged after the response
     assert [request.body for request in nginx.received("/house")] == ['{"title": "Ünïcode \\" "}']
 
 
 @pytest.mark.django_db
-def test_the_database_is_the_one_asked_for(pytestconfig: pytest.Config) -> None:
+def test_the_tests_use_the_selected_database(pytestconfig: pytest.Config) -> None:
     from django.db import connection
 
     vendors = {"mariadb": "mysql"}

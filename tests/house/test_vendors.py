@@ -1,4 +1,4 @@
-"""Database differences have one home, ``webhooks_app/database/``."""
+"""Differences between databases are confined to ``webhooks_app/database/``."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def modules() -> list[Path]:
     return [path for path in found if HOME not in path.parents]
 
 
-def test_no_module_outside_the_dialects_asks_for_the_vendor() -> None:
+def test_only_dialects_check_the_vendor() -> None:
     found = {str(path.relative_to(ROOT)): lines for path in modules() if (lines := differences(path.read_text()))}
 
     assert found == {}
@@ -37,5 +37,5 @@ def test_no_module_outside_the_dialects_asks_for_the_vendor() -> None:
         pytest.param("from django.db.backends.postgresql.psycopg_any import is_psycopg3", id="backend"),
     ],
 )
-def test_a_difference_is_recognised(line: str) -> None:
+def test_a_check_of_the_vendor_is_recognized(line: str) -> None:
     assert differences(line) == [line]

@@ -1,4 +1,4 @@
-"""Everything of an owner goes away: by ``forget_owner``, and with the owner."""
+"""Deletion of all data of an owner, by ``forget_owner`` and with the owner."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def bob(django_user_model: Any) -> Any:
 
 
 def populate(owner: Any) -> Webhook:
-    """Give an owner rows of every kind: delivered, pending and redelivered."""
+    """Create rows of every kind for an owner: delivered, pending and redelivered."""
     webhook = make_webhook(owner)
     ApiKey.objects.make(owner=owner)
     for _ in range(3):
@@ -69,7 +69,7 @@ def populate(owner: Any) -> Webhook:
 
 
 def rows(owner: Any = None) -> dict[str, int]:
-    """Return the number of rows by model, of one owner or of all."""
+    """Return the number of rows by model, for one owner or all."""
     queries = {model: {path: owner} if owner else {} for model, path in PATHS.items()}
     return {model.__name__: model._default_manager.filter(**query).count() for model, query in queries.items()}
 
@@ -102,7 +102,7 @@ def test_all_rows_of_the_owner_are_deleted_and_no_others(alice: Any, bob: Any, r
 
 @pytest.mark.django_db
 @pytest.mark.parametrize("remove", [forget, delete])
-def test_the_platform_gets_no_more_deliveries_of_the_owners_events(
+def test_pending_deliveries_of_the_owners_events_to_the_platform_are_deleted(
     alice: Any, bob: Any, remove: Callable[[Any], None]
 ) -> None:
     platform = make_webhook(None)
@@ -116,7 +116,7 @@ def test_the_platform_gets_no_more_deliveries_of_the_owners_events(
 
 
 @pytest.mark.django_db
-def test_the_numbers_of_deleted_rows_are_returned_and_the_owner_stays(alice: Any) -> None:
+def test_the_numbers_of_deleted_rows_are_returned_and_the_owner_remains(alice: Any) -> None:
     make_webhook(alice)
     ApiKey.objects.make(owner=alice)
     for _ in range(3):
@@ -146,13 +146,13 @@ def test_the_webhooks_are_stopped_before_anything_is_deleted(alice: Any) -> None
 
 
 @pytest.mark.django_db
-def test_only_who_manages_all_may_forget_an_owner(alice: Any) -> None:
+def test_forgetting_an_owner_requires_the_permission_for_all_webhooks(alice: Any) -> None:
     with pytest.raises(PermissionDenied):
         forget_owner(alice, actor=ApiCaller(account=alice, owner=alice))
 
 
 @pytest.mark.django_db
-def test_the_audit_entries_stay_without_their_owner(alice: Any) -> None:
+def test_the_audit_entries_remain_without_their_owner(alice: Any) -> None:
     webhook = make_webhook(alice)
 
     alice.delete()
@@ -161,7 +161,7 @@ def test_the_audit_entries_stay_without_their_owner(alice: Any) -> None:
 
 
 @pytest.mark.django_db
-def test_an_owner_is_deleted_by_few_statements(alice: Any) -> None:
+def test_an_owner_is_deleted_with_few_statements(alice: Any) -> None:
     make_webhook(alice)
     for _ in range(100):
         emit_one(alice)
@@ -190,7 +190,7 @@ def test_an_owner_is_deleted_while_retries_run(django_user_model: Any) -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_result_that_comes_after_the_owner_is_gone_is_ignored(alice: Any, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_result_after_the_deletion_of_the_owner_is_ignored(alice: Any, caplog: pytest.LogCaptureFixture) -> None:
     make_webhook(alice)
     emit_one(alice)
 

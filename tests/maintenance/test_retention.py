@@ -1,4 +1,4 @@
-"""Pruning deletes what is old and final, and nothing else."""
+"""Pruning deletes old final rows only."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _quick(monkeypatch):
 
 @pytest.fixture
 def batches_of(monkeypatch):
-    """Have batches of so many rows, however long they take."""
+    """Fix the size of batches, independent of their duration."""
 
     def batches_of(rows):
         for name in ("FIRST_ROWS", "LEAST_ROWS", "MOST_ROWS"):
@@ -47,7 +47,7 @@ def batches_of(monkeypatch):
 
 
 def history(owner, state, age, *, event_type=EVENT_TYPE):
-    """Make an event with one attempt of a delivery in this state, all of this age."""
+    """Create an event with one attempt of a delivery in this state, all of this age."""
     event = emit_one(owner) if event_type == EVENT_TYPE else emit(event_type, {"user_id": "u"}, owner=owner)
     delivery = Delivery.objects.get(event=event)
     Delivery.objects.filter(pk=delivery.pk).update(state=state)
@@ -57,7 +57,7 @@ def history(owner, state, age, *, event_type=EVENT_TYPE):
 
 @contextmanager
 def locked(rows):
-    """Hold the rows' locks in another transaction."""
+    """Lock the rows in another transaction."""
     has_locked, may_end = threading.Event(), threading.Event()
 
     def hold():
@@ -83,7 +83,7 @@ def left():
     return Event.objects.count(), Delivery.objects.count(), DeliveryAttempt.objects.count()
 
 
-def test_old_and_final_rows_go(alice):
+def test_old_final_rows_are_deleted(alice):
     make_webhook(alice)
     history(alice, "succeeded", YEAR)
     history(alice, "given_up", YEAR)
@@ -95,7 +95,7 @@ def test_old_and_final_rows_go(alice):
     assert left() == (0, 0, 0)
 
 
-def test_what_is_young_stays(alice):
+def test_recent_rows_are_not_deleted(alice):
     make_webhook(alice)
     history(alice, "succeeded", timedelta(days=29))
 
@@ -105,7 +105,7 @@ def test_what_is_young_stays(alice):
 
 
 @pytest.mark.parametrize("age", [YEAR, TWO_MONTHS], ids=["a year", "two months"])
-def test_what_is_not_final_stays_however_old(alice, age):
+def test_pending_rows_are_not_deleted_at_any_age(alice, age):
     make_webhook(alice)
     history(alice, "pending", age)
 
@@ -114,7 +114,7 @@ def test_what_is_not_final_stays_however_old(alice, age):
     assert Event.objects.get().has_body
 
 
-def test_an_event_waits_for_the_last_of_its_deliveries(alice):
+def test_an_event_is_deleted_with_its_last_delivery(alice):
     make_webhook(alice)
     make_webhook(alice)
     event = emit_one(alice)
@@ -127,7 +127,7 @@ def test_an_event_waits_for_the_last_of_its_deliveries(alice):
     assert retention.prune().deliveries == 2
 
 
-def test_attempts_and_bodies_go_before_deliveries_and_events(alice):
+def test_attempts_and_bodies_are_deleted_before_deliveries_and_events(alice):
     make_webhook(alice)
     history(alice, "succeeded", TWO_MONTHS)
 
@@ -138,7 +138,7 @@ def test_attempts_and_bodies_go_before_deliveries_and_events(alice):
     assert not Event.objects.get().has_body
 
 
-def test_a_body_goes_once(alice):
+def test_a_body_is_deleted_once(alice):
     make_webhook(alice)
     history(alice, "succeeded", TWO_MONTHS)
     retention.prune()
@@ -146,17 +146,17 @@ def test_a_body_goes_once(alice):
     assert retention.prune() == retention.Pruned()
 
 
-def test_the_body_of_an_event_that_nobody_subscribed_to_goes_too(alice):
+def test_the_body_of_an_event_without_deliveries_is_deleted_too(alice):
     make_older(emit_one(alice), TWO_MONTHS)
 
     assert retention.prune().bodies == 1
 
 
-def test_an_event_without_its_body_is_not_redelivered(alice):
+def test_an_event_without_a_body_cannot_be_redelivered(alice):
     make_webhook(alice)
     history(alice, "succeeded", TWO_MONTHS)
     before = Delivery.objects.get()
-    before.event  # noqa: B018 - what a page holds that was opened before
+    before.event  # noqa: B018 - loaded before the pruning, as in an open page
     retention.prune()
 
     for delivery in (before, Delivery.objects.get()):
@@ -165,7 +165,7 @@ def test_an_event_without_its_body_is_not_redelivered(alice):
     assert Delivery.objects.count() == 1
 
 
-def test_an_event_that_is_gone_is_not_redelivered(alice):
+def test_a_deleted_event_cannot_be_redelivered(alice):
     make_webhook(alice)
     history(alice, "succeeded", YEAR)
     delivery = Delivery.objects.get()
@@ -175,7 +175,7 @@ def test_an_event_that_is_gone_is_not_redelivered(alice):
         delivery.redeliver()
 
 
-def test_what_was_redelivered_lately_is_kept_as_a_whole(alice):
+def test_a_recently_redelivered_event_is_not_pruned(alice):
     make_webhook(alice)
     history(alice, "succeeded", YEAR)
     Delivery.objects.get().redeliver()
@@ -185,7 +185,7 @@ def test_what_was_redelivered_lately_is_kept_as_a_whole(alice):
     assert left() == (1, 2, 1)
 
 
-def test_a_redelivery_goes_with_what_it_repeated(alice):
+def test_a_redelivery_is_deleted_with_the_original(alice):
     make_webhook(alice)
     event = emit_one(alice)
     Delivery.objects.update(state="given_up")
@@ -207,7 +207,7 @@ def test_a_redelivery_goes_with_what_it_repeated(alice):
         pytest.param(400, timedelta(days=401), (0, 0, 0), id="longer, and older"),
     ],
 )
-def test_a_type_is_kept_with_its_bodies_and_attempts_as_its_setting_says(alice, settings, days, age, expected):
+def test_the_retention_of_a_type_applies_to_its_bodies_and_attempts(alice, settings, days, age, expected):
     make_webhook(alice, EVENT_TYPE)
     settings.WEBHOOKS_RETENTION_DAYS_BY_TYPE = {EVENT_TYPE: days}
     history(alice, "succeeded", age)
@@ -218,7 +218,7 @@ def test_a_type_is_kept_with_its_bodies_and_attempts_as_its_setting_says(alice, 
     assert all(event.has_body for event in Event.objects.all())
 
 
-def test_other_types_are_kept_as_ever(alice, settings):
+def test_the_retention_of_a_type_does_not_affect_others(alice, settings):
     make_webhook(alice, EVENT_TYPE)
     settings.WEBHOOKS_RETENTION_DAYS_BY_TYPE = {"file.deleted": 1}
     history(alice, "succeeded", timedelta(days=8))
@@ -228,7 +228,7 @@ def test_other_types_are_kept_as_ever(alice, settings):
     assert left() == (1, 1, 1)
 
 
-def test_handshakes_go_as_events_do(alice):
+def test_handshakes_are_deleted_like_events(alice):
     webhook = make_webhook(alice, status="pending")
     [handshake] = webhook.deliveries.all()
     DeliveryAttempt.objects.create(delivery=handshake, number=1, result="succeeded", started_at=timezone.now(), url="x")
@@ -239,7 +239,7 @@ def test_handshakes_go_as_events_do(alice):
     assert retention.prune(now=timezone.now() + YEAR).deliveries == 1
 
 
-def test_a_deleted_webhook_goes_with_the_last_of_its_history(alice):
+def test_a_deleted_webhook_is_pruned_with_the_last_of_its_history(alice):
     webhook = make_webhook(alice)
     history(alice, "succeeded", YEAR)
     webhook.soft_delete()
@@ -252,7 +252,7 @@ def test_a_deleted_webhook_goes_with_the_last_of_its_history(alice):
 
 
 def make_replay(webhook, state, age):
-    """Make a replay with one delivery, of this age."""
+    """Create a replay of this age with one delivery."""
     then = timezone.now() - age
     replay = Replay(id=make_id_older(new_id("rpl"), age), webhook=webhook, state=state, since=then, until=then)
     replay.finished_at = then if replay.is_over else None
@@ -273,7 +273,7 @@ def make_replay(webhook, state, age):
         ("done", TWO_MONTHS, True),
     ],
 )
-def test_replays_that_ended_go_with_their_deliveries(alice, state, age, stays):
+def test_ended_replays_are_deleted_with_their_deliveries(alice, state, age, stays):
     make_replay(make_webhook(alice), state, age)
     counted = retention.prune(is_dry_run=True)
 
@@ -281,7 +281,7 @@ def test_replays_that_ended_go_with_their_deliveries(alice, state, age, stays):
     assert (counted.replays, Replay.objects.exists()) == (not stays, stays)
 
 
-def test_a_replay_with_a_delivery_that_is_kept_is_kept(alice):
+def test_a_replay_with_a_remaining_delivery_is_not_deleted(alice):
     replay = make_replay(make_webhook(alice), "done", YEAR)
     Delivery.objects.get().redeliver()
     Delivery.objects.update(state="succeeded")
@@ -291,7 +291,7 @@ def test_a_replay_with_a_delivery_that_is_kept_is_kept(alice):
 
 
 @pytest.mark.parametrize(("days", "stays"), [(6, True), (8, False)])
-def test_a_replay_that_nobody_starts_goes_after_a_week(alice, days, stays):
+def test_an_unstarted_replay_is_deleted_after_a_week(alice, days, stays):
     replay = make_replay(make_webhook(alice), "ready", timedelta(days=days))
     Delivery.objects.all().delete()
 
@@ -302,7 +302,7 @@ def test_a_replay_that_nobody_starts_goes_after_a_week(alice, days, stays):
             replay.start()
 
 
-def test_a_dry_run_counts_what_a_pruning_deletes(alice):
+def test_a_dry_run_counts_the_rows_that_pruning_deletes(alice):
     make_webhook(alice)
     for age in (YEAR, TWO_MONTHS, timedelta(days=1)):
         history(alice, "succeeded", age)
@@ -313,7 +313,7 @@ def test_a_dry_run_counts_what_a_pruning_deletes(alice):
     assert (counted.attempts, counted.bodies, counted.events) == (2, 1, 1)
 
 
-def test_progress_is_told_batch_by_batch(alice, batches_of):
+def test_progress_is_reported_for_each_batch(alice, batches_of):
     batches_of(4)
     make_webhook(alice)
     for _ in range(5):
@@ -322,11 +322,11 @@ def test_progress_is_told_batch_by_batch(alice, batches_of):
 
     retention.prune(progress=told.append)
 
-    # Two events and their deliveries to a batch; of each an attempt and a body go.
+    # Each batch has two events and their deliveries, each with an attempt and a body.
     assert told == [4, 4, 2]
 
 
-def test_an_event_with_more_deliveries_than_a_batch_goes_alone(alice, batches_of):
+def test_an_event_with_more_deliveries_than_a_batch_is_a_batch_of_its_own(alice, batches_of):
     batches_of(3)
     for _ in range(4):
         make_webhook(alice)
@@ -341,7 +341,7 @@ def test_an_event_with_more_deliveries_than_a_batch_goes_alone(alice, batches_of
     assert told == [5, 5]
 
 
-def test_attempts_weigh_as_much_as_what_they_belong_to(alice, batches_of):
+def test_attempts_count_towards_the_size_of_a_batch(alice, batches_of):
     batches_of(12)
     make_webhook(alice)
     for _ in range(4):
@@ -351,11 +351,11 @@ def test_attempts_weigh_as_much_as_what_they_belong_to(alice, batches_of):
 
     retention.prune(progress=told.append)
 
-    # Two events, each with a delivery and what would be four attempts.
+    # Two events, each with a delivery and notionally four attempts.
     assert told == [6, 6]
 
 
-def test_batches_shrink_while_they_are_slow_and_grow_while_they_are_quick():
+def test_slow_batches_shrink_and_quick_ones_grow():
     size = batches.BatchSize()
     sizes = []
     for seconds in (0.2, 0.2, 0.2, 0.2, 0.02, 0.001):
@@ -366,7 +366,7 @@ def test_batches_shrink_while_they_are_slow_and_grow_while_they_are_quick():
 
 
 @pytest.mark.parametrize(("seconds", "rows"), [(0.001, 200), (0.2, 20)], ids=["quick", "slow"])
-def test_what_was_learned_of_quick_rows_is_not_expected_of_others(seconds, rows):
+def test_the_batch_size_is_reset_for_another_kind_of_rows(seconds, rows):
     size = batches.BatchSize()
     for _ in range(20):
         size.adapt(seconds)
@@ -376,7 +376,7 @@ def test_what_was_learned_of_quick_rows_is_not_expected_of_others(seconds, rows)
     assert size.rows == rows
 
 
-def test_pruning_ends_when_its_time_is_over(alice, batches_of, monkeypatch):
+def test_pruning_ends_at_its_time_limit(alice, batches_of, monkeypatch):
     batches_of(1)
     make_webhook(alice)
     for _ in range(3):
@@ -391,7 +391,7 @@ def test_pruning_ends_when_its_time_is_over(alice, batches_of, monkeypatch):
 
 
 @pytest.mark.only_on("postgresql", "sqlite")
-def test_bodies_that_are_gone_are_not_looked_at_again(alice):
+def test_events_without_a_body_are_not_examined_again(alice):
     for _ in range(3):
         make_older(emit_one(alice), TWO_MONTHS)
     retention.prune()
@@ -400,7 +400,7 @@ def test_bodies_that_are_gone_are_not_looked_at_again(alice):
 
     with connection.cursor() as cursor:
         if connection.vendor == "postgresql":
-            # What other tests left behind is not to count, and a table of three rows is read as one of millions is.
+            # Excludes rows of other tests, so that the plan for a table of three rows is that for millions.
             cursor.execute(f"ANALYZE {Event._meta.db_table}")
             cursor.execute("SET LOCAL enable_seqscan = off")
             cursor.execute("SET LOCAL enable_bitmapscan = off")
@@ -409,7 +409,7 @@ def test_bodies_that_are_gone_are_not_looked_at_again(alice):
 
 @pytest.mark.only_on("postgresql", "mariadb")
 @pytest.mark.django_db(transaction=True)
-def test_an_event_that_somebody_redelivers_is_left_for_the_next_time(alice):
+def test_an_event_locked_by_a_redelivery_is_left_for_the_next_run(alice):
     make_webhook(alice)
     event = history(alice, "succeeded", YEAR)
 

@@ -1,1 +1,1 @@
-"""The commands, as a person or a script runs them."""
+"""Tests of the management commands."""

@@ -1,4 +1,4 @@
-"""Running commands: in this process, or as processes of their own on the same database."""
+"""Fixtures that run commands in this process or in separate processes on the same database."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def receiver() -> Iterator[LocalReceiver]:
 
 @pytest.fixture
 def webhook(owner: Any, receiver: LocalReceiver) -> Webhook:
-    """An active webhook that leads to the receiver."""
+    """An active webhook of the receiver."""
     webhook = Webhook(owner=owner, url=receiver.url, event_types=["file.deleted"], secret=SECRET)
     webhook.status = Webhook.Status.ACTIVE
     webhook.save()
@@ -54,20 +54,20 @@ def webhook(owner: Any, receiver: LocalReceiver) -> Webhook:
 
 @pytest.fixture
 def worker(transactional_db: None) -> Iterator[Engine]:
-    """An engine at work in a thread, as a worker has one."""
+    """A delivery engine in a thread, as in a worker."""
     with at_work(Engine()) as engine:
         yield engine
 
 
 @pytest.fixture
 def run() -> Callable[..., Output]:
-    """Run a command in this process; what it raises comes through."""
+    """Run a command in this process. Its exceptions propagate."""
     return run_command
 
 
 @pytest.fixture
 def begin() -> Iterator[Callable[..., subprocess.Popen[str]]]:
-    """Begin a command as a process of its own; it is killed if it outlives the test."""
+    """Start a command in a separate process, killed at the end of the test."""
     processes: list[subprocess.Popen[str]] = []
 
     def begin(name: str, *arguments: str, **environment: str) -> subprocess.Popen[str]:

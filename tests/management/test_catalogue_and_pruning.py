@@ -32,7 +32,7 @@ def test_every_event_type_is_listed_with_its_fields(run: Run) -> None:
 
 @pytest.fixture
 def old_event(webhook: Webhook) -> Event:
-    """An event of 40 days ago, delivered then."""
+    """An event that was emitted and delivered 40 days ago."""
     event = emit("file.deleted", DATA, owner=webhook.owner)
     end_deliveries(state=Delivery.State.SUCCEEDED)
     return make_older(event, timedelta(days=40))
@@ -58,7 +58,7 @@ def test_pruning_deletes_what_the_dry_run_counted(run: Run, old_event: Event) ->
     assert not Delivery.objects.exists()
 
 
-def test_by_default_the_settings_say_what_is_kept(run: Run, old_event: Event, settings: object) -> None:
+def test_the_default_retention_comes_from_the_settings(run: Run, old_event: Event, settings: object) -> None:
     run("prune_webhooks")
     assert Event.objects.exists()
 
@@ -67,7 +67,7 @@ def test_by_default_the_settings_say_what_is_kept(run: Run, old_event: Event, se
     assert not Event.objects.exists()
 
 
-def test_what_is_pending_is_neither_counted_nor_deleted(run: Run, old_event: Event) -> None:
+def test_pending_deliveries_are_neither_counted_nor_deleted(run: Run, old_event: Event) -> None:
     Delivery.objects.update(state=Delivery.State.PENDING)
 
     output = run("prune_webhooks", "--dry-run", "--events-days", "30")
@@ -78,18 +78,18 @@ def test_what_is_pending_is_neither_counted_nor_deleted(run: Run, old_event: Eve
 
 
 @pytest.mark.parametrize("option", ["--attempts-days", "--events-days"])
-def test_nothing_is_pruned_for_a_senseless_age(run: Run, db: None, option: str) -> None:
+def test_an_invalid_age_prunes_nothing(run: Run, db: None, option: str) -> None:
     with pytest.raises(CommandError, match=f"{option} is 0"):
         run("prune_webhooks", option, "0")
 
 
-def test_a_time_that_is_over_is_told(run: Run, old_event: Event) -> None:
+def test_the_time_limit_is_reported(run: Run, old_event: Event) -> None:
     output = run("prune_webhooks", "--events-days", "30", "--max-seconds", "0.000001")
 
     assert output.stdout == f"Deleted {NOTHING}.\n"
-    assert "run it again" in output.stderr
+    assert "Run the command again" in output.stderr
 
 
-def test_a_time_that_is_none_is_refused(run: Run, db: None) -> None:
+def test_an_invalid_time_limit_is_refused(run: Run, db: None) -> None:
     with pytest.raises(CommandError, match="--max-seconds is 0"):
         run("prune_webhooks", "--max-seconds", "0")

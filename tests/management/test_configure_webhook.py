@@ -56,7 +56,7 @@ def test_every_choice_is_changed_and_values_come_from_standard_input(
     assert values == ["acme", "Basic dXNlcjpwYXNzd29yZA=="]
 
 
-def test_a_choice_that_cannot_be_is_refused(run: Run, webhook: Webhook) -> None:
+def test_an_invalid_choice_is_refused(run: Run, webhook: Webhook) -> None:
     with pytest.raises(CommandError, match="unknown retry policy"):
         run("configure_webhook", webhook.pk, "--retry-policy", "never mind")
 
@@ -84,7 +84,7 @@ def test_a_filter_is_set_shown_and_cleared(run: Run, webhook: Webhook, monkeypat
         pytest.param(["--filter", "{}", "--clear-filter"], "not allowed with", id="set and cleared"),
     ],
 )
-def test_a_filter_that_cannot_be_is_refused(run: Run, webhook: Webhook, options: list[str], problem: str) -> None:
+def test_an_invalid_filter_is_refused(run: Run, webhook: Webhook, options: list[str], problem: str) -> None:
     with pytest.raises(CommandError, match=problem):
         run("configure_webhook", webhook.pk, *options)
 

@@ -19,7 +19,7 @@ from .conftest import Output
 Run = Callable[..., Output]
 
 
-def test_the_key_stands_alone_on_stdout_and_is_valid(run: Run, owner: Any) -> None:
+def test_stdout_contains_only_a_valid_key(run: Run, owner: Any) -> None:
     output = run("create_api_key", "amina", "--name", "ci")
 
     api_key = ApiKey.objects.find(output.stdout.removesuffix("\n"))
@@ -50,7 +50,7 @@ def test_the_key_expires_after_the_days_given(run: Run, owner: Any) -> None:
     assert not api_key.is_valid(timezone.now() + timedelta(days=2, hours=1))
 
 
-def test_create_user_makes_an_account_that_cannot_log_in(run: Run, db: None) -> None:
+def test_create_user_creates_an_account_without_a_password(run: Run, db: None) -> None:
     run("create_api_key", "berta", "--create-user")
 
     account = get_user_model().objects.get(username="berta")
@@ -58,7 +58,7 @@ def test_create_user_makes_an_account_that_cannot_log_in(run: Run, db: None) -> 
     assert account.webhook_api_keys.count() == 1
 
 
-def test_create_user_takes_an_account_that_is_there(run: Run, owner: Any) -> None:
+def test_create_user_uses_an_existing_account(run: Run, owner: Any) -> None:
     run("create_api_key", "amina", "--create-user")
 
     assert owner.webhook_api_keys.count() == 1
@@ -69,15 +69,15 @@ def test_create_user_takes_an_account_that_is_there(run: Run, owner: Any) -> Non
     [
         pytest.param(["nobody"], "Add --create-user", id="unknown account"),
         pytest.param(
-            ["amina", "--scopes", "webhooks:fly"], "Unknown scope 'webhooks:fly'. There are: ", id="unknown scope"
+            ["amina", "--scopes", "webhooks:fly"], "Unknown scope 'webhooks:fly'. Available: ", id="unknown scope"
         ),
         pytest.param(["amina", "--scopes", ","], "No scope given", id="no scope"),
-        pytest.param(["amina", "--expires-days", "0"], "give 1 to", id="expired already"),
-        pytest.param(["not a name!", "--create-user"], "cannot be made", id="impossible name"),
+        pytest.param(["amina", "--expires-days", "0"], "must be 1 to", id="expired already"),
+        pytest.param(["not a name!", "--create-user"], "cannot be created", id="impossible name"),
         pytest.param(["amina", "--name", "x" * 101], "name: ", id="long name"),
     ],
 )
-def test_what_cannot_be_done_is_refused_with_a_hint(run: Run, owner: Any, arguments: list[str], message: str) -> None:
+def test_invalid_options_are_refused_with_a_hint(run: Run, owner: Any, arguments: list[str], message: str) -> None:
     with pytest.raises(CommandError) as caught:
         run("create_api_key", *arguments)
 
@@ -104,12 +104,12 @@ class TestWithAccountsNamedByTheirAddress:
 
         assert owner.webhook_api_keys.count() == 1
 
-    def test_an_account_that_needs_more_than_its_name_is_not_made(self, run: Run) -> None:
+    def test_an_account_with_other_required_fields_is_not_created(self, run: Run) -> None:
         with pytest.raises(CommandError, match="username: This field cannot be blank"):
             run("create_api_key", "berta@example.com", "--create-user")
 
 
-def test_a_database_without_tables_is_named_and_leaves_no_traceback(begin: Any, tmp_path: Any) -> None:
+def test_a_database_without_tables_is_an_error_without_a_traceback(begin: Any, tmp_path: Any) -> None:
     process = begin("create_api_key", "amina", TEST_DATABASE_URL=f"sqlite:///{tmp_path}/empty.sqlite3")
 
     stdout, stderr = process.communicate(timeout=60)
@@ -120,7 +120,7 @@ def test_a_database_without_tables_is_named_and_leaves_no_traceback(begin: Any, 
     assert "Traceback" not in stderr
 
 
-def test_a_service_key_has_no_owner_and_emits_alone(run: Run, db: None) -> None:
+def test_a_service_key_has_no_owner_and_only_emits(run: Run, db: None) -> None:
     done = run("create_api_key", "--service", "--name", "billing")
 
     api_key = ApiKey.objects.get()
@@ -129,6 +129,6 @@ def test_a_service_key_has_no_owner_and_emits_alone(run: Run, db: None) -> None:
 
 
 @pytest.mark.parametrize("arguments", [[], ["--service", "--scopes", "events:read"], ["alice", "--service"]])
-def test_a_key_is_an_owners_or_a_services(run: Run, db: None, arguments: list[str]) -> None:
+def test_a_key_needs_an_owner_or_the_service_option(run: Run, db: None, arguments: list[str]) -> None:
     with pytest.raises(CommandError):
         run("create_api_key", *arguments)

@@ -1,4 +1,4 @@
-"""``deliver_webhooks``, as a process of its own."""
+"""``deliver_webhooks`` in a separate process."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ def test_until_idle_delivers_what_is_due_and_counts_it(
     assert process.returncode == 0
     assert stdout == "attempts: 3, succeeded: 3, given up: 0\n"
     assert stderr.startswith("Delivering webhooks from ")
-    assert "by the transport" in stderr
+    assert "with the transport" in stderr
     assert len(receiver.events("file.deleted")) == 3
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=lambda number: number.name)
-def test_a_signal_lets_what_is_in_flight_end(
+def test_requests_in_flight_finish_after_a_signal(
     begin: Begin, owner: Any, webhook: Webhook, receiver: LocalReceiver, number: signal.Signals
 ) -> None:
     receiver.answers = Answers(delay_seconds=1)
@@ -54,7 +54,7 @@ def test_a_signal_lets_what_is_in_flight_end(
     assert Delivery.objects.get().state == Delivery.State.SUCCEEDED
 
 
-def test_a_second_signal_leaves_at_once(begin: Begin, owner: Any, webhook: Webhook, receiver: LocalReceiver) -> None:
+def test_a_second_signal_ends_it_at_once(begin: Begin, owner: Any, webhook: Webhook, receiver: LocalReceiver) -> None:
     receiver.answers = Answers(delay_seconds=TIMEOUT)
     emit("file.deleted", DATA, owner=owner)
 

@@ -21,19 +21,19 @@ Run = Callable[..., Output]
 DATA = {"file_id": "file_1", "user_id": "user_1", "filename": "Übersicht.pdf"}
 
 
-def test_the_event_is_there_under_the_id_on_stdout(run: Run, webhook: Webhook, owner: Any) -> None:
+def test_stdout_contains_the_id_of_the_event(run: Run, webhook: Webhook, owner: Any) -> None:
     output = run("emit_event", "file.deleted", "--owner", "amina", "--data", json.dumps(DATA))
 
     event = Event.objects.get(pk=output.stdout.removesuffix("\n"))
     assert (event.owner, event.type, event.data) == (owner, "file.deleted", DATA)
     assert Delivery.objects.get().webhook == webhook
-    assert "1 webhook will get it" in output.stderr
+    assert "Queued for 1 webhook" in output.stderr
 
 
-def test_an_event_that_nobody_listens_to_is_said_to_be_one(run: Run, owner: Any) -> None:
+def test_an_event_without_subscribers_causes_a_warning(run: Run, owner: Any) -> None:
     output = run("emit_event", "file.deleted", "--owner", "amina", "--data", json.dumps(DATA))
 
-    assert "nobody gets it" in output.stderr
+    assert "No active webhook of this owner" in output.stderr
 
 
 def test_a_platform_event_has_no_owner(run: Run, webhook: Webhook) -> None:
@@ -64,7 +64,7 @@ def test_data_comes_from_standard_input(run: Run, db: None, monkeypatch: pytest.
     ("arguments", "message"),
     [
         pytest.param(["file.deletd", "--platform", "--data", "{}"], "Did you mean file.deleted?", id="unknown type"),
-        pytest.param(["file.deleted", "--owner", "nobody", "--data", "{}"], "There is no user", id="unknown owner"),
+        pytest.param(["file.deleted", "--owner", "nobody", "--data", "{}"], "No user has", id="unknown owner"),
         pytest.param(["file.deleted", "--platform", "--data", "{"], "not JSON", id="broken JSON"),
         pytest.param(["file.deleted", "--platform", "--data", "[1]"], "not a JSON object", id="array"),
         pytest.param(["file.deleted", "--platform", "--data", "@/no/such/file"], "cannot be read", id="missing file"),
@@ -74,7 +74,7 @@ def test_data_comes_from_standard_input(run: Run, db: None, monkeypatch: pytest.
         pytest.param(["webhook.retry", "--platform", "--data", "{}"], "Unknown event type", id="internal type"),
     ],
 )
-def test_what_cannot_be_emitted_is_refused_with_a_hint(run: Run, db: None, arguments: list[str], message: str) -> None:
+def test_invalid_events_are_refused_with_a_hint(run: Run, db: None, arguments: list[str], message: str) -> None:
     with pytest.raises(CommandError) as caught:
         run("emit_event", *arguments)
 
@@ -82,7 +82,7 @@ def test_what_cannot_be_emitted_is_refused_with_a_hint(run: Run, db: None, argum
     assert not Event.objects.exists()
 
 
-def test_the_cause_of_an_error_stays_on_it(run: Run, db: None) -> None:
+def test_errors_keep_their_cause(run: Run, db: None) -> None:
     with pytest.raises(CommandError) as caught:
         run("emit_event", "no.such_type", "--platform", "--data", "{}")
 

@@ -24,7 +24,7 @@ def history(owner: Any) -> None:
 
 
 @pytest.mark.usefixtures("history")
-def test_everything_of_the_owner_is_deleted(run: Run, owner: Any) -> None:
+def test_all_rows_of_the_owner_are_deleted(run: Run, owner: Any) -> None:
     output = run("forget_webhook_owner", "amina", "--yes")
 
     assert output.stdout == "Deleted 1 webhook, 0 API keys, 1 event, 1 delivery, 0 attempts.\n"
@@ -51,7 +51,9 @@ def test_without_a_terminal_it_needs_the_option(run: Run) -> None:
 
 @pytest.mark.usefixtures("history")
 @pytest.mark.parametrize(("answer", "is_kept"), [("n", True), ("", True), ("y", False)])
-def test_it_asks_before_it_deletes(run: Run, monkeypatch: pytest.MonkeyPatch, answer: str, is_kept: bool) -> None:
+def test_the_command_asks_for_confirmation(
+    run: Run, monkeypatch: pytest.MonkeyPatch, answer: str, is_kept: bool
+) -> None:
     monkeypatch.setattr(sys.stdin, "isatty", lambda: True)
     monkeypatch.setattr("builtins.input", lambda: answer)
 
@@ -62,5 +64,5 @@ def test_it_asks_before_it_deletes(run: Run, monkeypatch: pytest.MonkeyPatch, an
 
 
 def test_an_unknown_owner_is_refused(run: Run, db: None) -> None:
-    with pytest.raises(CommandError, match="There is no user with the username 'nobody'"):
+    with pytest.raises(CommandError, match="No user has the username 'nobody'"):
         run("forget_webhook_owner", "nobody", "--yes")

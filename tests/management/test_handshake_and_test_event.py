@@ -1,4 +1,4 @@
-"""``verify_webhook`` and ``send_test_event``, with a worker at work."""
+"""``verify_webhook`` and ``send_test_event`` with a running worker."""
 
 from __future__ import annotations
 
@@ -34,9 +34,7 @@ def test_verify_shows_the_attempt_and_prints_the_status(run: Run, webhook: Webho
     assert "attempt 1 of 4: succeeded (status 200)" in output.stderr
 
 
-def test_verify_fails_where_the_challenge_is_answered_wrongly(
-    run: Run, webhook: Webhook, receiver: LocalReceiver, worker: Engine
-) -> None:
+def test_verify_fails_on_a_wrong_challenge(run: Run, webhook: Webhook, receiver: LocalReceiver, worker: Engine) -> None:
     receiver.answers = Answers(challenge=ChallengeAnswer.WRONG)
 
     with pytest.raises(CommandError, match=r"handshake failed: .* differs") as caught:
@@ -62,10 +60,10 @@ def test_verify_refuses_a_disabled_webhook(run: Run, webhook: Webhook) -> None:
 
 
 @pytest.mark.parametrize("command", [("verify_webhook",), ("send_test_event", "file.deleted")], ids=lambda it: it[0])
-def test_a_webhook_that_is_not_there_is_refused(run: Run, webhook: Webhook, command: tuple[str, ...]) -> None:
+def test_an_unknown_webhook_is_refused(run: Run, webhook: Webhook, command: tuple[str, ...]) -> None:
     webhook.soft_delete()
 
-    with pytest.raises(CommandError, match="no webhook"):
+    with pytest.raises(CommandError, match="Unknown webhook"):
         run(command[0], webhook.id, *command[1:])
 
 
@@ -79,7 +77,7 @@ def test_a_test_event_carries_the_example_and_prints_its_delivery(
     assert (received.type, received.message["data"]["title"]) == ("ppt.edit.started", "Annual report 2025")
 
 
-def test_a_test_event_may_carry_data_of_ones_own(run: Run, webhook: Webhook) -> None:
+def test_a_test_event_may_have_custom_data(run: Run, webhook: Webhook) -> None:
     data = {"file_id": "file_1", "user_id": "user_1", "filename": "a.pdf"}
 
     run("send_test_event", webhook.id, "file.deleted", "--data", json.dumps(data))
@@ -100,7 +98,7 @@ def test_waiting_for_a_test_event_shows_each_attempt_and_fails_with_it(
     assert [received.status for received in receiver.events("file.deleted")] == [500, 503, 404, 404]
 
 
-def test_waiting_without_a_worker_says_how_to_start_one(
+def test_waiting_without_a_worker_explains_how_to_start_one(
     run: Run, webhook: Webhook, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("webhooks_app.management.watching.SPARE_SECONDS", -1000.0)

@@ -1,4 +1,4 @@
-"""``listen_webhooks``, as a process of its own with real requests."""
+"""``listen_webhooks`` in a separate process, with real requests."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Listener:
         return self.post(json.dumps(ENVELOPE | changes).encode())
 
     def output(self, number: int = signal.SIGTERM) -> str:
-        """Stop it and return what it printed."""
+        """Stop it and return its output."""
         self._process.send_signal(number)
         stdout, stderr = self._process.communicate(timeout=30)
         assert (self._process.returncode, "Traceback" in stderr) == (0, False)
@@ -57,7 +57,7 @@ class Listener:
 @pytest.fixture
 def listen(begin: Begin) -> Callable[..., Listener]:
     def listen(*arguments: str, **environment: str) -> Listener:
-        # Whatever the database would be: the command has no use for one.
+        # The command needs no database.
         no_database = {"TEST_DATABASE_URL": "sqlite:////no/such/directory/db.sqlite3"}
         return Listener(begin("listen_webhooks", "--port", "0", *arguments, **no_database, **environment))
 
@@ -69,7 +69,7 @@ def test_an_event_is_answered_with_200_and_shown(listen: Callable[..., Listener]
 
     assert listener.post_event().status_code == 200
     output = listener.output()
-    for shown in ("file.deleted", "evt_1", "signature right", "answered 200", "Übersicht.pdf"):
+    for shown in ("file.deleted", "evt_1", "valid signature", "answered 200", "Übersicht.pdf"):
         assert shown in output
     assert "\x1b" not in output
 
@@ -83,7 +83,7 @@ def test_the_challenge_is_answered(listen: Callable[..., Listener]) -> None:
 
 
 @pytest.mark.parametrize("option", ["--no-challenge", "--wrong-challenge"])
-def test_the_challenge_is_not_answered_where_told_so(listen: Callable[..., Listener], option: str) -> None:
+def test_no_challenge_leaves_it_unanswered(listen: Callable[..., Listener], option: str) -> None:
     answer = listen(option).post(challenge_body("abc"), "webhook.verification")
 
     assert (answer.status_code, answer.json().get("challenge") == "abc") == (200, False)
@@ -161,7 +161,7 @@ def test_ctrl_c_ends_it_without_a_traceback(listen: Callable[..., Listener]) -> 
     assert listen().output(signal.SIGINT) == ""
 
 
-def test_a_port_that_is_taken_is_named(begin: Begin) -> None:
+def test_a_port_in_use_is_named(begin: Begin) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         process = begin("listen_webhooks", "--port", str(taken.getsockname()[1]))
         _, stderr = process.communicate(timeout=30)
@@ -183,7 +183,7 @@ def test_a_port_that_is_taken_is_named(begin: Begin) -> None:
         pytest.param(["--no-challenge", "--wrong-challenge"], id="contradiction"),
     ],
 )
-def test_impossible_options_are_refused(begin: Begin, arguments: list[str]) -> None:
+def test_invalid_options_are_refused(begin: Begin, arguments: list[str]) -> None:
     process = begin("listen_webhooks", *arguments)
     _, stderr = process.communicate(timeout=30)
 

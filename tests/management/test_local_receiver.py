@@ -1,4 +1,4 @@
-"""The receiver that the commands, the demo and the tests use."""
+"""The local receiver of the commands, the demo and the tests."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def raw_answer(receiver: LocalReceiver, request: bytes) -> bytes:
         return b"".join(iter(lambda: connection.recv(4096), b""))
 
 
-def test_what_came_is_remembered_with_what_it_is(receiver: LocalReceiver) -> None:
+def test_requests_are_recorded_with_their_properties(receiver: LocalReceiver) -> None:
     post(receiver)
 
     [received] = receiver.received
@@ -40,7 +40,7 @@ def test_what_came_is_remembered_with_what_it_is(receiver: LocalReceiver) -> Non
     assert received.body == BODY
 
 
-def test_a_forged_copy_does_not_count_as_a_copy(receiver: LocalReceiver) -> None:
+def test_a_forgery_does_not_count_as_a_copy(receiver: LocalReceiver) -> None:
     post(receiver, secret="a secret of somebody else")
     post(receiver)
 
@@ -50,7 +50,7 @@ def test_a_forged_copy_does_not_count_as_a_copy(receiver: LocalReceiver) -> None
     assert receiver.events() == [genuine]
 
 
-def test_answers_may_change_while_it_serves(receiver: LocalReceiver) -> None:
+def test_answers_may_change_while_the_receiver_runs(receiver: LocalReceiver) -> None:
     first = post(receiver).status_code
     receiver.answers = Answers(statuses=(503,))
 
@@ -98,7 +98,7 @@ def test_other_requests_are_refused(receiver: LocalReceiver, request_bytes: byte
     assert receiver.received == []
 
 
-def test_an_unfinished_request_is_no_request(receiver: LocalReceiver) -> None:
+def test_an_unfinished_request_is_ignored(receiver: LocalReceiver) -> None:
     parts = urlsplit(receiver.url)
     with socket.create_connection((str(parts.hostname), parts.port or 0), timeout=10) as connection:
         connection.sendall(b"POST / HTTP/1.1\r\nContent-Length: 10\r\n\r\n123")
@@ -109,7 +109,7 @@ def test_an_unfinished_request_is_no_request(receiver: LocalReceiver) -> None:
 
 
 @pytest.mark.parametrize("body", [b"", b"\xff", b"[]", b'{"type": 1}', b"[" * 100_000], ids=lambda body: repr(body[:8]))
-def test_any_body_gets_an_answer(body: bytes) -> None:
+def test_every_body_is_answered(body: bytes) -> None:
     with LocalReceiver() as receiver:
         assert post(receiver, body).status_code in (200, 400)
 
@@ -122,7 +122,7 @@ def test_waiting_ends_when_the_condition_holds(receiver: LocalReceiver) -> None:
     assert receiver.wait_until(lambda received: len(received) > 0, 10)
 
 
-def test_close_cuts_what_is_connected_and_ends_delays() -> None:
+def test_close_ends_connections_and_delays() -> None:
     receiver = LocalReceiver(answers=Answers(delay_seconds=60))
     receiver.start()
     parts = urlsplit(receiver.url)
@@ -145,7 +145,7 @@ def ended(connection: Any) -> bool:
     return True
 
 
-def test_it_listens_on_ipv6_too() -> None:
+def test_the_receiver_listens_on_ipv6() -> None:
     with LocalReceiver(host="::1", secrets=[SECRET]) as receiver:
         assert receiver.url.startswith("http://[::1]:")
         assert post(receiver).status_code == 200

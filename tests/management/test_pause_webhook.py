@@ -20,7 +20,7 @@ pytestmark = pytest.mark.django_db
 DATA = {"file_id": "file_1", "user_id": "user_1", "filename": "a.pdf"}
 
 
-def test_a_webhook_is_paused_and_resumed_and_what_waits_is_counted(run: Run, webhook: Webhook, owner: Any) -> None:
+def test_pause_and_resume_print_the_number_of_waiting_deliveries(run: Run, webhook: Webhook, owner: Any) -> None:
     emit("file.deleted", DATA, owner=owner)
 
     paused = run("pause_webhook", webhook.id)
@@ -32,7 +32,7 @@ def test_a_webhook_is_paused_and_resumed_and_what_waits_is_counted(run: Run, web
 
 
 @pytest.mark.parametrize(("verb", "reason"), [("pause", "is disabled"), ("resume", "is not paused")])
-def test_what_the_state_forbids_is_said(run: Run, webhook: Webhook, verb: str, reason: str) -> None:
+def test_an_operation_not_allowed_by_the_state_is_refused(run: Run, webhook: Webhook, verb: str, reason: str) -> None:
     webhook.disable("by hand")
 
     with pytest.raises(CommandError, match=reason):
@@ -40,8 +40,8 @@ def test_what_the_state_forbids_is_said(run: Run, webhook: Webhook, verb: str, r
 
 
 @pytest.mark.parametrize("verb", ["pause", "resume"])
-def test_a_webhook_that_is_not_there_is_refused(run: Run, webhook: Webhook, verb: str) -> None:
+def test_an_unknown_webhook_is_refused(run: Run, webhook: Webhook, verb: str) -> None:
     webhook.soft_delete()
 
-    with pytest.raises(CommandError, match="no webhook"):
+    with pytest.raises(CommandError, match="Unknown webhook"):
         run(f"{verb}_webhook", webhook.id)

@@ -23,7 +23,7 @@ DATA = {"file_id": "file_1", "user_id": "user_1", "filename": "a.pdf"}
 
 
 @pytest.mark.django_db
-def test_a_selection_is_sent_once_more_and_its_new_deliveries_are_printed(run: Run, owner: Any) -> None:
+def test_a_selection_is_redelivered_and_its_new_ids_are_printed(run: Run, owner: Any) -> None:
     make_webhook(owner)
     for error in ("first", "second"):
         emit_one(owner, error)
@@ -41,7 +41,7 @@ def test_a_selection_is_sent_once_more_and_its_new_deliveries_are_printed(run: R
 
 
 @pytest.mark.django_db
-def test_what_is_refused_is_named_and_the_others_are_sent(run: Run, owner: Any) -> None:
+def test_refusals_are_named_and_the_others_are_sent(run: Run, owner: Any) -> None:
     going, stopped = make_webhook(owner), make_webhook(owner)
     emit_one(owner)
     stopped.disable("by hand")
@@ -54,7 +54,7 @@ def test_what_is_refused_is_named_and_the_others_are_sent(run: Run, owner: Any) 
 
 
 @pytest.mark.django_db(transaction=True)
-def test_waiting_shows_each_attempt_and_fails_where_one_is_given_up(
+def test_waiting_shows_each_attempt_and_fails_if_one_is_given_up(
     run: Run, webhook: Webhook, owner: Any, receiver: LocalReceiver, worker: Engine, settings: Any
 ) -> None:
     settings.WEBHOOKS_RETRY_POLICIES = [NEVER]

@@ -42,7 +42,7 @@ def keys(settings: Any) -> Callable[..., None]:
 
 @pytest.fixture
 def webhooks(keys: Callable[..., None], owner: Any) -> list[Webhook]:
-    """Webhooks of before the change of keys: two with one secret, one while a rotation overlaps."""
+    """Webhooks from before the change of keys: two with one secret, one within the overlap of a rotation."""
     ids = sorted(new_id("wh") for _ in range(3))
     made = [Webhook(pk=pk, owner=owner, url=URL, secret=f"the secret of number {n}") for n, pk in enumerate(ids)]
     for webhook in made:
@@ -55,9 +55,7 @@ def secrets() -> list[str]:
     return [webhook.secret for webhook in Webhook.objects.order_by("pk")]
 
 
-def test_afterwards_the_new_key_alone_opens_every_secret(
-    run: Run, webhooks: list[Webhook], keys: Callable[..., None]
-) -> None:
+def test_the_new_key_decrypts_every_secret(run: Run, webhooks: list[Webhook], keys: Callable[..., None]) -> None:
     before = secrets()
     keys(NEW, OLD)
 
@@ -69,7 +67,7 @@ def test_afterwards_the_new_key_alone_opens_every_secret(
     assert Webhook.objects.get(pk=webhooks[2].pk).previous_key("native").key == "the secret of number 2"
 
 
-def test_once_more_there_is_nothing_to_do(run: Run, webhooks: list[Webhook], keys: Callable[..., None]) -> None:
+def test_a_second_run_changes_nothing(run: Run, webhooks: list[Webhook], keys: Callable[..., None]) -> None:
     keys(NEW, OLD)
     run("reencrypt_webhook_secrets")
     before = list(SigningKey.objects.order_by("pk").values())
@@ -90,7 +88,7 @@ def test_a_dry_run_counts_and_changes_nothing(run: Run, webhooks: list[Webhook],
     assert list(SigningKey.objects.order_by("pk").values()) == before
 
 
-def test_secrets_move_from_the_secret_key_to_a_key_of_their_own(
+def test_secrets_move_from_the_derived_key_to_a_configured_key(
     run: Run, webhooks: list[Webhook], keys: Callable[..., None]
 ) -> None:
     keys("SECRET_KEY", OLD)
@@ -105,7 +103,7 @@ def test_secrets_move_from_the_secret_key_to_a_key_of_their_own(
     assert secrets() == before
 
 
-def test_a_changed_secret_key_is_left_behind(
+def test_secrets_move_away_from_a_previous_secret_key(
     run: Run, webhooks: list[Webhook], keys: Callable[..., None], settings: Any
 ) -> None:
     keys("SECRET_KEY", OLD)
@@ -119,7 +117,7 @@ def test_a_changed_secret_key_is_left_behind(
     assert secrets() == ["the secret of number 0", "the secret of number 1", "the secret that came later"]
 
 
-def test_webhooks_whose_secret_no_key_opens_are_named_and_the_others_done(
+def test_webhooks_with_undecryptable_secrets_are_named_and_skipped(
     webhooks: list[Webhook], keys: Callable[..., None]
 ) -> None:
     keys(LOST)
@@ -131,12 +129,12 @@ def test_webhooks_whose_secret_no_key_opens_are_named_and_the_others_done(
         call_command("reencrypt_webhook_secrets", stdout=io.StringIO(), stderr=errors)
 
     assert caught.value.returncode == 1
-    assert errors.getvalue() == f"{webhooks[0].pk} has a secret that no key opens.\n"
+    assert errors.getvalue() == f"No key decrypts the secret of {webhooks[0].pk}.\n"
     keys(NEW)
     assert Webhook.objects.get(pk=webhooks[1].pk).secret == "the secret of number 1"
 
 
-def test_a_secret_that_is_rotated_meanwhile_stays_as_it_is_then(
+def test_a_secret_rotated_in_the_meantime_is_not_overwritten(
     webhooks: list[Webhook], keys: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     keys(NEW, OLD)
@@ -163,9 +161,7 @@ def test_every_batch_is_visited(
     assert reencryption.reencrypt().renewed == 4
 
 
-def test_an_overlap_that_is_over_leaves_no_secret_behind(
-    run: Run, webhooks: list[Webhook], keys: Callable[..., None]
-) -> None:
+def test_expired_secrets_are_removed(run: Run, webhooks: list[Webhook], keys: Callable[..., None]) -> None:
     SigningKey.objects.exclude(valid_until=None).update(
         valid_until=timezone.now() - timedelta(seconds=2), encrypted_key="nonsense"
     )
@@ -177,7 +173,7 @@ def test_an_overlap_that_is_over_leaves_no_secret_behind(
     assert not SigningKey.objects.exclude(valid_until=None).exists()
 
 
-def test_an_interruption_keeps_what_is_done(
+def test_an_interruption_keeps_finished_batches(
     run: Run, webhooks: list[Webhook], keys: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     keys(NEW, OLD)
@@ -190,7 +186,7 @@ def test_an_interruption_keeps_what_is_done(
             raise KeyboardInterrupt from None
 
     monkeypatch.setattr(reencryption, "encrypt", interrupted)
-    with pytest.raises(CommandError, match="run it again") as caught:
+    with pytest.raises(CommandError, match="Run the command again") as caught:
         run("reencrypt_webhook_secrets")
 
     assert caught.value.returncode == 130
@@ -198,7 +194,7 @@ def test_an_interruption_keeps_what_is_done(
     assert Webhook.objects.get(pk=webhooks[0].pk).secret == "the secret of number 0"
 
 
-def test_a_terminal_shows_how_far_it_is(webhooks: list[Webhook]) -> None:
+def test_a_terminal_shows_the_progress(webhooks: list[Webhook]) -> None:
     class Terminal(io.StringIO):
         def isatty(self) -> bool:
             return True
@@ -210,7 +206,7 @@ def test_a_terminal_shows_how_far_it_is(webhooks: list[Webhook]) -> None:
     assert f"\r[{'#' * 30}] 100% of 4 secrets\n" in terminal.getvalue()
 
 
-def test_nothing_but_the_result_goes_where_nobody_watches(run: Run, webhooks: list[Webhook]) -> None:
+def test_only_the_result_is_printed_without_a_terminal(run: Run, webhooks: list[Webhook]) -> None:
     assert run("reencrypt_webhook_secrets").stderr == ""
 
 

@@ -26,7 +26,7 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def missed(webhook: Webhook, owner: Any) -> list[Event]:
-    """Events that were never queued for the webhook."""
+    """Events never queued for the webhook."""
     Webhook.objects.update(created_at=timezone.now() - timedelta(days=1))
     events = [emit("file.deleted", DATA, owner=owner) for _ in range(3)]
     Delivery.objects.all().delete()
@@ -43,7 +43,7 @@ def test_a_dry_run_counts_and_shows_and_sends_nothing(run: Run, webhook: Webhook
     assert not Delivery.objects.exists()
 
 
-def test_what_was_counted_is_sent_later(run: Run, webhook: Webhook, missed: list[Event]) -> None:
+def test_the_counted_events_are_sent_later(run: Run, webhook: Webhook, missed: list[Event]) -> None:
     replay_id = run("replay_webhooks", webhook.id, "--dry-run").stdout.split()[0]
 
     assert run("replay_webhooks", replay_id, "--yes").stdout == f"{replay_id} done: 3 of 3 queued\n"
@@ -51,7 +51,7 @@ def test_what_was_counted_is_sent_later(run: Run, webhook: Webhook, missed: list
     assert set(Delivery.objects.values_list("event_id", flat=True)) == {event.pk for event in missed}
 
 
-def test_detached_it_is_left_to_the_workers(run: Run, webhook: Webhook, missed: list[Event]) -> None:
+def test_a_detached_replay_is_finished_by_the_workers(run: Run, webhook: Webhook, missed: list[Event]) -> None:
     output = run(
         "replay_webhooks", webhook.id, "--yes", "--detach", "--rate", "5", "--since", "2h", "--state", "missed"
     )
@@ -63,7 +63,7 @@ def test_detached_it_is_left_to_the_workers(run: Run, webhook: Webhook, missed: 
 
 
 @pytest.mark.parametrize(("answer", "state", "number"), [("y", "done", 3), ("", "ready", 0)], ids=["yes", "no"])
-def test_somebody_is_asked(
+def test_a_terminal_asks_for_confirmation(
     run: Run,
     webhook: Webhook,
     missed: list[Event],
@@ -85,15 +85,15 @@ def test_somebody_is_asked(
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [
-        (["--since", "yesterday"], "is no time"),
+        (["--since", "yesterday"], "is not a valid time"),
         (["--since", "2026-02-01", "--until", "2026-01-01"], "until: Give a time after 2026-"),
         (["--type", "no.such_type"], "not subscribed"),
         (["--type", "file.uploaded"], "not subscribed"),
-        ([], "--yes goes on without a question"),
+        ([], "Add --yes to skip the question"),
     ],
     ids=["no-time", "backwards", "unknown-type", "other-type", "nobody"],
 )
-def test_what_cannot_be_is_refused(
+def test_invalid_arguments_are_refused(
     run: Run, webhook: Webhook, missed: list[Event], arguments: list[str], reason: str
 ) -> None:
     with pytest.raises(CommandError, match=reason):
@@ -102,16 +102,18 @@ def test_what_cannot_be_is_refused(
     assert not Delivery.objects.exists()
 
 
-def test_a_replay_keeps_what_was_decided(run: Run, webhook: Webhook, missed: list[Event]) -> None:
+def test_the_selection_of_a_replay_is_fixed(run: Run, webhook: Webhook, missed: list[Event]) -> None:
     replay_id = run("replay_webhooks", webhook.id, "--dry-run").stdout.split()[0]
 
-    with pytest.raises(CommandError, match="leave --rate out"):
+    with pytest.raises(CommandError, match="Remove --rate"):
         run("replay_webhooks", replay_id, "--rate", "5")
     with pytest.raises(CommandError, match="no replay"):
         run("replay_webhooks", "rpl_unknown")
 
 
-def test_a_disabled_webhook_is_counted_for_and_not_sent_to(run: Run, webhook: Webhook, missed: list[Event]) -> None:
+def test_a_replay_to_a_disabled_webhook_is_counted_but_not_sent(
+    run: Run, webhook: Webhook, missed: list[Event]
+) -> None:
     webhook.disable("Out of order.")
 
     with pytest.raises(CommandError, match="Out of order"):
@@ -120,9 +122,9 @@ def test_a_disabled_webhook_is_counted_for_and_not_sent_to(run: Run, webhook: We
     assert Replay.objects.get().matched == 3
 
 
-@pytest.mark.only_on("sqlite")  # It takes a process of its own, and little of the database.
+@pytest.mark.only_on("sqlite")  # It needs a separate process, and hardly depends on the database.
 @pytest.mark.django_db(transaction=True)
-def test_interrupted_it_pauses_and_says_how_to_go_on(begin: Any, webhook: Webhook, missed: list[Event]) -> None:
+def test_an_interrupted_replay_pauses_and_can_be_continued(begin: Any, webhook: Webhook, missed: list[Event]) -> None:
     process = begin("replay_webhooks", webhook.id, "--yes", "--rate", "0.1")
     wait_until(lambda: Replay.objects.filter(queued=1).exists())
 
@@ -131,4 +133,4 @@ def test_interrupted_it_pauses_and_says_how_to_go_on(begin: Any, webhook: Webhoo
 
     replay = Replay.objects.get()
     assert (process.returncode, replay.state) == (130, "paused")
-    assert f"Go on with: manage.py replay_webhooks {replay.pk}" in stderr
+    assert f"To continue: manage.py replay_webhooks {replay.pk}" in stderr

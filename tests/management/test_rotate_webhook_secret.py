@@ -14,13 +14,13 @@ from .conftest import SECRET, Output
 Run = Callable[..., Output]
 
 
-def test_a_new_secret_is_printed_alone_and_the_old_one_signs_on(run: Run, webhook: Webhook) -> None:
+def test_only_the_new_secret_is_printed_and_the_old_one_still_signs(run: Run, webhook: Webhook) -> None:
     output = run("rotate_webhook_secret", webhook.pk, "--overlap-hours", "2")
 
     rotated = Webhook.objects.get()
     assert output.stdout == f"{rotated.secret}\n"
     assert rotated.verification_keys == [rotated.secret, SECRET]
-    assert "signs too until" in output.stderr
+    assert "also signs until" in output.stderr
     assert AuditEntry.objects.filter(action="webhook.secret_rotated", via="command").exists()
 
 
@@ -46,10 +46,10 @@ def test_an_overlap_is_ended(run: Run, webhook: Webhook) -> None:
     ("options", "problem"),
     [
         pytest.param(["--scheme", "standard"], "scheme that has keys of its own", id="scheme without keys"),
-        pytest.param(["--overlap-hours", "169"], "give 0 to 168", id="long overlap"),
+        pytest.param(["--overlap-hours", "169"], "must be 0 to 168", id="long overlap"),
     ],
 )
-def test_a_rotation_that_cannot_be_is_refused(run: Run, webhook: Webhook, options: list[str], problem: str) -> None:
+def test_an_invalid_rotation_is_refused(run: Run, webhook: Webhook, options: list[str], problem: str) -> None:
     with pytest.raises(CommandError, match=problem):
         run("rotate_webhook_secret", webhook.pk, *options)
 

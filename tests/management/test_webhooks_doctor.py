@@ -1,4 +1,4 @@
-"""``webhooks_doctor`` finds each part that is broken, and its exit status says so."""
+"""``webhooks_doctor`` finds each broken part and returns the matching exit status."""
 
 from __future__ import annotations
 
@@ -16,10 +16,9 @@ from django.db.migrations.recorder import MigrationRecorder
 from django.utils import timezone
 from kombu import Connection
 
-from webhooks_app import doctor
 from webhooks_app.conf import settings as conf
 from webhooks_app.database.clock import DatabaseClock
-from webhooks_app.doctor import Finding, Level, examine
+from webhooks_app.doctor import Finding, Level, celery, database, examine
 from webhooks_app.emission import emit
 from webhooks_app.maintenance.runner import BEAT
 from webhooks_app.models import Delivery, MaintenanceJob, QueueEntry, Webhook, WorkerProcess
@@ -30,13 +29,13 @@ from .conftest import Output
 Run = Callable[..., Output]
 
 DATA = {"file_id": "file_1", "user_id": "user_1", "filename": "a.pdf"}
-SWEEP = {"task": doctor.SWEEP_TASK, "schedule": 5}
-PRUNE = {"task": doctor.PRUNE_TASK, "schedule": 3600}
+SWEEP = {"task": celery.SWEEP_TASK, "schedule": 5}
+PRUNE = {"task": celery.PRUNE_TASK, "schedule": 3600}
 
 
 @pytest.fixture(autouse=True)
 def _healthy(db: None, settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Settings that the doctor has nothing to say about, whatever those of the tests are, and a worker at work."""
+    """Settings without findings of the doctor, independent of the test settings, and a running worker."""
     now = timezone.now()
     WorkerProcess.objects.create(id="here:1:1", host="here", pid=1, started_at=now, seen_at=now)
     MaintenanceJob.objects.create(name=BEAT, ended_at=now)
@@ -55,7 +54,7 @@ def overdue(webhook: Webhook, by: timedelta) -> None:
     QueueEntry.objects.update(due_at=timezone.now() - by)
 
 
-def test_where_all_is_well_nothing_is_asked_for(webhook: Webhook) -> None:
+def test_a_healthy_service_has_no_hints(webhook: Webhook) -> None:
     findings = examine()
 
     assert [finding for finding in findings if finding.level is not Level.OK] == []
@@ -70,9 +69,7 @@ def test_the_report_has_a_line_for_each_finding(run: Run, webhook: Webhook) -> N
     assert all(line.startswith("ok ") for line in lines)
 
 
-def test_a_warning_ends_with_status_1_and_says_what_to_do(
-    run: Run, webhook: Webhook, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_warning_has_a_hint_and_exit_status_1(run: Run, webhook: Webhook, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(current_app.conf, "beat_schedule", {"sweep": SWEEP})
 
     with pytest.raises(CommandError, match="errors: 0, warnings: 1") as raised:
@@ -81,7 +78,7 @@ def test_a_warning_ends_with_status_1_and_says_what_to_do(
     assert raised.value.returncode == 1
 
 
-def test_an_error_ends_with_status_2(run: Run, webhook: Webhook, settings: Any) -> None:
+def test_an_error_has_exit_status_2(run: Run, webhook: Webhook, settings: Any) -> None:
     settings.WEBHOOKS_TRANSPORT = "pigeon"
 
     with pytest.raises(CommandError) as raised:
@@ -90,7 +87,7 @@ def test_an_error_ends_with_status_2(run: Run, webhook: Webhook, settings: Any) 
     assert raised.value.returncode == 2
 
 
-def test_json_has_every_finding_and_nothing_else(begin: Callable[..., Any], transactional_db: None) -> None:
+def test_json_has_exactly_the_findings(begin: Callable[..., Any], transactional_db: None) -> None:
     process = begin("webhooks_doctor", "--json")
     out, _ = process.communicate(timeout=60)
 
@@ -109,7 +106,7 @@ def worst(findings: list[dict[str, str]]) -> str:
         pytest.param("TIMEOUT_SECONDS", -1, "webhooks_app.E002", "-1", id="number"),
         pytest.param("TRANSPORT", "pigeon", "transport", "cannot be imported", id="transport"),
         pytest.param("ALLOWED_NETWORKS", ["169.254.0.0/16"], "guard", "169.254.169.254", id="metadata"),
-        pytest.param("ALLOWED_NETWORKS", ["10.0.0.1/8"], "guard", "could not be looked at", id="networks"),
+        pytest.param("ALLOWED_NETWORKS", ["10.0.0.1/8"], "guard", "The examination failed", id="networks"),
     ],
 )
 def test_a_broken_setting_is_an_error(
@@ -124,13 +121,13 @@ def test_a_broken_setting_is_an_error(
     assert finding.hint
 
 
-def test_checks_of_a_deployment_count_where_debug_is_off(db: None, settings: Any) -> None:
+def test_deployment_checks_apply_if_debug_is_off(db: None, settings: Any) -> None:
     settings.DEBUG = False
 
     assert found("webhooks_app.W007").level is Level.WARNING
 
 
-def test_a_silenced_check_stays_silent(db: None, settings: Any) -> None:
+def test_a_silenced_check_is_not_reported(db: None, settings: Any) -> None:
     settings.DEBUG = False
     settings.SILENCED_SYSTEM_CHECKS = [
         "webhooks_app.W005",
@@ -142,7 +139,7 @@ def test_a_silenced_check_stays_silent(db: None, settings: Any) -> None:
     assert found("settings").level is Level.OK
 
 
-def test_a_guard_that_lets_private_addresses_through_is_an_error(db: None, settings: Any, monkeypatch: Any) -> None:
+def test_a_guard_that_allows_private_addresses_is_an_error(db: None, settings: Any, monkeypatch: Any) -> None:
     settings.WEBHOOKS_ALLOWED_NETWORKS = []
     monkeypatch.setattr("webhooks_app.transport.ip_filter.REFUSED_IPV4", ())
 
@@ -158,7 +155,7 @@ def test_allowed_networks_are_named(db: None) -> None:
 
 
 @pytest.mark.parametrize("answers", [False, True], ids=["refused", "silent"])
-def test_a_broker_that_does_not_answer_is_an_error_soon(
+def test_an_unavailable_broker_is_an_error_within_the_timeout(
     db: None, monkeypatch: pytest.MonkeyPatch, answers: bool
 ) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
@@ -167,7 +164,7 @@ def test_a_broker_that_does_not_answer_is_an_error_soon(
             server.close()
         url = f"amqp://user:hidden-password@127.0.0.1:{port}//"
         monkeypatch.setattr(current_app, "connection_for_write", lambda: Connection(url))
-        monkeypatch.setattr(doctor, "BROKER_SECONDS", 0.3)
+        monkeypatch.setattr(celery, "BROKER_SECONDS", 0.3)
 
         finding = found("broker")
 
@@ -176,7 +173,7 @@ def test_a_broker_that_does_not_answer_is_an_error_soon(
     assert "hidden-password" not in finding.found
 
 
-def test_a_database_that_does_not_answer_is_an_error(begin: Callable[..., Any]) -> None:
+def test_an_unavailable_database_is_an_error(begin: Callable[..., Any]) -> None:
     process = begin("webhooks_doctor", "--json", TEST_DATABASE_URL="postgres://nobody@127.0.0.1:1/none")
     out, _ = process.communicate(timeout=60)
 
@@ -206,12 +203,12 @@ def test_tables_of_another_version_are_an_error(db: None) -> None:
 def test_clocks_that_differ_are_found(
     db: None, monkeypatch: pytest.MonkeyPatch, apart: timedelta, level: Level
 ) -> None:
-    monkeypatch.setattr(doctor, "DatabaseClock", lambda using: lambda: DatabaseClock(using)() + apart)
+    monkeypatch.setattr(database, "DatabaseClock", lambda using: lambda: DatabaseClock(using)() + apart)
 
     assert found("clock").level is level
 
 
-def test_secrets_that_no_key_opens_are_an_error(webhook: Webhook, settings: Any) -> None:
+def test_undecryptable_secrets_are_an_error(webhook: Webhook, settings: Any) -> None:
     settings.WEBHOOKS_ENCRYPTION_KEYS = [Fernet.generate_key().decode()]
 
     finding = found("keys")
@@ -228,20 +225,20 @@ def test_secrets_that_no_key_opens_are_an_error(webhook: Webhook, settings: Any)
         pytest.param(timedelta(hours=1), Level.ERROR, id="an hour"),
     ],
 )
-def test_what_is_overdue_is_found(webhook: Webhook, late: timedelta, level: Level) -> None:
+def test_overdue_deliveries_are_found(webhook: Webhook, late: timedelta, level: Level) -> None:
     overdue(webhook, late)
 
     assert found("due").level is level
 
 
-def test_what_waits_for_a_handshake_is_not_overdue(webhook: Webhook) -> None:
+def test_deliveries_awaiting_a_handshake_are_not_overdue(webhook: Webhook) -> None:
     overdue(webhook, timedelta(hours=1))
     Webhook.objects.update(status=Webhook.Status.PENDING)
 
     assert found("due").level is Level.OK
 
 
-def test_the_oldest_is_found_behind_many_webhooks(owner: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_oldest_delivery_is_found_among_many_webhooks(owner: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("webhooks_app.delivery.queue.MAX_LANES", 2)
     monkeypatch.setattr("webhooks_app.delivery.sql.portable.MAX_LANES", 2)
     for _ in range(5):
@@ -256,11 +253,11 @@ def test_the_oldest_is_found_behind_many_webhooks(owner: Any, monkeypatch: pytes
 @pytest.mark.parametrize(
     ("entries", "missing"),
     [
-        pytest.param({}, [doctor.SWEEP_TASK, doctor.PRUNE_TASK], id="nothing"),
-        pytest.param({"sweep": SWEEP}, [doctor.PRUNE_TASK], id="no pruning"),
+        pytest.param({}, [celery.SWEEP_TASK, celery.PRUNE_TASK], id="nothing"),
+        pytest.param({"sweep": SWEEP}, [celery.PRUNE_TASK], id="no pruning"),
     ],
 )
-def test_a_schedule_without_our_tasks_is_a_warning(
+def test_a_schedule_without_the_tasks_is_a_warning(
     db: None, monkeypatch: pytest.MonkeyPatch, entries: dict[str, Any], missing: list[str]
 ) -> None:
     monkeypatch.setitem(current_app.conf, "beat_schedule", entries)
@@ -271,22 +268,22 @@ def test_a_schedule_without_our_tasks_is_a_warning(
     assert all(task in finding.found for task in missing)
 
 
-def test_a_schedule_in_the_database_is_looked_at_there(db: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_schedule_in_the_database_is_examined(db: None, monkeypatch: pytest.MonkeyPatch) -> None:
     beat = pytest.importorskip("django_celery_beat.models")
     monkeypatch.setitem(current_app.conf, "beat_scheduler", "django_celery_beat.schedulers:DatabaseScheduler")
     assert found("beat").level is Level.WARNING
 
     every, _ = beat.IntervalSchedule.objects.get_or_create(every=5, period="seconds")
-    for task in (doctor.SWEEP_TASK, doctor.PRUNE_TASK):
+    for task in (celery.SWEEP_TASK, celery.PRUNE_TASK):
         beat.PeriodicTask.objects.create(name=task, task=task, interval=every)
     assert found("beat").level is Level.OK
 
-    beat.PeriodicTask.objects.filter(task=doctor.SWEEP_TASK).update(enabled=False)
+    beat.PeriodicTask.objects.filter(task=celery.SWEEP_TASK).update(enabled=False)
     assert found("beat").level is Level.WARNING
 
 
 @pytest.mark.parametrize("ever", [True, False], ids=["a while ago", "never"])
-def test_workers_that_are_gone_are_an_error(db: None, ever: bool) -> None:
+def test_missing_workers_are_an_error(db: None, ever: bool) -> None:
     if ever:
         WorkerProcess.objects.update(seen_at=timezone.now() - timedelta(minutes=5))
     else:
@@ -295,7 +292,7 @@ def test_workers_that_are_gone_are_an_error(db: None, ever: bool) -> None:
     assert found("workers").level is Level.ERROR
 
 
-def test_a_job_that_failed_is_a_warning(db: None) -> None:
+def test_a_failed_job_is_a_warning(db: None) -> None:
     MaintenanceJob.objects.create(name="fold", error="DataError: out of range")
 
     finding = found("jobs")
@@ -305,7 +302,7 @@ def test_a_job_that_failed_is_a_warning(db: None) -> None:
 
 
 @pytest.mark.parametrize("came_at", [None, timezone.now() - timedelta(minutes=5)], ids=["never", "a while ago"])
-def test_a_beat_that_sends_nothing_is_a_warning(db: None, came_at: Any) -> None:
+def test_a_silent_beat_is_a_warning(db: None, came_at: Any) -> None:
     MaintenanceJob.objects.filter(name=BEAT).update(ended_at=came_at)
 
     finding = found("beat")
@@ -314,10 +311,10 @@ def test_a_beat_that_sends_nothing_is_a_warning(db: None, came_at: Any) -> None:
     assert "celery beat" in finding.hint
 
 
-def test_where_celery_is_not_used_neither_broker_nor_beat_is_examined(webhook: Webhook, settings: Any) -> None:
+def test_broker_and_beat_are_examined_only_with_celery(webhook: Webhook, settings: Any) -> None:
     settings.WEBHOOKS_WAKE = "none"
 
     findings = {finding.name: finding for finding in examine()}
 
     assert findings.keys().isdisjoint(["broker", "beat"])
-    assert findings["wake"].found == "Workers notice commits by themselves."
+    assert findings["wake"].found == "Workers poll the database."

@@ -1,4 +1,4 @@
-"""The page of the metrics, read as Prometheus reads it."""
+"""The metrics page, parsed as by Prometheus."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Samples = dict[tuple[str, ...], float]
 
 @pytest.fixture
 def scrape(settings: Any, client: Client) -> Callable[[], Samples]:
-    """Return every number by its name and the values of its labels."""
+    """Return every value by metric name and label values."""
     settings.WEBHOOKS_METRICS_TOKEN = TOKEN
 
     def scrape() -> Samples:

@@ -1,4 +1,4 @@
-"""Who may read the metrics."""
+"""Access to the metrics."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ pytestmark = pytest.mark.django_db
         pytest.param("", "", 401, id="no token is set"),
     ],
 )
-def test_without_a_session_the_token_decides(
+def test_without_a_session_a_token_is_required(
     client: Client, settings: Any, setting: str, header: str, status: int
 ) -> None:
     settings.WEBHOOKS_METRICS_TOKEN = setting
@@ -46,7 +46,7 @@ def test_without_a_session_the_token_decides(
     assert (b"webhooks_workers" in response.content) == (status == 200)
 
 
-def test_the_token_is_enough_where_every_page_wants_a_login(client: Client, settings: Any) -> None:
+def test_the_token_suffices_if_all_pages_require_a_login(client: Client, settings: Any) -> None:
     settings.WEBHOOKS_METRICS_TOKEN = TOKEN
     settings.MIDDLEWARE = [*settings.MIDDLEWARE, "django.contrib.auth.middleware.LoginRequiredMiddleware"]
 
@@ -63,7 +63,7 @@ def test_the_token_is_enough_where_every_page_wants_a_login(client: Client, sett
         pytest.param(False, "manage_all_webhooks", 401, id="no staff"),
     ],
 )
-def test_a_session_may_read_them_that_manages_all(
+def test_a_session_requires_the_permission_for_all_webhooks(
     client: Client, settings: Any, is_staff: bool, permission: str, status: int
 ) -> None:
     settings.WEBHOOKS_METRICS_TOKEN = TOKEN
@@ -74,14 +74,14 @@ def test_a_session_may_read_them_that_manages_all(
     assert client.get(reverse("webhooks_metrics")).status_code == status
 
 
-def test_it_needs_no_authentication_middleware(settings: Any) -> None:
+def test_the_authentication_middleware_is_optional(settings: Any) -> None:
     settings.WEBHOOKS_METRICS_TOKEN = TOKEN
     request = RequestFactory().get("/metrics")
 
     assert metrics(request).status_code == 401
 
 
-def test_nothing_on_the_way_keeps_a_copy_and_nothing_is_changed(client: Client, settings: Any) -> None:
+def test_the_page_is_not_cached_and_read_only(client: Client, settings: Any) -> None:
     settings.WEBHOOKS_METRICS_TOKEN = TOKEN
     headers = {"Authorization": f"Bearer {TOKEN}"}
 
@@ -89,7 +89,7 @@ def test_nothing_on_the_way_keeps_a_copy_and_nothing_is_changed(client: Client, 
     assert client.post("/metrics", headers=headers).status_code == 405
 
 
-def test_open_metrics_is_spoken_to_who_asks_for_it(client: Client, settings: Any) -> None:
+def test_the_openmetrics_format_is_available_on_request(client: Client, settings: Any) -> None:
     settings.WEBHOOKS_METRICS_TOKEN = TOKEN
     headers = {"Authorization": f"Bearer {TOKEN}", "Accept": "application/openmetrics-text;version=1.0.0"}
 
@@ -99,7 +99,7 @@ def test_open_metrics_is_spoken_to_who_asks_for_it(client: Client, settings: Any
     assert response.content.endswith(b"# EOF\n")
 
 
-def test_where_the_extra_is_missing_the_error_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_error_names_the_missing_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in [name for name in sys.modules if name.startswith(("prometheus_client", "webhooks_app.metrics"))]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "prometheus_client", None)

@@ -1,4 +1,4 @@
-"""The metrics say what the rows say, whoever delivered, and reading them costs next to nothing."""
+"""The metrics equal the rows of all processes, at a constant cost."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Scrape = Callable[[], Samples]
 
 @pytest.mark.only_on("postgresql")
 @pytest.mark.django_db(transaction=True)
-def test_they_are_the_rows_after_deliveries_by_this_process_and_another(
+def test_metrics_include_deliveries_of_other_processes(
     begin: Callable[..., Any], scrape: Scrape, owner: Any, webhook: Webhook, receiver: LocalReceiver
 ) -> None:
     for _ in range(10):
@@ -55,7 +55,7 @@ def test_they_are_the_rows_after_deliveries_by_this_process_and_another(
 
 
 @pytest.mark.django_db
-def test_what_is_folded_and_what_is_not_count_together(scrape: Scrape, webhook: Webhook) -> None:
+def test_metrics_include_unfolded_tallies(scrape: Scrape, webhook: Webhook) -> None:
     make_tally(timezone.now(), **{webhook.pk: COUNTED})
     fold(DEFAULT_DB_ALIAS)
     make_tally(timezone.now(), **{webhook.pk: COUNTED})
@@ -80,7 +80,7 @@ def test_a_histogram_is_cumulative_and_in_seconds(scrape: Scrape, webhook: Webho
 
 
 @pytest.mark.django_db
-def test_what_waits_is_what_the_job_counted(scrape: Scrape, owner: Any, webhook: Webhook) -> None:
+def test_queue_metrics_are_the_counts_of_the_job(scrape: Scrape, owner: Any, webhook: Webhook) -> None:
     emit("file.deleted", DATA, owner=owner)
     QueueEntry.objects.update(due_at=timezone.now() - timedelta(seconds=90))
     job = MaintenanceJob(name="gauges", ended_at=timezone.now())
@@ -96,7 +96,7 @@ def test_what_waits_is_what_the_job_counted(scrape: Scrape, owner: Any, webhook:
 
 
 @pytest.mark.django_db
-def test_what_nobody_counted_is_left_out(scrape: Scrape) -> None:
+def test_metrics_without_a_count_are_omitted(scrape: Scrape) -> None:
     samples = scrape()
 
     assert ("webhooks_deliveries_waiting",) not in samples
@@ -104,7 +104,7 @@ def test_what_nobody_counted_is_left_out(scrape: Scrape) -> None:
 
 
 @pytest.mark.django_db
-def test_workers_that_were_seen_lately_are_added_up(scrape: Scrape) -> None:
+def test_recently_seen_workers_are_summed(scrape: Scrape) -> None:
     now = timezone.now()
     for pid, seconds_ago in enumerate((1, 2, 300), start=1):
         seen_at = now - timedelta(seconds=seconds_ago)
@@ -117,7 +117,7 @@ def test_workers_that_were_seen_lately_are_added_up(scrape: Scrape) -> None:
 
 
 @pytest.mark.django_db
-def test_a_job_that_failed_shows(scrape: Scrape) -> None:
+def test_a_failed_job_is_visible(scrape: Scrape) -> None:
     ended_at = timezone.now() - timedelta(seconds=100)
     MaintenanceJob.objects.create(name="fold", ended_at=ended_at, error="DataError: too long")
     MaintenanceJob.objects.create(name="forget", ended_at=ended_at)
@@ -134,7 +134,7 @@ def test_a_job_that_failed_shows(scrape: Scrape) -> None:
 
 
 @pytest.mark.django_db
-def test_the_number_of_queries_does_not_grow(scrape: Scrape, owner: Any, webhook: Webhook) -> None:
+def test_the_number_of_queries_is_constant(scrape: Scrape, owner: Any, webhook: Webhook) -> None:
     def asked() -> int:
         with CaptureQueriesContext(connection) as queries:
             scrape()
@@ -154,7 +154,7 @@ def test_the_number_of_queries_does_not_grow(scrape: Scrape, owner: Any, webhook
     assert asked() == few <= 7
 
 
-def test_a_host_may_register_the_collector_without_a_query(django_assert_num_queries: Any, db: None) -> None:
+def test_registering_the_collector_executes_no_query(django_assert_num_queries: Any, db: None) -> None:
     registry = CollectorRegistry(auto_describe=True)
 
     with django_assert_num_queries(0):

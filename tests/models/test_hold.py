@@ -1,4 +1,4 @@
-"""Holds: the rule agrees with the claims of the queue, and with its own SQL, in every situation."""
+"""Holds: the rule agrees with the queue's claims and with its SQL in every situation."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ RATES: dict[str, dict[str, Any]] = {
     "limit taken away": {"next_slot_at": NOW + SECOND},
 }
 LOADS = (0, 1)
-"""How many other deliveries are in flight to a webhook that allows one."""
+"""The number of other deliveries in flight to a webhook with a limit of one."""
 
 STOPS: dict[str, dict[str, Any]] = {"": {}, "paused": {"paused_at": NOW}, "deleted": {"deleted_at": NOW}}
 
@@ -69,7 +69,7 @@ SITUATIONS = tuple(map(Situation._make, product(Webhook.Status, STOPS, RATES, TI
 
 
 def make(kind: Delivery.Kind, event: Event, facts: Iterable[Situation]) -> dict[str, Situation]:
-    """Create a delivery of this kind in each situation, each with a webhook of its own; return them by id."""
+    """Create a delivery of this kind in each situation, each with a webhook of its own. Return them by id."""
     situations, webhooks, lanes, others, entries = {}, [], [], [], []
     for situation in facts:
         rate = dict(RATES[situation.rate])
@@ -104,7 +104,7 @@ def entry_of(delivery: Delivery, time: str) -> QueueEntry:
 
 
 def claimed() -> dict[str, bool]:
-    """Claim all that can be claimed; return the ids, each with whether its earlier claim was lost."""
+    """Claim as much as possible. Return the ids, each with whether its earlier claim was lost."""
     clock = ManualClock()
     clock.now = NOW
     queue = Queue(using="default", clock=clock, lease=timedelta(seconds=45), slots=open_slots(clock, cap=9))
@@ -123,7 +123,7 @@ def event(django_user_model) -> Event:
     return emit_one(django_user_model.objects.create_user("alice"))
 
 
-@pytest.mark.timeout(400)  # thousands of webhooks, on a machine that runs the tests of three databases
+@pytest.mark.timeout(400)  # thousands of webhooks, on a machine that tests three databases
 @pytest.mark.parametrize("kind", Delivery.Kind)
 @pytest.mark.parametrize("time", TIMES)
 def test_a_delivery_is_claimed_if_and_only_if_nothing_holds_it(event, kind, time):
@@ -185,7 +185,7 @@ def test_a_hold_has_the_facts_for_a_sentence(event):
 
 
 @pytest.mark.parametrize(("is_fast", "limit"), [(True, 3), (False, 3), (None, 1)])
-def test_the_configured_limit_holds_from_the_first_result_on(settings, is_fast, limit):
+def test_the_configured_limit_applies_after_the_first_result(settings, is_fast, limit):
     settings.WEBHOOKS_MAX_IN_FLIGHT_PER_WEBHOOK = 3
     webhook = Webhook(status="active")
     webhook.lane = QueueLane(webhook=webhook, is_fast=is_fast)
@@ -208,7 +208,7 @@ def test_the_configured_limit_holds_from_the_first_result_on(settings, is_fast, 
         pytest.param(False, None, HoldReason.SLOW, id="slow before"),
     ],
 )
-def test_a_slow_receiver_is_a_reason_to_wait(is_fast, open_since, reason):
+def test_a_slow_receiver_is_a_reason_for_a_hold(is_fast, open_since, reason):
     webhook = Webhook(status="active")
     webhook.lane = QueueLane(webhook=webhook, is_fast=is_fast)
     delivery = Delivery(webhook=webhook)
@@ -219,7 +219,7 @@ def test_a_slow_receiver_is_a_reason_to_wait(is_fast, open_since, reason):
     assert (hold and hold.reason) == reason
 
 
-def test_nothing_is_counted_for_deliveries_that_are_held_anyway(event, django_assert_num_queries):
+def test_the_load_is_not_queried_for_deliveries_held_otherwise(event, django_assert_num_queries):
     webhook = Webhook(status="active")
     webhook.lane = QueueLane(webhook=webhook)
     later, due = Delivery(webhook=webhook), Delivery(webhook=webhook)

@@ -1,4 +1,4 @@
-"""What a registration may hold, and how its secret is kept."""
+"""Validation of registrations, and storage of their secrets."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ def alice(django_user_model):
 
 
 def refused(owner, **fields):
-    """Return the fields that registration refused."""
+    """Return the fields that the registration refused."""
     with pytest.raises(ValidationError) as caught:
         register_webhook(**{"owner": owner, "url": URL, "event_types": [EVENT_TYPE], **fields})
     assert not Webhook.objects.exists()
     return caught.value.message_dict
 
 
-def test_a_secret_is_made_where_none_is_given(alice):
+def test_a_secret_is_generated_by_default(alice):
     webhook = make_webhook(alice)
 
     prefix, encoded = webhook.secret[:6], webhook.secret[6:]
@@ -48,12 +48,12 @@ def test_the_secret_in_the_table_is_not_readable(alice):
 @pytest.mark.parametrize(
     "secret", ["", "x" * 15, "x" * 257, "a tab is\ta control", "no\0NUL in any secret", "\ud800" * 16]
 )
-def test_a_bad_secret_is_refused(alice, secret):
+def test_an_invalid_secret_is_refused(alice, secret):
     assert refused(alice, secret=secret).keys() == {"secret"}
 
 
 @pytest.mark.parametrize("secret", ["x" * 16, "ü" * 256, "with spaces is fine too"])
-def test_a_good_secret_is_taken(alice, secret):
+def test_a_valid_secret_is_accepted(alice, secret):
     assert make_webhook(alice, secret=secret).secret == secret
 
 
@@ -62,21 +62,21 @@ def test_a_good_secret_is_taken(alice, secret):
     [[], "ppt.generation.failed", [EVENT_TYPE, "no.such.type"], ["webhook.retry"], ["webhook.verification"], [1], {}],
     ids=repr,
 )
-def test_bad_event_types_are_refused(alice, event_types):
+def test_invalid_event_types_are_refused(alice, event_types):
     with pytest.raises(ValidationError) as caught:
         Webhook(owner=alice, url=URL, event_types=event_types).full_clean()
 
     assert "event_types" in caught.value.message_dict
 
 
-def test_an_unknown_event_type_is_named_and_the_known_are_listed(alice):
+def test_the_error_for_an_unknown_event_type_lists_the_known_ones(alice):
     (message,) = refused(alice, event_types=["no.such.type"])["event_types"]
 
     assert "no.such.type" in message
     assert "user.unsubscribed" in message
 
 
-def test_event_types_given_twice_are_folded_in_order(alice):
+def test_duplicate_event_types_are_removed_in_order(alice):
     assert make_webhook(alice, "file.deleted", EVENT_TYPE, "file.deleted").event_types == ["file.deleted", EVENT_TYPE]
 
 
@@ -86,14 +86,14 @@ def test_a_refused_url_is_explained(alice, settings):
     assert "127.0.0.1" in refused(alice)["url"][0]
 
 
-def test_the_same_url_may_be_registered_twice(alice):
+def test_the_same_url_can_be_registered_twice(alice):
     make_webhook(alice)
     make_webhook(alice)
 
     assert Webhook.objects.filter(url=URL).count() == 2
 
 
-def test_an_account_has_no_more_webhooks_than_the_limit(alice, settings):
+def test_the_number_of_webhooks_per_account_is_limited(alice, settings):
     settings.WEBHOOKS_MAX_WEBHOOKS_PER_OWNER = 1
     make_webhook(alice).soft_delete()
     make_webhook(alice)
@@ -102,7 +102,7 @@ def test_an_account_has_no_more_webhooks_than_the_limit(alice, settings):
         make_webhook(alice)
 
 
-def test_an_older_key_still_opens_a_secret(alice, settings):
+def test_an_older_key_still_decrypts_a_secret(alice, settings):
     settings.WEBHOOKS_ENCRYPTION_KEYS = [old := Fernet.generate_key().decode()]
     make_webhook(alice, secret="a secret of our own")
     settings.WEBHOOKS_ENCRYPTION_KEYS = [Fernet.generate_key().decode(), old]
@@ -110,7 +110,7 @@ def test_an_older_key_still_opens_a_secret(alice, settings):
     assert Webhook.objects.get().secret == "a secret of our own"
 
 
-def test_a_lost_key_is_an_error_that_says_what_to_do(alice, settings):
+def test_the_error_for_a_lost_key_has_a_hint(alice, settings):
     make_webhook(alice)
     settings.WEBHOOKS_ENCRYPTION_KEYS = [Fernet.generate_key().decode()]
 
@@ -118,7 +118,7 @@ def test_a_lost_key_is_an_error_that_says_what_to_do(alice, settings):
         _ = Webhook.objects.get().secret
 
 
-def test_ids_have_the_published_form_and_grow(alice):
+def test_ids_have_the_documented_form_and_increase(alice):
     first, second = make_webhook(alice), make_webhook(alice)
 
     assert first.pk.startswith("wh_")
@@ -127,7 +127,7 @@ def test_ids_have_the_published_form_and_grow(alice):
 
 
 @pytest.mark.parametrize("text", ["", "wh_", "wh_zz", "evt_" + "0" * 32, "x" * 5000, "wh_" + "0" * 32 + "\n", "\0"])
-def test_what_is_no_id_finds_nothing(alice, text):
+def test_an_invalid_id_finds_nothing(alice, text):
     make_webhook(alice)
 
     assert not Webhook.objects.filter(pk=text).exists()

@@ -1,4 +1,4 @@
-"""Rights, reach and limits of the actors, and an actor that an edge adds."""
+"""Rights, accessible rows and limits of actors, and a custom actor."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from ..support.rows import make_webhook
 pytestmark = pytest.mark.django_db
 
 
-def test_the_platforms_webhook_is_not_within_reach_of_an_account(alice):
+def test_an_account_cannot_access_the_platforms_webhooks(alice):
     assert not ApiCaller(account=alice, owner=alice).reaches(None)
     assert not StaffMember(account=alice).reaches(None)
 
 
-def test_scopes_narrow_a_key_and_nothing_else(alice):
+def test_scopes_limit_only_keys(alice):
     by_key = ApiCaller(account=alice, owner=alice, scopes=["events:read"])
     by_session = ApiCaller(account=alice, owner=alice)
 
@@ -32,13 +32,13 @@ def test_scopes_narrow_a_key_and_nothing_else(alice):
     assert not by_session.has_scope("events:emit")
 
 
-def test_the_rate_limits_apply_to_everyone_but_the_code_of_the_project(alice):
+def test_rate_limits_apply_to_all_but_the_projects_code(alice):
     actors = (ApiCaller(account=alice, owner=alice), StaffMember(account=alice), Operator(), PROJECT)
 
     assert [actor.is_throttled for actor in actors] == [True, True, True, False]
 
 
-def test_staff_exceed_ceilings_if_they_manage_all(alice, django_user_model):
+def test_staff_who_manage_all_webhooks_may_exceed_ceilings(alice, django_user_model):
     root = django_user_model.objects.create_superuser("root")
 
     assert not StaffMember(account=alice).may_exceed_ceilings
@@ -47,7 +47,7 @@ def test_staff_exceed_ceilings_if_they_manage_all(alice, django_user_model):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Customer(BaseActor):
-    """The actor of an edge that is not ours."""
+    """The actor of a host's own interface."""
 
     via: str = "portal"
 
@@ -58,7 +58,7 @@ class Customer(BaseActor):
         return owner_id == self.account.pk
 
 
-def test_an_edge_of_its_own_brings_its_own_actor(webhook, alice):
+def test_a_custom_actor_can_call_operations(webhook, alice):
     platforms = make_webhook(None)
 
     lifecycle.pause(webhook, actor=Customer(account=alice))

@@ -42,7 +42,7 @@ def staff(user, right, *names):
 
 
 @every_operation
-def test_no_key_manages_keys(key, alice, call, right, action):
+def test_api_keys_cannot_manage_keys(key, alice, call, right, action):
     with pytest.raises(PermissionDenied):
         call(key, ApiCaller(account=alice, owner=alice))
 
@@ -50,7 +50,9 @@ def test_no_key_manages_keys(key, alice, call, right, action):
 
 
 @every_operation
-def test_staff_need_the_permission_and_reach_their_own(key, alice, django_user_model, call, right, action):
+def test_staff_need_the_permission_and_can_manage_only_their_own_keys(
+    key, alice, django_user_model, call, right, action
+):
     bob = django_user_model.objects.create_user("bob")
     for actor in (StaffMember(account=alice), staff(bob, right)):
         with pytest.raises(PermissionDenied):
@@ -63,7 +65,7 @@ def test_staff_need_the_permission_and_reach_their_own(key, alice, django_user_m
 
 
 @every_operation
-def test_a_command_manages_every_key_and_is_named(key, call, right, action):
+def test_a_command_manages_every_key_and_is_audited(key, call, right, action):
     call(key, Operator(name="deploy"))
 
     entry = AuditEntry.objects.get()

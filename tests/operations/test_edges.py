@@ -1,4 +1,4 @@
-"""The edges only translate: they call the same operations, and share their limits."""
+"""The API, the console and the commands call the same operations and share their limits."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ VERBS = {
     *("activate", "await_verification", "disable", "pause", "redeliver", "resume", "revoke", "revoke_previous_secret"),
     *("rotate_secret", "soft_delete"),
 }
-"""Verbs of a row, which only operations call."""
+"""Methods of a row, called only by operations."""
 
 INSIDE = {
     *("acting", "check_in_flight", "limit_test", "limit_verification", "new_test_event", "plan_replay"),
     *("queue_handshake", "queue_test"),
 }
-"""Parts of operations, which no edge imports."""
+"""Parts of operations, imported by no entry point."""
 
 OPERATIONS = {module.__name__.rpartition(".")[2] for module in (lifecycle, replays, rotation)}
 
@@ -55,14 +55,14 @@ def names_imported(tree: ast.AST) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: path.relative_to(ROOT).as_posix())
-def test_an_edge_changes_rows_by_operations_alone(path):
+def test_entry_points_change_rows_only_by_operations(path):
     tree = ast.parse(path.read_text())
 
     assert list(verbs_called(tree)) == []
     assert INSIDE.isdisjoint(names_imported(tree))
 
 
-def test_only_the_throttle_of_requests_counts_at_an_edge():
+def test_only_the_api_throttle_imports_rate_limits():
     importers = {path.name for path in MODULES if "rate_limits" in path.read_text()}
 
     assert importers == {"throttling.py"}
@@ -107,7 +107,7 @@ BY_COMMAND = {
 
 
 @pytest.mark.parametrize("name", BY_API)
-def test_every_edge_does_the_same_and_is_named_in_the_entry(webhook, alice, name):
+def test_all_entry_points_have_the_same_effect_and_are_audited(webhook, alice, name):
     emit_one(alice)
     api, console = client_of(alice), Console()
     AuditEntry.objects.all().delete()
@@ -132,7 +132,7 @@ def test_every_edge_does_the_same_and_is_named_in_the_entry(webhook, alice, name
         ("test", "TEST", "Too many test events to one webhook: at most 1/min"),
     ],
 )
-def test_the_edges_share_their_limits(webhook, alice, settings, name, limit, words):
+def test_entry_points_share_their_limits(webhook, alice, settings, name, limit, words):
     setattr(settings, f"WEBHOOKS_{limit}_RATE", "1/min")
     assert BY_API[name](client_of(alice), webhook).status_code == 202
     number = Delivery.objects.count()
@@ -156,7 +156,7 @@ def test_a_command_redelivers_no_more_tests_than_the_others(webhook, settings):
     assert Delivery.objects.count() == 1
 
 
-def test_a_form_that_is_not_valid_counts_nothing_and_one_that_is_refused_keeps_its_input(alice, settings):
+def test_an_invalid_form_is_not_counted_and_a_refused_one_keeps_its_input(alice, settings):
     settings.WEBHOOKS_PROBE_RATE = "1/min"
     console, url = Console(), reverse("admin:webhooks_app_webhook_add")
     form = {"audience": "one", "owner": alice.pk, "url": "https://receiver.example.com/", "event_types": [EVENT_TYPE]}

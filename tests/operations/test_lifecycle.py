@@ -1,4 +1,4 @@
-"""Repeated operations, the reason of a disabled webhook, and a rotation that is sent twice."""
+"""Repeated operations, the reason of a disabled webhook, and a repeated rotation."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.django_db
         pytest.param(Webhook.await_verification, lifecycle.enable, id="pending"),
     ],
 )
-def test_a_state_that_there_is_already_is_an_error_of_its_own(webhook, make, operation):
+def test_repeating_an_operation_raises_already_in_state_error(webhook, make, operation):
     make(webhook)
     AuditEntry.objects.all().delete()
     before = Webhook.objects.values().get()
@@ -37,7 +37,7 @@ def test_a_state_that_there_is_already_is_an_error_of_its_own(webhook, make, ope
     assert not AuditEntry.objects.exists()
 
 
-def test_a_failed_webhook_is_not_enabled_but_verified(webhook):
+def test_a_failed_webhook_can_be_verified_but_not_enabled(webhook):
     webhook.fail("No answer.")
 
     with pytest.raises(WebhookStateError, match="Verify it") as caught:
@@ -48,7 +48,7 @@ def test_a_failed_webhook_is_not_enabled_but_verified(webhook):
 
 
 @pytest.mark.parametrize("who", ["owner", "staff", "operator", "code"])
-def test_the_reason_of_a_disabled_webhook_tells_its_owner_from_the_operator(webhook, alice, django_user_model, who):
+def test_the_reason_distinguishes_the_owner_from_the_operator(webhook, alice, django_user_model, who):
     root = django_user_model.objects.create_superuser("root")
     actors = {
         "owner": ApiCaller(account=alice, owner=alice),
@@ -63,7 +63,7 @@ def test_the_reason_of_a_disabled_webhook_tells_its_owner_from_the_operator(webh
     assert Webhook.objects.get().status_reason == AuditEntry.objects.latest("id").reason == expected
 
 
-def test_an_owner_among_the_staff_is_the_owner(webhook, alice):
+def test_a_staff_member_is_the_owner_of_their_own_webhooks(webhook, alice):
     alice.user_permissions.set(Permission.objects.filter(codename="change_webhook"))
 
     lifecycle.disable(webhook, actor=StaffMember(account=alice))
@@ -71,7 +71,7 @@ def test_an_owner_among_the_staff_is_the_owner(webhook, alice):
     assert Webhook.objects.get().status_reason == "Disabled by its owner."
 
 
-def test_a_webhook_that_is_no_longer_kept_is_refused_as_its_state(webhook):
+def test_operations_on_a_deleted_webhook_are_refused(webhook):
     older = Webhook.objects.get()
     webhook.delete()
 
@@ -79,11 +79,11 @@ def test_a_webhook_that_is_no_longer_kept_is_refused_as_its_state(webhook):
         lifecycle.pause(older, actor=PROJECT)
 
 
-def test_a_secret_that_was_rotated_meanwhile_is_left_alone(webhook):
+def test_a_secret_rotated_in_the_meantime_is_not_replaced(webhook):
     asked_about = rotation.fingerprint_of_keys(webhook)
     new = rotation.rotate_secret(webhook, actor=PROJECT, replaces=asked_about)
 
-    with pytest.raises(WebhookStateError, match="rotated meanwhile"):
+    with pytest.raises(WebhookStateError, match="rotated in the meantime"):
         rotation.rotate_secret(webhook, actor=PROJECT, replaces=asked_about)
 
     assert Webhook.objects.get().secret == new

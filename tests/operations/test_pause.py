@@ -1,4 +1,4 @@
-"""A webhook that is paused: what is held, what goes on, and what follows when it is resumed."""
+"""A paused webhook: held deliveries, permitted operations, and the resumption."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def answered(claim, clock, status=200):
     return finish(Exchange(request=request, duration_seconds=0.1, response=Response(status=status)))
 
 
-def test_what_waits_and_what_is_emitted_later_is_held_and_sent_after_all(alice, webhook, receiver, deliver):
+def test_pending_and_later_deliveries_are_held_and_then_sent(alice, webhook, receiver, deliver):
     before = emit_one(alice)
     webhook.pause()
     meanwhile = emit_one(alice)
@@ -57,7 +57,7 @@ def test_what_waits_and_what_is_emitted_later_is_held_and_sent_after_all(alice, 
     assert [delivery.state for delivery in deliveries()] == ["succeeded", "succeeded"]
 
 
-def test_held_deliveries_are_sent_longest_due_first_and_under_the_cap(alice, webhook, clock):
+def test_held_deliveries_are_sent_longest_due_first_within_the_limit(alice, webhook, clock):
     events = [emit_one(alice) for _ in range(4)]
     for place, event in enumerate(events):
         QueueEntry.objects.filter(event=event).update(due_at=clock() - timedelta(minutes=place))
@@ -70,7 +70,7 @@ def test_held_deliveries_are_sent_longest_due_first_and_under_the_cap(alice, web
     assert {claim.pick.event_id for claim in claims} == {event.pk for event in events[1:]}
 
 
-def test_the_other_webhooks_go_on(alice, queue):
+def test_other_webhooks_are_not_affected_by_a_pause(alice, queue):
     paused, running = make_webhook(alice), make_webhook(alice)
     paused.pause()
     emit_one(alice)
@@ -78,7 +78,7 @@ def test_the_other_webhooks_go_on(alice, queue):
     assert [claim.pick.webhook_id for claim in queue.claim(10)] == [running.pk]
 
 
-def test_a_webhook_paused_after_the_look_gives_nothing(alice, webhook, queue, monkeypatch):
+def test_a_webhook_paused_after_the_look_has_no_claims(alice, webhook, queue, monkeypatch):
     emit_one(alice)
     look = queue._sql.due_webhooks
 
@@ -94,7 +94,7 @@ def test_a_webhook_paused_after_the_look_gives_nothing(alice, webhook, queue, mo
     assert deliveries()[0].entry.attempt == 0
 
 
-def test_a_busy_webhook_that_is_not_looked_for_gives_nothing_once_it_is_paused(alice, webhook, clock):
+def test_a_busy_webhook_has_no_claims_after_a_pause(alice, webhook, clock):
     queue = new_queue(clock, cap=1000)
     for _ in range(MANY + 1):
         emit_one(alice)
@@ -106,7 +106,7 @@ def test_a_busy_webhook_that_is_not_looked_for_gives_nothing_once_it_is_paused(a
     assert queue.claim(10) == []
 
 
-def test_what_is_in_flight_ends_and_its_retry_is_held(alice, webhook, queue, clock):
+def test_requests_in_flight_finish_and_their_retries_are_held(alice, webhook, queue, clock):
     emit_one(alice)
     (claim,) = queue.claim(10)
     webhook.pause()
@@ -134,14 +134,14 @@ def test_a_claim_lost_during_a_pause_is_recorded_after_it(alice, webhook, queue,
     assert deliveries()[0].state == "pending"
 
 
-def test_nothing_held_keeps_an_engine_from_ending(alice, webhook, queue):
+def test_held_deliveries_do_not_delay_the_end_of_an_engine(alice, webhook, queue):
     emit_one(alice)
     webhook.pause()
 
     assert queue.next_due_at() is None
 
 
-def test_a_held_backlog_is_not_looked_at(alice, webhook, queue, clock):
+def test_a_held_backlog_is_not_read(alice, webhook, queue, clock):
     emit_one(alice)
     webhook.pause()
 
@@ -152,7 +152,7 @@ def test_a_held_backlog_is_not_looked_at(alice, webhook, queue, clock):
     assert queue._sql.due_webhooks(clock(), after=None) == [(webhook.pk, None, webhook.owner_id, False, None, False)]
 
 
-def test_the_host_hears_of_it_and_workers_are_woken(webhook, django_capture_on_commit_callbacks):
+def test_pausing_and_resuming_send_signals_and_wake_workers(webhook, django_capture_on_commit_callbacks):
     heard = []
     for signal in (webhook_paused, webhook_resumed, deliveries_created):
 
@@ -183,7 +183,7 @@ def test_the_host_hears_of_it_and_workers_are_woken(webhook, django_capture_on_c
     ],
     ids=["twice", "running", "disabled", "failed", "deleted", "resume-deleted"],
 )
-def test_what_the_state_forbids_is_refused(webhook, before, verb, message):
+def test_pausing_and_resuming_depend_on_the_state(webhook, before, verb, message):
     before(webhook)
 
     with pytest.raises(WebhookStateError, match=message):
@@ -195,7 +195,7 @@ def test_what_the_state_forbids_is_refused(webhook, before, verb, message):
     [partial(start_verification, actor=PROJECT), lambda webhook: send_test_event(webhook, EVENT_TYPE)],
     ids=["verification", "test"],
 )
-def test_what_somebody_waits_for_is_refused(webhook, ask):
+def test_tests_and_verifications_are_refused_for_a_paused_webhook(webhook, ask):
     webhook.pause()
 
     with pytest.raises(WebhookStateError, match="Resume it first"):
@@ -203,7 +203,7 @@ def test_what_somebody_waits_for_is_refused(webhook, ask):
     assert not Delivery.objects.exists()
 
 
-def test_a_redelivery_waits_with_the_others_and_that_of_a_test_is_refused(alice, webhook, queue):
+def test_a_redelivery_is_held_but_that_of_a_test_is_refused(alice, webhook, queue):
     emit_one(alice)
     test = send_test_event(webhook, EVENT_TYPE)
     webhook.pause()
@@ -229,7 +229,7 @@ def test_a_new_url_is_verified_when_the_webhook_is_resumed(webhook, receiver, de
 @pytest.mark.parametrize(
     "end", [lambda webhook: webhook.disable("Off."), Webhook.soft_delete], ids=["disabled", "deleted"]
 )
-def test_stopping_a_webhook_ends_its_pause_and_cancels(alice, webhook, end):
+def test_stopping_a_webhook_ends_its_pause_and_cancels_deliveries(alice, webhook, end):
     emit_one(alice)
     webhook.pause()
 
@@ -239,7 +239,7 @@ def test_stopping_a_webhook_ends_its_pause_and_cancels(alice, webhook, end):
     assert deliveries()[0].state == "cancelled"
 
 
-def test_a_webhook_that_was_disabled_while_paused_is_enabled_and_runs(webhook, receiver, deliver):
+def test_a_webhook_disabled_during_a_pause_is_not_paused_after_enabling(webhook, receiver, deliver):
     webhook.pause()
     webhook.disable("Off.")
     enable(webhook, actor=PROJECT)

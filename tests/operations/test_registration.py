@@ -20,12 +20,12 @@ def register(alice, actor=PROJECT, **fields):
     return register_webhook(**{"owner": alice, "url": URL, "event_types": [EVENT_TYPE], "actor": actor, **fields})
 
 
-def test_no_key_registers_a_webhook_of_the_platform(alice):
+def test_api_keys_cannot_register_webhooks_of_the_platform(alice):
     with pytest.raises(PermissionDenied):
         register(None, ApiCaller(account=alice, owner=alice))
 
 
-def test_an_owner_asks_for_no_more_requests_at_a_time_than_everyone_has(alice, settings):
+def test_an_owner_cannot_register_more_concurrent_requests_than_the_default(alice, settings):
     settings.WEBHOOKS_MAX_IN_FLIGHT_PER_WEBHOOK = 4
 
     with pytest.raises(ValidationError, match="at most 4 requests"):
@@ -33,7 +33,7 @@ def test_an_owner_asks_for_no_more_requests_at_a_time_than_everyone_has(alice, s
     assert register(alice, Operator(), max_in_flight=5).max_in_flight == 5
 
 
-def test_a_registration_that_is_not_valid_is_not_counted(alice, settings):
+def test_an_invalid_registration_is_not_counted(alice, settings):
     settings.WEBHOOKS_PROBE_RATE = "1/min"
     actor = ApiCaller(account=alice, owner=alice)
     for fields in ({"url": "ftp://example.com"}, {"event_types": ["no.such_type"]}, {"max_in_flight": 10_000}):
@@ -46,7 +46,7 @@ def test_a_registration_that_is_not_valid_is_not_counted(alice, settings):
         register(alice, actor)
 
 
-def test_the_number_of_webhooks_is_limited_for_commands_and_code_too(alice, settings):
+def test_the_limit_of_webhooks_applies_to_commands_and_code_too(alice, settings):
     settings.WEBHOOKS_MAX_WEBHOOKS_PER_OWNER = 1
     register(alice)
 
@@ -55,7 +55,7 @@ def test_the_number_of_webhooks_is_limited_for_commands_and_code_too(alice, sett
             register(alice, actor)
 
 
-def test_a_change_keeps_what_was_changed_meanwhile(webhook):
+def test_a_change_keeps_concurrent_changes_of_other_fields(webhook):
     older = Webhook.objects.get()
     update_webhook(webhook, description="mine", actor=PROJECT)
 
@@ -66,12 +66,12 @@ def test_a_change_keeps_what_was_changed_meanwhile(webhook):
     assert older.description == "mine"
 
 
-def test_a_change_of_what_is_no_setting_is_refused(webhook):
+def test_a_change_of_an_unknown_field_is_refused(webhook):
     with pytest.raises(TypeError, match="status"):
         update_webhook(webhook, status="active", actor=PROJECT)
 
 
-def test_a_change_that_is_not_valid_changes_and_counts_nothing(webhook, alice, settings):
+def test_an_invalid_change_is_not_saved_or_counted(webhook, alice, settings):
     settings.WEBHOOKS_VERIFICATION_RATE = "1/min"
     actor = ApiCaller(account=alice, owner=alice)
 
@@ -82,7 +82,7 @@ def test_a_change_that_is_not_valid_changes_and_counts_nothing(webhook, alice, s
     update_webhook(webhook, url="http://127.0.0.1:9000/new", actor=actor)
 
 
-def test_only_a_new_url_makes_the_pace_of_a_webhook_unknown(webhook):
+def test_only_a_new_url_resets_the_pace_of_a_webhook(webhook):
     QueueLane.objects.create(webhook=webhook, is_fast=False)
 
     update_webhook(webhook, description="new", actor=PROJECT)
@@ -102,7 +102,7 @@ def test_a_new_url_of_a_disabled_webhook_is_neither_verified_nor_counted(webhook
     assert deliveries("verification") == []
 
 
-def test_an_owner_does_not_move_a_webhook_to_another_account(webhook, alice, django_user_model):
+def test_an_owner_cannot_move_a_webhook_to_another_account(webhook, alice, django_user_model):
     bob = django_user_model.objects.create_user("bob")
 
     with pytest.raises(PermissionDenied):
@@ -111,7 +111,7 @@ def test_an_owner_does_not_move_a_webhook_to_another_account(webhook, alice, dja
     assert Webhook.objects.get().owner == alice
 
 
-def test_what_an_owner_was_allowed_stays_when_it_is_asked_for_again(alice, settings):
+def test_an_owner_can_repeat_a_limit_raised_by_staff(alice, settings):
     settings.WEBHOOKS_MAX_IN_FLIGHT_PER_WEBHOOK = 4
     webhook = make_webhook(alice, max_in_flight=50)
 
@@ -120,7 +120,7 @@ def test_what_an_owner_was_allowed_stays_when_it_is_asked_for_again(alice, setti
     assert Webhook.objects.get().description == "busy"
 
 
-def test_code_of_the_project_can_name_an_account(alice):
+def test_the_projects_code_can_name_an_account(alice):
     webhook = register(alice, ProjectCode(account=alice))
 
     entry = AuditEntry.objects.about(webhook).get()

@@ -1,4 +1,4 @@
-"""How requests are signed while a secret is rotated, as the receiver verifies them."""
+"""Signatures during a rotation, verified as by a receiver."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def webhook(webhook):
 
 
 def accepts(secret, request):
-    """Tell whether a receiver that holds this secret takes the request for genuine."""
+    """Return True if a receiver with this secret accepts the request."""
     try:
         verify(request.body, dict(request.headers), secret, tolerance=None)
     except WebhookVerificationError:
@@ -51,7 +51,7 @@ def test_receivers_with_either_secret_verify_during_the_overlap(alice, webhook, 
     assert (accepts(NEW, request), accepts(OLD, request)) == (True, True)
 
 
-def test_the_signature_of_the_specification_is_a_single_one_by_the_current_secret(alice, webhook, receiver, deliver):
+def test_the_specifications_header_has_only_the_current_signature(alice, webhook, receiver, deliver):
     webhook.rotate_secret(NEW)
     emit_one(alice)
     transport = receiver(200)
@@ -63,7 +63,7 @@ def test_the_signature_of_the_specification_is_a_single_one_by_the_current_secre
     assert verify(transport.requests[0].body, headers, NEW, tolerance=None).type == EVENT_TYPE
 
 
-def test_without_an_overlap_the_old_secret_signs_nothing_any_more(alice, webhook, receiver, deliver):
+def test_without_an_overlap_the_old_secret_no_longer_signs(alice, webhook, receiver, deliver):
     webhook.rotate_secret(NEW, overlap=timedelta(0))
     emit_one(alice)
     transport = receiver(200)
@@ -112,7 +112,7 @@ def test_a_second_rotation_ends_the_overlap_of_the_first(alice, webhook, receive
     assert [accepts(secret, request) for secret in (NEW, "a secret in between", OLD)] == [True, True, False]
 
 
-def test_the_current_secret_given_again_keeps_the_overlap(alice, webhook, receiver, deliver):
+def test_repeating_the_current_secret_keeps_the_overlap(alice, webhook, receiver, deliver):
     webhook.rotate_secret(NEW)
     webhook.rotate_secret(NEW)
     emit_one(alice)
@@ -143,7 +143,7 @@ def test_an_overlap_can_be_ended_early(alice, webhook, receiver, deliver, cut_of
     assert not accepts(OLD, transport.requests[0])
 
 
-def test_an_attempt_between_two_rotations_signs_with_what_is_then_current(alice, webhook, receiver, deliver):
+def test_an_attempt_between_two_rotations_uses_the_secret_of_that_time(alice, webhook, receiver, deliver):
     emit_one(alice)
     webhook.rotate_secret(NEW)
     transport = receiver(200)
@@ -160,7 +160,7 @@ def test_the_default_overlap_is_a_day_by_the_clock_of_the_database(webhook, sett
     assert abs(from_now - timedelta(days=1)) < timedelta(minutes=1)
 
 
-def test_a_previous_secret_that_no_key_opens_is_left_out_and_logged(alice, webhook, receiver, deliver, caplog):
+def test_an_unreadable_previous_secret_is_skipped_and_logged(alice, webhook, receiver, deliver, caplog):
     webhook.rotate_secret(NEW)
     SigningKey.objects.exclude(valid_until=None).update(encrypted_key="nonsense")
     emit_one(alice)

@@ -30,14 +30,14 @@ def bob(django_user_model):
 
 
 def granted(user, *names):
-    """Return the user with these permissions, and no others."""
+    """Return the user with exactly these permissions."""
     codenames = [name.removeprefix("webhooks_app.") for name in names]
     user.user_permissions.set(Permission.objects.filter(codename__in=codenames))
     return type(user).objects.get(pk=user.pk)
 
 
 def rows():
-    """Return everything that an operation might change."""
+    """Return the rows that an operation could change."""
     return (list(Webhook.objects.values()), list(Delivery.objects.values("pk", "state")), AuditEntry.objects.count())
 
 
@@ -58,7 +58,7 @@ def test_a_key_needs_the_scope(webhook, alice, case):
 
 
 @every_use_case
-def test_a_key_does_not_reach_the_webhook_of_another_account(webhook, bob, case):
+def test_a_key_cannot_access_the_webhook_of_another_account(webhook, bob, case):
     assert_denied(case, case.make(webhook), ApiCaller(account=bob, owner=bob))
 
 
@@ -68,12 +68,12 @@ def test_a_member_of_staff_needs_the_permission(webhook, alice, case):
 
 
 @every_use_case
-def test_a_permission_does_not_reach_the_webhook_of_another_account(webhook, bob, case):
+def test_a_permission_does_not_cover_webhooks_of_other_accounts(webhook, bob, case):
     assert_denied(case, case.make(webhook), StaffMember(account=granted(bob, case.right.permission)))
 
 
 @every_use_case
-def test_the_permission_and_the_one_to_manage_all_suffice_for_staff(webhook, bob, case):
+def test_the_permission_to_manage_all_covers_webhooks_of_other_accounts(webhook, bob, case):
     user = granted(bob, case.right.permission, "webhooks_app.manage_all_webhooks")
 
     case.call(case.make(webhook), StaffMember(account=user))
@@ -83,7 +83,7 @@ def test_the_permission_and_the_one_to_manage_all_suffice_for_staff(webhook, bob
 
 
 @every_use_case
-def test_the_scope_suffices_for_a_key_of_the_owner_and_one_entry_names_it(webhook, alice, case):
+def test_the_scope_suffices_for_the_owners_key_and_its_use_is_audited(webhook, alice, case):
     subject = case.make(webhook)
     AuditEntry.objects.all().delete()
 
@@ -96,7 +96,7 @@ def test_the_scope_suffices_for_a_key_of_the_owner_and_one_entry_names_it(webhoo
 
 @pytest.mark.parametrize("actor", [PROJECT, Operator(name="deploy")], ids=["code", "command"])
 @every_use_case
-def test_commands_and_code_reach_every_webhook_and_are_named(webhook, case, actor):
+def test_commands_and_code_access_every_webhook_and_are_audited(webhook, case, actor):
     subject = case.make(webhook)
     AuditEntry.objects.all().delete()
 
@@ -108,7 +108,7 @@ def test_commands_and_code_reach_every_webhook_and_are_named(webhook, case, acto
 
 @pytest.mark.parametrize("actor", ["key", "staff", "command"])
 @each_with_a_limit
-def test_a_limit_refuses_and_leaves_everything_as_it_was(webhook, alice, settings, case, actor):
+def test_a_refusal_by_a_limit_changes_nothing(webhook, alice, settings, case, actor):
     setattr(settings, f"WEBHOOKS_{case.limit}_RATE", "1/min")
     user = granted(alice, case.right.permission)
     actor = {"key": ApiCaller(account=alice, owner=alice), "staff": StaffMember(account=user), "command": Operator()}[
@@ -125,7 +125,7 @@ def test_a_limit_refuses_and_leaves_everything_as_it_was(webhook, alice, setting
 
 
 @each_with_a_limit
-def test_the_code_of_the_project_is_not_counted(webhook, settings, case):
+def test_the_projects_code_is_not_counted(webhook, settings, case):
     setattr(settings, f"WEBHOOKS_{case.limit}_RATE", "1/min")
 
     for _ in range(3):
@@ -133,7 +133,7 @@ def test_the_code_of_the_project_is_not_counted(webhook, settings, case):
 
 
 @each_with_a_state
-def test_a_state_refuses_and_leaves_everything_as_it_was(webhook, case):
+def test_a_refusal_by_the_state_changes_nothing(webhook, case):
     subject = case.make(webhook)
     case.spoil(type(subject).objects.get(pk=subject.pk))
     subject = type(subject).objects.get(pk=subject.pk)

@@ -42,7 +42,7 @@ def test_a_receiver_that_echoes_the_challenge_is_verified(pending, receiver, del
     assert transport.requests[0].headers[3] == ("X-Webhook-Event", "webhook.verification")
 
 
-def test_other_fields_beside_the_challenge_do_not_matter(pending, receiver, deliver):
+def test_other_fields_beside_the_challenge_are_ignored(pending, receiver, deliver):
     transport = receiver()
     transport.answer = lambda request: Response(
         status=200, body=json.dumps({"ok": True, "challenge": challenge_of(request)}).encode()
@@ -71,7 +71,7 @@ WRONG_ANSWERS = {
 
 
 @pytest.mark.parametrize("answer", WRONG_ANSWERS.values(), ids=WRONG_ANSWERS.keys())
-def test_a_wrong_answer_fails_the_webhook_after_four_tries(pending, receiver, deliver, answer):
+def test_a_webhook_fails_after_four_wrong_answers(pending, receiver, deliver, answer):
     transport = receiver()
     transport.answer = lambda request: answer(challenge_of(request))
 
@@ -83,7 +83,7 @@ def test_a_wrong_answer_fails_the_webhook_after_four_tries(pending, receiver, de
     assert len({challenge_of(request) for request in transport.requests}) == 4
 
 
-def test_why_a_handshake_failed_tells_nothing_of_the_receivers_certificate(pending, receiver, deliver):
+def test_the_reason_of_a_failed_handshake_does_not_describe_the_certificate(pending, receiver, deliver):
     transport = receiver()
     transport.answer = lambda request: failures.certificate_refused(10)
 
@@ -94,7 +94,7 @@ def test_why_a_handshake_failed_tells_nothing_of_the_receivers_certificate(pendi
     assert "expired" in DeliveryAttempt.objects.first().message
 
 
-def test_the_challenge_of_the_try_before_does_not_pass(pending, receiver, deliver):
+def test_the_challenge_of_the_previous_attempt_does_not_pass(pending, receiver, deliver):
     transport = receiver()
     challenges = ["none yet"]
 
@@ -109,7 +109,7 @@ def test_the_challenge_of_the_try_before_does_not_pass(pending, receiver, delive
     assert pending.status == "failed"
 
 
-def test_each_try_is_in_the_log_with_its_challenge(pending, receiver, deliver):
+def test_each_attempt_of_a_handshake_is_logged_with_its_challenge(pending, receiver, deliver):
     transport = receiver()
     transport.answer = lambda request: 500
 
@@ -119,7 +119,7 @@ def test_each_try_is_in_the_log_with_its_challenge(pending, receiver, deliver):
     assert list(DeliveryAttempt.objects.order_by("number").values_list("challenge", flat=True)) == sent
 
 
-def test_a_failed_handshake_makes_no_notices(pending, receiver, deliver):
+def test_a_failed_handshake_sends_no_retry_notices(pending, receiver, deliver):
     transport = receiver()
     transport.answer = lambda request: 500
 
@@ -128,7 +128,7 @@ def test_a_failed_handshake_makes_no_notices(pending, receiver, deliver):
     assert deliveries("retry_notice") == []
 
 
-def test_the_host_hears_how_a_handshake_ended(alice, receiver, deliver, django_capture_on_commit_callbacks):
+def test_the_result_of_a_handshake_sends_a_signal(alice, receiver, deliver, django_capture_on_commit_callbacks):
     heard = []
     for signal in (webhook_verified, webhook_disabled):
         signal.connect(
@@ -149,7 +149,7 @@ def test_the_host_hears_how_a_handshake_ended(alice, receiver, deliver, django_c
     assert heard == [(webhook_verified, good.pk), (webhook_disabled, bad.pk)]
 
 
-def test_starting_again_supersedes_the_handshake_before(pending, receiver, deliver):
+def test_a_new_handshake_supersedes_the_previous_one(pending, receiver, deliver):
     start_verification(pending, actor=PROJECT)
 
     deliver(receiver())
@@ -157,7 +157,7 @@ def test_starting_again_supersedes_the_handshake_before(pending, receiver, deliv
     assert sorted(delivery.state for delivery in deliveries("verification")) == ["cancelled", "succeeded"]
 
 
-def test_events_are_held_while_a_new_url_is_verified_and_go_there_afterwards(alice, webhook, receiver, deliver):
+def test_events_are_held_until_a_new_url_is_verified(alice, webhook, receiver, deliver):
     emit_one(alice)
     update_webhook(webhook, url="http://127.0.0.1:9000/new", actor=PROJECT)
     transport = receiver()
@@ -193,13 +193,13 @@ def test_a_disabled_webhook_is_enabled_by_a_handshake(alice, webhook, receiver, 
     assert Webhook.objects.get().status == "active"
 
 
-def test_changing_anything_but_the_url_needs_no_handshake(webhook):
+def test_changes_of_other_fields_than_the_url_need_no_handshake(webhook):
     update_webhook(webhook, description="Another", actor=PROJECT)
 
     assert (webhook.status, deliveries("verification")) == ("active", [])
 
 
-def test_what_an_older_copy_of_a_webhook_says_does_not_enable_it(alice, webhook):
+def test_an_outdated_instance_cannot_enable_a_webhook(alice, webhook):
     older = Webhook.objects.get()
     webhook.disable("By hand.")
 
@@ -209,7 +209,7 @@ def test_what_an_older_copy_of_a_webhook_says_does_not_enable_it(alice, webhook)
     assert Webhook.objects.get().status == "disabled"
 
 
-def test_an_older_copy_that_says_disabled_can_still_be_saved(webhook):
+def test_an_outdated_disabled_instance_can_be_saved(webhook):
     webhook.disable("By hand.")
     older = Webhook.objects.get()
     enable(webhook, actor=PROJECT)
@@ -218,6 +218,6 @@ def test_an_older_copy_that_says_disabled_can_still_be_saved(webhook):
     assert (older.status, older.url) == ("pending", "http://127.0.0.1:9000/new")
 
 
-def test_a_webhook_that_is_not_disabled_need_not_be_enabled(webhook):
+def test_enabling_a_webhook_that_is_not_disabled_is_refused(webhook):
     with pytest.raises(WebhookStateError, match="not disabled"):
         enable(webhook, actor=PROJECT)

@@ -1,4 +1,4 @@
-"""Every use case: how it is called, which right and limit it has, and a state that refuses it."""
+"""Every use case, with its call, its right, its limit and a state that refuses it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ REPLAYED_SINCE = timedelta(hours=1)
 
 
 def nothing(subject: Any) -> None:
-    """Leave a row as it is."""
+    """Do nothing."""
 
 
 def itself(webhook: Webhook) -> Any:
@@ -35,7 +35,7 @@ def itself(webhook: Webhook) -> Any:
 
 @dataclass(frozen=True, kw_only=True)
 class UseCase:
-    """``make`` returns the row that ``call`` is about; ``spoil`` brings it into a state that refuses the call."""
+    """``make`` returns the row for ``call``; ``spoil`` changes it to a state that refuses the call."""
 
     call: Callable[[Any, BaseActor], object]
     right: Right

@@ -1,1 +1,1 @@
-"""Projects with owners of their own, each with its settings, and the policy about owners."""
+"""Policies for owners, and projects with other owners and settings."""

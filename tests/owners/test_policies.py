@@ -1,4 +1,4 @@
-"""The policy about owners: a project's own, and that of users."""
+"""Policies for owners: a project's own and the default."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.django_db
 
 
 class PayingOwners(UserOwners):
-    """Users who pay, who share a mailbox and are known by their full name."""
+    """Paying users, who share a mailbox and have a full name."""
 
     def check(self, owner: Any) -> None:
         super().check(owner)
@@ -46,7 +46,7 @@ def alice(django_user_model: Any) -> Any:
 
 
 @pytest.mark.usefixtures("_paying")
-def test_an_owner_that_the_policy_refuses_has_no_events_webhooks_and_keys(alice: Any) -> None:
+def test_an_owner_refused_by_the_policy_cannot_have_events_webhooks_or_keys(alice: Any) -> None:
     with pytest.raises(InvalidOwnerError, match="no plan"):
         emit_one(alice)
     with pytest.raises(ValidationError, match="no plan"):
@@ -56,7 +56,7 @@ def test_an_owner_that_the_policy_refuses_has_no_events_webhooks_and_keys(alice:
     assert not Webhook.objects.exists()
 
 
-def test_the_keys_of_an_owner_that_is_not_active_are_refused(alice: Any, settings: Any) -> None:
+def test_the_keys_of_an_inactive_owner_are_refused(alice: Any, settings: Any) -> None:
     _, text = ApiKey.objects.make(owner=alice)
     assert ApiKey.objects.find(text) is not None
 
@@ -66,7 +66,7 @@ def test_the_keys_of_an_owner_that_is_not_active_are_refused(alice: Any, setting
 
 
 @pytest.mark.usefixtures("_paying")
-def test_each_recipient_gets_a_mail_of_its_own(alice: Any) -> None:
+def test_each_recipient_gets_a_separate_mail(alice: Any) -> None:
     alice.first_name = "Alice"
     webhook = make_webhook(alice)
 

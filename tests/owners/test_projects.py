@@ -1,4 +1,4 @@
-"""The tests of projects with other owners, each in a process with its settings."""
+"""The tests of projects with other owners, each in its own process."""
 
 from __future__ import annotations
 

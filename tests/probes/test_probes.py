@@ -57,13 +57,13 @@ def test_delivery_is_failing_without_a_worker():
     assert get("delivery") == (503, {"workers": False, "punctual": True})
 
 
-def test_a_worker_that_was_not_seen_for_a_minute_does_not_count(worker):
+def test_a_worker_without_a_report_for_a_minute_does_not_count(worker):
     WorkerProcess.objects.update(seen_at=timezone.now() - timedelta(minutes=2))
 
     assert get("delivery") == (503, {"workers": False, "punctual": True})
 
 
-def test_delivery_is_failing_with_a_delivery_that_is_long_overdue(worker):
+def test_delivery_is_failing_with_an_overdue_delivery(worker):
     make_webhook(None)
     emit_one(None)
     QueueEntry.objects.update(due_at=timezone.now() - timedelta(minutes=6))
@@ -72,5 +72,5 @@ def test_delivery_is_failing_with_a_delivery_that_is_long_overdue(worker):
 
 
 @pytest.mark.parametrize("name", ["live", "ready", "delivery"])
-def test_only_reading_is_allowed(name):
+def test_only_safe_methods_are_allowed(name):
     assert Client().post(f"/health/{name}").status_code == 405

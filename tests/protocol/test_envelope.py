@@ -1,4 +1,4 @@
-"""The bytes of a delivery."""
+"""The body of a delivery."""
 
 import enum
 import json
@@ -25,14 +25,14 @@ def errors_of(data):
     return caught.value.errors
 
 
-def test_the_keys_stand_in_the_specifications_order_without_spaces():
+def test_the_keys_are_in_the_order_of_the_specification_without_spaces():
     assert encoded({"file_id": "file_1", "n": [1, 2.5, None, True]}) == (
         b'{"id":"evt_1","type":"file.deleted","created":"2026-01-31T12:00:00.123456Z",'
         b'"data":{"file_id":"file_1","n":[1,2.5,null,true]}}'
     )
 
 
-def test_text_is_sent_as_utf8_not_escaped():
+def test_text_is_sent_as_utf8_without_escapes():
     assert '"Rückblick 🎉"'.encode() in encoded({"title": "Rückblick 🎉"})
 
 
@@ -59,7 +59,7 @@ def test_a_created_without_a_time_zone_is_refused():
         encode(id="evt_1", type="file.deleted", created=datetime(2026, 1, 31), data={})  # noqa: DTZ001
 
 
-def test_mappings_and_enumerations_are_sent_as_what_they_hold():
+def test_mappings_and_enumerations_are_sent_as_their_values():
     class Colour(enum.StrEnum):
         RED = "red"
 
@@ -88,11 +88,11 @@ def test_mappings_and_enumerations_are_sent_as_what_they_hold():
         pytest.param({"a": -(10**5000)}, "a", "is an integer of more than 1023 bits; send it as a string", id="5,000"),
     ],
 )
-def test_what_json_cannot_hold_is_refused_by_its_path(data, path, problem):
+def test_a_value_that_json_cannot_hold_is_refused_with_its_path(data, path, problem):
     assert errors_of(data) == {path: problem}
 
 
-def test_every_problem_is_named_at_once_but_no_more_than_20():
+def test_at_most_20_problems_are_named_together():
     assert len(errors_of({"a": "\0", "b": float("nan")})) == 2
     assert len(errors_of({"a": [float("nan")] * 10_000})) == 20
 
@@ -110,14 +110,14 @@ def test_32_levels_are_sent_and_33_are_not():
     assert list(errors_of(nested(33)).values()) == ["is nested deeper than 32 levels"]
 
 
-def test_data_that_contains_itself_is_refused():
+def test_recursive_data_is_refused_by_the_envelope():
     data = {}
     data["a"] = [data, data]
 
     assert "is nested deeper than 32 levels" in errors_of(data).values()
 
 
-def test_an_error_stays_short_and_printable_whatever_the_keys_are():
+def test_an_error_is_short_and_printable_for_any_keys():
     with pytest.raises(InvalidEventDataError) as caught:
         encoded({"k" * 100_000: {"\ud800": {"x": float("nan")}}, "ü": float("nan")})
 
@@ -135,7 +135,7 @@ json_values = st.recursive(
 
 @settings(max_examples=60, deadline=None)
 @given(st.dictionaries(st.text(), json_values))
-def test_what_is_sent_reads_back_as_it_was_or_is_refused(data):
+def test_data_is_either_decoded_unchanged_or_refused(data):
     try:
         body = encoded(data)
     except InvalidEventDataError as error:
@@ -146,7 +146,7 @@ def test_what_is_sent_reads_back_as_it_was_or_is_refused(data):
 
 @settings(deadline=None)
 @given(st.dictionaries(st.text(st.characters()), st.text(st.characters()) | st.floats() | st.binary() | st.integers()))
-def test_any_data_whatever_is_either_valid_utf8_json_or_one_error(data):
+def test_any_data_is_either_valid_json_or_refused_with_one_error(data):
     try:
         body = encoded(data)
     except InvalidEventDataError as error:

@@ -1,4 +1,4 @@
-"""The verification handshake's two messages."""
+"""The two messages of the verification handshake."""
 
 import gzip
 import json
@@ -10,11 +10,11 @@ from webhooks_app.protocol.handshake import challenge_body, new_challenge, refus
 CHALLENGE = "Zb3CkX0oSKS0tnHnBv4Zv2Jq9C5m1iVhXoV6jXQm6nY"
 
 
-def test_the_request_is_exactly_the_specifications_object():
+def test_the_request_matches_the_specification_exactly():
     assert challenge_body("abc") == b'{"type":"webhook.verification","data":{"challenge":"abc"}}'
 
 
-def test_challenges_are_long_and_never_the_same():
+def test_challenges_are_long_and_unique():
     challenges = {new_challenge() for _ in range(100)}
 
     assert len(challenges) == 100
@@ -68,7 +68,7 @@ def test_an_answer_in_another_coding_is_refused_by_its_name():
     assert "compressed (br)" in refusal_of_answer(CHALLENGE, b"\x0b\x02\x80", content_encoding="br")
 
 
-def test_an_answer_that_is_longer_than_is_read_is_refused_as_too_long():
+def test_a_truncated_answer_is_refused_as_too_long():
     body = f'{{"challenge": "{CHALLENGE}", "page": "'.encode() + b"x" * 65_000
 
     assert "more than 64 KiB" in refusal_of_answer(CHALLENGE, body, is_cut=True)

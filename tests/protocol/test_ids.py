@@ -10,7 +10,7 @@ from webhooks_app.protocol import ids
 
 
 @pytest.mark.parametrize("prefix", ["evt", "wh", "dlv", "att"])
-def test_an_id_is_its_prefix_and_letters_and_digits(prefix):
+def test_an_id_consists_of_a_prefix_letters_and_digits(prefix):
     assert re.fullmatch(rf"{prefix}_[0-9a-f]{{32}}", ids.new_id(prefix))
 
 
@@ -55,7 +55,7 @@ def test_ordered_ids_of_different_microseconds_sort_by_time(monkeypatch):
     assert ids.time_of(made[2]) == ids.time_of(made[0])
 
 
-def test_an_identifier_tells_when_it_was_made():
+def test_an_identifier_contains_its_creation_time():
     before = datetime.now(UTC)
 
     made_at = ids.time_of(ids.new_id("evt"))
@@ -63,7 +63,7 @@ def test_an_identifier_tells_when_it_was_made():
     assert before - timedelta(milliseconds=1) <= made_at <= datetime.now(UTC)
 
 
-def test_the_first_identifier_of_a_moment_comes_before_all_that_are_made_then():
+def test_the_first_identifier_of_a_moment_is_the_smallest():
     moment = datetime(2026, 3, 5, 14, 30, 20, 123000, tzinfo=UTC)
 
     first = ids.first_id_at("dlv", moment)

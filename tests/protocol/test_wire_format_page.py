@@ -1,4 +1,4 @@
-"""Every example on the page about the wire format does what the page says."""
+"""The examples of the page on the wire format."""
 
 import json
 import os
@@ -35,8 +35,8 @@ RUNNERS = {
     "JavaScript": (FOR_INTEGRATORS, "receiver.mjs", ["node", "{file}"]),
     "PHP, for integrators": (FOR_INTEGRATORS, "receiver.php", ["php", "-S", "127.0.0.1:{port}", "{file}"]),
 }
-"""The page of the example under a heading, its file, and the command that runs it. Missing languages are
-left out, and so is Go everywhere: compiling its example takes a minute."""
+"""The page of the example under a heading, its file and its command. Languages that are not installed are skipped. Go
+is always skipped, because compiling its example takes a minute."""
 
 
 def code_under(heading, page=PAGE):
@@ -65,7 +65,7 @@ def wait_until_it_listens(process, port):
 
 @pytest.fixture(scope="module", params=[heading for heading, (_, _, how) in RUNNERS.items() if shutil.which(how[0])])
 def address(request, tmp_path_factory):
-    """Where the example receiver of a language listens."""
+    """The URL of a language's example receiver."""
     page, name, command = RUNNERS[request.param]
     file, port = tmp_path_factory.mktemp("example") / name, free_port()
     file.write_text(code_under(request.param.partition(", for")[0], page))
@@ -123,14 +123,14 @@ def test_an_example_answers_the_challenge(address):
         pytest.param({"Content-Type": "application/json"}, id="no headers"),
     ],
 )
-def test_an_example_rejects_what_is_not_genuine(address, headers):
+def test_an_example_rejects_a_request_that_is_not_genuine(address, headers):
     answer = requests.post(address, event_body(), headers=headers, timeout=10)
 
     assert answer.status_code == 400
     assert answer.json()["error"]
 
 
-def test_the_example_with_our_package_does_the_same():
+def test_the_example_with_this_package_behaves_the_same():
     example = {}
     exec(code_under("Python, with this package"), example)
     seen, processed = set(), []
@@ -145,7 +145,7 @@ def test_the_example_with_our_package_does_the_same():
     assert processed == ["ppt.generation.completed"]
 
 
-def test_the_django_example_does_the_same(settings, monkeypatch, client, capsys):
+def test_the_django_example_behaves_the_same(settings, monkeypatch, client, capsys):
     settings.PRESENTATION_WEBHOOK_SECRET = SECRET
     settings.ROOT_URLCONF = "wire_format_example"
     urls = types.ModuleType("wire_format_example")
@@ -200,14 +200,14 @@ if shutil.which("openssl"):
         assert answer.stdout.decode().split()[-1] == vector.SIGNATURE.removeprefix("sha256=")
 
 
-def test_the_page_shows_the_handshake_that_is_sent():
+def test_the_documented_handshake_matches_the_sent_one():
     challenge = VERIFICATION.example["challenge"]
 
     assert f"```json\n{challenge_body(challenge).decode()}\n```" in PAGE
     assert f'```json\n{{"challenge":"{challenge}"}}\n```' in PAGE
 
 
-def test_the_page_shows_a_notice_as_it_is_sent():
+def test_the_documented_notice_matches_the_sent_one():
     notice = json.loads(code_under("Notices"))
 
     assert list(notice) == ["id", "type", "created", "data"]
@@ -215,7 +215,7 @@ def test_the_page_shows_a_notice_as_it_is_sent():
     assert RETRY_NOTICE.validate(notice["data"]) == notice["data"]
 
 
-def test_the_page_gives_the_schedule_that_is_kept():
+def test_the_documented_schedule_matches_the_policy():
     first, second, third = (int(delay.total_seconds()) for delay in SpecificationPolicy().delays)
 
     words = " ".join(PAGE.split())
@@ -224,7 +224,7 @@ def test_the_page_gives_the_schedule_that_is_kept():
     )
 
 
-def test_the_vector_is_data_of_the_catalogue():
+def test_the_vector_fits_the_catalogue():
     [completed] = [each for each in PRESENTATION_EVENT_TYPES if each.name == "ppt.generation.completed"]
     data = json.loads(vector.BODY)["data"]
 

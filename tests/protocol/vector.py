@@ -1,6 +1,6 @@
-"""The published test vector: what anybody's implementation of the signature must come to.
+"""The published test vector for implementations of the signature.
 
-Checked by OpenSSL alone, in a shell where the three variables hold the values below::
+Check it with OpenSSL, in a shell with the values below in three variables::
 
     printf '%s.%s' "$TIMESTAMP" "$BODY" | openssl dgst -sha256 -hmac "$SECRET"
 """
@@ -17,4 +17,4 @@ SIGNATURE = "sha256=29b614fed20147fd8cb10fe4b08f314e993992a7682acc66a663d6e43b75
 
 PREVIOUS_SECRET = "whsec_N7e2vKq0bT9xLrC4uYd8sWgZ1oPfJmHiA5tRnXkVbQw"
 PREVIOUS_SIGNATURE = "sha256=0600b476c0018e9d7245b3d7a108136ef2e2596f0f10119c73fe3ed4523f67fb"
-"""What the second header says where SECRET has just replaced PREVIOUS_SECRET."""
+"""The second header after SECRET has replaced PREVIOUS_SECRET."""

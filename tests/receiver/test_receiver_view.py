@@ -1,4 +1,4 @@
-"""What the service gets from the ready view, and what the integrator's handler gets."""
+"""The receiver view: its answers to the service, and the calls of the handler."""
 
 import json
 import logging
@@ -24,7 +24,7 @@ handled = []
 
 
 class Refusing(WebhookReceiverView):
-    """Fails for an event as often as its data says, then handles it."""
+    """Fails for an event as often as its data requires, then handles it."""
 
     secret = (SECRET, "another secret")
     failures = 0
@@ -37,7 +37,7 @@ class Refusing(WebhookReceiverView):
 
 
 class Reentrant(WebhookReceiverView):
-    """Gets the same event once more while it handles it."""
+    """Receives the same event again while handling it."""
 
     secret = SECRET
     inner = None
@@ -124,7 +124,7 @@ def test_the_challenge_is_answered_and_not_handled():
 
 
 @pytest.mark.parametrize("body", [envelope({}), challenge_body("abc")], ids=["event", "challenge"])
-def test_a_receiver_with_the_old_secret_misses_nothing_while_a_rotation_overlaps(body):
+def test_a_receiver_with_the_old_secret_accepts_events_during_the_overlap(body):
     event_type = json.loads(body)["type"]
 
     answer = post(body=body, event_type=event_type, secret="the secret that replaced it", previous_secret=SECRET)
@@ -144,7 +144,7 @@ def test_a_wrong_signature_is_answered_with_400_and_an_error(body):
     assert handled == []
 
 
-def test_a_request_without_our_headers_is_answered_with_400():
+def test_a_request_without_the_headers_is_answered_with_400():
     answer = Client().post(ADDRESS, envelope({}), content_type="application/json")
 
     assert answer.status_code == 400
@@ -168,7 +168,7 @@ def test_a_refusal_is_logged_without_the_secret(caplog):
         pytest.param("/old/", 10_000_000, 200, id="any age"),
     ],
 )
-def test_the_age_that_is_tolerated_can_be_set(address, age, status):
+def test_the_tolerated_age_can_be_set(address, age, status):
     assert post(address=address, age=age).status_code == status
 
 
@@ -179,26 +179,26 @@ def test_the_same_event_is_handled_once():
     assert len(handled) == 1
 
 
-def test_other_events_are_no_duplicates():
+def test_other_events_are_not_duplicates():
     for event_id in ("evt_1", "evt_2", "e" * 500, "evt \n"):
         assert post(event_id=event_id).json() == {"status": "received"}
 
     assert len(handled) == 4
 
 
-def test_the_same_event_at_another_address_is_another_webhooks():
+def test_the_same_event_at_another_path_is_not_a_duplicate():
     post(address="/hooks/")
 
     assert post(address="/other/").json() == {"status": "received"}
 
 
-def test_a_forged_event_does_not_make_the_genuine_one_a_duplicate():
+def test_a_forged_event_does_not_block_the_genuine_one():
     post(secret="not the secret")
 
     assert post().json() == {"status": "received"}
 
 
-def test_an_error_in_the_handler_is_a_500_without_details_and_logged(caplog):
+def test_an_error_in_the_handler_is_logged_and_answered_with_500(caplog):
     answer = post({"times": 1}, address="/refusing/")
 
     assert (answer.status_code, answer.json()) == (500, {"error": "The event could not be handled."})
@@ -206,14 +206,14 @@ def test_an_error_in_the_handler_is_a_500_without_details_and_logged(caplog):
     assert "evt_1 of type file.deleted" in record.getMessage()
 
 
-def test_an_event_that_could_not_be_handled_is_handled_when_it_is_retried():
+def test_a_failed_event_is_handled_again_on_its_retry():
     answers = [post({"times": 2}, address="/refusing/").status_code for _ in range(4)]
 
     assert answers == [500, 500, 200, 200]
     assert len(handled) == 1
 
 
-def test_a_copy_that_arrives_during_the_handling_is_sent_away_to_be_retried():
+def test_a_duplicate_during_the_handling_is_answered_with_409():
     answer = post({"x": 1}, address="/reentrant/")
 
     assert Reentrant.inner.status_code == 409
@@ -223,7 +223,7 @@ def test_a_copy_that_arrives_during_the_handling_is_sent_away_to_be_retried():
     assert len(handled) == 1
 
 
-def test_an_event_whose_handling_was_cut_off_is_handled_at_the_last_retry(monkeypatch):
+def test_an_interrupted_event_is_handled_at_the_last_retry(monkeypatch):
     def cut_off(event):
         raise SystemExit
 
@@ -239,7 +239,7 @@ def test_an_event_whose_handling_was_cut_off_is_handled_at_the_last_retry(monkey
     assert post(address="/reentrant/").json() == {"status": "received"}
 
 
-def test_any_of_several_secrets_will_do():
+def test_any_of_several_secrets_is_accepted():
     assert post({"times": 0}, address="/refusing/", secret="another secret").status_code == 200
 
 
@@ -256,7 +256,7 @@ def test_a_body_over_the_limit_is_answered_with_413(length, status):
 
 
 @pytest.mark.parametrize("method", ["get", "put", "patch", "delete", "head", "options"])
-def test_only_post_is_answered(method):
+def test_only_post_is_allowed(method):
     answer = getattr(Client(), method)(ADDRESS)
 
     assert answer.status_code == 405
@@ -270,7 +270,7 @@ def test_only_post_is_answered(method):
         pytest.param("/asynchronous/", "async_to_sync", id="async"),
     ],
 )
-def test_a_view_that_cannot_work_says_what_to_do(address, message):
+def test_a_misconfigured_view_raises_an_error_with_the_remedy(address, message):
     with pytest.raises(ImproperlyConfigured, match=message):
         post(address=address)
 
@@ -282,7 +282,7 @@ def test_a_view_without_a_handler_confirms_nothing(caplog):
 
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize(("fails", "rows"), [(True, 0), (False, 1)])
-def test_what_a_failed_handler_wrote_under_atomic_requests_is_rolled_back(fails, rows, monkeypatch):
+def test_changes_of_a_failed_handler_are_rolled_back_under_atomic_requests(fails, rows, monkeypatch):
     monkeypatch.setitem(connection.settings_dict, "ATOMIC_REQUESTS", True)
 
     post({"fails": fails}, address="/writing/")
@@ -292,7 +292,7 @@ def test_what_a_failed_handler_wrote_under_atomic_requests_is_rolled_back(fails,
 
 
 @pytest.mark.django_db(transaction=True)
-def test_an_event_whose_transaction_could_not_commit_is_not_remembered(monkeypatch):
+def test_an_event_without_a_commit_is_not_remembered(monkeypatch):
     monkeypatch.setitem(connection.settings_dict, "ATOMIC_REQUESTS", True)
 
     with monkeypatch.context() as failing:

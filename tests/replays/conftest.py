@@ -1,4 +1,4 @@
-"""Events with a past at a webhook, and replays of them that are carried by hand."""
+"""Events with past deliveries, and replays advanced by hand."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def alice(django_user_model: Any) -> Any:
 
 @pytest.fixture
 def webhook(alice: Any) -> Webhook:
-    """A webhook that is older than what happens in the tests."""
+    """A webhook created before the events of the tests."""
     webhook = make_webhook(alice, EVENT_TYPE, "file.uploaded")
     webhook.created_at = timezone.now() - timedelta(days=60)
     webhook.save(update_fields=["created_at"])
@@ -32,7 +32,7 @@ def webhook(alice: Any) -> Webhook:
 
 
 def emit_with(webhook: Webhook, outcome: str) -> Event:
-    """Emit an event whose delivery to the webhook came to this; ``missed`` for none."""
+    """Emit an event, and give its delivery this outcome: ``missed`` for no delivery."""
     event = emit_one(webhook.owner)
     delivery = Delivery.objects.filter(event=event, webhook=webhook)
     if outcome == "missed":
@@ -43,7 +43,7 @@ def emit_with(webhook: Webhook, outcome: str) -> Event:
 
 
 def emit_all(webhook: Webhook, outcome: str, number: int) -> list[str]:
-    """Emit so many, and return them in the order of their identifiers, which is random within a millisecond."""
+    """Emit ``number`` events. Return them in the order of their identifiers, which is random within a millisecond."""
     return sorted(emit_with(webhook, outcome).pk for _ in range(number))
 
 
@@ -58,19 +58,19 @@ def started(webhook: Webhook, **fields: Any) -> Replay:
 
 
 def step(replay: Replay, now: datetime | None = None) -> float | None:
-    """Do one step, now or at another time, and take the replay as it is then."""
+    """Run one step, now or at another time, and reload the replay."""
     pause = advance("default", replay.pk, now or timezone.now())
     replay.refresh_from_db()
     return pause
 
 
 def finish_pending() -> None:
-    """Have everything that is pending delivered; when it was due is kept, to be looked at."""
+    """Deliver everything pending. The due times are preserved for assertions."""
     end_deliveries(Delivery.objects.pending(), state="succeeded")
 
 
 def carry_to_the_end(replay: Replay) -> None:
-    """Carry a replay on as workers do, its deliveries sent and time passing between the steps."""
+    """Run a replay as workers do, with deliveries sent and time passing between the steps."""
     now = timezone.now()
     for _ in range(100):
         if step(replay, now) is None:
@@ -81,5 +81,5 @@ def carry_to_the_end(replay: Replay) -> None:
 
 
 def queued_by(replay: Replay) -> list[str]:
-    """Return the events that a replay queued, in the order in which they are due."""
+    """Return the events queued by a replay, in the order of their due times."""
     return list(replay.deliveries.order_by("created_at", "pk").values_list("event_id", flat=True))

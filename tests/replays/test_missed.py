@@ -1,4 +1,4 @@
-"""The events that a webhook missed, by its failing periods."""
+"""Events missed by a webhook, according to its failing periods."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def deliver(*, await_retries=True):
 
 @pytest.fixture
 def recovered(alice, settings):
-    """A webhook whose URL was replaced while deliveries were pending; these succeeded at the new URL."""
+    """A webhook with deliveries pending at the change of its URL. They succeeded at the new URL."""
     settings.WEBHOOKS_RETRY_POLICIES = [ONCE]
     settings.WEBHOOKS_RETRY_NOTICES = False
     webhook = make_webhook(alice, url=BROKEN)
@@ -95,7 +95,7 @@ def test_the_console_shows_the_failing_period(recovered, admin_client):
         assert "3 given up" in shown.text
 
 
-def test_an_event_that_was_queued_long_before_it_was_given_up_is_found(alice):
+def test_an_event_queued_long_before_it_was_given_up_is_found(alice):
     webhook = make_webhook(alice)
     webhook.created_at = timezone.now() - timedelta(days=60)
     webhook.save(update_fields=["created_at"])
@@ -124,7 +124,7 @@ def test_two_failing_periods_of_a_week_are_both_replayed(alice):
     assert [period["given_up"] for period in replay.failing] == [4, 2]
 
 
-def test_many_periods_are_kept_as_few():
+def test_many_periods_are_merged():
     health = WebhookHealth()
     now = timezone.now()
     for hours in range(30):

@@ -35,7 +35,7 @@ OUTCOMES = ("missed", "given_up", "cancelled", "succeeded", "pending")
     ],
     ids=["default", "missed", "chosen"],
 )
-def test_what_became_of_an_event_decides(webhook, states, found):
+def test_events_are_selected_by_their_outcome(webhook, states, found):
     for outcome in OUTCOMES:
         emit_with(webhook, outcome)
 
@@ -46,7 +46,7 @@ def test_what_became_of_an_event_decides(webhook, states, found):
     assert not Delivery.objects.filter(replay=replay).exists()
 
 
-def test_the_newest_delivery_of_an_event_decides_and_one_that_is_pending_keeps_it_out(webhook):
+def test_the_newest_delivery_decides_and_a_pending_one_excludes_the_event(webhook):
     mended, failed_again, open_again = (emit_with(webhook, "given_up") for _ in range(3))
     for event, state in ((mended, "succeeded"), (failed_again, "given_up"), (open_again, "pending")):
         again = event.deliveries.get().redeliver()
@@ -55,7 +55,7 @@ def test_the_newest_delivery_of_an_event_decides_and_one_that_is_pending_keeps_i
     assert [each["event_id"] for each in plan(webhook).sample] == [failed_again.pk]
 
 
-def test_types_narrow_it_down_to_what_is_subscribed(webhook, alice):
+def test_the_selection_can_be_limited_to_subscribed_types(webhook, alice):
     failed = emit_with(webhook, "missed")
     uploaded = emit("file.uploaded", registry.get("file.uploaded").example, owner=alice)
     uploaded.deliveries.all().delete()
@@ -66,7 +66,7 @@ def test_types_narrow_it_down_to_what_is_subscribed(webhook, alice):
     assert [each["type"] for each in plan(webhook, event_types=[EVENT_TYPE]).sample] == [failed.type]
 
 
-def test_what_is_not_the_webhooks_is_not_found(webhook, alice, bob):
+def test_events_for_other_webhooks_are_not_found(webhook, alice, bob):
     theirs = make_webhook(bob)
     emit_with(theirs, "missed")
     send_test_event(webhook, EVENT_TYPE)
@@ -77,7 +77,7 @@ def test_what_is_not_the_webhooks_is_not_found(webhook, alice, bob):
     assert plan(webhook).matched == 0
 
 
-def test_the_platforms_webhook_gets_everybodys(alice, bob):
+def test_a_webhook_of_the_platform_gets_events_of_all_owners(alice, bob):
     platform = make_webhook(None)
     type(platform).objects.update(created_at=timezone.now() - timedelta(days=1))
     platform.refresh_from_db()
@@ -88,7 +88,7 @@ def test_the_platforms_webhook_gets_everybodys(alice, bob):
     assert plan(platform).matched == 3
 
 
-def test_no_webhook_gets_what_is_told_of_itself(webhook):
+def test_operational_events_about_the_webhook_itself_are_excluded(webhook):
     platform = make_webhook(None, "webhook.disabled")
     type(platform).objects.filter(pk=platform.pk).update(created_at=timezone.now() - timedelta(days=1))
     platform.refresh_from_db()
@@ -102,7 +102,7 @@ def test_no_webhook_gets_what_is_told_of_itself(webhook):
     assert json.loads(Event.objects.get(pk=found["event_id"]).body)["data"]["webhook_id"] == webhook.pk
 
 
-def test_time_narrows_it_down_and_never_before_the_webhook_was_there(webhook):
+def test_the_selection_is_limited_by_time_and_by_the_creation_of_the_webhook(webhook):
     old, middle, new = (emit_with(webhook, "missed") for _ in range(3))
     make_older(old, timedelta(days=3))
     middle = make_older(middle, timedelta(days=2))
@@ -116,7 +116,7 @@ def test_time_narrows_it_down_and_never_before_the_webhook_was_there(webhook):
     assert [each["event_id"] for each in plan(webhook, since=now - timedelta(days=5)).sample] == [new.pk]
 
 
-def test_a_long_count_goes_on_in_the_background(webhook, monkeypatch):
+def test_a_long_count_continues_in_the_background(webhook, monkeypatch):
     monkeypatch.setattr(selection, "MOST_EVENTS", 3)
     emit_all(webhook, "missed", 7)
 
@@ -137,7 +137,7 @@ def test_a_long_count_goes_on_in_the_background(webhook, monkeypatch):
     ],
     ids=["no-state", "unknown-state", "slow", "no-number"],
 )
-def test_what_cannot_be_replayed_is_refused(webhook, fields, field):
+def test_invalid_fields_are_refused(webhook, fields, field):
     with pytest.raises(ValidationError) as refusal:
         plan(webhook, **fields)
 
@@ -145,7 +145,7 @@ def test_what_cannot_be_replayed_is_refused(webhook, fields, field):
     assert not Replay.objects.exists()
 
 
-def test_only_what_is_subscribed_can_be_asked_for(webhook):
+def test_only_subscribed_types_can_be_replayed(webhook):
     with pytest.raises(WebhookStateError, match=r"is not subscribed to: user\.registered\."):
         plan(webhook, event_types=["file.uploaded", "user.registered"])
 
@@ -155,7 +155,7 @@ def test_only_what_is_subscribed_can_be_asked_for(webhook):
     [(1, None), (-100_000, -90_000), (-730_000, -100_000)],
     ids=["future", "before-the-webhook", "before-everything"],
 )
-def test_in_a_time_that_is_none_nothing_is_found(webhook, since, until):
+def test_an_empty_time_range_contains_no_events(webhook, since, until):
     emit_with(webhook, "missed")
     days = {"since": since, "until": until}
 
@@ -169,7 +169,7 @@ def test_in_a_time_that_is_none_nothing_is_found(webhook, since, until):
 @pytest.mark.parametrize(
     ("since", "until"), [(-1, -2), (-1, -1), (None, -8)], ids=["backwards", "nothing", "before-its-default"]
 )
-def test_a_time_that_ends_before_it_begins_is_refused(webhook, since, until):
+def test_an_end_before_the_beginning_is_refused(webhook, since, until):
     now = timezone.now()
     days = {"since": since, "until": until}
 
@@ -181,14 +181,14 @@ def test_a_time_that_ends_before_it_begins_is_refused(webhook, since, until):
     assert not Replay.objects.exists()
 
 
-def test_a_deleted_webhook_has_nothing_to_be_replayed(webhook):
+def test_a_replay_for_a_deleted_webhook_is_refused(webhook):
     webhook.soft_delete()
 
     with pytest.raises(WebhookStateError, match="is deleted"):
         plan_replay(webhook)
 
 
-def test_there_are_only_so_many_replays_of_a_webhook_that_are_not_over(webhook, monkeypatch):
+def test_the_number_of_unfinished_replays_of_a_webhook_is_limited(webhook, monkeypatch):
     monkeypatch.setattr(planning, "MOST_OPEN", 3)
     started(webhook)
     first, second = plan(webhook), plan(webhook)
@@ -217,7 +217,7 @@ def is_about(found, expected):
     return abs(found - expected) < timedelta(minutes=1)
 
 
-def test_what_was_missed_begins_with_the_last_success_of_a_webhook_in_trouble(webhook):
+def test_missed_events_begin_with_the_last_success_before_the_failures(webhook):
     last = succeed_days_ago(webhook, 9)
     make_older(emit_with(webhook, "given_up"), timedelta(days=8))
     webhook.disable("Out of order.")
@@ -226,14 +226,14 @@ def test_what_was_missed_begins_with_the_last_success_of_a_webhook_in_trouble(we
 
 
 def fail(webhook, *, since, until, **fields):
-    """Give the webhook a failing period between so many days ago."""
+    """Create a failing period of the webhook between these days ago."""
     health = WebhookHealth(webhook=webhook, **fields)
     health.note_given_up(timezone.now() - timedelta(days=since), 1, None)
     health.end_period(timezone.now() - timedelta(days=until))
     health.save()
 
 
-def test_what_was_missed_begins_before_the_trouble_that_ended_when_it_was_enabled(webhook):
+def test_missed_events_include_the_period_ended_by_enabling(webhook):
     last = succeed_days_ago(webhook, 9)
     fail(webhook, since=8.9, until=1)
     emit_with(webhook, "succeeded")
@@ -241,7 +241,7 @@ def test_what_was_missed_begins_before_the_trouble_that_ended_when_it_was_enable
     assert is_about(missed_since(webhook), last - MARGIN)
 
 
-def test_what_was_missed_by_a_webhook_that_was_paused_while_it_failed_begins_with_its_last_success(webhook):
+def test_missed_events_of_a_webhook_paused_while_failing_begin_with_its_last_success(webhook):
     last = succeed_days_ago(webhook, 20)
     fail(webhook, since=19, until=15, last_success_at=last)
     webhook.pause()
@@ -249,7 +249,7 @@ def test_what_was_missed_by_a_webhook_that_was_paused_while_it_failed_begins_wit
     assert is_about(missed_since(webhook), last - MARGIN)
 
 
-def test_a_trouble_that_ended_long_ago_is_no_longer_looked_at(webhook):
+def test_a_failing_period_that_ended_long_ago_is_ignored(webhook):
     succeed_days_ago(webhook, 20)
     fail(webhook, since=19, until=15, last_success_at=timezone.now())
 
@@ -257,14 +257,14 @@ def test_a_trouble_that_ended_long_ago_is_no_longer_looked_at(webhook):
 
 
 @pytest.mark.parametrize(("age", "expected"), [(60, 7), (2, 2)], ids=["old", "new"])
-def test_without_trouble_it_is_a_week(webhook, age, expected):
+def test_without_failures_the_range_is_a_week(webhook, age, expected):
     webhook.created_at = timezone.now() - timedelta(days=age)
     emit_with(webhook, "succeeded")
 
     assert is_about(missed_since(webhook), timezone.now() - timedelta(days=expected))
 
 
-def test_a_webhook_that_never_succeeded_missed_everything(webhook):
+def test_a_webhook_without_a_success_missed_everything(webhook):
     webhook.disable("Out of order.")
 
     assert missed_since(webhook) == webhook.created_at

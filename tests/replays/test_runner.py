@@ -1,4 +1,4 @@
-"""A replay queues each event once, whoever carries it, and leaves room for what happens meanwhile."""
+"""A replay queues each event once, in any number of processes, and leaves room for live events."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from .conftest import carry_to_the_end, emit_all, emit_with, finish_pending, pla
 pytestmark = pytest.mark.django_db
 
 
-def test_what_was_found_is_queued_once_in_order_and_marked(webhook, alice):
+def test_matches_are_queued_once_in_order_and_marked(webhook, alice):
     given_up = emit_with(webhook, "given_up")
     missed = emit_all(webhook, "missed", 2)
     replay = started(webhook, requested_by=alice)
@@ -39,7 +39,7 @@ def test_what_was_found_is_queued_once_in_order_and_marked(webhook, alice):
     assert replay.deliveries.filter(redelivery_of=None).count() == 2
 
 
-def test_what_happens_after_it_was_planned_does_not_join(webhook):
+def test_events_after_the_planning_are_not_included(webhook):
     early = emit_all(webhook, "missed", 2)
     replay = plan(webhook)
     event = emit_with(webhook, "missed")
@@ -52,7 +52,7 @@ def test_what_happens_after_it_was_planned_does_not_join(webhook):
     assert queued_by(replay) == early
 
 
-def test_what_was_sent_meanwhile_is_not_sent_again(webhook):
+def test_events_delivered_meanwhile_are_not_sent_again(webhook):
     first, second = (emit_with(webhook, "given_up") for _ in range(2))
     replay = started(webhook)
     again = first.deliveries.get().redeliver()
@@ -64,7 +64,7 @@ def test_what_was_sent_meanwhile_is_not_sent_again(webhook):
     assert (replay.matched, replay.queued) == (2, 1)
 
 
-def test_a_live_event_has_no_more_before_it_than_a_few_times_the_cap(webhook, settings):
+def test_the_number_of_deliveries_before_a_live_event_is_limited(webhook, settings):
     settings.WEBHOOKS_MAX_IN_FLIGHT_PER_WEBHOOK = 2
     emit_all(webhook, "missed", 30)
     replay = started(webhook)
@@ -81,7 +81,7 @@ def test_a_live_event_has_no_more_before_it_than_a_few_times_the_cap(webhook, se
     assert replay.queued == 8
 
 
-def test_a_webhook_with_a_backlog_gets_nothing_beside_it(webhook, settings):
+def test_nothing_is_queued_during_a_backlog(webhook, settings):
     settings.WEBHOOKS_MAX_IN_FLIGHT_PER_WEBHOOK = 2
     emit_with(webhook, "missed")
     replay = started(webhook)
@@ -92,7 +92,7 @@ def test_a_webhook_with_a_backlog_gets_nothing_beside_it(webhook, settings):
     assert replay.queued == 0
 
 
-def test_the_rate_limit_of_a_webhook_leaves_room_for_a_seconds_worth(webhook):
+def test_a_rate_limited_webhook_has_about_one_second_of_deliveries_queued(webhook):
     emit_all(webhook, "missed", 5)
     Webhook.objects.update(rate_limit=2.5)
     replay = started(webhook)
@@ -102,7 +102,7 @@ def test_the_rate_limit_of_a_webhook_leaves_room_for_a_seconds_worth(webhook):
     assert replay.queued == 3
 
 
-def test_no_more_than_the_rate_is_queued(webhook):
+def test_the_rate_of_queueing_is_limited(webhook):
     emit_all(webhook, "missed", 40)
     replay = started(webhook, rate=10)
     now = timezone.now()
@@ -115,7 +115,7 @@ def test_no_more_than_the_rate_is_queued(webhook):
     assert counts == [11, 11, 16, 21, 21]
 
 
-def test_a_pause_ends_the_queuing_and_a_resumption_goes_on_where_it_was(webhook, settings):
+def test_a_pause_stops_queueing_and_resuming_continues_it(webhook, settings):
     settings.WEBHOOKS_MAX_IN_FLIGHT_PER_WEBHOOK = 1
     events = emit_all(webhook, "missed", 10)
     replay = started(webhook)
@@ -132,7 +132,7 @@ def test_a_pause_ends_the_queuing_and_a_resumption_goes_on_where_it_was(webhook,
     assert replay.queued == 10
 
 
-def test_a_cancelled_one_takes_back_what_is_not_being_sent(webhook, settings):
+def test_cancelling_a_replay_cancels_its_unclaimed_deliveries(webhook, settings):
     settings.WEBHOOKS_MAX_IN_FLIGHT_PER_WEBHOOK = 2
     emit_all(webhook, "missed", 6)
     other = emit_one(webhook.owner)
@@ -159,7 +159,7 @@ def test_a_cancelled_one_takes_back_what_is_not_being_sent(webhook, settings):
     ],
     ids=["disabled", "failed", "deleted"],
 )
-def test_a_webhook_that_stops_stops_it_with_the_reason(webhook, settings, stop, reason):
+def test_a_stopped_webhook_stops_the_replay_with_the_reason(webhook, settings, stop, reason):
     settings.WEBHOOKS_MAX_IN_FLIGHT_PER_WEBHOOK = 1
     emit_all(webhook, "missed", 6)
     replay = started(webhook)
@@ -174,7 +174,7 @@ def test_a_webhook_that_stops_stops_it_with_the_reason(webhook, settings, stop, 
         replay.resume()
 
 
-def test_once_enabled_it_goes_on_with_what_was_cancelled_and_what_was_not_queued_yet(webhook, settings):
+def test_a_replay_resumed_after_enabling_queues_cancelled_and_remaining_events(webhook, settings):
     settings.WEBHOOKS_MAX_IN_FLIGHT_PER_WEBHOOK = 1
     events = emit_all(webhook, "missed", 10)
     replay = started(webhook, states=["missed"])
@@ -193,7 +193,7 @@ def test_once_enabled_it_goes_on_with_what_was_cancelled_and_what_was_not_queued
     assert sorted(replay.deliveries.exclude(state="cancelled").values_list("event_id", flat=True)) == events
 
 
-def test_what_was_cancelled_is_taken_back_once_however_often_it_is_resumed(webhook, settings):
+def test_cancelled_deliveries_are_queued_again_once(webhook, settings):
     settings.WEBHOOKS_MAX_IN_FLIGHT_PER_WEBHOOK = 1
     emit_all(webhook, "missed", 5)
     replay = started(webhook)
@@ -210,7 +210,7 @@ def test_what_was_cancelled_is_taken_back_once_however_often_it_is_resumed(webho
     assert replay.queued == 5
 
 
-def test_what_was_sent_by_hand_does_not_keep_it_from_going_on(webhook, settings):
+def test_a_manual_redelivery_does_not_prevent_resuming(webhook, settings):
     settings.WEBHOOKS_MAX_IN_FLIGHT_PER_WEBHOOK = 1
     events = emit_all(webhook, "missed", 5)
     replay = started(webhook)
@@ -231,7 +231,7 @@ def test_what_was_sent_by_hand_does_not_keep_it_from_going_on(webhook, settings)
 
 
 @pytest.mark.parametrize("hold", [Webhook.pause, Webhook.await_verification], ids=["paused", "unverified"])
-def test_a_webhook_that_holds_its_deliveries_holds_it_too(webhook, hold):
+def test_a_replay_waits_while_the_webhook_is_on_hold(webhook, hold):
     emit_with(webhook, "missed")
     replay = started(webhook)
     hold(webhook)
@@ -240,7 +240,7 @@ def test_a_webhook_that_holds_its_deliveries_holds_it_too(webhook, hold):
     assert (replay.state, replay.queued) == ("running", 0)
 
 
-def test_a_webhook_has_one_running_at_a_time(webhook):
+def test_only_one_replay_of_a_webhook_runs_at_a_time(webhook):
     first, second = started(webhook), plan(webhook)
 
     with pytest.raises(WebhookStateError, match=f"{first.pk} of this webhook is running"):
@@ -264,7 +264,7 @@ def test_a_webhook_has_one_running_at_a_time(webhook):
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_what_can_be_done_depends_on_the_state(webhook, state, verbs):
+def test_the_permitted_actions_depend_on_the_state(webhook, state, verbs):
     replay = plan(webhook)
 
     for verb in ("start", "pause", "resume", "cancel"):
@@ -274,7 +274,7 @@ def test_what_can_be_done_depends_on_the_state(webhook, state, verbs):
             getattr(replay, verb)()
 
 
-def test_an_event_whose_body_went_meanwhile_is_left_out(webhook, monkeypatch):
+def test_an_event_without_a_body_is_skipped(webhook, monkeypatch):
     gone, kept = (emit_with(webhook, "missed") for _ in range(2))
     replay = started(webhook)
     look = carrying.look
@@ -291,7 +291,7 @@ def test_an_event_whose_body_went_meanwhile_is_left_out(webhook, monkeypatch):
     assert replay.queued == 1
 
 
-def test_a_step_that_fails_leaves_nothing_behind(webhook, monkeypatch):
+def test_a_failed_step_is_rolled_back(webhook, monkeypatch):
     events = emit_all(webhook, "missed", 3)
     replay = started(webhook)
 
@@ -309,7 +309,7 @@ def test_a_step_that_fails_leaves_nothing_behind(webhook, monkeypatch):
     assert queued_by(replay) == events
 
 
-def test_its_end_is_logged_with_its_numbers(webhook, caplog, django_capture_on_commit_callbacks):
+def test_the_end_of_a_replay_is_logged_with_its_counts(webhook, caplog, django_capture_on_commit_callbacks):
     emit_with(webhook, "missed")
     replay = started(webhook)
 
@@ -321,7 +321,7 @@ def test_its_end_is_logged_with_its_numbers(webhook, caplog, django_capture_on_c
     assert (record.replay_id, record.webhook_id, record.state, record.queued) == (replay.pk, webhook.pk, "done", 1)
 
 
-def test_who_did_what_to_it_is_written_down(webhook, alice):
+def test_the_actions_on_a_replay_are_audited(webhook, alice):
     with acting(Actor(account=alice)):
         replay = started(webhook)
         replay.pause()
@@ -335,7 +335,7 @@ def test_who_did_what_to_it_is_written_down(webhook, alice):
 
 
 @pytest.mark.django_db(transaction=True)
-def test_two_carriers_queue_each_event_once(webhook, settings):
+def test_concurrent_workers_queue_each_event_once(webhook, settings):
     settings.WEBHOOKS_MAX_IN_FLIGHT_PER_WEBHOOK = 3
     events = emit_all(webhook, "missed", 60)
     replay = started(webhook, rate=10_000)
@@ -364,7 +364,7 @@ def test_two_carriers_queue_each_event_once(webhook, settings):
     assert sorted(replay.deliveries.values_list("event_id", flat=True)) == events
 
 
-def test_the_job_carries_all_that_are_under_way_each_in_its_turn(webhook, alice):
+def test_the_job_advances_all_active_replays_in_turn(webhook, alice):
     other = make_webhook(alice)
     emit_all(webhook, "missed", 3)
     Delivery.objects.all().delete()
@@ -380,7 +380,7 @@ def test_the_job_carries_all_that_are_under_way_each_in_its_turn(webhook, alice)
     assert facts["after"] in {replay.pk for replay in replays}
 
 
-def test_one_that_fails_does_not_keep_the_next_from_its_turn(webhook, alice, monkeypatch):
+def test_a_failing_replay_does_not_block_the_next(webhook, alice, monkeypatch):
     replays = [started(webhook), started(make_webhook(alice))]
     tried, facts = [], {}
 
@@ -396,7 +396,7 @@ def test_one_that_fails_does_not_keep_the_next_from_its_turn(webhook, alice, mon
     assert sorted(tried) == sorted(replay.pk for replay in replays)
 
 
-def test_the_job_of_a_worker_that_was_lost_is_taken_over_soon(webhook):
+def test_the_job_of_a_lost_worker_is_soon_taken_over(webhook):
     (job,) = [job for job in JOBS if job.name == "replays"]
     emit_with(webhook, "missed")
     replay = started(webhook)

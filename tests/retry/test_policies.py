@@ -1,4 +1,4 @@
-"""The retry policies that come with the package, and those of a host."""
+"""The built-in retry policies and those of a host."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ class Twice(DelaysPolicy):
     ("number", "seconds"),
     [pytest.param(1, 1, id="first"), pytest.param(2, 5, id="second"), pytest.param(3, 30, id="third")],
 )
-def test_the_retries_come_1_5_and_30_seconds_after_the_failure_before(number, seconds):
+def test_the_retries_are_1_5_and_30_seconds_after_the_previous_failure(number, seconds):
     assert SPECIFICATION.next_attempt_at(number, FAILED_AT) == FAILED_AT + timedelta(seconds=seconds)
 
 
 @pytest.mark.parametrize("number", [4, 5, 1000])
-def test_after_the_fourth_attempt_it_is_given_up(number):
+def test_a_delivery_is_given_up_after_the_fourth_attempt(number):
     assert SPECIFICATION.next_attempt_at(number, FAILED_AT) is None
 
 
-def test_the_extended_policy_takes_ten_attempts_and_about_three_days():
+def test_the_extended_policy_makes_ten_attempts_in_about_three_days():
     assert EXTENDED.max_attempts == 10
     assert timedelta(days=3) < EXTENDED.span < timedelta(days=3.5)
     assert EXTENDED.next_attempt_at(10, FAILED_AT) is None
@@ -65,7 +65,7 @@ def test_there_is_no_attempt_before_the_first(number):
         pytest.param(Twice(), 10**9, 20, id="capped"),
     ],
 )
-def test_retry_after_counts_where_a_policy_allows_it(policy, wish, seconds):
+def test_retry_after_is_used_if_the_policy_allows_it(policy, wish, seconds):
     moment = policy.next_attempt_at(2, FAILED_AT, retry_after=timedelta(seconds=wish))
 
     assert moment == FAILED_AT + timedelta(seconds=seconds)
@@ -86,13 +86,13 @@ def test_retry_after_counts_where_a_policy_allows_it(policy, wish, seconds):
         pytest.param("", None, id="empty"),
     ],
 )
-def test_retry_after_is_read_as_seconds_or_a_date(value, seconds):
+def test_retry_after_has_seconds_or_a_date(value, seconds):
     expected = None if seconds is None else timedelta(seconds=seconds)
 
     assert parse_retry_after(value, FAILED_AT) == expected
 
 
-def test_a_policy_that_cannot_be_used_says_why():
+def test_an_unusable_policy_has_a_reason():
     class Hasty(DelaysPolicy):
         name = "hasty"
         delays_seconds = (1, -5)

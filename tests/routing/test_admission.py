@@ -1,4 +1,4 @@
-"""The two forms of the rule of who gets an event agree, on each database."""
+"""Agreement of the two forms of the admission rule, on each database."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ pytestmark = [pytest.mark.django_db, pytest.mark.only_on("sqlite", "postgresql",
 HOUR = timedelta(hours=1)
 NAMES = ("a.b", "a.b.c", "x.a.b", "a.b_c", "a.bc", "aa.b", "a_b.c", "0.1")
 OTHER_TEXT = ("A.B", 'x"a.b"x', "a.b\\", "a.b ", "á.b", "", "a", "a%b", "a.b,a.bc")
-"""Entries that no registration is allowed, but that a row may hold."""
+"""Values that no registration accepts, but that a row may contain."""
 
 
 class Nothing(EventData):
@@ -79,7 +79,7 @@ def _names():
 
 
 def save(*webhooks):
-    """Save webhooks as they are before the event: nobody is deleted in the future."""
+    """Save webhooks in their state before the event, in which none is deleted."""
     now = timezone.now()
     deleted_later = {each: each.deleted_at for each in webhooks if each.deleted_at and each.deleted_at > now}
     for webhook in deleted_later:
@@ -108,7 +108,7 @@ many = settings(max_examples=60, deadline=None, suppress_health_check=[HealthChe
 @pytest.mark.usefixtures("_names")
 @many
 @given(registered=st.lists(REGISTERED, max_size=8), name=st.sampled_from(NAMES), owner=OWNERS)
-def test_an_event_is_emitted_to_the_webhooks_that_are_admitted(owners, registered, name, owner):
+def test_emission_selects_the_admitted_webhooks(owners, registered, name, owner):
     clear()
     webhooks = [each.webhook(owners) for each in registered]
     earlier = [webhook for webhook in webhooks if webhook.created_at < timezone.now()]
@@ -128,7 +128,7 @@ def test_an_event_is_emitted_to_the_webhooks_that_are_admitted(owners, registere
 @pytest.mark.usefixtures("_names")
 @many
 @given(registered=REGISTERED, name=st.sampled_from(NAMES), owner=OWNERS)
-def test_a_replay_finds_the_events_that_concern_its_webhook(owners, registered, name, owner):
+def test_a_replay_finds_the_events_of_its_webhook(owners, registered, name, owner):
     clear()
     webhook = registered.webhook(owners)
     save(webhook)
@@ -144,7 +144,7 @@ def test_a_replay_finds_the_events_that_concern_its_webhook(owners, registered, 
 
 @many
 @given(registered=st.lists(REGISTERED, min_size=1, max_size=8), is_subscribed=st.lists(st.booleans(), min_size=8))
-def test_an_operational_event_is_emitted_to_the_webhooks_that_are_admitted(owners, registered, is_subscribed):
+def test_emission_selects_the_admitted_webhooks_for_operational_events(owners, registered, is_subscribed):
     clear()
     webhooks = [each.webhook(owners) for each in registered]
     for webhook, subscribed in zip(webhooks, is_subscribed, strict=False):
@@ -181,7 +181,7 @@ REASONS = {
 
 
 @pytest.mark.parametrize(("webhook", "event", "reason"), REASONS.values(), ids=REASONS)
-def test_the_reason_is_that_of_the_first_condition_that_does_not_hold(webhook, event, reason):
+def test_the_first_unsatisfied_condition_is_the_reason(webhook, event, reason):
     now = timezone.now()
     values = {"pk": "wh_1", "owner_id": 1, "event_types": ["a.b"], "status": "active", "created_at": now - 2 * HOUR}
     facts = {"type": "a.b", "owner_id": 1, "emitted_at": now}
@@ -196,14 +196,14 @@ def test_names_that_differ_in_case_are_not_confused():
 
 
 @pytest.mark.parametrize("text", ['a.b", "a.bc', '", "', "A.B", "a", "a.b ", "%", "", '"'])
-def test_text_that_names_no_event_type_finds_no_subscriber(text):
+def test_text_other_than_an_event_type_has_no_subscribers(text):
     Webhook.objects.bulk_create([Webhook(url=URL, event_types=["a.b", "a.bc", text], status="active")])
 
     assert not Webhook.objects.filter(subscribed_to(text)).exists()
     assert Webhook.objects.filter(subscribed_to("a.bc")).exists()
 
 
-def test_the_filter_of_the_api_takes_names_alone(owners):
+def test_the_filter_of_the_api_accepts_only_names(owners):
     make_webhook(owners["alice"], EVENT_TYPE, "file.deleted")
 
     answer = client_of(owners["alice"]).call("GET", f'/v1/webhooks?event_type={EVENT_TYPE}", "file.deleted')
@@ -211,7 +211,7 @@ def test_the_filter_of_the_api_takes_names_alone(owners):
     assert answer.json()["results"] == []
 
 
-def test_an_event_is_one_statement_on_postgresql(owners, django_assert_num_queries, db):
+def test_an_event_takes_one_statement_on_postgresql(owners, django_assert_num_queries, db):
 
     make_webhook(owners["alice"])
     emit_one(owners["alice"])

@@ -1,4 +1,4 @@
-"""Why an event was sent to a webhook or was not, whatever became of the webhook since."""
+"""The reasons why an event was sent to a webhook or not, independent of later changes."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def change(webhook, **fields):
 
 
 def age(webhook, hours):
-    """Make what was done to a webhook so far older."""
+    """Shift the webhook's history into the past."""
     Webhook.objects.filter(pk=webhook.pk).update(created_at=timezone.now() - hours * HOUR)
     for number, entry in enumerate(AuditEntry.objects.about(webhook).order_by("id")):
         then = first_id_at("aud", timezone.now() - hours * HOUR)
@@ -52,7 +52,7 @@ def reasons(event, **options):
 
 
 def nothing(webhook):
-    """Leave it as it is."""
+    """Do nothing."""
 
 
 def unsubscribe(webhook):
@@ -121,7 +121,7 @@ CASES = {
 
 
 @pytest.mark.parametrize(("before", "since", "reason"), CASES.values(), ids=CASES)
-def test_the_reason_is_that_of_the_time_of_the_event(alice, before, since, reason):
+def test_the_reason_reflects_the_time_of_the_event(alice, before, since, reason):
     webhook = make_webhook(alice)
     for step in before:
         step(webhook)
@@ -136,14 +136,14 @@ def test_the_reason_is_that_of_the_time_of_the_event(alice, before, since, reaso
     assert decision.is_sent == (reason == "sent")
 
 
-def test_a_webhook_that_came_later_is_said_to(alice):
+def test_a_webhook_registered_after_the_event_has_that_reason(alice):
     event = emitted(alice)
     make_webhook(alice)
 
     assert reasons(event) == ["registered_later"]
 
 
-def test_what_was_sent_later_is_told_apart(alice):
+def test_a_later_delivery_is_reported_as_a_replay(alice):
     webhook = make_webhook(alice, status="disabled")
     age(webhook, hours=2)
     event = emitted(alice)
@@ -152,7 +152,7 @@ def test_what_was_sent_later_is_told_apart(alice):
     assert reasons(event) == ["replayed"]
 
 
-def test_a_replay_is_told_apart_however_soon_it_came(alice):
+def test_a_replay_soon_after_the_event_is_recognized(alice):
     webhook = make_webhook(alice)
     Webhook.objects.update(created_at=timezone.now() - HOUR)
     event = emit_one(alice)
@@ -164,7 +164,7 @@ def test_a_replay_is_told_apart_however_soon_it_came(alice):
     assert reasons(event) == ["replayed"]
 
 
-def test_no_webhook_is_told_of_itself(alice):
+def test_a_webhook_gets_no_events_about_itself(alice):
     watcher, itself = make_webhook(None, "webhook.disabled"), make_webhook(None, "webhook.disabled")
     itself.disable("Enough.")
     event = Event.objects.get(type="webhook.disabled")
@@ -185,7 +185,7 @@ def test_a_redelivery_does_not_hide_the_first_delivery(alice):
     assert (decision.reason, decision.delivery) == ("sent", first)
 
 
-def test_a_change_without_a_record_is_admitted(alice):
+def test_a_change_without_an_audit_entry_is_reported_as_not_recorded(alice):
     webhook = make_webhook(alice, status="disabled")
     age(webhook, hours=2)
     event = emitted(alice)
@@ -195,7 +195,7 @@ def test_a_change_without_a_record_is_admitted(alice):
 
 
 @pytest.mark.parametrize("limit", ["retention", "number"])
-def test_what_is_beyond_the_record_is_not_guessed(alice, settings, monkeypatch, limit):
+def test_a_reason_before_the_audit_log_is_not_guessed(alice, settings, monkeypatch, limit):
     webhook = make_webhook(alice, status="disabled")
     age(webhook, hours=72)
     event = emitted(alice, hours=48)
@@ -208,14 +208,14 @@ def test_what_is_beyond_the_record_is_not_guessed(alice, settings, monkeypatch, 
     assert reasons(event) == ["not_recorded"]
 
 
-def test_a_test_concerns_the_webhook_that_it_was_for(alice):
+def test_a_test_concerns_only_its_webhook(alice):
     webhook, _ = make_webhook(alice), make_webhook(alice)
     event = Event.objects.get(pk=send_test_event(webhook, EVENT_TYPE).event_id)
 
     assert [decision.webhook for decision in decide(event)] == [webhook]
 
 
-def test_the_platforms_webhooks_are_for_those_who_may_see_them(alice):
+def test_the_platforms_webhooks_are_included_on_request(alice):
     own, platform = make_webhook(alice), make_webhook(None)
     event = emit_one(alice)
 
@@ -224,7 +224,7 @@ def test_the_platforms_webhooks_are_for_those_who_may_see_them(alice):
     assert decide(emit_one(None)) == []
 
 
-def test_of_many_those_that_got_it_come_first(alice, monkeypatch):
+def test_recipients_are_listed_first(alice, monkeypatch):
     monkeypatch.setattr(decisions, "MAX_WEBHOOKS", 3)
     got_it, *others = [make_webhook(alice, status=status) for status in ("active", *["disabled"] * 3)]
     others[-1].soft_delete()
@@ -234,7 +234,7 @@ def test_of_many_those_that_got_it_come_first(alice, monkeypatch):
     assert [decision.webhook for decision in decide(event)] == [got_it, others[1], others[0]]
 
 
-def test_it_takes_four_queries_however_many_there_are(alice):
+def test_the_report_takes_four_queries_for_any_number_of_webhooks(alice):
     webhooks = [make_webhook(alice, status=status) for status in ["active", "disabled"] * 10]
     event = emitted(alice)
     for webhook in webhooks:
@@ -247,7 +247,7 @@ def test_it_takes_four_queries_however_many_there_are(alice):
     assert len(queries) == 4
 
 
-def test_the_api_tells_it(alice):
+def test_the_api_returns_the_decisions(alice):
     sent, silent = make_webhook(alice), make_webhook(alice, "file.deleted")
     for webhook in (sent, silent):
         age(webhook, hours=2)

@@ -1,4 +1,4 @@
-"""The signature, to the letter of the specification."""
+"""The signature of the specification."""
 
 import hashlib
 import hmac
@@ -11,7 +11,7 @@ from webhooks_app.signatures import sign, signed_headers
 from ..protocol import vector
 
 
-def test_the_published_vector_is_what_sign_returns():
+def test_sign_returns_the_published_vector():
     assert sign(vector.SECRET, vector.TIMESTAMP, vector.BODY) == vector.SIGNATURE
 
 
@@ -24,7 +24,7 @@ def test_the_published_vector_is_what_sign_returns():
         pytest.param("whsec_c2VjcmV0IHNlY3JldA", b"\x00\xff", id="prefix and base64 are keyed as text"),
     ],
 )
-def test_the_secret_is_keyed_whole_as_utf8_text(secret, body):
+def test_the_key_is_the_whole_secret_in_utf8(secret, body):
     expected = hmac.new(secret.encode("utf-8"), b"1700000000." + body, hashlib.sha256).hexdigest()
 
     assert sign(secret, 1700000000, body) == f"sha256={expected}"
@@ -43,11 +43,11 @@ def test_the_digest_is_64_lower_case_hexadecimal_digits():
         pytest.param(("the first secret", 170000000, b"0.{}"), id="full stop moved"),
     ],
 )
-def test_any_change_gives_another_signature(changed):
+def test_any_change_changes_the_signature(changed):
     assert sign(*changed) != sign("the first secret", 1700000000, b"{}")
 
 
-def test_every_delivery_carries_the_four_headers_of_the_specification():
+def test_every_delivery_has_the_four_headers_of_the_specification():
     headers = signed_headers(vector.SECRET, vector.TIMESTAMP, "ppt.generation.completed", vector.BODY)
 
     assert headers == (
@@ -58,7 +58,7 @@ def test_every_delivery_carries_the_four_headers_of_the_specification():
     )
 
 
-def test_a_previous_secret_signs_the_same_in_a_header_of_its_own():
+def test_a_previous_secret_signs_in_a_separate_header():
     alone = signed_headers(vector.SECRET, vector.TIMESTAMP, "file.deleted", vector.BODY)
     both = signed_headers(
         vector.SECRET, vector.TIMESTAMP, "file.deleted", vector.BODY, previous_secret=vector.PREVIOUS_SECRET

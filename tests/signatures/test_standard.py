@@ -43,14 +43,14 @@ def headers_of(scheme, *keys):
     return dict(scheme.headers(sent, scheme.sign(sent, keys)))
 
 
-def missing(what):
+def missing(reason):
     if os.environ.get("CI"):
-        pytest.fail(f"{what}; in CI nothing may be skipped")
-    pytest.skip(what)
+        pytest.fail(f"{reason}; in CI nothing may be skipped")
+    pytest.skip(reason)
 
 
 def node(script, requests):
-    """Return what a script says of these requests."""
+    """Return the output of a script for these requests."""
     if shutil.which("node") is None:
         missing("node is not installed")
     if script == "verify.js" and not (JAVASCRIPT / "node_modules" / "standardwebhooks").exists():
@@ -86,7 +86,7 @@ def test_the_javascript_library_verifies_every_new_secret():
     assert node("verify.js", requests) == [""] * len(SECRETS)
 
 
-def test_during_a_rotation_both_libraries_verify_with_either_secret():
+def test_both_libraries_verify_with_either_secret_during_a_rotation():
     new, old, other = SECRETS[:3]
     headers = headers_of(STANDARD, new, old)
 
@@ -159,14 +159,14 @@ def test_openssl_verifies_v1a_with_the_public_key(tmp_path):
         pytest.param("a secret in words, long enough", False, id="words"),
     ],
 )
-def test_only_secrets_that_every_library_reads_the_same_are_fit(secret, fits):
+def test_only_secrets_that_all_libraries_decode_alike_are_valid(secret, fits):
     assert (not STANDARD.problem_with_key(secret)) is fits
 
 
 @pytest.mark.parametrize(
     ("scheme", "key"), [pytest.param(STANDARD, SECRETS[0], id="v1"), pytest.param(ED25519, ED25519.new_key(), id="v1a")]
 )
-def test_our_own_verification_accepts_what_was_sent_and_nothing_else(scheme, key):
+def test_verify_accepts_only_the_request_that_was_sent(scheme, key):
     headers, public = headers_of(scheme, key), scheme.verification_key(key)
 
     assert verify(vector.BODY, headers, public).id == EVENT_ID

@@ -15,7 +15,7 @@ class Output:
 
 
 def run_command(name: str, *arguments: str) -> Output:
-    """Return what a command prints; its exceptions are raised."""
+    """Return the output of a command. Its exceptions are raised."""
     out, err = io.StringIO(), io.StringIO()
     call_command(name, *arguments, stdout=out, stderr=err)
     return Output(stdout=out.getvalue(), stderr=err.getvalue())

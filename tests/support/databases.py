@@ -1,4 +1,4 @@
-"""A pytest plugin that runs the tests on the database named by ``--database``, on a server of their own."""
+"""A pytest plugin that runs the tests on the database in ``--database``, on a server of their own."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ URL_VARIABLE = "TEST_DATABASE_URL"
 
 @contextmanager
 def sqlite_file() -> Generator[str]:
-    """Yield the URL of a database file that goes away with its directory."""
+    """Yield the URL of a database file in a temporary directory."""
     with tempfile.TemporaryDirectory(prefix="webhooks-sqlite-") as directory:
         yield f"sqlite:///{Path(directory, 'test.sqlite3')}"
 
@@ -48,14 +48,14 @@ LEFT_OUT: Mapping[str, Collection[str]] = {
     "postgresql": ("admin",),
     "mariadb": ("admin", "api", "models/audit", "checks", "routing", "management", "metrics"),
 }
-"""The edges, which ask no database anything of their own: once is enough. What does is marked ``only_on``."""
+"""Tests of the edges, without special features of a database. One database suffices, except for ``only_on`` tests."""
 
 LONG = (
     *("demo", "example_project", "faults", "tasks"),
     *("delivery/test_limits.py", "delivery/test_urls.py", "emission/test_typing.py", "models/test_hold.py"),
     *("house/test_benchmarks.py", "house/test_counts.py", "owners/test_projects.py", "wake/test_recipes.py"),
 )
-"""Half of the suite's time: processes that are started and killed, and tables of everything with everything."""
+"""Half of the suite's time: tests that start and kill processes, and large tables of cases."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -70,7 +70,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None, object, object]:
-    """Start the server before pytest-django loads the settings. A worker of xdist inherits its controller's URL."""
+    """Start the server before pytest-django loads the settings. Workers of xdist use the URL of their controller."""
     name = early_config.known_args_namespace.database
     if "PYTEST_XDIST_WORKER" not in os.environ:
         stack = ExitStack()

@@ -1,4 +1,4 @@
-"""An engine that delivers in a thread of this process, as in a worker."""
+"""An engine in a thread of this process, as in a worker."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The example project's broker without the project, whose Celery app would become the current one when imported."""
+"""The broker of the example project without its Celery app, which would become the current one when imported."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows that the tests of many parts need."""
+"""Rows for tests of several parts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ EVENT_TYPE = "ppt.generation.failed"
 
 
 def make_webhook(owner: Any, *event_types: str, status: str = "active", url: str = URL, **fields: Any) -> Webhook:
-    """Register a webhook and, unless it is to stay pending, skip its handshake."""
+    """Register a webhook, and skip its handshake unless it should remain pending."""
     webhook = register_webhook(owner=owner, url=url, event_types=event_types or [EVENT_TYPE], **fields)
     if status != Webhook.Status.PENDING:
         webhook.deliveries.all().delete()
@@ -35,7 +35,7 @@ def deliveries(kind: str = "event") -> list[Delivery]:
 
 
 def end_deliveries(queryset: Any = None, *, state: str, **fields: Any) -> None:
-    """Make these deliveries final without an attempt; by default all."""
+    """Make these deliveries, or all, final without an attempt."""
     chosen = Delivery.objects.all() if queryset is None else queryset
     ids = list(chosen.values_list("pk", flat=True))
     QueueEntry.objects.filter(pk__in=ids).delete()
@@ -43,7 +43,7 @@ def end_deliveries(queryset: Any = None, *, state: str, **fields: Any) -> None:
 
 
 def make_older(event: Event, age: timedelta) -> Event:
-    """Make an event and its history as if they had been made so long ago: identifiers tell when."""
+    """Create an event and its history with this age. Identifiers contain the time."""
     then = timezone.now() - age
     for delivery in Delivery.objects.filter(event=event):
         delivery_id = make_id_older(delivery.pk, age)

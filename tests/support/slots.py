@@ -1,4 +1,4 @@
-"""Slots for tests of other things: every webhook is taken for a fast one."""
+"""Slots for tests of other features, where every webhook counts as fast."""
 
 from __future__ import annotations
 
@@ -18,5 +18,5 @@ class OpenSlots(Slots):
 
 
 def open_slots(clock: Clock, *, cap: int = 16) -> Slots:
-    """Return so many slots that only the cap of a webhook limits it."""
+    """Return enough slots that only the limit of a webhook applies."""
     return OpenSlots(clock=clock, window=1_000_000, cap=cap)

@@ -1,4 +1,4 @@
-"""Celery workers started as a user starts them, on the database of the test and a broker of its own."""
+"""Celery workers, started as by a user, with the database of the test and a separate broker."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def alice(django_user_model):
     ]
 )
 def broker_url(request: pytest.FixtureRequest) -> str:
-    """The URL of each kind of broker in turn; what matters is each broker and each database, not each pair."""
+    """The URL of each kind of broker. Each broker and each database must work, not every combination."""
     if request.param == "embedded":
         return "filesystem://localhost"
     url: str = request.getfixturevalue(f"{request.param}_url")
@@ -55,7 +55,7 @@ def broker_url(request: pytest.FixtureRequest) -> str:
 
 @dataclass
 class SlowReceiver:
-    """Answers 200 after a while, and counts requests: all of them, and the most that there were at a time."""
+    """A receiver that answers with 200 after a delay, and counts all requests and the concurrent ones."""
 
     delay_seconds: float
     hits: list[float] = field(default_factory=list)
@@ -86,7 +86,7 @@ class SlowReceiver:
                 self.end_headers()
 
             def log_message(self, *arguments: Any) -> None:
-                """Say nothing."""
+                """Log nothing."""
 
         server = Server(("127.0.0.1", 0), Handler)
         thread = threading.Thread(target=server.serve_forever)
@@ -101,7 +101,7 @@ class SlowReceiver:
 
 
 def environment(broker_url: str, directory: Path) -> dict[str, str]:
-    """Return the environment of a process that shares the test's database."""
+    """Return the environment of a process that uses the test's database."""
     database = connection.settings_dict
     if connection.vendor == "sqlite":
         database_url = f"sqlite:///{database['NAME']}"
@@ -119,7 +119,7 @@ def environment(broker_url: str, directory: Path) -> dict[str, str]:
 
 @pytest.fixture
 def start_worker(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
-    """Start ``celery worker``; all that still run are stopped at the end. Keywords go into its environment."""
+    """Start ``celery worker``. All are stopped at the end. Keyword arguments become environment variables."""
     with _celery_processes(tmp_path) as start:
 
         def start_worker(broker_url: str, *options: str, **variables: str) -> subprocess.Popen[bytes]:
@@ -132,7 +132,7 @@ def start_worker(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[byte
 
 @pytest.fixture
 def start_beat(tmp_path: Path) -> Iterator[Callable[[str], subprocess.Popen[bytes]]]:
-    """Start ``celery beat``; all that still run are stopped at the end."""
+    """Start ``celery beat``. All are stopped at the end."""
     with _celery_processes(tmp_path) as start:
 
         def start_beat(broker_url: str) -> subprocess.Popen[bytes]:

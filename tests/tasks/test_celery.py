@@ -1,4 +1,4 @@
-"""Real workers, real brokers: everything is sent once, whatever happens to the messages."""
+"""Real workers and brokers: every event is sent once, even if messages are lost."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ print(time.monotonic() - started)
 
 
 def emit_elsewhere(broker_url, directory, count=1):
-    """Emit in a process that uses this broker; return the seconds that it took."""
+    """Emit in a process that uses this broker. Return the duration in seconds."""
     command = [sys.executable, "-c", EMIT, str(count)]
     done = subprocess.run(
         command, cwd=ROOT, env=environment(broker_url, directory), capture_output=True, text=True, check=True
@@ -59,7 +59,7 @@ def test_every_event_arrives_once(alice, broker_url, start_worker, nginx, tmp_pa
 
 
 @pytest.mark.only_on("postgresql")
-def test_a_worker_that_is_told_to_stop_finishes_what_is_in_flight(alice, redis_url, start_worker):
+def test_a_stopping_worker_finishes_the_requests_in_flight(alice, redis_url, start_worker):
     with SlowReceiver(delay_seconds=3).running() as receiver:
         make_webhook(alice, url=receiver.url)
         worker = start_worker(redis_url)
@@ -76,7 +76,7 @@ def test_a_worker_that_is_told_to_stop_finishes_what_is_in_flight(alice, redis_u
 
 
 @pytest.mark.only_on("postgresql")
-def test_a_single_threaded_worker_stops_as_cleanly(alice, redis_url, start_worker):
+def test_a_single_threaded_worker_finishes_the_requests_in_flight(alice, redis_url, start_worker):
     with SlowReceiver(delay_seconds=3).running() as receiver:
         make_webhook(alice, url=receiver.url)
         worker = start_worker(redis_url, "--pool", "solo")
@@ -91,20 +91,20 @@ def test_a_single_threaded_worker_stops_as_cleanly(alice, redis_url, start_worke
 
 
 @pytest.mark.only_on("postgresql")
-def test_a_broker_that_refuses_neither_fails_nor_delays_the_caller(alice, redis_url, start_worker, nginx, tmp_path):
+def test_a_refusing_broker_neither_fails_nor_delays_the_caller(alice, redis_url, start_worker, nginx, tmp_path):
     path = f"/refused-{time.time_ns()}"
     make_webhook(alice, url=nginx.url + path)
 
     seconds = emit_elsewhere("redis://127.0.0.1:9/0", tmp_path, 20)
 
-    assert seconds < 4  # half a second for each would be ten
+    assert seconds < 4  # half a second each would be ten
     start_worker(redis_url)
     wait_until(all_final)
     assert len(received_ids(nginx, path)) == 20
 
 
 @pytest.mark.only_on("postgresql")
-def test_a_worker_needs_no_beat_to_find_what_no_message_announced(alice, redis_url, start_worker, nginx, tmp_path):
+def test_a_worker_finds_unannounced_deliveries_without_beat(alice, redis_url, start_worker, nginx, tmp_path):
     path = f"/no-beat-{time.time_ns()}"
     make_webhook(alice, url=nginx.url + path)
     start_worker(redis_url)
@@ -116,7 +116,7 @@ def test_a_worker_needs_no_beat_to_find_what_no_message_announced(alice, redis_u
 
 
 @pytest.mark.only_on("postgresql")
-def test_retries_are_made_by_the_worker_that_scheduled_them(alice, redis_url, start_worker):
+def test_retries_are_sent_by_the_worker_that_scheduled_them(alice, redis_url, start_worker):
     webhook = make_webhook(alice, url=f"http://127.0.0.1:{free_port()}/nobody", retry_notices=False)
     start_worker(redis_url)
     emit_one(alice)
@@ -131,7 +131,7 @@ def test_retries_are_made_by_the_worker_that_scheduled_them(alice, redis_url, st
 
 
 @pytest.mark.only_on("sqlite", "postgresql")
-def test_two_workers_and_two_beats_send_nothing_twice(alice, redis_url, start_worker, start_beat, nginx, tmp_path):
+def test_two_workers_and_two_beats_send_each_event_once(alice, redis_url, start_worker, start_beat, nginx, tmp_path):
     path = f"/pairs-{time.time_ns()}"
     make_webhook(alice, url=nginx.url + path)
     for start in (start_worker, start_worker, start_beat, start_beat):
@@ -143,7 +143,7 @@ def test_two_workers_and_two_beats_send_nothing_twice(alice, redis_url, start_wo
     assert len(received_ids(nginx, path)) == len(set(received_ids(nginx, path))) == 300
 
 
-def test_no_number_of_workers_exceeds_a_webhooks_cap(alice, redis_url, start_worker, tmp_path):
+def test_several_workers_do_not_exceed_the_limit_of_a_webhook(alice, redis_url, start_worker, tmp_path):
     with SlowReceiver(delay_seconds=0.3).running() as receiver:
         make_webhook(alice, url=receiver.url, max_in_flight=16)
         start_worker(redis_url)

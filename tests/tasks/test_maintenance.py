@@ -1,4 +1,4 @@
-"""The upkeep of a Celery worker's processes."""
+"""Maintenance in the processes of a Celery worker."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def has_counted():
     return Rollup.objects.filter(resolution="ever", counts__succeeded_at_once=1).exists()
 
 
-def test_a_worker_shows_itself_and_beat_and_counts_what_it_delivers(alice, broker_url, start_worker, start_beat, nginx):
+def test_a_worker_reports_itself_and_beat_and_counts_deliveries(alice, broker_url, start_worker, start_beat, nginx):
     worker = start_worker(broker_url)
     start_beat(broker_url)
     make_webhook(alice, url=f"{nginx.url}/upkeep")

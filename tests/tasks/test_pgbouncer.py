@@ -1,4 +1,4 @@
-"""Workers, and whoever emits, behind a pgbouncer that pools transactions: no two of them may rely on one session."""
+"""Workers and emitters behind pgbouncer in transaction mode, where no session belongs to one of them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SECRET = "a secret behind a pool"
 
 @pytest.fixture
 def database_url(pgbouncer):
-    """What a project's settings need to say: no cursor on the server outlives a transaction."""
+    """The required setting of a project: no server-side cursors beyond a transaction."""
     name = connection.settings_dict["NAME"]
     return f"{pgbouncer.url}/{name}?DISABLE_SERVER_SIDE_CURSORS=true&CONN_MAX_AGE=60"
 
@@ -59,7 +59,7 @@ def test_every_event_arrives_once(alice, redis_url, pgbouncer, database_url, sta
     assert clients > shared == POOL_SIZE
 
 
-def test_retries_come_when_they_are_due(alice, redis_url, database_url, start_worker, receiver, tmp_path):
+def test_retries_arrive_when_they_are_due(alice, redis_url, database_url, start_worker, receiver, tmp_path):
     receiver.answers = Answers(statuses=(500, 200))
     make_webhook(alice, url=receiver.url, secret=SECRET, retry_notices=False)
     start_worker(redis_url, TEST_DATABASE_URL=database_url)

@@ -1,1 +1,1 @@
-"""What we give to the tests of a host."""
+"""The test kit for hosts."""

@@ -39,7 +39,7 @@ def owner(django_user_model: Any) -> Any:
     return django_user_model.objects.create_user("amina")
 
 
-def test_what_was_emitted_is_there_to_be_looked_at(webhooks: Webhooks, owner: Any) -> None:
+def test_emitted_events_are_available(webhooks: Webhooks, owner: Any) -> None:
     event = emit(EVENT_TYPE, {"error": "No outline", "ppt_id": "ppt_1"}, owner=owner)
 
     assert webhooks.emitted() == webhooks.emitted(EVENT_TYPE) == webhooks.emitted(owner=owner) == [event]
@@ -57,7 +57,7 @@ def test_what_was_emitted_is_there_to_be_looked_at(webhooks: Webhooks, owner: An
         pytest.param({"event_type": EVENT_TYPE, "times": 2}, id="more often"),
     ],
 )
-def test_what_was_not_emitted_fails_the_test_and_lists_what_was(
+def test_a_missing_event_fails_the_test_and_lists_the_emitted_ones(
     webhooks: Webhooks, owner: Any, wanted: dict[str, Any]
 ) -> None:
     emit_one(owner)
@@ -68,7 +68,7 @@ def test_what_was_not_emitted_fails_the_test_and_lists_what_was(
     assert f'{EVENT_TYPE} of amina: {{"error": "No outline"}}' in str(caught.value)
 
 
-def test_one_too_many_fails_the_test(webhooks: Webhooks, owner: Any) -> None:
+def test_an_additional_event_fails_the_test(webhooks: Webhooks, owner: Any) -> None:
     emit_one(owner)
     emit_one(owner)
 
@@ -77,7 +77,7 @@ def test_one_too_many_fails_the_test(webhooks: Webhooks, owner: Any) -> None:
     webhooks.assert_emitted(EVENT_TYPE, times=2)
 
 
-def test_nothing_emitted_is_an_assertion_too(webhooks: Webhooks, owner: Any) -> None:
+def test_the_absence_of_events_can_be_asserted(webhooks: Webhooks, owner: Any) -> None:
     webhooks.assert_not_emitted()
     emit_one(owner)
 
@@ -87,7 +87,7 @@ def test_nothing_emitted_is_an_assertion_too(webhooks: Webhooks, owner: Any) -> 
             webhooks.assert_not_emitted(**arguments)
 
 
-def test_what_was_rolled_back_was_not_emitted(webhooks: Webhooks, owner: Any) -> None:
+def test_a_rolled_back_event_does_not_count_as_emitted(webhooks: Webhooks, owner: Any) -> None:
     with transaction.atomic():
         emit_one(owner)
         transaction.set_rollback(True)
@@ -95,7 +95,7 @@ def test_what_was_rolled_back_was_not_emitted(webhooks: Webhooks, owner: Any) ->
     webhooks.assert_not_emitted()
 
 
-def test_a_delivery_is_the_envelope_signed(webhooks: Webhooks, owner: Any) -> None:
+def test_a_delivery_is_the_signed_envelope(webhooks: Webhooks, owner: Any) -> None:
     webhooks.register(owner, EVENT_TYPE)
     event = emit_one(owner)
 
@@ -107,7 +107,7 @@ def test_a_delivery_is_the_envelope_signed(webhooks: Webhooks, owner: Any) -> No
     assert Delivery.objects.get().state == Delivery.State.SUCCEEDED
 
 
-def test_retries_come_at_their_times_without_waiting_for_them(webhooks: Webhooks, owner: Any) -> None:
+def test_retries_are_made_at_their_times_without_waiting(webhooks: Webhooks, owner: Any) -> None:
     webhooks.register(owner, EVENT_TYPE, retry_notices=False)
     webhooks.receiver.answers = (500, 503, 404, 200)
     emit_one(owner)
@@ -120,7 +120,7 @@ def test_retries_come_at_their_times_without_waiting_for_them(webhooks: Webhooks
     assert Delivery.objects.get().state == Delivery.State.SUCCEEDED
 
 
-def test_notices_are_received_but_are_no_events(webhooks: Webhooks, owner: Any) -> None:
+def test_notices_are_received_but_are_not_events(webhooks: Webhooks, owner: Any) -> None:
     webhooks.register(owner, EVENT_TYPE)
     webhooks.receiver.answers = (500, 200)
     event = emit_one(owner)
@@ -133,10 +133,10 @@ def test_notices_are_received_but_are_no_events(webhooks: Webhooks, owner: Any) 
     assert webhooks.emitted() == [event]
 
 
-def test_a_notice_is_sent_however_slow_the_machine_is(
+def test_a_notice_is_sent_on_a_slow_machine_too(
     webhooks: Webhooks, owner: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    seconds = count(step=0.5)  # between two readings; a claim is begun within 7.5 s
+    seconds = count(step=0.5)  # between two readings; a claim starts within 7.5 s
     monkeypatch.setattr(webhooks.clock, "monotonic", lambda: float(next(seconds)))
     webhooks.register(owner, EVENT_TYPE)
     webhooks.receiver.answers = (500, 200)
@@ -147,7 +147,7 @@ def test_a_notice_is_sent_however_slow_the_machine_is(
     assert types == [EVENT_TYPE, "webhook.retry", EVENT_TYPE]
 
 
-def test_a_receiver_that_never_answers_200_is_given_up(webhooks: Webhooks, owner: Any) -> None:
+def test_a_delivery_without_a_200_is_given_up(webhooks: Webhooks, owner: Any) -> None:
     webhooks.register(owner, EVENT_TYPE)
     webhooks.receiver.answers = (TransportError(error_class=ErrorClass.TIMEOUT, message="No answer in time."),)
     emit_one(owner)
@@ -159,7 +159,7 @@ def test_a_receiver_that_never_answers_200_is_given_up(webhooks: Webhooks, owner
     assert [attempt.result for attempt in attempts] == ["timeout"] * 4
 
 
-def test_without_retries_only_what_is_due_is_sent(webhooks: Webhooks, owner: Any, settings: Any) -> None:
+def test_without_retries_only_due_deliveries_are_sent(webhooks: Webhooks, owner: Any, settings: Any) -> None:
     settings.WEBHOOKS_RETRY_POLICIES = [MINUTE]
     webhooks.register(owner, EVENT_TYPE, retry_notices=False)
     webhooks.receiver.answers = (500, 200)
@@ -172,7 +172,7 @@ def test_without_retries_only_what_is_due_is_sent(webhooks: Webhooks, owner: Any
     assert len(webhooks.deliver(retries=False)) == 1
 
 
-def test_a_handshake_passes_or_fails_as_told(webhooks: Webhooks, owner: Any) -> None:
+def test_a_handshake_passes_or_fails_as_configured(webhooks: Webhooks, owner: Any) -> None:
     passing = register_webhook(owner=owner, url="https://one.example.com/", event_types=[EVENT_TYPE])
     webhooks.deliver()
     webhooks.receiver.passes_handshakes = False
@@ -183,7 +183,7 @@ def test_a_handshake_passes_or_fails_as_told(webhooks: Webhooks, owner: Any) -> 
     assert statuses == {passing.pk: "active", failing.pk: "failed"}
 
 
-def test_what_is_held_back_does_not_keep_deliver_busy(webhooks: Webhooks, owner: Any) -> None:
+def test_held_deliveries_do_not_keep_deliver_busy(webhooks: Webhooks, owner: Any) -> None:
     webhook = webhooks.register(owner, EVENT_TYPE)
     emit_one(owner)
     webhook.await_verification()
@@ -202,7 +202,7 @@ def test_a_response_may_have_headers_and_a_body(webhooks: Webhooks, owner: Any) 
     assert (first.retry_after, first.response_body) == ("120", "busy")
 
 
-def test_a_test_event_is_received_but_was_not_emitted(webhooks: Webhooks, owner: Any) -> None:
+def test_a_test_event_is_received_but_does_not_count_as_emitted(webhooks: Webhooks, owner: Any) -> None:
     webhook = webhooks.register(owner, EVENT_TYPE)
     send_test_event(webhook, "file.deleted")
 
@@ -212,7 +212,7 @@ def test_a_test_event_is_received_but_was_not_emitted(webhooks: Webhooks, owner:
     webhooks.assert_not_emitted()
 
 
-def test_what_could_not_be_registered_cannot_be_here(webhooks: Webhooks, owner: Any) -> None:
+def test_an_invalid_webhook_cannot_be_registered(webhooks: Webhooks, owner: Any) -> None:
     with pytest.raises(ValidationError, match="Unknown event type"):
         webhooks.register(owner, "no.such_type")
 
@@ -235,7 +235,7 @@ def test_signal_handlers_of_the_host_are_called(webhooks: Webhooks, owner: Any) 
     assert called == [Delivery]
 
 
-def test_the_clock_never_goes_back(webhooks: Webhooks) -> None:
+def test_the_clock_cannot_move_backwards(webhooks: Webhooks) -> None:
     now = webhooks.clock()
 
     webhooks.clock.advance(-5)
@@ -244,7 +244,7 @@ def test_the_clock_never_goes_back(webhooks: Webhooks) -> None:
     assert ManualClock(now)() == now
 
 
-def test_json_that_came_is_the_json_that_was_emitted(webhooks: Webhooks, owner: Any) -> None:
+def test_the_received_json_equals_the_emitted_json(webhooks: Webhooks, owner: Any) -> None:
     webhooks.register(owner, EVENT_TYPE)
     event = emit(EVENT_TYPE, {"error": "Kein Entwurf für „Übersicht“ 😀"}, owner=owner)
 
@@ -266,7 +266,7 @@ def test_an_event_type_is_given_by_name_or_as_itself(webhooks: Webhooks, owner: 
     webhooks.assert_not_emitted(registry.get("file.deleted"))
 
 
-def test_a_delivery_is_asserted_with_its_retries(webhooks: Webhooks, owner: Any) -> None:
+def test_an_assertion_includes_retries(webhooks: Webhooks, owner: Any) -> None:
     webhook = webhooks.register(owner, EVENT_TYPE, retry_notices=False)
     webhooks.receiver.answers = (500, 200)
     event = emit_one(owner)
@@ -290,7 +290,7 @@ def test_a_delivery_that_was_not_confirmed_fails_the_test_and_lists_the_results(
 def test_without_a_webhook_nothing_is_delivered(webhooks: Webhooks, owner: Any) -> None:
     emit_one(owner)
 
-    with pytest.raises(AssertionError, match="is a webhook registered"):
+    with pytest.raises(AssertionError, match="Register a webhook for the type"):
         webhooks.assert_delivered(EVENT_TYPE)
 
 
@@ -323,7 +323,7 @@ def test_a_test_case_of_unittest_has_the_kit(db: None) -> None:
     assert (result.testsRun, result.errors, result.failures) == (1, [], [])
 
 
-def test_an_idempotency_key_and_references_are_asserted(webhooks: Webhooks, owner: Any) -> None:
+def test_an_idempotency_key_and_references_can_be_asserted(webhooks: Webhooks, owner: Any) -> None:
     event = emit(EVENT_TYPE, {"error": "a"}, owner=owner, idempotency_key="order-7", references=["ppt_1", "ppt_2"])
     emit(EVENT_TYPE, {"error": "a"}, owner=owner)
 
@@ -351,13 +351,13 @@ def test_other_marks_fail_the_test_and_are_listed(
     assert "(idempotency key order-7; references ppt_1)" in str(failure.value)
 
 
-def test_the_reason_why_an_event_was_not_sent_is_asserted(webhooks: Webhooks, owner: Any) -> None:
+def test_the_reason_for_not_sending_an_event_can_be_asserted(webhooks: Webhooks, owner: Any) -> None:
     webhook = webhooks.register(owner, EVENT_TYPE, filter={"error": "disk full"})
     event = emit_one(owner, "No outline")
 
     decision = webhooks.assert_not_sent(event, webhook, reason="filtered")
 
-    assert decision.explanation == 'data.error is "No outline", the filter wants "disk full".'
+    assert decision.explanation == 'data.error is "No outline", the filter requires "disk full".'
 
 
 def test_an_event_that_was_sent_or_had_another_reason_fails_the_test(webhooks: Webhooks, owner: Any) -> None:

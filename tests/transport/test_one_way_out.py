@@ -57,7 +57,7 @@ ALLOWED = {
     "transport/tls.py": {"import ssl": "the trust store"},
     "transport/registry.py": {"call import_module": "the fastest transport that is installed"},
     "extensions.py": {"call import_module": "the implementations that settings name"},
-    "checks/settings.py": {"import ssl": "whether the extra bundle can be read"},
+    "checks/contents.py": {"import ssl": "whether the extra bundle can be read"},
     "api/problems.py": {"import http.client": "the names of statuses"},
     "receiver/local.py": {
         "import socket": "types",

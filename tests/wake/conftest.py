@@ -23,7 +23,7 @@ def webhook(alice: Any) -> Any:
 
 @pytest.fixture
 def host_celery() -> Iterator[Callable[..., Celery]]:
-    """Put a Celery app with these settings in the place of the test project's."""
+    """Replace the test project's Celery app by one with these settings."""
 
     def host_celery(**values: Any) -> Celery:
         host = Celery("host", set_as_current=False)

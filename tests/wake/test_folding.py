@@ -1,4 +1,4 @@
-"""Calls that are folded, and for which nobody waits for long."""
+"""Folded calls with a limited wait."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Calls:
         assert self.may_return.wait(30)
 
 
-def test_the_first_call_is_over_when_it_returns():
+def test_the_first_call_is_awaited():
     calls = Calls()
 
     FoldedCall(calls)()
@@ -42,7 +42,7 @@ def test_calls_in_quick_succession_are_folded():
     assert calls.count == 1
 
 
-def test_a_call_after_the_fold_is_made():
+def test_a_call_after_the_folding_period_is_made():
     calls = Calls()
     call = FoldedCall(calls, fold_seconds=0.01)
 
@@ -53,7 +53,7 @@ def test_a_call_after_the_fold_is_made():
     assert calls.count == 2
 
 
-def test_a_hanging_call_keeps_its_caller_no_longer_than_its_patience():
+def test_a_hanging_call_blocks_its_caller_for_a_limited_time():
     calls = Calls()
     calls.may_return.clear()
     call = FoldedCall(calls, patience_seconds=0.05)
@@ -68,7 +68,7 @@ def test_a_hanging_call_keeps_its_caller_no_longer_than_its_patience():
     assert calls.count == 1
 
 
-def test_what_was_asked_for_late_in_a_hanging_call_is_called_again():
+def test_a_late_request_during_a_hanging_call_causes_another_call():
     calls = Calls()
     calls.may_return.clear()
     call = FoldedCall(calls, fold_seconds=0.01, patience_seconds=0.05)
@@ -83,8 +83,8 @@ def test_what_was_asked_for_late_in_a_hanging_call_is_called_again():
     assert calls.count == 2
 
 
-def test_a_failing_call_is_no_error_and_is_logged_once(caplog):
-    calls = Calls(ConnectionRefusedError("nobody there"))
+def test_a_failing_call_is_logged_once(caplog):
+    calls = Calls(ConnectionRefusedError("connection refused"))
     call = FoldedCall(calls, rest_seconds=0)
 
     for _ in range(5):
@@ -94,8 +94,8 @@ def test_a_failing_call_is_no_error_and_is_logged_once(caplog):
     assert [record.levelname for record in caplog.records] == ["WARNING"]
 
 
-def test_after_a_failure_nothing_is_tried_for_a_while():
-    calls = Calls(ConnectionRefusedError("nobody there"))
+def test_a_failure_prevents_further_calls_for_a_while():
+    calls = Calls(ConnectionRefusedError("connection refused"))
     call = FoldedCall(calls, rest_seconds=60)
 
     for _ in range(5):
@@ -105,7 +105,7 @@ def test_after_a_failure_nothing_is_tried_for_a_while():
 
 
 @pytest.mark.skipif(not hasattr(__import__("os"), "fork"), reason="forks processes")
-def test_a_forked_process_calls_for_itself():
+def test_a_forked_process_makes_its_own_calls():
     import os
 
     calls = Calls()

@@ -1,4 +1,4 @@
-"""The recipes of ``docs/waking.md``, and Huey's with a real consumer."""
+"""The recipes of ``docs/waking.md``, the one for Huey with a real consumer."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ SECRET = "a secret of the recipes"
 
 @pytest.fixture
 def host(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
-    """A project with Huey's recipe; start its processes, on the database of the test."""
+    """A project with the recipe for Huey; return a function that starts its processes on the test's database."""
     (tmp_path / "billing").mkdir()
     (tmp_path / "billing" / "__init__.py").touch()
     (tmp_path / "billing" / "tasks.py").write_text(RECIPES["Huey"])
@@ -69,7 +69,7 @@ def host(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
         process.wait()
 
 
-def test_each_queue_has_its_recipe() -> None:
+def test_each_queue_has_a_documented_recipe() -> None:
     for name, code in RECIPES.items():
         compile(code, name, "exec")
 
@@ -79,7 +79,7 @@ def test_each_queue_has_its_recipe() -> None:
 @pytest.mark.only_on("sqlite")
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("kind", ["thread", "process"])
-def test_a_consumer_of_huey_delivers(alice: Any, host: Callable[..., Any], kind: str) -> None:
+def test_a_huey_consumer_delivers(alice: Any, host: Callable[..., Any], kind: str) -> None:
     with LocalReceiver(secrets=[SECRET]) as receiver:
         make_webhook(alice, url=receiver.url, secret=SECRET)
         consumer = host("-m", "django", "run_huey", "--worker-type", kind, "--workers", "1")

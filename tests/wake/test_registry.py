@@ -1,4 +1,4 @@
-"""The class that ``WEBHOOKS_WAKE`` chooses."""
+"""The class chosen by ``WEBHOOKS_WAKE``."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_without_a_broker_the_database_wakes_the_workers_if_it_can(
     assert not isinstance(configured_wake(), CeleryWake)
 
 
-def test_a_class_of_the_host_is_named_by_its_path(settings: Any) -> None:
+def test_a_hosts_class_is_configured_by_its_path(settings: Any) -> None:
     settings.WEBHOOKS_WAKE = f"{__name__}.Doorbell"
 
     assert type(configured_wake()).__name__ == "Doorbell"

@@ -53,7 +53,7 @@ def test_eager_tasks_of_a_test_send_nothing(alice: Any, webhook: Any, host_celer
     assert not DeliveryAttempt.objects.exists()
 
 
-def test_a_commit_wakes_workers_where_a_test_asks_for_it(alice: Any, webhook: Any, recorder: Recorder) -> None:
+def test_a_commit_wakes_workers_within_waking_workers(alice: Any, webhook: Any, recorder: Recorder) -> None:
     with waking_workers():
         with transaction.atomic():
             emit_one(alice)
@@ -64,7 +64,7 @@ def test_a_commit_wakes_workers_where_a_test_asks_for_it(alice: Any, webhook: An
     assert len(recorder.woken) == 1
 
 
-def test_a_rollback_wakes_nobody(alice: Any, webhook: Any, recorder: Recorder) -> None:
+def test_a_rollback_wakes_no_worker(alice: Any, webhook: Any, recorder: Recorder) -> None:
     with waking_workers(), transaction.atomic():
         emit_one(alice)
         transaction.set_rollback(True)

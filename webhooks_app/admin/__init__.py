@@ -1,4 +1,4 @@
-"""The models in Django's admin."""
+"""The console: the app's models in Django's admin."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Actions on selected rows: asked about where they destroy, counted, capped and written into the history."""
+"""Actions on selected rows: confirmed if destructive, limited in number, and recorded in the history."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ CONFIRMED = "confirmed"
 
 
 class Button(NamedTuple):
-    """A way to an action, on the page of the row that it is about."""
+    """A button for an action on the page of a row."""
 
     url: str
     label: str
 
 
 class ActingAdmin(AuditedAdmin):
-    """Carries out actions row by row, and asks before it does where that is wanted."""
+    """Base of admins whose actions run row by row and can ask for confirmation."""
 
     page_actions: tuple[str, ...] = ()
-    """The actions that the page of a row has buttons for, in this order."""
+    """Actions with a button on the page of a row, in this order."""
 
     def get_urls(self) -> list[URLPattern]:
         name = f"{self.opts.app_label}_{self.opts.model_name}_act"
@@ -46,11 +46,11 @@ class ActingAdmin(AuditedAdmin):
         return [act, *super().get_urls()]
 
     def offers(self, item: Any, action: str) -> bool:
-        """Tell whether an action makes sense for a row as it is now."""
+        """Return True if the action makes sense in the row's current state."""
         return True
 
     def buttons(self, request: HttpRequest, item: Any) -> list[Button]:
-        """Return what this member of staff can do with a row from its page."""
+        """Return the buttons for the actions that the user may run on a row."""
         allowed = self.get_actions(request)
         return [
             Button(self.page_url(item, "act", action), getattr(self, action).short_description)
@@ -59,12 +59,12 @@ class ActingAdmin(AuditedAdmin):
         ]
 
     def page_url(self, item: Any, page: str = "change", *args: str) -> str:
-        """Return where a page about a row is."""
+        """Return the URL of a page about a row."""
         name = f"admin:{self.opts.app_label}_{self.opts.model_name}_{page}"
         return reverse(name, args=(quote(item.pk), *args), current_app=self.admin_site.name)
 
     def act_view(self, request: HttpRequest, object_id: str, action: str) -> HttpResponseBase:
-        """Ask about an action on one row, and carry it out once that is confirmed: the list's own action."""
+        """Run an action of the list on one row, after the same confirmation."""
         keep_discreet(request)
         allowed = self.get_actions(request).keys() & self.page_actions
         if action not in allowed or not self.has_view_or_change_permission(request):
@@ -86,7 +86,7 @@ class ActingAdmin(AuditedAdmin):
         return super().changelist_view(request, extra_context)
 
     def changeform_view(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
-        """Show the page; if an operation refuses a valid form, show the form once more with the reason."""
+        """Show the page. If an operation refuses a valid form, show the form again with the reason."""
         keep_discreet(request)
         try:
             return super().changeform_view(request, *args, **kwargs)
@@ -114,7 +114,7 @@ class ActingAdmin(AuditedAdmin):
         question: str,
         history: str,
     ) -> TemplateResponse | None:
-        """Ask the question and, once it is confirmed, carry the operation out on each selected row."""
+        """Ask for confirmation, then run the operation on each selected row."""
         if not self.is_confirmed(request):
             return self.ask(request, queryset, action=action, question=question)
         self.carry_out(request, queryset, operation, history=history)
@@ -123,7 +123,7 @@ class ActingAdmin(AuditedAdmin):
     def ask(
         self, request: HttpRequest, queryset: QuerySet[Any], *, action: str, question: str, form: Form | None = None
     ) -> TemplateResponse | None:
-        """Return a page that names the selected rows and, once confirmed, calls the same action again."""
+        """Return a confirmation page that lists the selected rows and calls the same action again."""
         selected = self._selected(request, queryset)
         if not selected:
             return None
@@ -146,7 +146,7 @@ class ActingAdmin(AuditedAdmin):
     def carry_out(
         self, request: HttpRequest, queryset: QuerySet[Any], operation: Callable[..., object], *, history: str
     ) -> None:
-        """Call the operation with each selected row and the actor; show the number of rows and each refusal."""
+        """Call the operation with each selected row and the actor. Show the number of rows and the refusals."""
         done = 0
         refusals: dict[str, None] = {}
         for item in self._selected(request, queryset):
@@ -167,7 +167,7 @@ class ActingAdmin(AuditedAdmin):
         return delete_selected(self, request, queryset) if self._selected(request, queryset) else None
 
     def _back_url(self, request: HttpRequest) -> str:
-        """Return where an action was asked for: the page of its row, or the list."""
+        """Return the URL of the page where the action started: a row's page or the list."""
         match = request.resolver_match
         args = [match.kwargs["object_id"]] if match and "object_id" in match.kwargs else []
         page = "change" if args else "changelist"
@@ -175,7 +175,7 @@ class ActingAdmin(AuditedAdmin):
         return reverse(name, args=args, current_app=self.admin_site.name)
 
     def _selected(self, request: HttpRequest, queryset: QuerySet[Any]) -> list[Any]:
-        """Return the selected rows; none of them, with a message, where there are more than anybody looks through."""
+        """Return the selected rows. Above the limit, show a message and return none."""
         selected = list(queryset[: MAX_SELECTED + 1])
         if len(selected) <= MAX_SELECTED:
             return selected

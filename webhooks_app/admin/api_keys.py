@@ -26,8 +26,8 @@ GENERATED_FIELDS = ("id", "prefix", "created_by", "created_at", "last_used_at", 
 
 
 class ApiKeyForm(AudienceForm, RefusableForm):
-    names_one = _("Name the account, or choose a service.")
-    names_none = _("Leave this empty for a service key, or choose one account.")
+    names_one = _("Enter an account or choose “a service”.")
+    names_none = _("Leave this empty for a service key, or choose “one account”.")
 
     audience = forms.ChoiceField(
         label=_("Key of"),
@@ -45,7 +45,7 @@ class ApiKeyForm(AudienceForm, RefusableForm):
         fields = ("owner", "name", "scopes", "expires_at")
 
     new_owner: Any = None
-    """The owner of a new key if the form has no field for it."""
+    """Owner of a new key if the form has no owner field."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -70,7 +70,7 @@ class ApiKeyForm(AudienceForm, RefusableForm):
 class ApiKeyAdmin(OwnableAdmin, ShowingSecrets):
     form = ApiKeyForm
     id_lookups = (("key", "pk"),)
-    search_help_text = _("An id (key_…), the beginning of a key (whk_…), or the name of an account.")
+    search_help_text = _("An ID (key_…), the start of a key (whk_…) or an account name.")
     list_display = ("prefix", "name", "owner_name", "created_at", "expires_at", "last_used_at", "revoked_at")
     list_filter = (CreatedFilter, OwnerFilter, "revoked_at")
     list_select_related = ("owner",)
@@ -114,7 +114,7 @@ class ApiKeyAdmin(OwnableAdmin, ShowingSecrets):
         return self.show_once(request, obj, obj.text)
 
     def label_of_secret(self, item: ApiKey) -> str:
-        return gettext("The key is")
+        return gettext("New API key")
 
     def delete_model(self, request: HttpRequest, obj: Any) -> None:
         delete_key(obj, actor=actor_of(request))
@@ -125,7 +125,7 @@ class ApiKeyAdmin(OwnableAdmin, ShowingSecrets):
 
     @admin.action(description=_("Revoke"), permissions=["change"])
     def revoke(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponseBase | None:
-        question = gettext("Refuse these keys from now on? That cannot be undone.")
+        question = gettext("Requests with a revoked key are refused. This cannot be undone.")
         return self.ask_and_carry_out(
             request, queryset, revoke_key, action="revoke", question=question, history=gettext("Revoked the key.")
         )

@@ -1,4 +1,4 @@
-"""The audit entries in the admin: read by whom they concern, changed and deleted by nobody."""
+"""Audit entries in the admin: read-only, limited to the user's own owners."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ MAX_CHANGES_LENGTH = 120
 class AuditEntryAdmin(ReadOnlyAdmin):
     id_lookups = (("aud", "pk"), *((prefix, "subject") for prefix in MODELS))
     search_help_text = _(
-        "An id of an entry (aud_…), webhook (wh_…), delivery (dlv_…), key (key_…) or replay (rpl_…), or the name of an "
-        "account."
+        "The ID of an entry (aud_…), webhook (wh_…), delivery (dlv_…), key (key_…) or replay (rpl_…), or an account "
+        "name."
     )
     list_display = ("created", "action", "subject_link", "owner_name", "by_and_via", "changed")
     list_filter = ("action", "via", CreatedFilter, OwnerFilter)

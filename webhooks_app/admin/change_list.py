@@ -1,4 +1,4 @@
-"""Lists that show a page of the newest rows, and the way to older and newer ones, without counting any."""
+"""Change lists with keyset pagination: newest rows first, links to older and newer ones, no count."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CURSOR_VAR = "cursor"
 
 
 class KeysetChangeList(ChangeList):
-    """Reads one page by where it begins; a filter whose rows are no stretch of an index is bounded in what it reads."""
+    """Change list that reads one page from a cursor. Filters without an index read a bounded number of rows."""
 
     page: Page
     filter_params: dict[str, list[str]]
@@ -25,7 +25,7 @@ class KeysetChangeList(ChangeList):
     def __init__(self, request: HttpRequest, *args: Any, **kwargs: Any) -> None:
         self.cursor_text = request.GET.get(CURSOR_VAR, "")
         super().__init__(request, *args, **kwargs)
-        self.params.pop(CURSOR_VAR, None)  # A search begins at the top.
+        self.params.pop(CURSOR_VAR, None)  # A search starts at the first page.
 
     def get_filters_params(self, params: dict[str, Any] | None = None) -> dict[str, Any]:
         found: dict[str, Any] = super().get_filters_params(params)
@@ -33,13 +33,13 @@ class KeysetChangeList(ChangeList):
         return found
 
     def get_queryset(self, request: HttpRequest, exclude_parameters: Any = None) -> Any:
-        # A form sends its empty fields too, which ask for nothing.
+        # Forms also send their empty fields.
         self.filter_params = {name: values for name, values in self.filter_params.items() if any(values)}
         self.params = {name: value for name, value in self.params.items() if name in self.filter_params}
         return super().get_queryset(request, exclude_parameters)
 
     def get_query_string(self, new_params: Any = None, remove: Any = None) -> str:
-        """Return a link's query; a list that is narrowed down anew begins at the top."""
+        """Return the query of a link, which starts at the first page of the list."""
         return super().get_query_string({CURSOR_VAR: None, **(new_params or {})}, remove)
 
     def get_results(self, request: HttpRequest) -> None:
@@ -74,7 +74,7 @@ class KeysetChangeList(ChangeList):
         return self.get_query_string() if self.cursor_text else ""
 
     def _bounds(self, request: HttpRequest) -> Bounds:
-        """Return how the page is found: among limited rows, where a filter has no index or the parts are too many."""
+        """Return the bounds of the query, limited if a filter has no index or there are too many parts."""
         admin: OwnedAdmin = self.model_admin  # type: ignore[assignment]
         active = [spec for spec in self.filter_specs if getattr(spec, "used_parameters", None)]
         parts = admin.parts(request, self.query, active)
@@ -83,7 +83,7 @@ class KeysetChangeList(ChangeList):
         by_index = [spec for spec in active if getattr(spec, "is_by_index", False)]
         if not parts.are_too_many and len(by_index) == len(active):
             return Bounds(parts=parts)
-        # The parts are what this member of staff may see, and what was searched for; or they are too many to be asked.
+        # Parts already cover permissions and search. Without parts, the scope needs the search too.
         scope: Any = self.model._default_manager.all() if parts.field else self._searched(request)
         for spec in by_index:
             scope = spec.queryset(request, scope)

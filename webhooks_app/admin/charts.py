@@ -1,7 +1,7 @@
-"""The geometry of the console's charts: plain values that templates turn into SVG.
+"""Geometry of the console's charts: plain values that templates render as SVG.
 
-Colours, and what differs between light and dark, are the style sheet's; a chart has classes only. Beside each chart
-its page puts a table with the same numbers.
+Charts carry classes only; the style sheet has the colours of the light and the dark theme. Each page also shows the
+numbers of its charts as a table.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ SPARK_WIDTH, SPARK_HEIGHT = 96, 24
 LEFT, TOP, RIGHT, BOTTOM = 64, 10, 8, 24
 MAX_TIMES = 6
 GAP = 0.2
-"""The share of a step that separates its bar from the next."""
+"""Share of a step between its bar and the next one."""
 
 SHARES = {"p50": 0.5, "p95": 0.95}
-"""The percentiles that are drawn as lines."""
+"""Percentiles drawn as lines."""
 
 COUNTED = (*OUTCOMES, FAILED, RESPONSE_TIME)
-"""Families of the counters in the charts and the figures beside them."""
+"""Counter families of the charts and of the figures next to them."""
 
 DASH = 4
 
 SHADES = 5
-"""Steps of the heat map between no failure and failures alone."""
+"""Shades of the heat map between "no failures" and "only failures"."""
 
 TIME_FORMATS = {Window.HOUR: "TIME_FORMAT", Window.DAY: "TIME_FORMAT"}
-"""How a step is named; by its day where a window is longer than one."""
+"""Format of a step's label; windows longer than a day show the date."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -48,14 +48,14 @@ class Tick:
 
 
 class Shape(NamedTuple):
-    """All bars of one outcome as one SVG path: an element for each would take long to write and to read."""
+    """All bars of one outcome as a single SVG path, which is much smaller than one element per bar."""
 
     name: str
     path: str
 
 
 class Step(NamedTuple):
-    """A row of the table beside the charts, as it is read; "" where nothing was measured."""
+    """A row of the table below the charts; "" where nothing was measured."""
 
     start: str
     succeeded_at_once: int
@@ -66,19 +66,19 @@ class Step(NamedTuple):
 
 
 Percentiles = Mapping[str, Sequence[float | None]]
-"""By the name of a line, the milliseconds of each step; None where nothing was measured."""
+"""Milliseconds of each step by the name of the line; None where nothing was measured."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Line:
     name: str
     paths: Sequence[str]
-    """The points of each stretch without a gap, as SVG has them."""
+    """SVG points of each stretch without a gap."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Frame:
-    """The axes of a chart."""
+    """Axes of a chart."""
 
     times: Sequence[Tick]
     values: Sequence[Tick]
@@ -93,12 +93,12 @@ class Cell(NamedTuple):
     x: float
     width: float
     shade: int | None
-    """From 0, all succeeded, to ``SHADES``, all were given up; None where nothing was decided."""
+    """From 0 (all succeeded) to ``SHADES`` (all given up); None without finished deliveries."""
     label: str
 
 
 def shown(series: Series, window: Window) -> dict[str, Any]:
-    """Return what ``charts/charts.html`` shows of a series: nothing where nothing was delivered."""
+    """Return the context of ``charts/charts.html``; empty if nothing was delivered."""
     if not series.total.attempts:
         return {}
     measured = percentiles(series)
@@ -114,7 +114,7 @@ def shown(series: Series, window: Window) -> dict[str, Any]:
 
 
 def outcomes(series: Series, window: Window) -> tuple[Frame, Sequence[Shape]]:
-    """Return a bar for each step: what succeeded at once, what after retries, and what was given up."""
+    """Return a stacked bar for each step: succeeded at once, succeeded after retries, given up."""
     most = ceiling(max(point.counters.finished for point in series.points))
     frame = _frame(series, window, most)
     unit = (frame.floor - TOP) / most
@@ -122,13 +122,13 @@ def outcomes(series: Series, window: Window) -> tuple[Frame, Sequence[Shape]]:
 
 
 def sparkline(series: Series) -> Sequence[Shape]:
-    """Return the same without axes; the highest bar is as high as there is room."""
+    """Return the outcomes as a chart without axes, scaled to the highest bar."""
     unit = SPARK_HEIGHT / max(1, *(point.counters.finished for point in series.points))
     return _stacked(series, left=0, right=SPARK_WIDTH, floor=SPARK_HEIGHT, unit=unit)
 
 
 def _stacked(series: Series, *, left: float, right: float, floor: float, unit: float) -> Sequence[Shape]:
-    """Return the outcomes of each step, one on the other."""
+    """Return the outcomes of each step as stacked bars."""
     step = (right - left) / len(series.points)
     width = _round(step * (1 - GAP))
     parts: dict[str, list[str]] = {name: [] for name in OUTCOMES}
@@ -142,7 +142,7 @@ def _stacked(series: Series, *, left: float, right: float, floor: float, unit: f
 
 
 def percentiles(series: Series) -> Percentiles:
-    """Return the median and the 95th percentile of the answers' times."""
+    """Return the median and the 95th percentile of the response times."""
     histograms = [point.counters.response_times for point in series.points]
     return {name: [each.percentile(share) for each in histograms] for name, share in SHARES.items()}
 
@@ -177,9 +177,9 @@ def _milliseconds(value: float | None) -> str:
 
 
 def heat_map(rows: Sequence[HeatRow], window: Window) -> list[Sequence[Cell]]:
-    """Return for each webhook its cells, over a width of ``WIDTH``.
+    """Return the cells of each webhook, over a width of ``WIDTH``.
 
-    Neighbours that look the same and have the same name are one cell: the hours of a day may be one in a week.
+    Adjacent steps of the same shade and label become one cell, such as the hours of a day in the view of a week.
     """
     labels = _labels(rows[0].series, window) if rows else []
     return [list(_heat_row(row, labels)) for row in rows]
@@ -195,7 +195,7 @@ def _heat_row(row: HeatRow, labels: Sequence[str]) -> Iterator[Cell]:
 
 
 def _labels(series: Series, window: Window) -> list[str]:
-    """Return how each step is named; a day is put into words once, whatever it has of steps."""
+    """Return the label of each step. Each date is formatted only once."""
     moments = [timezone.localtime(point.start) for point in series.points]
     if window in TIME_FORMATS:
         return [formats.date_format(moment, TIME_FORMATS[window]) for moment in moments]
@@ -204,7 +204,7 @@ def _labels(series: Series, window: Window) -> list[str]:
 
 
 def shade(counters: Counters) -> int | None:
-    """Return how bad a step is: 0 only where nothing was given up, ``SHADES`` only where everything was."""
+    """Return the shade of a step: 0 only if nothing was given up, ``SHADES`` only if everything was."""
     rate = counters.success_rate
     if rate is None:
         return None
@@ -214,7 +214,7 @@ def shade(counters: Counters) -> int | None:
 
 
 def ceiling(most: float) -> float:
-    """Return the end of an axis: 1, 2 or 5 times a power of ten, and at least 1."""
+    """Return the upper end of an axis: 1, 2 or 5 times a power of ten, and at least 1."""
     if most <= 1:
         return 1
     power = 10 ** math.floor(math.log10(most))
@@ -242,7 +242,7 @@ def _label(start: datetime, window: Window) -> str:
 
 
 def _drawn(path: list[tuple[float, float]]) -> str:
-    """Return the points as SVG has them; one that stands alone becomes a dash, as it would not be seen."""
+    """Return SVG points. A single point becomes a dash, because it would be invisible."""
     if len(path) == 1:
         ((x, y),) = path
         path = [(x - DASH / 2, y), (x + DASH / 2, y)]

@@ -1,4 +1,4 @@
-"""Form fields for the choices of a webhook: signatures, retries, and headers of its own."""
+"""Form fields for the options of a webhook: signatures, retries and custom headers."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from ..models.webhook_secret import default_signatures
 
 
 def signature_choices(webhook: Webhook) -> list[tuple[str, str]]:
-    """Return the schemes that are offered, and those that the webhook has."""
+    """Return the offered schemes and those of the webhook."""
     schemes = {name: each for name, each in known_signatures().items() if name in webhook.signatures}
     return [(name, f"{name}: {each.description}") for name, each in {**offered_signatures(), **schemes}.items()]
 
 
 def policy_choices(webhook: Webhook) -> list[tuple[str, str]]:
-    """Return the retry policies that are offered, and that of the webhook; the default first."""
+    """Return the offered retry policies and that of the webhook, the default first."""
     default = retry_policy()
     own = {name: each for name, each in known_policies().items() if name == webhook.retry_policy}
     named = [(name, f"{name}: {each.description}") for name, each in {**offered_policies(), **own}.items()]
@@ -28,7 +28,7 @@ def policy_choices(webhook: Webhook) -> list[tuple[str, str]]:
 
 
 class ChoiceFields(forms.Form):
-    """The fields. A subclass is a ModelForm of webhooks."""
+    """Mixin for ModelForms of webhooks."""
 
     instance: Webhook
 
@@ -37,7 +37,10 @@ class ChoiceFields(forms.Form):
         required=False,
         widget=forms.CheckboxSelectMultiple,
         initial=default_signatures,
-        help_text=_("Each request has the signatures of all of them. With none selected, they stay as they are."),
+        help_text=_(
+            "Each request carries a signature of every selected scheme. If none is selected, the schemes stay "
+            "unchanged."
+        ),
     )
     retry_policy = forms.ChoiceField(label=_("Retry policy"), required=False)
     headers = forms.CharField(
@@ -45,8 +48,8 @@ class ChoiceFields(forms.Form):
         required=False,
         widget=forms.Textarea(attrs={"rows": 3, "class": "vLargeTextField", "autocomplete": "off"}),
         help_text=_(
-            "One a line, as in “X-Tenant: acme”. Values are stored encrypted and shown as ********, which keeps the "
-            "stored value. A new scheme, host or port of the URL drops them."
+            "One per line, such as “X-Tenant: acme”. Values are stored encrypted and shown as ********; leave the "
+            "asterisks to keep the stored value. Changing the scheme, host or port of the URL removes the headers."
         ),
     )
     basic_auth = forms.CharField(
@@ -54,7 +57,9 @@ class ChoiceFields(forms.Form):
         required=False,
         strip=False,
         widget=forms.TextInput(attrs={"autocomplete": "off", "class": "vTextField"}),
-        help_text=_("For basic authentication: makes the header Authorization. Leave it empty for no change."),
+        help_text=_(
+            "For basic authentication, sent in the Authorization header. Leave empty to keep the current value."
+        ),
     )
     basic_password = forms.CharField(
         label=_("Password"),
@@ -86,14 +91,14 @@ class ChoiceFields(forms.Form):
             if not line.strip():
                 continue
             if not colon:
-                raise forms.ValidationError(_("Give a name, a colon and a value in each line."))
+                raise forms.ValidationError(_("Enter a name, a colon and a value on each line."))
             if name.strip().lower() in (known.lower() for known in found):
-                raise forms.ValidationError(_("Give each name once."))
+                raise forms.ValidationError(_("Enter each name only once."))
             found[name.strip()] = value.strip()
         return found
 
     def header_changes(self, before: Mapping[str, str]) -> dict[str, Any]:
-        """Return the arguments of an operation for headers and credentials, as far as they were changed."""
+        """Return the operation's arguments for the changed headers and credentials."""
         data, changes = self.cleaned_data, {}
         if "headers" in data and data["headers"] != before:
             changes["headers"] = data["headers"]

@@ -43,11 +43,11 @@ SHOWN_IF_SET = {
     "replay_link": "replay_id",
     "requested_by": "requested_by_id",
 }
-"""Fields of the page, and the columns that they show."""
+"""Columns shown by the fields of the page."""
 
 
 class DeliveryChangeList(KeysetChangeList):
-    """Attaches to each delivery of the page the reason why it is not sent now."""
+    """Change list that attaches to each delivery the reason why it is not sent now."""
 
     def get_results(self, request: HttpRequest) -> None:
         super().get_results(request)
@@ -61,8 +61,8 @@ class DeliveryAdmin(ReadOnlyAdmin, ActingAdmin):
     owner_lookup = "webhook__owner"
     id_lookups = (("dlv", "pk"), ("evt", "event"), ("wh", "webhook"), ("rpl", "replay"))
     search_help_text = _(
-        "An id of a delivery (dlv_…), event (evt_…), webhook (wh_…) or replay (rpl_…), a part of a URL, or the name of "
-        "an account."
+        "The ID of a delivery (dlv_…), event (evt_…), webhook (wh_…) or replay (rpl_…), part of a URL, or an account "
+        "name."
     )
     list_display = ("created", "state_and_result", "next_try", "type_and_kind", "target", "attempt_count")
     list_filter = (
@@ -91,7 +91,7 @@ class DeliveryAdmin(ReadOnlyAdmin, ActingAdmin):
     page_actions = ("redeliver",)
 
     def get_fields(self, request: HttpRequest, obj: Any = None) -> list[Any]:
-        """Leave out what most deliveries have not."""
+        """Return the fields without the optional ones that the delivery lacks."""
         fields = super().get_fields(request, obj)
         return [name for name in fields if name not in SHOWN_IF_SET or getattr(obj, SHOWN_IF_SET[name], None)]
 
@@ -107,7 +107,7 @@ class DeliveryAdmin(ReadOnlyAdmin, ActingAdmin):
         return Q(webhook__url__icontains=term) | super().matches_text(term)
 
     def parts(self, request: HttpRequest, query: str, filters: Sequence[Any]) -> Parts:
-        """Return the deliveries of each webhook, where the list is about those of some webhooks alone."""
+        """Return one part for each webhook if the list is limited to certain webhooks."""
         terms, of_webhooks = query.split(), [spec for spec in filters if isinstance(spec, OfWebhooksFilter)]
         if any(term.startswith(("dlv_", "evt_", "rpl_")) for term in terms):
             return WHOLE
@@ -154,7 +154,7 @@ class DeliveryAdmin(ReadOnlyAdmin, ActingAdmin):
     def policy(self, delivery: Delivery) -> str:
         return policy_in_words(delivery)
 
-    @admin.display(description=_("next try"))
+    @admin.display(description=_("next attempt"))
     def next_try(self, delivery: Any) -> SafeString | str:
         return next_try(delivery, delivery.shown_hold, now=timezone.now())
 
@@ -196,7 +196,7 @@ class DeliveryAdmin(ReadOnlyAdmin, ActingAdmin):
 
     @admin.action(description=_("Redeliver"), permissions=["redeliver"])
     def redeliver(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponseBase | None:
-        question = gettext("Send these events once more?")
+        question = gettext("Send each event again, as a new delivery?")
         history = gettext("Redelivered the event.")
         return self.ask_and_carry_out(
             request, queryset, redeliver, action="redeliver", question=question, history=history

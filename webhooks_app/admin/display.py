@@ -1,4 +1,4 @@
-"""What several pages show: JSON laid out, links between models, a secret for this once."""
+"""Shared formatting of the console's pages: JSON, links, times, states."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ from .reasons import translated
 MAX_REASON = 80
 
 TO_THE_SECOND = "Y-m-d H:i:s"
-"""A time in the history of a delivery, where seconds count, in the same form in every language."""
+"""Time format of a delivery's history, to the second and the same in every language."""
 
 PARTS_OF_URL = re.compile(r"(?<=[^:/])(?=[/?&])")
 PARTS_OF_TYPE = re.compile(r"(?=\.[^.]*$)")
 
 
 class MomentInput(forms.DateTimeInput):
-    """The browser's own field for a time, to the second."""
+    """The browser's date and time input, to the second."""
 
     input_type = "datetime-local"
 
@@ -43,24 +43,24 @@ class MomentInput(forms.DateTimeInput):
 
 
 class WideCheckboxes(forms.CheckboxSelectMultiple):
-    """Check boxes whose labels are not broken after a few letters: the admin's own class for that is this one."""
+    """Check boxes with room for long labels, by means of the admin's own class."""
 
     def __init__(self, attrs: dict[str, Any] | None = None, **kwargs: Any) -> None:
         super().__init__({"class": "radiolist", **(attrs or {})}, **kwargs)
 
 
 def pretty_json(text: str) -> str:
-    """Return JSON laid out, for a page that escapes it."""
+    """Return JSON with indentation, not yet escaped for HTML."""
     return json.dumps(json.loads(text), indent=2, ensure_ascii=False)
 
 
 def breakable(text: Any, parts: re.Pattern[str] = PARTS_OF_URL) -> SafeString:
-    """Return a text that a narrow column breaks between parts, those of the path and query of a URL, not in words."""
+    """Return a text with break opportunities between its parts, such as the segments of a URL, for narrow columns."""
     return format_html_join(mark_safe("<wbr>"), "{}", ((part,) for part in parts.split(str(text))))
 
 
 def state_of(webhook: Webhook) -> str:
-    """Return a webhook's status with its reason, and whether it is paused."""
+    """Return a webhook's status with its reason, and "paused" if it is."""
     status = str(webhook.get_status_display())
     if webhook.paused_at is not None:
         return f"{status}, {gettext('paused')}"
@@ -72,24 +72,24 @@ def state_of(webhook: Webhook) -> str:
 
 
 def link_to(item: Model, *, site: str) -> SafeString:
-    """Return a link to the page of a row in the admin site of this name."""
+    """Return a link to the page of a row in the named admin site."""
     name = f"admin:{item._meta.app_label}_{item._meta.model_name}_change"
     return format_html('<a href="{}">{}</a>', reverse(name, args=(item.pk,), current_app=site), item.pk)
 
 
 def deliveries_url(*, site: str, **query: str) -> str:
-    """Return the address of the list of deliveries, filtered or searched, in the admin site of this name."""
+    """Return the URL of the list of deliveries in the named admin site, filtered by the query."""
     return reverse("admin:webhooks_app_delivery_changelist", current_app=site, query=query)
 
 
 def moment(at: datetime, text: str = "") -> SafeString:
-    """Return a time to the second, or a text in its stead with the time as its title."""
+    """Return a time to the second, or a text with the time as its title."""
     exact = date_format(timezone.localtime(at) if settings.USE_TZ else at, TO_THE_SECOND)
     return format_html('<time datetime="{}" title="{}">{}</time>', at.isoformat(), exact, text or exact)
 
 
 def in_time(span: timedelta) -> str:
-    """Return how long something takes, in the largest fitting unit: ``4 s``, ``3 min``, ``2 h``, ``5 d``."""
+    """Return a span in the largest fitting unit: ``4 s``, ``3 min``, ``2 h``, ``5 d``."""
     seconds = max(0.0, span.total_seconds())
     for unit, length in (("d", 86_400), ("h", 3600), ("min", 60)):
         if seconds >= 2 * length:
@@ -98,7 +98,7 @@ def in_time(span: timedelta) -> str:
 
 
 def state_and_result(delivery: Delivery) -> str:
-    """Return the state of a delivery, and what came of its last attempt where that is not the same."""
+    """Return the state of a delivery, with the result of its last attempt if that differs."""
     state = str(delivery.get_state_display())
     if not delivery.last_result or delivery.last_result == DeliveryAttempt.Result.SUCCEEDED:
         return state
@@ -106,7 +106,7 @@ def state_and_result(delivery: Delivery) -> str:
 
 
 def next_try(delivery: Delivery, hold: Hold | None, *, now: datetime) -> SafeString | str:
-    """Return in a few words when a delivery is tried next, or why it is not."""
+    """Return the time of a delivery's next attempt in short form, or the reason why there is none."""
     if hold is None:
         return moment(delivery.due_at or now, gettext("due"))
     if hold.reason == HoldReason.FINAL:
@@ -119,7 +119,7 @@ def next_try(delivery: Delivery, hold: Hold | None, *, now: datetime) -> SafeStr
 
 
 class DeliveryRow(NamedTuple):
-    """A delivery in a short list of them."""
+    """A row of a short list of deliveries."""
 
     delivery: Delivery
     url: str
@@ -128,7 +128,7 @@ class DeliveryRow(NamedTuple):
 
 
 def delivery_rows(deliveries: Iterable[Delivery], *, site: str) -> list[DeliveryRow]:
-    """Return deliveries as a short list shows them, with links to their pages in the admin site of this name."""
+    """Return the rows of a short list of deliveries, linked to their pages in the named admin site."""
     name, now, rows = "admin:webhooks_app_delivery_change", timezone.now(), list(deliveries)
     return [
         DeliveryRow(
@@ -142,5 +142,5 @@ def delivery_rows(deliveries: Iterable[Delivery], *, site: str) -> list[Delivery
 
 
 def shows_deliveries(request: HttpRequest) -> bool:
-    """Tell whether this member of staff may see deliveries, on whatever page."""
+    """Return True if the user may view deliveries on any page."""
     return request.user.has_perm("webhooks_app.view_delivery")

@@ -1,4 +1,4 @@
-"""The pages about event types, which are no rows: they stand beside those of the webhooks that subscribe to them."""
+"""Pages about event types. Event types are not models, so their pages belong to the admin of webhooks."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MAX_SUBSCRIBERS = 50
 
 
 class EventTypePages(OwnedAdmin):
-    """To be mixed into the admin of webhooks."""
+    """Mixin for the admin of webhooks."""
 
     def get_urls(self) -> list[URLPattern]:
         view = self.admin_site.admin_view
@@ -37,7 +37,7 @@ class EventTypePages(OwnedAdmin):
         )
 
     def event_type_view(self, request: HttpRequest, name: str) -> TemplateResponse:
-        """Show an event type, and who is subscribed to it."""
+        """Show an event type and its subscribers."""
         if not self.has_view_or_change_permission(request):
             raise PermissionDenied
         visible = visible_event_types(request)

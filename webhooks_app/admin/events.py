@@ -1,4 +1,4 @@
-"""Events in the admin, who they went to, and why."""
+"""Events in the admin, with their routing."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ OPTIONAL = ("references", "idempotency_key")
 
 
 class DecisionRow(NamedTuple):
-    """Whether a webhook was sent an event, with links; "" where there is no page."""
+    """Routing decision for one webhook, with links; "" where there is no page."""
 
     decision: Decision
     webhook_url: str
@@ -34,7 +34,7 @@ class DecisionRow(NamedTuple):
 @admin.register(Event)
 class EventAdmin(ReadOnlyAdmin):
     id_lookups = (("evt", "pk"),)
-    search_help_text = _("An id (evt_…), a reference, or the name of an account.")
+    search_help_text = _("An ID (evt_…), a reference or an account name.")
     list_display = ("id", "type_and_kind", "owner_name", "created")
     list_filter = (CreatedFilter, OwnerFilter, ReferenceFilter, "is_test", EventTypeFilter)
     list_select_related = ("owner",)
@@ -42,7 +42,7 @@ class EventAdmin(ReadOnlyAdmin):
     readonly_fields = fields
 
     def get_fields(self, request: HttpRequest, obj: Any = None) -> list[Any]:
-        """Leave out what the event does not have."""
+        """Return the fields without the optional ones that the event lacks."""
         fields = super().get_fields(request, obj)
         return [name for name in fields if name not in OPTIONAL or (obj and getattr(self, name)(obj))]
 
@@ -70,7 +70,7 @@ class EventAdmin(ReadOnlyAdmin):
         return delivery_rows(newest, site=self.admin_site.name)
 
     def _decisions(self, request: HttpRequest, event: Event) -> list[DecisionRow]:
-        """Return why each webhook was sent the event or not, for those who may see webhooks and deliveries."""
+        """Return the routing decisions, if the user may view webhooks and deliveries."""
         if not (shows_deliveries(request) and request.user.has_perm("webhooks_app.view_webhook")):
             return []
         return [
@@ -90,7 +90,7 @@ class EventAdmin(ReadOnlyAdmin):
         return moment(event.created_at)
 
     def matches_text(self, term: str) -> Q:
-        # Either is a stretch of an index; both together would be none.
+        # Either condition is a range scan of an index; both combined would not be.
         found = EventReference.events(term)
         return Q(pk__in=found) if found.exists() else super().matches_text(term)
 

@@ -1,4 +1,4 @@
-"""Why a delivery stands where it stands: one sentence about each outcome, and one about what follows from it."""
+"""Explanations of a delivery's state: one sentence for each result and one for its consequence."""
 
 from __future__ import annotations
 
@@ -17,34 +17,35 @@ MAX_DELAYS = 12
 
 
 def why(attempt: DeliveryAttempt) -> str:
-    """Return why an attempt had the result that it had."""
+    """Return the reason for an attempt's result."""
     if attempt.message:
         return translated(attempt.message)
     if attempt.result != DeliveryAttempt.Result.SUCCEEDED:
         return str(attempt.get_result_display())
     if attempt.challenge:
-        return gettext("Answered with status 200 and the challenge that was sent.")
+        return gettext("Answered with status 200 and the correct challenge.")
     return gettext("Answered with status %(status)s, which confirms receipt.") % {"status": attempt.response_status}
 
 
 def what_followed(attempt: DeliveryAttempt, following: DeliveryAttempt | None, delivery: Delivery) -> str:
-    """Return what came after an attempt, when, and why then."""
+    """Return a sentence about the next step after an attempt, its time and its reason."""
     if following is not None:
-        return gettext("It was tried again %(time)s after it ended, as the schedule of retries says.") % {
+        return gettext("The next attempt followed %(time)s later, according to the retry schedule.") % {
             "time": in_time(following.started_at - _ended_at(attempt))
         }
     if attempt.result == DeliveryAttempt.Result.SUCCEEDED:
-        return gettext("Nothing more is sent.")
+        return gettext("No further attempt.")
     if delivery.state == Delivery.State.GIVEN_UP:
-        return gettext("It was attempt %(number)d of %(limit)d, the last, so the delivery was given up.") % {
-            "number": attempt.number,
+        return gettext("This was the last of %(limit)d attempts, so the delivery was given up.") % {
             "limit": delivery.max_attempts,
         }
     if delivery.state == Delivery.State.CANCELLED:
-        return gettext("It was not tried again: %(reason)s") % {"reason": why_cancelled(delivery)}
+        return gettext("No further attempt: %(reason)s") % {"reason": why_cancelled(delivery)}
     if delivery.due_at is None:
         return waiting_for(delivery)
-    scheduled = gettext("The schedule of retries says to try again %(time)s after attempt %(number)d.") % {
+    scheduled = gettext(
+        "According to the retry schedule, the next attempt follows %(time)s after attempt %(number)d."
+    ) % {
         "time": in_time(delivery.due_at - _ended_at(attempt)),
         "number": attempt.number,
     }
@@ -66,7 +67,7 @@ def policy_in_words(delivery: Delivery) -> str:
 
 
 def waiting_for(delivery: Delivery) -> str:
-    """Return the reason why a pending delivery is not sent now, or since when it is due."""
+    """Return the reason why a pending delivery is not sent now, or the time since which it is due."""
     now = timezone.now()
     (hold,) = holds_of([delivery], now=now)
     if hold is None:
@@ -95,24 +96,26 @@ def _sentences() -> dict[HoldReason, str]:
             "Many tests and verifications go to the receiver's address. This one is sent at {until}."
         ),
         HoldReason.UNSIGNED: gettext(
-            "A worker cannot read the webhook's secret, and leaves it to other workers until {until}. Compare "
-            "WEBHOOKS_ENCRYPTION_KEYS and SECRET_KEY of all workers, or rotate the secret."
+            "A worker cannot read the webhook's secret and leaves the delivery to other workers until {until}. Compare "
+            "WEBHOOKS_ENCRYPTION_KEYS and SECRET_KEY on all workers, or rotate the secret."
         ),
         HoldReason.RATE_LIMITED: gettext("Rate limit reached; next slot at {until}."),
         HoldReason.WITHHELD: gettext("Rate limit nearly reached; events are sent before retry notices."),
         HoldReason.CONCURRENCY: gettext("{in_flight} of {limit} requests in flight."),
-        HoldReason.SLOW: gettext("The receiver is slow: it shares a limited number of requests with other slow ones."),
+        HoldReason.SLOW: gettext(
+            "The receiver is slow and shares a limited number of requests with other slow receivers."
+        ),
     }
 
 
 def why_cancelled(delivery: Delivery) -> str:
     reasons = {
-        "expired": gettext("It was not sent before it expired."),
-        "superseded": gettext("A later verification took its place."),
+        "expired": gettext("The delivery expired before it was sent."),
+        "superseded": gettext("A later verification replaced it."),
         "webhook_failed": gettext("The webhook failed its verification."),
         "webhook_disabled": gettext("The webhook was disabled."),
         "webhook_deleted": gettext("The webhook was deleted."),
-        "replay_cancelled": gettext("The replay that queued it was cancelled."),
+        "replay_cancelled": gettext("Its replay was cancelled."),
     }
     return reasons.get(delivery.state_reason) or translated(delivery.state_reason)
 

@@ -1,7 +1,7 @@
-"""Filters whose choices are known without a look at the rows, or that are typed in.
+"""Filters of the change lists. None of them reads the table for its choices.
 
-``is_by_index`` says of a filter that an index has its rows in a row, ``is_by_part`` that the parts of the list have no
-others; what is neither is bounded in what it looks at.
+``is_by_index`` marks a filter whose rows are adjacent in an index. ``is_by_part`` marks a filter that the parts of the
+list already apply. Any other filter examines a bounded number of rows.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ WITHIN = (MinValueValidator(EARLIEST), MaxValueValidator(LATEST))
 
 
 class StateFilter(admin.ChoicesFieldListFilter):
-    """By the state of deliveries, some of which an index lists."""
+    """Filter by the state of deliveries; an index covers some states."""
 
     @property
     def is_by_index(self) -> bool:
@@ -50,7 +50,7 @@ class StateFilter(admin.ChoicesFieldListFilter):
 
 
 class EventTypeFilter(admin.SimpleListFilter):
-    """By event type, from the catalogue: asking the table would read all of it."""
+    """Filter by event type, with the catalogue's types as choices."""
 
     title = _("event type")
     parameter_name = "event_type"
@@ -70,7 +70,7 @@ class EventTypeOfDeliveryFilter(EventTypeFilter):
 
 
 class ResultFilter(admin.SimpleListFilter):
-    """By what came of the last attempt."""
+    """Filter by the result of the last attempt."""
 
     title = _("last result")
     parameter_name = "result"
@@ -83,14 +83,14 @@ class ResultFilter(admin.SimpleListFilter):
 
 
 class TypedFilter(admin.ListFilter):
-    """By what is typed into a form among the filters, which keeps the others; what makes no sense finds nothing."""
+    """Filter by the input of a form. Other filters stay active; invalid input matches nothing."""
 
     template = "admin/webhooks_app/typed_filter.html"
     form_class: type[forms.Form]
     parameter_names: ClassVar[tuple[str, ...]]
-    """The fields of the form, and the parameters that they replace."""
+    """Fields of the form and the query parameters that they replace."""
     parameter_name: str
-    """The first of them. Themes of the admin, such as Unfold, expect it of each filter, as in Django's own."""
+    """The first of ``parameter_names``. Admin themes such as Unfold expect this attribute, as in Django's filters."""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -109,7 +109,7 @@ class TypedFilter(admin.ListFilter):
 
     @property
     def kept(self) -> list[tuple[str, str]]:
-        """What the form sends beside its own fields: the search, and the other filters."""
+        """Hidden fields of the form: the search and the other filters."""
         dropped = {*self.parameter_names, CURSOR_VAR, PAGE_VAR, ERROR_FLAG}
         given = self.request.GET.lists()
         return [(name, value) for name, values in given if name not in dropped for value in values if value]
@@ -127,7 +127,7 @@ class TypedFilter(admin.ListFilter):
         raise NotImplementedError
 
     def _all(self, changelist: Any) -> dict[str, Any]:
-        """Return the choice that takes the filter away."""
+        """Return the choice that removes the filter."""
         without = changelist.get_query_string(dict.fromkeys(self.parameter_names))
         return {"selected": not self.used_parameters, "query_string": without, "display": _("All")}
 
@@ -138,7 +138,7 @@ class TimesForm(forms.Form):
 
 
 class CreatedFilter(TypedFilter, admin.SimpleListFilter):
-    """By when a row was made, which its identifier tells."""
+    """Filter by creation time, which identifiers contain."""
 
     title = _("time")
     parameter_name: str
@@ -180,10 +180,10 @@ class CreatedFilter(TypedFilter, admin.SimpleListFilter):
 
 
 class WordFilter(TypedFilter):
-    """By one thing that is typed in, which the choices show with the way to do without it."""
+    """Filter by one typed word, shown as the selected choice."""
 
     path: str = ""
-    """How a row refers to what the filter is about: the beginning of a lookup."""
+    """Prefix of the lookup, from a row to the filtered model."""
 
     @property
     def word(self) -> str:
@@ -198,7 +198,7 @@ class WordFilter(TypedFilter):
         return rows.filter(self.meant(self.path)) if self.word else rows
 
     def meant(self, path: str) -> Q:
-        """Return the condition for rows that refer in this way to what is meant."""
+        """Return the condition for matching rows, with the lookup prefix."""
         raise NotImplementedError
 
 
@@ -207,7 +207,7 @@ class OwnerForm(forms.Form):
 
 
 class OwnerFilter(WordFilter):
-    """By the account whose rows they are, for those who may know of others than their own."""
+    """Filter by owner, for users who may see the rows of several owners."""
 
     title = _("owner")
     parameter_names = ("owner",)
@@ -243,7 +243,7 @@ class ReferenceForm(forms.Form):
 
 
 class ReferenceFilter(WordFilter):
-    """By a reference of events."""
+    """Filter events by reference."""
 
     title = _("reference")
     parameter_name = "reference"
@@ -256,13 +256,13 @@ class ReferenceFilter(WordFilter):
 
 
 class ReferenceOfEventFilter(ReferenceFilter):
-    """The same for deliveries."""
+    """Filter deliveries by the reference of their event."""
 
     path = "event__"
 
 
 class OfWebhooksFilter(WordFilter):
-    """By what some webhooks have in common: their rows are a stretch of an index for each of these webhooks."""
+    """Filter by a property of webhooks. The rows of each webhook are adjacent in an index."""
 
     path = "webhook__"
     is_by_part = True
@@ -272,16 +272,16 @@ class OfWebhooksFilter(WordFilter):
         return self.is_nonsense
 
     def among(self, webhooks: QuerySet[Any]) -> QuerySet[Any]:
-        """Return the webhooks that are meant."""
+        """Return the matching webhooks."""
         return webhooks.none() if self.is_nonsense else webhooks.filter(self.meant(""))
 
 
 class OwnerOfWebhookFilter(OfWebhooksFilter, OwnerFilter):
-    """By the account whose webhook it is."""
+    """Filter by the owner of the webhook."""
 
 
 class WebhookForm(forms.Form):
-    webhook = forms.CharField(label=_("Id (wh_…) or part of the URL"), required=False, max_length=MAX_URL_LENGTH)
+    webhook = forms.CharField(label=_("ID (wh_…) or part of the URL"), required=False, max_length=MAX_URL_LENGTH)
 
 
 class WebhookFilter(OfWebhooksFilter):

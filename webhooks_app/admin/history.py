@@ -1,4 +1,4 @@
-"""Audit log of one row, on its page and in the list of all entries."""
+"""Audit log of a row."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from .owned import OwnedAdmin, actor_of, manages_all
 
 MAX_SHOWN = 50
 MODELS: dict[str, Any] = {"wh": Webhook, "dlv": Delivery, "key": ApiKey, "rpl": Replay}
-"""What entries are about, by the prefix of its identifiers."""
+"""Models with audit entries, by the prefix of their identifiers."""
 
 
 class Change(NamedTuple):
-    """A field that was changed, or given a value for the first time, in words."""
+    """A changed field with its values as text."""
 
     name: str
     before: str
@@ -40,9 +40,9 @@ class HistoryRow(NamedTuple):
 
 
 def with_names(request: HttpRequest, entries: QuerySet[AuditEntry]) -> QuerySet[AuditEntry]:
-    """Annotate entries with the name of the actor, and with whether the owner is named.
+    """Annotate entries with the actor's name (``by``) and the permission to name the owner (``names_owner``).
 
-    Staff who do not manage all webhooks see their own name and those of their owners.
+    Users who do not manage all webhooks see only their own name and those of their owners.
     """
     names: dict[str, Any] = {"by": F("actor_name"), "names_owner": Value(True)}
     if not manages_all(request):
@@ -53,7 +53,7 @@ def with_names(request: HttpRequest, entries: QuerySet[AuditEntry]) -> QuerySet[
 
 
 def changes_of(entry: Any) -> list[Change]:
-    """Return what was changed from what to what, of an entry with names."""
+    """Return the changes of an entry from ``with_names()``."""
     model = MODELS.get(entry.subject.partition("_")[0])
     changes = []
     for name, values in entry.changes.items():
@@ -63,7 +63,7 @@ def changes_of(entry: Any) -> list[Change]:
 
 
 class AuditedAdmin(OwnedAdmin):
-    """Shows who did what to a row as its history, by whatever way it was done."""
+    """Admin whose history page shows the audit log of the row."""
 
     object_history_template = "admin/webhooks_app/history.html"
 
@@ -81,7 +81,7 @@ class AuditedAdmin(OwnedAdmin):
         return super().history_view(request, object_id, {**context, **(extra_context or {})})
 
     def _history(self, request: HttpRequest, subject: str) -> Iterator[HistoryRow]:
-        """Return the latest entries, which are read once the page is allowed to show them."""
+        """Yield the latest entries lazily, so that nothing is read before the permission check."""
         entries: Any = with_names(request, AuditEntry.objects.filter(subject=subject)).order_by("-pk")
         for entry in entries[:MAX_SHOWN]:
             yield HistoryRow(entry, entry.by, changes_of(entry))

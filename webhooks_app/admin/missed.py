@@ -1,4 +1,4 @@
-"""The way from a webhook to the replay of what it missed."""
+"""Links from a webhook to the replay of its missed events."""
 
 from __future__ import annotations
 
@@ -26,25 +26,25 @@ def may_replay(request: HttpRequest) -> bool:
 
 
 class MissedEvents(ActingAdmin):
-    """To be mixed into the admin of webhooks."""
+    """Mixin for the admin of webhooks."""
 
     def has_replay_permission(self, request: HttpRequest) -> bool:
         return may_replay(request)
 
-    @admin.action(description=_("Redeliver what was missed"), permissions=["replay"])
+    @admin.action(description=_("Replay missed events"), permissions=["replay"])
     def replay_missed(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponseBase | None:
-        """Lead to the form of a replay, filled in; it asks, and counts before anything is sent."""
+        """Redirect to the replay form, filled in for this webhook."""
         webhook = queryset.first()
         if webhook is None or queryset.count() > 1:
-            self.message_user(request, gettext("Select one webhook: each has missed something else."), messages.ERROR)
+            self.message_user(request, gettext("Select a single webhook: the missed events differ."), messages.ERROR)
             return None
         return HttpResponseRedirect(self._plan_url(webhook))
 
     def offer_replays(self, request: HttpRequest, webhooks: list[Webhook]) -> None:
-        """Say where what was missed can be sent again, to those who may."""
+        """Show a link to the replay form to users who may replay."""
         if not may_replay(request):
             return
-        text = gettext('The webhook {webhook} may have missed events. <a href="{url}">Redeliver what was missed</a>')
+        text = gettext('The webhook {webhook} may have missed events. <a href="{url}">Replay missed events</a>')
         for webhook in webhooks:
             offer = format_html(text, webhook=webhook.url, url=self._plan_url(webhook))
             self.message_user(request, offer, messages.INFO)

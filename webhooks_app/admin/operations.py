@@ -1,4 +1,4 @@
-"""The page for whoever runs the service: findings of the doctor, workers, what is kept, the settings in force."""
+"""Operations page: findings of the doctor, workers, maintenance jobs, retention and settings."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ MAX_WORKERS = 100
 MAX_SHOWN = 200
 
 GRAVEST_FIRST = (Level.ERROR, Level.WARNING, Level.OK)
-LEVELS = {Level.ERROR: _("Error"), Level.WARNING: _("Warning"), Level.OK: _("Fine")}
+LEVELS = {Level.ERROR: _("Error"), Level.WARNING: _("Warning"), Level.OK: _("OK")}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Found:
-    """What the doctor found, as the page says it."""
+    """A finding of the doctor with its translated level."""
 
     finding: Finding
     level: Any
@@ -44,7 +44,7 @@ class Found:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Setting:
-    """A setting of this app as it is in force."""
+    """A setting of this app with its current value."""
 
     name: str
     value: str
@@ -52,14 +52,14 @@ class Setting:
 
 
 class OperationsPage(OwnedAdmin):
-    """To be mixed into the admin of webhooks."""
+    """Mixin for the admin of webhooks."""
 
     def get_urls(self) -> list[URLPattern]:
         view = self.admin_site.admin_view(self.operations_view)
         return [path("operations/", view, name="webhooks_app_webhook_operations"), *super().get_urls()]
 
     def operations_view(self, request: HttpRequest) -> TemplateResponse:
-        """Show to those who manage the webhooks of every account how the service fares."""
+        """Show the state of the service to users who manage all webhooks."""
         if not manages_all(request):
             raise PermissionDenied
         request.current_app = self.admin_site.name
@@ -80,7 +80,7 @@ class OperationsPage(OwnedAdmin):
 
 
 def found_by_doctor() -> list[Found]:
-    """Examine everything, and return the gravest findings first."""
+    """Run every check of the doctor and return the findings, errors first."""
     findings = examine()
     css = {Level.ERROR: "webhooks-bad", Level.WARNING: "webhooks-open", Level.OK: "webhooks-good"}
     return [
@@ -90,7 +90,7 @@ def found_by_doctor() -> list[Found]:
 
 
 def settings_in_force() -> list[Setting]:
-    """Return every setting with its value, and whether it is the default. Secrets are not shown."""
+    """Return every setting with its value, or with a placeholder for a secret."""
     names = [name.removeprefix(PREFIX) for name in setting_types()]
     return [Setting(name=PREFIX + name, value=_shown(name), is_default=_is_default(name)) for name in names]
 
@@ -103,7 +103,7 @@ def _is_default(name: str) -> bool:
 def _shown(name: str) -> str:
     value = getattr(settings, name)
     if name in SECRETS:
-        return gettext("set, and not shown") if value else gettext("not set")
+        return gettext("set (hidden)") if value else gettext("not set")
     text = repr(dict(value) if isinstance(value, Mapping) else value)
     return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}…"
 
@@ -114,13 +114,13 @@ def _workers(using: str) -> QuerySet[WorkerProcess]:
 
 
 def _retention() -> list[tuple[str, int]]:
-    """Return what is kept for how many days."""
+    """Return the retention periods in days, by the kind of data."""
     return [
-        (gettext("Attempts, and the bodies of events"), settings.ATTEMPT_RETENTION_DAYS),
+        (gettext("Attempts and event bodies"), settings.ATTEMPT_RETENTION_DAYS),
         (gettext("Events and deliveries"), settings.EVENT_RETENTION_DAYS),
         *settings.RETENTION_DAYS_BY_TYPE.items(),
         (gettext("Audit entries"), settings.AUDIT_RETENTION_DAYS),
-        (gettext("Roll-ups of minutes"), KEPT[Resolution.MINUTE].days),
-        (gettext("Roll-ups of hours"), KEPT[Resolution.HOUR].days),
-        (gettext("Roll-ups of days"), KEPT[Resolution.DAY].days),
+        (gettext("Statistics by minute"), KEPT[Resolution.MINUTE].days),
+        (gettext("Statistics by hour"), KEPT[Resolution.HOUR].days),
+        (gettext("Statistics by day"), KEPT[Resolution.DAY].days),
     ]

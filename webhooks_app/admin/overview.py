@@ -1,6 +1,6 @@
-"""Overview: the numbers and charts on top of the app's page in the admin.
+"""Overview: figures and charts on the app's index page in the admin.
 
-All of it is read from roll-ups and from indexes over what is pending: how much was delivered makes no difference.
+All figures come from roll-ups and from indexes of pending deliveries, so that the cost does not grow with the history.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from .webhook_health import disabled_in, failing_for
 
 MAX_ENDANGERED = 10
 MAX_COUNTED = 10_000
-"""How far what is pending is counted; beyond, it is "more than"."""
+"""Upper limit for counts of pending deliveries; the page shows higher numbers as "more than"."""
 
 SEEN_WITHIN = timedelta(minutes=1)
 
@@ -44,16 +44,16 @@ TITLES = {
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Backlog:
-    """What is not delivered yet."""
+    """Pending deliveries."""
 
     waiting: int
     in_flight: int
     overdue_seconds: int
-    """How long the oldest has been due; 0 where nothing is."""
+    """Time since the oldest delivery was due; 0 if none is overdue."""
 
     @property
     def is_more(self) -> bool:
-        """Whether more waits than is counted."""
+        """True if ``waiting`` exceeds the counted limit."""
         return self.waiting > MAX_COUNTED
 
 
@@ -67,13 +67,13 @@ class FailingWebhook:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class EndangeredWebhook:
-    """A webhook to which nothing has been delivered since some time."""
+    """A webhook without a successful delivery for some time."""
 
     webhook: Webhook
     since: str
     given_up: int
     disabled: str
-    """When it will be; empty where it will not."""
+    """Remaining time until it is disabled; "" if it will not be."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -82,7 +82,7 @@ class Overview:
     series: Series
     backlog: Backlog
     workers: int
-    """Processes that deliver, seen within the last minute."""
+    """Number of worker processes seen within the last minute."""
     failing: Sequence[FailingWebhook]
     endangered: Sequence[EndangeredWebhook]
 
@@ -92,7 +92,7 @@ class Overview:
 
     @property
     def success_percent(self) -> float | None:
-        """Rounded down, so that 100 stands for all."""
+        """Success rate in percent, rounded down so that 100 means all."""
         rate = self.total.success_rate
         return None if rate is None else math.floor(1000 * rate) / 10
 
@@ -106,12 +106,12 @@ class Overview:
 
     @property
     def per_minute(self) -> float:
-        """Deliveries decided a minute."""
+        """Finished deliveries per minute."""
         return self.total.finished / (len(self.series.points) * self.series.step_seconds / 60)
 
 
 def overview_for(request: HttpRequest, window: Window) -> Overview:
-    """Return what this member of staff may see: everything, or what belongs to their own account."""
+    """Return the overview of all webhooks, or of those of the user's own owners."""
     own = None if manages_all(request) else own_rows(request, Webhook.objects.existing())
     ids = None if own is None else list(own.values_list("pk", flat=True))
     return Overview(
@@ -125,12 +125,12 @@ def overview_for(request: HttpRequest, window: Window) -> Overview:
 
 
 def window_of(request: HttpRequest) -> Window:
-    """Return the window that the address asks for; a day where it asks for none that there is."""
+    """Return the window of the query; one day by default or if the value is unknown."""
     return {window.value: window for window in Window}.get(request.GET.get("window"), Window.DAY)
 
 
 def windows(current: Window) -> list[tuple[str, Any, bool]]:
-    """Return the windows to choose from: value, title, and whether it is the current one."""
+    """Return a choice for each window: value, title, and True for the current one."""
     return [(each.value, title, each is current) for each, title in TITLES.items()]
 
 
@@ -150,7 +150,7 @@ def _backlog(webhook_ids: list[str] | None) -> Backlog:
 
 
 def _count(rows: QuerySet[Any]) -> int:
-    """Count what an index alone tells: with another column, PostgreSQL may prefer to read the whole table."""
+    """Count by an index only: with another column, PostgreSQL may read the whole table."""
     return rows.values_list("webhook")[: MAX_COUNTED + 1].count()
 
 
@@ -170,7 +170,7 @@ def _failing(window: Window, webhook_ids: list[str] | None) -> list[FailingWebho
 
 
 def _endangered(webhook_ids: list[str] | None) -> list[EndangeredWebhook]:
-    """Return the active webhooks that have been failing longest."""
+    """Return the active webhooks that have failed longest."""
     failing = WebhookHealth.objects.filter(failing_since__isnull=False, webhook__in=Webhook.objects.active())
     if webhook_ids is not None:
         failing = failing.filter(webhook__in=webhook_ids)

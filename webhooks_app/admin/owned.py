@@ -1,4 +1,4 @@
-"""Lists in which each member of staff sees what is their own."""
+"""Base admins that show staff only the rows of their own owners."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from ..owners import owners
 from .change_list import KeysetChangeList
 
 MAX_FOUND = 20
-"""Owners with the same name that a search considers."""
+"""Maximum number of owners with the same name that a search considers."""
 
 NAMES = ("owner_name", "requested_by", "created_by")
-"""Columns that name accounts, for those who may know of others than their own."""
+"""Columns with account names, hidden from users who may see only their own account."""
 
 if TYPE_CHECKING:
     BaseAdmin = admin.ModelAdmin[Any]
@@ -33,7 +33,7 @@ else:
 
 
 def actor_of(request: HttpRequest) -> StaffMember:
-    """Return the user of the console, as operations take it. One instance for each request."""
+    """Return the user of the console as an actor of operations, the same instance throughout a request."""
     actor = getattr(request, "webhooks_actor", None)
     if actor is None or actor.account != request.user:
         actor = request.webhooks_actor = StaffMember(account=request.user)  # type: ignore[attr-defined]
@@ -41,22 +41,22 @@ def actor_of(request: HttpRequest) -> StaffMember:
 
 
 def manages_all(request: HttpRequest) -> bool:
-    """Return True if this member of staff may see and change the rows of every owner and of the platform."""
+    """Return True if the user may view and change the rows of every owner and of the platform."""
     return actor_of(request).manages_all
 
 
 def own_rows(request: HttpRequest, rows: QuerySet[Any], lookup: str = "owner") -> QuerySet[Any]:
-    """Return the rows that this member of staff may see: those of their owners, or all."""
+    """Return the rows that the user may view: those of their owners, or all."""
     return rows if manages_all(request) else rows.filter(**{f"{lookup}__in": actor_of(request).owner_ids})
 
 
 def found_owners(text: str) -> list[Any]:
-    """Return the keys of the owners with this name or key. Looked up first, their rows are read from an index."""
+    """Return the primary keys of the owners with this name or key, so that an index finds their rows."""
     return list(owners().found(text).values_list("pk", flat=True)[:MAX_FOUND])
 
 
 def visible_event_types(request: HttpRequest) -> EventTypeRegistry:
-    """Return the event types that this member of staff may see: those of their owners, or all."""
+    """Return the event types that the user may view: those of their owners, or all."""
     if manages_all(request):
         return registry
     visible = [event_types_for(owner) for owner in actor_of(request).owners]
@@ -64,9 +64,9 @@ def visible_event_types(request: HttpRequest) -> EventTypeRegistry:
 
 
 class OwnedAdmin(BaseAdmin):
-    """Shows staff the rows of their own account; superusers, and who may manage all webhooks, see every row.
+    """Base admin that shows users the rows of their owners, and every row to users who manage all webhooks.
 
-    A search finds exact ids, by index; ``id_lookups`` says which prefix an id has, and which field.
+    The search finds exact IDs by index. ``id_lookups`` maps the prefix of an ID to its field.
     """
 
     owner_lookup = "owner"
@@ -86,7 +86,7 @@ class OwnedAdmin(BaseAdmin):
         return KeysetChangeList
 
     def parts(self, request: HttpRequest, query: str, filters: Sequence[Any]) -> Parts:
-        """Return the stretches of an index which together are what the list shows, but for most of the filters."""
+        """Return the index ranges that make up the list before most filters apply."""
         if manages_all(request) or self.owner_lookup != "owner":
             return WHOLE
         ids = list(actor_of(request).owner_ids)
@@ -94,15 +94,15 @@ class OwnedAdmin(BaseAdmin):
 
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> Any:
         if any("\0" in text for name, values in request.GET.lists() for text in (name, *values)):
-            raise SuspiciousOperation("The query contains NUL, which not every database takes.")
+            raise SuspiciousOperation("The query contains NUL, which some databases reject.")
         return super().changelist_view(request, extra_context)
 
     def to_field_allowed(self, request: HttpRequest, to_field: str) -> bool:
-        """Allow the primary key alone: Django fails on the name of a reverse relation."""
+        """Allow only the primary key: Django fails on the name of a reverse relation."""
         return to_field in ("pk", self.opts.pk.name)
 
     def lookup_allowed(self, lookup: str, value: str, request: HttpRequest | None = None) -> bool:
-        """Allow the filters of the list alone: each other field that can be asked for can be guessed bit by bit."""
+        """Allow only the filters of the list: other lookups would let users guess hidden values bit by bit."""
         filters: list[Any] = [each[0] if isinstance(each, tuple) else each for each in self.list_filter]
         fields = [each for each in filters if isinstance(each, str)]
         names = chain.from_iterable(_parameters(each) for each in filters if not isinstance(each, str))
@@ -127,11 +127,11 @@ class OwnedAdmin(BaseAdmin):
         return queryset, False
 
     def matches_text(self, term: str) -> Q:
-        """Return what a search for something that is no id finds: what belongs to the account of this name."""
+        """Return the condition of a search for text other than an ID: rows of the account with this name."""
         return Q(**{f"{self.owner_lookup}__in": found_owners(term)})
 
     def is_id(self, term: str) -> bool:
-        """Tell whether a search for this is one by index."""
+        """Return True if the term is an ID, which an index finds."""
         return "_" in term and term.partition("_")[0] in dict(self.id_lookups)
 
     def _matches(self, term: str) -> Q:
@@ -146,7 +146,7 @@ def _parameters(list_filter: Any) -> Sequence[str]:
 
 
 def knows_owners(request: HttpRequest) -> bool:
-    """Return True if this member of staff sees the rows of more than one owner."""
+    """Return True if the user sees the rows of more than one owner."""
     return manages_all(request) or len(actor_of(request).owners) > 1
 
 
@@ -157,7 +157,7 @@ def _hidden_names(request: HttpRequest) -> Sequence[str]:
 
 
 def without_names(request: HttpRequest, fields: Sequence[Any]) -> Iterator[Any]:
-    """Return the fields without those that name accounts which this member of staff may not know."""
+    """Yield the fields without account names that the user may not see."""
     hidden = _hidden_names(request)
     for field in fields:
         if isinstance(field, tuple):
@@ -167,7 +167,7 @@ def without_names(request: HttpRequest, fields: Sequence[Any]) -> Iterator[Any]:
 
 
 class ReadOnlyAdmin(OwnedAdmin):
-    """Shows what only the app itself writes."""
+    """Admin of rows that only the app writes."""
 
     def get_fields(self, request: HttpRequest, obj: Any = None) -> list[Any]:
         return list(without_names(request, super().get_fields(request, obj)))

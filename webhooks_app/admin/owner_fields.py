@@ -1,4 +1,4 @@
-"""Form fields for owners: by name, never by key alone."""
+"""Form fields that show owners by name."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MAX_SUGGESTED = 50
 
 
 class OwnerInput(forms.TextInput):
-    """A text input that suggests the first owners by name."""
+    """A text input that suggests owners by name."""
 
     template_name = "webhooks_app/widgets/owner_input.html"
 
@@ -40,7 +40,7 @@ class OwnerInput(forms.TextInput):
 
 
 class OwnerNameField(forms.CharField):
-    """Any owner, typed in by name or primary key; its value is the owner."""
+    """Field for any owner, by name or primary key. The value is the owner."""
 
     widget = OwnerInput(attrs={"class": "vTextField", "autocomplete": "off"})
 
@@ -53,20 +53,20 @@ class OwnerNameField(forms.CharField):
             raise forms.ValidationError(_("There is no account named “%(name)s”."), params={"name": text})
         if len(found) > 1:
             keys = ", ".join(str(owner.pk) for owner in found)
-            message = _("Several accounts are named “%(name)s”. Give the primary key: %(keys)s.")
+            message = _("Several accounts are named “%(name)s”. Enter the primary key: %(keys)s.")
             raise forms.ValidationError(message, params={"name": text, "keys": keys})
         return found[0]
 
 
 class OwnerChoiceField(_ModelChoiceField):
-    """One of a few owners."""
+    """Field for one of a few owners."""
 
     def label_from_instance(self, obj: Any) -> str:
         return _label(obj)
 
 
 def owner_field(request: HttpRequest, *, required: bool, help_text: Any = "") -> forms.Field:
-    """Return the field for an owner: of all for staff who manage all webhooks, else of their own."""
+    """Return a field for the owners that the user manages."""
     if manages_all(request):
         return OwnerNameField(label=_("Account"), required=required, help_text=help_text)
     own: QuerySet[Any] = owner_model()._default_manager.filter(pk__in=actor_of(request).owner_ids)
@@ -87,8 +87,8 @@ class AudienceForm(forms.Form):
     instance: Any
     chooses_audience = False
     """True for staff who may create rows of the platform."""
-    names_one: Any = _("Name the account, or choose every account.")
-    names_none: Any = _("Leave this empty for a webhook of every account, or choose one account.")
+    names_one: Any = _("Enter an account or choose “every account”.")
+    names_none: Any = _("Leave this empty for a webhook of every account, or choose “one account”.")
 
     audience = forms.ChoiceField(
         label=_("For"), choices=Audience.choices, initial=Audience.ONE, widget=forms.RadioSelect
@@ -112,22 +112,22 @@ class AudienceForm(forms.Form):
 
 
 class OwnableAdmin(OwnedAdmin):
-    """Asks for the owner of a new row, unless there is only one that it could have."""
+    """Admin whose form has an owner field, unless the user has only one owner."""
 
     raw_id_fields = ("owner",)
 
     def owner_fields(self, request: HttpRequest) -> list[str]:
-        """Return the fields of the form for a new row that ask for its owner."""
+        """Return the owner fields of the form for a new row."""
         return ["owner"] if knows_owners(request) else []
 
     def only_owner(self, request: HttpRequest) -> Any:
-        """Return the owner that this member of staff acts for, if there is only one."""
+        """Return the user's owner if there is only one, otherwise None."""
         own = actor_of(request).owners
         return own[0] if len(own) == 1 else None
 
     def formfield_for_foreignkey(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
         if db_field.name == "owner":
-            help_text = format_lazy("{} {}", _("Its name, or its primary key."), db_field.help_text)
+            help_text = format_lazy("{} {}", _("Name or primary key."), db_field.help_text)
             return owner_field(request, required=not db_field.blank, help_text=help_text)
         return super().formfield_for_foreignkey(db_field, request, **kwargs)
 

@@ -1,4 +1,4 @@
-"""Errors of operations on forms: shown with the input, on the form whose save they refused."""
+"""Errors of operations, shown on the form whose save they refused."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from django.http import HttpRequest
 from ..exceptions import WebhooksError
 
 REFUSALS = (ValidationError, WebhooksError)
-"""What an operation raises if it refuses; a missing permission is answered by Django."""
+"""Errors of refused operations. Django handles missing permissions."""
 
 _ATTRIBUTE = "_webhooks_refusal"
 
 
 class RefusableForm(forms.ModelForm):  # type: ignore[type-arg]
-    """A form that shows why the operation refused what the form itself found valid."""
+    """A form that shows the refusal of an operation on valid input."""
 
     refusal: ValidationError | None = None
 
@@ -33,7 +33,7 @@ def as_form_error(error: Exception) -> ValidationError:
 
 
 def refuse(request: HttpRequest, error: Exception) -> None:
-    """Note an operation's error, to be shown by the form when the request is handled once more."""
+    """Store an operation's error for the form, which shows it when the request is processed again."""
     setattr(request, _ATTRIBUTE, as_form_error(error))
 
 

@@ -1,4 +1,4 @@
-"""The form that asks what is to be replayed."""
+"""Form for a new replay."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ class ReplayForm(forms.Form):
         label=_("Webhook"),
         queryset=None,
         widget=forms.TextInput(attrs={"class": "vURLField"}),
-        help_text=_("Its id, wh_…. The page of a webhook has a button that leads here."),
-        error_messages={"invalid_choice": _("There is no webhook with this id that you may see.")},
+        help_text=_("ID (wh_…). The page of each webhook has a button for its replay."),
+        error_messages={"invalid_choice": _("No webhook with this ID is visible to you.")},
     )
     since = forms.DateTimeField(
         label=_("From"),
         required=False,
         widget=MomentInput,
-        help_text=_("Empty for the start of its first failing period of the last week, or a week ago."),
+        help_text=_("Default: the start of its first failing period of the last week, or a week ago."),
     )
     until = forms.DateTimeField(
         label=_("To"),
         required=False,
         widget=MomentInput,
-        help_text=_("Empty for the current time. Later events are not included."),
+        help_text=_("Default: now. Later events are not included."),
     )
     states = forms.MultipleChoiceField(
         label=_("Which events"), choices=Replay.Outcome.choices, initial=missing_outcomes, widget=WideCheckboxes
@@ -42,14 +42,14 @@ class ReplayForm(forms.Form):
         required=False,
         choices=event_type_choices,
         widget=GroupedCheckboxes,
-        help_text=_("None for all that the webhook is subscribed to."),
+        help_text=_("Default: all subscribed event types."),
     )
     rate = forms.FloatField(
-        label=_("Deliveries a second"),
+        label=_("Deliveries per second"),
         required=False,
         min_value=LEAST_RATE,
         max_value=MAX_RATE,
-        help_text=_("At most. Empty for what the settings say; live traffic comes first in any case."),
+        help_text=_("Upper limit. Default: the value of the setting. Live traffic takes precedence."),
     )
 
     def __init__(self, *args: Any, webhooks: Any, **kwargs: Any) -> None:

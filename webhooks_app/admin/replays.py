@@ -1,4 +1,4 @@
-"""Replays in the admin: planned on a form, which counts, and steered from a page that shows how far they are."""
+"""Replays in the admin: a form that plans and counts, and a page with progress and controls."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from .replay_form import ReplayForm
 State = Replay.State
 
 LATEST = 1000
-"""Of how many of the deliveries that were queued last it is told what became of them."""
+"""Number of recently queued deliveries whose states the page counts."""
 
 VERBS: dict[str, tuple[State, ...]] = {
     "start": (State.READY,),
@@ -48,7 +48,7 @@ VERBS: dict[str, tuple[State, ...]] = {
 class ReplayAdmin(ReadOnlyAdmin, ActingAdmin):
     owner_lookup = "webhook__owner"
     id_lookups = (("rpl", "pk"), ("wh", "webhook"))
-    search_help_text = _("An id of a replay (rpl_…) or webhook (wh_…), or the name of an account.")
+    search_help_text = _("The ID of a replay (rpl_…) or webhook (wh_…), or an account name.")
     list_display = ("created", "target", "state", "progress", "requested_by")
     list_filter = ("state", CreatedFilter, OwnerOfWebhookFilter)
     list_select_related = ("webhook", "requested_by")
@@ -76,7 +76,7 @@ class ReplayAdmin(ReadOnlyAdmin, ActingAdmin):
     def offers(self, item: Replay, action: str) -> bool:
         return item.state in VERBS[action]
 
-    # Who may
+    # Permissions
 
     def has_replay_permission(self, request: HttpRequest) -> bool:
         return may_replay(request)
@@ -90,7 +90,7 @@ class ReplayAdmin(ReadOnlyAdmin, ActingAdmin):
     # The form
 
     def add_view(self, request: HttpRequest, form_url: str = "", extra_context: Any = None) -> HttpResponse:
-        """Ask what is to be replayed, and count it; nothing is sent yet."""
+        """Plan a replay and count its events. Nothing is sent yet."""
         if not self.has_add_permission(request):
             raise PermissionDenied
         webhooks = own_rows(request, Webhook.objects.existing())
@@ -121,12 +121,12 @@ class ReplayAdmin(ReadOnlyAdmin, ActingAdmin):
     def render_change_form(self, request: HttpRequest, context: Any, *args: Any, **kwargs: Any) -> Any:
         replay = kwargs["obj"]
         answer = super().render_change_form(request, context, *args, **kwargs)
-        context["page_actions"] = []  # They are a part of what is live: each state has its own.
+        context["page_actions"] = []  # The live part has the buttons, which depend on the state.
         context |= {**self._progress(request, replay), "live_url": self.page_url(replay, "live")}
         return answer
 
     def live_view(self, request: HttpRequest, object_id: str) -> TemplateResponse:
-        """Return how far a replay is now, with the buttons that it has now."""
+        """Return the current progress of a replay with its buttons."""
         if not self.has_view_permission(request):
             raise PermissionDenied
         replay = self.get_object(request, unquote(object_id))
@@ -139,7 +139,7 @@ class ReplayAdmin(ReadOnlyAdmin, ActingAdmin):
         deliveries = deliveries_url(site=self.admin_site.name, q=replay.pk)
         return {
             "replay": replay,
-            "says": _says(replay),
+            "status_text": _status_text(replay),
             "failing": failing_sentences(FailingPeriod.from_json(kept) for kept in replay.failing),
             "latest": [(Delivery.State(state).label, number) for state, number in Counter(latest).items()],
             "sample": [self._sampled(request, each) for each in replay.sample],
@@ -158,7 +158,7 @@ class ReplayAdmin(ReadOnlyAdmin, ActingAdmin):
             "event": event,
         }
 
-    # The columns and fields
+    # Columns and fields
 
     @admin.display(description=_("created"))
     def created(self, replay: Replay) -> SafeString:
@@ -182,37 +182,37 @@ class ReplayAdmin(ReadOnlyAdmin, ActingAdmin):
 
     @admin.display(description=_("event types"))
     def types_shown(self, replay: Replay) -> str:
-        return ", ".join(replay.event_types) or gettext("all that the webhook is subscribed to")
+        return ", ".join(replay.event_types) or gettext("all subscribed event types")
 
     @admin.display(description=_("which events"))
     def states_shown(self, replay: Replay) -> str:
         labels = dict(Replay.Outcome.choices)
         return ", ".join(str(labels.get(state, state)) for state in replay.states)
 
-    @admin.display(description=_("deliveries a second"))
+    @admin.display(description=_("deliveries per second"))
     def rate_shown(self, replay: Replay) -> str:
         return f"{replay.per_second:g}"
 
-    # The actions
+    # Actions
 
     @admin.action(description=_("Start"), permissions=["replay"])
     def start(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponseBase | None:
-        question = gettext("Send what was found? Each event is sent once, beside what happens meanwhile.")
+        question = gettext("Send the events found? Each is sent once, in addition to new events.")
         return self._ask(request, queryset, "start", question, gettext("Started the replay."))
 
     @admin.action(description=_("Pause"), permissions=["replay"])
     def pause(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponseBase | None:
-        question = gettext("Queue nothing more for now? What is queued already is sent.")
+        question = gettext("Pause this replay? Deliveries already queued are still sent.")
         return self._ask(request, queryset, "pause", question, gettext("Paused the replay."))
 
     @admin.action(description=_("Resume"), permissions=["replay"])
     def resume(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponseBase | None:
-        question = gettext("Go on where it was? No event is sent again that this replay has sent.")
+        question = gettext("Resume this replay? Events that it has already sent are not sent again.")
         return self._ask(request, queryset, "resume", question, gettext("Resumed the replay."))
 
     @admin.action(description=_("Cancel"), permissions=["replay"])
     def cancel(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponseBase | None:
-        question = gettext("End it for good? What is queued and not being sent yet is cancelled.")
+        question = gettext("Cancel this replay for good? Queued deliveries that are not in flight are cancelled.")
         return self._ask(request, queryset, "cancel", question, gettext("Cancelled the replay."))
 
     def _ask(
@@ -242,20 +242,20 @@ def _failures(webhooks: QuerySet[Webhook], webhook_id: str) -> list[FailingPerio
     return replays.failures_of(webhook) if webhook is not None else []
 
 
-def _says(replay: Replay) -> str:
-    """Return in a sentence where a replay stands."""
+def _status_text(replay: Replay) -> str:
+    """Return the status of a replay as a sentence."""
     numbers = {"queued": replay.queued, "matched": replay.matched, "examined": replay.examined}
     if replay.state == State.READY:
         ready = ngettext("%(matched)d event would be sent.", "%(matched)d events would be sent.", replay.matched)
-        waits = gettext("Nothing is sent before it is started.")
+        waits = gettext("Nothing is sent until you start the replay.")
         return f"{ready % numbers} {waits}"
     if replay.state == State.DONE and replay.queued >= replay.matched:
-        return gettext("Done: all that was found is queued.")
+        return gettext("Done: all events found are queued.")
     sentences = {
         State.COUNTING: gettext("Counting: found %(matched)d among %(examined)d. Nothing is sent yet."),
         State.RUNNING: gettext("Running: %(queued)d of %(matched)d queued."),
         State.PAUSED: gettext("Paused: %(queued)d of %(matched)d queued."),
-        State.DONE: gettext("Done: %(queued)d of %(matched)d queued; the others were sent meanwhile."),
+        State.DONE: gettext("Done: %(queued)d of %(matched)d queued; the others have been sent in the meantime."),
         State.CANCELLED: gettext("Cancelled: %(queued)d of %(matched)d were queued."),
         State.STOPPED: gettext("Stopped: %(queued)d of %(matched)d were queued."),
     }

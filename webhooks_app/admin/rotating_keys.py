@@ -29,12 +29,15 @@ class RotationForm(forms.Form):
 
     scheme = forms.ChoiceField(label=_("Key"), widget=forms.RadioSelect)
     overlap_hours = forms.FloatField(
-        label=_("Hours for which the old secret signs too"),
+        label=_("Overlap in hours"),
         required=False,
         min_value=0,
         max_value=MAX_SECRET_OVERLAP / timedelta(hours=1),
         initial=lambda: f"{settings.SECRET_OVERLAP_SECONDS / 3600:g}",
-        help_text=_("Receivers have this long to switch. 0 expires the old secret at once, as after a leak."),
+        help_text=_(
+            "Requests carry signatures of both secrets for this long. 0 expires the old secret at once, for example "
+            "after a leak."
+        ),
     )
 
     replaces = forms.CharField(required=False, widget=forms.HiddenInput)
@@ -70,11 +73,13 @@ class KeyRotation(ShowingSecrets):
     def rotate_secret(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponseBase | None:
         webhooks = list(queryset[:2])
         if len(webhooks) != 1:
-            self.message_user(request, gettext("Select one webhook: its new secret is shown once."), messages.ERROR)
+            self.message_user(
+                request, gettext("Select a single webhook: its new secret is shown only once."), messages.ERROR
+            )
             return None
         form = RotationForm(request.POST if self.is_confirmed(request) else None, webhook=webhooks[0])
         if not form.is_valid():
-            question = gettext("Make a new secret? It is shown once, and signs from the next request on.")
+            question = gettext("Create a new secret? It is shown only once and signs all requests from now on.")
             return self.ask(request, queryset, action="rotate_secret", question=question, form=form)
         shown: list[HttpResponseRedirect] = []
 
@@ -106,12 +111,12 @@ class KeyRotation(ShowingSecrets):
             queryset,
             rotation.revoke_previous_keys,
             action="revoke_previous_secret",
-            question=gettext("Expire the old secrets now? From the next request on, nothing is signed with them."),
+            question=gettext("Expire the old secret now? Requests are no longer signed with it."),
             history=gettext("Expired the old secret."),
         )
 
     def label_of_secret(self, item: Webhook) -> str:
-        return gettext("The secret of %(id)s is") % {"id": item.id}
+        return gettext("Secret of %(id)s") % {"id": item.id}
 
 
 def _keys(webhook: Webhook) -> dict[str, str]:

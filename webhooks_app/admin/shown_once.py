@@ -1,6 +1,6 @@
-"""Pages that show a secret once: the POST that created it redirects to them, so that a reload creates nothing.
+"""Pages that show a secret once. The POST that creates a secret redirects there, so that a reload creates nothing.
 
-The secret waits in the session, encrypted, under a random token, and is removed when it is shown. A message would stay
+The session holds the encrypted secret under a random token until the page is shown. A message of Django's would remain
 readable in a cookie or in the database.
 """
 
@@ -40,7 +40,7 @@ class ShowingSecrets(ActingAdmin):
         return HttpResponseRedirect(self.page_url(item, "shown", _put(request, secret)))
 
     def shown_view(self, request: HttpRequest, object_id: str, token: str) -> TemplateResponse:
-        """Show a secret, or that it was shown before; the token belongs to the session that created the secret."""
+        """Show a secret, or a note that it was already shown. The token is valid only in the same session."""
         keep_discreet(request)
         secret = _take(request, token)
         if secret is None and not self.has_view_or_change_permission(request):
@@ -50,7 +50,7 @@ class ShowingSecrets(ActingAdmin):
             raise Http404
         context = {
             **self.admin_site.each_context(request),
-            "title": self.label_of_secret(item) if secret else gettext("Shown already"),
+            "title": self.label_of_secret(item) if secret else gettext("Already shown"),
             "secret": secret,
             "item": item,
             "item_url": self.page_url(item) if self.has_view_or_change_permission(request, item) else "",
@@ -66,12 +66,12 @@ class ShowingSecrets(ActingAdmin):
         raise NotImplementedError
 
     def context_of_secret(self, request: HttpRequest, item: Any) -> dict[str, Any]:
-        """Return what the page that shows a secret shows besides."""
+        """Return additional context for the page of the secret."""
         return {}
 
 
 def _put(request: HttpRequest, secret: str) -> str:
-    """Keep a secret for the page that shows it; return its token."""
+    """Store a secret in the session and return its token."""
     kept = _kept(request)
     token = token_urlsafe(16)
     kept[token] = [encrypt(secret), time.time() + KEPT_SECONDS]
@@ -80,7 +80,7 @@ def _put(request: HttpRequest, secret: str) -> str:
 
 
 def _take(request: HttpRequest, token: str) -> str | None:
-    """Return the secret of a token and forget it; None if it was shown before, or too much time has passed."""
+    """Remove a secret from the session and return it; None if it was already shown or has expired."""
     kept = _kept(request)
     found = kept.pop(token, None)
     if found is None:

@@ -1,4 +1,4 @@
-"""Both sides of the attempts of a delivery, as a page shows them."""
+"""Requests and responses of a delivery's attempts, prepared for a page."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ STAGES = {
     "dns": _("Name resolved"),
     "connect": _("Connected"),
     "tls": _("TLS agreed"),
-    "first_byte": _("First byte of the answer"),
+    "first_byte": _("First byte of the response"),
 }
-REST = _("Rest of the answer")
+REST = _("Rest of the response")
 
 NEVER_CONNECTED = (DeliveryAttempt.Result.DNS_ERROR, DeliveryAttempt.Result.ADDRESS_REFUSED)
 AT_TIMES_CONNECTED = (DeliveryAttempt.Result.CONNECTION_ERROR, DeliveryAttempt.Result.TIMEOUT)
-"""Results that there are without a connection, always or now and then."""
+"""Results that may occur without a connection; those of ``NEVER_CONNECTED`` always do."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Stage:
-    """A part of the time that an attempt took."""
+    """A stage of an attempt with its duration."""
 
     label: str
     milliseconds: int
@@ -38,7 +38,7 @@ class Stage:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ShownAttempt:
-    """One attempt: what was sent, what came back, and why it went on as it did."""
+    """An attempt with its request, its response and the explanation of both."""
 
     attempt: DeliveryAttempt
     why: str
@@ -53,7 +53,7 @@ class ShownAttempt:
 
     @property
     def is_sent(self) -> bool:
-        """Whether the request may have gone out; without a connection it did not, which of a proxy is not known."""
+        """False if there was certainly no connection. With a proxy this is unknown, so the result is True."""
         if self.attempt.result in NEVER_CONNECTED:
             return False
         is_connected = self.attempt.peer or "connect" in self.attempt.timings or settings.EGRESS_PROXY
@@ -65,7 +65,7 @@ class ShownAttempt:
 
 
 def transcript(request: HttpRequest, delivery: Delivery) -> list[ShownAttempt]:
-    """Return the attempts of a delivery, the first first. Bodies of events are for those who may view events."""
+    """Return the attempts of a delivery, oldest first, with event bodies only for users who may view events."""
     attempts = list(delivery.attempts.order_by("number"))
     shows_body = delivery.kind == Delivery.Kind.VERIFICATION or request.user.has_perm("webhooks_app.view_event")
     return [
@@ -79,7 +79,7 @@ def _shown(
     attempt.delivery = delivery
     is_kept = delivery.event is None or delivery.event.has_body
     header = attempt.request_header
-    if not is_kept:  # Its length is not known any more either.
+    if not is_kept:  # The length is lost with the body.
         header = header.partition("Content-Length:")[0]
     body = attempt.request_body.decode() if header and shows_body else ""
     return ShownAttempt(
@@ -97,7 +97,7 @@ def _shown(
 
 
 def curl_command(url: str, header: str, body: str) -> str:
-    """Return a command for a shell that sends the same request once more."""
+    """Return a shell command that repeats the request."""
     lines = header.split("\r\n")[1:]
     left_to_curl = ("host:", "content-length:", "accept:")
     options = [f"--header {shlex.quote(line)}" for line in lines if line and not line.lower().startswith(left_to_curl)]
@@ -106,7 +106,7 @@ def curl_command(url: str, header: str, body: str) -> str:
 
 
 def _stages(timings: dict[str, Any], duration_ms: int | None) -> Iterator[Stage]:
-    """Return how long each stage took; what is stored is when it was over, and when all of it was."""
+    """Yield the duration of each stage. ``timings`` holds the end of each stage in milliseconds since the start."""
     before = 0
     for name, end in sorted(timings.items(), key=lambda item: item[1]):
         yield Stage(label=str(STAGES.get(name, name)), milliseconds=max(0, end - before))

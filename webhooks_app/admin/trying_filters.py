@@ -20,10 +20,10 @@ from .webhook_form import TryFilterForm
 
 
 class FilterTrial(ActingAdmin):
-    """To be mixed into the admin of webhooks."""
+    """Mixin for the admin of webhooks."""
 
     def has_try_filter_permission(self, request: HttpRequest) -> bool:
-        """Return True if the user may view events: the answer quotes a value of the event's data."""
+        """Return True if the user may view events, because the result quotes a value of the event's data."""
         return request.user.has_perm("webhooks_app.view_event")
 
     @admin.action(description=_("Try the filter"), permissions=["try_filter"])
@@ -35,13 +35,13 @@ class FilterTrial(ActingAdmin):
         form = TryFilterForm(request.POST if self.is_confirmed(request) else None, initial={"filter": webhook.filter})
         if form.is_valid():
             self._evaluate(request, webhook, form)
-        question = gettext("Which past event would this filter send? Nothing is saved, and nothing is sent.")
+        question = gettext("Test a filter on a past event. Nothing is saved or sent.")
         return self.ask(request, queryset, action="try_filter", question=question, form=form)
 
     def _evaluate(self, request: HttpRequest, webhook: Webhook, form: TryFilterForm) -> None:
         event = Event.objects.filter(events_for(webhook), pk=form.cleaned_data["event_id"].strip()).first()
         if event is None:
-            form.add_error("event_id", gettext("This webhook's owner has no event of this id."))
+            form.add_error("event_id", gettext("The webhook's owner has no event with this ID."))
             return
         try:
             found = try_filter(webhook, event, form.cleaned_data["filter"])

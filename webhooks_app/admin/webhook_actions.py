@@ -1,4 +1,4 @@
-"""What can be done to webhooks in the admin, in their list and on their pages."""
+"""Actions on webhooks, in their list and on their pages."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class WebhookActions(KeyRotation, MissedEvents, FilterTrial):
 
     @admin.action(description=_("Verify"), permissions=["verify"])
     def verify(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponseBase | None:
-        question = gettext("Verify these webhooks? Until they have answered, no event is sent to them.")
+        question = gettext("Start the verification? No events are sent until it succeeds.")
         history = gettext("Started the verification.")
         return self.ask_and_carry_out(
             request, queryset, start_verification, action="verify", question=question, history=history
@@ -86,10 +86,10 @@ class WebhookActions(KeyRotation, MissedEvents, FilterTrial):
     def send_test(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponseBase | None:
         form = self._test_form(request, queryset)
         if not form.is_valid():
-            question = gettext("Which event is to be sent? It is recorded as a test, and sent to these webhooks alone.")
+            question = gettext("Choose the test event. It is recorded as a test and sent only to the webhooks below.")
             return self.ask(request, queryset, action="send_test", question=question, form=form)
         event_type, data = form.cleaned_data["event_type"], form.cleaned_data["event_data"]
-        history = gettext("Sent a test event of the type %(type)s.") % {"type": event_type}
+        history = gettext("Sent a test event of type %(type)s.") % {"type": event_type}
         self.carry_out(request, queryset, partial(send_test_event, event_type=event_type, data=data), history=history)
         return None
 
@@ -115,7 +115,7 @@ class WebhookActions(KeyRotation, MissedEvents, FilterTrial):
 
     @admin.action(description=_("Resume"), permissions=["pause"])
     def resume(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponseBase | None:
-        question = gettext("Send to these webhooks again? What was held comes first.")
+        question = gettext("Resume sending? Held deliveries are sent first.")
         history = gettext("Resumed the webhook.")
         return self.ask_and_carry_out(
             request, queryset, lifecycle.resume, action="resume", question=question, history=history
@@ -128,13 +128,13 @@ class WebhookActions(KeyRotation, MissedEvents, FilterTrial):
             queryset,
             lifecycle.disable,
             action="disable",
-            question=gettext("Stop sending to these webhooks? What waits to be delivered to them is cancelled."),
+            question=gettext("Stop sending? Pending deliveries are cancelled."),
             history=gettext("Disabled the webhook."),
         )
 
     @admin.action(description=_("Enable"), permissions=["change"])
     def enable(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponseBase | None:
-        question = gettext("Enable these webhooks? Each is verified first.")
+        question = gettext("Enable and verify? No events are sent until the verification succeeds.")
         history = gettext("Enabled the webhook.")
         enabled: list[Webhook] = []
 

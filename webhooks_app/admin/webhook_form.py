@@ -1,4 +1,4 @@
-"""Forms about webhooks."""
+"""Forms of webhooks, their filters, secrets and test events."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Choices = list[tuple[str, list[tuple[str, str]]]]
 
 
 def event_type_choices(event_types: EventTypeRegistry = registry) -> Choices:
-    """Return these event types, by default all, as grouped choices of a form field."""
+    """Return event types as grouped choices of a form field."""
     return [
         (group or str(_("Other")), [(each.name, each.name) for each in members])
         for group, members in event_types.groups().items()
@@ -29,7 +29,7 @@ def event_type_choices(event_types: EventTypeRegistry = registry) -> Choices:
 
 
 class GroupedCheckboxes(forms.CheckboxSelectMultiple):
-    """Check boxes in their groups, each with what its event type means."""
+    """Grouped check boxes with the description of each event type."""
 
     template_name = "webhooks_app/widgets/grouped_checkboxes.html"
 
@@ -40,7 +40,7 @@ class GroupedCheckboxes(forms.CheckboxSelectMultiple):
 
 
 class SecretField(forms.CharField):
-    """A secret to be typed: a refused form is shown without it."""
+    """A field for a secret. A form with errors does not show it again."""
 
     def to_python(self, value: Any) -> str:
         return Masked(super().to_python(value))
@@ -57,19 +57,19 @@ class CodeArea(forms.Textarea):
 
 
 class WebhookForm(ChoiceFields, AudienceForm, RefusableForm):
-    """A webhook with its event types as check boxes, and its secret while it is made."""
+    """Form of a webhook. Only a new webhook has a field for the secret."""
 
     new_owner: Any = None
-    """The owner of a new webhook, if the form does not ask for it."""
+    """Owner of a new webhook if the form has no owner field."""
     visible_types: EventTypeRegistry = registry
-    """The event types of a new webhook."""
+    """Event types offered for a new webhook."""
 
     audience = forms.ChoiceField(
         label=_("Receives the events of"),
         choices=Audience.choices,
         initial=Audience.ONE,
         widget=forms.RadioSelect,
-        help_text=_("A webhook for every account is the platform's own, whoever is named in its events."),
+        help_text=_("A webhook for every account belongs to the platform and receives the events of all accounts."),
     )
     event_types = forms.MultipleChoiceField(
         label=_("Event types"), choices=event_type_choices, widget=GroupedCheckboxes
@@ -79,7 +79,7 @@ class WebhookForm(ChoiceFields, AudienceForm, RefusableForm):
         required=False,
         strip=False,
         widget=forms.TextInput(attrs={"autocomplete": "off", "class": "vTextField"}),
-        help_text=_("16 to 256 characters. Leave it empty to have one made. It is shown once."),
+        help_text=_("16 to 256 characters. Leave empty to generate one. It is shown only once."),
     )
 
     class Meta:
@@ -103,7 +103,7 @@ class WebhookForm(ChoiceFields, AudienceForm, RefusableForm):
         super().__init__(*args, **kwargs)
         if (url := self.fields.get("url")) is not None:
             url.widget.attrs["class"] = "vURLField"
-            url.strip = False  # type: ignore[attr-defined]  # what is stored is what was given, or nothing
+            url.strip = False  # type: ignore[attr-defined]  # stored exactly as entered
         if not self.instance._state.adding:
             self.fields.pop("secret", None)
         elif "owner" not in self.fields:
@@ -123,21 +123,21 @@ class WebhookForm(ChoiceFields, AudienceForm, RefusableForm):
     def _post_clean(self) -> None:
         refused = {name: errors.copy() for name, errors in self.errors.items() if name in self.fields}
         super()._post_clean()  # type: ignore[misc]
-        self.errors.update(refused)  # What a field has refused, the model refuses once more in other words.
+        self.errors.update(refused)  # Replace the model's errors on fields that already have their own.
 
     @property
     def changes(self) -> dict[str, Any]:
-        """The values of the fields that were changed."""
+        """Values of the changed fields."""
         fields = [name for name in self.changed_data if name not in ("headers", "basic_auth", "basic_password")]
         return {**{name: self.cleaned_data[name] for name in fields}, **self.header_arguments}
 
     @property
     def header_arguments(self) -> dict[str, Any]:
-        """The headers and credentials that were given, as operations take them."""
+        """Changed headers and credentials as arguments of operations."""
         return self.header_changes(self._headers_before)
 
     def _offer_types(self) -> None:
-        """Offer the types that the owner may see, and those that the webhook has and that left the catalogue."""
+        """Offer the event types visible to the owner, and the webhook's types that left the catalogue."""
         field = self.fields.get("event_types")
         if not isinstance(field, forms.MultipleChoiceField):
             return
@@ -150,31 +150,31 @@ class WebhookForm(ChoiceFields, AudienceForm, RefusableForm):
 
 
 class TryFilterForm(forms.Form):
-    """A past event to evaluate a webhook's filter on."""
+    """A past event and the filter to evaluate on it."""
 
     event_id = forms.CharField(
         label=_("Event"),
         max_length=40,
         widget=forms.TextInput(attrs={"class": "vTextField", "placeholder": "evt_…", "spellcheck": "false"}),
-        help_text=_("The id of an event, as in the list of events."),
+        help_text=_("ID of an event (evt_…)."),
     )
     filter = forms.JSONField(
         label=_("Filter"),
         required=False,
         widget=CodeArea,
-        help_text=_("Nothing is saved. Copy the filter to the webhook when it does what you want."),
+        help_text=_("Not saved. Copy the filter to the webhook when you are satisfied with it."),
     )
 
 
 class TestEventForm(forms.Form):
-    """Which test event to send, and with what data."""
+    """Type and data of a test event."""
 
     event_type = forms.ChoiceField(label=_("Event type"), choices=event_type_choices)
     event_data = forms.CharField(
         label=_("Data"),
         required=False,
         widget=CodeArea(rows=12),
-        help_text=_("A JSON object that fits the type. Leave it empty to send the type's example."),
+        help_text=_("A JSON object that matches the event type. Leave empty to send the example of the type."),
     )
 
     def __init__(self, *args: Any, event_types: EventTypeRegistry = registry, **kwargs: Any) -> None:
@@ -186,14 +186,14 @@ class TestEventForm(forms.Form):
 
     @classmethod
     def with_example(cls, event_type: str = "", *, event_types: EventTypeRegistry = registry) -> TestEventForm:
-        """Return the form with the example of a type, by default of the first, to be edited."""
+        """Return the form filled with the example of a type, by default of the first type."""
         name = event_type if event_type in event_types else next(iter(event_types.names()), "")
         initial = {"event_type": name, "event_data": cls.examples().get(name, "")}
         return cls(initial=initial, event_types=event_types)
 
     @staticmethod
     def examples() -> dict[str, str]:
-        """Return the example of each type, laid out."""
+        """Return the example of each type as indented JSON."""
         return {found.name: json.dumps(found.example, indent=2, ensure_ascii=False) for found in registry}
 
     def clean_event_data(self) -> dict[str, Any] | None:
@@ -204,9 +204,9 @@ class TestEventForm(forms.Form):
         try:
             data = json.loads(text)
         except (ValueError, RecursionError) as error:
-            raise forms.ValidationError(_("This is not JSON: %(error)s"), params={"error": error}) from None
+            raise forms.ValidationError(_("Invalid JSON: %(error)s"), params={"error": error}) from None
         if not isinstance(data, dict):
-            raise forms.ValidationError(_("Give a JSON object, in braces."))
+            raise forms.ValidationError(_("Enter a JSON object in braces."))
         try:
             registry.get(event_type).validate(data)
         except InvalidEventDataError as error:

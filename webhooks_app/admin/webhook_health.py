@@ -1,4 +1,4 @@
-"""How webhooks do: columns of their list, and what the page of one says."""
+"""Health of webhooks: columns of their list and sentences on their pages."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ NOTHING = timedelta(0)
 
 
 class HealthChangeList(KeysetChangeList):
-    """Reads the last day of all webhooks of a page at once."""
+    """Change list that reads the statistics of all webhooks of a page in one query."""
 
     def get_results(self, request: HttpRequest) -> None:
         super().get_results(request)
@@ -39,7 +39,7 @@ class HealthChangeList(KeysetChangeList):
 
 
 class HealthColumns(OwnedAdmin):
-    """To be mixed into the admin of webhooks."""
+    """Mixin for the admin of webhooks."""
 
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[KeysetChangeList]:
         return HealthChangeList
@@ -55,8 +55,8 @@ class HealthColumns(OwnedAdmin):
         at = last_at(health) if health else None
         if health is None or at is None:
             return ""
-        said = moment(at, gettext("%(time)s ago") % {"time": in_time(timezone.now() - at)})
-        return said if health.failing_since is None else format_html('<span class="webhooks-bad">{}</span>', said)
+        ago = moment(at, gettext("%(time)s ago") % {"time": in_time(timezone.now() - at)})
+        return ago if health.failing_since is None else format_html('<span class="webhooks-bad">{}</span>', ago)
 
     @admin.display(description=_("failing"))
     def failing(self, webhook: Webhook) -> SafeString | str:
@@ -67,19 +67,19 @@ class HealthColumns(OwnedAdmin):
 
 
 def last_at(health: WebhookHealth) -> datetime | None:
-    """Return when a delivery was decided last, a success to the minute."""
+    """Return the time of the last finished delivery. Successes are recorded to the minute."""
     return max((at for at in (health.last_success_at, health.last_given_up_at) if at is not None), default=None)
 
 
 def disables_at(webhook: Webhook, health: WebhookHealth) -> datetime | None:
-    """Return when a webhook will be disabled if things stay as they are; None where it will not be."""
+    """Return the time when a webhook will be disabled unless a delivery succeeds; None if it will not be."""
     rule = Rule.configured()
     is_judged = webhook.status == Webhook.Status.ACTIVE and webhook.paused_at is None
     return rule.disables_at(health) if is_judged and rule.is_enough(health) else None
 
 
 def failing_for(health: WebhookHealth) -> SafeString | str:
-    """Return for how long a webhook has been failing."""
+    """Return the duration of the failure."""
     since = health.failing_since
     if since is None:
         return ""
@@ -87,18 +87,18 @@ def failing_for(health: WebhookHealth) -> SafeString | str:
 
 
 def disabled_in(webhook: Webhook, health: WebhookHealth) -> SafeString | str:
-    """Return when a webhook will be disabled if things stay as they are; "" where it will not be."""
+    """Return the remaining time until a webhook is disabled; "" if it will not be."""
     at = disables_at(webhook, health)
     if at is None:
         return ""
     rest = at - timezone.now()
     if rest <= NOTHING:
-        return moment(at, gettext("disabled any moment"))
+        return moment(at, gettext("about to be disabled"))
     return moment(at, gettext("disabled in %(time)s") % {"time": in_time(rest)})
 
 
 def sparkline(series: Series) -> SafeString:
-    """Return a small chart of the outcomes, with its numbers as its name."""
+    """Return a small chart of the outcomes, with its numbers as its title."""
     total = series.total
     name = gettext("%(succeeded)d delivered, %(given_up)d given up") % {
         "succeeded": total.succeeded,
@@ -116,38 +116,38 @@ def sparkline(series: Series) -> SafeString:
 
 
 def sentences(webhook: Webhook) -> list[SafeString | str]:
-    """Return what there is to say of a webhook's health, and of what is to become of it."""
+    """Return sentences about a webhook's health and its outlook."""
     health = WebhookHealth.of(webhook)
     at = last_at(health) if health else None
     if health is None or at is None:
-        return [gettext("No delivery to it has succeeded or been given up yet.")]
+        return [gettext("No finished deliveries yet.")]
     if health.failing_since is None:
-        return [format_html(gettext("Its last delivery was at {time}."), time=moment(at))]
-    failing = gettext("Every delivery has been given up since {time}: {number} so far.")
-    said: list[SafeString | str] = [
+        return [format_html(gettext("Last delivery: {time}."), time=moment(at))]
+    failing = gettext("All deliveries since {time} were given up: {number} so far.")
+    found: list[SafeString | str] = [
         format_html(failing, time=moment(health.failing_since), number=health.given_up_count),
     ]
     if health.warned_at is not None:
-        said.append(format_html(gettext("Its owner was warned at {time}."), time=moment(health.warned_at)))
-    return [*said, _outlook(webhook, health)]
+        found.append(format_html(gettext("Owner notified: {time}."), time=moment(health.warned_at)))
+    return [*found, _outlook(webhook, health)]
 
 
 def _outlook(webhook: Webhook, health: WebhookHealth) -> SafeString | str:
     rule = Rule.configured()
     if webhook.status != Webhook.Status.ACTIVE:
-        return gettext("Nothing is sent to it as long as it is not active.")
+        return gettext("No events are sent until the webhook is active.")
     if webhook.paused_at is not None:
-        return gettext("It is not judged while it is paused.")
+        return gettext("Automatic disabling is suspended while the webhook is paused.")
     if not rule.disables:
-        return gettext("It is not disabled for that.")
+        return gettext("Automatic disabling is off.")
     at = disables_at(webhook, health)
     if at is not None and at <= timezone.now():
-        return gettext("It is disabled as soon as a worker looks at it.")
+        return gettext("Will be disabled shortly.")
     if at is not None:
-        text = gettext("Unless a delivery succeeds, it is disabled in {span}, at {time}.")
-        return format_html(text, span=in_time(at - timezone.now()), time=moment(at))
+        text = gettext("Will be disabled on {time} unless a delivery succeeds.")
+        return format_html(text, time=moment(at))
     text = gettext(
-        "It is disabled if that goes on for %(after)s, with at least %(number)d given up, the last %(span)s after the "
-        "first."
+        "Will be disabled after %(after)s without success if at least %(number)d deliveries are given up over "
+        "%(span)s or more."
     )
     return text % {"after": in_time(rule.after), "number": rule.min_deliveries, "span": in_time(rule.min_span)}

@@ -1,4 +1,4 @@
-"""What the page of a webhook shows beside its form: its latest verification, and what was sent to it of late."""
+"""Parts of a webhook's page besides its form: latest verification, recent deliveries, charts, event types."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Context = dict[str, Any]
 
 
 class Subscribed(NamedTuple):
-    """An event type that a webhook is subscribed to."""
+    """An event type to which the webhook is subscribed."""
 
     name: str
     description: str
@@ -32,7 +32,7 @@ class Subscribed(NamedTuple):
 
 
 def recent(request: HttpRequest, webhook: Webhook, *, site: str) -> Context:
-    """Return the newest deliveries of a webhook, for those who may see deliveries."""
+    """Return the newest deliveries of a webhook, if the user may view deliveries."""
     if not shows_deliveries(request):
         return {"recent": []}
     newest = _deliveries(webhook).filter(kind__in=(Delivery.Kind.EVENT, Delivery.Kind.TEST))[:RECENT]
@@ -41,25 +41,25 @@ def recent(request: HttpRequest, webhook: Webhook, *, site: str) -> Context:
 
 
 def course(request: HttpRequest, webhook: Webhook) -> Context:
-    """Return how a webhook does, and its charts for those who may see deliveries."""
-    said = {"health_says": webhook_health.sentences(webhook)}
+    """Return the health of a webhook, with charts if the user may view deliveries."""
+    health = {"health_sentences": webhook_health.sentences(webhook)}
     if not shows_deliveries(request):
-        return said
+        return health
     window = window_of(request)
     series = reading.series(window, [webhook.pk], families=charts.COUNTED)
-    return {**said, "windows": windows(window), **charts.shown(series, window)}
+    return {**health, "windows": windows(window), **charts.shown(series, window)}
 
 
 def handshake(request: HttpRequest, webhook: Webhook) -> Context:
-    """Return how the latest verification goes, and its transcript for those who may see deliveries."""
-    # Without an event: the databases that have no index of handshakes find them by that.
+    """Return the status of the latest verification, with its transcript if the user may view deliveries."""
+    # Handshakes have no event. Databases without an index of handshakes find them by this condition.
     delivery = _deliveries(webhook).filter(kind=Delivery.Kind.VERIFICATION, event=None).first()
     if delivery is None:
         return {"handshake": None, "shows_attempts": shows_deliveries(request)}
     attempts = transcript(request, delivery)
     return {
         "handshake": delivery,
-        "handshake_says": _state_of_handshake(delivery, why(attempts[-1].attempt) if attempts else ""),
+        "handshake_status": _state_of_handshake(delivery, why(attempts[-1].attempt) if attempts else ""),
         "handshake_attempts": attempts,
         "handshake_waits": waiting_for(delivery),
         "shows_attempts": shows_deliveries(request),
@@ -67,7 +67,7 @@ def handshake(request: HttpRequest, webhook: Webhook) -> Context:
 
 
 def subscribed(webhook: Webhook, *, site: str) -> list[Subscribed]:
-    """Return the event types of a webhook with their descriptions."""
+    """Return the subscribed event types with their descriptions."""
     return [_subscribed(name, site) for name in webhook.event_types]
 
 
@@ -85,7 +85,7 @@ def _deliveries(webhook: Webhook) -> QuerySet[Delivery]:
 
 def _state_of_handshake(delivery: Delivery, last: str) -> str:
     if delivery.state == Delivery.State.SUCCEEDED:
-        return gettext("Verified: the URL answered with the challenge. Events are sent to it.")
+        return gettext("Verified: the URL returned the challenge. Events are sent.")
     if delivery.state == Delivery.State.GIVEN_UP:
         return gettext("Not verified: %(reason)s Fix the receiver, then verify again.") % {"reason": last}
     if delivery.state == Delivery.State.CANCELLED:
@@ -96,4 +96,4 @@ def _state_of_handshake(delivery: Delivery, last: str) -> str:
             "limit": delivery.max_attempts,
             "reason": last,
         }
-    return gettext("A challenge is being sent to the URL; it must come back unchanged.")
+    return gettext("Verification in progress: the URL must return the challenge unchanged.")

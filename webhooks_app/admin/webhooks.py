@@ -49,10 +49,10 @@ SHOWN = (
     "created_at",
     "deliveries_link",
 )
-"""What the page of a webhook tells beside what can be changed."""
+"""Read-only fields of a webhook's page."""
 
 CREDENTIALS = ("basic_auth", "basic_password")
-"""Fields of the form that only change something."""
+"""Write-only fields of the form."""
 
 MAX_URL = 160
 
@@ -63,14 +63,14 @@ SHOWN_IF_SET = {
     "public_keys": "public_keys",
     "next_slot_at": "next_slot_at",
 }
-"""Fields of the page, and the attributes that they show."""
+"""Fields shown only if the attribute has a value."""
 
 
 @admin.register(Webhook)
 class WebhookAdmin(OwnableAdmin, HealthColumns, EventTypePages, OperationsPage, WebhookActions):
     form = WebhookForm
     id_lookups = (("wh", "pk"),)
-    search_help_text = _("An id (wh_…), a part of a URL, or the name of an account.")
+    search_help_text = _("An ID (wh_…), part of a URL or an account name.")
     list_display = ("target", "owner_name", "state", "course", "last_delivery", "failing")
     list_filter = ("status", CreatedFilter, OwnerFilter)
     list_select_related = ("owner", "health")
@@ -96,7 +96,7 @@ class WebhookAdmin(OwnableAdmin, HealthColumns, EventTypePages, OperationsPage, 
     def matches_text(self, term: str) -> Q:
         return Q(url__icontains=term) | super().matches_text(term)
 
-    # The form
+    # Form
 
     def get_fields(self, request: HttpRequest, obj: Any = None) -> list[Any]:
         fields = ["url", "event_types", "filter", "description", "retry_notices", "max_in_flight", "rate_limit"]
@@ -107,7 +107,7 @@ class WebhookAdmin(OwnableAdmin, HealthColumns, EventTypePages, OperationsPage, 
         return [*without_names(request, ["owner_name"]), *fields, *SHOWN]
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:
-        # The owner stays: with a webhook its log would move to another account.
+        # The owner is fixed: with the webhook, its log would move to another account.
         return () if obj is None else ("owner_name", *SHOWN)
 
     def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
@@ -167,7 +167,7 @@ class WebhookAdmin(OwnableAdmin, HealthColumns, EventTypePages, OperationsPage, 
         lines = [(key["scheme"], key["key"], _until(key["valid_until"])) for key in webhook.public_keys]
         return format_html_join(SafeString("<br>"), "{}: <code>{}</code>{}", lines)
 
-    @admin.display(description=_("previous secret signs until"))
+    @admin.display(description=_("old secret expires"))
     def previous_secret_until(self, webhook: Webhook) -> Any:
         return webhook.previous_secret_until
 
@@ -203,10 +203,10 @@ class WebhookAdmin(OwnableAdmin, HealthColumns, EventTypePages, OperationsPage, 
             }
         return super().render_change_form(request, context, *args, **kwargs)
 
-    # Parts of pages, and pages beside the form
+    # Live parts and other views
 
     def live_view(self, request: HttpRequest, object_id: str, part: str) -> HttpResponseBase:
-        """Return a part of a webhook's page as it is now; what cannot be shown is not there."""
+        """Return the current state of a live part of the page. Raise Http404 for a part that the user may not view."""
         if not self.has_view_permission(request):
             raise PermissionDenied
         webhook = self.get_object(request, unquote(object_id))
@@ -222,7 +222,7 @@ class WebhookAdmin(OwnableAdmin, HealthColumns, EventTypePages, OperationsPage, 
         return TemplateResponse(request, f"admin/webhooks_app/webhook/{part}.html", context)
 
     def check_url_view(self, request: HttpRequest) -> HttpResponse:
-        """Say what is wrong with a URL by the rules alone: no name is looked up, and nothing is sent."""
+        """Check a URL against the rules, without a DNS lookup or a request."""
         keep_discreet(request)
         if not (self.has_add_permission(request) or self.has_change_permission(request)):
             raise PermissionDenied
@@ -230,7 +230,7 @@ class WebhookAdmin(OwnableAdmin, HealthColumns, EventTypePages, OperationsPage, 
             check_endpoint(request.POST.get("url", ""))
         except InvalidEndpointError as error:
             return HttpResponse(format_html('<span class="webhooks-bad">{}</span>', error))
-        allowed = gettext("This URL is allowed. Whether it answers is seen once it is saved.")
+        allowed = gettext("This URL is allowed. It is verified after you save it.")
         return HttpResponse(format_html('<span class="webhooks-good">{}</span>', allowed))
 
     def delete_model(self, request: HttpRequest, obj: Any) -> None:
@@ -241,7 +241,7 @@ class WebhookAdmin(OwnableAdmin, HealthColumns, EventTypePages, OperationsPage, 
             lifecycle.delete(webhook, actor=actor_of(request))
 
     def get_deleted_objects(self, objs: Any, request: HttpRequest) -> Any:
-        """Name the webhooks alone: what belongs to their history stays."""
+        """Return only the webhooks themselves, because their history is kept."""
         names = [str(webhook) for webhook in objs]
         return names, {str(self.opts.verbose_name_plural): len(names)}, set(), []
 

@@ -1,4 +1,4 @@
-"""What every view set of the API has in common, whatever the host's own settings for Django REST framework."""
+"""Shared behaviour of the API's view sets, independent of the host's settings for Django REST framework."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ else:
 
 @dataclass(frozen=True, kw_only=True)
 class Operation:
-    """What one action of a view set asks for and answers. The permission, the view and its documentation read it."""
+    """The request and the answer of one action; read by the permission, the view and the documentation."""
 
     answer: type[BaseSerializer[Any]] | None = None
     scope: str = ""
@@ -73,7 +73,7 @@ class JsonRenderer(JSONRenderer):
 
 
 class HeaderNegotiation(DefaultContentNegotiation):
-    """Go by the headers alone, without ``?format=…``; a body's type is one that a parser names, not a pattern."""
+    """Negotiate by headers alone, without ``?format=…``; compare a body's media type exactly."""
 
     settings: Any = SimpleNamespace(URL_FORMAT_OVERRIDE=None)
 
@@ -86,7 +86,7 @@ _OWN_SETTINGS: Any = {"EXCEPTION_HANDLER": problem_response, "FORMAT_SUFFIX_KWAR
 
 
 class ApiView(APIView):
-    """A view whose policies are all our own: a host changes them in a subclass, not by accident."""
+    """A view with policies of its own, which a host changes in a subclass rather than in its settings."""
 
     authentication_classes: Sequence[type[BaseAuthentication]] = (ApiKeyAuthentication,)
     permission_classes: Sequence[type[BasePermission]] = (HasScope,)
@@ -100,7 +100,7 @@ class ApiView(APIView):
 
     @property
     def actor(self) -> ApiCaller | ServiceCaller:
-        """The caller, as operations take it. Raises PermissionDenied if it acts for no owner."""
+        """The caller as an actor of operations. Raises PermissionDenied if the caller has no owner."""
         api_key = self.request.auth
         if not isinstance(api_key, ApiKey):
             return ApiCaller(account=self.request.user, owner=self.owner)
@@ -111,15 +111,15 @@ class ApiView(APIView):
 
     @cached_property
     def owner(self) -> Any:
-        """The owner that the caller acts for. Raises PermissionDenied if there is none."""
+        """The caller's owner. Raises PermissionDenied if there is none."""
         api_key = self.request.auth
         owner = api_key.owner if isinstance(api_key, ApiKey) else owners().for_request(self.request)
         if owner is None:
-            raise PermissionDenied("This account acts for no owner of webhooks, or for several.")
+            raise PermissionDenied("This account has no owner of webhooks, or more than one. Use an owner's API key.")
         return owner
 
     def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
-        """Answer in English, whatever language the request asks for: an answer would mix several languages."""
+        """Answer in English, because some parts of an answer are not translated."""
         with translation.override(LANGUAGE):
             response: Any = super().dispatch(request, *args, **kwargs)
             response.headers["Content-Language"] = LANGUAGE
@@ -131,9 +131,9 @@ class ApiView(APIView):
 
 
 class ApiViewSet(ApiView, GenericViewSet[Any]):
-    """A view set that answers as its operations say.
+    """A view set described by its ``operations``.
 
-    Whatever it finds, it finds through ``get_queryset()`` or ``owned()``: what belongs to others does not exist here.
+    Objects are found through ``get_queryset()`` or ``owned()``, which hide those of other owners.
     """
 
     filter_backends = (QueryFilterBackend,)
@@ -147,13 +147,13 @@ class ApiViewSet(ApiView, GenericViewSet[Any]):
 
     @property
     def operation(self) -> Operation | None:
-        """The operation that is called; None for a method that nothing here answers."""
+        """The called operation; None for a method without a handler."""
         if self.action in (None, "metadata"):
             return None
         try:
             return self.operations[self.action]
         except KeyError:
-            # Closed, rather than open to every key, until somebody says which scope it needs.
+            # Refuse all keys, rather than allow all of them, until the action has a scope.
             name = type(self).__name__
             raise ImproperlyConfigured(f"{name}.operations has no {self.action!r}; describe that action.") from None
 
@@ -172,19 +172,19 @@ class ApiViewSet(ApiView, GenericViewSet[Any]):
         if self.operation and request.method in ("POST", "PATCH"):
             limits = [getattr(parser, "max_body_bytes", 0) for parser in self.get_parsers()]
             measure_body(request._request, max(limits))  # noqa: SLF001
-            # Read at once, so that a body is judged alike where the operation has no use for it.
+            # Read the body now, so that a bad body is refused even by operations that ignore it.
             _ = request.data
 
     def get_queryset(self) -> QuerySet[Any]:
         return self.owned(super().get_queryset())
 
     def owned(self, queryset: Any) -> QuerySet[Any]:
-        """Narrow down to what the caller owns: the one place that decides it."""
+        """Limit a queryset to the caller's objects. This rule exists only here."""
         owned: QuerySet[Any] = queryset.owned_by(self.owner)
         return owned
 
     def find(self, pk: str, queryset: QuerySet[Any] | None = None) -> Any:
-        """Return the caller's object of this identifier. Raises Http404."""
+        """Return the caller's object with this identifier. Raises Http404."""
         return get_object_or_404(self.get_queryset() if queryset is None else queryset, pk=pk)
 
     def get_serializer_class(self) -> type[BaseSerializer[Any]]:
@@ -205,14 +205,14 @@ class ApiViewSet(ApiView, GenericViewSet[Any]):
         return Response(self.get_serializer(instance).data, status=self.operation.status, headers=dict(headers or {}))
 
     def answer_page(self, queryset: Any, *, parts: Parts = WHOLE) -> Response:
-        """Answer with a page of what the filters let through; ``parts`` as ``QueryFilterBackend.bounds`` takes them."""
+        """Answer with a page of the filtered rows; ``parts`` are those of ``QueryFilterBackend.bounds``."""
         self.bounds = QueryFilterBackend().bounds(self.request, queryset, self, parts)
         page = self.paginate_queryset(self.filter_queryset(queryset))
         return self.get_paginated_response(self.get_serializer(page, many=True).data)
 
 
 def _check_charset(request: HttpRequest | Request) -> None:
-    # Before the query is read: Django would read it, too, in a charset that the body's header names.
+    # Checked before the query is read, because Django also decodes the query with the body's charset.
     charset = request.content_params.get("charset", "utf-8") if request.content_params else "utf-8"
     if charset.lower() not in ("utf-8", "utf8"):
         raise UnsupportedMediaType("", "Only UTF-8 is accepted.")

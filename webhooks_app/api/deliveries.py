@@ -1,6 +1,6 @@
-"""Deliveries: the log, and sending once more."""
+"""Deliveries: the log, and redelivery."""
 
-# A view is called with the request, and those of one object with its identifier, whether it needs them or not.
+# Actions receive the request, and the identifier of an object, even if they do not use them.
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ class SelectionSerializer(serializers.Serializer[Any]):
         child=TextField(),
         min_length=1,
         max_length=MAX_SELECTED,
-        help_text="The deliveries whose events are to be sent once more. For more than that there are replays.",
+        help_text="The deliveries whose events are sent once more. Use a replay for a larger number.",
     )
 
 
 class RefusedSerializer(serializers.Serializer[Any]):
     delivery_id = serializers.CharField()
-    reason = serializers.CharField(help_text="Why its event is not sent once more, for people.")
+    reason = serializers.CharField(help_text="Human-readable reason why the event is not sent once more.")
 
 
 class RedeliveredSerializer(serializers.Serializer[Any]):
@@ -61,26 +61,26 @@ class DeliveryViewSet(ApiViewSet):
     }
 
     def list(self, request: Request) -> Response:
-        """List what was sent to your webhooks, the newest first."""
+        """List your deliveries, the newest first."""
         return self.answer_page(self.get_queryset(), parts=_parts(request, self.owner))
 
     def retrieve(self, request: Request, delivery_id: str) -> Response:
-        """Read a delivery with its attempts, and what the receiver answered to each."""
+        """Read a delivery with its attempts and the receiver's answers."""
         return self.answer(self.find(delivery_id, self.get_queryset().prefetch_related("attempts")))
 
     @action(detail=True, methods=["post"])
     def redeliver(self, request: Request, delivery_id: str) -> Response:
-        """Send the event of a delivery once more.
+        """Redeliver the event of a delivery.
 
-        A new delivery of the same event, with the same bytes and attempts of its own.
+        This creates a new delivery of the same event, with the same bytes and its own attempts.
         """
         return self.answer(redeliver(self.find(delivery_id), actor=self.actor))
 
     @action(detail=False, methods=["post"], url_path="redeliver")
     def redeliver_selection(self, request: Request) -> Response:
-        """Send the events of several deliveries once more.
+        """Redeliver the events of several deliveries.
 
-        Each is queued or refused by itself.
+        Each delivery is queued or refused independently of the others.
         """
         ids = list(dict.fromkeys(self.validated()["delivery_ids"]))
         found = {delivery.pk: delivery for delivery in self.get_queryset().filter(pk__in=ids)}
@@ -98,7 +98,7 @@ class DeliveryViewSet(ApiViewSet):
 
 
 def _parts(request: Request, owner: Any) -> Parts:
-    """Return what the list is put together from: nothing of anybody else's, however much they have."""
+    """Return the parts of the list: the requested replay or webhook of the owner, or all of the owner's webhooks."""
     asked = request.query_params
     if "event_id" in asked:
         return WHOLE

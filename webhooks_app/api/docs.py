@@ -1,4 +1,4 @@
-"""The documentation's addresses: the OpenAPI document, and Swagger UI from the host's own static files."""
+"""URLs of the documentation: the OpenAPI document, and Swagger UI from the host's own static files."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class PublicView(ApiView):
-    """A view that needs no key, because it tells nothing of anybody."""
+    """A view without authentication, because it shows no data of any account."""
 
     authentication_classes = ()
     permission_classes = ()
@@ -46,12 +46,12 @@ class SwaggerView(PublicView):
         return render(request._request, "webhooks_app/swagger_ui.html", {"openapi_url": address})  # noqa: SLF001
 
     def perform_content_negotiation(self, request: Request, force: bool = False) -> Any:
-        # It answers in HTML, whatever its policies say of JSON.
+        # The answer is HTML, although the only renderer of the API is for JSON.
         return super().perform_content_negotiation(request, force=True)
 
 
 def documentation(patterns: Patterns) -> list[URLPattern]:
-    """Return the addresses of the documentation; those whose packages are not installed are left out."""
+    """Return the URL patterns of the documentation, as far as the required packages are installed."""
     found: list[URLPattern] = []
     if find_spec("drf_spectacular"):
         found.append(re_path(r"^openapi\.json/?$", OpenApiView.as_view(patterns=patterns), name="openapi"))

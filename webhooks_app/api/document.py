@@ -1,4 +1,4 @@
-"""The OpenAPI 3.1 document of the whole: the operations, and what receivers get."""
+"""The complete OpenAPI 3.1 document: the operations, and the requests to receivers."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from ..models.visibility import public_event_types
 
 Patterns = Sequence[URLPattern | URLResolver]
 
-DESCRIPTION = """Register webhooks, test them, and see what was sent.
+DESCRIPTION = """Register webhooks, send test events and read the delivery log.
 
-Errors are problem documents (RFC 9457). NUL and lone surrogates are refused with 400 in every string and parameter.
-Lists are pages, the newest first: follow `next`. Fields may be added to records and to the data of events; be ready for
-those you do not know."""
+Errors are problem documents (RFC 9457). Strings and parameters with NUL or a lone surrogate are refused with 400.
+Lists are paginated, newest first: follow `next`. New fields may be added to records and to event data at any time;
+ignore the fields that you do not know."""
 
 SETTINGS: dict[str, Any] = {
     "OAS_VERSION": "3.1.0",
@@ -61,17 +61,17 @@ SETTINGS: dict[str, Any] = {
     "EXTENSIONS_ROOT": {},
     "WEBHOOKS": [],
 }
-"""All that shapes the document, so that it is the same whatever the host has chosen for its own."""
+"""All settings that affect the document, so that it does not depend on the host's own settings."""
 
 _generating = Lock()
 
 
 def document(patterns: Patterns, prefix: str) -> dict[str, Any]:
-    """Return the document of the view sets in ``patterns``, which are mounted at ``prefix`` (such as ``/v1``)."""
-    # One at a time: drf-spectacular's settings are changed for all threads while it works.
+    """Return the document of the view sets in ``patterns``, mounted at ``prefix`` (such as ``/v1``)."""
+    # One at a time: drf-spectacular's settings are changed for all threads meanwhile.
     with _generating:
-        told = (tuple(settings.RETRY_POLICIES), most_in_flight())
-        unmounted = _document(tuple(patterns), tuple(public_event_types()), told)
+        documented_settings = (tuple(settings.RETRY_POLICIES), most_in_flight())
+        unmounted = _document(tuple(patterns), tuple(public_event_types()), documented_settings)
     return {**unmounted, "paths": {f"{prefix}{path}": item for path, item in unmounted["paths"].items()}}
 
 
@@ -79,7 +79,7 @@ def document(patterns: Patterns, prefix: str) -> dict[str, Any]:
 def _document(
     patterns: Patterns,
     event_types: tuple[EventType[Any], ...],
-    told: tuple[tuple[str, ...], int],  # A part of the key: what the document tells of the settings.
+    documented_settings: tuple[tuple[str, ...], int],  # only a part of the cache's key
 ) -> dict[str, Any]:
     generator: Any = SchemaGenerator
     with patched_settings(SETTINGS), translation.override("en"):

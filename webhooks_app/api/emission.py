@@ -52,25 +52,25 @@ class NewEventSerializer(serializers.Serializer[Any]):
     owner = TextField(
         allow_null=True, max_length=255, help_text="Primary key of the owner; null for an event of the platform."
     )
-    data = serializers.DictField(help_text="It fits the JSON Schema of the event type.")  # type: ignore[assignment]
-    occurred_at = AskedMomentField(required=False, help_text="When it occurred; by default now.")
+    data = serializers.DictField(help_text="Must fit the JSON Schema of the event type.")  # type: ignore[assignment]
+    occurred_at = AskedMomentField(required=False, help_text="Time of the event. Default: now.")
     idempotency_key = TextField(
         required=False,
         min_length=1,
         max_length=MAX_KEY_LENGTH,
-        help_text="Identifies the event among those of its owner; a repetition returns the first event.",
+        help_text="Identifies the event among its owner's events. A repeated request returns the first event.",
     )
     references = ShortListField(
         child=TextField(max_length=MAX_REFERENCE_LENGTH),
         required=False,
         max_length=MAX_REFERENCES,
-        help_text="Business identifiers that the event is found by.",
+        help_text="Business identifiers for finding the event.",
     )
 
 
 class EventBatchSerializer(serializers.Serializer[Any]):
     events = ShortListField(
-        child=NewEventSerializer(), min_length=1, max_length=MAX_BATCH, help_text="Recorded all together, or none."
+        child=NewEventSerializer(), min_length=1, max_length=MAX_BATCH, help_text="Either all are recorded, or none."
     )
 
 
@@ -79,7 +79,7 @@ class EmittedBatchSerializer(serializers.Serializer[Any]):
 
 
 class Emission:
-    """A request to emit: the events that it contains, and the paths of its errors."""
+    """A request to emit one event or several, and the paths of its errors."""
 
     def __init__(self, body: Mapping[str, Any], key: str | None) -> None:
         self.is_batch = "events" in body
@@ -92,7 +92,7 @@ class Emission:
             self._apply_key(key)
 
     def new_events(self) -> list[NewEvent[Any]]:
-        """Return the events with their owners. Raises ValidationError for an unknown owner."""
+        """Return the events with their owners. Raises ValidationError for unknown owners."""
         owners = _owners_by_key([fields["owner"] for fields in self._fields])
         missing: dict[int, Any] = {
             index: {"owner": [f"There is no owner {fields['owner'][:100]!r}."]}
@@ -107,7 +107,7 @@ class Emission:
         ]
 
     def problem(self, error: InvalidBatchError) -> Exception:
-        """Return the error of the API with the messages by field, and by index in a batch."""
+        """Return the API's error with messages by field, and by index in a batch."""
         located = self._located({index: _messages(each) for index, each in error.errors.items()})
         if all(isinstance(each, IdempotencyConflictError) for each in error.errors.values()):
             return Conflict(located if self.is_batch else str(error.errors[0]))
@@ -119,9 +119,9 @@ class Emission:
         return EmittedBatchSerializer({"events": events}).data
 
     def _apply_key(self, key: str) -> None:
-        """Use the header's key: for a batch, each event has it with its index."""
+        """Apply the header's key; in a batch, the key of each event also contains its index."""
         if any("idempotency_key" in fields for fields in self._fields):
-            message = "Give the key in the header or in the body, not in both."
+            message = "Send the key in the header or in the body, not in both."
             raise serializers.ValidationError({"idempotency_key": [message]})
         for index, fields in enumerate(self._fields):
             fields["idempotency_key"] = f"{key}/{index}" if self.is_batch else key
@@ -135,7 +135,7 @@ def _options(fields: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _owners_by_key(keys: Sequence[str | None]) -> dict[str | None, Any]:
-    """Return the owners with these primary keys, by the key as it was given."""
+    """Return the owners by primary key, with the keys as they were given."""
     model = owner_model()
     parsed: dict[str, Any] = {}
     for key in filter(None, keys):

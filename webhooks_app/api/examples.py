@@ -162,4 +162,4 @@ EXAMPLES: dict[type[Any], dict[str, Any]] = {
         "example": _DATA,
     },
 }
-"""By serializer; a host's subclass without an entry of its own is shown without an example."""
+"""Examples by serializer; a host's subclass without an entry of its own has no example."""

@@ -1,4 +1,4 @@
-"""Fields of the records: strict in what they take, and independent of the host's own formats."""
+"""Serializer fields with strict input and a fixed output format, independent of the host's settings."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..models.visibility import public_event_types
 from ..protocol.header_rules import MAX_VALUE_LENGTH
 from ..protocol.times import format_time
 
-ASK_FOR_MOMENT = "Give a time with its offset, as in 2026-01-31T12:00:00Z."
+ASK_FOR_MOMENT = "Give a time with a UTC offset, such as 2026-01-31T12:00:00Z."
 
 _LABEL = r"[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
 _LAST_LABEL = r"[A-Za-z]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
@@ -27,14 +27,14 @@ _TARGET = r"[/?]([A-Za-z0-9._~!$&'()*+,;=:@/?-]|%[0-9A-Fa-f]{2})*"
 URL_PATTERN = (
     rf"^[Hh][Tt][Tt][Pp][Ss]?://(({_LABEL}\.)+{_LAST_LABEL}|{_IPV4}|\[[0-9A-Fa-f:.]+\])(:{_PORT})?({_TARGET})?$"
 )
-"""The form of a URL that can be accepted; ``parse_endpoint`` refuses some URLs of this form."""
+"""The syntax of acceptable URLs; ``parse_endpoint`` also refuses some URLs with this syntax."""
 
 
 class TextField(serializers.CharField):
-    """A string, taken as it is: nothing is trimmed, no other type is turned into one."""
+    """A string that is neither trimmed nor converted from another type."""
 
     component: str | None = None
-    """The name of the schema, where the documentation is to show it once for all its uses."""
+    """The name of a schema that is shared by all uses of the field."""
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**{"trim_whitespace": False, **kwargs})
@@ -45,19 +45,19 @@ class TextField(serializers.CharField):
         return super().to_internal_value(data)
 
     def schema_extras(self) -> dict[str, Any]:
-        """Return what JSON Schema can say about the text beyond its length."""
+        """Return the constraints in JSON Schema beyond the length."""
         return {"pattern": r"^[^\u0000]*$"}
 
 
 class UrlField(TextField):
-    """A URL to send to. The schema has its form; the check of the endpoint also refuses local names and addresses."""
+    """The URL of an endpoint. The schema checks its syntax; the endpoint check also refuses local addresses."""
 
     def schema_extras(self) -> dict[str, Any]:
         return {"format": "uri", "pattern": URL_PATTERN}
 
 
 class EventTypeField(TextField):
-    """The name of an event type. Whether the catalogue has it is asked where it is used, once for all names."""
+    """The name of an event type. The caller looks it up in the catalogue, all names of a list at once."""
 
     component = "EventTypeName"
 
@@ -66,7 +66,7 @@ class EventTypeField(TextField):
 
 
 class ShortListField(serializers.ListField):
-    """A list whose length is looked at first, so that no answer tells of thousands of items what is wrong with each."""
+    """A list that is refused by its length before its items are checked, so that errors stay few."""
 
     def to_internal_value(self, data: Any) -> list[Any]:
         if isinstance(data, list):
@@ -75,7 +75,7 @@ class ShortListField(serializers.ListField):
 
 
 class SecretField(TextField):
-    """A secret that the caller chooses; where it is left out, one is made."""
+    """A secret chosen by the caller; generated if omitted."""
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**{"required": False, "validators": [check_secret], **kwargs})
@@ -86,7 +86,7 @@ class SecretField(TextField):
 
 
 class HeadersField(serializers.DictField):
-    """Headers by name. The names and values are checked where they are used."""
+    """Headers by name. The operation checks the names and values."""
 
     child = TextField(max_length=MAX_VALUE_LENGTH)
 
@@ -110,14 +110,14 @@ class CredentialsField(CredentialsSerializer):
 
 
 class FilterField(serializers.JSONField):
-    """A filter, which the model checks."""
+    """A filter; the operation checks it."""
 
     def schema_extras(self) -> dict[str, Any]:
         return {"type": ["object", "null"]}
 
 
 class FlagField(serializers.BooleanField):
-    """``true`` or ``false``, and none of the strings and numbers that could mean them."""
+    """``true`` or ``false``; strings and numbers are refused."""
 
     def to_internal_value(self, data: Any) -> bool:
         if not isinstance(data, bool):
@@ -126,7 +126,7 @@ class FlagField(serializers.BooleanField):
 
 
 class CountField(serializers.IntegerField):
-    """A whole number, which JSON may write as ``3600.0``, and none of the strings and fractions that could mean one."""
+    """An integer, which JSON may write as ``3600.0``; strings and fractions are refused."""
 
     def to_internal_value(self, data: Any) -> int:
         is_whole = isinstance(data, int) or (isinstance(data, float) and data.is_integer())
@@ -136,7 +136,7 @@ class CountField(serializers.IntegerField):
 
 
 class RateField(serializers.FloatField):
-    """A number, and none of the strings that could mean one."""
+    """A number; strings are refused."""
 
     def to_internal_value(self, data: Any) -> float:
         if not isinstance(data, (int, float)) or isinstance(data, bool):
@@ -145,7 +145,7 @@ class RateField(serializers.FloatField):
 
 
 class AskedMomentField(serializers.DateTimeField):
-    """A point in time that a caller gives: a string with its offset, so that it means the same everywhere."""
+    """A point in time as input: a string with a UTC offset, so that it is unambiguous."""
 
     def to_internal_value(self, value: Any) -> datetime:
         try:
@@ -158,7 +158,7 @@ class AskedMomentField(serializers.DateTimeField):
 
 
 class MomentField(serializers.DateTimeField):
-    """A point in time as the envelope writes it."""
+    """A point in time in the format of the envelope."""
 
     def to_representation(self, value: datetime) -> str:
         return format_time(value)

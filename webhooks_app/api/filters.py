@@ -1,7 +1,6 @@
-"""What lists can be narrowed down by.
+"""Filters of the API's lists.
 
-A filter whose rows are a stretch of an index finds them wherever they are; for the others a page looks among a limited
-number of rows.
+A filter with an index finds its rows directly. For the others, a page scans a limited number of rows.
 """
 
 from __future__ import annotations
@@ -28,11 +27,11 @@ from ..protocol.times import EARLIEST, LATEST
 from ..routing import subscribed_to
 
 CLOCKS_APART = timedelta(minutes=1)
-"""How far the clock of the process that made an identifier may be from the database's, which says when it was."""
+"""Largest tolerated difference between the clock in an identifier and the database's, which sets ``created_at``."""
 
 
 class QueryFilterBackend(BaseFilterBackend):
-    """Apply a view's ``filterset_class``, and document it from its fields alone."""
+    """Apply a view's ``filterset_class``, and document its fields."""
 
     def filter_queryset(self, request: Request, queryset: QuerySet[Any], view: Any) -> QuerySet[Any]:
         filterset = self._filterset(request, queryset, view)
@@ -42,9 +41,9 @@ class QueryFilterBackend(BaseFilterBackend):
         return filtered
 
     def bounds(self, request: Request, queryset: QuerySet[Any], view: Any, parts: Parts) -> Bounds:
-        """Return how a page of the filtered rows is found, which ``parts`` make up.
+        """Return the bounds for finding a page of the filtered rows, which consist of ``parts``.
 
-        If these are too many to be asked, it is looked for among all rows, whoever's they are.
+        If there are too many parts for one query, the page is searched among the rows of all owners.
         """
         rows = queryset.model._default_manager.all() if parts.field else queryset
         filterset = self._filterset(request, rows, view)
@@ -83,7 +82,7 @@ class MomentField(forms.CharField):
                 return min(max(moment.astimezone(UTC), EARLIEST), LATEST)
         except (ValueError, OverflowError):
             pass
-        raise forms.ValidationError("Give a time with its offset, as in 2026-01-31T12:00:00Z.")
+        raise forms.ValidationError("Give a time with a UTC offset, such as 2026-01-31T12:00:00Z.")
 
 
 class MomentFilter(django_filters.Filter):
@@ -91,7 +90,7 @@ class MomentFilter(django_filters.Filter):
 
 
 class MadeFilter(MomentFilter):
-    """Goes by the identifier too, which tells the time nearly as exactly, and has an index."""
+    """Filter by the identifier too: it contains nearly the same time, and has an index."""
 
     def filter(self, qs: QuerySet[Any], value: datetime | None) -> QuerySet[Any]:
         if value is None:
@@ -104,10 +103,10 @@ class MadeFilter(MomentFilter):
 
 class BoundedFilterSet(django_filters.FilterSet):
     by_index: frozenset[str] = frozenset()
-    """The filters whose rows are a stretch of an index."""
+    """The names of filters with an index."""
 
     def indexed(self) -> QuerySet[Any]:
-        """Return the rows without the filters that no index answers."""
+        """Return the rows that match the filters with an index."""
         rows: QuerySet[Any] = self.queryset  # type: ignore[assignment] # a view always gives one
         for name, value in self._given():
             if self.is_by_index(name, value):
@@ -115,7 +114,7 @@ class BoundedFilterSet(django_filters.FilterSet):
         return rows
 
     def is_indexed(self) -> bool:
-        """Tell whether an index answers every filter that is given."""
+        """Return True if every given filter has an index."""
         return all(self.is_by_index(name, value) for name, value in self._given())
 
     def is_by_index(self, name: str, value: Any) -> bool:
@@ -126,8 +125,10 @@ class BoundedFilterSet(django_filters.FilterSet):
 
 
 class WebhookFilter(BoundedFilterSet):
-    status = django_filters.ChoiceFilter(choices=Webhook.Status.choices, help_text="In this status.")
-    event_type = django_filters.CharFilter(method="subscribed", help_text="Subscribed to this event type.")
+    status = django_filters.ChoiceFilter(choices=Webhook.Status.choices, help_text="Only webhooks with this status.")
+    event_type = django_filters.CharFilter(
+        method="subscribed", help_text="Only webhooks subscribed to this event type."
+    )
 
     def subscribed(self, queryset: Any, name: str, value: str) -> QuerySet[Webhook]:
         found: QuerySet[Webhook] = queryset.filter(subscribed_to(value))
@@ -136,14 +137,16 @@ class WebhookFilter(BoundedFilterSet):
 
 class DeliveryFilter(BoundedFilterSet):
     state = django_filters.ChoiceFilter(choices=Delivery.State.choices, method="in_state", help_text="In this state.")
-    kind = django_filters.ChoiceFilter(choices=Delivery.Kind.choices, help_text="Of this kind.")
-    event_type = django_filters.CharFilter(method="of_type", help_text="Of an event of this type.")
-    event_id = django_filters.CharFilter(field_name="event", help_text="Of this event.")
-    reference = django_filters.CharFilter(method="referring", help_text="Of an event with this reference.")
+    kind = django_filters.ChoiceFilter(choices=Delivery.Kind.choices, help_text="Only deliveries of this kind.")
+    event_type = django_filters.CharFilter(method="of_type", help_text="Only deliveries of events of this type.")
+    event_id = django_filters.CharFilter(field_name="event", help_text="Only deliveries of this event.")
+    reference = django_filters.CharFilter(
+        method="referring", help_text="Only deliveries of events with this reference."
+    )
     result = django_filters.ChoiceFilter(
         method="with_result",
         choices=[*DeliveryAttempt.Result.choices, (UNREACHABLE, UNREACHABLE)],
-        help_text="Whose last attempt had this result.",
+        help_text="Only deliveries whose last attempt had this result.",
     )
 
     created_after = MadeFilter(field_name="created_at", lookup_expr="gte", help_text="Created at this time or later.")
@@ -173,30 +176,30 @@ class DeliveryFilter(BoundedFilterSet):
 
 
 class DeliveryOfAnyWebhookFilter(DeliveryFilter):
-    webhook_id = django_filters.CharFilter(field_name="webhook", help_text="To this webhook.")
-    replay_id = django_filters.CharFilter(field_name="replay", help_text="Queued by this replay.")
+    webhook_id = django_filters.CharFilter(field_name="webhook", help_text="Only deliveries to this webhook.")
+    replay_id = django_filters.CharFilter(field_name="replay", help_text="Only deliveries queued by this replay.")
 
 
 class AuditFilter(BoundedFilterSet):
     created_after = MadeFilter(field_name="created_at", lookup_expr="gte", help_text="Created at this time or later.")
     created_before = MadeFilter(field_name="created_at", lookup_expr="lt", help_text="Created before this time.")
     by_index = frozenset({"created_after", "created_before"})
-    action = django_filters.ChoiceFilter(choices=Action.choices, help_text="Of this action.")
-    via = django_filters.ChoiceFilter(choices=Via.choices, help_text="Asked for in this way.")
+    action = django_filters.ChoiceFilter(choices=Action.choices, help_text="Only entries with this action.")
+    via = django_filters.ChoiceFilter(choices=Via.choices, help_text="Only entries of changes made in this way.")
 
 
 class EventFilter(BoundedFilterSet):
-    # By when it occurred, of which the identifier tells nothing.
+    # ``created_at`` is the time of occurrence, which the identifier does not contain.
     created_after = MomentFilter(field_name="created_at", lookup_expr="gte", help_text="Created at this time or later.")
     created_before = MomentFilter(field_name="created_at", lookup_expr="lt", help_text="Created before this time.")
-    type = django_filters.CharFilter(help_text="Of this type.")
-    reference = django_filters.CharFilter(method="referring", help_text="With this reference.")
+    type = django_filters.CharFilter(help_text="Only events of this type.")
+    reference = django_filters.CharFilter(method="referring", help_text="Only events with this reference.")
     by_index = frozenset({"reference"})
     test = django_filters.TypedChoiceFilter(
         field_name="is_test",
         choices=(("true", "true"), ("false", "false")),
         coerce=lambda text: text == "true",
-        help_text="`true` for test events alone, `false` for the real ones alone.",
+        help_text="`true` for test events only, `false` for real events only.",
     )
 
     def referring(self, queryset: QuerySet[Event], name: str, value: str) -> QuerySet[Event]:

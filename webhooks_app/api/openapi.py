@@ -1,6 +1,6 @@
-"""The API described by itself: what drf-spectacular cannot see in a view, its operations tell."""
+"""The OpenAPI description of view sets; ``operations`` supplies the parts that drf-spectacular cannot infer."""
 
-# drf-spectacular annotates less than it says.
+# The annotations of drf-spectacular are incomplete.
 # mypy: allow-untyped-calls
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from . import problems
 
 PROBLEM_SCHEMA: dict[str, Any] = {
     "type": "object",
-    "description": "What went wrong (RFC 9457).",
+    "description": "An error (RFC 9457).",
     "required": ["type", "title", "status"],
     "properties": {
         "type": {"type": "string", "format": "uri-reference", "description": "Always `about:blank`."},
-        "title": {"type": "string", "description": "The phrase of the status."},
-        "status": {"type": "integer", "description": "The status of the answer."},
-        "detail": {"type": "string", "description": "What was found, for people."},
+        "title": {"type": "string", "description": "The reason phrase of the status."},
+        "status": {"type": "integer", "description": "The HTTP status code."},
+        "detail": {"type": "string", "description": "Human-readable explanation."},
         "errors": {
             "type": "object",
             "additionalProperties": {"type": "array", "items": {"type": "string"}},
@@ -36,23 +36,23 @@ PROBLEM_SCHEMA: dict[str, Any] = {
 }
 
 PROBLEMS = {
-    400: "The request is not valid, or holds NUL or a lone surrogate; `errors` has messages by field.",
-    401: "There is no API key, or none that is valid.",
-    403: "The API key lacks the scope, or is not a key of this kind.",
-    404: "There is no such thing, or it is another account's.",
-    406: "The Accept header takes no JSON.",
-    409: "The state of the webhook, or of the replay, does not allow it.",
-    411: "The body came in chunks, without a Content-Length.",
+    400: "The request is invalid, or contains NUL or a lone surrogate; `errors` has messages by field.",
+    401: "The API key is missing or invalid.",
+    403: "The API key lacks the scope, or is of the wrong kind.",
+    404: "The object does not exist, or belongs to another account.",
+    406: "The Accept header excludes JSON.",
+    409: "The state of the webhook or replay does not allow the operation.",
+    411: "The body is chunked and has no Content-Length.",
     413: "The body is larger than 64 KiB.",
     415: "The body is not JSON in UTF-8.",
-    429: "A rate limit is exceeded; `limit` names it. Try again after the seconds in Retry-After.",
-    503: "Requests of this kind cannot be counted at the moment, and are refused.",
+    429: "The rate limit named in `limit` is exceeded. Try again after the number of seconds in Retry-After.",
+    503: "The rate limits of such requests are unavailable at the moment. Try again later.",
 }
 
 _INTEGER_HEADER = {"required": True, "schema": {"type": "integer", "minimum": 1}}
 _STRING_HEADER = {"required": True, "schema": {"type": "string"}}
 HEADERS = {
-    201: {"Location": {**_STRING_HEADER, "description": "The address of the new record."}},
+    201: {"Location": {**_STRING_HEADER, "description": "URL of the new record."}},
     401: {"WWW-Authenticate": {**_STRING_HEADER, "description": "`Bearer`."}},
     429: {"Retry-After": {**_INTEGER_HEADER, "description": "Seconds to wait."}},
 }
@@ -74,7 +74,7 @@ class OperationSchema(AutoSchema):
 
     def get_description(self) -> str:  # type: ignore[override]
         scope = self.view.operation.scope
-        return "\n\n".join([*self._docstring[1:], *([f"Needs the scope `{scope}`."] if scope else [])])
+        return "\n\n".join([*self._docstring[1:], *([f"Requires the scope `{scope}`."] if scope else [])])
 
     def get_request_serializer(self) -> Any:
         return self.view.operation.request
@@ -102,7 +102,7 @@ class OperationSchema(AutoSchema):
         return self._with_batch(body, operation.batch, "request")
 
     def _with_batch(self, described: dict[str, Any], batch: Any, direction: Any) -> dict[str, Any]:
-        """Return a description of a body with the schema of a batch as its alternative."""
+        """Return the description of a body with the schema of a batch as an alternative."""
         if batch is not None:
             content = described["content"]["application/json"]
             content["schema"] = {"oneOf": [content["schema"], self.resolve_serializer(batch, direction).ref]}
@@ -170,5 +170,5 @@ class TextFieldSchema(OpenApiSerializerFieldExtension):
     def map_serializer_field(self, auto_schema: Any, direction: Any) -> dict[str, Any]:
         schema = auto_schema._map_serializer_field(self.target, direction, bypass_extensions=True)  # noqa: SLF001
         least = {} if self.target.allow_blank or "minLength" in schema else {"minLength": 1}
-        # drf-spectacular adds null once more to what an extension returns.
+        # drf-spectacular adds null again to the schema of an extension.
         return {**schema, "type": "string", **least, **self.target.schema_extras()}

@@ -1,4 +1,4 @@
-"""Pages of a list, by where the last one ended rather than by number."""
+"""Cursor pagination: a page starts where its neighbour ended."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from ..models.keyset import CURSOR_PATTERN, HORIZON, Bounds, Cursor, read_page
 
 
 class NewestFirstPagination(BasePagination):
-    """Pages of the newest first, each beginning where its neighbour ended: identifiers are ordered by time.
+    """Pages from the newest row to the oldest; identifiers are ordered by time.
 
-    A page costs the same however far down the list it is, and stays in place when rows are added above it. Where a
-    filter has no index, it looks among a limited number of rows: then it is not full, and leads on to the next ones.
+    The cost of a page does not depend on its position, and new rows do not shift it. With a filter that has no index, a
+    page scans a limited number of rows. It may then be incomplete, and its link continues the search.
     """
 
     page_size = 50
@@ -55,21 +55,21 @@ class NewestFirstPagination(BasePagination):
             "properties": {
                 "next": {
                     **link,
-                    "description": "The older ones; null on the last page, and on that alone: a page need not "
-                    "be full, or hold anything, where a filter had to look for what it lets through.",
+                    "description": "URL of the page with older records; null on the last page only. With some "
+                    "filters, a page before it can be incomplete or empty.",
                 },
-                "previous": {**link, "description": "The newer ones; null on the first page."},
+                "previous": {**link, "description": "URL of the page with newer records; null on the first page."},
                 "results": schema,
             },
         }
 
     def get_schema_operation_parameters(self, view: Any) -> list[dict[str, Any]]:
-        limit = f"How many to a page: {self.page_size} unless told, at most {self.max_page_size}; more is cut to that."
+        limit = f"Page size. Default: {self.page_size}. Larger values than {self.max_page_size} are reduced to that."
         return [
             {
                 "name": "cursor",
                 "in": "query",
-                "description": "Where the page begins: follow `next` and `previous` rather than making one.",
+                "description": "Position of the page. Follow `next` and `previous` instead of constructing it.",
                 "schema": {"type": "string", "pattern": f"^{CURSOR_PATTERN}$"},
             },
             {"name": "limit", "in": "query", "description": limit, "schema": {"type": "integer", "minimum": 1}},
@@ -80,7 +80,7 @@ class NewestFirstPagination(BasePagination):
         digits = text.lstrip("0")
         if not re.fullmatch(r"[0-9]+", digits, re.ASCII):
             raise ValidationError({"limit": ["Give a whole number of 1 or more."]})
-        # Nine digits are beyond any size of page; more need not be read.
+        # Nine digits exceed every page size, so further digits need not be parsed.
         return min(int(digits[:9]), self.max_page_size)
 
     def _cursor(self, request: Request) -> Cursor | None:
@@ -89,7 +89,7 @@ class NewestFirstPagination(BasePagination):
             return None
         cursor = Cursor.parsed(text)
         if cursor is None:
-            raise ValidationError({"cursor": ["This is not a cursor; follow next and previous."]})
+            raise ValidationError({"cursor": ["This is not a cursor; follow `next` and `previous`."]})
         return cursor
 
     def _url(self, cursor: Cursor | None) -> str | None:
@@ -97,7 +97,7 @@ class NewestFirstPagination(BasePagination):
 
 
 class WholeListPagination(NewestFirstPagination):
-    """One page with everything, for a list that is short and not in the database."""
+    """A single page, for a short list that is not in the database."""
 
     def paginate_queryset(self, queryset: Any, request: Request, view: Any = None) -> list[Any]:
         return list(queryset)

@@ -16,11 +16,11 @@ from ..protocol import json_data
 from .problems import WHOLE, BodyTooLarge, LengthRequired
 
 MAX_INTEGER_DIGITS = 320
-"""Long enough for whatever ``json_data`` lets pass; beyond it, reading the digits would take its time."""
+"""Enough for every integer that ``json_data`` accepts; parsing longer ones would be slow."""
 
 
 class StrictJsonParser(BaseParser):
-    """Read a JSON object, and refuse whatever two parsers could understand in two ways."""
+    """Parse a JSON object, and refuse everything that two parsers could read differently."""
 
     media_type = "application/json"
     max_body_bytes = 64 * 1024
@@ -35,9 +35,9 @@ class StrictJsonParser(BaseParser):
 
 
 def measure_body(request: HttpRequest, max_bytes: int) -> None:
-    """Find out the length of a body that came without: Django takes such a one for empty, whatever it holds.
+    """Determine the length of a body without Content-Length, which Django would treat as empty.
 
-    Raises BodyTooLarge, or LengthRequired where the server does not tell the end of a body that came in chunks.
+    Raises BodyTooLarge, or LengthRequired if the server does not mark the end of a chunked body.
     """
     if request.headers.get("content-length"):
         return
@@ -46,7 +46,7 @@ def measure_body(request: HttpRequest, max_bytes: int) -> None:
         if "transfer-encoding" in request.headers:
             raise LengthRequired
         return
-    # Without `wsgi.input` it is an ASGI server, of which Django has the whole body already.
+    # Without `wsgi.input` the server is an ASGI server, and Django has the whole body already.
     body = _read(request if stream is None else stream, max_bytes)
     request.META["CONTENT_LENGTH"] = str(len(body))
     request._stream, request._read_started = BytesIO(body), False  # type: ignore[attr-defined]  # noqa: SLF001
@@ -71,19 +71,19 @@ def _too_large(max_bytes: int) -> BodyTooLarge:
 
 
 def json_object(body: bytes) -> dict[str, Any]:
-    """Return the JSON object that these bytes are. Raises ParseError, UnsupportedMediaType or ValidationError."""
+    """Return the JSON object in these bytes. Raises ParseError, UnsupportedMediaType or ValidationError."""
     if not json.detect_encoding(body).startswith("utf-8"):
         raise UnsupportedMediaType("", "The body is not in UTF-8.")
     try:
         data = json.loads(body.decode(), object_pairs_hook=_object, parse_int=_integer, parse_constant=_refuse_constant)
     except UnicodeDecodeError as error:
-        raise ParseError(f"The body is not in UTF-8, from byte {error.start} on.") from None
+        raise ParseError(f"The body is not valid UTF-8 from byte {error.start} on.") from None
     except RecursionError:
         raise ParseError(f"The body is nested deeper than {json_data.MAX_DEPTH} levels.") from None
     except ValueError as error:
         raise ParseError(f"The body is not JSON: {error}.") from None
     if not isinstance(data, dict):
-        raise ParseError("The body is JSON, but not an object.")
+        raise ParseError("The body is valid JSON, but not an object.")
     if problems := json_data.problems(data):
         raise ValidationError({path or WHOLE: [f"The value {problem}."] for path, problem in problems.items()})
     return data

@@ -1,4 +1,4 @@
-"""What an API key may do: the scopes."""
+"""Permissions of API keys: the scopes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class HasScope(IsAuthenticated):
-    """Require an account, and of an API key the scope of the called operation, before the body is read."""
+    """Require an account and, for an API key, the scope of the operation, before the body is read."""
 
     def has_permission(self, request: Request, view: ApiViewSet | Any) -> bool:
         if not super().has_permission(request, view):

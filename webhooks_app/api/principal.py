@@ -8,9 +8,9 @@ from ..models import ApiKey
 
 
 class ApiKeyPrincipal:
-    """``request.user`` with an API key: the key itself, which is neither a user nor its owner.
+    """``request.user`` of a request with an API key: the key itself, neither a user nor its owner.
 
-    It has the attributes that Django and its middleware read of users, and no permissions.
+    It has the attributes of users that Django and its middleware read, and no permissions.
     """
 
     is_authenticated: ClassVar[bool] = True

@@ -1,4 +1,4 @@
-"""Every error of the API as a problem document (RFC 9457)."""
+"""Errors of the API as problem documents (RFC 9457)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ LANGUAGE = "en"
 MEDIA_TYPE = "application/problem+json"
 WHOLE = "non_field_errors"
 API_NAMES = {NON_FIELD_ERRORS: WHOLE, "event_types": "events"}
-"""What the API calls the fields that the models name otherwise."""
+"""The API's names of fields that have other names in the models."""
 
 
 class Conflict(exceptions.APIException):
@@ -39,7 +39,7 @@ class Unavailable(exceptions.APIException):
 
 
 class TooManyRequests(exceptions.Throttled):
-    """The answer to a request beyond a rate limit; unlike its base, it names the limit."""
+    """The answer to a request over a rate limit. Unlike the base class, it names the limit."""
 
     def __init__(self, error: RateLimitedError) -> None:
         super().__init__()
@@ -59,7 +59,7 @@ class BodyTooLarge(exceptions.APIException):
 
 
 def document(status: int, detail: str = "", errors: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """Return a problem document; ``errors`` are lists of messages by field, as ``_flat`` returns them."""
+    """Return a problem document; ``errors`` maps fields to lists of messages, as ``_flat`` yields them."""
     problem: dict[str, Any] = {
         "type": "about:blank",
         "title": reason_phrases.get(status, "Error"),
@@ -73,7 +73,7 @@ def document(status: int, detail: str = "", errors: Mapping[str, Any] | None = N
 
 
 def problem_response(error: Exception, context: Mapping[str, Any]) -> Response:
-    """Answer any exception of a view; one that nobody foresaw is logged, and its answer tells nothing about it."""
+    """Answer an exception of a view. An unexpected exception is logged, and the answer has no details of it."""
     known = _api_exception(error)
     if known is None:
         return _answer_unforeseen(error, context)
@@ -92,7 +92,7 @@ def problem_response(error: Exception, context: Mapping[str, Any]) -> Response:
 @csrf_exempt
 @login_not_required
 def not_found(request: HttpRequest, *args: Any, **kwargs: Any) -> JsonResponse:
-    """Answer an address that nothing is mounted at."""
+    """Answer a request to an unknown URL."""
     with translation.override(LANGUAGE):
         detail = str(exceptions.NotFound.default_detail)
     return JsonResponse(
@@ -109,7 +109,7 @@ def _api_exception(error: Exception) -> exceptions.APIException | None:
         case exceptions.APIException():
             return error
         case Http404():
-            # Without its message, so that another owner's id reads as an unknown one.
+            # Without the message, so that another owner's id looks like an unknown one.
             return exceptions.NotFound()
         case PermissionDenied():
             return exceptions.PermissionDenied()
@@ -139,11 +139,11 @@ def _detail_and_errors(error: exceptions.APIException) -> tuple[str, dict[str, A
     errors = dict(_flat(error.detail))
     if list(errors) == [WHOLE]:
         return " ".join(errors[WHOLE]), errors
-    return f"Not valid: {', '.join(errors)}.", errors
+    return f"Invalid: {', '.join(errors)}.", errors
 
 
 def _flat(detail: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[str, list[str]]]:
-    """Yield each field with its messages; a field in a list or an object is named by its path: ``events[0]``."""
+    """Yield each field with its messages; a nested field is named by its path, such as ``events[0]``."""
     if isinstance(detail, Mapping):
         for name, inner in detail.items():
             is_whole = name == WHOLE and path
@@ -165,7 +165,7 @@ def _headers(error: exceptions.APIException) -> dict[str, str]:
 
 
 def _answer_unforeseen(error: Exception, context: Mapping[str, Any]) -> Response:
-    """Do what Django does for an exception that leaves a view, so that logs, mails and the test client see it."""
+    """Log and report an exception as Django does for one outside the API, the test client included."""
     request = getattr(context.get("request"), "_request", None)
     got_request_exception.send(sender=type(context.get("view")), request=request)
     set_rollback()

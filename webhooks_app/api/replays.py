@@ -1,6 +1,6 @@
-"""Replays: their records, the bodies that ask for them, and their view set."""
+"""Replays: their serializers and their view set."""
 
-# A view is called with the request, and those of one object with its identifier, whether it needs them or not.
+# Actions receive the request, and the identifier of an object, even if they do not use them.
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ READ = ApiKey.Scope.WEBHOOKS_READ.value
 
 
 class OutcomeField(TextField):
-    """What became of an event. Whether there is such an outcome is asked once for all."""
+    """An outcome of events. The operation checks all outcomes of a list at once."""
 
     component = "ReplayOutcome"
 
@@ -45,40 +45,40 @@ class NewReplaySerializer(serializers.Serializer[Replay]):
     webhook_id = TextField(help_text="The webhook to send to.")
     since = AskedMomentField(
         required=False,
-        help_text="Events from then on; where it is left out, since its first failing period of the last week, or a "
-        "week ago. Never before the webhook was created.",
+        help_text="Start of the period. Default: the start of the first failing period of the last week, or a week "
+        "ago. Never before the creation of the webhook.",
     )
     until = AskedMomentField(
-        required=False, help_text="Events before then, after `since`; now, where it is left out or later."
+        required=False, help_text="End of the period, later than `since`. Default and upper bound: now."
     )
     events = ShortListField(
         child=EventTypeField(),
         source="event_types",
         required=False,
         max_length=MAX_EVENT_TYPES,
-        help_text="The event types to send, of those that the webhook is subscribed to; all, where it is left out.",
+        help_text="The event types to send, out of the subscribed ones. Default: all subscribed types.",
     )
     states = ShortListField(
         child=OutcomeField(),
         required=False,
         min_length=1,
         max_length=len(Replay.Outcome),
-        help_text="What became of the events at the webhook: `missed` was never queued for it, as while it was "
-        "disabled. All but `succeeded`, where it is left out.",
+        help_text="Outcomes of the events at the webhook. `missed` events were never queued for it, for example while "
+        "it was disabled. Default: all except `succeeded`.",
     )
     rate = RateField(
         required=False,
         allow_null=True,
         min_value=LEAST_RATE,
         max_value=MAX_RATE,
-        help_text="Deliveries a second, at most. Live traffic comes first in any case.",
+        help_text="Maximum number of deliveries per second. Live traffic always has priority.",
     )
 
 
 class FailingPeriodSerializer(serializers.Serializer[Any]):
-    since = serializers.CharField(help_text="When the first delivery was given up, or the webhook was stopped.")
-    until = serializers.CharField(allow_null=True, help_text="When the next one succeeded; null while none has.")
-    given_up = serializers.IntegerField(help_text="Deliveries given up in between.")
+    since = serializers.CharField(help_text="Time when the first delivery was given up, or the webhook was stopped.")
+    until = serializers.CharField(allow_null=True, help_text="Time of the next success; null if there was none.")
+    given_up = serializers.IntegerField(help_text="Number of deliveries given up in between.")
 
 
 class SampleSerializer(serializers.Serializer[Any]):
@@ -92,24 +92,24 @@ class ReplaySerializer(serializers.Serializer[Replay]):
     id = serializers.CharField()
     webhook_id = serializers.CharField()
     state = StateField(
-        help_text="`counting`, then `ready`; nothing is sent before it is started. `stopped` when its webhook was.",
+        help_text="`counting`, then `ready`; nothing is sent before the start. `stopped` if its webhook was stopped.",
     )
-    state_reason = serializers.CharField(help_text="Why it was stopped, for people.")
+    state_reason = serializers.CharField(help_text="Human-readable reason for the stop.")
     since = MomentField()
     until = MomentField()
     events = serializers.ListField(
         child=serializers.CharField(),
         source="event_types",
-        help_text="Empty for all that the webhook is subscribed to.",
+        help_text="Empty for all subscribed types.",
     )
     states = serializers.ListField(child=OutcomeField())
     rate = serializers.FloatField(allow_null=True)
-    matched = serializers.IntegerField(help_text="Events that were found when it was counted.")
-    queued = serializers.IntegerField(help_text="Events that it has queued so far.")
+    matched = serializers.IntegerField(help_text="Number of events found by counting.")
+    queued = serializers.IntegerField(help_text="Number of events queued so far.")
     failing = FailingPeriodSerializer(
-        many=True, help_text="When the webhook was failing, as of planning, the latest period last."
+        many=True, help_text="Failing periods of the webhook at the time of planning, the latest last."
     )
-    sample = SampleSerializer(many=True, help_text="The first of the events that were found.")
+    sample = SampleSerializer(many=True, help_text="The first of the events found.")
     created = MomentField(source="created_at")
     started_at = MomentField(allow_null=True)
     finished_at = MomentField(allow_null=True)
@@ -117,8 +117,8 @@ class ReplaySerializer(serializers.Serializer[Replay]):
 
 class ReplayFilter(BoundedFilterSet):
     by_index = frozenset({"webhook_id"})
-    webhook_id = django_filters.CharFilter(field_name="webhook", help_text="Of this webhook.")
-    state = django_filters.ChoiceFilter(choices=Replay.State.choices, help_text="In this state.")
+    webhook_id = django_filters.CharFilter(field_name="webhook", help_text="Only replays to this webhook.")
+    state = django_filters.ChoiceFilter(choices=Replay.State.choices, help_text="Only replays in this state.")
 
 
 class ReplayViewSet(ApiViewSet):
@@ -145,8 +145,7 @@ class ReplayViewSet(ApiViewSet):
     def create(self, request: Request) -> Response:
         """Plan a replay.
 
-        What would be sent is counted, in the background where that takes long, and nothing is sent before it is
-        started.
+        Its events are counted, in the background if that takes long. Nothing is sent before the start.
         """
         fields = self.validated()
         webhook = self.find(fields.pop("webhook_id"), self.owned(Webhook.objects.existing()))
@@ -155,14 +154,14 @@ class ReplayViewSet(ApiViewSet):
         return self.answer(replay, headers={"Location": location})
 
     def retrieve(self, request: Request, replay_id: str) -> Response:
-        """Read a replay, and how far it is."""
+        """Read a replay and its progress."""
         return self.answer(self.find(replay_id))
 
     @action(detail=True, methods=["post"])
     def start(self, request: Request, replay_id: str) -> Response:
         """Start a replay that is ready.
 
-        Workers queue its events, each once, at its rate and no more than leaves room for live traffic.
+        Workers queue each event once, at the rate of the replay, and leave room for live traffic.
         """
         return self._perform(replays.start, replay_id)
 
@@ -170,20 +169,20 @@ class ReplayViewSet(ApiViewSet):
     def pause(self, request: Request, replay_id: str) -> Response:
         """Pause a running replay.
 
-        What it has queued is sent.
+        Events that are already queued are still sent.
         """
         return self._perform(replays.pause, replay_id)
 
     @action(detail=True, methods=["post"])
     def resume(self, request: Request, replay_id: str) -> Response:
-        """Go on with a replay that was paused, or that was stopped with its webhook."""
+        """Resume a replay that was paused, or stopped together with its webhook."""
         return self._perform(replays.resume, replay_id)
 
     @action(detail=True, methods=["post"])
     def cancel(self, request: Request, replay_id: str) -> Response:
-        """End a replay for good.
+        """Cancel a replay permanently.
 
-        What it has queued and is not being sent yet is cancelled.
+        Its queued deliveries are cancelled, except those in flight.
         """
         return self._perform(replays.cancel, replay_id)
 

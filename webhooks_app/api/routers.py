@@ -1,4 +1,4 @@
-"""The addresses of the API."""
+"""The router of the API."""
 
 from __future__ import annotations
 
@@ -13,11 +13,10 @@ from .views import EventTypeViewSet, EventViewSet, WebhookViewSet
 
 
 class ApiRouter(SimpleRouter):
-    """Route the view sets of the API, or a host's subclasses of them, and whatever else is registered.
+    """Route the view sets of the API, or a host's subclasses of them, and any others that are registered.
 
-    A slash at the end makes no difference: both addresses are answered, and none is redirected to the other.
-    An address that nothing answers gets a problem document; so include ``urls`` after other addresses that begin
-    with the same prefix.
+    The slash at the end of a URL is optional, without a redirect. Unknown URLs are answered with a problem document;
+    therefore include ``urls`` after other URLs with the same prefix.
     """
 
     def __init__(

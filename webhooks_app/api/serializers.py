@@ -1,4 +1,4 @@
-"""The records of the API, and the bodies that it accepts."""
+"""Serializers of records and request bodies."""
 
 from __future__ import annotations
 
@@ -45,39 +45,39 @@ from .fields import (
 
 
 class SettableFields(serializers.Serializer[Webhook]):
-    """What an owner sets at creation and may change later."""
+    """Fields that an owner sets at creation and may change later."""
 
-    url = UrlField(max_length=2048, help_text="Where to send. It is verified before anything else is sent there.")
+    url = UrlField(max_length=2048, help_text="URL of the receiver, verified before anything else is sent to it.")
     events = ShortListField(
         child=EventTypeField(),
         source="event_types",
         min_length=1,
         max_length=MAX_EVENT_TYPES,
-        help_text="The event types to send. Duplicates are folded.",
+        help_text="The event types to send. Duplicates are removed.",
     )
     filter = FilterField(
         required=False,
         allow_null=True,
-        help_text="A condition on the data of events; other events are not sent. Null for all events.",
+        help_text="A condition on the data of events; events that do not match are not sent. Null for no condition.",
     )
     description = TextField(
-        required=False, allow_blank=True, max_length=200, help_text="For people; it is not sent to the receiver."
+        required=False, allow_blank=True, max_length=200, help_text="For your own use; not sent to the receiver."
     )
     retry_notices = FlagField(
-        required=False, help_text="Whether `webhook.retry` is sent after an attempt that will be retried."
+        required=False, help_text="Whether `webhook.retry` is sent after a failed attempt that will be retried."
     )
     max_in_flight = CountField(
         required=False,
         allow_null=True,
         min_value=1,
-        help_text="Requests at a time, at most; null for what every webhook has, which an owner can only lower.",
+        help_text="Maximum number of concurrent requests. Null for the default, which an owner can only lower.",
     )
     rate_limit = RateField(
         required=False,
         allow_null=True,
         min_value=MIN_RATE,
         max_value=MAX_RATE,
-        help_text="Deliveries a second, at most, retries included; what comes faster waits. Null for no limit.",
+        help_text="Maximum number of deliveries per second, retries included; the others wait. Null for no limit.",
     )
 
     signatures = ShortListField(
@@ -85,27 +85,27 @@ class SettableFields(serializers.Serializer[Webhook]):
         required=False,
         min_length=1,
         max_length=MAX_SIGNATURES,
-        help_text="The signature schemes, all of which sign each request: `native` is that of this service, "
-        "`standard` and `standard-ed25519` are those of Standard Webhooks.",
+        help_text="The signature schemes; each request is signed with all of them. `native` is the scheme of this "
+        "service, `standard` and `standard-ed25519` are those of Standard Webhooks.",
     )
 
     headers = HeadersField(
         required=False,
         help_text="Headers to add to each request, by name. They replace all earlier ones. Values are stored encrypted "
-        f"and shown as `{REDACTED}`, which, as a value, keeps the stored one. A new scheme, host or port of the URL "
-        "drops those that are not given again.",
+        f"and shown as `{REDACTED}`; send that to keep a stored value. A change of the URL's scheme, host or port "
+        "removes the headers that are not given again.",
     )
     basic_auth = CredentialsField(
         required=False,
         allow_null=True,
-        help_text="Credentials of basic authentication, from which the header Authorization is made; null removes it.",
+        help_text="Credentials for HTTP basic authentication, sent in the Authorization header; null removes them.",
     )
 
     retry_policy = TextField(
         required=False,
         allow_blank=True,
         max_length=40,
-        help_text="The name of the retry policy; empty for the default of the service. It applies to new deliveries.",
+        help_text="The name of the retry policy for new deliveries; empty for the default of the service.",
     )
     accepted_statuses = serializers.ChoiceField(
         required=False,
@@ -115,12 +115,12 @@ class SettableFields(serializers.Serializer[Webhook]):
 
     def get_fields(self) -> dict[str, Any]:
         fields: dict[str, Any] = super().get_fields()
-        fields["max_in_flight"].max_value = most_in_flight()  # for the documentation, by the settings in force
+        fields["max_in_flight"].max_value = most_in_flight()  # shown in the documentation; depends on the settings
         return fields
 
 
 class NewWebhookSerializer(SettableFields):
-    secret = SecretField(help_text="Keys the signatures, as UTF-8 text. Where it is left out, one is made.")
+    secret = SecretField(help_text="The key of the signatures, as UTF-8 text. Generated if omitted.")
 
 
 class WebhookChangesSerializer(SettableFields):
@@ -132,25 +132,25 @@ class WebhookChangesSerializer(SettableFields):
 
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
         if "secret" in self.initial_data:
-            raise serializers.ValidationError({"secret": ["A secret is changed by rotate-secret, not here."]})
+            raise serializers.ValidationError({"secret": ["Use rotate-secret to change the secret."]})
         return attrs
 
 
 class SchemeSerializer(serializers.Serializer[Webhook]):
     scheme = TextField(
         required=False,
-        help_text="The signature scheme whose key is meant; `native`, the secret, where it is left out.",
+        help_text="The signature scheme of the key. Default: `native`, whose key is the secret.",
     )
 
 
 class NewSecretSerializer(SchemeSerializer):
-    secret = SecretField(help_text="The new secret. Where it is left out, one is made.")
+    secret = SecretField(help_text="The new secret. Generated if omitted.")
     overlap_seconds = CountField(
         required=False,
         min_value=0,
         max_value=int(MAX_SECRET_OVERLAP.total_seconds()),
-        help_text="How long the replaced key signs too; 0 cuts it off at once. Default: a day, unless configured "
-        "otherwise.",
+        help_text="Seconds during which the replaced key signs as well; 0 for no overlap. Default: a day, unless "
+        "configured otherwise.",
     )
 
 
@@ -165,18 +165,19 @@ class WebhookSerializer(serializers.Serializer[Webhook]):
     url = serializers.CharField()
     events = serializers.ListField(child=serializers.CharField(), source="event_types")
     status = serializers.ChoiceField(
-        choices=Webhook.Status.choices, help_text="Only `active` receives events; `pending` waits to be verified."
+        choices=Webhook.Status.choices,
+        help_text="Only `active` webhooks receive events; `pending` ones are unverified.",
     )
-    status_reason = serializers.CharField(help_text="Why it is disabled or failed, for people.")
+    status_reason = serializers.CharField(help_text="Human-readable reason if it is disabled or failed.")
     status_changed_at = serializers.SerializerMethodField(
         help_text="Null if the verification failed because the URL could not be reached."
     )
     paused_at = MomentField(
         allow_null=True,
-        help_text="Since when deliveries are held, to be sent once it is resumed; null when they are not.",
+        help_text="Start of the pause, in which deliveries are held; null if it is not paused.",
     )
     failing_since = serializers.SerializerMethodField(
-        help_text="Since when every delivery has been given up; null when none was after the last that succeeded."
+        help_text="Start of the failing period, in which every delivery was given up; null if there is none."
     )
     filter = serializers.JSONField(allow_null=True)
     description = serializers.CharField()
@@ -185,15 +186,15 @@ class WebhookSerializer(serializers.Serializer[Webhook]):
     rate_limit = serializers.FloatField(allow_null=True)
     signatures = serializers.ListField(child=serializers.CharField())
     headers = serializers.DictField(
-        child=serializers.CharField(), help_text="Its own headers by name, with redacted values."
+        child=serializers.CharField(), help_text="The webhook's own headers by name, with redacted values."
     )
     retry_policy = serializers.CharField()
     accepted_statuses = serializers.ChoiceField(choices=Webhook.AcceptedStatuses.choices)
     public_keys = PublicKeySerializer(
-        many=True, help_text="Keys that verify asymmetric signatures; two of a scheme during a rotation's overlap."
+        many=True, help_text="Keys that verify asymmetric signatures; two per scheme during the overlap of a rotation."
     )
     previous_secret_until = serializers.SerializerMethodField(
-        help_text="Until when the secret before the current one signs too; null when it does not."
+        help_text="End of the overlap, in which the previous secret signs as well; null if there is none."
     )
     created = MomentField(source="created_at")
 
@@ -222,7 +223,7 @@ class WebhookWithSecretSerializer(WebhookSerializer):
 
 
 class TestRequestSerializer(serializers.Serializer[Any]):
-    webhook_id = TextField(help_text="The webhook to send to. It need not subscribe to the type.")
+    webhook_id = TextField(help_text="The webhook to send to. It need not be subscribed to the type.")
     event_type = EventTypeField(help_text="The type whose example is sent.")
 
     def validate_event_type(self, value: str) -> str:
@@ -233,7 +234,7 @@ class TestRequestSerializer(serializers.Serializer[Any]):
 
 
 class QueuedDeliverySerializer(serializers.Serializer[Delivery]):
-    delivery_id = serializers.CharField(source="id", help_text="Its progress is shown at `/deliveries/{id}`.")
+    delivery_id = serializers.CharField(source="id", help_text="See `/deliveries/{id}` for its progress.")
 
 
 class QueuedEventSerializer(QueuedDeliverySerializer):
@@ -244,10 +245,10 @@ class HoldSerializer(serializers.Serializer[Hold]):
     reason = serializers.ChoiceField(
         choices=[(reason.value, reason.label) for reason in HoldReason if reason != HoldReason.FINAL]
     )
-    since = MomentField(allow_null=True, help_text="When it was claimed, when it expired, or when the pause began.")
+    since = MomentField(allow_null=True, help_text="Time of the claim, of its expiry, or of the start of the pause.")
     until = MomentField(
         allow_null=True,
-        help_text="When this reason ends: the next attempt, the next slot of the rate limit, or the end of a claim.",
+        help_text="End of the hold: the next attempt, the next slot of the rate limit, or the end of a claim.",
     )
 
     def get_attribute(self, instance: Any) -> Hold | None:
@@ -262,7 +263,7 @@ def _holds(deliveries: Sequence[Delivery]) -> dict[str, Hold | None]:
 
 
 class DeliveryListSerializer(serializers.ListSerializer[Any]):
-    """Finds the holds of all deliveries at once."""
+    """Find the holds of all deliveries at once."""
 
     def to_representation(self, data: Any) -> list[Any]:
         deliveries = list(data)
@@ -289,21 +290,19 @@ class DeliverySerializer(serializers.Serializer[Delivery]):
     next_attempt_at = MomentField(
         source="due_at",
         allow_null=True,
-        help_text="Null while an attempt is made, after the last, and if the URL of an unverified webhook could not be "
+        help_text="Null during an attempt, after the last one, and if the URL of an unverified webhook could not be "
         "reached.",
     )
-    hold = HoldSerializer(
-        allow_null=True, help_text="The reason why it is not sent now; null if it is due, and once it is finished."
-    )
+    hold = HoldSerializer(allow_null=True, help_text="Why it is not sent now; null if it is due or finished.")
     created = MomentField(source="created_at")
     finished_at = MomentField(
         allow_null=True,
         help_text="Null while it is pending, and if the URL of an unverified webhook could not be reached.",
     )
     redelivery_of = serializers.CharField(
-        source="redelivery_of_id", allow_null=True, help_text="The first delivery of the event, where this is another."
+        source="redelivery_of_id", allow_null=True, help_text="The first delivery of the event, if this is another one."
     )
-    replay_id = serializers.CharField(allow_null=True, help_text="The replay that queued it.")
+    replay_id = serializers.CharField(allow_null=True, help_text="The replay that queued it, if any.")
 
     def to_representation(self, instance: Delivery) -> dict[str, Any]:
         shown = super().to_representation(instance)
@@ -321,10 +320,10 @@ class AttemptSerializer(serializers.Serializer[DeliveryAttempt]):
     number = serializers.IntegerField()
     result = serializers.ChoiceField(
         choices=RESULTS,
-        help_text="`unreachable` for every attempt to the URL of an unverified webhook that could not be reached.",
+        help_text="`unreachable` for every attempt to an unverified webhook whose URL could not be reached.",
     )
     message = serializers.CharField(
-        help_text="What the result means, for people; of tests and verifications, nothing of a certificate."
+        help_text="Human-readable result, without details of the certificate for tests and verifications."
     )
     started_at = MomentField(allow_null=True, help_text="Null for retries with the result `unreachable`.")
     duration_ms = serializers.IntegerField(allow_null=True, help_text="Null with the result `unreachable`.")
@@ -332,11 +331,11 @@ class AttemptSerializer(serializers.Serializer[DeliveryAttempt]):
     response_status = serializers.IntegerField(allow_null=True)
     response_headers = serializers.ListField(
         child=serializers.ListField(child=serializers.CharField(), min_length=2, max_length=2),
-        help_text=f"Pairs of name and value, as the receiver sent them. {_UNLESS_PROBED}",
+        help_text=f"Pairs of name and value, as sent by the receiver. {_UNLESS_PROBED}",
     )
-    response_body = serializers.CharField(help_text=f"As far as it is kept. {_UNLESS_PROBED}")
+    response_body = serializers.CharField(help_text=f"The stored part of the body. {_UNLESS_PROBED}")
     retry_after = serializers.CharField(
-        help_text="The receiver's Retry-After. It counts where the retry policy allows it."
+        help_text="The receiver's Retry-After header, used if the retry policy allows it."
     )
 
     def to_representation(self, instance: DeliveryAttempt) -> dict[str, Any]:
@@ -347,7 +346,7 @@ class AttemptSerializer(serializers.Serializer[DeliveryAttempt]):
         if hides_cause(instance):
             shown.update(result=UNREACHABLE, message=UNREACHABLE_MESSAGE, duration_ms=None)
         if instance.number > 1 and hides_times(instance.delivery):
-            shown.update(started_at=None)  # a retry starts a fixed time after the end of the attempt before
+            shown.update(started_at=None)  # a retry starts at a fixed time after the previous attempt
         return shown
 
 
@@ -374,26 +373,25 @@ class ReferencesField(serializers.ListField):
 
 class EventWithDataSerializer(EventSerializer):
     data = KeptDataField(  # type: ignore[assignment] # the field takes the name of a property
-        allow_null=True, help_text="Null once it is no longer kept; such an event cannot be redelivered."
+        allow_null=True, help_text="Null once it is no longer stored; such an event cannot be redelivered."
     )
-    references = ReferencesField(
-        child=serializers.CharField(), help_text="The business identifiers that it is found by."
-    )
+    references = ReferencesField(child=serializers.CharField(), help_text="Business identifiers for finding the event.")
 
 
 class OfferedSignatureSerializer(serializers.Serializer[Any]):
     name = serializers.CharField()
     description = serializers.CharField()
-    headers = serializers.ListField(child=serializers.CharField(), help_text="The headers that it adds to a request.")
+    headers = serializers.ListField(child=serializers.CharField(), help_text="The headers of a signed request.")
 
 
 class OfferedPolicySerializer(serializers.Serializer[Any]):
     name = serializers.CharField()
     description = serializers.CharField()
-    is_default = serializers.BooleanField(help_text="Whether webhooks have it whose `retry_policy` is empty.")
+    is_default = serializers.BooleanField(help_text="Whether it applies to webhooks with an empty `retry_policy`.")
     max_attempts = serializers.IntegerField()
     delays_seconds = serializers.ListField(
-        child=serializers.FloatField(), help_text="The shortest delay before each retry, from the end of the attempt."
+        child=serializers.FloatField(),
+        help_text="The shortest delay before each retry, counted from the end of the attempt.",
     )
 
 
@@ -417,25 +415,25 @@ class TriedFilterSerializer(serializers.Serializer[Any]):
 class DecisionSerializer(serializers.Serializer[Decision]):
     webhook_id = serializers.CharField(source="webhook.pk")
     sent = serializers.BooleanField(source="is_sent")
-    reason = serializers.ChoiceField(choices=REPORTED, help_text="The reason, by the webhook at that time.")
+    reason = serializers.ChoiceField(choices=REPORTED, help_text="The reason at the time of the event.")
     detail = serializers.CharField(help_text="For `filtered`: the condition that the data did not satisfy.")
     delivery_id = serializers.CharField(source="delivery.pk", default=None, allow_null=True)
 
 
 AUDIT_NAMES = {"event_types": "events", "header_fingerprints": "headers"}
-"""The names of changed fields, where the API has others than the models."""
+"""The API's names of changed fields that have other names in the models."""
 
 
 class AuditEntrySerializer(serializers.Serializer[AuditEntry]):
     id = serializers.CharField()
     action = serializers.ChoiceField(choices=Action.choices)
-    via = serializers.ChoiceField(choices=Via.choices, help_text="The way in which it was asked for.")
+    via = serializers.ChoiceField(choices=Via.choices, help_text="The interface that was used.")
     by = serializers.SerializerMethodField(
-        help_text="The account or the beginning of its API key; empty where it was staff or the service."
+        help_text="The account, or the beginning of its API key; empty for staff and the service itself."
     )
     changes = serializers.DictField(
         child=serializers.ListField(min_length=2, max_length=2),
-        help_text="By the field that was changed: what it was, and what it became.",
+        help_text="The old and the new value of each changed field.",
     )
     reason = serializers.CharField()
     created = MomentField(source="created_at")
@@ -455,7 +453,7 @@ class EventTypeSerializer(serializers.Serializer[EventType[Any]]):
     group = serializers.CharField()
     description = serializers.CharField()
     schema = serializers.SerializerMethodField(help_text="JSON Schema (2020-12) of the data.")
-    example = serializers.DictField(help_text="Data of this type, as a test event carries it.")
+    example = serializers.DictField(help_text="Example data, as in a test event.")
 
     def get_schema(self, event_type: EventType[Any]) -> dict[str, Any]:
         return event_type.json_schema()

@@ -15,10 +15,10 @@ from ..operations.rate_limits import Limit
 
 
 class ApiThrottle(BaseThrottle):
-    """At most ``WEBHOOKS_API_RATE`` requests with one API key; no limit while the cache cannot count.
+    """At most ``WEBHOOKS_API_RATE`` requests with one API key; no limit while the cache is unavailable.
 
-    It protects the service from one caller. Tests and verifications, which a failing cache must not allow, have limits
-    of their own.
+    It protects the service from a single caller. Tests and verifications have their own limits, which also hold while
+    the cache is unavailable.
     """
 
     name = "requests"
@@ -30,6 +30,6 @@ class ApiThrottle(BaseThrottle):
     def allow_request(self, request: Request, view: Any) -> bool:
         """Return True. Raises RateLimitedError, whose answer names the limit."""
         caller = request.auth.pk if isinstance(request.auth, ApiKey) else f"user_{request.user.pk}"
-        with suppress(LimitsUnavailableError):  # It is in the log already.
+        with suppress(LimitsUnavailableError):  # already logged
             Limit(name=self.name, subject=caller, rate=self.rate).require()
         return True

@@ -1,4 +1,4 @@
-"""The API as it comes: ``path("v1/", include("webhooks_app.api.urls"))``, after other addresses below ``v1/``."""
+"""The complete API: ``path("v1/", include("webhooks_app.api.urls"))``, after other URLs below ``v1/``."""
 
 from __future__ import annotations
 

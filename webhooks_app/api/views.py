@@ -1,6 +1,6 @@
-"""The view sets of webhooks, events and event types; those of deliveries and replays have modules of their own."""
+"""View sets of webhooks, events and event types; deliveries and replays have their own modules."""
 
-# A view is called with the request, and those of one object with its identifier, whether it needs them or not.
+# Actions receive the request, and the identifier of an object, even if they do not use them.
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ READ_EVENTS = ApiKey.Scope.EVENTS_READ.value
 class WebhookViewSet(ApiViewSet):
     tag = "Webhooks"
     rotated_scheme = SECRET
-    """The signature scheme whose key this request replaces."""
+    """The signature scheme whose key this request rotates."""
     queryset = Webhook.objects.existing()
     filterset_class = WebhookFilter
     lookup_url_kwarg = "webhook_id"
@@ -117,7 +117,7 @@ class WebhookViewSet(ApiViewSet):
     def create(self, request: Request) -> Response:
         """Create a webhook.
 
-        Its URL is verified at once, and events are sent to it from then on. The secret is shown in this answer only.
+        Its URL is verified immediately; after that, events are sent to it. The secret is shown in this answer only.
         """
         webhook = register_webhook(owner=self.owner, actor=self.actor, **self.validated())
         location = request.build_absolute_uri(f"{request.path.rstrip('/')}/{webhook.id}")
@@ -130,7 +130,7 @@ class WebhookViewSet(ApiViewSet):
     def partial_update(self, request: Request, webhook_id: str) -> Response:
         """Change a webhook.
 
-        A new URL is verified before anything else is sent to it.
+        A new URL is verified before any other request to it.
         """
         changes = self.validated()
         webhook = self.find(webhook_id)
@@ -140,7 +140,7 @@ class WebhookViewSet(ApiViewSet):
     def destroy(self, request: Request, webhook_id: str) -> Response:
         """Delete a webhook.
 
-        What is waiting to be sent to it is cancelled; what was sent is kept in the log for a while.
+        Pending deliveries are cancelled. The log of its deliveries is kept for a while.
         """
         lifecycle.delete(self.find(webhook_id), actor=self.actor)
         return Response(status=204)
@@ -149,8 +149,8 @@ class WebhookViewSet(ApiViewSet):
     def test(self, request: Request) -> Response:
         """Send a test event.
 
-        It carries the type's example and goes the way of every event: signed, retried and logged. The webhook may
-        still be pending, but not disabled.
+        It contains the example of the event type, and is signed, retried and logged like every event. The webhook may
+        be pending, but not disabled.
         """
         fields = self.validated()
         webhook = self.find(fields["webhook_id"])
@@ -158,9 +158,9 @@ class WebhookViewSet(ApiViewSet):
 
     @action(detail=False, methods=["get"])
     def choices(self, request: Request) -> Response:
-        """Read the values that a webhook can choose.
+        """Read the available choices for webhooks.
 
-        The signature schemes, retry policies, statuses and filter operators that are offered, with explanations.
+        The answer contains the offered signature schemes, retry policies, statuses and filter operators.
         """
         return self.answer(describe_offer())
 
@@ -168,17 +168,17 @@ class WebhookViewSet(ApiViewSet):
     def verify(self, request: Request, webhook_id: str) -> Response:
         """Verify a webhook again.
 
-        Until it has answered the challenge, no event is sent to it.
+        No event is sent to it until it has answered the challenge.
         """
         return self.answer(start_verification(self.find(webhook_id), actor=self.actor))
 
     @action(detail=True, methods=["post"], url_path="rotate-secret")
     def rotate_secret(self, request: Request, webhook_id: str) -> Response:
-        """Replace a webhook's secret, or its key of another signature scheme.
+        """Rotate a webhook's secret, or its key of another signature scheme.
 
-        Every attempt from now on is signed with the new key. A secret is shown in this answer only; of a key pair the
-        answer has the public key. Until the overlap ends, the replaced key signs too; an older one signs nothing any
-        more. Giving the current secret replaces nothing, so that a request whose answer was lost can be repeated.
+        All further attempts are signed with the new key. A secret is shown in this answer only; for a key pair, the
+        answer contains the public key. Until the overlap ends, the replaced key signs as well; an even older key no
+        longer signs. Sending the current secret changes nothing, so the request can be repeated if its answer was lost.
         """
         fields = self.validated()
         seconds = fields.get("overlap_seconds")
@@ -192,7 +192,7 @@ class WebhookViewSet(ApiViewSet):
     def revoke_previous_secret(self, request: Request, webhook_id: str) -> Response:
         """End the overlap of a rotation at once.
 
-        Every attempt from now on is signed with the current key alone. It changes nothing where no overlap is left.
+        All further attempts are signed with the current key only. Without an overlap, nothing changes.
         """
         scheme = self.validated().get("scheme", SECRET)
         return self._perform(rotation.revoke_previous_secret, webhook_id, scheme=scheme)
@@ -201,7 +201,7 @@ class WebhookViewSet(ApiViewSet):
     def disable(self, request: Request, webhook_id: str) -> Response:
         """Disable a webhook.
 
-        What is waiting to be sent to it is cancelled. It changes nothing for one that is disabled already.
+        Pending deliveries are cancelled. A webhook that is already disabled does not change.
         """
         return self._perform(lifecycle.disable, webhook_id)
 
@@ -209,7 +209,7 @@ class WebhookViewSet(ApiViewSet):
     def enable(self, request: Request, webhook_id: str) -> Response:
         """Enable a disabled webhook.
 
-        It is verified first. It changes nothing for one that is active or pending.
+        It is verified first. An active or pending webhook does not change.
         """
         return self._perform(lifecycle.enable, webhook_id)
 
@@ -217,8 +217,8 @@ class WebhookViewSet(ApiViewSet):
     def pause(self, request: Request, webhook_id: str) -> Response:
         """Pause a webhook.
 
-        What waits, and every event from now on, is held until it is resumed; what is in flight ends. It changes nothing
-        for one that is paused already.
+        Pending deliveries and all new events are held until it is resumed; requests in flight finish. A webhook that
+        is already paused does not change.
         """
         return self._perform(lifecycle.pause, webhook_id)
 
@@ -226,7 +226,7 @@ class WebhookViewSet(ApiViewSet):
     def resume(self, request: Request, webhook_id: str) -> Response:
         """Resume a paused webhook.
 
-        What was held is sent, the longest due first. It changes nothing for one that is not paused.
+        The held deliveries are sent, the longest due first. A webhook that is not paused does not change.
         """
         return self._perform(lifecycle.resume, webhook_id)
 
@@ -234,7 +234,7 @@ class WebhookViewSet(ApiViewSet):
     def try_filter(self, request: Request, webhook_id: str) -> Response:
         """Try a filter on a past event.
 
-        Nothing is saved and nothing is sent. The answer has the first condition that does not hold.
+        Nothing is saved or sent. The answer contains the first condition that does not hold.
         """
         webhook = self.find(webhook_id)
         fields = self.validated()
@@ -244,18 +244,18 @@ class WebhookViewSet(ApiViewSet):
 
     @action(detail=True, methods=["get"], filterset_class=DeliveryFilter)
     def deliveries(self, request: Request, webhook_id: str) -> Response:
-        """List what was sent to a webhook, the newest first."""
+        """List the deliveries to a webhook, the newest first."""
         deliveries = self.owned(Delivery.objects.filter(webhook=self.find(webhook_id)))
         return self.answer_page(deliveries.select_related("event", "webhook__lane", "queue_entry").defer("event__body"))
 
     @action(detail=True, methods=["get"], filterset_class=AuditFilter)
     def audit(self, request: Request, webhook_id: str) -> Response:
-        """List who did what to a webhook, the latest first."""
+        """List the audit entries of a webhook, the latest first."""
         entries = AuditEntry.objects.about(self.find(webhook_id)).exclude(hidden_entries())
         return self.answer_page(self.owned(entries))
 
     def _perform(self, operation: Callable[..., object], webhook_id: str, **arguments: Any) -> Response:
-        """Answer with the webhook after an operation on it, also if it was in that state already."""
+        """Perform an operation and answer with the webhook, even if it was in that state already."""
         webhook = self.find(webhook_id)
         with suppress(AlreadyInStateError):
             operation(webhook, actor=self.actor, **arguments)
@@ -293,8 +293,8 @@ class EventViewSet(ApiViewSet):
     def create(self, request: Request) -> Response:
         """Emit events, with a service key.
 
-        The body is one event, or `{"events": [...]}` with up to 100, of which all are recorded or none. The header
-        `Idempotency-Key` makes the request repeatable; each event can have a key of its own instead.
+        The body is one event, or `{"events": [...]}` with up to 100 events. Either all events are recorded, or none.
+        The header `Idempotency-Key` makes the request safe to repeat; each event can have its own key instead.
         """
         emission = Emission(cast("dict[str, Any]", request.data), request.headers.get(KEY_HEADER))
         try:
@@ -309,9 +309,9 @@ class EventViewSet(ApiViewSet):
 
     @action(detail=True, methods=["get"], filterset_class=None, pagination_class=WholeListPagination)
     def decisions(self, request: Request, event_id: str) -> Response:
-        """List your webhooks with the reason why each was sent an event, or was not.
+        """List your webhooks, each with the reason why the event was sent to it or not.
 
-        Told as things were when it happened; at most 200, first those that it was sent to.
+        The reasons are those at the time of the event. At most 200 webhooks are listed, the recipients first.
         """
         return self.answer_page(decide(self.find(event_id)))
 
@@ -330,7 +330,7 @@ class EventTypeViewSet(ApiViewSet):
         return self.answer_page(event_types_for(self.owner))
 
     def retrieve(self, request: Request, name: str) -> Response:
-        """Read an event type: the JSON Schema of its data, and an example."""
+        """Read an event type, with the JSON Schema of its data and an example."""
         try:
             return self.answer(event_types_for(self.owner).get(name))
         except UnknownEventTypeError:

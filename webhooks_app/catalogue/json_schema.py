@@ -1,4 +1,4 @@
-"""The event catalogue as JSON: the form that a later version is compared with."""
+"""The event catalogue as JSON, the format for comparing versions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..exceptions import InvalidCatalogueError
 
 
 class Item(TypedDict):
-    """An event type of a catalogue; keys beyond these are for people."""
+    """An event type of a catalogue; additional keys are for people."""
 
     __pydantic_config__ = ConfigDict(extra="allow")  # type: ignore[misc]
 
@@ -30,11 +30,11 @@ _DOCUMENT = TypeAdapter(Document)
 
 
 class Comparison(NamedTuple):
-    """The differences between a catalogue and an earlier version of it, a sentence each."""
+    """Differences between a catalogue and an earlier version of it, one sentence each."""
 
     breaking: list[str]
     added: list[str]
-    """The names of the event types that the earlier version does not have."""
+    """Names of the event types that the earlier version lacks."""
 
 
 def document(event_types: Iterable[EventType[Any]]) -> Document:
@@ -43,7 +43,7 @@ def document(event_types: Iterable[EventType[Any]]) -> Document:
 
 
 def read(path: Path) -> Document:
-    """Return a catalogue that was written to a file. Raises InvalidCatalogueError, which names the problem."""
+    """Read a catalogue from a file. Raises InvalidCatalogueError, which names the problem."""
     try:
         document: Document = _DOCUMENT.validate_json(path.read_bytes())
     except OSError as error:
@@ -59,7 +59,7 @@ def read(path: Path) -> Document:
 
 
 def compare(old: Document, new: Document) -> Comparison:
-    """Compare two catalogues. Further types and further fields are compatible; `breaking_changes` has the rules."""
+    """Compare two catalogues. Additional types and fields are compatible; see `breaking_changes` for the rules."""
     schemas = {item["name"]: item["schema"] for item in new["event_types"]}
     breaking = []
     for item in old["event_types"]:
@@ -67,7 +67,7 @@ def compare(old: Document, new: Document) -> Comparison:
         if name in schemas:
             breaking += [f"{name}: {change}" for change in breaking_changes(item["schema"], schemas[name])]
         else:
-            breaking.append(f"{name}: the event type is gone.")
+            breaking.append(f"{name}: the event type was removed.")
     known = {item["name"] for item in old["event_types"]}
     return Comparison(breaking, [name for name in schemas if name not in known])
 

@@ -13,7 +13,7 @@ Schema = Mapping[str, Any]
 
 
 def page(event_types: Iterable[EventType[Any]], *, title: str) -> str:
-    """Return the page: a section for each group, and in it each type with its fields and an example."""
+    """Return the page: a section for each group, with the fields and an example of each of its types."""
     groups: dict[str, list[EventType[Any]]] = {}
     for event_type in event_types:
         groups.setdefault(event_type.group or "Other", []).append(event_type)
@@ -36,7 +36,7 @@ def _section(event_type: EventType[Any]) -> Iterator[str]:
 
 
 def _rows(schema: Schema, root: Schema, path: str, seen: tuple[str, ...] = ()) -> Iterator[str]:
-    """Yield a table row for each field, those of nested objects and of objects in lists included."""
+    """Yield a table row for each field, including the fields of nested objects and of objects in lists."""
     required = schema.get("required", ())
     for name, field in schema.get("properties", {}).items():
         is_required = "yes" if name in required else "no"

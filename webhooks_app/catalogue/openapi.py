@@ -1,4 +1,4 @@
-"""The event catalogue as OpenAPI 3.1: the ``webhooks`` section and the schemas it refers to."""
+"""The event catalogue as OpenAPI 3.1: the ``webhooks`` section and its schemas."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _CHALLENGE = {"type": "string", "description": "The same string as in the reques
 
 
 def document(event_types: Iterable[EventType[Any]], *, title: str) -> dict[str, Any]:
-    """Return an OpenAPI document of the requests to receivers alone."""
+    """Return an OpenAPI document that contains only the requests to receivers."""
     types = tuple(event_types)
     return {
         "openapi": "3.1.0",
@@ -30,12 +30,12 @@ def document(event_types: Iterable[EventType[Any]], *, title: str) -> dict[str, 
 
 
 def webhooks(event_types: Iterable[EventType[Any]]) -> dict[str, Any]:
-    """Return the ``webhooks`` section: the given types and our own messages."""
+    """Return the ``webhooks`` section: the given types and the internal messages."""
     return {event_type.name: {"post": _operation(event_type)} for event_type in (*event_types, *INTERNAL_EVENT_TYPES)}
 
 
 def schemas(event_types: Iterable[EventType[Any]]) -> dict[str, Any]:
-    """Return the schema of each body by the event type's name, and of the models nested in its data beside it."""
+    """Return the schema of each body by event type, and the schemas of models nested in its data."""
     found: dict[str, Any] = {}
     for event_type in (*event_types, *INTERNAL_EVENT_TYPES):
         data = event_type.json_schema(ref_template=f"#/components/schemas/{event_type.name}.{{model}}")
@@ -58,9 +58,9 @@ def example(event_type: EventType[Any]) -> dict[str, Any]:
 
 def _body_schema(event_type: EventType[Any], data: dict[str, Any]) -> dict[str, Any]:
     properties: dict[str, Any] = {
-        "id": {"type": "string", "pattern": "^evt_[0-9a-z]+$", "description": "Drop what arrives twice by it."},
+        "id": {"type": "string", "pattern": "^evt_[0-9a-z]+$", "description": "Use it to detect duplicates."},
         "type": {"const": event_type.name},
-        "created": {"type": "string", "format": "date-time", "description": "When it happened, in UTC."},
+        "created": {"type": "string", "format": "date-time", "description": "Time of the event, in UTC."},
         "data": data,
     }
     if event_type is VERIFICATION:
@@ -112,11 +112,11 @@ def _responses(event_type: EventType[Any]) -> dict[str, Any]:
         schema = {"type": "object", "required": ["challenge"], "properties": {"challenge": _CHALLENGE}}
         answer = {"schema": schema, "example": {"challenge": event_type.example["challenge"]}}
         received = {"description": "The challenge, returned.", "content": {"application/json": answer}}
-    return {"200": received, "default": {"description": f"A failed attempt. {_what_follows(event_type)}"}}
+    return {"200": received, "default": {"description": f"A failed attempt. {_retries_of(event_type)}"}}
 
 
-def _what_follows(event_type: EventType[Any]) -> str:
+def _retries_of(event_type: EventType[Any]) -> str:
     delays = [f"{delay.total_seconds():g}" for delay in retry_policy().delays]
     if event_type in INTERNAL_EVENT_TYPES and event_type is not VERIFICATION:
-        return "It is not repeated."
-    return f"It is repeated after {', '.join(delays)} seconds." if delays else "It is not repeated."
+        return "It is not retried."
+    return f"It is retried after {', '.join(delays)} seconds." if delays else "It is not retried."

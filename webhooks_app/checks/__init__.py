@@ -1,4 +1,4 @@
-"""System checks with stable ids; ``docs/checks.md`` lists them."""
+"""System checks with stable ids, listed in ``docs/checks.md``."""
 
 from __future__ import annotations
 

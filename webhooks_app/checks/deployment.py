@@ -1,4 +1,4 @@
-"""Checks of ``manage.py check --deploy``: what is fine on a developer's machine and nowhere else."""
+"""Checks of ``manage.py check --deploy``: settings that are suitable only for development."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from django.core.cache.backends.locmem import LocMemCache
 
 from ..conf import settings
 from ..encryption import DERIVED
-from .settings import MAKE_A_KEY, TAG, problem_with
+from .contents import MAKE_A_KEY
+from .settings import TAG, problem_with
 
 CACHES_OF_ONE_PROCESS = (LocMemCache, DummyCache)
 
@@ -24,8 +25,8 @@ def check_http(**kwargs: Any) -> list[checks.CheckMessage]:
         return []
     return [
         checks.Warning(
-            "WEBHOOKS_ALLOW_HTTP is on: events may travel in plain text, and anybody on the way can read them.",
-            hint="Turn it off where DEBUG is off.",
+            "WEBHOOKS_ALLOW_HTTP is True: events may be sent unencrypted, readable on the network.",
+            hint="Set it to False in production.",
             id="webhooks_app.W005",
         )
     ]
@@ -38,9 +39,9 @@ def check_allowed_networks(**kwargs: Any) -> list[checks.CheckMessage]:
         return []
     return [
         checks.Warning(
-            f"WEBHOOKS_ALLOWED_NETWORKS lets webhooks reach {', '.join(map(str, networks))}: "
-            "whoever may register one can send requests into that network.",
-            hint="Leave out what your integrators do not need, 127.0.0.0/8 and ::1 first of all.",
+            f"WEBHOOKS_ALLOWED_NETWORKS contains {', '.join(map(str, networks))}: "
+            "anyone who may register a webhook can send requests to these networks.",
+            hint="Remove every network that your integrators do not need, especially 127.0.0.0/8 and ::1.",
             id="webhooks_app.W006",
         )
     ]
@@ -53,10 +54,10 @@ def check_encryption_keys(**kwargs: Any) -> list[checks.CheckMessage]:
         return []
     return [
         checks.Warning(
-            "WEBHOOKS_ENCRYPTION_KEYS begins with no key of its own: the webhooks' secrets are encrypted with one made "
-            "from SECRET_KEY, and are lost with it.",
-            hint=f'{MAKE_A_KEY} Put it before "{DERIVED}" in the list, and leave that in until '
-            "`manage.py reencrypt_webhook_secrets` has run.",
+            "The first of WEBHOOKS_ENCRYPTION_KEYS is derived from SECRET_KEY: if SECRET_KEY changes, the secrets of "
+            "all webhooks are lost.",
+            hint=f'{MAKE_A_KEY} Put it before "{DERIVED}" in the list. Remove "{DERIVED}" after '
+            "`manage.py reencrypt_webhook_secrets`.",
             id="webhooks_app.W007",
         )
     ]
@@ -66,15 +67,15 @@ def check_encryption_keys(**kwargs: Any) -> list[checks.CheckMessage]:
 def check_cache(**kwargs: Any) -> list[checks.CheckMessage]:
     cache = caches[DEFAULT_CACHE_ALIAS]
     if isinstance(cache, CACHES_OF_ONE_PROCESS):
-        problem = "is not shared between processes: rate limits count in each process for itself, or not at all."
+        problem = "is not shared between processes: rate limits apply to each process separately, or not at all."
     elif isinstance(cache, FileBasedCache):
-        problem = "has no step that is done whole or not at all: many requests at once can exceed the rate limits."
+        problem = "has no atomic operations: concurrent requests can exceed the rate limits."
     else:
         return []
     return [
         checks.Warning(
             f"The default cache ({type(cache).__name__}) {problem}",
-            hint="Use a shared one that can count, such as django.core.cache.backends.redis.RedisCache.",
+            hint="Use a shared cache with atomic operations, such as django.core.cache.backends.redis.RedisCache.",
             id="webhooks_app.W008",
         )
     ]

@@ -1,4 +1,4 @@
-"""The check that the tables still belong to the owner model: run only where Django looks at a database."""
+"""Check that the tables refer to the configured owner model. Django runs it only with a database selected."""
 
 from __future__ import annotations
 

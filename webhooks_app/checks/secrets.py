@@ -1,4 +1,4 @@
-"""Checks of the secrets that are stored: run only where Django looks at a database, as by ``migrate``."""
+"""Check of the stored secrets. Django runs it only with a database selected, as ``migrate`` does."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ..models import SigningKey, Webhook
 from ..plurals import counted
 
 SAMPLE = 50
-"""Keys looked at from either end: the oldest are the first to lose their key, the newest show the one in use."""
+"""Number of oldest and of newest secrets to examine. The oldest are the first to lose their encryption key."""
 
 MAX_NAMED = 5
 
@@ -28,16 +28,16 @@ def check_stored_secrets(*, databases: Sequence[str] | None = None, **kwargs: An
     try:
         unreadable = [webhook_id for webhook_id, token in _sample(using).items() if not _is_readable(token)]
     except (ImproperlyConfigured, TypeError):
-        unreadable = []  # The check of the setting says what is wrong with it.
+        unreadable = []  # Another check reports the invalid setting.
     if not unreadable:
         return []
     secrets = f"the secrets of {counted(len(unreadable), 'webhook')}"
     named = ", ".join(unreadable[:MAX_NAMED]) + (" …" if len(unreadable) > MAX_NAMED else "")
     return [
         checks.Warning(
-            f"No configured key opens {secrets}, {named}: nothing is sent there.",
-            hint="Put the key that was in use back into WEBHOOKS_ENCRYPTION_KEYS, or rotate their secrets. "
-            "`manage.py reencrypt_webhook_secrets --dry-run` looks at all webhooks.",
+            f"No configured key decrypts {secrets}, {named}: nothing can be sent to them.",
+            hint="Add the previous key to WEBHOOKS_ENCRYPTION_KEYS, or rotate these secrets. "
+            "`manage.py reencrypt_webhook_secrets --dry-run` examines all webhooks.",
             id="webhooks_app.W009",
         )
     ]

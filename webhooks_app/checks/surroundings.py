@@ -23,7 +23,7 @@ def check_time_zones(**kwargs: Any) -> list[checks.CheckMessage]:
         return []
     return [
         checks.Error(
-            "USE_TZ is False: without time zones nobody knows when an event occurred or a retry is due.",
+            "USE_TZ is False: the times of events and retries are ambiguous without a time zone.",
             hint="Set USE_TZ = True, which is Django's default.",
             id="webhooks_app.E012",
         )
@@ -39,13 +39,13 @@ def check_router(**kwargs: Any) -> list[checks.CheckMessage]:
 def _divided(using: str) -> Iterator[checks.CheckMessage]:
     ours = apps.get_app_config("webhooks_app").get_models()
     owner: Any = Webhook._meta.get_field("owner").related_model
-    if isinstance(owner, str):  # The check of the owner model reports it.
+    if isinstance(owner, str):  # Another check reports the unknown owner model.
         return
     for model in (*ours, owner, get_user_model()):
         if (elsewhere := router.db_for_write(model)) != using:
             yield checks.Error(
-                f"A database router sends {model._meta.label} to {elsewhere!r}, and deliveries to {using!r}.",
-                hint="Let all models of webhooks_app, the owner model and the user model live in one database.",
+                f"A database router sends {model._meta.label} to {elsewhere!r} but deliveries to {using!r}.",
+                hint="Route all models of webhooks_app, the owner model and the user model to the same database.",
                 id="webhooks_app.E013",
             )
             return
@@ -55,8 +55,9 @@ def _without_tables(using: str) -> Iterator[checks.CheckMessage]:
     for alias, verb in ((using, "written to"), (router.db_for_read(Delivery), "read from")):
         if not router.allow_migrate(alias, "webhooks_app", model_name="delivery"):
             yield checks.Error(
-                f"A database router has webhooks_app {verb} {alias!r}, but allows no migrations of it there.",
-                hint="Name one database in db_for_read, db_for_write and allow_migrate. Replicas allow migrations.",
+                f"According to a database router, webhooks_app is {verb} {alias!r}, but cannot be migrated there.",
+                hint="Return the same database in db_for_read, db_for_write and allow_migrate. Allow migrations for "
+                "replicas.",
                 id="webhooks_app.E022",
             )
             return
@@ -81,8 +82,8 @@ def check_sqlite(**kwargs: Any) -> list[checks.CheckMessage]:
         return []
     return [
         checks.Warning(
-            "The SQLite database begins transactions for reading: one that goes on to write while a worker "
-            'does fails at once with "database is locked".',
+            "SQLite transactions start as readers: a write fails at once with "
+            '"database is locked" while a worker is writing.',
             hint='Set DATABASES["default"]["OPTIONS"] = {"transaction_mode": "IMMEDIATE", "timeout": 20}.',
             id="webhooks_app.W004",
         )
@@ -91,6 +92,6 @@ def check_sqlite(**kwargs: Any) -> list[checks.CheckMessage]:
 
 def _connection() -> BaseDatabaseWrapper | None:
     using = router.db_for_write(Delivery)
-    if using not in connections:  # Django reports a database that is missing
+    if using not in connections:  # Django reports a missing database.
         return None
     return connections[using]

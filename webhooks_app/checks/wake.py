@@ -1,4 +1,4 @@
-"""Checks of how workers are woken. Those of Celery return nothing where it does not wake them."""
+"""Checks of the wake-up of workers. The checks of Celery apply only if Celery wakes them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def check_notify(**kwargs: Any) -> list[checks.CheckMessage]:
     return [
         checks.Error(
             f"WEBHOOKS_WAKE is 'notify', but {connection.display_name} has no NOTIFY.",
-            hint="Give 'none': there, `manage.py deliver_webhooks` notices commits by itself.",
+            hint="Set it to 'none': `manage.py deliver_webhooks` then polls the database.",
             id="webhooks_app.E021",
         )
     ]
@@ -46,7 +46,7 @@ def check_task_backend(**kwargs: Any) -> list[checks.CheckMessage]:
         return []
     return [
         checks.Warning(
-            f"WEBHOOKS_WAKE is 'django_tasks', but TASKS has no workers: its default is {type(backend).__name__}.",
+            f"WEBHOOKS_WAKE is 'django_tasks', but {type(backend).__name__}, the default of TASKS, has no workers.",
             hint="Choose a backend with workers, or remove WEBHOOKS_WAKE and run `manage.py deliver_webhooks`.",
             id="webhooks_app.W012",
         )
@@ -59,9 +59,9 @@ def check_eager_tasks(**kwargs: Any) -> list[checks.CheckMessage]:
         return []
     return [
         checks.Warning(
-            "Celery runs tasks eagerly: emit() waits for the answers of all webhooks, and retries wait for the next "
-            "event.",
-            hint="Unset CELERY_TASK_ALWAYS_EAGER outside of tests. In tests no worker is woken anyway.",
+            "Celery runs tasks eagerly: emit() blocks until every receiver has answered, and retries wait for the "
+            "next event.",
+            hint="Remove CELERY_TASK_ALWAYS_EAGER. Tests do not need it, because they wake no workers.",
             id="webhooks_app.W002",
         )
     ]
@@ -69,7 +69,7 @@ def check_eager_tasks(**kwargs: Any) -> list[checks.CheckMessage]:
 
 @checks.register(TAG)
 def check_beat(**kwargs: Any) -> list[checks.CheckMessage]:
-    """Find a schedule without the sweep. A schedule in the database is not read: checks make no queries."""
+    """Return a warning if the schedule has no sweep. Schedules in the database are skipped: checks make no queries."""
     if not uses_celery() or apps.is_installed("django_celery_beat"):
         return []
     entries = (_celery_conf().beat_schedule or {}).values()
@@ -77,9 +77,9 @@ def check_beat(**kwargs: Any) -> list[checks.CheckMessage]:
         return []
     return [
         checks.Warning(
-            f"Celery's beat schedule has no entry for {SWEEP_TASK}, which finds due deliveries whose wake-up was lost.",
+            f"Celery's beat schedule has no entry for {SWEEP_TASK}, which finds deliveries whose wake-up was lost.",
             hint="Merge webhooks_app.beat.BEAT_SCHEDULE into CELERY_BEAT_SCHEDULE, and import your Celery app in your "
-            "project's __init__.py. Where `manage.py deliver_webhooks` delivers instead of Celery, set "
+            "project's __init__.py. If `manage.py deliver_webhooks` delivers instead of Celery, set "
             "WEBHOOKS_WAKE to 'notify' on PostgreSQL, otherwise to 'none'.",
             id="webhooks_app.W003",
         )
@@ -95,15 +95,16 @@ def check_redis(**kwargs: Any) -> list[checks.CheckMessage]:
         return []
     return [
         checks.Error(
-            f"Celery's broker is Redis, but {', '.join(missing)} cannot be found: nothing could be published.",
-            hint="Install django-webhooks-app[redis], which is celery[redis]; the package redis alone is not enough.",
+            f"Celery's broker is Redis, but {', '.join(missing)} cannot be found: no message can be sent.",
+            hint="Install django-webhooks-app[redis], which installs celery[redis]. The package redis alone is not "
+            "enough.",
             id="webhooks_app.E011",
         )
     ]
 
 
 def _celery_conf() -> Any:
-    from celery import current_app  # noqa: PLC0415 - only where the host uses it
+    from celery import current_app  # noqa: PLC0415 - only if the project uses Celery
 
     return current_app.conf
 
@@ -117,7 +118,7 @@ def _broker_schemes() -> set[str]:
 
 
 def _required_for_redis() -> set[str]:
-    """Return the packages that Celery's messaging library wants for Redis."""
+    """Return the packages that Celery's messaging library requires for Redis."""
     wanted = [line for line in requires("kombu") or () if re.search(r"extra\s*==\s*['\"]redis['\"]", line)]
     return {"redis", *(re.split(r"[^A-Za-z0-9._-]", line)[0] for line in wanted)}
 

@@ -133,9 +133,9 @@ class Queue:
                 break
             if has_gone_round:
                 began_after = None
+        self._busy = list({claim.pick.webhook_id: None for claim in claims}) if len(claims) >= MANY else []
         if with_lost and self._clock.monotonic() >= self._look_for_lost_at:
             claims += self._claim_lost()
-        self._busy = list({claim.pick.webhook_id: None for claim in claims}) if len(claims) >= MANY else []
         return claims
 
     def look_for_lost(self) -> None:

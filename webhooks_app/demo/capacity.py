@@ -1,7 +1,7 @@
 """Capacity planning: the processes, requests in flight, memory and rows that a load needs.
 
-The figures come from the project's own benchmarks (``make bench``), on a machine of two cores. Ratios travel between
-machines, figures do not: measure on yours before you rely on a plan.
+The figures come from the project's own benchmarks (``make bench``), on a machine of two cores. Absolute
+figures differ between machines: measure on yours before you rely on a plan.
 """
 
 from __future__ import annotations
@@ -138,7 +138,7 @@ def described(load: Load, policy: Policy) -> Sequence[tuple[str, str]]:
         ("worker processes", f"{found.processes:,} ({found.bound_by})"),
         ("memory", f"{found.memory_mb:,.0f} MB"),
         ("one webhook", f"{found.deliveries_per_second_per_webhook:,.1f} requests/s at most"),
-        ("webhooks at least", f"{found.webhooks_at_least:,}, or those that get more fall behind"),
+        ("webhooks at least", f"{found.webhooks_at_least:,}, otherwise they fall behind"),
         (
             "rows written",
             f"{found.rows_inserted_per_second:,.0f}/s inserted, {found.rows_updated_per_second:,.0f}/s updated",
@@ -153,10 +153,10 @@ def assumptions(load: Load, policy: Policy) -> Sequence[str]:
     return (
         f"{1000 * _cpu_seconds(load):.1f} ms of CPU a request ({load.transport}, {wire}); no core more than half busy.",
         f"A process holds {PROCESS_MB} MB, and {_kb_in_flight(load)} KB for each request in flight.",
-        f"{load.failing_share:.0%} of attempts fail, whatever came before; a delivery has up to {policy.max_attempts}.",
-        f"An envelope has {load.envelope_bytes:,} bytes, an answer a few; up to 16 KiB of each answer are kept.",
+        f"{load.failing_share:.0%} of all attempts fail; a delivery has up to {policy.max_attempts}.",
+        f"An envelope has {load.envelope_bytes:,} bytes, an answer only a few; up to 16 KiB of each answer are kept.",
         f"Attempts are kept {counted(policy.attempt_days, 'day')}, events and deliveries {policy.event_days}.",
-        "The figures are of this project's benchmarks on two cores: run `make bench` on yours.",
+        "The figures come from this project's benchmarks on two cores: run `make bench` on your machine.",
     )
 
 
@@ -172,11 +172,11 @@ def _processes(load: Load, cores: float, in_flight: float, policy: Policy) -> tu
     """Return the number of processes, and why: at least two, so that one can be restarted."""
     slots = policy.in_flight_per_process
     if load.latency_seconds >= FAST_SECONDS:
-        slots = max(1, slots // SHARE_OF_WINDOW)  # receivers that take so long are slow
+        slots = max(1, slots // SHARE_OF_WINDOW)  # such receivers count as slow
     needs = {
         "two, so that one can be restarted": 2,
         "for the CPU: one process uses one core": math.ceil(cores),
-        f"for what is in flight: {slots:,} a process": math.ceil(in_flight / slots),
+        f"for requests in flight: {slots:,} per process": math.ceil(in_flight / slots),
     }
     reason = max(needs, key=lambda need: needs[need])
     return needs[reason], reason

@@ -78,7 +78,7 @@ class Audiences:
 
 
 class History:
-    """What happened between ``since`` and ``until``; attempts and bodies exist since ``kept_since``."""
+    """History between ``since`` and ``until``; attempts and bodies exist since ``kept_since``."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Insertion of the demo data, and what workers would have counted of it: roll-ups and the health of webhooks."""
+"""Insertion of the demo data, with the roll-ups and health records that workers would have written."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def make_demo_data(
             _insert(using, rows)
         progress(len(rows.deliveries))
     _analyze(using)
-    # Again: what passed its age meanwhile cannot be counted any more.
+    # Again: attempts past their retention in the meantime cannot be counted.
     if (first := max(since, _kept_since())) < until:
         rebuild(using, first, until)
     _insert_health(using, targets)

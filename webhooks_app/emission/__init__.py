@@ -1,4 +1,4 @@
-"""Emission: from a call of the host to events and deliveries in the database."""
+"""Emission: from a call by the host to events and deliveries in the database."""
 
 from .emitting import NewEvent, aemit, aemit_many, emit, emit_many, emit_on, new_test_event, queue_test
 from .operational import Operational, emit_operational

@@ -1,4 +1,4 @@
-"""Emitting: the public functions that record an event and its deliveries."""
+"""The public functions that record events and their deliveries."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ Happening = TypeVar("Happening", bound=Callable[..., tuple[Any, Mapping[str, Any
 
 @dataclass(frozen=True)
 class NewEvent(Generic[M]):
-    """An event to be emitted by ``emit_many``; the fields are the arguments of ``emit``."""
+    """An event for ``emit_many``; the fields are the arguments of ``emit``."""
 
     event_type: EventType[M] | str
     data: M | Mapping[str, Any]
@@ -70,16 +70,16 @@ def emit(
 
     ``event_type`` is a registered event type, or its name; ``data`` is an instance of its data model, or a mapping.
     ``owner`` is the saved account whose webhooks receive the event, in addition to the platform's; None for the
-    platform's only. ``occurred_at`` is an aware datetime, by default now.
+    platform's only. ``occurred_at`` is an aware datetime, by default the current time.
 
-    ``idempotency_key`` identifies the event among those of its owner: if one was emitted under this key, that event is
-    returned and nothing is written. A call waits for another one with the same key until its transaction has ended.
-    ``references`` are up to 8 business identifiers that the event is found by.
+    ``idempotency_key`` identifies the event among those of its owner. If an event with this key exists, it is returned
+    and nothing is written. A call waits for the end of other transactions that use the same key. ``references`` are up
+    to 8 business identifiers for finding the event.
 
     Raises UnknownEventTypeError, InvalidEventDataError, InvalidOwnerError, or IdempotencyConflictError for a key that
     was used with another type or other data; and Django's TransactionManagementError in a transaction that an earlier
-    error has broken. Nothing is written then. No broker is required: the deliveries are sent after the commit in any
-    case.
+    error has broken. Nothing is written then. No broker is required: workers find the deliveries after the commit in
+    any case.
     """
     if idempotency_key is not None:
         return _emit_once(
@@ -136,11 +136,11 @@ def _emit_once(new: NewEvent[Any]) -> Event:
 def _record(
     using: str, pairs: Sequence[tuple[NewEvent[Any], Event]]
 ) -> tuple[list[Event], dict[int, IdempotencyConflictError]]:
-    """Insert the events whose idempotency keys are unused; return all events, and the conflicts by index."""
+    """Insert the events with unused idempotency keys; return all events, and the conflicts by index."""
     keys = {index: new.idempotency_key for index, (new, _) in enumerate(pairs) if new.idempotency_key is not None}
     ids = [event.pk for _, event in pairs]
     conflicts: dict[int, IdempotencyConflictError] = {}
-    # In one order, so that two batches with the same keys do not wait for each other.
+    # In a fixed order, so that two batches with the same keys do not deadlock.
     for index, key in sorted(keys.items(), key=lambda item: item[1]):
         try:
             ids[index] = claim_key(pairs[index][1], key, using)
@@ -160,8 +160,8 @@ aemit_many = sync_to_async(emit_many)
 def new_test_event(webhook: Webhook, event_type: str, data: EventData | None = None) -> Event:
     """Return an unsaved test event for one webhook, by default with the type's example.
 
-    Raises WebhookStateError for a deleted, disabled or paused webhook, and what ``emit`` raises. The platform's
-    webhooks may be sent an operational event as well.
+    Raises WebhookStateError for a deleted, disabled or paused webhook, and the errors of ``emit``. The platform's
+    webhooks also accept operational events.
     """
     webhook.require_testable()
     webhook.require_running()
@@ -170,7 +170,7 @@ def new_test_event(webhook: Webhook, event_type: str, data: EventData | None = N
 
 
 def queue_test(event: Event, webhook: Webhook) -> Delivery:
-    """Save a test event with its one delivery, in the caller's transaction."""
+    """Save a test event and its only delivery in the caller's transaction."""
     using = router.db_for_write(Event)
     with writing_event(event, using):
         event.save(using=using, force_insert=True)
@@ -205,10 +205,10 @@ def emit_on(
     sender: Any = None,
     dispatch_uid: Any = None,
 ) -> Any:
-    """Emit an event of this type each time a Django signal is sent; usable as a decorator.
+    """Emit an event of this type whenever a Django signal is sent; usable as a decorator.
 
     ``happening`` is called with the signal's arguments and returns ``(owner, data)``, or None for no event. It is not
-    called for rows that a fixture loads (``raw=True``).
+    called for rows loaded from a fixture (``raw=True``).
     """
     if happening is None:
         return lambda function: emit_on(signal, event_type, function, sender=sender, dispatch_uid=dispatch_uid)

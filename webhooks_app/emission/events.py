@@ -1,4 +1,4 @@
-"""Events before they are saved: valid data, an owner, a time, and the envelope with exactly these."""
+"""Unsaved events: valid data, an owner, a time, and the envelope that contains them."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def new_event(
     event_id = new_id("evt")
     body = encode(id=event_id, type=name, created=created_at, data=valid_data)
     if len(body) > max_bytes:
-        problem = f"makes an envelope of {len(body):,} bytes; at most {max_bytes:,} are sent"
+        problem = f"makes an envelope of {len(body):,} bytes; the limit is {max_bytes:,} bytes"
         raise InvalidEventDataError(name, {"": problem})
     event = Event(id=event_id, type=name, owner=owner, body=body.decode(), is_test=is_test, created_at=created_at)
     if references or event_type.reference_fields:
@@ -53,7 +53,7 @@ def new_event(
 
 
 def check_key(event_type: str, key: object) -> None:
-    """Raise InvalidEventDataError unless this can be an idempotency key."""
+    """Raise InvalidEventDataError if this is not a valid idempotency key."""
     if problem := _problem_of_text(key, MAX_KEY_LENGTH):
         raise InvalidEventDataError(event_type, {"idempotency_key": problem})
 

@@ -1,4 +1,4 @@
-"""Operational events: those about this app's own webhooks and deliveries, for the platform's webhooks."""
+"""Emission of operational events, about this app's own webhooks and deliveries, for the platform's webhooks."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ class Operational(NamedTuple):
 
 
 def emit_operational(using: str, operational: Sequence[Operational]) -> int:
-    """Record operational events in the caller's transaction, unless no webhook gets them; return how many.
+    """Record operational events in the caller's transaction, unless no webhook receives them; return their number.
 
-    They are written in bulk, after one query for each of their types.
+    They are written in bulk, after one query for each type.
     """
     names = {each.event_type.name for each in operational}
     subscribers = {name: list(webhooks_for(RoutedEvent(type=name), using).order_by("pk")) for name in sorted(names)}

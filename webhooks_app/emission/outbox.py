@@ -1,6 +1,7 @@
-"""The outbox: an event and its deliveries, written by statements that do not grow with the number of webhooks.
+"""The outbox: an event and its deliveries, written by a fixed number of statements for any number of webhooks.
 
-They are compiled once, because compiling takes Django several times as long as the database takes to execute them.
+The statements are compiled once, because Django needs several times longer to compile them than the database needs to
+execute them.
 """
 
 from __future__ import annotations
@@ -28,21 +29,21 @@ from ..signals import announce_deliveries, event_emitted
 Row = TypeVar("Row", bound=models.Model)
 
 IN_FAILED_TRANSACTION = "25P02"
-"""PostgreSQL's SQLSTATE for any statement in a transaction after an error."""
+"""PostgreSQL's SQLSTATE for every statement in a transaction after an error."""
 
 Statement = tuple[str, Sequence[Any]]
-"""SQL, and its parameters, slots among them."""
+"""SQL and its parameters, which include slots."""
 
 
 class Queued(NamedTuple):
-    """The number of deliveries that an event has, and their webhooks as far as the database returned them."""
+    """The number of an event's deliveries, and their webhooks if the database returned them."""
 
     number: int
     webhook_ids: Sequence[str] = ()
 
 
 def insert_event(event: Event, using: str) -> Queued:
-    """Insert an event and a queued delivery for each webhook that gets it."""
+    """Insert an event and a queued delivery for each webhook that receives it."""
     connection = connections[using]
     values = {
         **{field.name: field.get_db_prep_save(getattr(event, field.attname), connection) for field in _EVENT_FIELDS},
@@ -54,13 +55,13 @@ def insert_event(event: Event, using: str) -> Queued:
     event._state.adding, event._state.db = False, using
     if event.unsaved_references:
         references = [EventReference(value=value, event=event) for value in event.unsaved_references]
-        # MariaDB takes two that differ in case for the same.
+        # MariaDB treats two references that differ only in case as equal.
         EventReference.objects.using(using).bulk_create(references, ignore_conflicts=True)
     return queued
 
 
 def _insert_at_once(event: Event, values: dict[str, Any], using: str) -> Queued:
-    """Insert by one statement. If a webhook has a filter, it returns the filters instead, and is executed again."""
+    """Insert with one statement. If a webhook has a filter, it returns the filters instead, and is executed again."""
     sql, params = _statement(using, has_owner=event.owner_id is not None, policies=_policies())
     with connections[using].cursor() as cursor:
         cursor.execute(sql, fill(params, {**values, "is_decided": False, "refused": "{}"}))
@@ -90,7 +91,7 @@ def _insert_in_steps(event: Event, values: dict[str, Any], using: str) -> Queued
 
 
 def _refused(filters: Iterable[tuple[Any, str]], event: Event) -> list[Any]:
-    """Return the webhooks, as the database has their ids, whose filters do not match the event."""
+    """Return the webhooks whose filters do not match the event, by their ids in the database's form."""
     return [webhook_id for webhook_id, source in filters if filter_mismatch(source, event.data) is not None]
 
 
@@ -100,7 +101,7 @@ def is_one_statement(event: Event, using: str) -> bool:
 
 
 def claim_key(event: Event, key: str, using: str) -> str:
-    """Claim an idempotency key for an event, in a transaction; return the id of the event that has it.
+    """Claim an idempotency key for an event, within a transaction; return the id of the event that has it.
 
     Waits for other transactions that claimed the key. Raises IdempotencyConflictError if that event has another type
     or other data.
@@ -114,7 +115,7 @@ def claim_key(event: Event, key: str, using: str) -> str:
 
 
 def find_committed(model: type[Row], pk: Any, using: str) -> Row:
-    """Return a row that exists, although it may be younger than the snapshot of a repeatable read."""
+    """Return an existing row, although it may be newer than the snapshot of a repeatable read."""
     rows = model._default_manager.using(using)
     return rows.filter(pk=pk).first() or rows.select_for_update().get(pk=pk)
 
@@ -125,13 +126,13 @@ def writing_event(
 ) -> Iterator[None]:
     """Write in the caller's transaction, or in a new one; raise TransactionManagementError if the caller's is broken.
 
-    One statement in autocommit mode needs no transaction: BEGIN and COMMIT would each be another round trip. With
+    A single statement in autocommit mode needs no transaction, which saves the round trips of BEGIN and COMMIT. With
     ``savepoint``, an error within the block leaves the caller's transaction usable.
     """
     connection = connections[using]
     refusal = (
-        f"The event {event.type} cannot be emitted: an earlier error broke this transaction, and it can only be rolled "
-        "back. Let that error leave its atomic() block before you emit."
+        f"The event {event.type} cannot be emitted: an earlier error broke this transaction, which can only be rolled "
+        "back. Do not catch that error inside of its atomic() block."
     )
     if connection.in_atomic_block and connection.needs_rollback:
         raise transaction.TransactionManagementError(refusal)
@@ -140,7 +141,7 @@ def writing_event(
         with nullcontext() if is_alone else transaction.atomic(using=using, savepoint=savepoint):
             yield
     except InternalError as error:
-        # PostgreSQL remembers an error that the caller caught, which Django does not.
+        # PostgreSQL remembers an error that the caller caught; Django does not.
         if getattr(error.__cause__, "sqlstate", "") != IN_FAILED_TRANSACTION:
             raise
         raise transaction.TransactionManagementError(refusal) from error
@@ -159,8 +160,8 @@ def announce_events(using: str, *events: tuple[Event, Queued]) -> None:
 def _statement(using: str, *, has_owner: bool, policies: tuple[str, ...]) -> Statement:
     """Return the statement that inserts an event, its deliveries and their queue entries.
 
-    It returns a row for each delivery. If a webhook has a filter and nothing is decided yet, nothing is inserted, and
-    it returns the webhooks that have filters, with these. It depends on the retry policies that webhooks can have.
+    It returns a row for each delivery. If a webhook has a filter and nothing is decided yet, it inserts nothing and
+    returns the webhooks with filters, and these filters. It depends on the available retry policies.
     """
     quote = connections[using].ops.quote_name
     names, columns = _delivery_columns()
@@ -249,7 +250,7 @@ def _policies() -> tuple[str, ...]:
 
 
 def _by_policy(value: Callable[[BaseRetryPolicy], Any]) -> models.Case:
-    """Return the SQL for what follows from a webhook's retry policy."""
+    """Return the SQL of a value that depends on a webhook's retry policy."""
     cases = [
         models.When(retry_policy=name, then=models.Value(value(policy))) for name, policy in known_policies().items()
     ]
@@ -257,7 +258,7 @@ def _by_policy(value: Callable[[BaseRetryPolicy], Any]) -> models.Case:
 
 
 def _insert_entries(using: str, source: str, *, only: str = "") -> Statement:
-    """Return the statement that queues the deliveries of ``source``, which may be limited to those of the event."""
+    """Return the statement that queues the deliveries of ``source``, optionally only those of the event."""
     quote = connections[using].ops.quote_name
     now, params = Event.objects.using(using).all().query.get_compiler(using).compile(UtcNow())
     columns = ("delivery_id", "webhook_id", "event_id", "kind", "attempt", "max_attempts", "retry_policy", "due_at")

@@ -1,4 +1,4 @@
-"""Values that serialization could not check, or not encode, replaced by plain ones."""
+"""Replacement of values that serialization cannot check or cannot encode."""
 
 from __future__ import annotations
 
@@ -35,9 +35,7 @@ class _Plain:
         self._max_items = max_items
 
     def __call__(self, value: Any, path: Path) -> Any:
-        if (
-            value is None or isinstance(value, (str, int)) or len(path) > MAX_DEPTH
-        ):  # what is nested deeper is refused later
+        if value is None or isinstance(value, (str, int)) or len(path) > MAX_DEPTH:  # deeper nesting is refused later
             return value
         if isinstance(value, Promise):
             return str(value)

@@ -1,4 +1,4 @@
-"""The catalogue of event types, and what one is made of."""
+"""Event types, and the catalogue of them."""
 
 from __future__ import annotations
 

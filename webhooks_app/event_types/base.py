@@ -1,4 +1,4 @@
-"""What one type of event is: its name, its data's model, and an example."""
+"""One event type: its name, the model of its data, and an example."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ UtcTime = Annotated[
     PlainSerializer(format_time, when_used="json"),
     WithJsonSchema({"type": "string", "format": "date-time"}),
 ]
-"""A point in time, written as the envelope writes ``created``."""
+"""A point in time, in the format of the envelope's ``created``."""
 
 _ANYTHING: TypeAdapter[Any] = TypeAdapter(Any)
 
 
 class EventData(BaseModel):
-    """A base for data models: immutable, closed, and without conversions when the host makes one."""
+    """A base for data models: immutable, without unknown fields, and without conversions on instantiation."""
 
     model_config = ConfigDict(frozen=True, strict=True, extra="forbid")
 
@@ -57,9 +57,9 @@ class EventType(Generic[M]):
 
     ``data_model`` is any pydantic model. Values are never converted (``"3"`` is not an integer), and unknown fields
     are refused unless the model's own configuration allows them. ``example`` is the data of a test event.
-    ``operational`` marks the events of this app about its own deliveries: only the platform's webhooks can subscribe
-    to them, and only this app emits them.
-    ``reference_fields`` names fields of the data whose values, strings or integers, are references of each event.
+    ``operational`` marks this app's events about its own deliveries: only the platform's webhooks can subscribe to
+    them, and only this app emits them. ``reference_fields`` names fields of the data whose values, strings or
+    integers, become references of each event.
     """
 
     name: str
@@ -73,8 +73,9 @@ class EventType(Generic[M]):
     def __post_init__(self) -> None:
         if not NAME_PATTERN.fullmatch(self.name) or len(self.name) > MAX_NAME_LENGTH:
             raise InvalidEventTypeError(
-                f"{self.name[:MAX_NAME_LENGTH]!r} cannot name an event type: use lower-case words of letters, digits "
-                f"and underscores, joined by dots, at most {MAX_NAME_LENGTH} characters, as in ppt.edit.started."
+                f"{self.name[:MAX_NAME_LENGTH]!r} is not a valid name of an event type: use lower-case words of "
+                f"letters, digits and underscores, joined by dots, with at most {MAX_NAME_LENGTH} characters in all, "
+                "such as ppt.edit.started."
             )
         data_model: object = self.data_model
         if not (isinstance(data_model, type) and issubclass(data_model, BaseModel)):
@@ -83,7 +84,7 @@ class EventType(Generic[M]):
             raise InvalidEventTypeError(f"The data of {self.name} must be an object with fields, not a root model.")
         if unknown := [name for name in self.reference_fields if name not in self._field_names()]:
             fields = ", ".join(self._field_names())
-            raise InvalidEventTypeError(f"{self.name} has no field {unknown[0]} to be a reference; it has {fields}.")
+            raise InvalidEventTypeError(f"{self.name} has no field {unknown[0]} for a reference; it has {fields}.")
         try:
             object.__setattr__(self, "example", self.validate(self.example))
         except InvalidEventDataError as error:
@@ -119,7 +120,7 @@ class EventType(Generic[M]):
         idempotency_key: str | None = None,
         references: Sequence[str] = (),
     ) -> Event:
-        """Do the same from asynchronous code."""
+        """Record an event from asynchronous code."""
         from .. import aemit  # noqa: PLC0415
 
         return await aemit(
@@ -132,7 +133,7 @@ class EventType(Generic[M]):
         )
 
     def validate(self, data: Mapping[str, Any] | BaseModel) -> dict[str, Any]:
-        """Return the data as it will be sent, in JSON's types, without the optional fields that were not given.
+        """Return the data to be sent, in JSON types and without omitted optional fields.
 
         Raises InvalidEventDataError, which names each field that does not fit.
         """
@@ -146,10 +147,10 @@ class EventType(Generic[M]):
         return [str(value) for value in values if isinstance(value, (str, int)) and not isinstance(value, bool)]
 
     def json_schema(self, ref_template: str = DEFAULT_REF_TEMPLATE) -> dict[str, Any]:
-        """Return the JSON Schema (2020-12) of the data as receivers get it.
+        """Return the JSON Schema (2020-12) of the data that receivers get.
 
-        It is open: a receiver must bear fields that are added later. Nested models stand under ``$defs``;
-        ``ref_template`` says how they are referred to where the schema becomes part of a larger document.
+        It allows additional fields, because receivers must tolerate fields that are added later. Nested models are
+        under ``$defs``; ``ref_template`` is the form of references to them within a larger document.
         """
         schema = self.data_model.model_json_schema(
             mode="serialization", schema_generator=_OpenJsonSchema, ref_template=ref_template
@@ -170,11 +171,11 @@ class EventType(Generic[M]):
             return self._instance_from_json(data, error)
 
     def _instance_from_json(self, data: Mapping[str, Any], error: ValidationError) -> BaseModel:
-        """Read the data once more as JSON, where a time or a UUID is a string and still no value is converted."""
+        """Validate the data once more as JSON: times and UUIDs may be strings, and other values are not converted."""
         self._refuse(json_data.problems(data, only_json_types=False))
         try:
             text = json.dumps(dict(data))
-        except TypeError:  # There are objects in it; then it was not JSON in the first place.
+        except TypeError:  # The data contains objects, so it was not JSON in the first place.
             raise InvalidEventDataError(self.name, dict(self._described(error))) from None
         try:
             return self.data_model.model_validate_json(text, strict=True, extra=self._extra)
@@ -185,7 +186,7 @@ class EventType(Generic[M]):
         try:
             return instance.model_dump(**options)
         except ValueError as error:
-            # Without its cause: pydantic's own messages quote the values.
+            # Without the cause, because pydantic's messages quote the values.
             raise InvalidEventDataError(self.name, self._why_unserializable(instance, error)) from None
 
     @property
@@ -214,7 +215,7 @@ class EventType(Generic[M]):
         return [field.alias or name for name, field in self.data_model.model_fields.items()]
 
     def _why_unserializable(self, instance: BaseModel, error: Exception) -> dict[str, str]:
-        """Find the fields of an instance that was changed, or made without validation, after the fact."""
+        """Return the fields that cannot be serialized, of an instance changed or made without validation."""
         try:
             self.data_model.model_validate(dict(instance), strict=True, by_name=True, by_alias=False)
         except ValidationError as mismatch:
@@ -227,11 +228,11 @@ def _unserializable(instance: BaseModel) -> Iterator[tuple[str, str]]:
         try:
             _ANYTHING.dump_python(value, mode="json")
         except ValueError:
-            yield json_data.dotted([name]), f"is, or holds, what JSON cannot carry (found {type(value).__name__})"
+            yield json_data.dotted([name]), f"contains a value that JSON does not allow (found {type(value).__name__})"
 
 
 def _not_given(instance: BaseModel) -> dict[Any, Any]:
-    """Return what ``model_dump`` is to leave out: fields that are None because nobody gave them a value."""
+    """Return the fields to exclude from ``model_dump``: those that are None because no value was given."""
     left_out: dict[Any, Any] = {}
     for name, value in instance.__dict__.items():
         if value is None:
@@ -255,7 +256,7 @@ def _not_given_inside(value: object) -> dict[Any, Any]:
 
 
 class _OpenJsonSchema(GenerateJsonSchema):
-    """Publishes what is promised: no ban on further fields, no titles that only repeat the field's name."""
+    """Generates the published schema: additional fields are allowed, and titles derived from names are omitted."""
 
     def model_schema(self, schema: Any) -> JsonSchemaValue:
         json_schema = super().model_schema(schema)

@@ -1,4 +1,4 @@
-"""The catalogue: which event types there are, by name."""
+"""The catalogue: event types by name."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ RESERVED_NAMES = frozenset(event_type.name for event_type in INTERNAL_EVENT_TYPE
 
 
 class EventTypeRegistry:
-    """Event types in the order of their registration. Filled at start-up, only read afterwards."""
+    """Event types in the order of their registration. Filled at start-up, read-only afterwards."""
 
     def __init__(self, *event_types: EventType[Any]) -> None:
         self._by_name: dict[str, EventType[Any]] = {}
@@ -30,11 +30,13 @@ class EventTypeRegistry:
         return name in self._by_name
 
     def register(self, *event_types: EventType[Any]) -> None:
-        """Add event types: all of them, or none with InvalidEventTypeError where a name is taken or reserved."""
+        """Add event types. Raises InvalidEventTypeError, and adds none, if a name is taken or reserved."""
         added = dict(self._by_name)
         for event_type in event_types:
             if event_type.name in RESERVED_NAMES:
-                raise InvalidEventTypeError(f"{event_type.name} is one of our own messages; choose another name.")
+                raise InvalidEventTypeError(
+                    f"{event_type.name} is the name of an internal message; choose another name."
+                )
             if event_type.name in added:
                 raise InvalidEventTypeError(
                     f"{event_type.name} is registered already; choose another name, or unregister the first."
@@ -49,14 +51,14 @@ class EventTypeRegistry:
         return event_type
 
     def get(self, name: object) -> EventType[Any]:
-        """Return the event type of this name. Raises UnknownEventTypeError, which lists those there are."""
+        """Return the event type of this name. Raises UnknownEventTypeError, which lists the known names."""
         found = self._find(name)
         if found is None:
             raise UnknownEventTypeError(name, self.names())
         return found
 
     def get_emittable(self, event_type: EventType[Any] | object) -> EventType[Any]:
-        """Return a registered event type, given itself or its name, that hosts emit and accounts subscribe to.
+        """Return a registered event type, by object or by name, that hosts can emit and accounts can subscribe to.
 
         Raises UnknownEventTypeError for any other, operational event types included.
         """
@@ -76,14 +78,14 @@ class EventTypeRegistry:
         return tuple(self._by_name)
 
     def emittable_names(self) -> tuple[str, ...]:
-        """Return the names of all but the operational event types."""
+        """Return the names of all event types except the operational ones."""
         return tuple(name for name, event_type in self._by_name.items() if not event_type.operational)
 
     def _find(self, name: object) -> EventType[Any] | None:
         return self._by_name.get(name) if isinstance(name, str) else None
 
     def where(self, condition: Callable[[EventType[Any]], bool]) -> EventTypeRegistry:
-        """Return another catalogue with the event types of this one that satisfy the condition."""
+        """Return a catalogue of those event types that satisfy the condition."""
         found = EventTypeRegistry()
         found._by_name = {name: event_type for name, event_type in self._by_name.items() if condition(event_type)}
         return found
@@ -97,7 +99,7 @@ class EventTypeRegistry:
 
     @contextmanager
     def temporarily(self, *event_types: EventType[Any]) -> Iterator[None]:
-        """Register event types for the length of a ``with`` block; what the block itself changes is undone too."""
+        """Register event types within a ``with`` block; other changes made in the block are undone too."""
         before = self._by_name
         self.register(*event_types)
         try:

@@ -1,4 +1,4 @@
-"""Which changes of a data's JSON Schema would break receivers that rely on the old one."""
+"""Changes of a JSON Schema that break receivers of the data."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ _STRUCTURE = frozenset({"properties", "required", "items", "anyOf"})
 
 
 def breaking_changes(old: Schema, new: Schema) -> list[str]:
-    """Return, a sentence each, what receivers of the old data would miss or misread in the new.
+    """Return the changes that break receivers of the old data, one sentence each.
 
-    Further fields are compatible, and so are other words. A field that is gone, may now be missing, or has
-    another type or other bounds is not.
+    Additional fields and new descriptions are compatible. A removed field, a field that becomes optional, and a change
+    of a type or bound are not.
     """
     return list(_changes(_bare(old, old), _bare(new, new), "data"))
 
@@ -37,10 +37,10 @@ def _changed_fields(old: Schema, new: Schema, path: str) -> Iterator[str]:
     new_fields = new.get("properties", {})
     for name, field in old.get("properties", {}).items():
         if name not in new_fields:
-            yield f"{path}.{name} is gone."
+            yield f"{path}.{name} was removed."
             continue
         if name in old.get("required", ()) and name not in new.get("required", ()):
-            yield f"{path}.{name} was always there and may now be missing."
+            yield f"{path}.{name} was always present and is now optional."
         yield from _changes(field, new_fields[name], f"{path}.{name}")
 
 
@@ -49,7 +49,7 @@ def _constraints(schema: Schema) -> dict[str, Any]:
 
 
 def _bare(schema: Schema, root: Schema, seen: tuple[str, ...] = ()) -> Schema:
-    """Return the schema without its words, with every reference but a recursive one replaced by what it means."""
+    """Return the schema without descriptions, with every reference but a recursive one resolved."""
     if reference := schema.get("$ref"):
         name = reference.rpartition("/")[2]
         return {"$ref": name} if name in seen else _bare(root["$defs"][name], root, (*seen, name))

@@ -1,4 +1,4 @@
-"""The messages of our own: never emitted by a host, never subscribed to, but documented like the others."""
+"""Internal messages: they cannot be emitted or subscribed to, but are documented like event types."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from .base import EventData, EventType, UtcTime
 
 
 class VerificationData(EventData):
-    """What a receiver must send back to show that it wants webhooks."""
+    """The challenge that a receiver must return to confirm that it expects webhooks."""
 
-    challenge: str = Field(description="To be returned unchanged, as the field challenge of a JSON object.")
+    challenge: str = Field(description="Return it unchanged, in the field challenge of a JSON object.")
 
 
 class RetryNoticeData(EventData):
-    """Which event could not be delivered yet, and when it is tried again."""
+    """An event that could not be delivered yet, and the time of its next retry."""
 
-    original_event_id: str = Field(pattern=r"^evt_[0-9A-Za-z]+$", description="The event that is retried.")
-    retry_count: int = Field(ge=1, description="Which retry is about to come: 1 for the first.")
-    next_retry_at: UtcTime = Field(description="When that retry is made.")
+    original_event_id: str = Field(pattern=r"^evt_[0-9A-Za-z]+$", description="The event to be retried.")
+    retry_count: int = Field(ge=1, description="Number of the next retry, from 1.")
+    next_retry_at: UtcTime = Field(description="Time of that retry.")
 
 
 VERIFICATION = EventType(
     name="webhook.verification",
     group="Internal",
-    description="Asks a newly registered URL to prove itself; the body has neither id nor created.",
+    description="Verifies a newly registered URL; the body has neither id nor created.",
     data_model=VerificationData,
     example={"challenge": "Zb3CkX0oSKS0tnHnBv4Zv2Jq9C5m1iVhXoV6jXQm6nY"},
 )

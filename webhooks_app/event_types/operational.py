@@ -1,4 +1,4 @@
-"""What this app tells of its own deliveries, to the platform's webhooks alone."""
+"""Operational events: this app's events about its own deliveries, for the platform's webhooks only."""
 
 from __future__ import annotations
 
@@ -8,59 +8,59 @@ from pydantic import Field
 
 from .base import EventData, EventType, UtcTime
 
-WebhookId = Annotated[str, Field(pattern=r"^wh_[0-9A-Za-z]+$", description="The webhook that it is about.")]
-Url = Annotated[str, Field(description="Where that webhook is sent to.")]
+WebhookId = Annotated[str, Field(pattern=r"^wh_[0-9A-Za-z]+$", description="The webhook concerned.")]
+Url = Annotated[str, Field(description="URL of that webhook.")]
 OwnerId = Annotated[
     str | None,
-    Field(description="Primary key of the account that it belongs to; left out for the platform's own."),
+    Field(description="Primary key of the account that owns it; omitted for the platform's own."),
 ]
-FailingSince = Annotated[UtcTime, Field(description="When the first delivery was given up after the last success.")]
+FailingSince = Annotated[UtcTime, Field(description="Time of the first delivery given up since the last success.")]
 
 
 class WebhookFailingData(EventData):
-    """A webhook to which nothing has been delivered for so long that it is worth a warning."""
+    """A webhook without a successful delivery for long enough to warrant a warning."""
 
     webhook_id: WebhookId
     url: Url
     owner: OwnerId = None
     failing_since: FailingSince
-    given_up: int = Field(ge=1, description="How many deliveries were given up since then.")
+    given_up: int = Field(ge=1, description="Number of deliveries given up since then.")
     disables_at: UtcTime | None = Field(
-        default=None, description="When it is disabled unless a delivery succeeds; left out where it never is."
+        default=None, description="Time at which it is disabled unless a delivery succeeds; omitted if it never is."
     )
 
 
 class WebhookRecoveredData(EventData):
-    """A webhook that was failing and to which something was delivered again."""
+    """A failing webhook with a successful delivery."""
 
     webhook_id: WebhookId
     url: Url
     owner: OwnerId = None
-    failed_since: UtcTime = Field(description="Since when it had been failing.")
-    recovered_at: UtcTime = Field(description="When the success was recorded.")
+    failed_since: UtcTime = Field(description="Start of the time in which it was failing.")
+    recovered_at: UtcTime = Field(description="Time at which the success was recorded.")
 
 
 class WebhookDisabledData(EventData):
-    """A webhook that nothing is sent to any more until somebody enables it."""
+    """A webhook that receives nothing until it is enabled again."""
 
     webhook_id: WebhookId
     url: Url
     owner: OwnerId = None
-    reason: str = Field(description="Why, for a person to read.")
-    disabled_at: UtcTime = Field(description="When it was disabled.")
+    reason: str = Field(description="Human-readable reason.")
+    disabled_at: UtcTime = Field(description="Time at which it was disabled.")
 
 
 class DeliveryGivenUpData(EventData):
     """A delivery whose last attempt failed."""
 
     delivery_id: str = Field(pattern=r"^dlv_[0-9A-Za-z]+$", description="The delivery.")
-    event_id: str = Field(pattern=r"^evt_[0-9A-Za-z]+$", description="The event that was not delivered.")
+    event_id: str = Field(pattern=r"^evt_[0-9A-Za-z]+$", description="The undelivered event.")
     event_type: str = Field(description="The type of that event.")
     webhook_id: WebhookId
     url: Url
     owner: OwnerId = None
-    attempts: int = Field(ge=0, description="How many attempts were made.")
-    last_result: str = Field(description="What came of the last one, such as timeout or http_status.")
+    attempts: int = Field(ge=0, description="Number of attempts.")
+    last_result: str = Field(description="Result of the last attempt, such as timeout or http_status.")
 
 
 _GROUP = "Operations"
@@ -73,7 +73,7 @@ _WEBHOOK = {
 WEBHOOK_FAILING = EventType(
     name="webhook.failing",
     group=_GROUP,
-    description="A webhook fails and is about to be disabled",
+    description="A webhook is failing and will be disabled",
     data_model=WebhookFailingData,
     example={
         **_WEBHOOK,
@@ -86,7 +86,7 @@ WEBHOOK_FAILING = EventType(
 WEBHOOK_RECOVERED = EventType(
     name="webhook.recovered",
     group=_GROUP,
-    description="A webhook that was told to be failing works again",
+    description="A failing webhook has recovered",
     data_model=WebhookRecoveredData,
     example={
         **_WEBHOOK,

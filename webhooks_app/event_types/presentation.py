@@ -1,7 +1,7 @@
 """The 13 event types of the presentation service (interface: Event types).
 
-The data of ``ppt.generation.completed`` is the specification's to the letter, and ``error`` of
-``ppt.generation.failed``; it shows nothing of the others, whose few fields are chosen here.
+The data of ``ppt.generation.completed`` and the field ``error`` of ``ppt.generation.failed`` follow the specification
+exactly. The specification shows none of the others, whose few fields are chosen here.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pydantic import Field
 from .base import EventData, EventType
 
 PptId = Annotated[str, Field(pattern=r"^ppt_[0-9A-Za-z_-]+$", description="The presentation.")]
-UserId = Annotated[str, Field(pattern=r"^user_[0-9A-Za-z_-]+$", description="The account that it belongs to.")]
+UserId = Annotated[str, Field(pattern=r"^user_[0-9A-Za-z_-]+$", description="The account that owns it.")]
 FileId = Annotated[str, Field(pattern=r"^file_[0-9A-Za-z_-]+$", description="The file.")]
 Title = Annotated[str, Field(description="Title of the presentation.")]
 Pages = Annotated[int, Field(ge=0, description="Number of pages.")]
@@ -21,11 +21,11 @@ DownloadUrl = Annotated[
     str,
     Field(
         pattern=r"^https?://\S+$",
-        description="Where the presentation can be fetched: {base_url}/v1/ppt/<ppt_id>/download.",
+        description="URL for downloading the presentation: {base_url}/v1/ppt/<ppt_id>/download.",
     ),
 ]
-Error = Annotated[str, Field(description="What went wrong, for a person to read.")]
-Filename = Annotated[str, Field(description="Name of the file as it was uploaded.")]
+Error = Annotated[str, Field(description="Human-readable error message.")]
+Filename = Annotated[str, Field(description="Name of the uploaded file.")]
 Plan = Annotated[str, Field(description="Name of the plan.")]
 
 
@@ -90,7 +90,7 @@ class FileProcessed(EventData):
     user_id: UserId
     filename: Filename
     sha256: str = Field(pattern=r"^[0-9a-f]{64}$", description="SHA-256 of the file, in lower-case hexadecimal.")
-    pages: int | None = Field(default=None, ge=0, description="Number of pages, where the file has pages.")
+    pages: int | None = Field(default=None, ge=0, description="Number of pages, for files with pages.")
 
 
 class FileDeleted(EventData):
@@ -101,7 +101,7 @@ class FileDeleted(EventData):
 
 class UserRegistered(EventData):
     user_id: UserId
-    username: str = Field(description="Name that the account signs in with.")
+    username: str = Field(description="Login name of the account.")
 
 
 class UserSubscribed(EventData):

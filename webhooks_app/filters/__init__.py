@@ -1,4 +1,4 @@
-"""Filters: conditions on the data of events, which a webhook sets to receive fewer of them. Needs no database."""
+"""Filters: conditions of webhooks on the data of events. Needs no database."""
 
 from .base import MISSING, BaseOperator
 from .fields import check_fields as check_fields

@@ -7,7 +7,7 @@ import json
 from typing import Any, ClassVar, Final
 
 MISSING: Final = object()
-"""The value of a field that the data does not have."""
+"""Stands for the value of a field that the data lacks."""
 
 MAX_SHOWN = 60
 
@@ -16,7 +16,7 @@ class BaseOperator(abc.ABC):
     """One operator. Instances have no state."""
 
     name: ClassVar[str]
-    """With its dollar sign, such as ``$gt``."""
+    """The name with its dollar sign, such as ``$gt``."""
 
     json_types: ClassVar[frozenset[str]] = frozenset()
     """The JSON Schema types of values that can satisfy it, for the check against a data model; empty for any type."""
@@ -31,7 +31,7 @@ class BaseOperator(abc.ABC):
 
     @abc.abstractmethod
     def wanted(self, operand: Any) -> str:
-        """Return the condition in words that complete "the filter wants …"."""
+        """Return the condition in words that complete "the filter requires …"."""
 
     def types_for(self, operand: Any) -> frozenset[str]:
         """Return the JSON Schema types of the values that can satisfy this operand; empty for any type."""
@@ -39,6 +39,6 @@ class BaseOperator(abc.ABC):
 
 
 def shown(value: Any) -> str:
-    """Return a value of the data for a message, shortened."""
+    """Return a value of the data in a short form for messages."""
     text = json.dumps(value, ensure_ascii=False)
     return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}…"

@@ -16,7 +16,7 @@ NUMERIC = frozenset({"integer", "number"})
 
 
 def check_fields(checked: Filter, schemas: Mapping[str, Schema]) -> None:
-    """Raise InvalidFilterError for a field that no event type has, and for an operand that can match none.
+    """Raise InvalidFilterError for an unknown field, and for an operand that no field of its type can match.
 
     ``schemas`` are the JSON Schemas of the data by event type.
     """
@@ -37,7 +37,7 @@ def _check_types(use: Use, types: Sequence[frozenset[str]]) -> None:
 
 
 def _at(schema: Schema, path: Sequence[str], root: Schema) -> Iterator[Schema]:
-    """Yield the schemas of a field; an empty schema where the model leaves it open."""
+    """Yield the schemas of a field; an empty schema if the model leaves it open."""
     schema = _resolved(schema, root)
     for choice in schema.get("anyOf", ()):
         yield from _at(choice, path, root)
@@ -71,7 +71,7 @@ def _types(schema: Schema) -> frozenset[str]:
 
 
 def _resolved(schema: Schema, root: Schema) -> Schema:
-    """Return a schema with its reference to a nested model replaced by the model."""
+    """Return a schema in which the reference to a nested model is resolved."""
     reference = schema.get("$ref")
     return {**root["$defs"][reference.rpartition("/")[2]], **schema} if reference else schema
 

@@ -1,8 +1,8 @@
 """The structure of a filter, and its evaluation.
 
-A filter is a JSON object, all of whose entries must hold. The key of an entry is the name of a field, whose value is a
-condition on that field; or an operator with its operand; or ``$and`` and ``$or`` with a list of conditions, ``$not``
-with one. A value that is no object is short for ``$eq``. A list holds if it, or one of its items, does.
+A filter is a JSON object whose entries must all hold. The key of an entry is a field with a condition as its value,
+or an operator with its operand, or ``$and`` and ``$or`` with a list of conditions, or ``$not`` with one condition. A
+value that is not an object is short for ``$eq``. A list matches if the list itself, or one of its items, does.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ MAX_DEPTH = 8
 MAX_CONDITIONS = 64
 
 COMBINING = ("$and", "$or", "$not")
-"""Operators on conditions, which are part of the structure."""
+"""Operators on conditions; they are a part of the structure."""
 
 Operators = Mapping[str, BaseOperator]
 
@@ -32,15 +32,15 @@ class Mismatch(NamedTuple):
     """The first condition that does not hold."""
 
     path: str
-    """With ``data``, such as ``data.customer.country``."""
+    """The path with ``data``, such as ``data.customer.country``."""
     found: Any
     wanted: str
 
     def __str__(self) -> str:
         values = {"path": self.path, "wanted": self.wanted}
         if self.found is MISSING:
-            return _("%(path)s is missing, the filter wants %(wanted)s") % values
-        return _("%(path)s is %(found)s, the filter wants %(wanted)s") % {**values, "found": shown(self.found)}
+            return _("%(path)s is missing, the filter requires %(wanted)s") % values
+        return _("%(path)s is %(found)s, the filter requires %(wanted)s") % {**values, "found": shown(self.found)}
 
 
 class Use(NamedTuple):
@@ -64,11 +64,11 @@ class Filter:
         self._condition = _Parser(operators).parse(source, (), ())
 
     def mismatch(self, data: Mapping[str, Any]) -> Mismatch | None:
-        """Return the first condition that the data does not satisfy; None if it satisfies all."""
+        """Return the first unsatisfied condition; None if the data satisfies all."""
         return self._condition.mismatch(data, "data")
 
     def uses(self) -> Iterator[Use]:
-        """Yield each operator of the filter."""
+        """Yield the operators of the filter with their fields."""
         return self._condition.uses(())
 
 
@@ -161,7 +161,7 @@ class _Parser:
         self._number = 0
 
     def parse(self, source: Any, path: tuple[str, ...], keys: tuple[str, ...]) -> _Condition:
-        """Return the condition; ``path`` names the fields around it, ``keys`` everything, for messages."""
+        """Return the condition. ``path`` has the enclosing fields; ``keys`` has all enclosing keys, for messages."""
         if len(keys) > MAX_DEPTH:
             raise _invalid(keys, _("is nested too deeply; at most %(most)d levels") % {"most": MAX_DEPTH})
         if not isinstance(source, dict):

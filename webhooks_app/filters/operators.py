@@ -85,7 +85,7 @@ class NotIn(In):
 
 
 class Comparison(BaseOperator):
-    """Compares numbers with numbers and strings with strings, code point by code point, so times sort as well."""
+    """Compares numbers with numbers, and strings with strings by code point, which also orders times."""
 
     compare: ClassVar[Callable[[Any, Any], object]]
 
@@ -184,7 +184,7 @@ BUILT_IN: Mapping[str, type[BaseOperator]] = MappingProxyType(
 
 
 def _items(value: Any) -> list[Any]:
-    """Return the values that an operator is applied to: a list itself, and each of its items."""
+    """Return the values to which an operator applies: a list itself, and each of its items."""
     return [value, *value] if isinstance(value, list) else [value]
 
 
@@ -195,7 +195,7 @@ def _kind(value: Any) -> str:
 
 
 def _same(value: Any, operand: Any) -> bool:
-    """Compare as JSON does: 1 equals 1.0, and true is no number."""
+    """Compare as JSON does: 1 equals 1.0, and true is not a number."""
     if isinstance(value, bool) or isinstance(operand, bool):
         return value is operand
     if isinstance(value, list) and isinstance(operand, list):

@@ -13,9 +13,9 @@ from .operators import BUILT_IN
 
 @lru_cache(maxsize=32)
 def make_operators(names: Sequence[str]) -> Mapping[str, BaseOperator]:
-    """Return operators by their names. ``names`` are built-in names or dotted paths; use a tuple.
+    """Return the operators with these names. ``names`` is a tuple of built-in names and dotted paths.
 
-    Raises ValueError if one leads to no BaseOperator.
+    Raises ValueError if a name does not lead to a BaseOperator.
     """
     classes = [load_class(name, BaseOperator, BUILT_IN) for name in names]  # type: ignore[type-abstract]
     return MappingProxyType({found.name: found() for found in classes})

@@ -1,4 +1,4 @@
-"""What the commands share: results alone on stdout, notes on stderr, and errors that say what to do."""
+"""Base of the commands: results on stdout, everything else on stderr."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .terminal import is_colour_refused, printable
 
 
 class WebhooksCommand(BaseCommand):
-    """A command that a script can use: stdout carries its result and nothing else."""
+    """Base command for use in scripts: stdout contains only the result."""
 
     def execute(self, *args: Any, **options: Any) -> str | None:
         if is_colour_refused() and not options["force_color"]:
@@ -30,39 +30,41 @@ class WebhooksCommand(BaseCommand):
             raise CommandError(_described(error)) from error
         except (DatabaseError, InterfaceError) as error:
             raise CommandError(
-                f"The database refused: {printable(str(error).strip())}\n"
-                "Is it running, and are its tables there? `manage.py migrate` makes them."
+                f"Database error: {printable(str(error).strip())}\n"
+                "Check that the database runs and has its tables; `manage.py migrate` creates them."
             ) from error
 
     @property
     def actor(self) -> Operator:
-        """The person who runs the command, as operations take it."""
+        """The user of the command as an actor of operations."""
         return Operator(name=_user())
 
     def is_confirmed(self, question: str, *, yes: bool) -> bool:
-        """Return True if the person at the terminal agrees; ``yes`` is the option --yes, which answers in advance."""
+        """Return True if the user confirms, or without a question if ``yes``, the option --yes, is True."""
         if yes:
             return True
         if not sys.stdin.isatty():
-            raise CommandError("There is nobody to ask. --yes goes on without a question, --dry-run only counts.")
+            raise CommandError(
+                "Standard input is not a terminal. Add --yes to skip the question, or --dry-run to count only."
+            )
         self.stderr.write(f"{question} [y/N] ", str, ending="")
         self.stderr.flush()
         return input().strip().lower() in ("y", "yes")
 
     def result(self, text: str) -> None:
-        """Print a line that a script may read."""
+        """Print a line of the result."""
         self.stdout.write(text)
         self.stdout.flush()
 
     def note(self, text: str, *, role: str = "") -> None:
-        """Tell the person at the terminal something, in the colour of one of Django's style roles."""
+        """Print a message to stderr, in the colour of one of Django's style roles."""
         style = self.style if self.stderr.isatty() else no_style()
         self.stderr.write(printable(text, keep_newlines=True), getattr(style, role) if role else str)
         self.stderr.flush()
 
 
 def _user() -> str:
-    """Return who runs this, as the operating system knows them; "" where it knows no name."""
+    """Return the name of the operating system's user, or "" if it is unknown."""
     try:
         return getpass.getuser()
     except (KeyError, OSError):

@@ -1,4 +1,4 @@
-"""Reading an event's data from the command line, a file or standard input."""
+"""Event data from the command line, a file or standard input."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ HELP = "The event's data: a JSON object, @FILE to read it from a file, or - to r
 
 
 def read_event_data(argument: str) -> dict[str, Any]:
-    """Return the JSON object that a ``--data`` argument names. Raises CommandError."""
+    """Return the JSON object of a ``--data`` argument. Raises CommandError."""
     data, source = read_json(argument, noun="The data", hint="Quote it for your shell: --data '{\"key\": 1}'")
     if not isinstance(data, dict):
-        raise CommandError(f'{source} is not a JSON object; the data of an event is one, such as {{"key": 1}}.')
+        raise CommandError(f'{source} is not a JSON object. The data of an event must be one, such as {{"key": 1}}.')
     return data

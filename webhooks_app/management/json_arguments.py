@@ -1,4 +1,4 @@
-"""Reading JSON from an argument, a file or standard input."""
+"""JSON from a command-line argument, a file or standard input."""
 
 from __future__ import annotations
 

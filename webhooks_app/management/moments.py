@@ -1,4 +1,4 @@
-"""Points in time as a command line gives them."""
+"""Times in command-line arguments."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ UNITS = {"min": "minutes", "h": "hours", "d": "days"}
 
 
 def parse_moment(text: str) -> datetime:
-    """Return the time that a text means: ISO 8601, in the project's time zone where it has no offset, a day, or ago.
+    """Return the time of a text: ISO 8601 (by default in the project's time zone), a day, or a span before now.
 
     Raises argparse.ArgumentTypeError.
     """
@@ -26,5 +26,7 @@ def parse_moment(text: str) -> datetime:
         if moment is not None:
             return timezone.make_aware(moment) if timezone.is_naive(moment) else moment
     except (ValueError, OverflowError) as error:
-        raise ArgumentTypeError(f"{text!r} is no time: {error}") from None
-    raise ArgumentTypeError(f"{text!r} is no time. Give one as 2026-01-31T12:00, 2026-01-31, 90min, 36h or 7d.")
+        raise ArgumentTypeError(f"{text!r} is not a valid time: {error}") from None
+    raise ArgumentTypeError(
+        f"{text!r} is not a valid time. Use the form 2026-01-31T12:00, 2026-01-31, 90min, 36h or 7d."
+    )

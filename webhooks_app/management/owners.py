@@ -1,4 +1,4 @@
-"""The owner that a command line names."""
+"""Owners in command-line arguments."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from django.core.management.base import CommandError
 
 from ..owners import owner_model, owners
 
-HELP = "The owner, by name as it is shown in the console, or by primary key."
+HELP = "The owner's name, as shown in the console, or its primary key."
 
 MAX_NAMED = 5
 
@@ -18,7 +18,7 @@ def find_owner(text: str) -> Any | None:
     found = list(owners().found(text)[: MAX_NAMED + 1])
     if len(found) > 1:
         keys = ", ".join(str(owner.pk) for owner in found[:MAX_NAMED])
-        raise CommandError(f"Several owners are named {text!r}. Give the primary key: {keys}.")
+        raise CommandError(f"Several owners are named {text!r}. Use the primary key: {keys}.")
     return found[0] if found else None
 
 
@@ -27,5 +27,5 @@ def get_owner(text: str, hint: str = "") -> Any:
     owner = find_owner(text)
     if owner is None:
         field = owners().name_field
-        raise CommandError(f"There is no {owner_model()._meta.verbose_name} with the {field} {text!r}. {hint}".rstrip())
+        raise CommandError(f"No {owner_model()._meta.verbose_name} has the {field} {text!r}. {hint}".rstrip())
     return owner

@@ -1,4 +1,4 @@
-"""How far a command is, for people who watch."""
+"""Progress bar of long commands."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ WIDTH = 30
 
 
 class ProgressBar:
-    """One line that fills up on a terminal; silent where nobody watches."""
+    """A progress bar on a terminal; prints nothing elsewhere."""
 
     def __init__(self, stream: OutputWrapper, *, total: int, unit: str) -> None:
         self._stream = stream
@@ -19,7 +19,7 @@ class ProgressBar:
 
     def advance(self, count: int = 1) -> None:
         self._done += count
-        # What was added since the total was counted fills the bar no further.
+        # The total may have grown since it was counted.
         share = min(1.0, self._done / max(1, self._total))
         filled = int(share * WIDTH)
         self._show(f"[{'#' * filled}{'.' * (WIDTH - filled)}] {share:4.0%} of {self._total:,} {self._unit}")

@@ -1,4 +1,4 @@
-"""A received request as text for a person, and as JSON for a script."""
+"""Received requests as text for people and as JSON for scripts."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MAX_BODY_CHARACTERS = 4000
 
 
 def as_text(received: Received, style: Style) -> str:
-    """Return a headline and the indented data of a request; nothing in it can do anything to a terminal."""
+    """Return a headline and the indented data of a request, safe to print on a terminal."""
     clock = received.at.astimezone().strftime("%H:%M:%S.%f")[:-3]
     name = style.MIGRATE_HEADING(printable(received.type or "not a webhook"))
     facts = [name, printable(received.event_id), _standing(received, style), _answer(received, style)]
@@ -50,7 +50,7 @@ def _standing(received: Received, style: Style) -> str:
     if received.problem:
         words.append(style.ERROR(f"REFUSED: {printable(received.problem)}"))
     elif received.is_verified:
-        words.append(style.SUCCESS("signature right"))
+        words.append(style.SUCCESS("valid signature"))
     else:
         words.append("not verified")
     if received.is_duplicate:
@@ -66,7 +66,7 @@ def _answer(received: Received, style: Style) -> str:
 
 
 def _content(received: Received) -> str:
-    """Return the data of a message, or the whole body of anything else, cut where it is endless."""
+    """Return the data of a message, or the whole body of any other request, shortened if it is too long."""
     data: Any = received.message.get("data")
     if data is not None and not received.problem:
         text = json.dumps(data, indent=2, ensure_ascii=False)

@@ -1,4 +1,4 @@
-"""Ending a command that runs until it is told to stop."""
+"""Graceful end of a command on a signal."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 @contextmanager
 def stopped_by_signal(stop: Callable[[], None]) -> Iterator[None]:
-    """Call ``stop`` at the first SIGTERM or SIGINT; another one raises KeyboardInterrupt.
+    """Call ``stop`` on the first SIGTERM or SIGINT. The next one raises KeyboardInterrupt.
 
-    ``stop`` is called in a thread of its own: a signal handler interrupts whatever the main thread is doing, and may
-    not wait for a lock that it holds.
+    ``stop`` runs in a separate thread: a signal handler interrupts the main thread and must not wait for a lock that
+    the main thread holds.
     """
     asked: SimpleQueue[bool] = SimpleQueue()
 

@@ -1,4 +1,4 @@
-"""Text from elsewhere, made safe to print: nothing in it can move the cursor or pass for something else."""
+"""Untrusted text made safe for a terminal."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _UNSAFE_CATEGORIES = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 
 
 def printable(text: str, *, keep_newlines: bool = False) -> str:
-    """Return the text with control, formatting and surrogate characters spelt out, as in ``\\x1b``."""
+    """Return the text with control, formatting and surrogate characters escaped, as in ``\\x1b``."""
     return "".join(
         character
         if unicodedata.category(character) not in _UNSAFE_CATEGORIES or (keep_newlines and character == "\n")
@@ -19,5 +19,5 @@ def printable(text: str, *, keep_newlines: bool = False) -> str:
 
 
 def is_colour_refused() -> bool:
-    """Tell whether the user asked every program for plain text (https://no-color.org)."""
+    """Return True if the environment disables colour (https://no-color.org)."""
     return bool(os.environ.get("NO_COLOR"))

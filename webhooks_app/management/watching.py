@@ -1,4 +1,4 @@
-"""Following a delivery until it is decided, one line for each attempt."""
+"""Output of a delivery's attempts until the delivery is finished."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ LOOK_EVERY_SECONDS = 0.1
 WORKER_MISSED_AFTER_SECONDS = 10.0
 SPARE_SECONDS = 30.0
 
-NO_WORKER = "No worker has taken it yet. Start one: `celery -A your_project worker`, or `manage.py deliver_webhooks`."
+NO_WORKER = "No worker has claimed it yet. Start one: `celery -A your_project worker`, or `manage.py deliver_webhooks`."
 
 
 def follow(delivery: Delivery, say: Callable[[str], None], *, timeout_seconds: float | None = None) -> Delivery:
-    """Say each attempt as it is logged, and return the delivery once it is decided.
+    """Print each attempt as it is logged, and return the delivery once it is finished.
 
-    Raises CommandError where that takes longer than all its attempts can.
+    Raises CommandError if it is not finished within the maximum duration of all its attempts.
     """
     ends_at = time.monotonic() + (timeout_seconds or _longest_seconds(delivery))
     warn_at = time.monotonic() + WORKER_MISSED_AFTER_SECONDS
@@ -34,7 +34,7 @@ def follow(delivery: Delivery, say: Callable[[str], None], *, timeout_seconds: f
             return delivery
         now = time.monotonic()
         if now > ends_at:
-            raise CommandError(f"Delivery {delivery.id} is still not decided. {_whereabouts(delivery)}")
+            raise CommandError(f"Delivery {delivery.id} is still pending. {_status(delivery)}")
         if now > warn_at and not delivery.attempt_count:
             say(NO_WORKER)
             warn_at = ends_at
@@ -45,7 +45,7 @@ def _longest_seconds(delivery: Delivery) -> float:
     return float(delivery.max_attempts * settings.LEASE_SECONDS + delivery.policy.span.total_seconds() + SPARE_SECONDS)
 
 
-def _whereabouts(delivery: Delivery) -> str:
+def _status(delivery: Delivery) -> str:
     return f"Its attempts so far: {delivery.attempt_count}." if delivery.attempt_count else NO_WORKER
 
 

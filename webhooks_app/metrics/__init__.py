@@ -1,4 +1,4 @@
-"""What is counted, for Prometheus. Needs the extra ``metrics``."""
+"""Metrics for Prometheus. Needs the extra ``metrics``."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""What is counted, as families of Prometheus metrics.
+"""Collector of the Prometheus metrics.
 
-All of it is read from the database when it is asked for, so that it is right however many processes deliver, and
-whichever of the web processes answers. Counters are those of the roll-up over all time and of what is not folded into
-it yet; what would need a scan was counted by a job of the workers. None of it grows with what was delivered.
+Every value is read from the database on request, so that it covers all workers and does not depend on the answering web
+process. Counters come from the roll-up of all time and the tallies not yet folded into it. Values that need a table
+scan are counted by a maintenance job. The cost of a request does not grow with the number of deliveries.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from ..models import Delivery, DeliveryAttempt, MaintenanceJob, WorkerProcess
 from ..models.rollup import OUTCOMES
 
 SEEN_WITHIN = timedelta(minutes=1)
-"""A process that did not report itself for longer is taken for gone."""
+"""Maximum age of the last sign of life of a running worker process."""
 
 
 class WebhooksCollector(Collector):
-    """To be registered where a host has a registry of its own."""
+    """Collector of all metrics, for projects with their own registry."""
 
     def describe(self) -> Iterator[Metric]:
-        """Name nothing: whoever registers this is not to wait for the database."""
+        """Describe nothing, so that registering the collector needs no database query."""
         yield from ()
 
     def collect(self) -> Iterator[Metric]:
@@ -44,27 +44,27 @@ class WebhooksCollector(Collector):
 
 def _counted(counters: Counters) -> Iterator[Metric]:
     deliveries = CounterMetricFamily(
-        "webhooks_deliveries", "Deliveries of events that were decided, by how they ended.", labels=["outcome"]
+        "webhooks_deliveries", "Finished deliveries of events, by outcome.", labels=["outcome"]
     )
     for outcome in OUTCOMES:
         deliveries.add_metric([outcome], counters[outcome])
     yield deliveries
     failed = CounterMetricFamily(
-        "webhooks_attempts_failed", "Attempts of such deliveries that failed, by what went wrong.", labels=["result"]
+        "webhooks_attempts_failed", "Failed attempts of event deliveries, by result.", labels=["result"]
     )
     for result, number in (dict.fromkeys(_failures(), 0) | dict(counters.failures)).items():
         failed.add_metric([result], number)
     yield failed
-    yield _histogram("webhooks_attempt_seconds", "How long attempts took that were answered.", counters.response_times)
+    yield _histogram("webhooks_attempt_seconds", "Duration of answered attempts.", counters.response_times)
     yield _histogram(
         "webhooks_first_attempt_delay_seconds",
-        "How long deliveries waited for their first attempt, since they were queued.",
+        "Time from queueing to the first attempt of deliveries.",
         counters.first_attempt_delays,
     )
 
 
 def _failures() -> list[str]:
-    """Return the results of failed attempts; each has a sample before it first occurs."""
+    """Return the results of failed attempts. Each has a sample even before it first occurs."""
     results = DeliveryAttempt.Result
     return [result.value for result in results if result is not results.SUCCEEDED]
 
@@ -77,10 +77,10 @@ def _histogram(name: str, text: str, measured: Histogram) -> Metric:
 
 def _of_jobs(now: datetime) -> Iterator[Metric]:
     age = GaugeMetricFamily(
-        "webhooks_maintenance_job_age_seconds", "Since when a job of the workers was done last.", labels=["job"]
+        "webhooks_maintenance_job_age_seconds", "Time since the last run of a maintenance job.", labels=["job"]
     )
     failed = GaugeMetricFamily(
-        "webhooks_maintenance_job_failed", "Whether a job of the workers failed when it was done last.", labels=["job"]
+        "webhooks_maintenance_job_failed", "1 if the last run of a maintenance job failed.", labels=["job"]
     )
     gauges: dict[str, object] = {}
     for job in MaintenanceJob.objects.all():
@@ -95,10 +95,10 @@ def _of_jobs(now: datetime) -> Iterator[Metric]:
 
 
 def _gauged(facts: dict[str, object], now: datetime) -> Iterator[Metric]:
-    """Yield what the job counted; nothing where it has never run, since a 0 would be a guess."""
+    """Yield the job's counts, or nothing if it has never run, because 0 would be a guess."""
     texts = {
         "waiting": "Pending deliveries that are not in flight.",
-        "due": "Waiting deliveries whose time has come. The limits of their webhooks may delay them.",
+        "due": "Waiting deliveries that are due. The limits of their webhooks may delay them.",
         "held": "Waiting deliveries whose webhook is paused, unverified or stopped.",
     }
     for name, text in texts.items():
@@ -106,20 +106,22 @@ def _gauged(facts: dict[str, object], now: datetime) -> Iterator[Metric]:
             yield GaugeMetricFamily(f"webhooks_deliveries_{name}", text, value=number)
     if isinstance(at := facts.get("at"), str):
         age = _seconds(now - datetime.fromisoformat(at))
-        yield GaugeMetricFamily("webhooks_gauges_age_seconds", "Since when waiting, due and held were counted.", age)
+        yield GaugeMetricFamily(
+            "webhooks_gauges_age_seconds", "Age of the counts of waiting, due and held deliveries.", age
+        )
 
 
 def _of_workers() -> Iterator[Metric]:
     seen = WorkerProcess.objects.filter(seen_at__gte=UtcNow() - SEEN_WITHIN)
     found = seen.aggregate(number=Count("pk"), in_flight=Sum("in_flight", default=0))
-    yield GaugeMetricFamily("webhooks_workers", "Processes that deliver, seen within a minute.", found["number"])
-    yield GaugeMetricFamily("webhooks_deliveries_in_flight", "Deliveries that they have claimed.", found["in_flight"])
+    yield GaugeMetricFamily("webhooks_workers", "Worker processes seen within a minute.", found["number"])
+    yield GaugeMetricFamily("webhooks_deliveries_in_flight", "Deliveries claimed by these workers.", found["in_flight"])
 
 
 def _oldest_due(now: datetime) -> Metric:
     due_at = oldest_due_at(router.db_for_write(Delivery), now)
     late = _seconds(now - due_at) if due_at else 0.0
-    return GaugeMetricFamily("webhooks_oldest_due_seconds", "For how long a delivery has been due, at most.", late)
+    return GaugeMetricFamily("webhooks_oldest_due_seconds", "Delay of the most overdue delivery.", late)
 
 
 def _seconds(span: timedelta) -> float:

@@ -1,4 +1,4 @@
-"""The address of the metrics, to be mounted with ``path("metrics", include("webhooks_app.metrics.urls"))``."""
+"""URL of the metrics, to be included with ``path("metrics", include("webhooks_app.metrics.urls"))``."""
 
 from __future__ import annotations
 

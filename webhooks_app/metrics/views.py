@@ -1,4 +1,4 @@
-"""The page that Prometheus reads, for those who show the token or may see the webhooks of every account."""
+"""The page for Prometheus. It requires the token, or a user who manages all webhooks."""
 
 from __future__ import annotations
 
@@ -16,14 +16,16 @@ from .collector import WebhooksCollector
 
 MANAGE_ALL = "webhooks_app.manage_all_webhooks"
 
-REFUSED = "Send `Authorization: Bearer` and the WEBHOOKS_METRICS_TOKEN, or log in as staff who manage all webhooks.\n"
+REFUSED = (
+    "Send `Authorization: Bearer` with the WEBHOOKS_METRICS_TOKEN, or log in as a user who manages all webhooks.\n"
+)
 
 
 @login_not_required
 @never_cache
 @require_safe
 def metrics(request: HttpRequest) -> HttpResponse:
-    """Answer in the format that is asked for: the text format, or OpenMetrics."""
+    """Return the metrics in the text format or as OpenMetrics, by the Accept header."""
     if not _may_read(request):
         headers = {"WWW-Authenticate": "Bearer"}
         return HttpResponse(REFUSED, status=401, content_type="text/plain", headers=headers)

@@ -1,8 +1,9 @@
 """The models: webhooks and their keys, events, deliveries, and the data of the workers."""
 
 from .api_key import ApiKey
+from .attempt import DeliveryAttempt
 from .audit import AuditEntry
-from .delivery import Delivery, DeliveryAttempt
+from .delivery import Delivery
 from .emission import EventReference, IdempotencyKey
 from .event import Event
 from .health import WebhookHealth

@@ -78,7 +78,7 @@ class ApiKey(Audited):
         WEBHOOKS_WRITE = "webhooks:write", _("create, change and delete webhooks, redeliver")
         WEBHOOKS_TEST = "webhooks:test", _("send test events and verify")
         EVENTS_READ = "events:read", _("read events")
-        EVENTS_EMIT = "events:emit", _("emit events; for a service key, which has no owner")
+        EVENTS_EMIT = "events:emit", _("emit events, for service keys without an owner")
 
     id = IdField(prefix="key")
     name = models.CharField(_("name"), max_length=100, blank=True)
@@ -88,7 +88,7 @@ class ApiKey(Audited):
         blank=True,
         on_delete=models.DO_NOTHING,  # maintenance.forgetting deletes it before its owner
         related_name="webhook_api_keys",
-        help_text=_("Empty for a service key, which only emits events, of all owners."),
+        help_text=_("Empty for a service key, which can only emit events, for all owners."),
     )
     created_by = AccountField(
         django_settings.AUTH_USER_MODEL,

@@ -51,7 +51,7 @@ class Action(models.TextChoices):
     REPLAY_PAUSED = "replay.paused", _("replay paused")
     REPLAY_RESUMED = "replay.resumed", _("replay resumed")
     REPLAY_CANCELLED = "replay.cancelled", _("replay cancelled")
-    KEY_CREATED = "api_key.created", _("API key made")
+    KEY_CREATED = "api_key.created", _("API key created")
     KEY_CHANGED = "api_key.changed", _("API key changed")
     KEY_REVOKED = "api_key.revoked", _("API key revoked")
     KEY_DELETED = "api_key.deleted", _("API key deleted")

@@ -1,4 +1,4 @@
-"""Deliveries of events to webhooks, and their attempts."""
+"""Deliveries of events to webhooks."""
 
 from __future__ import annotations
 
@@ -10,20 +10,15 @@ from django.db import connections, models, transaction
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
-from ..choices import known_signatures, policy_of_delivery, retry_policy
+from ..choices import policy_of_delivery, retry_policy
 from ..database.sql import UtcNow, writing
-from ..exceptions import InvalidEndpointError, WebhookStateError
-from ..protocol.handshake import challenge_body
-from ..protocol.ids import attempt_id
+from ..exceptions import WebhookStateError
 from ..retry import MAX_LENGTH, BaseRetryPolicy, pack_policy
 from ..signals import announce_deliveries
-from ..signatures import Headers, Message, combine, unpack
-from ..transport.endpoint import ANYWHERE, parse_endpoint
 from .audit import Action, AuditEntry
 from .base import BaseModel, BaseQuerySet
 from .event import Event
-from .fields import AccountField, CompactJSONField, IdField, LooseCharField, PartialIndex
-from .own_headers import REDACTED
+from .fields import AccountField, IdField, LooseCharField, PartialIndex
 from .queue import QueueEntry
 from .webhook import Webhook
 
@@ -122,17 +117,17 @@ class Delivery(BaseModel):
     state = models.CharField(_("state"), max_length=10, choices=State.choices, default=State.PENDING, editable=False)
     state_reason = models.CharField(_("reason"), max_length=100, blank=True, editable=False)
     attempt_count = models.PositiveSmallIntegerField(_("attempts"), default=0, editable=False)
-    max_attempts = models.PositiveSmallIntegerField(_("attempts at most"), default=default_max_attempts, editable=False)
+    max_attempts = models.PositiveSmallIntegerField(_("maximum attempts"), default=default_max_attempts, editable=False)
     retry_policy = LooseCharField(
         _("retry policy"),
         max_length=MAX_LENGTH,
         blank=True,
         default=default_policy,
         editable=False,
-        help_text=_("Fixed when the delivery was queued, as packed by webhooks_app.retry."),
+        help_text=_("Fixed when the delivery is queued, as packed by webhooks_app.retry."),
     )
     expires_at = models.DateTimeField(
-        _("expires"), null=True, editable=False, help_text=_("Nothing is sent, or waited for, after this time.")
+        _("expires"), null=True, editable=False, help_text=_("No attempt starts or continues after this time.")
     )
     last_result = models.CharField(_("last result"), max_length=20, blank=True, editable=False)
     created_at = models.DateTimeField(_("created"), default=timezone.now, editable=False)
@@ -291,104 +286,3 @@ class Delivery(BaseModel):
             )
         announce_deliveries(delivery.alias)
         return delivery
-
-
-class DeliveryAttempt(BaseModel):
-    class Result(models.TextChoices):
-        SUCCEEDED = "succeeded", _("succeeded")
-        HTTP_STATUS = "http_status", _("status other than 200")
-        TIMEOUT = "timeout", _("timeout")
-        CONNECTION_ERROR = "connection_error", _("connection error")
-        DNS_ERROR = "dns_error", _("name not resolved")
-        TLS_ERROR = "tls_error", _("TLS error")
-        INVALID_RESPONSE = "invalid_response", _("invalid response")
-        ADDRESS_REFUSED = "address_refused", _("address refused")
-        WRONG_CHALLENGE = "wrong_challenge", _("wrong challenge answer")
-        WORKER_LOST = "worker_lost", _("worker lost")
-        INTERNAL_ERROR = "internal_error", _("internal error")
-
-    pk = models.CompositePrimaryKey("delivery", "number")
-    delivery = models.ForeignKey(
-        Delivery,
-        verbose_name=_("delivery"),
-        editable=False,
-        on_delete=models.CASCADE,
-        related_name="attempts",
-        db_constraint=False,  # inserted while its delivery's row is locked; removed before it
-        db_index=False,
-    )
-    number = models.PositiveSmallIntegerField(_("number"), editable=False)
-    result = models.CharField(_("result"), max_length=20, choices=Result.choices, editable=False)
-    message = models.CharField(_("message"), max_length=500, blank=True, editable=False)
-    started_at = models.DateTimeField(_("started"), editable=False)
-    duration_ms = models.PositiveIntegerField(_("duration (ms)"), null=True, editable=False)
-    url = models.CharField(_("URL"), max_length=2048, editable=False)
-    timestamp = models.BigIntegerField(_("timestamp"), null=True, editable=False)
-    signatures = models.TextField(
-        _("signatures"), blank=True, editable=False, help_text=_("As packed by webhooks_app.signatures.")
-    )
-    challenge = models.CharField(_("challenge"), max_length=64, blank=True, editable=False)
-    response_status = models.PositiveSmallIntegerField(_("response status"), null=True, editable=False)
-    response_headers = CompactJSONField(_("response headers"), default=list, editable=False)
-    response_body = models.TextField(_("response body"), blank=True, editable=False)
-    retry_after = models.CharField(_("Retry-After"), max_length=100, blank=True, editable=False)
-    peer = models.CharField(_("connected address"), max_length=64, blank=True, editable=False)
-    timings = CompactJSONField(
-        _("timings"),
-        default=dict,
-        editable=False,
-        help_text=_("Milliseconds from the start until a stage was over, where it is known."),
-    )
-    header_names = models.TextField(
-        _("names of the webhook's own headers"), blank=True, editable=False, help_text=_("Separated by commas.")
-    )
-    agent = models.CharField(_("sent by"), max_length=60, blank=True, editable=False)
-
-    class Meta:
-        verbose_name = _("delivery attempt")
-        verbose_name_plural = _("delivery attempts")
-        ordering = ("delivery", "number")
-
-    def __str__(self) -> str:
-        return f"{self.id} ({self.result})"
-
-    @property
-    def id(self) -> str:
-        """The public identifier, derived from the delivery's and the number."""
-        return attempt_id(self.delivery_id, self.number)
-
-    @property
-    def request_header(self) -> str:
-        """The sent request line and header lines, or "" if no request was sent."""
-        if self.timestamp is None:
-            return ""
-        try:
-            endpoint = parse_endpoint(self.url, allow_http=True, allowed_networks=ANYWHERE)
-        except InvalidEndpointError:  # never sent
-            return ""
-        headers = (
-            ("Host", endpoint.authority),
-            ("Accept", "*/*"),
-            ("Content-Type", "application/json"),
-            *self._signature_headers(),
-            *((name, REDACTED) for name in self.header_names.split(",") if name),
-            ("User-Agent", self.agent),
-            ("Content-Length", str(len(self.request_body))),
-        )
-        lines = [f"{name}: {value}" for name, value in headers if value]
-        return "\r\n".join([f"POST {endpoint.target} HTTP/1.1", *lines, ""])
-
-    def _signature_headers(self) -> Headers:
-        """Return the headers of the stored signatures."""
-        message = Message(self.delivery.event_id or self.delivery_id, self.delivery.event_type, self.timestamp or 0)
-        known = known_signatures()
-        return combine(
-            known[name].headers(message, signature) if name in known else ((name, signature),)
-            for name, signature in unpack(self.signatures).items()
-        )
-
-    @property
-    def request_body(self) -> bytes:
-        """The sent and signed bytes."""
-        event = self.delivery.event
-        return challenge_body(self.challenge) if event is None else event.body.encode()

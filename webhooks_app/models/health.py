@@ -97,7 +97,7 @@ class WebhookHealth(BaseModel):
         _("given up"), default=0, help_text=_("Deliveries given up since the last success.")
     )
     missed_from = models.DateTimeField(
-        _("missed from"), null=True, help_text=_("When the oldest event given up since the last success was emitted.")
+        _("missed from"), null=True, help_text=_("Creation time of the oldest event given up since the last success.")
     )
     past_failures = models.JSONField(_("past failing periods"), default=list)
     """A list of ``FailingPeriod`` as JSON, in order."""

@@ -62,7 +62,7 @@ def check_in_flight(number: int) -> None:
     """Raise ValidationError if an owner must not choose this concurrency."""
     limit = most_in_flight()
     if number > limit:
-        message = _("Ask for at most %(limit)s requests at a time, as many as every webhook has; staff can allow more.")
+        message = _("Use at most %(limit)s concurrent requests, the default for every webhook. Staff can allow more.")
         raise ValidationError(message, code="max_in_flight", params={"limit": limit})
 
 

@@ -103,25 +103,25 @@ class Replay(Audited):
         db_index=False,
     )
     event_types = models.JSONField(
-        _("event types"), default=list, blank=True, help_text=_("Empty for all that the webhook is subscribed to.")
+        _("event types"), default=list, blank=True, help_text=_("Empty for all subscribed types.")
     )
     states = models.JSONField(_("which events"), default=missing_outcomes)
     since = models.DateTimeField(_("from"))
     until = models.DateTimeField(_("to"), help_text=_("Later events are not included."))
     rate = models.FloatField(
-        _("deliveries a second"),
+        _("deliveries per second"),
         null=True,
         blank=True,
         validators=[MinValueValidator(LEAST_RATE), MaxValueValidator(MAX_RATE)],
-        help_text=_("At most so many are queued. Empty for what the settings say."),
+        help_text=_("Maximum rate of queueing. Empty for the default in the settings."),
     )
     state = models.CharField(_("state"), max_length=10, choices=State.choices, default=State.COUNTING, editable=False)
     state_reason = models.CharField(_("reason"), max_length=MAX_REASON_LENGTH, blank=True, editable=False)
-    cursor = models.CharField(_("last event that was looked at"), max_length=40, blank=True, editable=False)
+    cursor = models.CharField(_("last examined event"), max_length=40, blank=True, editable=False)
     next_slot_at = models.DateTimeField(_("rate used up until"), null=True, editable=False)
     matched = models.PositiveIntegerField(_("found"), default=0, editable=False)
     queued = models.PositiveIntegerField(_("queued"), default=0, editable=False)
-    examined = models.PositiveIntegerField(_("looked at"), default=0, editable=False)
+    examined = models.PositiveIntegerField(_("examined"), default=0, editable=False)
     failing = models.JSONField(_("failing periods"), default=list, editable=False)
     """The failing periods in its time range at planning, as returned by ``FailingPeriod.as_json``."""
     sample = models.JSONField(_("sample"), default=list, editable=False)

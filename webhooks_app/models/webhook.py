@@ -55,7 +55,7 @@ class Webhook(OwnHeaders, SigningSecret):
         FAILED = "failed", _("failed")
 
     class AcceptedStatuses(models.TextChoices):
-        OK = "200", _("200 alone")
+        OK = "200", _("only 200")
         SUCCESS = "2xx", _("200 to 299")
 
     id = IdField(prefix="wh")
@@ -79,21 +79,21 @@ class Webhook(OwnHeaders, SigningSecret):
         _("retry notices"), default=True, help_text=_("Send webhook.retry after an attempt that will be retried.")
     )
     max_in_flight = models.PositiveSmallIntegerField(
-        _("requests at a time"),
+        _("concurrent requests"),
         null=True,
         blank=True,
         validators=[MinValueValidator(1), MaxValueValidator(MAX_IN_FLIGHT)],
         help_text=_(
-            "At most so many, over all workers. Empty for what the settings say; only staff who manage all webhooks "
-            "can allow more."
+            "Maximum over all workers. Empty for the default in the settings. Only staff who manage all webhooks can "
+            "allow more."
         ),
     )
     rate_limit = models.FloatField(
-        _("deliveries a second"),
+        _("deliveries per second"),
         null=True,
         blank=True,
         validators=[MinValueValidator(MIN_RATE), MaxValueValidator(MAX_RATE)],
-        help_text=_("At most so many, retries included, over all workers. Empty for no limit."),
+        help_text=_("Maximum over all workers, retries included. Empty for no limit."),
     )
     retry_policy = models.CharField(
         _("retry policy"), max_length=40, blank=True, help_text=_("Empty for the default of the service.")
@@ -111,7 +111,7 @@ class Webhook(OwnHeaders, SigningSecret):
     status_reason = models.CharField(_("reason"), max_length=MAX_REASON_LENGTH, blank=True, editable=False)
     status_changed_at = models.DateTimeField(_("status since"), default=timezone.now, editable=False)
     paused_at = models.DateTimeField(
-        _("paused"), null=True, editable=False, help_text=_("What is queued since then, or waited, is held.")
+        _("paused"), null=True, editable=False, help_text=_("Pending deliveries are held from this time.")
     )
     created_at = models.DateTimeField(_("created"), default=timezone.now, editable=False)
     deleted_at = models.DateTimeField(_("deleted"), null=True, editable=False)
@@ -130,7 +130,7 @@ class Webhook(OwnHeaders, SigningSecret):
             ("test_webhook", "Can send test events"),
             ("verify_webhook", "Can verify webhooks"),
             ("pause_webhook", "Can pause and resume webhooks"),
-            ("replay_webhook", "Can replay what was sent to webhooks"),
+            ("replay_webhook", "Can replay events to webhooks"),
             ("rotate_webhook_secret", "Can rotate secrets of webhooks"),
             ("redeliver_delivery", "Can redeliver deliveries"),
             ("manage_all_webhooks", "Can manage the webhooks of every account"),

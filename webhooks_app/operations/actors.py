@@ -1,6 +1,6 @@
-"""Who acts, and through which edge: what an actor may do, and which limits apply.
+"""Actors: the callers of operations, with their rights and limits.
 
-An edge of its own adds a subclass of ``BaseActor``.
+A host's own interface adds a subclass of ``BaseActor``.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ class BaseActor(Actor):
     """The contract of an actor; its ``account`` and ``name`` are written into audit entries."""
 
     def holds(self, right: Right) -> bool:
-        """Return True if the actor has the right at all, as a button needs to know."""
+        """Return True if the actor has the right at all, for example to decide whether to show a button."""
         raise NotImplementedError
 
     def reaches(self, owner_id: Any) -> bool:
-        """Return True if the actor may act on what this account owns; None is the platform."""
+        """Return True if the actor may act on rows of this owner; None is the platform."""
         raise NotImplementedError
 
     @property
@@ -39,11 +39,11 @@ class BaseActor(Actor):
 
     @property
     def may_exceed_ceilings(self) -> bool:
-        """Whether a webhook may be allowed more than its owner could ask for."""
+        """Whether the actor may grant a webhook more than its owner could request."""
         return False
 
     def is_owner(self, owner_id: Any) -> bool:
-        """Return True if the actor acts for this owner, rather than as the operator of the service."""
+        """Return True if the actor acts for this owner rather than as an operator of the service."""
         return False
 
     def may(self, right: Right, owner_id: Any) -> bool:
@@ -59,13 +59,13 @@ class BaseActor(Actor):
 class ApiCaller(BaseActor):
     """An account that calls the API.
 
-    ``account`` is the user, if one is known: the user who calls, or the one who acts by the key. ``scopes`` are those
-    of the key. They are None if a host lets the user in by another authentication: nothing narrows its rights then.
+    ``account`` is the user, if known: the calling user, or the user of the key. ``scopes`` are those of the key; None
+    for another authentication of the host, which does not narrow the user's rights.
     """
 
     via: str = Via.API
     owner: Any
-    """The owner that it acts for."""
+    """The owner that the caller acts for."""
     scopes: Collection[str] | None = None
 
     def has_scope(self, scope: str) -> bool:
@@ -83,7 +83,7 @@ class ApiCaller(BaseActor):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ServiceCaller(BaseActor):
-    """Another service of the project that calls the API with a service key, on behalf of any owner."""
+    """Another service of the project, which calls the API with a service key on behalf of any owner."""
 
     via: str = Via.API
     scopes: Collection[str]
@@ -123,7 +123,7 @@ class StaffMember(BaseActor):
 
     @cached_property
     def owners(self) -> list[Any]:
-        """The owners whose rows the user sees."""
+        """The owners whose rows are visible to the user."""
         return list(owners().visible_to(self.account))
 
     @cached_property
@@ -146,14 +146,14 @@ class _Trusted(BaseActor):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Operator(_Trusted):
-    """The person who runs a command: every right, and the same rate limits as everyone."""
+    """The user of a management command, with every right and the usual rate limits."""
 
     via: str = Via.COMMAND
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ProjectCode(_Trusted):
-    """The project's own code, which has checked permission and frequency itself."""
+    """The project's own code, which checks permissions and frequency itself."""
 
     via: str = Via.CODE
 

@@ -1,4 +1,4 @@
-"""Making, changing, revoking and deleting API keys."""
+"""Creating, changing, revoking and deleting API keys."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .rights import CHANGE_KEY, CREATE_KEY, DELETE_KEY
 
 
 def create_key(*, owner: Any, actor: BaseActor, **fields: Any) -> tuple[ApiKey, str]:
-    """Create a key and return it with its text, which is stored nowhere.
+    """Create a key and return it with its text, which is not stored.
 
     Raises django.core.exceptions.ValidationError with the problems by field.
     """
@@ -30,7 +30,7 @@ def change_key(api_key: ApiKey, *, actor: BaseActor) -> None:
 
 
 def revoke_key(api_key: ApiKey, *, actor: BaseActor) -> None:
-    """Refuse a key from the next request on; the time of the first revocation stays."""
+    """Revoke a key with effect from the next request. A second revocation does not change its time."""
     actor.require(CHANGE_KEY, api_key.owner_id)
     with acting(actor):
         api_key.revoke()

@@ -1,4 +1,4 @@
-"""Emitting events on behalf of other services, which have a service key."""
+"""Emission on behalf of other services, which use a service key."""
 
 from __future__ import annotations
 

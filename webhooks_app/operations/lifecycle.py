@@ -12,7 +12,7 @@ from .verification import queue_handshake
 
 BY_OWNER = "Disabled by its owner."
 BY_OPERATOR = "Disabled by the operator."
-"""Owners read the reason by the API, in English; it names nobody."""
+"""Owners read the reason in the API, in English; it contains no names."""
 
 
 def pause(webhook: Webhook, *, actor: BaseActor) -> None:
@@ -45,7 +45,7 @@ def disable(webhook: Webhook, *, actor: BaseActor) -> None:
 
 
 def enable(webhook: Webhook, *, actor: BaseActor) -> None:
-    """Verify a disabled webhook, which receives events again afterwards.
+    """Verify a disabled webhook, which then receives events again.
 
     Raises WebhookStateError for a webhook that failed its verification or is deleted, AlreadyInStateError for any
     other that is not disabled, RateLimitedError and LimitsUnavailableError.

@@ -19,9 +19,9 @@ def forget_owner(
 ) -> Forgotten:
     """Delete the webhooks, API keys and events of an owner, with their deliveries, in short transactions.
 
-    The webhooks are stopped first. The owner itself stays; call this before you delete an owner with a long history.
-    Audit entries stay until their retention ends. ``progress`` is called after each transaction with its number of
-    events and deliveries. It can be interrupted and repeated.
+    The webhooks are stopped first. The owner itself remains; call this before you delete an owner with a long history.
+    Audit entries remain until their retention ends. ``progress`` is called after each transaction with its number of
+    events and deliveries. An interrupted call can be repeated.
     """
     actor.require(FORGET_OWNER, owner.pk)
     with acting(actor):

@@ -1,4 +1,4 @@
-"""Who may own a new webhook or API key."""
+"""Validation of the owner of a new webhook or API key."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from .rights import Right
 
 @contextmanager
 def performing(right: Right, webhook: Webhook, actor: BaseActor) -> Iterator[Webhook]:
-    """Lock the webhook and attribute all changes within the block to the actor; yield the row as it is saved.
+    """Lock the webhook and attribute all changes within the block to the actor; yield the saved row.
 
     Raises django.core.exceptions.PermissionDenied, and WebhookStateError for a deleted webhook.
     """

@@ -1,7 +1,7 @@
-"""Rate limits, counted in Django's default cache, so that they hold for all processes together.
+"""Rate limits, counted in Django's default cache and therefore shared by all processes.
 
-A limit's window begins with the first request in it and ends a period later. The cache itself counts, so that
-simultaneous requests are limited like successive ones.
+A limit's window starts with its first request and ends a period later. The cache itself counts, so that simultaneous
+requests are limited like successive ones.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from .actors import BaseActor
 logger = logging.getLogger("webhooks_app.rate_limits")
 
 COUNT_BITS = 30
-"""A window is one number, so that one step of the cache can count in it: when it began, and these bits of a count."""
+"""A window is stored as one number, for atomic counting: the time of its start, then a count of this many bits."""
 STALE_SECONDS = 5
 TURN_SECONDS = 2
 MAX_TRIES = 10
@@ -49,7 +49,7 @@ class Limit:
     rate: str
 
     def take(self) -> float:
-        """Count one more request; return 0.0 if it is allowed, otherwise the seconds until one can be.
+        """Count a request; return 0.0 if it is allowed, otherwise the number of seconds until one can be.
 
         Raises LimitsUnavailableError if the cache cannot count.
         """
@@ -70,19 +70,19 @@ class Limit:
 
     @property
     def _key(self) -> str:
-        # A digest, because no cache takes every subject as a part of a key.
+        # A digest, because a cache need not accept every subject as a part of a key.
         return f"webhooks_app.rate.{self.name}.{hashlib.sha256(str(self.subject).encode()).hexdigest()}"
 
 
 def limit_test(webhook: Webhook, *, actor: BaseActor) -> None:
-    """Count a test event that is about to be queued. Raises RateLimitedError and LimitsUnavailableError."""
+    """Count a test event before it is queued. Raises RateLimitedError and LimitsUnavailableError."""
     if actor.is_throttled:
         Limit(name="tests", subject=webhook.pk, rate=settings.TEST_RATE).require()
         _probes(webhook).require()
 
 
 def limit_verification(webhook: Webhook, *, actor: BaseActor) -> None:
-    """Count a verification that is about to be queued, whatever starts it. Raises as ``limit_test``."""
+    """Count a verification before it is queued, for any reason. Raises as ``limit_test``."""
     if not actor.is_throttled:
         return
     if not webhook._state.adding:
@@ -91,17 +91,17 @@ def limit_verification(webhook: Webhook, *, actor: BaseActor) -> None:
 
 
 def _probes(webhook: Webhook) -> Limit:
-    """Return the limit of all requests to URLs that an account chooses, which could scan hosts otherwise.
+    """Return the limit of all requests to URLs chosen by an account, which could otherwise scan hosts.
 
-    Hosts have none: accounts that share a receiver would use up each other's.
+    Hosts have no limit: accounts with a common receiver would use up each other's.
     """
     return Limit(name="probes", subject=webhook.owner_id, rate=settings.PROBE_RATE)
 
 
 def _count(cache: BaseCache, key: str, period: int, allowed: int) -> tuple[int, float]:
-    """Count one more in the window, and begin one where there is none; return the count and the window's end."""
+    """Count a request in the window, or start a new window; return the count and the window's end."""
     if type(cache).incr is BaseCache.incr:
-        # In the database and in files, that is a `get` and a `set`, between which others count as well.
+        # These caches count by a `get` and a `set`, and other processes can count in between.
         return _count_in_turn(cache, key, period, allowed)
     for _ in range(MAX_TRIES):
         if cache.add(key, first := _first_window(), period):
@@ -109,16 +109,16 @@ def _count(cache: BaseCache, key: str, period: int, allowed: int) -> tuple[int, 
         try:
             window = cache.incr(key)
         except ValueError:
-            continue  # It was over in this moment.
+            continue  # it has just expired
         if _end(window, period) + STALE_SECONDS > time.time():
             return _counted(window), _end(window, period)
-        # The cache should have dropped it. Redis does not if it was over in the midst of `incr`.
+        # The cache should have dropped it. Redis does not if it expires during `incr`.
         cache.delete(key)
-    raise TimeoutError(f"The cache neither adds {key} nor has it.")
+    raise TimeoutError(f"The cache neither stores nor returns {key}.")
 
 
 def _count_in_turn(cache: BaseCache, key: str, period: int, allowed: int) -> tuple[int, float]:
-    """Count with ``add`` alone as one step: who adds the name of a count is the one to set it."""
+    """Count with ``add`` as the only atomic step: only the process that adds the name of a count may set it."""
     give_up_at = time.monotonic() + TURN_SECONDS
     while time.monotonic() < give_up_at:
         window: int | None = cache.get(key)

@@ -42,7 +42,7 @@ def register_webhook(
 ) -> Webhook:
     """Create a webhook and start its verification; ``webhook.secret`` is the given secret or a new one.
 
-    ``basic_auth`` is a pair of user name and password, from which the header Authorization is made.
+    ``basic_auth`` is a pair of user name and password for the Authorization header.
 
     Raises django.core.exceptions.ValidationError with the problems by field, PermissionDenied, RateLimitedError and
     LimitsUnavailableError.
@@ -85,16 +85,16 @@ def update_webhook(
     basic_auth: Credentials = UNCHANGED,
     **changes: Any,
 ) -> None:
-    """Change these fields of a webhook, and take the others as they are saved; a new URL is verified first.
+    """Change these fields of a webhook, and keep the others as they are saved; a new URL is verified first.
 
-    ``headers`` replace all headers of its own; those that are not given again are dropped with a change of the URL's
-    scheme, host or port.
+    ``headers`` replaces all of the webhook's own headers. A change of the URL's scheme, host or port drops those that
+    are not given again.
 
     Raises django.core.exceptions.ValidationError with the problems by field, PermissionDenied, WebhookStateError for
     a deleted webhook, RateLimitedError and LimitsUnavailableError.
     """
     if unknown := changes.keys() - set(CHANGEABLE_FIELDS):
-        raise TypeError(f"These cannot be changed by an update: {', '.join(sorted(unknown))}.")
+        raise TypeError(f"Unknown or read-only fields: {', '.join(sorted(unknown))}.")
     with performing(UPDATE_WEBHOOK, webhook, actor) as saved:
         for name in CHANGEABLE_FIELDS:
             setattr(webhook, name, changes.get(name, getattr(saved, name)))
@@ -121,7 +121,7 @@ def _verify_anew(webhook: Webhook, actor: BaseActor) -> None:
 
 
 def _check_ceilings(webhook: Webhook, actor: BaseActor) -> None:
-    """Raise ValidationError for more requests at a time than the actor may allow."""
+    """Raise ValidationError if the actor may not allow so many concurrent requests."""
     if webhook.max_in_flight is None or actor.may_exceed_ceilings:
         return
     try:
@@ -131,7 +131,7 @@ def _check_ceilings(webhook: Webhook, actor: BaseActor) -> None:
 
 
 def check_offered(webhook: Webhook, *, since: Webhook | None = None) -> None:
-    """Raise ValidationError for a choice that the settings do not offer. Earlier choices stay allowed."""
+    """Raise ValidationError for a value that the settings do not offer. Saved values remain allowed."""
     offered = offered_signatures()
     before = since.signatures if since is not None else default_signatures()
     if webhook.filter is not None and (since is None or webhook.filter != since.filter):
@@ -155,7 +155,7 @@ def _check_operators(webhook: Webhook) -> None:
 
 
 def _lock_owner(webhook: Webhook) -> None:
-    """Lock the owner, so that its webhooks are counted and added by one transaction at a time."""
+    """Lock the owner, so that only one transaction at a time counts and adds its webhooks."""
     if webhook.owner_id is not None:
         accounts = owner_model()._default_manager.select_for_update().filter(pk=webhook.owner_id)
         accounts.values_list("pk", flat=True).first()

@@ -17,7 +17,7 @@ from .actors import BaseActor
 from .rights import REPLAY
 
 MAX_FOLDS = 20
-"""Upper bound of the transactions for which planning folds tallies; workers fold the others."""
+"""Upper bound of the transactions in which planning folds tallies; workers fold the rest."""
 
 
 def plan(
@@ -31,7 +31,7 @@ def plan(
     rate: float | None = None,
     max_seconds: float = COUNT_SECONDS,
 ) -> Replay:
-    """Save and count a replay, as ``plan_replay`` does; nothing is sent before it is started.
+    """Save and count a replay, as ``plan_replay`` does; nothing is sent before ``start``.
 
     Raises django.core.exceptions.ValidationError with the problems by field, and WebhookStateError for a webhook that
     is deleted, not subscribed to one of the types, or has too many open replays.
@@ -63,7 +63,7 @@ def failures_of(webhook: Webhook) -> list[FailingPeriod]:
 
 
 def missed_since(webhook: Webhook) -> datetime:
-    """Return the time from which ``recover_missed`` replays."""
+    """Return the time at which ``recover_missed`` starts to replay."""
     _fold(webhook.alias)
     return planning.missed_since(webhook)
 
@@ -76,7 +76,7 @@ def _fold(using: str) -> None:
 
 
 def start(replay: Replay, *, actor: BaseActor) -> None:
-    """Send the events that were counted; workers queue them.
+    """Send the counted events; workers queue them.
 
     Raises WebhookStateError unless the replay is ready, its webhook can receive, and no other of its replays runs.
     """
@@ -84,7 +84,7 @@ def start(replay: Replay, *, actor: BaseActor) -> None:
 
 
 def pause(replay: Replay, *, actor: BaseActor) -> None:
-    """Queue nothing more until the replay is resumed. Raises WebhookStateError unless it is running."""
+    """Queue nothing until the replay is resumed. Raises WebhookStateError unless it is running."""
     _steer(replay, actor, replay.pause)
 
 
@@ -94,7 +94,7 @@ def resume(replay: Replay, *, actor: BaseActor) -> None:
 
 
 def cancel(replay: Replay, *, actor: BaseActor) -> None:
-    """End a replay for good and cancel its pending deliveries. Raises WebhookStateError if it has ended."""
+    """Cancel a replay permanently, with its pending deliveries. Raises WebhookStateError if it has ended."""
     _steer(replay, actor, replay.cancel)
 
 

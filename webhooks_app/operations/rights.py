@@ -1,4 +1,4 @@
-"""The right that each operation requires: a permission of staff, a scope of an API key."""
+"""The right required by each operation: a permission of staff, a scope of an API key."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ REGISTER_WEBHOOK = Right(permission="webhooks_app.add_webhook", scope=WRITE)
 UPDATE_WEBHOOK = Right(permission="webhooks_app.change_webhook", scope=WRITE)
 DELETE_WEBHOOK = Right(permission="webhooks_app.delete_webhook", scope=WRITE)
 DISABLE_WEBHOOK = Right(permission="webhooks_app.change_webhook", scope=WRITE)
-"""Also to enable."""
+"""Also required for enabling."""
 PAUSE_WEBHOOK = Right(permission="webhooks_app.pause_webhook", scope=WRITE)
-"""Also to resume."""
+"""Also required for resuming."""
 ROTATE_SECRET = Right(permission="webhooks_app.rotate_webhook_secret", scope=WRITE)
-"""Also to revoke the previous secret."""
+"""Also required for revoking the previous secret."""
 VERIFY_WEBHOOK = Right(permission="webhooks_app.verify_webhook", scope=TEST)
 TEST_WEBHOOK = Right(permission="webhooks_app.test_webhook", scope=TEST)
 REDELIVER = Right(permission="webhooks_app.redeliver_delivery", scope=WRITE)
 REPLAY = Right(permission="webhooks_app.replay_webhook", scope=WRITE)
-"""To plan, start, pause, resume and cancel replays."""
+"""Required for planning, starting, pausing, resuming and cancelling replays."""
 
 EMIT_EVENT = Right(permission="webhooks_app.add_event", scope=ApiKey.Scope.EVENTS_EMIT.value)
 """Only service keys have this scope."""
 
 CREATE_KEY = Right(permission="webhooks_app.add_apikey")
 CHANGE_KEY = Right(permission="webhooks_app.change_apikey")
-"""Also to revoke."""
+"""Also required for revoking."""
 DELETE_KEY = Right(permission="webhooks_app.delete_apikey")
 
 FORGET_OWNER = Right(permission="webhooks_app.manage_all_webhooks")

@@ -22,17 +22,19 @@ def rotate_secret(
     replaces: str = "",
     scheme: str = SECRET,
 ) -> str:
-    """Sign with a new key from the next attempt on, and return it; arguments as of ``Webhook.rotate_secret``.
+    """Sign with a new key from the next attempt on, and return it. Arguments are those of ``Webhook.rotate_secret``.
 
-    ``replaces`` is the fingerprint of the keys before the rotation: newer ones are left alone, so that a form
-    sent twice does not end the overlap of the first rotation.
+    ``replaces`` is the fingerprint of the keys before the rotation. Newer keys are kept, so that a form that is sent
+    twice does not end the overlap of the first rotation.
 
     Raises django.core.exceptions.ValidationError for a secret or an overlap that is not allowed, and
-    WebhookStateError for a deleted webhook, or a secret that was rotated meanwhile.
+    WebhookStateError for a deleted webhook, or for a secret that was rotated in the meantime.
     """
     with performing(ROTATE_SECRET, webhook, actor) as saved:
         if replaces and replaces != fingerprint_of_keys(saved):
-            raise WebhookStateError(f"The secret of webhook {webhook.id} was rotated meanwhile, and is left as it is.")
+            raise WebhookStateError(
+                f"The secret of webhook {webhook.id} was rotated in the meantime. It has not been replaced."
+            )
         return webhook.rotate_secret(secret, overlap=overlap, scheme=scheme)
 
 

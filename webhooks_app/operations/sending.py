@@ -1,4 +1,4 @@
-"""Sending one event to one webhook on request: a test, or an event once more."""
+"""Sending one event to one webhook on request: a test or a redelivery."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 def send_test_event(
     webhook: Webhook, event_type: str, data: EventData | None = None, *, actor: BaseActor = PROJECT
 ) -> Delivery:
-    """Queue a test event for one webhook, whatever it subscribes to; the type's example is the default data.
+    """Queue a test event for one webhook, regardless of its subscriptions; the default data is the type's example.
 
-    Raises WebhookStateError for a deleted, disabled or paused webhook, what ``emit`` raises, RateLimitedError and
-    LimitsUnavailableError. The platform's webhooks may be sent an operational event as well.
+    Raises WebhookStateError for a deleted, disabled or paused webhook, the errors of ``emit``, RateLimitedError and
+    LimitsUnavailableError. The platform's webhooks also accept operational events.
     """
     actor.require(TEST_WEBHOOK, webhook.owner_id)
     event = new_test_event(webhook, event_type, data)
@@ -32,7 +32,7 @@ def send_test_event(
 
 
 def redeliver(delivery: Delivery, *, actor: BaseActor) -> Delivery:
-    """Send the event of a delivery once more, as a new delivery with attempts of its own; return that.
+    """Send the event of a delivery once more, as a new delivery with its own attempts; return the new delivery.
 
     A redelivered test counts as a test. Raises WebhookStateError, RateLimitedError and LimitsUnavailableError.
     """

@@ -1,4 +1,4 @@
-"""The handshake that a URL must pass before the first event is sent to it."""
+"""The handshake that a URL must pass before its first event."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .rights import VERIFY_WEBHOOK
 
 
 def start_verification(webhook: Webhook, *, actor: BaseActor) -> Delivery:
-    """Hold the webhook's events back and queue a handshake; an older one can no longer decide anything.
+    """Hold the webhook's events and queue a handshake; an earlier handshake becomes ineffective.
 
     Raises WebhookStateError for a deleted, disabled or paused webhook, RateLimitedError and LimitsUnavailableError.
     """
@@ -27,7 +27,7 @@ def start_verification(webhook: Webhook, *, actor: BaseActor) -> Delivery:
 
 
 def queue_handshake(webhook: Webhook) -> Delivery:
-    """Do the same for a webhook that is locked, as part of something else; a handshake may be held by a pause then."""
+    """Queue a handshake for a locked webhook as a part of another operation; a pause may hold the handshake."""
     webhook.require_testable()
     webhook.await_verification()
     webhook.deliveries.filter(kind=Delivery.Kind.VERIFICATION).pending().cancel("superseded")

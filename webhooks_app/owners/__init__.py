@@ -1,4 +1,4 @@
-"""Owners: the accounts that webhooks, events and API keys belong to, and the project's policy about them."""
+"""Owners: the accounts that own webhooks, events and API keys, and the project's policy for them."""
 
 from __future__ import annotations
 

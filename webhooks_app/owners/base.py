@@ -1,4 +1,4 @@
-"""The contract of a policy about owners."""
+"""The contract of a policy for owners."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from .registry import owner_model
 
 
 class BaseOwners:
-    """Which rows of ``WEBHOOKS_OWNER_MODEL`` own webhooks, which users act for them, and what they are called.
+    """A policy for owners: the rows of ``WEBHOOKS_OWNER_MODEL`` that may own webhooks, their users and their names.
 
-    ``WEBHOOKS_OWNERS`` names a subclass. Staff who may manage all webhooks, commands and the project's own code are
-    not limited by ``visible_to``.
+    ``WEBHOOKS_OWNERS`` names a subclass. ``visible_to`` does not limit staff who may manage all webhooks, management
+    commands, and the project's own code.
     """
 
     @property
     def name_field(self) -> str:
-        """The field of the owner model that commands, forms and searches find an owner by."""
+        """The field of the owner model by which commands, forms and searches find an owner."""
         return "name"
 
     def check(self, owner: Any) -> None:
-        """Raise InvalidOwnerError unless new webhooks, events and API keys may belong to this owner."""
+        """Raise InvalidOwnerError if this owner may not have new webhooks, events and API keys."""
         if not isinstance(owner, owner_model()):
-            # The class that it claims to be: request.user stands for another object.
+            # The apparent class, because request.user is a proxy for another object.
             raise InvalidOwnerError(
                 f"The owner is of type {owner.__class__.__name__}; give an instance of {owner_model()._meta.label}, "
                 "or None for the platform."
@@ -38,42 +38,42 @@ class BaseOwners:
             raise InvalidOwnerError("The owner is deleted; emit its last events before you delete it.")
 
     def for_request(self, request: Any) -> Any | None:
-        """Return the owner that a request to the API without an API key acts for; None if there is none.
+        """Return the owner for an API request without an API key; None if there is none.
 
-        Only called if the project adds an authentication of its own to the API's views. ``request.user`` is the user.
+        Called only if the project adds an authentication of its own to the API's views. ``request.user`` is the user.
         """
         raise NotImplementedError
 
     def is_active(self, owner: Any) -> bool:
-        """Return False for an owner whose API keys are refused."""
+        """Return False to refuse the owner's API keys."""
         return bool(getattr(owner, "is_active", True))
 
     def visible_to(self, user: Any) -> QuerySet[Any]:
-        """Return the owners whose webhooks a member of staff sees and manages in the console."""
+        """Return the owners whose webhooks a staff member sees and manages in the console."""
         raise NotImplementedError
 
     def recipients(self, owner: Any) -> list[str]:
-        """Return the e-mail addresses that are told about the owner's failing webhooks."""
+        """Return the e-mail addresses for warnings about the owner's failing webhooks."""
         raise NotImplementedError
 
     def sees(self, owner: Any | None, event_type: EventType[Any]) -> bool:
-        """Return False for an event type that an owner neither sees nor can subscribe to.
+        """Return False to hide an event type from an owner, who then cannot subscribe to it either.
 
-        ``owner`` is None for the public documentation of the API. Operational event types are never asked about.
+        ``owner`` is None for the public documentation of the API. This is never called for operational event types.
         """
         return True
 
     def label(self, owner: Any) -> str:
-        """Return the name of an owner for people."""
+        """Return the display name of an owner."""
         return str(getattr(owner, self.name_field))
 
     def named(self, name: str) -> QuerySet[Any]:
-        """Return the owners with this name, to the letter."""
+        """Return the owners with exactly this name."""
         found: QuerySet[Any] = owner_model()._default_manager.filter(**{self.name_field: name})
         return found
 
     def found(self, text: str) -> QuerySet[Any]:
-        """Return the owners that a person means: those with this name, else the one with this primary key."""
+        """Return the owners with this name or, if there are none, the owner with this primary key."""
         named = self.named(text)
         if named.exists():
             return named
@@ -86,7 +86,7 @@ class BaseOwners:
         return found
 
     def problem(self) -> str:
-        """Return why this policy does not fit the owner model, for the system check; "" if it does."""
+        """Return the reason why this policy does not fit the owner model, for the system check; "" if it does."""
         try:
             owner_model()._meta.get_field(self.name_field)
         except FieldDoesNotExist:

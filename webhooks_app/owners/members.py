@@ -1,4 +1,4 @@
-"""The owner is a model with members: an organization, a team, a workspace."""
+"""Owners that have members, such as organizations, teams and workspaces."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from .registry import owner_model
 
 
 class MemberOwners(BaseOwners):
-    """For projects in which users act for an owner that they share. Each member may act for it."""
+    """For projects whose users share an owner. Each member may act for it."""
 
     members: ClassVar[str] = "members"
     """The lookup from the owner model to its users, such as ``"memberships__user"``."""
 
     def for_request(self, request: Any) -> Any | None:
-        """Return the user's only owner; for a user with several, override this."""
+        """Return the user's only owner; override this if users have several."""
         found = list(self.visible_to(request.user)[:2])
         return found[0] if len(found) == 1 else None
 

@@ -35,7 +35,7 @@ def _model(name: str) -> Any:
 
 
 def owners() -> BaseOwners:
-    """Return the project's policy about owners."""
+    """Return the project's policy for owners."""
     return _policy(settings.OWNERS)
 
 

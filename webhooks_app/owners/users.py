@@ -1,4 +1,4 @@
-"""The owner is the user: each user has webhooks of their own."""
+"""Users as owners: each user has their own webhooks."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .registry import owner_model
 
 
 class UserOwners(BaseOwners):
-    """For projects whose accounts are their users; the default."""
+    """For projects whose accounts are users; the default."""
 
     @property
     def name_field(self) -> str:
@@ -33,7 +33,7 @@ class UserOwners(BaseOwners):
         return str(owner.get_username())
 
     def named(self, name: str) -> QuerySet[Any]:
-        # As the project logs its users in, which may ignore case.
+        # As in the login of the project, which may ignore case.
         manager = owner_model()._default_manager
         try:
             found = manager.get_by_natural_key(name)
@@ -45,4 +45,4 @@ class UserOwners(BaseOwners):
     def problem(self) -> str:
         if owner_model() is get_user_model():
             return super().problem()
-        return f"UserOwners is for users, and WEBHOOKS_OWNER_MODEL is {owner_model()._meta.label}"
+        return f"UserOwners requires the user model, but WEBHOOKS_OWNER_MODEL is {owner_model()._meta.label}"

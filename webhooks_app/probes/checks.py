@@ -30,7 +30,7 @@ def has_workers() -> bool:
 
 
 def is_punctual() -> bool:
-    """Return True unless a delivery that could be sent has been due for 5 minutes."""
+    """Return True unless a sendable delivery has been due for 5 minutes."""
     now = DatabaseClock(_using())()
     due_at = oldest_due_at(_using(), now)
     return due_at is None or now - due_at < max(OVERDUE, timedelta(seconds=3 * settings.SWEEP_SECONDS))

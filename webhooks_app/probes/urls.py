@@ -1,4 +1,4 @@
-"""The health endpoints, to be mounted with ``path("health/", include("webhooks_app.probes.urls"))``."""
+"""URLs of the health endpoints: ``path("health/", include("webhooks_app.probes.urls"))``."""
 
 from __future__ import annotations
 

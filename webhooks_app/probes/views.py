@@ -1,4 +1,4 @@
-"""Health endpoints. They answer without authentication, and with nothing but the names of conditions."""
+"""Health endpoints. They need no authentication, and their answers contain only the names of conditions."""
 
 from __future__ import annotations
 

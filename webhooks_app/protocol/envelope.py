@@ -1,4 +1,4 @@
-"""The bytes of a delivery, made once and sent unchanged at every attempt (interface: Event envelope)."""
+"""The body of a delivery, encoded once and sent unchanged in every attempt (interface: Event envelope)."""
 
 from __future__ import annotations
 
@@ -21,6 +21,6 @@ def encode(*, id: str, type: str, created: datetime, data: Mapping[str, Any]) ->
     if problems := json_data.problems(data):
         raise InvalidEventDataError(type, problems)
     envelope = {"id": id, "type": type, "created": format_time(created), "data": data}
-    # Mappings that are not dicts are the only values left that json does not know.
+    # Only mappings other than dicts are still unknown to json.
     text = json.dumps(envelope, ensure_ascii=False, separators=(",", ":"), allow_nan=False, default=dict)
     return text.encode()

@@ -1,4 +1,4 @@
-"""The verification handshake's two messages (interface: Verification handshake)."""
+"""The two messages of the verification handshake (interface: Verification handshake)."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ def challenge_body(challenge: str) -> bytes:
 
 
 def refusal_of_answer(challenge: str, body: bytes, *, content_encoding: str = "", is_cut: bool = False) -> str:
-    """Return why the body of a 200 answer does not pass the handshake; "" if it does.
+    """Return the reason why the body of a 200 answer does not pass the handshake; "" if it does.
 
-    ``is_cut`` marks a body of which only the beginning was read.
+    ``is_cut`` marks a body that was not read to its end.
     """
     try:
         answer = json.loads(body.decode(), parse_constant=_refuse_constant)
@@ -44,7 +44,7 @@ _UTF_16_OR_32 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE, codecs.BOM_UTF32_BE)
 
 
 class _ConstantError(ValueError):
-    """A number that JSON does not have."""
+    """A constant that JSON lacks, such as NaN."""
 
 
 def _why_not_json(body: bytes, error: Exception, content_encoding: str, *, is_cut: bool) -> str:
@@ -52,7 +52,7 @@ def _why_not_json(body: bytes, error: Exception, content_encoding: str, *, is_cu
     if not body:
         return "The answer has no body."
     if body.startswith(_GZIP) or coding not in ("", "identity"):
-        return f"The answer is compressed ({coding if coding.isalpha() else 'gzip'}), although that was not asked for."
+        return f"The answer is compressed ({coding if coding.isalpha() else 'gzip'}). Send it without compression."
     if body.startswith(codecs.BOM_UTF8):
         return "The answer begins with a byte order mark, which JSON may not have."
     if body.startswith(_UTF_16_OR_32):

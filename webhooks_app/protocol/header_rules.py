@@ -1,4 +1,4 @@
-"""Which headers of its own a webhook may have: names are tokens (RFC 9110, 5.6.2), values printable ASCII."""
+"""The rules for a webhook's own headers: names are tokens (RFC 9110, 5.6.2), values are printable ASCII."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _VALUE = re.compile(r"[!-~](?:[ -~]*[!-~])?")
 
 
 def problem_with_name(name: str, reserved: Collection[str] = ()) -> str:
-    """Return why a webhook cannot have a header of this name; "" if it can. ``reserved`` are more names, lower case."""
+    """Return the reason why this header is not allowed; "" if it is. ``reserved`` are further names in lower case."""
     if not _TOKEN.fullmatch(name) or len(name) > MAX_NAME_LENGTH:
         return f"is not a header name: give 1 to {MAX_NAME_LENGTH} letters, digits and characters of !#$%&'*+-.^_`|~"
     lower = name.lower()
@@ -33,7 +33,7 @@ def problem_with_name(name: str, reserved: Collection[str] = ()) -> str:
 
 
 def problem_with_value(value: str) -> str:
-    """Return why a header cannot have this value; "" if it can."""
+    """Return the reason why this value is not allowed; "" if it is."""
     if len(value) > MAX_VALUE_LENGTH:
         return f"has a value of more than {MAX_VALUE_LENGTH:,} characters"
     if not _VALUE.fullmatch(value):
@@ -42,9 +42,9 @@ def problem_with_value(value: str) -> str:
 
 
 def basic_authorization(user: str, password: str) -> str:
-    """Return the value of the header Authorization (RFC 7617). Raises ValueError if it cannot hold the credentials."""
+    """Return the value of the Authorization header (RFC 7617). Raises ValueError if it cannot hold the credentials."""
     if ":" in user:
-        raise ValueError("A user name for basic authentication has no colon.")
+        raise ValueError("The user name for basic authentication must not contain a colon.")
     if any(ord(character) < 32 or ord(character) == 127 for character in user + password):
-        raise ValueError("User name and password for basic authentication have no control characters.")
+        raise ValueError("Credentials for basic authentication must not contain control characters.")
     return "Basic " + base64.b64encode(f"{user}:{password}".encode()).decode()

@@ -13,25 +13,25 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 def new_id(prefix: str, moment: datetime | None = None) -> str:
     """Return ``<prefix>_`` and 32 hexadecimal digits: 48 bits of Unix milliseconds, 80 random bits.
 
-    The milliseconds are those of ``moment``, by default of this machine's clock.
+    The milliseconds are those of ``moment``, or of this machine's clock by default.
     """
     digits = time_digits() if moment is None else f"{(moment - EPOCH) // timedelta(milliseconds=1):012x}"
     return f"{prefix}_{digits}{secrets.token_hex(RANDOM_HEX_DIGITS // 2)}"
 
 
 def new_ordered_id(prefix: str) -> str:
-    """Return the same, but ordered to the microsecond, which leaves 68 random bits: for what others cannot ask for."""
+    """Return an identifier ordered to the microsecond, with 68 random bits, for objects without a public URL."""
     milliseconds, rest = divmod(time.time_ns() // 1000, 1000)
     return f"{prefix}_{milliseconds:012x}{rest:03x}{secrets.token_hex(RANDOM_HEX_DIGITS // 2)[3:]}"
 
 
 def time_of(public_id: str) -> datetime:
-    """Return when an identifier was made, to the millisecond, by the clock of the machine that made it."""
+    """Return the creation time in an identifier, to the millisecond, by the clock of the machine that made it."""
     return datetime.fromtimestamp(int(public_id[-32:-RANDOM_HEX_DIGITS], 16) / 1000, UTC)
 
 
 def first_id_at(prefix: str, moment: datetime) -> str:
-    """Return the identifier that comes before all that are made at ``moment`` or later, and after all made before."""
+    """Return the lower bound of the identifiers that are made at ``moment`` or later."""
     milliseconds = max(0, (moment - EPOCH) // timedelta(milliseconds=1))
     return f"{prefix}_{milliseconds:012x}{'0' * RANDOM_HEX_DIGITS}"
 
@@ -42,7 +42,7 @@ def attempt_id(delivery_id: str, number: int) -> str:
 
 
 def id_before(public_id: str) -> str:
-    """Return the identifier that comes right before this one."""
+    """Return the identifier immediately before this one."""
     prefix, _, digits = public_id.partition("_")
     return f"{prefix}_{max(0, int(digits, 16) - 1):032x}"
 

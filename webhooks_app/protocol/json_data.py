@@ -1,4 +1,4 @@
-"""What JSON, a receiver's parser or a database's text cannot hold."""
+"""Values that JSON, a receiver's parser or a text column cannot hold."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ MAX_PROBLEMS = 20
 MAX_SEGMENT = 60
 
 MAX_INTEGER_BITS = 1023
-"""Beyond this a parser that reads numbers as doubles gets Infinity, and some give up the whole text."""
+"""Beyond this, a parser that reads numbers as doubles gets Infinity, and some parsers refuse the whole text."""
 
 
 def problems(data: Mapping[str, object], *, only_json_types: bool = True) -> dict[str, str]:
-    """Return what cannot be sent, as a dotted path to what is wrong there; at most 20.
+    """Return the values that cannot be sent, as dotted paths with their problems; at most 20.
 
-    With ``only_json_types`` off, values of other types are not reported if they can be encoded: members of
+    If ``only_json_types`` is False, values of other types are accepted if they can be encoded: members of
     enumerations are checked by their values, collections by their items.
     """
     found = islice(_problems(data, (), only_json_types), MAX_PROBLEMS)
@@ -33,7 +33,7 @@ def problems(data: Mapping[str, object], *, only_json_types: bool = True) -> dic
 
 
 def dotted(path: Iterable[str | int]) -> str:
-    """Return the path as text, ``outline[0].title``, short and printable whatever the keys are."""
+    """Return the path as text such as ``outline[0].title``, short and printable for any keys."""
     text = ""
     for segment in path:
         if isinstance(segment, int):

@@ -1,4 +1,4 @@
-"""A receiver on this machine, to try things out with: it verifies, answers as told and remembers what came."""
+"""A local receiver for development: it verifies requests, sends scripted answers and records the requests."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ IDLE_SECONDS = 60
 
 
 class ChallengeAnswer(enum.Enum):
-    """What becomes of a handshake."""
+    """The answer to a handshake."""
 
     RIGHT = "right"
     WRONG = "wrong"
@@ -38,10 +38,10 @@ class ChallengeAnswer(enum.Enum):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Answers:
-    """What to answer genuine requests with.
+    """The answers to genuine requests.
 
-    The first request of an event gets the first status, its retry the second, and so on; the last is for all that
-    follow. A retry notice, which comes once, gets the last.
+    The first request of an event gets the first status, its retry the second, and so on; all further requests get the
+    last status. A retry notice, which is sent once, gets the last status too.
     """
 
     statuses: tuple[int, ...] = (200,)
@@ -57,7 +57,7 @@ class Answers:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Received:
-    """One request: what came, what it was found to be, and the status that it is answered with."""
+    """A received request, the result of its verification, and the status of the answer."""
 
     at: datetime
     path: str
@@ -66,13 +66,13 @@ class Received:
     message: Mapping[str, Any]
     """The JSON object of the body; empty if there is none."""
     problem: str
-    """Why this is no genuine webhook; "" if nothing was found wrong."""
+    """The reason why this is not a genuine webhook; "" if none was found."""
     is_verified: bool
-    """The signature was right. Without a secret nothing is verified."""
+    """Whether the signature is valid. Without a secret, nothing is verified."""
     copy: int
-    """1 for an event that is seen for the first time, 2 for its first repetition."""
+    """1 for the first request of an event, 2 for its first repetition."""
     is_duplicate: bool
-    """The event was answered with 200 before."""
+    """Whether the event was already answered with 200."""
     status: int
 
     @property
@@ -93,10 +93,10 @@ class Received:
 
 
 class LocalReceiver:
-    """Listens from the moment it is made; serves between ``start`` and ``close``, or inside a ``with`` block.
+    """Listens from its creation on; serves between ``start`` and ``close``, or inside a ``with`` block.
 
     ``secrets`` and ``answers`` may be changed while it serves. ``on_received`` is called in a thread of the server,
-    before the answer is sent. Raises OSError where the address cannot be listened on.
+    before the answer is sent. Raises OSError if the address is not available.
     """
 
     def __init__(
@@ -134,12 +134,12 @@ class LocalReceiver:
 
     @property
     def received(self) -> list[Received]:
-        """What came so far, in order."""
+        """The requests so far, in order."""
         with self._changed:
             return list(self._received)
 
     def events(self, event_type: str | None = None) -> list[Received]:
-        """Return the genuine requests so far that are no handshakes, of one type or of all."""
+        """Return the genuine requests so far, without handshakes, of one type or of all."""
         return [
             received
             for received in self.received
@@ -159,12 +159,12 @@ class LocalReceiver:
         self._server.cut_connections()
 
     def wait_until(self, condition: Callable[[Sequence[Received]], bool], timeout_seconds: float) -> bool:
-        """Wait until the condition holds for what was received; return whether it came to hold in time."""
+        """Wait until the condition holds for the received requests; return False on a timeout."""
         with self._changed:
             return self._changed.wait_for(lambda: condition(self._received), timeout_seconds)
 
     def receive(self, path: str, headers: Message, body: bytes) -> Received:
-        """Judge a request and remember it; return it when the time to answer has come."""
+        """Verify and record a request; return it when the answer is due."""
         message = _json_object(body)
         problem = self._problem_of(headers, body, message)
         with self._changed:
@@ -183,11 +183,11 @@ class LocalReceiver:
         return received
 
     def answer_to(self, received: Received) -> Mapping[str, Any]:
-        """Return the JSON object that a request is answered with."""
+        """Return the JSON object of the answer to a request."""
         if received.problem:
             return {"error": received.problem}
         if received.status != 200:
-            return {"error": f"This receiver was told to answer {received.status}."}
+            return {"error": f"This receiver is configured to answer {received.status}."}
         if received.is_verification and self.answers.challenge is not ChallengeAnswer.NONE:
             challenge = _challenge_of(received.message)
             return {"challenge": challenge if self.answers.challenge is ChallengeAnswer.RIGHT else f"not {challenge}"}
@@ -232,7 +232,7 @@ class _Server(ThreadingHTTPServer):
         super().__init__(address, _Handler)
 
     def server_bind(self) -> None:
-        # The base class asks the name server for this machine's name, which can take seconds and serves nothing.
+        # The base class looks up this machine's name, which can take seconds and is not needed.
         TCPServer.server_bind(self)
 
     def process_request(self, request: Any, client_address: Any) -> None:
@@ -259,7 +259,7 @@ class _Handler(BaseHTTPRequestHandler):
     server_version = "webhooks_app"
     sys_version = ""
     timeout = IDLE_SECONDS
-    # Header and body leave in one piece, or each answer waits for the other side's delayed acknowledgement.
+    # Header and body are sent together; otherwise each answer waits for the other side's delayed acknowledgement.
     wbufsize = -1
     disable_nagle_algorithm = True
     server: _Server
@@ -267,14 +267,14 @@ class _Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         length = self.headers.get("Content-Length", "")
         if not (length.isascii() and length.isdigit()):
-            self._refuse(411, "Give a Content-Length.")
+            self._refuse(411, "Send a Content-Length.")
         elif len(length) > 9 or int(length) > MAX_BODY_BYTES:
             self._refuse(413, f"The body is longer than {MAX_BODY_BYTES} bytes.")
         else:
             self._receive(int(length))
 
     def do_GET(self) -> None:
-        self._refuse(405, "Webhooks come by POST.", Allow="POST")
+        self._refuse(405, "Send webhooks by POST.", Allow="POST")
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
         logger.debug(format, *args)

@@ -1,4 +1,4 @@
-"""The integrator's side: from a received request to a genuine event, or an error. Needs no Django."""
+"""Verification of received requests, for integrators. Needs no Django."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NATIVE = NativeSignature()
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ReceivedEvent:
-    """A genuine message of the service. ``id`` and ``created`` are None for the verification message alone."""
+    """A genuine message of the service. Only in the verification message, ``id`` and ``created`` are None."""
 
     id: str | None
     type: str
@@ -47,13 +47,13 @@ def verify(
 
     ``body`` is the raw body, before any parsing. ``headers`` may have names in any case. ``secret`` is the webhook's
     secret, or its public key (``whpk_…``), or several of them during a rotation. The headers of the specification and
-    those of Standard Webhooks are understood; one valid signature is enough. The signature in
-    X-Webhook-Signature-Previous is accepted too: the service sends it during the overlap of a rotation. ``tolerance``,
-    a timedelta or seconds, is the largest accepted distance of the timestamp; None turns that check off. ``schemes``
-    are the accepted signature schemes.
+    those of Standard Webhooks are supported; one valid signature is enough. This includes the signature in
+    X-Webhook-Signature-Previous, which the service sends during the overlap of a rotation. ``tolerance``, a timedelta
+    or a number of seconds, is the largest accepted age of the timestamp, in either direction; None disables the check.
+    ``schemes`` are the accepted signature schemes.
 
-    Raises WebhookVerificationError, and nothing else, for any body and headers. An empty secret is an error of the
-    caller and a plain ValueError.
+    Raises WebhookVerificationError, and nothing else, for any body and headers. An empty secret is a programming error,
+    for which a plain ValueError is raised.
     """
     secrets = _secrets(secret)
     raw_body = _raw_body(body)
@@ -69,9 +69,9 @@ def verify(
 
 
 def challenge_answer(event: ReceivedEvent) -> dict[str, str]:
-    """Return the JSON object to answer a verification message with. Raises ValueError for any other event."""
+    """Return the JSON object that answers a verification message. Raises ValueError for any other event."""
     if not event.is_verification:
-        raise ValueError(f"{event.type} asks for no challenge; answer it with status 200.")
+        raise ValueError(f"{event.type} has no challenge; answer it with status 200.")
     return {"challenge": event.data["challenge"]}
 
 
@@ -89,7 +89,7 @@ def _raw_body(body: object) -> bytes:
 
 
 def _headers(headers: object, schemes: Sequence[BaseSignature]) -> dict[str, str]:
-    """Return the headers of the schemes under their usual names. Refuse one that came twice: either could count."""
+    """Return the headers of the schemes under their usual names. Refuse duplicates, because either could count."""
     ours = {name.lower(): name for scheme in schemes for name in scheme.header_names}
     found: dict[str, str] = {}
     for raw_name, raw_value in _pairs(headers):
@@ -98,7 +98,7 @@ def _headers(headers: object, schemes: Sequence[BaseSignature]) -> dict[str, str
             continue
         values = raw_value if isinstance(raw_value, list | tuple) else [raw_value]
         if name in found or len(values) != 1:
-            raise WebhookVerificationError(f"The header {name} must be there exactly once.")
+            raise WebhookVerificationError(f"The header {name} must be present exactly once.")
         found[name] = _text(values[0])
     return found
 
@@ -120,7 +120,7 @@ def _text(value: object) -> str:
 def _verified(
     body: bytes, headers: Mapping[str, str], keys: Sequence[str], schemes: Sequence[BaseSignature]
 ) -> tuple[BaseSignature, int]:
-    """Return the first scheme by which the request is genuine, and the timestamp that it signed."""
+    """Return the first scheme that verifies the request, and the signed timestamp."""
     problem: WebhookVerificationError | None = None
     present = [scheme for scheme in schemes if headers.get(scheme.signature_header)]
     for scheme in present or [NATIVE]:

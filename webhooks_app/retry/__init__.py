@@ -1,4 +1,4 @@
-"""Retry policies: how often a delivery is tried, and when."""
+"""Retry policies: the number of a delivery's attempts, and their times."""
 
 from .base import MAX_LENGTH as MAX_LENGTH
 from .base import BaseRetryPolicy

@@ -8,24 +8,24 @@ from datetime import datetime, timedelta
 
 MAX_NAME_LENGTH = 40
 MAX_ATTEMPTS = 100
-"""Upper bound for every policy."""
+"""Maximum number of attempts of every policy."""
 MAX_LENGTH = 300
-"""Characters with which deliveries keep a policy."""
+"""Maximum length of a policy as stored in deliveries."""
 
 
 class BaseRetryPolicy(abc.ABC):
     """A retry policy. Instances hold no state.
 
-    A delivery keeps the number of attempts and the delays from when it is queued.
+    A delivery keeps the number of attempts and the delays with which it was queued.
     """
 
     name: str
     description: str = ""
     max_attempts: int
     jitter: float = 0.0
-    """Largest random extension of a delay, as a share of it."""
+    """Largest random extension of a delay, as a fraction of it."""
     max_retry_after: timedelta = timedelta(0)
-    """Largest delay by a receiver's Retry-After; zero ignores the header."""
+    """Largest delay that a receiver can request by Retry-After; zero ignores the header."""
 
     @abc.abstractmethod
     def delay(self, number: int) -> timedelta:
@@ -36,7 +36,7 @@ class BaseRetryPolicy(abc.ABC):
     ) -> datetime | None:
         """Return the time of the attempt after failed attempt ``number`` (from 1); None after the last.
 
-        ``retry_after`` is the receiver's wish. It never shortens a delay.
+        ``retry_after`` is the delay requested by the receiver. It never shortens a delay.
         """
         if number < 1:
             raise ValueError(f"Attempts are counted from 1; there is no attempt {number}.")
@@ -51,7 +51,7 @@ class BaseRetryPolicy(abc.ABC):
 
     @property
     def delays(self) -> tuple[timedelta, ...]:
-        """The shortest delays before each retry."""
+        """The shortest delay before each retry."""
         return tuple(self.delay(number) for number in range(1, self.max_attempts))
 
     @property
@@ -61,11 +61,11 @@ class BaseRetryPolicy(abc.ABC):
 
     @property
     def span(self) -> timedelta:
-        """Shortest time from the first failure until a delivery is given up."""
+        """Shortest time between the first failure and giving up a delivery."""
         return sum(self.delays, timedelta(0))
 
     def problem(self) -> str:
-        """Return why the policy cannot be used; "" if it can."""
+        """Return the reason why the policy is unusable; "" if it is usable."""
         if not 1 <= len(self.name) <= MAX_NAME_LENGTH or ":" in self.name:
             return f"has the name {self.name!r}; give 1 to {MAX_NAME_LENGTH} characters without a colon"
         if not 1 <= self.max_attempts <= MAX_ATTEMPTS:

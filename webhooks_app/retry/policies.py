@@ -1,4 +1,4 @@
-"""The policies that come with the package."""
+"""The built-in policies."""
 
 from __future__ import annotations
 

@@ -17,9 +17,9 @@ BUILT_IN: Mapping[str, type[BaseRetryPolicy]] = MappingProxyType(
 
 @lru_cache(maxsize=32)
 def make_policies(names: Sequence[str]) -> Mapping[str, BaseRetryPolicy]:
-    """Return policies by their names. ``names`` are built-in names or dotted paths; use a tuple.
+    """Return the policies with these names. ``names`` is a tuple of built-in names and dotted paths.
 
-    Raises ValueError if one leads to no BaseRetryPolicy.
+    Raises ValueError if a name does not lead to a BaseRetryPolicy.
     """
     classes = [load_class(name, BaseRetryPolicy, BUILT_IN) for name in names]  # type: ignore[type-abstract]
     return MappingProxyType({found.name: found() for found in classes})

@@ -9,7 +9,7 @@ MAX_DIGITS = 9
 
 
 def parse_retry_after(value: str, now: datetime) -> timedelta | None:
-    """Return the delay that a value asks for; None for one that is missing, malformed or in the past."""
+    """Return the requested delay; None for a value that is missing, malformed or in the past."""
     text = value.strip()
     if text.isascii() and text.isdigit():
         return timedelta(seconds=int(text)) if len(text) <= MAX_DIGITS else timedelta(seconds=10**MAX_DIGITS)

@@ -1,4 +1,4 @@
-"""Which webhooks get an event, and why the others do not."""
+"""The selection of webhooks for an event, and the reasons for it."""
 
 from .admission import (
     Reason,

@@ -1,6 +1,6 @@
-"""The rule of who gets an event, and why not.
+"""The rule that selects the webhooks for an event.
 
-Each condition has two forms that must agree: a query, by which emitting selects webhooks in its one statement, and a
+Each condition has two forms that must agree: a query, by which emission selects webhooks in its one statement, and a
 refusal, which explains the result for one webhook. A new condition is a class here and an entry of CONDITIONS.
 """
 
@@ -36,14 +36,14 @@ INTERNAL_NAMES = frozenset(event_type.name for event_type in INTERNAL_EVENT_TYPE
 OPERATIONAL_NAMES = frozenset(event_type.name for event_type in OPERATIONAL_EVENT_TYPES)
 
 ROUTED = models.Q(is_test=False) & ~models.Q(type__in=INTERNAL_NAMES)
-"""A condition on events. The others, tests and internal messages, are addressed to one webhook."""
+"""A condition on events. It excludes tests and internal messages, which are addressed to one webhook."""
 
 NONE = models.Q(pk__in=())
 
 
 class Reason(models.TextChoices):
     SENT = "sent", _("It was active, and subscribed to the type.")
-    REPLAYED = "replayed", _("It did not get it when it happened, but later, by hand or by a replay.")
+    REPLAYED = "replayed", _("It received the event later, by a redelivery or a replay.")
     NOT_SUBSCRIBED = "not_subscribed", _("It was not subscribed to the type.")
     REGISTERED_LATER = "registered_later", _("It was registered later.")
     PENDING = "pending", _("It was not verified yet.")
@@ -58,17 +58,17 @@ class Reason(models.TextChoices):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RoutedEvent:
-    """The facts of an event that decide which webhooks get it."""
+    """The properties of an event that determine the webhooks that receive it."""
 
     type: Any
-    """Its name, or an SQL value for it, as may be that of its owner."""
+    """The name, or an SQL value for it. The owner can be an SQL value too."""
     owner_id: Any = None
     subject_id: str = ""
     """The webhook that an operational event is about."""
     emitted_at: datetime | None = None
-    """None for now."""
+    """None for the current time."""
     data: Mapping[str, Any] | None = None
-    """None where it is unknown; no filter is evaluated then."""
+    """None if unknown; no filter is evaluated then."""
 
     @classmethod
     def of(cls, event: Event) -> RoutedEvent:
@@ -83,9 +83,9 @@ class RoutedEvent:
 
 class Condition(ABC):
     depends_on_state: ClassVar[bool] = False
-    """True for a condition on the webhook's status or age rather than on what it is registered for."""
+    """True for a condition on the webhook's status or age rather than on its registration."""
     audited_fields: ClassVar[tuple[str, ...]] = ()
-    """Fields that it reads and that may have changed since an event; audit entries have their earlier values."""
+    """Fields that it reads and that may have changed since an event. Audit entries have their earlier values."""
 
     @abstractmethod
     def query(self, event: RoutedEvent) -> Any:
@@ -93,7 +93,7 @@ class Condition(ABC):
 
     @abstractmethod
     def refusal(self, webhook: Webhook, event: RoutedEvent) -> Reason | None:
-        """Return why the webhook does not get the event; None if this condition holds."""
+        """Return the reason why the webhook does not get the event; None if this condition holds."""
 
 
 class OwnerCondition(Condition):
@@ -129,7 +129,7 @@ class RegistrationCondition(Condition):
     depends_on_state = True
 
     def query(self, event: RoutedEvent) -> models.Q:
-        return models.Q()  # A row that is selected now was registered before; clocks are not compared.
+        return models.Q()  # A row selected now was registered before; clocks are not compared.
 
     def refusal(self, webhook: Webhook, event: RoutedEvent) -> Reason | None:
         is_later = event.emitted_at is not None and webhook.created_at > event.emitted_at
@@ -176,7 +176,7 @@ CONDITIONS: tuple[Condition, ...] = (
     StatusCondition(),
     FilterCondition(),
 )
-"""All must hold; the first that does not gives the reason."""
+"""All must hold; the first that does not is the reason."""
 
 LASTING_CONDITIONS = tuple(condition for condition in CONDITIONS if not condition.depends_on_state)
 CERTAIN_CONDITIONS = tuple(condition for condition in CONDITIONS if not condition.audited_fields)
@@ -184,7 +184,7 @@ AUDITED_FIELDS = tuple(name for condition in CONDITIONS for name in condition.au
 
 
 def webhooks_for(event: RoutedEvent, using: str) -> WebhookQuerySet:
-    """Return the webhooks that get an event emitted now, unless their filters refuse it."""
+    """Return the webhooks that get an event emitted now, except for their filters, which are not evaluated."""
     found: WebhookQuerySet = Webhook.objects.using(using).filter(*(each.query(event) for each in CONDITIONS))
     return found
 
@@ -195,7 +195,7 @@ def first_refusal(conditions: Sequence[Condition], webhook: Webhook, event: Rout
 
 
 def admits(webhook: Webhook, event: RoutedEvent) -> Reason:
-    """Return SENT if the webhook gets the event, or why not. Its fields are those of the time of the event."""
+    """Return SENT if the webhook gets the event, or the reason. The webhook has its fields at the time of the event."""
     return first_refusal(CONDITIONS, webhook, event) or Reason.SENT
 
 
@@ -212,7 +212,7 @@ def mismatch(webhook: Webhook, event: RoutedEvent) -> Mismatch | None:
 
 
 def filter_mismatch(source: str, data: Mapping[str, Any]) -> Mismatch | None:
-    """Return the same for a filter as JSON. A filter that cannot be evaluated refuses nothing."""
+    """Return the mismatch of a filter given as JSON. A filter that cannot be evaluated refuses nothing."""
     try:
         return _parsed_filter(source).mismatch(data)
     except Exception:
@@ -232,15 +232,15 @@ def audience(owner_id: Any) -> models.Q:
 
 
 def events_for(webhook: Webhook) -> models.Q:
-    """Return the same condition on events: those of the owners that the webhook may get events of."""
+    """Return the condition on events that the webhook may get: those of its owner, or all for the platform."""
     return models.Q() if webhook.owner_id is None else models.Q(owner=webhook.owner_id)
 
 
 def subscribed_to(event_type: str | models.Value) -> Any:
-    """Return the condition on webhooks that they are subscribed to an event type.
+    """Return the condition on webhooks that are subscribed to an event type.
 
-    A JSON list is searched as text, because SQLite has no ``contains`` for JSON. This is exact because the names of
-    event types have no character that JSON escapes. Text that cannot be a name matches no webhook.
+    A JSON list is searched as text, because SQLite has no ``contains`` for JSON. The result is exact, because the names
+    of event types have no characters that JSON escapes. A text that is not a valid name matches no webhook.
     """
     if isinstance(event_type, str):
         if not NAME_PATTERN.fullmatch(event_type):
@@ -251,7 +251,7 @@ def subscribed_to(event_type: str | models.Value) -> Any:
 
 
 def is_subscribed(webhook: Webhook, event_type: str) -> bool:
-    """Return True if the same condition holds for a webhook."""
+    """Return True if the webhook is subscribed to the event type."""
     return event_type in webhook.event_types
 
 
@@ -267,5 +267,5 @@ def subject_of(event: Event) -> str:
 
 
 def emitted_at(event: Event) -> datetime:
-    """Return when the webhooks for an event were selected; its identifier has the time, rounded down."""
+    """Return the time at which the webhooks for an event were selected, from its identifier, rounded down."""
     return time_of(event.pk) + timedelta(milliseconds=1)

@@ -1,7 +1,7 @@
-"""The report on an event: why each webhook was sent it or not, by its state at that time.
+"""The report on an event: the reason why each webhook received it or not, by its state at that time.
 
-Emitting records only deliveries. The earlier values of a webhook follow from its current ones and the audit entries
-of the changes since.
+Emission records only deliveries. The earlier values of a webhook are derived from its current values and the audit
+entries of later changes.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ MAX_DELIVERIES = 1000
 MAX_CHANGES = 2000
 
 MADE_WITH_EVENT = timedelta(seconds=10)
-"""A delivery made later than this after its event was not made by emitting it, even if its replay is gone."""
+"""A delivery created later than this after its event was not created by emission, even if it has no replay left."""
 
 CHANGING = (
     Action.WEBHOOK_CHANGED,
@@ -51,13 +51,13 @@ CHANGING = (
     Action.WEBHOOK_VERIFIED,
     Action.VERIFICATION_FAILED,
 )
-"""Changes of the fields that the rule reads."""
+"""Actions that change the fields of the rule."""
 
 Earlier = Mapping[str, Mapping[str, Any]]
 """Earlier values of fields, by webhook."""
 
 REPORTED = [(reason.value, reason.label) for reason in Reason if reason != Reason.OTHER_OWNER]
-"""Choices: the report is on the webhooks that may get events of the owner."""
+"""Choices for a report on webhooks of the event's owner or the platform."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -76,15 +76,15 @@ class Decision:
 
     @property
     def explanation(self) -> str:
-        """The reason as a sentence, with the condition of the filter if there is one."""
+        """The reason as a sentence, or the unsatisfied condition of the filter."""
         return f"{self.detail}." if self.detail else str(self.reason.label)
 
 
 def try_filter(webhook: Webhook, event: Event, source: Any) -> Mismatch | None:
     """Return the condition of a filter that a past event does not satisfy; None if it matches.
 
-    ``source`` is the filter as JSON, or None for no filter. Raises ValidationError for a filter that the webhook could
-    not be saved with, and for an event whose data is no longer kept.
+    ``source`` is the filter as JSON, or None for no filter. Raises ValidationError for a filter that is not valid for
+    the webhook, and for an event whose data is no longer stored.
     """
     tried = copy(webhook)
     tried.filter = source
@@ -95,10 +95,10 @@ def try_filter(webhook: Webhook, event: Event, source: Any) -> Mismatch | None:
 
 
 def decide(event: Event, *, with_platform: bool = False) -> list[Decision]:
-    """Return for each webhook of the event's owner why it was sent the event or not, in at most four queries.
+    """Return a decision for each webhook of the event's owner, in at most four queries.
 
-    ``with_platform`` adds the platform's webhooks. Webhooks that got the event come first; of more than MAX_WEBHOOKS,
-    the deleted ones and the oldest are left out. An event that is addressed to one webhook concerns no other.
+    ``with_platform`` adds the platform's webhooks. Webhooks that got the event come first. Beyond MAX_WEBHOOKS, deleted
+    webhooks and the oldest ones are omitted. An event addressed to one webhook concerns no other.
     """
     webhooks = _webhooks(event, with_platform=with_platform)
     delivered = _first_deliveries(event, webhooks)
@@ -147,9 +147,9 @@ def _not_sent_to(webhook: Webhook, event: RoutedEvent, earlier: Earlier | None) 
 
 
 def _earlier_values(webhooks: list[Webhook], moment: datetime) -> Earlier | None:
-    """Return by webhook the values at the moment of the fields that changed since; None if they are not recorded.
+    """Return earlier values by webhook, of the fields that changed since the moment; None if they are not recorded.
 
-    The value at the moment is the one before the first change after it.
+    The value at the moment is the old value in the first later change.
     """
     if moment < timezone.now() - timedelta(days=settings.AUDIT_RETENTION_DAYS):
         return None

@@ -1,4 +1,4 @@
-"""Signature schemes: the headers by which a receiver knows that a request is genuine."""
+"""Signature schemes: the headers that prove a request genuine."""
 
 from .base import BaseSignature, Headers, Message
 from .combined import combine as combine

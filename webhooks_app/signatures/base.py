@@ -14,7 +14,7 @@ Headers: TypeAlias = tuple[tuple[str, str], ...]
 
 
 class Message(NamedTuple):
-    """A request to be signed. A handshake has its delivery's id, every other message its event's."""
+    """A request to be signed. Its id is the event's or, for a handshake, the delivery's."""
 
     id: str
     type: str
@@ -26,7 +26,7 @@ class Message(NamedTuple):
 class BaseSignature(abc.ABC):
     """A signature scheme. Instances hold no state.
 
-    A key is a text. Keys are stored by scheme, encrypted, and are rotated with an overlap: all valid keys sign.
+    A key is a string. Keys are stored encrypted, by scheme. A rotation has an overlap in which all valid keys sign.
     """
 
     name: ClassVar[str]
@@ -36,21 +36,21 @@ class BaseSignature(abc.ABC):
     header_names: ClassVar[tuple[str, ...]]
     """All headers of the scheme. A webhook's own headers cannot have these names."""
     keys_of: ClassVar[str] = ""
-    """The scheme whose keys sign; empty for keys of its own. The secret of a webhook is the key of ``native``."""
+    """The scheme whose keys it uses; empty for keys of its own. The secret of a webhook is the key of ``native``."""
 
     @abc.abstractmethod
     def sign(self, message: Message, keys: Sequence[str]) -> str:
-        """Return the signature by these keys, the current one first, as one text. It is stored with the attempt."""
+        """Return the signature by these keys, the current one first, as one string. It is stored with the attempt."""
 
     @abc.abstractmethod
     def headers(self, message: Message, signature: str) -> Headers:
-        """Return the headers for a signature; ``message.body`` may be empty. Signatures have no other form."""
+        """Return the headers for a signature, which is sent in no other form. ``message.body`` may be empty."""
 
     @abc.abstractmethod
     def verify(self, body: bytes, headers: Mapping[str, str], keys: Sequence[str]) -> int:
         """Return the signed timestamp of a request. Raises WebhookVerificationError unless one of the keys signed it.
 
-        ``headers`` are those of ``header_names``, by these names. ``keys`` are texts of ``verification_key``.
+        ``headers`` are those in ``header_names``, under these names. ``keys`` are results of ``verification_key``.
         """
 
     @abc.abstractmethod
@@ -58,15 +58,15 @@ class BaseSignature(abc.ABC):
         """Return a new random key."""
 
     def problem_with_key(self, key: str) -> str:
-        """Return why a key cannot sign, as a sentence; "" if it can."""
+        """Return the reason why a key cannot sign, as a sentence; "" if it can."""
         return ""
 
     def verification_key(self, key: str) -> str:
-        """Return the text by which a receiver verifies: the key itself, or the public part of a pair."""
+        """Return the key for verification: the key itself, or the public part of a pair."""
         return key
 
     def verifies_with(self, key: str) -> bool:
-        """Return True for the form of this scheme's verification keys."""
+        """Return True if a key has the form of this scheme's verification keys."""
         return not self.problem_with_key(key)
 
     @property
@@ -76,7 +76,7 @@ class BaseSignature(abc.ABC):
 
     @property
     def key_scheme(self) -> str:
-        """The scheme under which its keys are stored."""
+        """The scheme under which the keys are stored."""
         return self.keys_of or self.name
 
 

@@ -1,4 +1,4 @@
-"""Several schemes in one request, and their signatures as one text to be stored."""
+"""Several schemes in one request, and their signatures as one string for storage."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ def combine(parts: Iterable[Headers]) -> Headers:
 
 
 def pack(signatures: Mapping[str, str]) -> str:
-    """Return the signatures, by scheme, as one text: for ``native`` alone, its signature."""
+    """Return the signatures, by scheme, as one string; for ``native`` alone, its signature."""
     if signatures.keys() == {NativeSignature.name}:
         return signatures[NativeSignature.name]
     return json.dumps(signatures, separators=(",", ":"))
 
 
 def unpack(text: str) -> dict[str, str]:
-    """Return the signatures, by scheme, of which ``pack`` made a text."""
+    """Return the signatures, by scheme, from a result of ``pack``."""
     if not text.startswith("{"):
         return {NativeSignature.name: text} if text else {}
     found: dict[str, str] = json.loads(text)

@@ -23,7 +23,7 @@ SECRET_BYTES = 32
 
 
 class NativeSignature(BaseSignature):
-    """The headers of the specification. The secret is keyed as UTF-8 text, whole, with its prefix."""
+    """The headers of the specification. The key of the HMAC is the whole secret with its prefix, as UTF-8."""
 
     name = "native"
     description = "X-Webhook-Signature: HMAC-SHA256, keyed with the whole secret."
@@ -55,7 +55,7 @@ class NativeSignature(BaseSignature):
         raise WebhookVerificationError("The signature does not match; check the secret, and that the body is raw.")
 
     def new_key(self) -> str:
-        """Return ``whsec_`` and 32 random bytes in padded standard base64, which every library reads the same."""
+        """Return ``whsec_`` and 32 random bytes in padded standard base64, which all libraries decode alike."""
         return SECRET_PREFIX + base64.b64encode(secrets.token_bytes(SECRET_BYTES)).decode()
 
     def verifies_with(self, key: str) -> bool:
@@ -71,7 +71,7 @@ def sign(secret: str, timestamp: int | str, body: bytes) -> str:
 def signed_headers(
     secret: str, timestamp: int, event_type: str, body: bytes, *, previous_secret: str = ""
 ) -> tuple[tuple[str, str], ...]:
-    """Return the headers of a delivery that is signed by this scheme alone, in the order of the specification."""
+    """Return the headers of a delivery signed by this scheme alone, in the order of the specification."""
     scheme, message = NativeSignature(), Message("", event_type, timestamp, body)
     signature = scheme.sign(message, [key for key in (secret, previous_secret) if key])
     return (("Content-Type", "application/json"), *scheme.headers(message, signature))

@@ -18,9 +18,9 @@ BUILT_IN: Mapping[str, type[BaseSignature]] = MappingProxyType(
 
 @lru_cache(maxsize=32)
 def make_signatures(names: Sequence[str]) -> Mapping[str, BaseSignature]:
-    """Return schemes by their names. ``names`` are built-in names or dotted paths; use a tuple.
+    """Return the schemes with these names. ``names`` is a tuple of built-in names and dotted paths.
 
-    Raises ValueError if one leads to no BaseSignature.
+    Raises ValueError if a name does not lead to a BaseSignature.
     """
     classes = [load_class(name, BaseSignature, BUILT_IN) for name in names]  # type: ignore[type-abstract]
     return MappingProxyType({found.name: found() for found in classes})

@@ -23,14 +23,14 @@ TIMESTAMP_HEADER = "webhook-timestamp"
 SIGNATURE_HEADER = "webhook-signature"
 
 SECRET_SIZES = range(24, 65)
-"""Bytes of a secret, by the standard."""
+"""Length of a secret in bytes, by the standard."""
 
 PRIVATE_PREFIX, PUBLIC_PREFIX = "whsk_", "whpk_"
 ED25519_BYTES = 32
 
 
 class _StandardSignature(BaseSignature):
-    """The headers of both versions. A webhook that has both sends one header with all signatures."""
+    """The headers of both versions. A webhook with both versions sends one header with all signatures."""
 
     signature_header = SIGNATURE_HEADER
     header_names = (ID_HEADER, TIMESTAMP_HEADER, SIGNATURE_HEADER)
@@ -61,11 +61,11 @@ class _StandardSignature(BaseSignature):
 
     @abstractmethod
     def digest(self, key: str, signed: bytes) -> bytes:
-        """Return the signature of bytes by a key."""
+        """Return the signature of some bytes by a key."""
 
     @abstractmethod
     def matches(self, key: str, signed: bytes, signature: bytes) -> bool:
-        """Return True if the signature is that of the bytes by a key."""
+        """Return True if the signature is that of these bytes by the key."""
 
 
 class StandardSignature(_StandardSignature):
@@ -146,13 +146,13 @@ def _private_key(key: str) -> Ed25519PrivateKey:
 
 
 def _key_bytes(key: str, prefix: str) -> bytes | None:
-    """Return the 32 bytes of an Ed25519 key; None for a text of another form."""
+    """Return the 32 bytes of an Ed25519 key; None for any other text."""
     found = _decoded(key.removeprefix(prefix)) if key.startswith(prefix) else None
     return found if found is not None and len(found) == ED25519_BYTES else None
 
 
 def _decoded(text: str) -> bytes | None:
-    """Return the bytes of a text in padded standard base64; None for any other text, or another spelling of them."""
+    """Return the bytes of a string in padded standard base64; None for any other string or another spelling."""
     try:
         found = base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError):

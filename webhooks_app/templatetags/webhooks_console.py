@@ -22,7 +22,7 @@ register.filter(translated)
 
 @register.inclusion_tag("admin/webhooks_app/overview.html", takes_context=True)
 def webhooks_overview(context: RequestContext) -> dict[str, Any]:
-    """Show what goes on to who may see deliveries; nothing to others."""
+    """Return the context of the overview, or nothing if the user may not view deliveries."""
     request = context["request"]
     if not request.user.has_perm("webhooks_app.view_delivery"):
         return {}
@@ -40,10 +40,10 @@ def webhooks_overview(context: RequestContext) -> dict[str, Any]:
 
 @register.filter
 def heat_cells(cells: Sequence[charts.Cell]) -> SafeString:
-    """Draw a row of the heat map: a template would take several times as long for its thousands of cells."""
+    """Return a row of the heat map. A template is several times slower for thousands of cells."""
     rects = [
         f'<rect class="shade-{"none" if each.shade is None else each.shade}" x="{each.x}" y="0" width="{each.width}"'
         f' height="16"><title>{escape(each.label)}</title></rect>'
         for each in cells
     ]
-    return mark_safe("".join(rects))  # noqa: S308 - numbers, and a text that is escaped
+    return mark_safe("".join(rects))  # noqa: S308 - numbers and escaped text

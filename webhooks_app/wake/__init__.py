@@ -1,4 +1,4 @@
-"""Waking workers after a commit: one class for each way, chosen by ``WEBHOOKS_WAKE``."""
+"""Waking workers after a commit: one class for each method, chosen by ``WEBHOOKS_WAKE``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Delivering inside the worker of a task queue."""
+"""Delivery inside the worker of a task queue."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..maintenance.runner import MaintenanceRunner
 
 
 class Background:
-    """The worker of this process: an engine and the upkeep, in threads beside the tasks that start them."""
+    """The engine and the upkeep of this process, in threads beside the tasks that start them."""
 
     def __init__(self) -> None:
         self._maintenance = MaintenanceRunner(worker)
@@ -20,7 +20,7 @@ class Background:
         self._pid = 0
 
     def start(self) -> None:
-        """Start, unless this process has started; look for due deliveries now."""
+        """Start unless already started; look for due deliveries now."""
         worker.wake()
         self._maintenance.start()
 
@@ -37,18 +37,18 @@ class Background:
         self._maintenance.note_beat()
 
     def stop(self) -> None:
-        """Begin nothing more."""
+        """Start no further deliveries."""
         worker.stop()
         self._maintenance.stop()
 
     def finish(self) -> None:
-        """Stop, and wait for the end of all that is in flight."""
+        """Stop, and wait for all deliveries in flight."""
         self.stop()
         worker.join()
         self._maintenance.join()
 
     def reset(self) -> None:
-        """Be ready to start again after a stop."""
+        """Allow another start after a stop."""
         worker.reset()
         self._maintenance.reset()
 
@@ -57,7 +57,7 @@ background = Background()
 
 
 def deliver_in_background() -> None:
-    """Start or wake the engine of this process, and return at once. For tasks of workers that stay.
+    """Start or wake the engine of this process, and return immediately. For long-lived worker processes.
 
     The engine delivers in threads of its own until the process exits.
     """
@@ -65,9 +65,9 @@ def deliver_in_background() -> None:
 
 
 def deliver_until_idle(max_seconds: float = 120.0) -> None:
-    """Deliver all that is due, make the retries that follow, and return. For workers with a process for each task.
+    """Deliver all that is due, make the resulting retries, and return. For workers with a process for each task.
 
-    After ``max_seconds`` nothing more is claimed, and the requests in flight end first.
+    After ``max_seconds`` no more deliveries are claimed, and the requests in flight end first.
     """
     engine = Engine(database_thread=True)
     timer = threading.Timer(max_seconds, engine.stop)

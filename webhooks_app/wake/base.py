@@ -1,4 +1,4 @@
-"""The contract of a wake-up, and its base for everything that sends messages."""
+"""The contract of a wake-up, and a base class for wake-ups that send messages."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from .folding import FoldedCall
 class BaseWake(ABC):
     """Wakes workers after a commit. Each process has one instance.
 
-    A wake-up carries no state, and nothing depends on its arrival: workers find due deliveries by themselves too, with
+    A wake-up carries no state, and nothing depends on its arrival: workers also find due deliveries by themselves, with
     their sweep at the latest.
     """
 
     @abstractmethod
     def wake(self, using: str, webhook_ids: Sequence[str]) -> None:
-        """Wake workers of the database ``using``: these webhooks, or any if none is named, have something due.
+        """Wake workers of the database ``using`` for due deliveries of these webhooks, or of any if none is named.
 
-        Called after each commit, in its thread, which must not wait. An exception is logged.
+        Called after each commit in the committing thread, so it must not block. Exceptions are logged.
         """
 
 
 class BaseMessageWake(BaseWake):
-    """Sends a message that has a task queue's worker call ``deliver_in_background`` or ``deliver_until_idle``.
+    """Sends a message that makes a task queue's worker call ``deliver_in_background`` or ``deliver_until_idle``.
 
-    A process sends at most ten messages a second, in a thread for which a commit waits half a second at most. On
-    PostgreSQL it notifies as well, which is faster where workers are running.
+    A process sends at most ten messages a second, in a thread; a commit waits for it at most half a second. On
+    PostgreSQL it also sends a NOTIFY, which is faster if workers are running.
     """
 
     def __init__(self) -> None:
@@ -48,4 +48,4 @@ class BaseMessageWake(BaseWake):
         try:
             self.send()
         finally:
-            connections.close_all()  # of this thread; some queues are tables
+            connections.close_all()  # of this thread, because some queues are tables

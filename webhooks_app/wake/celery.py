@@ -12,7 +12,7 @@ TASK = "webhooks_app.deliver_due"
 
 
 class CeleryWake(BaseMessageWake):
-    """Sends the task of this name, wherever the host routes it. Eager tasks deliver before ``wake`` returns."""
+    """Sends the task of this name, which the host's settings route. Eager tasks deliver before ``wake`` returns."""
 
     def wake(self, using: str, webhook_ids: Sequence[str]) -> None:
         if current_app.conf.task_always_eager:
@@ -21,5 +21,5 @@ class CeleryWake(BaseMessageWake):
             super().wake(using, webhook_ids)
 
     def send(self) -> None:
-        # Without a retry: the next event sends another message, and the sweep needs none.
+        # Without retries: the next event sends another message, and the sweep needs none.
         current_app.send_task(TASK, retry=False, expires=60, ignore_result=True)

@@ -18,7 +18,7 @@ def deliver_due() -> None:
 
 
 class DjangoTasksWake(BaseMessageWake):
-    """Enqueues a task in the default backend, whose worker must be a process that stays."""
+    """Enqueues a task in the default backend, whose worker must be a long-lived process."""
 
     def send(self) -> None:
         deliver_due.enqueue()

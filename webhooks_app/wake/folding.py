@@ -1,4 +1,4 @@
-"""Calls that are made seldom enough, and for which nobody waits for long."""
+"""Calls at a limited rate, with a limited wait for their end."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ logger = logging.getLogger("webhooks_app.wake")
 
 
 class FoldedCall:
-    """Calls ``function`` in a thread, at most once every ``fold_seconds``, and waits ``patience_seconds`` at most.
+    """Calls ``function`` in a thread, at most once in ``fold_seconds``, and waits at most ``patience_seconds``.
 
-    A call asked for while another is under way, or shortly after one, is folded into it. A failure is logged once
-    and nothing is tried again for ``rest_seconds``: the sweep finds what was missed.
+    A call requested during another one, or shortly after one, is folded into it. A failure is logged once, and the next
+    call is at least ``rest_seconds`` later: the sweep finds missed deliveries.
     """
 
     def __init__(
@@ -47,14 +47,14 @@ class FoldedCall:
             thread = self._thread = threading.Thread(target=self._run, name="webhooks_app.wake", daemon=True)
         try:
             thread.start()
-        except RuntimeError as error:  # The system has no thread to give.
+        except RuntimeError as error:  # The system has no thread left.
             self._thread = None
             logger.warning("Workers cannot be woken (%s); their sweep finds due deliveries.", error)
             return
         thread.join(self._patience_seconds)
 
     def _start_anew(self) -> None:
-        """Forget a call that was under way when this process was forked: its thread is the parent's."""
+        """Forget a call that was in progress when this process was forked: its thread belongs to the parent."""
         self._pid = os.getpid()
         self._lock = threading.Lock()
         self._thread = None
@@ -67,7 +67,7 @@ class FoldedCall:
             quiet_seconds = self._fold_seconds if self._call() else self._rest_seconds
             with self._lock:
                 self._quiet_until = called_at + quiet_seconds
-                # Asked for so late that the call may have been answered before: once more.
+                # Requested so late that the last call may have missed it, so call again.
                 again = not self._is_failing and self._asked_at > self._quiet_until
                 if not again:
                     self._thread = None
@@ -75,7 +75,7 @@ class FoldedCall:
     def _call(self) -> bool:
         try:
             self._function()
-        except Exception as error:  # noqa: BLE001 - whatever a broker's client raises, the caller must not suffer.
+        except Exception as error:  # noqa: BLE001 - no error of a broker's client may reach the caller.
             if not self._is_failing:
                 logger.warning("Workers cannot be woken (%s); their sweep finds due deliveries.", error)
             self._is_failing = True

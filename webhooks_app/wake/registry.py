@@ -26,7 +26,7 @@ WAKES: Mapping[str, str] = {
 
 
 def configured_wake() -> BaseWake:
-    """Return this process's instance. Raises ImportError for a path that leads nowhere."""
+    """Return this process's instance. Raises ImportError for an invalid path."""
     return _instance(chosen_path())
 
 
@@ -42,7 +42,7 @@ def uses_celery() -> bool:
 
 
 def _automatic() -> str:
-    """Return "celery" if the host has configured a broker; otherwise the best that the database offers."""
+    """Return "celery" if the host has configured a broker; otherwise the best choice for the database."""
     if _has_broker():
         return "celery"
     return "notify" if dialect_of(router.db_for_write(Delivery)).can_notify else "none"

@@ -10,7 +10,7 @@ _awake = 0
 
 
 def is_silent() -> bool:
-    """Return True in a test, as Django's and pytest-django's runners set it up, except in ``waking_workers``."""
+    """Return True in tests set up by Django's and pytest-django's runners, except in ``waking_workers``."""
     if _awake:
         return False
     utils = sys.modules.get("django.test.utils")
@@ -19,7 +19,7 @@ def is_silent() -> bool:
 
 @contextmanager
 def waking_workers() -> Iterator[None]:
-    """Wake workers in this block though a test runs, in all threads."""
+    """Wake workers within this block, in all threads, although a test is running."""
     global _awake  # noqa: PLW0603 - of the whole process
     _awake += 1
     try:

@@ -1,4 +1,4 @@
-"""The service as its users and its workers see it. Collected under its own settings only; test_service.py does that."""
+"""Fixtures of the service. ``test_service.py`` runs these tests under the service's own settings."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ def _everything_fresh(db: None) -> Iterator[None]:
     from example_project.celery import app
 
     yield
-    cache.clear()  # It holds what the throttles have counted.
+    cache.clear()  # It contains the counters of the throttles.
     with app.connection_for_write() as connection:
         connection.default_channel.queue_purge("celery")
 
 
 class Account:
-    """Somebody with an API key; every request is a transaction of its own."""
+    """An account with an API key. Every request has its own transaction."""
 
     def __init__(self, user: User, run_callbacks: Callable[..., Any]) -> None:
         from rest_framework.test import APIClient
@@ -51,7 +51,7 @@ class Account:
             return self._client.delete(path)
 
     def events(self) -> list[tuple[str, dict[str, Any]]]:
-        """Return type and data of what was emitted for this account, in order."""
+        """Return type and data of this account's events, in order."""
         from webhooks_app.models import Event
 
         return [(event.type, event.data) for event in Event.objects.filter(owner=self.user).order_by("created_at")]
@@ -80,7 +80,7 @@ def amina(make_account: Callable[[str], Account]) -> Account:
 
 @pytest.fixture
 def work(db: None, django_capture_on_commit_callbacks: Callable[..., Any]) -> Callable[[], None]:
-    """Do what lies in the broker's queue, as a worker would."""
+    """Run the tasks in the broker's queue, as a worker does."""
     from queue import Empty
 
     from example_project.celery import app

@@ -1,4 +1,4 @@
-"""Uploading, looking into and deleting files, and the events on the way."""
+"""Upload, inspection and deletion of files, with their events."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def _upload(account, content=b"figures", name="figures.txt"):
     return account.post("/v1/files", {"file": SimpleUploadedFile(name, content)}, kind="multipart")
 
 
-def test_an_upload_is_told_at_once(amina):
+def test_an_upload_emits_an_event_at_once(amina):
     answer = _upload(amina, _pdf(1), "figures.pdf")
 
     assert answer.status_code == 201
@@ -78,7 +78,7 @@ def test_an_upload_is_told_at_once(amina):
         pytest.param("a.pptx", _zip(**{"[Content_Types].xml": "<a"}), None, id="broken XML"),
     ],
 )
-def test_processing_tells_checksum_and_pages(amina, work, name, content, pages):
+def test_the_processed_event_has_checksum_and_pages(amina, work, name, content, pages):
     file_id = _upload(amina, content, name).json()["id"]
     work()
 
@@ -90,13 +90,13 @@ def test_processing_tells_checksum_and_pages(amina, work, name, content, pages):
     assert amina.get(f"/v1/files/{file_id}").json()["pages"] == pages
 
 
-def test_a_file_that_unpacks_to_too_much_is_not_unpacked(monkeypatch):
+def test_a_decompression_bomb_is_not_unpacked(monkeypatch):
     monkeypatch.setattr(inspection, "MAX_UNPACKED_BYTES", 1000)
 
     assert inspection.inspect(io.BytesIO(_pptx(1)), "a.pptx").pages is None
 
 
-def test_a_deleted_file_is_told_once_and_its_content_goes_too(amina, tmp_path, settings):
+def test_a_deletion_removes_the_content_and_emits_one_event(amina, tmp_path, settings):
     settings.MEDIA_ROOT = tmp_path
     file_id = _upload(amina).json()["id"]
 
@@ -108,7 +108,7 @@ def test_a_deleted_file_is_told_once_and_its_content_goes_too(amina, tmp_path, s
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
 
 
-def test_a_file_deleted_before_it_is_processed_is_not_told_as_processed(amina, work):
+def test_a_file_deleted_before_processing_emits_no_processed_event(amina, work):
     file_id = _upload(amina).json()["id"]
     amina.delete(f"/v1/files/{file_id}")
     work()
@@ -124,7 +124,7 @@ def test_a_file_is_processed_once_however_many_workers_try(amina):
     assert amina.event_types() == ["file.uploaded", "file.processed"]
 
 
-def test_a_file_that_no_worker_heard_of_is_processed_all_the_same(amina, work, monkeypatch):
+def test_a_file_with_a_lost_task_is_processed_later(amina, work, monkeypatch):
     file_id = _upload(amina).json()["id"]
     monkeypatch.setattr(tasks, "LONG_WAIT", -tasks.LONG_WAIT)
 
@@ -150,7 +150,7 @@ def test_another_account_can_neither_see_nor_delete_a_file(amina, make_account):
         pytest.param({"file": SimpleUploadedFile("a.txt", b"")}, id="empty"),
     ],
 )
-def test_a_bad_upload_is_a_problem(amina, form):
+def test_an_invalid_upload_is_refused(amina, form):
     answer = amina.post("/v1/files", form, kind="multipart")
 
     assert answer.status_code == 400
@@ -158,7 +158,7 @@ def test_a_bad_upload_is_a_problem(amina, form):
     assert "file" in answer.json()["errors"]
 
 
-def test_json_is_no_upload(amina):
+def test_json_is_refused_as_an_upload(amina):
     assert amina.post("/v1/files", {"file": "text"}).status_code == 415
 
 
@@ -173,12 +173,12 @@ def test_a_file_over_the_limit_is_refused(amina, settings, spare_bytes):
     assert amina.events() == []
 
 
-def test_a_long_file_name_is_cut_but_keeps_its_ending(amina):
+def test_a_long_file_name_is_shortened_before_its_extension(amina):
     name = _upload(amina, name=f"{'a' * 300}.txt").json()["filename"]
 
     assert len(name) == 255
     assert name.endswith("a.txt")
 
 
-def test_a_path_in_a_file_name_is_dropped(amina):
+def test_a_path_in_a_file_name_is_removed(amina):
     assert _upload(amina, name="../../etc/passwd").json()["filename"] == "passwd"

@@ -1,4 +1,4 @@
-"""What a person finds in a browser, and how they get in."""
+"""Pages of the service and the login of its console."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from webhooks_app.event_types import PRESENTATION_EVENT_TYPES
 ROWS = ("presentations/presentation", "files/file", "accounts/subscription")
 
 
-def test_every_link_of_the_front_page_leads_somewhere(client):
+def test_every_link_of_the_front_page_works(client):
     links = re.findall('href="([^"]+)"', client.get("/").content.decode())
 
     assert links == ["/admin/", "/v1/docs", "/readme"]
     assert [client.get(link, follow=True).status_code for link in links] == [200, 200, 200]
 
 
-def test_addresses_of_the_service_and_of_the_webhooks_stand_side_by_side(amina):
+def test_urls_of_the_service_and_of_webhooks_coexist(amina):
     assert amina.get("/v1/webhooks").status_code == 200
     assert amina.get("/v1/subscription/").status_code == 404
     assert amina.get("/v1/nothing").json()["status"] == 404
 
 
-def test_the_metrics_are_there_for_who_may_read_them(client, tmp_path):
+def test_the_metrics_need_permission(client, tmp_path):
     password, _ = ensure_login(tmp_path)
 
     assert client.get("/metrics").status_code == 401
@@ -35,7 +35,7 @@ def test_the_metrics_are_there_for_who_may_read_them(client, tmp_path):
     assert "webhooks_workers 0.0" in client.get("/metrics").content.decode()
 
 
-def test_every_event_type_is_bound_to_a_happening():
+def test_every_event_type_has_a_signal():
     from example_project import webhook_events
 
     source = webhook_events.__loader__.get_source(webhook_events.__name__)
@@ -45,7 +45,7 @@ def test_every_event_type_is_bound_to_a_happening():
 
 
 @pytest.mark.parametrize("path", ROWS)
-def test_the_console_shows_the_services_rows_but_changes_none(client, tmp_path, path):
+def test_the_console_shows_the_services_rows_read_only(client, tmp_path, path):
     password, _ = ensure_login(tmp_path)
     client.login(username="admin", password=password)
 
@@ -53,7 +53,7 @@ def test_the_console_shows_the_services_rows_but_changes_none(client, tmp_path, 
     assert client.get(f"/admin/{path}/add/").status_code == 403
 
 
-def test_the_password_is_kept_for_its_owner_alone_and_stays_the_same(tmp_path):
+def test_the_password_file_is_private_and_reused(tmp_path):
     first, path = ensure_login(tmp_path)
     second, _ = ensure_login(tmp_path)
 
@@ -61,7 +61,7 @@ def test_the_password_is_kept_for_its_owner_alone_and_stays_the_same(tmp_path):
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
-def test_a_given_password_wins_and_is_kept_nowhere(tmp_path):
+def test_a_given_password_is_not_stored(tmp_path):
     ensure_login(tmp_path)
     password, path = ensure_login(tmp_path, "given by hand")
 

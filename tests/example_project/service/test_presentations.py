@@ -1,4 +1,4 @@
-"""From an outline to a PowerPoint file, and the events on the way."""
+"""Presentations from outline to PowerPoint file, with their events."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _slides(answer):
     return PowerPoint(io.BytesIO(b"".join(answer.streaming_content))).slides
 
 
-def test_a_presentation_is_queued_at_once_and_made_by_a_worker(amina, work):
+def test_a_presentation_is_queued_and_generated_by_a_worker(amina, work):
     answer = amina.post("/v1/ppt", {"title": "Annual report", "outline": OUTLINE})
     work()
 
@@ -35,7 +35,7 @@ def test_a_presentation_is_queued_at_once_and_made_by_a_worker(amina, work):
     assert (shown["status"], shown["pages"], shown["cost"]) == ("completed", 3, 3)
 
 
-def test_a_generation_tells_of_its_start_and_its_end(amina, work):
+def test_a_generation_emits_started_and_completed(amina, work):
     ppt_id = _make(amina)
     work()
 
@@ -52,7 +52,7 @@ def test_a_generation_tells_of_its_start_and_its_end(amina, work):
     }
 
 
-def test_the_event_names_an_address_where_its_owner_finds_the_file(amina, work):
+def test_the_owner_can_download_from_the_url_in_the_event(amina, work):
     ppt_id = _make(amina)
     work()
 
@@ -85,7 +85,7 @@ def test_an_unfinished_presentation_cannot_be_downloaded(amina):
         pytest.param("# one\n" * 400, "401 pages", id="too many pages"),
     ],
 )
-def test_an_outline_that_cannot_be_made_fails_with_the_reason(amina, work, outline, reason):
+def test_an_invalid_outline_fails_with_the_reason(amina, work, outline, reason):
     ppt_id = _make(amina, outline)
     work()
 
@@ -96,7 +96,7 @@ def test_an_outline_that_cannot_be_made_fails_with_the_reason(amina, work, outli
     assert amina.get(f"/v1/ppt/{ppt_id}").json()["error"] == data["error"]
 
 
-def test_an_error_of_ours_is_told_without_its_details(amina, work, monkeypatch):
+def test_an_internal_error_is_reported_without_details(amina, work, monkeypatch):
     monkeypatch.setattr(tasks, "make_deck", lambda *args, **kwargs: 1 / 0)
     _make(amina)
 
@@ -108,7 +108,7 @@ def test_an_error_of_ours_is_told_without_its_details(amina, work, monkeypatch):
     assert "division" not in data["error"]
 
 
-def test_a_queued_generation_can_be_cancelled_and_is_not_made(amina, work):
+def test_a_cancelled_queued_generation_does_not_run(amina, work):
     ppt_id = _make(amina)
 
     answer = amina.post(f"/v1/ppt/{ppt_id}/cancel")
@@ -120,7 +120,7 @@ def test_a_queued_generation_can_be_cancelled_and_is_not_made(amina, work):
     ]
 
 
-def test_a_generation_in_work_is_given_up_once_cancelled(amina, work, monkeypatch):
+def test_a_running_generation_stops_when_cancelled(amina, work, monkeypatch):
     ppt_id = _make(amina)
     pages_made = []
 
@@ -138,7 +138,7 @@ def test_a_generation_in_work_is_given_up_once_cancelled(amina, work, monkeypatc
     assert amina.get(f"/v1/ppt/{ppt_id}").json()["download_url"] is None
 
 
-def test_what_is_cancelled_at_the_last_moment_leaves_no_file(amina, tmp_path, settings):
+def test_a_late_cancellation_leaves_no_file(amina, tmp_path, settings):
     settings.MEDIA_ROOT = tmp_path
     presentation = Presentation.objects.get(pk=_make(amina))
     presentation.begin()
@@ -162,7 +162,7 @@ def test_a_completed_presentation_cannot_be_cancelled(amina, work):
     assert "ppt.generation.cancelled" not in amina.event_types()
 
 
-def test_two_workers_make_a_presentation_once(amina):
+def test_two_workers_generate_a_presentation_once(amina):
     ppt_id = _make(amina)
 
     tasks.make_presentation(ppt_id)
@@ -185,7 +185,7 @@ def test_an_edit_replaces_title_outline_and_file(amina, work):
     assert len(_slides(amina.get(f"/v1/ppt/{ppt_id}/download"))) == 2
 
 
-def test_an_edit_that_fails_leaves_the_presentation_as_it_was(amina, work):
+def test_a_failed_edit_leaves_the_presentation_unchanged(amina, work):
     ppt_id = _make(amina)
     work()
 
@@ -211,7 +211,7 @@ def test_an_edit_that_fails_leaves_the_presentation_as_it_was(amina, work):
         pytest.param({"title": ["A"], "outline": "# A"}, "title", id="no string"),
     ],
 )
-def test_a_bad_request_names_the_field(amina, content, field):
+def test_an_invalid_request_names_the_field(amina, content, field):
     answer = amina.post("/v1/ppt", content)
 
     assert answer.status_code == 400
@@ -219,14 +219,14 @@ def test_a_bad_request_names_the_field(amina, content, field):
     assert field in answer.json()["errors"]
 
 
-def test_without_a_key_nothing_is_made(client):
+def test_requests_need_a_key(client):
     answer = client.post("/v1/ppt", {"title": "A", "outline": "# A"}, content_type="application/json")
 
     assert answer.status_code == 401
     assert answer["WWW-Authenticate"] == "Bearer"
 
 
-def test_a_broker_that_is_away_refuses_no_request(amina, monkeypatch):
+def test_requests_succeed_without_a_broker(amina, monkeypatch):
     def refuse(*args, **kwargs):
         raise OperationalError("connection refused")
 
@@ -235,7 +235,7 @@ def test_a_broker_that_is_away_refuses_no_request(amina, monkeypatch):
     assert amina.post("/v1/ppt", {"title": "Annual report", "outline": OUTLINE}).status_code == 202
 
 
-def test_a_presentation_that_no_worker_heard_of_is_made_all_the_same(amina, work):
+def test_a_presentation_with_a_lost_task_is_generated_later(amina, work):
     ppt_id = _make(amina)
     Presentation.objects.filter(pk=ppt_id).update(requested_at=timezone.now() - timedelta(minutes=1))
 
@@ -245,7 +245,7 @@ def test_a_presentation_that_no_worker_heard_of_is_made_all_the_same(amina, work
     assert amina.get(f"/v1/ppt/{ppt_id}").json()["status"] == "completed"
 
 
-def test_work_that_a_worker_left_lying_is_told_as_failed(amina):
+def test_abandoned_work_is_reported_as_failed(amina):
     presentation = Presentation.objects.get(pk=_make(amina))
     presentation.begin()
     Presentation.objects.update(started_at=timezone.now() - timedelta(hours=1))
@@ -255,7 +255,7 @@ def test_work_that_a_worker_left_lying_is_told_as_failed(amina):
     assert amina.event_types() == ["ppt.generation.started", "ppt.generation.failed"]
 
 
-def test_a_state_that_is_rolled_back_emits_nothing(amina, monkeypatch):
+def test_a_rolled_back_change_emits_nothing(amina, monkeypatch):
     presentation = Presentation.objects.get(pk=_make(amina))
 
     def refuse(*args, **kwargs):

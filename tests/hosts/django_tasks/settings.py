@@ -1,4 +1,4 @@
-"""Workers of Django's task framework deliver."""
+"""Delivery by workers of Django's task framework."""
 
 from common_settings import *
 

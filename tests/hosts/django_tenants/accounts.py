@@ -6,7 +6,7 @@ STAFF = "root"
 
 
 def prepare():
-    """Create the shared schema, and a tenant that answers at the address of the server."""
+    """Create the shared schema, and a tenant at the address of the server."""
     call_command("migrate_schemas", shared=True, verbosity=0)
     from customers.models import Customer, Domain
 

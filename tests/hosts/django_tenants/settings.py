@@ -1,4 +1,4 @@
-"""A schema per tenant; the webhooks of all tenants are in the shared schema."""
+"""One schema per tenant. The webhooks of all tenants are in the shared schema."""
 
 from common_settings import *
 

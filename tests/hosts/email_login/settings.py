@@ -1,4 +1,4 @@
-"""Accounts that log in with an e-mail address and have no name."""
+"""Accounts that log in with an email address and have no user name."""
 
 from common_settings import *
 

@@ -1,4 +1,4 @@
-"""Defaults of the REST framework that would break the API if it took them over."""
+"""Defaults of the REST framework that would break the API if they affected it."""
 
 from common_settings import *
 

@@ -1,4 +1,4 @@
-"""The admin in the clothes of django-jazzmin."""
+"""The admin with the theme django-jazzmin."""
 
 from common_settings import *
 

@@ -6,7 +6,7 @@ STAFF = "staff@example.com"
 
 
 def create():
-    """Create two organizations, and a member of one who may see webhooks, but not those of others."""
+    """Create two organizations, and a member of one with permission to view webhooks, but not those of others."""
     from django.contrib.auth.models import Permission
 
     member = get_user_model().objects.create_user(STAFF, "secret", is_staff=True)

@@ -1,4 +1,4 @@
-"""Organizations with UUID keys own the webhooks; their members log in with an e-mail address."""
+"""Organizations with UUID keys own the webhooks. Their members log in with an email address."""
 
 from common_settings import *
 

@@ -1,4 +1,4 @@
-"""The accounts of a host. One with an owner model or users of its own has this module in its folder."""
+"""The accounts of a host. A host with its own owner or user model has this module in its folder."""
 
 from django.contrib.auth import get_user_model
 
@@ -7,7 +7,7 @@ STAFF = "root"
 
 
 def create():
-    """Create the owner of the webhooks, and a user who sees the whole console."""
+    """Create the owner of the webhooks, and a user with access to the whole console."""
     users = get_user_model()
     users.objects.create_user(OWNER)
     users.objects.create_superuser(STAFF, "root@example.com", "secret")

@@ -1,11 +1,11 @@
-"""Settings that the hosts begin with: those of ``startproject``, and what the README adds for development."""
+"""Settings common to all hosts: those of ``startproject``, and the README's additions for development."""
 
 import os
 from pathlib import Path
 from urllib.parse import urlsplit
 
 STATE = Path(os.environ["HOST_STATE"])
-"""A directory of this run."""
+"""The directory of this run."""
 
 SECRET_KEY = "hosts only"
 DEBUG = True
@@ -57,13 +57,13 @@ PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 
 
 def sqlite(name="db.sqlite3", **more):
-    """Return a database with the options that the check W004 recommends."""
+    """Return a database with the options recommended by the check W004."""
     options = {"transaction_mode": "IMMEDIATE", "timeout": 20}
     return {"ENGINE": "django.db.backends.sqlite3", "NAME": STATE / name, "OPTIONS": options, **more}
 
 
 def postgresql(**more):
-    """Return the database of this run, which the test has made."""
+    """Return the database of this run, which the test has created."""
     url = urlsplit(os.environ["HOST_DATABASE_URL"])
     address = {"HOST": url.hostname, "PORT": url.port, "USER": url.username, "NAME": url.path[1:]}
     return {"ENGINE": "django.db.backends.postgresql", **address, **more}

@@ -1,5 +1,5 @@
 class PrimaryReplicaRouter:
-    """The router of Django's documentation."""
+    """The router in Django's documentation."""
 
     def db_for_read(self, model, **hints):
         return "replica"

@@ -1,4 +1,4 @@
-"""Reads go to a replica that refuses to write and never sees an open transaction of the primary."""
+"""Reads from a replica that is read-only and never sees open transactions of the primary."""
 
 from common_settings import *
 

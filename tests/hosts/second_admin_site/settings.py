@@ -1,4 +1,4 @@
-"""Two admin sites; the one that the staff uses is not Django's default."""
+"""Two admin sites. The one used by the staff is not Django's default."""
 
 from common_settings import *
 

@@ -1,4 +1,4 @@
-"""The admin in the clothes of django-unfold."""
+"""The admin with the theme django-unfold."""
 
 from common_settings import *
 

@@ -1,3 +1,3 @@
-"""A project on SQLite, as ``startproject`` makes it but for the database's options, without Celery."""
+"""A project on SQLite without Celery, as created by ``startproject`` except for the database's options."""
 
 from common_settings import *

@@ -1,4 +1,4 @@
-"""A webhook whose deliveries are given up, day after day."""
+"""A webhook with given-up deliveries on consecutive days."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SIGNALS = {"failing": webhook_failing, "recovered": webhook_recovered, "disabled
 
 
 class Days:
-    """Time that passes for a webhook, with a fold and a look at all webhooks an hour."""
+    """The passing of time for a webhook, with an hourly fold and evaluation of all webhooks."""
 
     def __init__(self, webhook: Webhook, clock: ManualClock | None = None) -> None:
         self.webhook = webhook
@@ -40,7 +40,7 @@ class Days:
         make_tally(self.clock(), **{self.webhook.pk: {"succeeded_at_once": 1}})
 
     def look(self) -> None:
-        """Look at all webhooks, and wait for the mails about it."""
+        """Evaluate all webhooks, and wait for the emails."""
         self.look_only()
         wait_for_mails(30)
 
@@ -50,7 +50,7 @@ class Days:
             watch("default", self.clock())
 
     def fail_until(self, day: float, every_hours: float = 6) -> None:
-        """Let deliveries be given up until that day, and look in between."""
+        """Give up deliveries until that day, with evaluations in between."""
         while self.day < day:
             self.give_up()
             self.look()
@@ -69,13 +69,13 @@ def webhook(owner: Any) -> Webhook:
 
 
 @pytest.fixture
-def days(webhook: Webhook, told: Any) -> Days:
+def days(webhook: Webhook, signals: Any) -> Days:
     return Days(webhook)
 
 
 @pytest.fixture
-def told(db: None, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """What signals told: name and arguments."""
+def signals(db: None, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The signals received: name and arguments."""
     found: list[tuple[str, dict[str, Any]]] = []
     handlers = {
         name: (lambda sender, signal, name=name, **arguments: found.append((name, arguments))) for name in SIGNALS

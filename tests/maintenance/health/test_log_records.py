@@ -1,4 +1,4 @@
-"""What the host's log is told of webhooks that fail, under keys that do not change."""
+"""Log records about failing webhooks, with stable attributes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.django_db
 PAGE = (Path(__file__).parents[3] / "docs" / "deployment.md").read_text()
 
 
-def test_a_webhook_that_is_warned_of_and_disabled_is_named(days: Days, caplog: Any) -> None:
+def test_the_warning_and_the_disabling_of_a_webhook_are_logged(days: Days, caplog: Any) -> None:
     days.fail_until(6)
 
     records = [record for record in caplog.records if record.name == "webhooks_app.health"]

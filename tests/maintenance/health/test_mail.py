@@ -1,4 +1,4 @@
-"""Mails about webhooks that fail: to whom they go, what they say, and that they can do no harm."""
+"""Emails about failing webhooks: recipients, content and robustness."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Broken(BaseEmailBackend):
 
 
 class Hanging(BaseEmailBackend):
-    """Answers when it is told to, and not before."""
+    """A mail server that responds only on request."""
 
     answers = threading.Event()
 
@@ -60,7 +60,7 @@ def webhook(owner):
     return make_webhook(owner, url="http://127.0.0.1:9000/hook?a=1&b=2")
 
 
-def test_a_mail_says_what_happens_when_and_to_which_webhook(days):
+def test_an_email_contains_the_webhook_and_the_dates(days):
     days.fail_until(2.75)
 
     (message,) = mail.outbox
@@ -72,7 +72,7 @@ def test_a_mail_says_what_happens_when_and_to_which_webhook(days):
 
 
 @override_settings(ADMINS=["root@example.com"] if django.VERSION >= (6, 0) else [("Root", "root@example.com")])
-def test_the_admins_are_told_of_the_platforms_webhooks(days):
+def test_the_admins_get_emails_about_the_platforms_webhooks(days):
     Webhook.objects.update(owner=None)
 
     days.fail_until(6)
@@ -80,28 +80,28 @@ def test_the_admins_are_told_of_the_platforms_webhooks(days):
     assert [message.to for message in mail.outbox] == [["root@example.com"]] * 2
 
 
-def test_who_has_no_address_is_told_otherwise(days, owner, told):
+def test_an_owner_without_an_address_gets_signals_only(days, owner, signals):
     owner.email = ""
     owner.save()
 
     days.fail_until(6)
 
     assert mail.outbox == []
-    assert len(told) == 2
+    assert len(signals) == 2
 
 
 @override_settings(WEBHOOKS_HEALTH_MAILS=False)
-def test_mails_can_be_turned_off(days):
+def test_emails_can_be_turned_off(days):
     days.fail_until(6)
 
     assert mail.outbox == []
 
 
 @override_settings(**server(Broken))
-def test_a_mail_that_cannot_be_sent_is_logged_and_changes_nothing(days, told, caplog):
+def test_a_failure_to_send_an_email_is_only_logged(days, signals, caplog):
     days.fail_until(6)
 
-    assert [name for name, _ in told] == ["failing", "disabled"]
+    assert [name for name, _ in signals] == ["failing", "disabled"]
     errors = [record.getMessage() for record in caplog.records if record.levelname == "ERROR"]
     assert errors == [f"The mail about webhook {days.webhook.pk} could not be sent."] * 2
 
@@ -110,7 +110,7 @@ def refuse(sender, **kwargs):
     raise RuntimeError
 
 
-def test_nothing_is_mailed_of_what_was_rolled_back(days):
+def test_no_email_is_sent_after_a_rollback(days):
     for _ in range(12):
         days.give_up()
         days.clock.advance(7200)
@@ -125,7 +125,7 @@ def test_nothing_is_mailed_of_what_was_rolled_back(days):
     assert WebhookHealth.objects.get().warned_at is None
 
 
-def test_another_webhook_of_the_same_owner_has_mails_of_its_own(days, owner):
+def test_each_webhook_of_an_owner_has_its_own_emails(days, owner):
     other = Days(make_webhook(owner), days.clock)
 
     for _ in range(12):
@@ -138,7 +138,7 @@ def test_another_webhook_of_the_same_owner_has_mails_of_its_own(days, owner):
 
 
 def fail_together(webhooks, clock):
-    """Let several webhooks fail until they are warned of, without waiting for mails."""
+    """Make several webhooks fail until the warning, without waiting for emails."""
     each = [Days(webhook, clock) for webhook in webhooks]
     for _ in range(12):
         for days in each:
@@ -151,7 +151,7 @@ def mail_threads():
     return [thread for thread in threading.enumerate() if thread.name == "webhooks_app.mail"]
 
 
-def test_nobody_waits_for_a_mail_server_that_hangs_and_no_mail_is_lost(days, owner, hanging):
+def test_a_hanging_mail_server_delays_nothing_and_loses_no_email(days, owner, hanging):
     webhooks = [days.webhook, *(make_webhook(owner) for _ in range(3))]
 
     fail_together(webhooks, days.clock)
@@ -168,17 +168,17 @@ def test_nobody_waits_for_a_mail_server_that_hangs_and_no_mail_is_lost(days, own
     wait_until(lambda: not mail_threads())
 
 
-def test_only_so_many_mails_wait_and_one_that_is_not_sent_is_logged(days, owner, hanging, monkeypatch, caplog):
+def test_the_queue_of_emails_is_limited_and_discarded_ones_are_logged(days, owner, hanging, monkeypatch, caplog):
     monkeypatch.setattr(health_mail, "MOST_WAITING", 0)
 
     fail_together([days.webhook], days.clock)
 
     (error,) = [record for record in caplog.records if record.levelname == "ERROR"]
-    assert error.getMessage().startswith(f"The mail about webhook {days.webhook.pk} is not sent")
+    assert error.getMessage().startswith(f"The mail about webhook {days.webhook.pk} is discarded")
     assert error.webhook_id == days.webhook.pk
 
 
-def test_who_ends_says_that_mails_may_be_lost(days, hanging, caplog):
+def test_unsent_emails_are_logged_at_the_end_of_a_process(days, hanging, caplog):
     fail_together([days.webhook], days.clock)
 
     wait_for_mails(0)
@@ -192,7 +192,7 @@ class Deliverer:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_process_ends_once_the_mails_of_its_jobs_are_sent(webhook, hanging):
+def test_a_process_waits_for_the_emails_of_its_jobs(webhook, hanging):
     ran = threading.Event()
 
     def run(using, now, facts):

@@ -1,4 +1,4 @@
-"""Webhooks that fail for days: warned of, disabled, or well again, by a clock that is moved."""
+"""Webhooks that fail for days, recover or are disabled, with a simulated clock."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ def subjects():
     return [message.subject for message in mail.outbox]
 
 
-def test_a_webhook_that_fails_for_five_days_is_warned_of_and_disabled_once_each(days, told):
+def test_a_webhook_failing_for_five_days_is_warned_about_once_and_disabled_once(days, signals):
     webhook = days.webhook
     waiting = emit_one(webhook.owner).deliveries.get()
 
     days.fail_until(2.25)
-    assert told == []
+    assert signals == []
     days.fail_until(4.75)
-    assert told == [
+    assert signals == [
         (
             "failing",
             {
@@ -48,7 +48,7 @@ def test_a_webhook_that_fails_for_five_days_is_warned_of_and_disabled_once_each(
 
     webhook.refresh_from_db()
     waiting.refresh_from_db()
-    assert [name for name, _ in told] == ["failing", "disabled"]
+    assert [name for name, _ in signals] == ["failing", "disabled"]
     assert subjects() == [f"Webhook {webhook.pk} is failing", f"Webhook {webhook.pk} is disabled"]
     assert (webhook.status, waiting.state) == ("disabled", "cancelled")
     assert AuditEntry.objects.get(action="webhook.disabled").via == "system"
@@ -57,44 +57,44 @@ def test_a_webhook_that_fails_for_five_days_is_warned_of_and_disabled_once_each(
     )
 
 
-def test_one_success_begins_it_anew_and_is_told_after_a_warning(days, told):
+def test_a_success_restarts_the_period_and_is_reported_after_a_warning(days, signals):
     days.fail_until(4.75)
     days.succeed()
     days.look()
     days.fail_until(9.5)
 
-    assert [name for name, _ in told] == ["failing", "recovered", "failing"]
-    assert told[1][1] == {"webhook_id": days.webhook.pk, "failed_since": days.began_at}
+    assert [name for name, _ in signals] == ["failing", "recovered", "failing"]
+    assert signals[1][1] == {"webhook_id": days.webhook.pk, "failed_since": days.began_at}
     assert subjects()[1] == f"Webhook {days.webhook.pk} works again"
     assert mail.outbox[1].to == ["alice@example.com"]
 
 
-def test_a_success_before_any_warning_is_told_to_nobody(days, told):
+def test_a_success_before_any_warning_is_not_reported(days, signals):
     days.fail_until(2)
     days.succeed()
     days.look()
 
-    assert (told, subjects()) == ([], [])
+    assert (signals, subjects()) == ([], [])
 
 
 @pytest.mark.parametrize("every_hours", [23, 240], ids=["too-few", "one"])
-def test_few_failures_are_no_reason(days, told, every_hours):
+def test_few_failures_cause_no_warning(days, signals, every_hours):
     days.fail_until(8, every_hours)
 
-    assert told == []
+    assert signals == []
 
 
-def test_where_nobody_looked_for_days_both_are_told_in_their_order(days, told):
+def test_after_days_without_an_evaluation_the_warning_precedes_the_disabling(days, signals):
     for _ in range(10):
         days.give_up()
         days.clock.advance(3600 * 2)
     days.clock.advance(86_400 * 6)
     days.look()
 
-    assert [name for name, _ in told] == ["failing", "disabled"]
+    assert [name for name, _ in signals] == ["failing", "disabled"]
 
 
-def test_a_success_that_is_recorded_and_not_folded_yet_wins(days, told):
+def test_an_unfolded_success_prevents_disabling(days, signals):
     days.fail_until(4.75)
     days.clock.advance(86_400)
     days.succeed()
@@ -105,7 +105,7 @@ def test_a_success_that_is_recorded_and_not_folded_yet_wins(days, told):
     assert days.webhook.status == Webhook.Status.ACTIVE
 
 
-def test_a_success_that_is_recorded_while_it_is_being_disabled_wins(days, told):
+def test_a_success_recorded_during_the_evaluation_prevents_disabling(days, signals):
     days.fail_until(4.75)
     days.clock.advance(86_400)
 
@@ -118,10 +118,10 @@ def test_a_success_that_is_recorded_while_it_is_being_disabled_wins(days, told):
 
     days.webhook.refresh_from_db()
     assert days.webhook.status == Webhook.Status.ACTIVE
-    assert [name for name, _ in told] == ["failing"]
+    assert [name for name, _ in signals] == ["failing"]
 
 
-def test_a_webhook_is_judged_by_its_own_successes(days):
+def test_only_successes_of_the_webhook_itself_count(days):
     days.fail_until(4.75)
     days.clock.advance(86_400)
     Days(make_webhook(days.webhook.owner), days.clock).succeed()
@@ -132,7 +132,7 @@ def test_a_webhook_is_judged_by_its_own_successes(days):
     assert days.webhook.status == Webhook.Status.DISABLED
 
 
-def test_what_was_paused_is_judged_by_what_comes_after(days, told):
+def test_failures_before_a_pause_do_not_count_after_it(days, signals):
     days.fail_until(3)
     days.webhook.pause()
     days.clock.advance(86_400 * 5)
@@ -141,7 +141,7 @@ def test_what_was_paused_is_judged_by_what_comes_after(days, told):
 
     days.fail_until(9)
 
-    assert [name for name, _ in told] == ["failing"]
+    assert [name for name, _ in signals] == ["failing"]
     assert days.webhook.health.failing_since >= days.began_at + timedelta(days=8)
 
 
@@ -155,9 +155,9 @@ def move(webhook):
 
 
 @pytest.mark.parametrize("change", [enable, move], ids=["enabled", "new-url"])
-def test_who_begins_anew_is_judged_anew(days, told, change):
+def test_a_change_of_the_webhook_restarts_the_period(days, signals, change):
     days.fail_until(4)
-    told.clear()
+    signals.clear()
 
     change(days.webhook)
 
@@ -165,36 +165,36 @@ def test_who_begins_anew_is_judged_anew(days, told, change):
     assert (health.failing_since, health.given_up_count, health.warned_at) == (None, 0, None)
     Webhook.objects.update(status="active")
     days.fail_until(6)
-    assert [name for name, _ in told if name == "failing"] == []
+    assert [name for name, _ in signals if name == "failing"] == []
 
 
-def test_a_webhook_that_was_disabled_meanwhile_did_not_recover(days, told):
+def test_a_webhook_disabled_meanwhile_is_not_reported_as_recovered(days, signals):
     days.fail_until(4)
     days.webhook.disable("Enough.")
     days.succeed()
     days.look()
 
-    assert [name for name, _ in told] == ["failing"]
+    assert [name for name, _ in signals] == ["failing"]
 
 
 @override_settings(WEBHOOKS_AUTO_DISABLE=False)
-def test_it_need_not_be_disabled(days, told):
+def test_automatic_disabling_can_be_turned_off(days, signals):
     days.fail_until(8)
 
     days.webhook.refresh_from_db()
     assert days.webhook.status == Webhook.Status.ACTIVE
-    assert [arguments["disables_at"] for _, arguments in told] == [None]
+    assert [arguments["disables_at"] for _, arguments in signals] == [None]
     assert "disabled on" not in mail.outbox[0].body
 
 
 @override_settings(WEBHOOKS_AUTO_DISABLE_AFTER_DAYS=1, WEBHOOKS_AUTO_DISABLE_MIN_DELIVERIES=3)
-def test_its_numbers_are_settings(days, told):
+def test_the_limits_are_settings(days, signals):
     days.fail_until(1)
 
-    assert [name for name, _ in told] == ["failing", "disabled"]
+    assert [name for name, _ in signals] == ["failing", "disabled"]
 
 
-def test_a_worker_looks_by_the_time_of_the_database(days):
+def test_a_worker_uses_the_time_of_the_database(days):
     days.fail_until(4.75)
     days.clock.advance(86_400)
     MaintenanceJob.objects.ensure(["health"])
@@ -206,7 +206,7 @@ def test_a_worker_looks_by_the_time_of_the_database(days):
     assert (MaintenanceJob.objects.get(name="health").error, days.webhook.status) == ("", "disabled")
 
 
-def test_a_veto_against_disabling_one_webhook_does_not_save_the_next(days, owner):
+def test_an_error_while_disabling_one_webhook_does_not_affect_the_next(days, owner):
     other = make_webhook(owner)
     for webhook, days_ago in ((days.webhook, 8), (other, 7)):
         since = days.clock() - timedelta(days=days_ago)

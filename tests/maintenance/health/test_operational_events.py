@@ -1,4 +1,4 @@
-"""What the platform's own webhooks are told of deliveries, and that they are never told of themselves."""
+"""Operational events for the platform's webhooks. They are never emitted about such deliveries themselves."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ NAMES = [each.name for each in OPERATIONAL_EVENT_TYPES]
 
 @pytest.fixture
 def watcher(db):
-    """A webhook of the platform that listens to everything that is operational."""
+    """A webhook of the platform that is subscribed to all operational events."""
     return make_webhook(None, *NAMES)
 
 
@@ -33,7 +33,7 @@ def told_to(webhook):
     return [(each.event.type, json.loads(each.event.body)["data"]) for each in deliveries]
 
 
-def test_a_webhook_is_told_of_as_it_fails_recovers_and_is_disabled(days, watcher):
+def test_failing_recovery_and_disabling_of_a_webhook_emit_events(days, watcher):
     webhook = days.webhook
 
     days.fail_until(3)
@@ -50,13 +50,13 @@ def test_a_webhook_is_told_of_as_it_fails_recovers_and_is_disabled(days, watcher
     assert set(Event.objects.values_list("owner", flat=True)) == {None}
 
 
-def test_what_is_disabled_for_failing_is_told_of_once(days, watcher):
+def test_disabling_for_failing_emits_one_event(days, watcher):
     days.fail_until(6)
 
     assert [name for name, _ in told_to(watcher)] == ["webhook.failing", "webhook.disabled"]
 
 
-def test_nobody_is_told_of_themselves(days):
+def test_no_event_about_a_webhook_is_sent_to_itself(days):
     Webhook.objects.update(owner=None, event_types=[*NAMES, EVENT_TYPE])
     other = make_webhook(None, *NAMES)
 
@@ -66,7 +66,7 @@ def test_nobody_is_told_of_themselves(days):
     assert told_to(days.webhook) == []
 
 
-def test_what_nobody_listens_to_is_not_recorded(days):
+def test_an_event_without_subscribers_is_not_recorded(days):
     make_webhook(None, EVENT_TYPE)
     make_webhook(None, *NAMES, status="disabled")
 
@@ -77,7 +77,7 @@ def test_what_nobody_listens_to_is_not_recorded(days):
 
 @pytest.fixture
 def refuse(days):
-    """Deliver to receivers that always refuse, and fold what came of it."""
+    """Deliver to receivers that always refuse, and fold the results."""
 
     def refuse():
         clock = ManualClock()
@@ -87,7 +87,7 @@ def refuse(days):
     return refuse
 
 
-def test_a_delivery_that_was_given_up_is_told_of(days, watcher, refuse):
+def test_a_given_up_delivery_emits_an_event(days, watcher, refuse):
     event = emit_one(days.webhook.owner)
     refuse()
 
@@ -98,7 +98,7 @@ def test_a_delivery_that_was_given_up_is_told_of(days, watcher, refuse):
     assert data["delivery_id"] == event.deliveries.get().pk
 
 
-def test_it_ends_there(days, watcher, refuse):
+def test_a_given_up_operational_event_emits_no_further_event(days, watcher, refuse):
     other = make_webhook(None, *NAMES)
     emit_one(days.webhook.owner)
 
@@ -108,17 +108,17 @@ def test_it_ends_there(days, watcher, refuse):
     assert [len(told_to(each)) for each in (watcher, other)] == [1, 1]
 
 
-def test_nothing_more_is_asked_where_nothing_was_given_up(days, watcher, django_assert_num_queries):
+def test_without_given_up_deliveries_there_are_no_further_queries(days, watcher, django_assert_num_queries):
     with django_assert_num_queries(0):
         emit_given_up("default", [])
 
 
-def test_an_account_cannot_subscribe_to_them(owner):
+def test_an_account_cannot_subscribe_to_operational_events(owner):
     with pytest.raises(ValidationError, match=f"{NAMES[0]}: only a webhook without an owner"):
         make_webhook(owner, EVENT_TYPE, NAMES[0])
 
 
-def test_an_account_that_asks_for_what_there_is_not_is_told_of_what_it_can_have(owner):
+def test_the_error_for_an_unknown_type_lists_only_types_for_accounts(owner):
     with pytest.raises(ValidationError) as error:
         make_webhook(owner, "ppt.lost")
 
@@ -128,18 +128,18 @@ def test_an_account_that_asks_for_what_there_is_not_is_told_of_what_it_can_have(
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_nobody_else_emits_them(owner, name):
+def test_only_the_app_emits_operational_events(owner, name):
     with pytest.raises(UnknownEventTypeError):
         emit(name, registry.get(name).example, owner=None)
 
 
-def test_a_test_of_them_goes_to_the_platforms_webhooks_alone(owner, watcher):
+def test_a_test_of_operational_events_is_for_webhooks_of_the_platform_only(owner, watcher):
     assert send_test_event(watcher, NAMES[0]).event.is_test
     with pytest.raises(UnknownEventTypeError):
         send_test_event(make_webhook(owner), NAMES[0])
 
 
-def test_they_are_rolled_back_with_what_they_tell_of(days, watcher):
+def test_operational_events_are_rolled_back_with_their_cause(days, watcher):
     with transaction.atomic():
         days.webhook.disable("Enough.")
         transaction.set_rollback(True)

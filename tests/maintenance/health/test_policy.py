@@ -1,4 +1,4 @@
-"""The rule by which a webhook is warned of and disabled."""
+"""The rule for warning about a webhook and disabling it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ RULE = Rule(after=timedelta(days=5), min_deliveries=10, min_span=timedelta(hours
 
 
 def failing(given_up=10, span_hours=12.0, *, warned=False, policy=""):
-    """Return the health of a webhook that has been failing since then."""
+    """Return the health of a webhook that has been failing since ``days`` ago."""
     return WebhookHealth(
         failing_since=SINCE,
         last_given_up_at=SINCE + timedelta(hours=span_hours),
@@ -50,18 +50,18 @@ def failing(given_up=10, span_hours=12.0, *, warned=False, policy=""):
         "well",
     ],
 )
-def test_the_verdict(health, days, verdict):
+def test_the_verdict_depends_on_the_number_and_the_time_of_failures(health, days, verdict):
     assert RULE.verdict(health, SINCE + timedelta(days=days)) is verdict
 
 
 @pytest.mark.parametrize(("policy", "verdict"), [("specification", Verdict.NONE), ("extended", Verdict.DISABLE)])
-def test_one_delivery_is_enough_only_if_its_retries_take_long(policy, verdict):
+def test_a_single_delivery_suffices_only_with_long_retries(policy, verdict):
     health = failing(given_up=1, span_hours=0, policy=policy)
 
     assert RULE.verdict(health, SINCE + timedelta(days=5)) is verdict
 
 
-def test_who_never_disables_warns_all_the_same():
+def test_without_automatic_disabling_there_are_still_warnings():
     rule = Rule(after=RULE.after, min_deliveries=10, min_span=RULE.min_span, disables=False)
 
     assert rule.verdict(failing(), SINCE + timedelta(days=9)) is Verdict.WARN
@@ -75,7 +75,7 @@ def test_who_never_disables_warns_all_the_same():
     WEBHOOKS_AUTO_DISABLE_MIN_DELIVERIES=3,
     WEBHOOKS_AUTO_DISABLE_MIN_SPAN_HOURS=1.5,
 )
-def test_its_numbers_are_settings():
+def test_the_limits_are_settings():
     assert Rule.configured() == Rule(
         after=timedelta(days=2), min_deliveries=3, min_span=timedelta(hours=1.5), disables=False
     )

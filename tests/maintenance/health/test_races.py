@@ -1,4 +1,4 @@
-"""Several who judge, fold and change a webhook at the same time."""
+"""Concurrent evaluations, folds and changes of a webhook."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def in_thread(work):
 
 @pytest.fixture
 def overdue(days):
-    """A webhook that is to be warned of and disabled by whoever looks next."""
+    """A webhook due for warning and disabling at the next evaluation."""
     for _ in range(12):
         days.give_up()
         days.clock.advance(7200)
@@ -39,7 +39,7 @@ def overdue(days):
     return days
 
 
-def test_who_judge_at_once_tell_once(overdue, told):
+def test_concurrent_evaluations_report_once(overdue, signals):
     ready = threading.Barrier(3)
 
     def judge():
@@ -49,7 +49,7 @@ def test_who_judge_at_once_tell_once(overdue, told):
     for thread in [in_thread(judge) for _ in range(3)]:
         thread.join()
 
-    assert [name for name, _ in told] == ["failing", "disabled"]
+    assert [name for name, _ in signals] == ["failing", "disabled"]
 
 
 def is_somebody_waiting():
@@ -59,7 +59,7 @@ def is_somebody_waiting():
 
 
 @pytest.mark.only_on("postgresql")
-def test_a_success_that_is_being_folded_wins(overdue, told):
+def test_a_concurrently_folded_success_prevents_disabling(overdue, signals):
     overdue.succeed()
     took_in, go_on = threading.Event(), threading.Event()
 
@@ -77,4 +77,4 @@ def test_a_success_that_is_being_folded_wins(overdue, told):
     judging.join()
 
     assert Webhook.objects.get().status == "active"
-    assert told == []
+    assert signals == []

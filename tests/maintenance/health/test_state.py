@@ -1,4 +1,4 @@
-"""Since when a webhook is failing, as its results are folded."""
+"""The health of a webhook, updated by folding results."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def at(minutes):
     ],
     ids=["well", "failing", "recovered", "recovered-and-failing", "to-be-retried", "same-minute", "next-minute"],
 )
-def test_health_follows_what_was_tallied(entries, expected):
+def test_health_follows_the_tallies(entries, expected):
     health = WebhookHealth(webhook_id=ANY)
 
     for each in entries:
@@ -51,7 +51,7 @@ def test_health_follows_what_was_tallied(entries, expected):
     assert found == expected
 
 
-def test_what_was_tallied_before_it_was_cleared_belongs_to_the_past():
+def test_tallies_from_before_the_clearing_belong_to_a_past_period():
     health = WebhookHealth(webhook_id=ANY, cleared_at=at(5))
 
     for minutes in (4, 5, 6):
@@ -69,7 +69,7 @@ def webhooks(django_user_model):
 
 
 @pytest.mark.django_db
-def test_each_webhook_has_its_own_row_and_those_that_are_gone_have_none(webhooks):
+def test_each_existing_webhook_has_its_own_row(webhooks):
     failing, well = webhooks
 
     for minutes in (0, 1):
@@ -81,7 +81,7 @@ def test_each_webhook_has_its_own_row_and_those_that_are_gone_have_none(webhooks
 
 
 @pytest.mark.django_db
-def test_a_webhook_that_stays_well_is_not_written_again(webhooks, django_assert_num_queries):
+def test_the_row_of_a_healthy_webhook_is_not_updated(webhooks, django_assert_num_queries):
     well = webhooks[0]
     update_states("default", [entry(0, well.pk, succeeded_at_once=1)])
 
@@ -103,7 +103,7 @@ def test_enabling_a_webhook_clears_its_health(webhooks):
 
 
 @pytest.mark.django_db
-def test_what_was_tallied_and_not_folded_when_a_webhook_was_enabled_counts_no_more(webhooks):
+def test_tallies_unfolded_at_enabling_no_longer_count(webhooks):
     WebhookHealth.objects.clear(webhooks[0])
     cleared_at = WebhookHealth.objects.get().cleared_at
 
@@ -114,7 +114,7 @@ def test_what_was_tallied_and_not_folded_when_a_webhook_was_enabled_counts_no_mo
 
 
 @pytest.mark.django_db
-def test_health_moves_as_tallies_are_folded(webhooks):
+def test_folding_updates_the_health(webhooks):
     failing = webhooks[0]
     clock = ManualClock()
     make_tally(clock(), **{failing.pk: {"given_up": 2, "given_up_since_success": 2}})

@@ -1,4 +1,4 @@
-"""A process that delivers, as upkeep sees it."""
+"""A worker process for maintenance tests."""
 
 from __future__ import annotations
 
@@ -22,5 +22,5 @@ def deliverer() -> FakeDeliverer:
 
 @pytest.fixture
 def job_rows(db: None) -> None:
-    """The rows of the jobs that the tests do."""
+    """The rows of the test jobs."""
     MaintenanceJob.objects.ensure(["one", "other"])

@@ -31,7 +31,7 @@ def counting(name, done, again_seconds=None):
 
 
 @pytest.mark.django_db
-def test_a_job_is_done_when_it_is_due_and_not_before(job_rows, clock):
+def test_a_job_runs_when_it_is_due_and_not_before(job_rows, clock):
     done = []
     jobs = [counting("one", done)]
 
@@ -46,7 +46,7 @@ def test_a_job_is_done_when_it_is_due_and_not_before(job_rows, clock):
 
 
 @pytest.mark.django_db
-def test_a_job_may_ask_to_be_done_again_sooner(job_rows, clock):
+def test_a_job_can_shorten_the_time_to_its_next_run(job_rows, clock):
     done = []
     jobs = [counting("one", done, again_seconds=0.5)]
 
@@ -69,7 +69,7 @@ def find_no_lock(using, now, facts):
     [(fail, "ValueError: Nothing to be found."), (find_no_lock, "OperationalError: No lock.")],
     ids=["fails", "no-lock"],
 )
-def test_a_job_that_fails_says_so_and_the_next_is_done(job_rows, clock, caplog, run, error):
+def test_a_failing_job_stores_its_error_and_the_next_job_runs(job_rows, clock, caplog, run, error):
     done = []
 
     run_due("default", clock, [Job(name="one", every_seconds=5, run=run), counting("other", done)])
@@ -79,7 +79,7 @@ def test_a_job_that_fails_says_so_and_the_next_is_done(job_rows, clock, caplog, 
 
 
 @pytest.mark.django_db
-def test_an_error_is_forgotten_when_the_job_is_done(job_rows, clock, caplog):
+def test_the_error_is_removed_by_the_next_successful_run(job_rows, clock, caplog):
     run_due("default", clock, [Job(name="one", every_seconds=5, run=fail)])
     clock.advance(5)
 
@@ -89,7 +89,7 @@ def test_an_error_is_forgotten_when_the_job_is_done(job_rows, clock, caplog):
 
 
 @pytest.mark.django_db
-def test_a_job_whose_process_was_lost_is_done_by_another(job_rows, clock):
+def test_a_job_of_a_lost_process_is_taken_over(job_rows, clock):
     states = MaintenanceJob.objects.all()
     assert states.take("one", clock(), clock() + timedelta(seconds=60))
     done = []
@@ -103,7 +103,7 @@ def test_a_job_whose_process_was_lost_is_done_by_another(job_rows, clock):
 
 
 @pytest.mark.django_db(transaction=True)
-def test_of_many_processes_one_does_a_job(job_rows):
+def test_only_one_of_many_processes_runs_a_job(job_rows):
     clock, done = ManualClock(), []
     ready = threading.Barrier(4)
 
@@ -124,7 +124,7 @@ def test_of_many_processes_one_does_a_job(job_rows):
 
 
 @pytest.mark.django_db
-def test_rows_that_are_there_are_left_as_they_are(job_rows, clock):
+def test_existing_rows_are_not_changed(job_rows, clock):
     MaintenanceJob.objects.update(error="Still to be seen.")
 
     MaintenanceJob.objects.ensure(["one", "new"])
@@ -137,7 +137,7 @@ def test_rows_that_are_there_are_left_as_they_are(job_rows, clock):
 
 
 def run_job(name, clock):
-    """Do one of the real jobs now; return after how many seconds it is due again."""
+    """Run one of the real jobs now. Return the seconds until its next run."""
     (job,) = [job for job in JOBS if job.name == name]
     MaintenanceJob.objects.ensure([name])
     MaintenanceJob.objects.filter(name=name).update(next_run_at=clock())
@@ -147,7 +147,7 @@ def run_job(name, clock):
 
 
 @pytest.mark.django_db
-def test_tallies_are_folded_and_many_of_them_sooner(clock):
+def test_many_tallies_are_folded_at_shorter_intervals(clock):
     webhook_id = "wh_" + "7" * 32
     for _ in range(120):
         make_tally(clock(), **{webhook_id: {"given_up": 1}})
@@ -162,7 +162,7 @@ def test_tallies_are_folded_and_many_of_them_sooner(clock):
 
 
 @pytest.mark.django_db
-def test_gauges_count_what_is_pending(django_user_model, clock):
+def test_gauges_count_pending_deliveries(django_user_model, clock):
     alice = django_user_model.objects.create_user("alice")
     active, paused, pending = make_webhook(alice), make_webhook(alice), make_webhook(alice)
     emit_one(alice)
@@ -184,7 +184,7 @@ def test_gauges_count_what_is_pending(django_user_model, clock):
 
 
 @pytest.mark.django_db
-def test_what_is_kept_no_longer_is_forgotten(clock):
+def test_expired_data_is_deleted(clock):
     now = clock()
     for name, age in (("old", timedelta(days=2)), ("new", timedelta(hours=1))):
         WorkerProcess.objects.create(id=name, pid=1, started_at=now - age, seen_at=now - age)

@@ -1,4 +1,4 @@
-"""The thread that keeps house beside the engine."""
+"""The maintenance thread of a worker process."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def a_job(ran: threading.Event) -> Job:
     return Job(name="one", every_seconds=5, run=run)
 
 
-def test_a_process_tells_what_it_is_and_takes_its_row_away_at_the_end(deliverer):
+def test_a_process_has_a_row_that_it_deletes_at_the_end(deliverer):
     with MaintenanceRunner(deliverer, jobs=[]):
         wait_until(WorkerProcess.objects.exists)
         process = WorkerProcess.objects.get()
@@ -50,7 +50,7 @@ def test_a_process_tells_what_it_is_and_takes_its_row_away_at_the_end(deliverer)
     assert not WorkerProcess.objects.exists()
 
 
-def test_its_row_is_renewed(deliverer):
+def test_the_row_of_a_process_is_renewed(deliverer):
     with MaintenanceRunner(deliverer, jobs=[]):
         wait_until(WorkerProcess.objects.exists)
         deliverer.in_flight = 7
@@ -59,21 +59,21 @@ def test_its_row_is_renewed(deliverer):
         assert WorkerProcess.objects.count() == 1
 
 
-def test_what_is_due_is_done(deliverer):
+def test_due_jobs_run(deliverer):
     ran = threading.Event()
 
     with MaintenanceRunner(deliverer, jobs=[a_job(ran)]):
         assert ran.wait(30)
 
 
-def test_a_beat_is_written_down(deliverer):
+def test_a_beat_is_recorded(deliverer):
     maintenance_runner = MaintenanceRunner(deliverer, jobs=[])
     with maintenance_runner:
         maintenance_runner.note_beat()
         wait_until(lambda: MaintenanceJob.objects.filter(name="beat", ended_at__isnull=False).exists())
 
 
-def test_it_waits_for_a_database_that_is_away_and_says_so_once(deliverer, monkeypatch, caplog):
+def test_an_unavailable_database_is_logged_once(deliverer, monkeypatch, caplog):
     failures = iter([DatabaseError("gone")] * 3)
     run_due = keeper_module.run_due
     ran = threading.Event()
@@ -90,7 +90,7 @@ def test_it_waits_for_a_database_that_is_away_and_says_so_once(deliverer, monkey
     assert [record.getMessage() for record in caplog.records] == ["Upkeep waits for the database: gone"]
 
 
-def test_a_table_that_somebody_emptied_is_filled_again(deliverer):
+def test_an_emptied_table_is_filled_again(deliverer):
     ran = threading.Event()
     with MaintenanceRunner(deliverer, jobs=[a_job(ran)]):
         assert ran.wait(30)
@@ -99,7 +99,7 @@ def test_a_table_that_somebody_emptied_is_filled_again(deliverer):
         assert ran.wait(30)
 
 
-def test_it_starts_once_and_not_again_after_a_stop_until_it_is_reset(deliverer):
+def test_a_runner_starts_once_and_after_a_stop_only_when_reset(deliverer):
     ran = threading.Event()
     maintenance_runner = MaintenanceRunner(deliverer, jobs=[a_job(ran)])
     maintenance_runner.start()

@@ -1,4 +1,4 @@
-"""Tallies made of numbers, and the roll-ups that they become."""
+"""Tallies of given numbers, and the resulting roll-ups."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NOW = datetime(2026, 3, 5, 14, 30, 20, tzinfo=UTC)
 
 
 def make_tally(at: datetime, given_up: Any = (), **webhooks: dict[str, int]) -> Tally:
-    """Write what a batch counted for webhooks by their ids."""
+    """Create the tally of a batch, with counts by webhook id."""
     counts = {webhook_id.removeprefix("wh_"): counters for webhook_id, counters in webhooks.items()}
     return Tally.objects.create(recorded_at=at, counts=json.dumps({"webhooks": counts, "given_up": list(given_up)}))
 

@@ -1,4 +1,4 @@
-"""Tallies become roll-ups, each counted once."""
+"""Tallies are folded into roll-ups, and each counts once."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ DAY = HOUR.replace(hour=0)
 
 
 @pytest.mark.django_db
-def test_tallies_are_added_up_by_minute_hour_and_day(webhook_id):
+def test_tallies_are_summed_by_minute_hour_and_day(webhook_id):
     make_tally(NOW, **{webhook_id: {"succeeded_at_once": 2, "ms_sum": 30}})
     make_tally(NOW + timedelta(seconds=60), **{webhook_id: {"succeeded_at_once": 1, "given_up": 1}})
 
@@ -46,7 +46,7 @@ def test_tallies_are_added_up_by_minute_hour_and_day(webhook_id):
 
 
 @pytest.mark.django_db
-def test_all_webhooks_together_are_counted_since_the_beginning_too(webhook_id, other_id):
+def test_there_are_totals_of_all_webhooks_over_all_time(webhook_id, other_id):
     make_tally(NOW, **{webhook_id: {"given_up": 1}, other_id: {"given_up": 2}})
 
     fold("default")
@@ -57,7 +57,7 @@ def test_all_webhooks_together_are_counted_since_the_beginning_too(webhook_id, o
 
 
 @pytest.mark.django_db
-def test_what_is_folded_later_is_added(webhook_id):
+def test_later_folds_are_added(webhook_id):
     for _ in range(3):
         make_tally(NOW, **{webhook_id: {"failed_timeout": 1}})
         fold("default")
@@ -67,7 +67,7 @@ def test_what_is_folded_later_is_added(webhook_id):
 
 
 @pytest.mark.django_db
-def test_no_more_is_folded_at_a_time_than_asked_for_and_the_oldest_first(webhook_id):
+def test_a_fold_is_limited_and_starts_with_the_oldest(webhook_id):
     tallies = [make_tally(NOW, **{webhook_id: {"given_up": 1}}) for _ in range(3)]
 
     assert fold("default", limit=2).tallies == 2
@@ -81,7 +81,7 @@ def test_no_more_is_folded_at_a_time_than_asked_for_and_the_oldest_first(webhook
     [([3, 3, 3], [2, 1]), ([9, 1], [1, 1]), ([0, 0, 0, 0], [4])],
     ids=["together", "one-alone", "none"],
 )
-def test_a_fold_tells_of_so_many_that_were_given_up_and_the_next_of_the_rest(webhook_id, monkeypatch, numbers, folds):
+def test_a_fold_reports_a_limited_number_of_given_up_deliveries(webhook_id, monkeypatch, numbers, folds):
     monkeypatch.setattr("webhooks_app.maintenance.rollups.folding.GIVEN_UP_AT_A_TIME", 6)
     for number in numbers:
         ids = [new_id("dlv").removeprefix("dlv_") for _ in range(number)]
@@ -98,7 +98,7 @@ def test_a_fold_tells_of_so_many_that_were_given_up_and_the_next_of_the_rest(web
 
 
 @pytest.mark.django_db
-def test_who_watches_the_fold_hears_of_each_webhook_and_of_what_was_given_up(webhook_id):
+def test_the_callback_gets_each_webhook_and_the_given_up_deliveries(webhook_id):
     make_tally(NOW, given_up=["0" * 32], **{webhook_id: {"given_up": 1, "given_up_since_success": 1}})
     heard = []
 
@@ -110,7 +110,7 @@ def test_who_watches_the_fold_hears_of_each_webhook_and_of_what_was_given_up(web
 
 
 @pytest.mark.django_db
-def test_a_fold_that_fails_in_the_middle_counts_nothing_and_loses_nothing(webhook_id):
+def test_a_failed_fold_counts_nothing_and_loses_nothing(webhook_id):
     make_tally(NOW, **{webhook_id: {"given_up": 1}})
 
     def fail(folded):
@@ -125,7 +125,7 @@ def test_a_fold_that_fails_in_the_middle_counts_nothing_and_loses_nothing(webhoo
 
 
 @pytest.mark.django_db
-def test_a_fold_reads_and_writes_roll_ups_once_each_however_many_webhooks_it_has():
+def test_a_fold_has_a_constant_number_of_queries():
     make_tally(NOW, **{new_id("wh"): {"given_up": 1} for _ in range(50)})
 
     with CaptureQueriesContext(connections["default"]) as captured:
@@ -137,14 +137,14 @@ def test_a_fold_reads_and_writes_roll_ups_once_each_however_many_webhooks_it_has
 
 
 @pytest.mark.django_db
-def test_nothing_to_fold_counts_nothing():
+def test_a_fold_without_tallies_counts_nothing():
     assert fold("default").tallies == 0
 
     assert not Rollup.objects.exists()
 
 
 @pytest.mark.django_db(transaction=True)
-def test_two_that_fold_at_once_count_each_tally_once(webhook_id, other_id):
+def test_concurrent_folds_count_each_tally_once(webhook_id, other_id):
     for number in range(60):
         make_tally(NOW, **{[webhook_id, other_id][number % 2]: {"succeeded_at_once": 1}})
     ready = threading.Barrier(2)
@@ -168,7 +168,7 @@ def test_two_that_fold_at_once_count_each_tally_once(webhook_id, other_id):
 
 
 @pytest.mark.django_db
-def test_what_is_kept_no_longer_is_deleted_and_the_beginning_stays(webhook_id):
+def test_expired_rollups_are_deleted_except_the_total_over_all_time(webhook_id):
     make_tally(NOW, **{webhook_id: {"given_up": 1}})
     fold("default")
 

@@ -1,4 +1,4 @@
-"""What charts and lists are told, whether it is folded already or not."""
+"""Data for charts and lists, from folded and unfolded tallies."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ def histogram(**buckets):
     ],
     ids=["nothing", "middle", "all", "border", "second-bucket", "far-bucket", "above-all", "least"],
 )
-def test_a_percentile_lies_evenly_in_its_bucket(buckets, share, expected):
+def test_a_percentile_is_interpolated_in_its_bucket(buckets, share, expected):
     assert histogram(**buckets).percentile(share) == expected
 
 
-def test_counters_say_what_became_of_deliveries_and_attempts():
+def test_counters_have_the_outcomes_of_deliveries_and_attempts():
     counters = Counters(
         {"succeeded_at_once": 6, "succeeded_later": 2, "given_up": 2, "failed_timeout": 3, "failed_http_status": 7}
     )
@@ -49,18 +49,18 @@ def test_counters_say_what_became_of_deliveries_and_attempts():
     assert counters.failures == {"http_status": 7, "timeout": 3}
 
 
-def test_a_name_that_is_no_counter_is_an_error_so_that_templates_find_what_is_reckoned():
+def test_an_unknown_name_is_an_error_so_that_templates_find_properties():
     with pytest.raises(KeyError):
         Counters()["succeeded"]
 
 
-def test_counters_of_nothing_have_no_rate():
+def test_empty_counters_have_no_rate():
     assert (Counters().success_rate, Counters().response_times.percentile(0.5), Counters().attempts) == (None, None, 0)
 
 
 @pytest.mark.django_db
 @pytest.mark.parametrize("folds", [0, 1, 2], ids=["live", "half-folded", "folded"])
-def test_a_series_counts_what_is_folded_and_what_is_not(webhook_id, folds):
+def test_a_series_includes_folded_and_unfolded_tallies(webhook_id, folds):
     for minutes in (70, 59, 1, 0):
         make_tally(NOW - timedelta(minutes=minutes), **{webhook_id: {"succeeded_at_once": 1 + minutes}})
     for _ in range(folds):
@@ -86,7 +86,7 @@ def test_a_series_counts_what_is_folded_and_what_is_not(webhook_id, folds):
     ids=lambda value: getattr(value, "value", ""),
 )
 @pytest.mark.parametrize("is_folded", [True, False])
-def test_a_window_ends_with_the_step_that_is_under_way(webhook_id, window, last_start, is_folded):
+def test_a_window_ends_with_the_current_step(webhook_id, window, last_start, is_folded):
     make_tally(NOW, **{webhook_id: {"given_up": 1}})
     make_tally(NOW - window.steps * window.step, **{webhook_id: {"given_up": 5}})
     if is_folded:
@@ -111,7 +111,7 @@ def test_an_account_sees_the_sum_of_its_own_webhooks(webhook_id, other_id, is_fo
 
 
 @pytest.mark.django_db
-def test_the_database_adds_up_the_counters_of_many_webhooks(webhook_id, other_id, monkeypatch):
+def test_the_database_sums_the_counters_of_many_webhooks(webhook_id, other_id, monkeypatch):
     loaded = []
     monkeypatch.setattr(reading, "sums_by", lambda *args: loaded.append(sums_by(*args)) or loaded[-1])
     for minutes in range(3):
@@ -154,7 +154,7 @@ def test_the_heat_map_has_the_worst_first(webhook_id, other_id):
 
 @pytest.mark.django_db
 @pytest.mark.parametrize(("window", "hours"), [(Window.DAY, 23), (Window.WEEK, 167)], ids=["day", "week"])
-def test_the_worst_are_told_by_what_lies_in_the_window(webhook_id, other_id, window, hours):
+def test_the_heat_map_considers_only_the_window(webhook_id, other_id, window, hours):
     make_tally(NOW - timedelta(hours=hours + 1), **{webhook_id: {"given_up": 9}})
     make_tally(NOW - timedelta(hours=hours), **{webhook_id: {"given_up": 1}, other_id: {"given_up": 1}})
     make_tally(NOW, **{webhook_id: {"given_up": 1}, other_id: {"given_up": 2}})
@@ -166,7 +166,7 @@ def test_the_worst_are_told_by_what_lies_in_the_window(webhook_id, other_id, win
 
 
 @pytest.mark.django_db
-def test_what_was_counted_ever_only_grows(webhook_id):
+def test_totals_over_all_time_never_decrease(webhook_id):
     seen = [ever().given_up]
     for _ in range(3):
         make_tally(NOW, **{webhook_id: {"given_up": 1}})
@@ -178,7 +178,7 @@ def test_what_was_counted_ever_only_grows(webhook_id):
 
 
 @pytest.mark.django_db
-def test_what_is_folded_while_it_is_read_counts_once(webhook_id, monkeypatch):
+def test_tallies_folded_during_the_read_count_once(webhook_id, monkeypatch):
     make_tally(NOW, **{webhook_id: {"given_up": 1}})
     rows, folds = reading._rows, iter([True])
 
@@ -193,7 +193,7 @@ def test_what_is_folded_while_it_is_read_counts_once(webhook_id, monkeypatch):
 
 
 @pytest.mark.django_db
-def test_more_than_is_read_at_once_is_said(webhook_id, monkeypatch):
+def test_an_incomplete_series_has_the_time_of_its_end(webhook_id, monkeypatch):
     monkeypatch.setattr(reading, "TAIL", 2)
     for seconds in range(3):
         make_tally(NOW + timedelta(seconds=seconds), **{webhook_id: {"given_up": 1}})

@@ -1,4 +1,4 @@
-"""Counting the log of attempts anew."""
+"""Recalculation of roll-ups from the attempt log."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def webhook(django_user_model):
 
 
 def make_delivery(webhook, created_at, *attempts, state="succeeded"):
-    """Write a delivery and its attempts, each a result, a status and a duration in ms, a minute apart."""
+    """Create a delivery and its attempts, one minute apart, from results, statuses and durations in ms."""
     emit_one(webhook.owner)
     delivery = webhook.deliveries.order_by("pk").last()
     Delivery.objects.filter(pk=delivery.pk).update(created_at=created_at, state=state, attempt_count=len(attempts))
@@ -83,7 +83,7 @@ def sum_up(several):
     return sums
 
 
-def test_what_was_counted_wrongly_is_replaced_and_the_rest_stays(webhook):
+def test_wrong_counts_in_the_range_are_replaced_and_others_remain(webhook):
     hour = start_of("hour", timezone.now()) - timedelta(hours=3)
     make_tally(hour, **{webhook.pk: {"given_up": 7}})
     make_tally(hour - timedelta(days=1), **{webhook.pk: {"given_up": 1}})
@@ -103,7 +103,7 @@ def test_what_was_counted_wrongly_is_replaced_and_the_rest_stays(webhook):
     }
 
 
-def test_days_long_ago_get_no_minutes(webhook):
+def test_old_days_have_no_minutes(webhook):
     hour = start_of("hour", timezone.now()) - timedelta(days=10)
     make_delivery(webhook, hour, OK)
     ends = []
@@ -124,11 +124,11 @@ def test_tests_and_handshakes_are_not_counted(webhook):
     assert rollups(webhook.pk) == {}
 
 
-@pytest.mark.parametrize(("since", "until"), [(-40, -1), (-1, 2)], ids=["pruned", "not-over"])
-def test_a_time_that_cannot_be_counted_is_refused(since, until):
+@pytest.mark.parametrize(("since", "until"), [(-40, -1), (-1, 2)], ids=["pruned", "future"])
+def test_a_range_outside_the_retention_is_refused(since, until):
     now = timezone.now()
 
-    with pytest.raises(ValueError, match=r"kept for 30 days|not over yet"):
+    with pytest.raises(ValueError, match=r"kept for 30 days|in the future"):
         rebuild("default", now + timedelta(days=since), now + timedelta(days=until))
 
 
@@ -136,7 +136,7 @@ def test_a_time_that_cannot_be_counted_is_refused(since, until):
     ("duration_ms", "bucket"),
     [(0, "ms_10"), (10, "ms_10"), (11, "ms_25"), (30_000, "ms_30000"), (30_001, "ms_more")],
 )
-def test_a_duration_is_counted_in_the_bucket_of_the_least_bound_that_is_not_below_it(webhook, duration_ms, bucket):
+def test_a_duration_counts_in_the_bucket_of_the_next_bound(webhook, duration_ms, bucket):
     hour = start_of("hour", timezone.now()) - timedelta(hours=1)
     make_delivery(webhook, hour, ("succeeded", 200, duration_ms))
 

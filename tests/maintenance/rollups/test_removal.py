@@ -29,7 +29,7 @@ def test_the_totals_are_those_of_the_remaining_webhooks(webhook_id, other_id):
     assert (ever()["succeeded_at_once"], ever()["succeeded_later"], ever()["given_up"]) == (2, 5, 0)
 
 
-def test_tallies_that_are_not_folded_yet_are_removed_too(webhook_id, other_id):
+def test_unfolded_tallies_are_removed_too(webhook_id, other_id):
     make_tally(NOW, **{webhook_id: ONE, other_id: OTHER})
 
     remove("default", [webhook_id])

@@ -1,4 +1,4 @@
-"""Counters need no column: new results, outcomes and buckets are counted, and other versions' are kept."""
+"""Counters without columns: new results, outcomes and buckets are counted, and those of other versions preserved."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ HOUR = NOW.replace(minute=0, second=0)
 
 
 def scraped():
-    """Return the numbers of the metrics by name and label."""
+    """Return the values of the metrics by name and label."""
     samples = [sample for metric in WebhooksCollector().collect() for sample in metric.samples]
     return {(sample.name, *sample.labels.values()): sample.value for sample in samples}
 
@@ -84,7 +84,7 @@ def test_a_new_result_is_tallied_folded_read_and_charted(webhook, new_result, de
     assert scraped()["webhooks_attempts_failed_total", "quota_exceeded"] == 1
 
 
-def test_a_result_that_is_no_choice_breaks_nothing(deliver_badly):
+def test_an_unknown_result_breaks_nothing(deliver_badly):
     deliver_badly("of_a_newer_version")
 
     fold("default")
@@ -93,7 +93,7 @@ def test_a_result_that_is_no_choice_breaks_nothing(deliver_badly):
     assert scraped()["webhooks_attempts_failed_total", "of_a_newer_version"] == 1
 
 
-def test_a_result_that_is_no_choice_is_counted_anew(webhook, deliver_badly):
+def test_an_unknown_result_is_recounted(webhook, deliver_badly):
     deliver_badly("of_a_newer_version")
     fold("default")
     before = total(Window.DAY, [webhook.pk])
@@ -105,7 +105,7 @@ def test_a_result_that_is_no_choice_is_counted_anew(webhook, deliver_badly):
 
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)], ids=["newer-last", "older-last"])
 @pytest.mark.parametrize("folds", [0, 1, 2], ids=["live", "half-folded", "folded"])
-def test_the_counters_of_an_older_process_and_of_a_newer_one_are_added_up(webhook_id, other_id, order, folds):
+def test_counters_of_older_and_newer_processes_are_summed(webhook_id, other_id, order, folds):
     older = {"succeeded_at_once": 2, "failed_timeout": 1, "ms_1000": 3}
     newer = {"succeeded_at_once": 1, "failed_timeout": 2, "failed_quota_exceeded": 4, "ms_750": 5, "expired": 6}
     for place in order:
@@ -127,7 +127,7 @@ def test_the_counters_of_an_older_process_and_of_a_newer_one_are_added_up(webhoo
         assert rollups(webhook_id)["hour", HOUR] == expected
 
 
-def test_a_counter_that_is_missing_from_a_rollup_is_0(webhook_id):
+def test_a_missing_counter_is_0(webhook_id):
     Rollup.objects.create(webhook_id=webhook_id, resolution="hour", start=HOUR, counts={"given_up": 1}, given_up=1)
 
     counters = total(Window.DAY, [webhook_id], now=NOW)
@@ -135,7 +135,7 @@ def test_a_counter_that_is_missing_from_a_rollup_is_0(webhook_id):
     assert (counters["succeeded_later"], counters["failed_timeout"], counters.given_up) == (0, 0, 1)
 
 
-def test_only_the_families_that_are_asked_for_are_summed_over_many_webhooks(webhook_id, other_id):
+def test_only_the_requested_families_are_summed(webhook_id, other_id):
     make_tally(NOW, **{webhook_id: {"given_up": 1, "wait_10": 1}, other_id: {"failed_timeout": 1}})
     fold("default")
 
@@ -144,7 +144,7 @@ def test_only_the_families_that_are_asked_for_are_summed_over_many_webhooks(webh
     assert found.total.numbers == {"given_up": 1, "failed_timeout": 1}
 
 
-def test_the_number_that_the_database_orders_by_is_that_of_the_counters(webhook_id):
+def test_the_column_for_ordering_equals_the_counter(webhook_id):
     for given_up in (1, 0, 2):
         make_tally(NOW, **{webhook_id: {"given_up": given_up, "failed_timeout": 5}})
         fold("default")
@@ -153,7 +153,7 @@ def test_the_number_that_the_database_orders_by_is_that_of_the_counters(webhook_
     assert {(row.given_up, row.counts["given_up"]) for row in rows} == {(3, 3)}
 
 
-def test_measurements_of_other_buckets_are_read_with_those_of_today():
+def test_measurements_with_other_bounds_are_included():
     counters = Counters({"ms_500": 90, "ms_750": 10, "ms_sum": 30_000})
 
     measured = counters.response_times
@@ -181,7 +181,7 @@ def test_changed_buckets_need_no_other_change(monkeypatch, webhook_id):
     ]
 
 
-def test_a_recount_removes_counters_that_the_log_does_not_have(webhook_id):
+def test_a_recount_removes_counters_absent_from_the_log(webhook_id):
     hour = start_of("hour", timezone.now()) - timedelta(hours=2)
     make_tally(hour, **{webhook_id: {"expired": 7}})
     fold("default")

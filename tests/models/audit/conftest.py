@@ -1,4 +1,4 @@
-"""An account with a webhook, and what was written down of it."""
+"""An account with a webhook, and its audit entries."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ def alice(django_user_model):
 
 @pytest.fixture
 def webhook(alice):
-    """A webhook of alice's, of which nothing is written down yet."""
+    """A webhook of alice's without audit entries."""
     made = make_webhook(alice)
     AuditEntry.objects.all().delete()
     return made
 
 
 def written(subject: Any = None) -> list[AuditEntry]:
-    """Return what was written down, the oldest first."""
+    """Return the audit entries, oldest first."""
     entries = AuditEntry.objects.all() if subject is None else AuditEntry.objects.about(subject)
     return list(entries.order_by("id"))

@@ -1,4 +1,4 @@
-"""Who did something, and by what way: console, API, command, the project's code, or the service by itself."""
+"""The actor and the origin of an action: console, API, command, project code or the service itself."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ def who():
     return entry.via, entry.actor, entry.actor_name
 
 
-def test_code_of_the_project_is_nobody_in_particular(webhook):
+def test_project_code_is_anonymous_by_default(webhook):
     webhook.pause()
 
     assert who() == ("code", None, "")
 
 
-def test_code_of_the_project_can_say_who_it_is(webhook, alice):
+def test_project_code_can_name_its_actor(webhook, alice):
     with acting(Actor(account=alice)):
         webhook.pause()
 
     assert who() == ("code", alice, "alice")
 
 
-def test_by_the_api_it_was_the_key_and_its_owner(webhook, alice):
+def test_an_action_through_the_api_has_the_key_and_its_owner(webhook, alice):
     api = client_of(alice)
     AuditEntry.objects.all().delete()
 
@@ -49,7 +49,7 @@ def test_by_the_api_it_was_the_key_and_its_owner(webhook, alice):
     assert who() == ("api", alice, f"whk_{ApiKey.objects.get().prefix}")
 
 
-def test_in_the_console_it_was_who_is_logged_in(webhook):
+def test_an_action_in_the_console_has_the_user(webhook):
     root = get_user_model().objects.create_superuser("root")
     client = Client()
     client.force_login(root)
@@ -59,7 +59,7 @@ def test_in_the_console_it_was_who_is_logged_in(webhook):
     assert who() == ("console", root, "root")
 
 
-def test_by_a_command_it_was_the_user_of_the_machine(webhook, monkeypatch):
+def test_an_action_by_a_command_has_the_system_user(webhook, monkeypatch):
     monkeypatch.setenv("LOGNAME", "operator")
 
     call_command("pause_webhook", webhook.pk)
@@ -67,7 +67,7 @@ def test_by_a_command_it_was_the_user_of_the_machine(webhook, monkeypatch):
     assert who() == ("command", None, "operator")
 
 
-def test_a_machine_without_names_is_no_obstacle(webhook, monkeypatch):
+def test_a_command_works_without_a_system_user_name(webhook, monkeypatch):
     def fail():
         raise OSError("no name")
 
@@ -78,7 +78,7 @@ def test_a_machine_without_names_is_no_obstacle(webhook, monkeypatch):
     assert who() == ("command", None, "")
 
 
-def test_jobs_are_done_by_the_service(webhook, alice):
+def test_actions_of_jobs_are_attributed_to_the_service(webhook, alice):
     def disable(using, now, facts):
         webhook.disable("It failed for five days.")
 
@@ -92,7 +92,7 @@ def test_jobs_are_done_by_the_service(webhook, alice):
 @pytest.mark.parametrize(
     "verdict", [lambda webhook: webhook.activate(), lambda webhook: webhook.fail("No.")], ids=["passed", "failed"]
 )
-def test_handshakes_are_concluded_by_the_service_whoever_lets_it_work(webhook, alice, verdict):
+def test_the_result_of_a_handshake_is_attributed_to_the_service(webhook, alice, verdict):
     with acting(Actor(account=alice)):
         verdict(webhook)
 
@@ -100,7 +100,7 @@ def test_handshakes_are_concluded_by_the_service_whoever_lets_it_work(webhook, a
 
 
 @pytest.mark.django_db(transaction=True)
-def test_another_thread_does_not_act_for_this_one(webhook, alice):
+def test_the_actor_is_limited_to_its_thread(webhook, alice):
     def pause():
         try:
             webhook.pause()
@@ -115,7 +115,7 @@ def test_another_thread_does_not_act_for_this_one(webhook, alice):
     assert who() == ("code", None, "")
 
 
-def test_after_a_request_nobody_acts_any_more(webhook, alice):
+def test_the_actor_ends_with_the_request(webhook, alice):
     api = client_of(alice)
     AuditEntry.objects.all().delete()
     api.call("GET", f"/v1/webhooks/{webhook.pk}")
@@ -126,7 +126,7 @@ def test_after_a_request_nobody_acts_any_more(webhook, alice):
     assert who() == ("code", None, "")
 
 
-def test_actors_are_nested_and_end_with_an_error_too(webhook, alice):
+def test_actors_can_be_nested_and_end_after_an_error(webhook, alice):
     def act():
         with acting(Actor(account=alice)):
             with acting(Actor(via=Via.SYSTEM)):

@@ -1,4 +1,4 @@
-"""``GET /v1/webhooks/{id}/audit``: what was done to a webhook, told to its owner."""
+"""The audit log of a webhook for its owner: ``GET /v1/webhooks/{id}/audit``."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def records(api, webhook, query=""):
     return answer.json()["results"]
 
 
-def test_an_entry_tells_what_was_done_and_by_which_key(api, webhook):
+def test_an_entry_has_the_action_and_the_key(api, webhook):
     api.call("PATCH", f"/v1/webhooks/{webhook.pk}", {"events": ["file.deleted"]})
 
     (record,) = records(api, webhook)
@@ -47,7 +47,7 @@ def test_an_entry_tells_what_was_done_and_by_which_key(api, webhook):
     }
 
 
-def test_staff_and_machines_are_not_named(api, webhook):
+def test_names_of_staff_and_machines_are_hidden(api, webhook):
     with acting(Actor(via=Via.CONSOLE, account=get_user_model().objects.create_user("berta"))):
         webhook.pause()
     with acting(Actor(via=Via.COMMAND, name="deploy")):
@@ -56,7 +56,7 @@ def test_staff_and_machines_are_not_named(api, webhook):
     assert [(record["via"], record["by"]) for record in records(api, webhook)] == [("command", ""), ("console", "")]
 
 
-def test_pages_lead_on(api, webhook):
+def test_pages_link_to_the_next_one(api, webhook):
     for _ in range(2):
         webhook.pause()
         webhook.resume()
@@ -72,27 +72,27 @@ def test_pages_lead_on(api, webhook):
 @pytest.mark.parametrize(
     ("query", "count"), [("?action=webhook.paused", 1), ("?via=code", 2), ("?via=api", 0)], ids=lambda value: value
 )
-def test_it_is_narrowed_down(api, webhook, query, count):
+def test_the_log_can_be_filtered(api, webhook, query, count):
     webhook.pause()
     webhook.resume()
 
     assert len(records(api, webhook, query)) == count
 
 
-def test_it_is_only_of_that_webhook(api, alice, webhook):
+def test_the_log_contains_only_entries_of_the_webhook(api, alice, webhook):
     make_webhook(alice).pause()
 
     assert records(api, webhook) == []
 
 
-def test_it_needs_the_scope_to_read_webhooks(alice, webhook):
+def test_the_log_requires_the_scope_for_reading_webhooks(alice, webhook):
     api = client_of(alice, scopes=["events:read"])
 
     assert api.call("GET", f"/v1/webhooks/{webhook.pk}/audit").status_code == 403
 
 
-def test_a_page_costs_as_much_however_many_there_are(api, webhook):
-    records(api, webhook)  # the first request with a key notes that it is in use
+def test_the_number_of_queries_is_constant(api, webhook):
+    records(api, webhook)  # the first request with a key records its use
     counts = []
     for more in (1, 30):
         for number in range(more):

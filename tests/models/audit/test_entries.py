@@ -1,4 +1,4 @@
-"""What is done is written down, with what it was before and is now, and whatever is secret is not."""
+"""Audit entries have the old and the new values, but no secrets."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ VERBS = {
 
 
 @pytest.mark.parametrize(("verb", "expected"), VERBS.values(), ids=VERBS)
-def test_a_verb_writes_one_entry(webhook, verb, expected):
+def test_an_action_creates_one_entry(webhook, verb, expected):
     verb(webhook)
 
     (entry,) = written()
@@ -97,7 +97,7 @@ def test_a_verb_writes_one_entry(webhook, verb, expected):
     assert (entry.subject, entry.owner) == (webhook.pk, webhook.owner)
 
 
-def test_a_registration_is_written_down_with_what_was_asked_for(alice):
+def test_the_entry_of_a_registration_has_its_values(alice):
     webhook = register_webhook(owner=alice, url=URL, event_types=["file.deleted"])
 
     (entry,) = written(webhook)
@@ -106,7 +106,7 @@ def test_a_registration_is_written_down_with_what_was_asked_for(alice):
     assert entry.changes["event_types"] == [None, ["file.deleted"]]
 
 
-def test_a_new_owner_is_written_down_and_sees_it(webhook, alice, django_user_model):
+def test_a_change_of_owner_is_audited_and_visible_to_the_new_owner(webhook, alice, django_user_model):
     bob = django_user_model.objects.create_user("bob")
 
     change(webhook, owner=bob)
@@ -116,7 +116,7 @@ def test_a_new_owner_is_written_down_and_sees_it(webhook, alice, django_user_mod
     assert entry.owner == bob
 
 
-def test_pausing_and_resuming_tell_since_when(webhook):
+def test_the_entries_of_pausing_and_resuming_have_the_time(webhook):
     webhook.pause()
     webhook.resume()
 
@@ -125,7 +125,7 @@ def test_pausing_and_resuming_tell_since_when(webhook):
     assert pause.changes["paused_at"] == resume.changes["paused_at"][::-1]
 
 
-def test_disabling_ends_a_pause_in_the_same_entry_and_keeps_the_reason(webhook):
+def test_disabling_ends_a_pause_in_the_same_entry_with_the_reason(webhook):
     paused(webhook).disable("Too slow.")
 
     (entry,) = written()
@@ -133,7 +133,7 @@ def test_disabling_ends_a_pause_in_the_same_entry_and_keeps_the_reason(webhook):
     assert entry.reason == "Too slow."
 
 
-def test_deleting_is_written_down_and_outlives_the_webhook_and_its_account(webhook, alice):
+def test_the_entry_of_a_deletion_outlives_the_webhook_and_its_account(webhook, alice):
     webhook.soft_delete()
     webhook.delete()
     alice.delete()
@@ -143,7 +143,7 @@ def test_deleting_is_written_down_and_outlives_the_webhook_and_its_account(webho
     assert "deleted_at" in entry.changes
 
 
-def test_a_test_event_names_its_type_and_delivery(webhook):
+def test_the_entry_of_a_test_event_has_its_type_and_delivery(webhook):
     delivery = send_test_event(webhook, "file.deleted")
 
     (entry,) = written(webhook)
@@ -151,7 +151,7 @@ def test_a_test_event_names_its_type_and_delivery(webhook):
     assert entry.changes == {"event_type": [None, "file.deleted"], "delivery": [None, delivery.pk]}
 
 
-def test_a_redelivery_is_written_down_at_the_delivery_that_it_repeats(webhook, alice):
+def test_a_redelivery_is_audited_for_the_original_delivery(webhook, alice):
     emit_one(alice)
     delivery = Delivery.objects.get()
 
@@ -162,7 +162,7 @@ def test_a_redelivery_is_written_down_at_the_delivery_that_it_repeats(webhook, a
     assert entry.changes == {"redelivery": [None, again.pk]}
 
 
-def test_a_replay_is_written_down_from_its_plan_to_its_end(webhook, alice):
+def test_all_actions_on_a_replay_are_audited(webhook, alice):
     Webhook.objects.update(created_at=timezone.now() - timedelta(days=1))
     webhook.refresh_from_db()
     emit_one(alice).deliveries.all().delete()
@@ -180,7 +180,7 @@ def test_a_replay_is_written_down_from_its_plan_to_its_end(webhook, alice):
     assert entries[-1].changes == {"state": ["running", "cancelled"]}
 
 
-def test_a_key_is_written_down_from_its_making_to_its_end(alice):
+def test_all_actions_on_a_key_are_audited(alice):
     api_key, _ = ApiKey.objects.make(owner=alice, name="ci")
     api_key.name = "build"
     api_key.change()
@@ -196,7 +196,7 @@ def test_a_key_is_written_down_from_its_making_to_its_end(alice):
     assert entries[1].changes == {"name": ["ci", "build"]}
 
 
-def test_nothing_secret_is_written_down(alice):
+def test_entries_contain_no_secrets(alice):
     webhook = register_webhook(owner=alice, url=URL, event_types=["file.deleted"], secret=SECRET)
     first = webhook.secret
     second = webhook.rotate_secret()
@@ -218,13 +218,13 @@ def test_nothing_secret_is_written_down(alice):
     ],
     ids=["saved unchanged", "no old secret", "the same secret"],
 )
-def test_what_changes_nothing_is_not_written_down(webhook, verb):
+def test_an_action_without_effect_is_not_audited(webhook, verb):
     verb(webhook)
 
     assert written() == []
 
 
-def test_what_is_refused_or_rolled_back_is_not_written_down(webhook):
+def test_refused_and_rolled_back_actions_are_not_audited(webhook):
     with pytest.raises(WebhookStateError):
         webhook.resume()
     with transaction.atomic():
@@ -234,14 +234,14 @@ def test_what_is_refused_or_rolled_back_is_not_written_down(webhook):
     assert written() == []
 
 
-def test_emitting_writes_nothing_down(webhook, alice):
+def test_emitting_is_not_audited(webhook, alice):
     with CaptureQueriesContext(connection) as queries:
         emit_one(alice)
 
     assert not [query for query in queries if "auditentry" in query["sql"]]
 
 
-def test_pruning_ends_it_after_its_time(webhook, settings):
+def test_old_entries_are_pruned(webhook, settings):
     webhook.pause()
     webhook.resume()
     old, young = written()
@@ -255,7 +255,7 @@ def test_pruning_ends_it_after_its_time(webhook, settings):
     assert written() == [young]
 
 
-def test_an_instance_that_is_behind_rotates_what_is_saved(alice):
+def test_an_outdated_instance_rotates_the_saved_secret(alice):
     webhook = make_webhook(alice)
     behind = type(webhook).objects.get(pk=webhook.pk)
     webhook.rotate_secret(SECRET)

@@ -1,4 +1,4 @@
-"""Users without names own webhooks."""
+"""Owners that are users without names."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_an_event_of_an_address_is_emitted(amina: Any) -> None:
     assert Event.objects.get().owner == amina
 
 
-def test_a_key_acts_for_the_user(amina: Any) -> None:
+def test_a_key_authenticates_the_user(amina: Any) -> None:
     answer = client_of(amina).call("POST", "/v1/webhooks", {"url": URL, "events": [EVENT_TYPE]})
 
     assert answer.status_code == 201

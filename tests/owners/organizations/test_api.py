@@ -1,4 +1,4 @@
-"""The API for organizations: keys act for them, users of the project's own authentication too."""
+"""The API for organizations, with API keys and with the project's own authentication."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_a_key_registers_webhooks_of_its_organization(acme: Any, globex: Any) ->
     assert (answer.status_code, webhook.owner) == (201, acme)
 
 
-def test_another_organizations_rows_do_not_exist(acme: Any, globex: Any) -> None:
+def test_another_organizations_rows_are_not_found(acme: Any, globex: Any) -> None:
     webhook, event = make_webhook(globex), emit_one(globex)
     api = client_of(acme)
 
@@ -64,7 +64,7 @@ def test_a_key_of_an_inactive_organization_is_refused(acme: Any) -> None:
     assert api.call("GET", "/v1/webhooks").status_code == 401
 
 
-def test_what_a_key_does_is_attributed_to_its_creator(acme: Any, amina: Any) -> None:
+def test_operations_of_a_key_are_attributed_to_its_creator(acme: Any, amina: Any) -> None:
     webhook = make_webhook(acme)
     amina.is_superuser = True
     _, text = create_key(owner=acme, actor=StaffMember(account=amina))
@@ -98,4 +98,4 @@ def test_a_user_without_a_single_organization_is_refused(acme: Any, globex: Any,
     answer = client.get("/own")
 
     assert answer.status_code == 403
-    assert "for several" in answer.json()["detail"]
+    assert "or more than one" in answer.json()["detail"]

@@ -1,4 +1,4 @@
-"""Commands name an organization by its name or key."""
+"""Commands for organizations, given by name or key."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_mails_go_to_the_active_members(acme: Any, amina: Any, django_user_model
     assert sorted(address for each in mail.outbox for address in each.to) == ["amina@example.com", "carl@example.com"]
 
 
-def test_a_policy_may_look_beyond_the_members(acme: Any, amina: Any) -> None:
+def test_a_policy_can_have_other_recipients_than_members(acme: Any, amina: Any) -> None:
     class Contacts(type(owners())):  # type: ignore[misc]
         def recipients(self, owner: Any) -> list[str]:
             return [f"tech@{owner.name.lower()}.example"]
@@ -84,7 +84,7 @@ def test_a_policy_may_look_beyond_the_members(acme: Any, amina: Any) -> None:
     assert Contacts().recipients(acme) == ["tech@acme.example"]
 
 
-def test_the_kit_takes_organizations(webhooks: Any, acme: Any) -> None:
+def test_the_test_kit_accepts_organizations(webhooks: Any, acme: Any) -> None:
     webhook = webhooks.register(acme, "file.deleted")
 
     run_command("emit_event", "file.deleted", "--owner", "Acme", "--data", DATA)

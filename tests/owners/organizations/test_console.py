@@ -1,4 +1,4 @@
-"""The console for members of organizations, and for those who manage all."""
+"""The console for members of organizations, and for staff who manage all."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FORM = {"url": "https://receiver.example.com/", "event_types": ["file.deleted"]}
 
 @pytest.fixture
 def login(django_user_model: Any) -> Callable[..., Client]:
-    """Log a member of staff with all permissions but one in."""
+    """Log in a staff member with all permissions but one."""
 
     def login(email: str, *organizations: Any, is_superuser: bool = False) -> Client:
         user = django_user_model.objects.create_user(email, is_staff=True, is_superuser=is_superuser)
@@ -64,7 +64,7 @@ def test_staff_of_several_organizations_filter_by_them(
     assert page(client, name, owner="Globex")
 
 
-def test_the_filter_leaves_the_rows_of_one_organization(
+def test_the_filter_shows_the_rows_of_one_organization(
     login: Callable[..., Client], rows: dict[str, Webhook], acme: Any, globex: Any
 ) -> None:
     client = login("berta@example.com", acme, globex)
@@ -88,7 +88,7 @@ def test_staff_see_no_other_organization(
     assert client.get(f"/admin/webhooks_app/webhook/{rows['Globex'].pk}/change/").status_code == 302
 
 
-def test_staff_of_one_organization_are_not_asked_for_it(login: Callable[..., Client], acme: Any) -> None:
+def test_staff_of_one_organization_need_not_choose_it(login: Callable[..., Client], acme: Any) -> None:
     client = login("berta@example.com", acme)
 
     assert 'name="owner"' not in page(client, "webhook/add")
@@ -111,7 +111,7 @@ def test_staff_of_several_organizations_choose_one_of_them(
 
 
 @pytest.mark.parametrize("model", ["webhook", "apikey"])
-def test_staff_choose_no_organization_of_others(
+def test_staff_cannot_choose_another_organization(
     login: Callable[..., Client], acme: Any, globex: Any, model: str
 ) -> None:
     client = login("berta@example.com", acme)
@@ -124,7 +124,7 @@ def test_staff_choose_no_organization_of_others(
 
 
 @pytest.mark.parametrize("model", ["webhook", "apikey"])
-def test_staff_without_an_organization_add_nothing(login: Callable[..., Client], model: str) -> None:
+def test_staff_without_an_organization_cannot_add_webhooks(login: Callable[..., Client], model: str) -> None:
     client = login("berta@example.com")
 
     assert client.get(f"/admin/webhooks_app/{model}/add/").status_code == 403

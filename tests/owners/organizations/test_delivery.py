@@ -1,4 +1,4 @@
-"""Events of organizations on their way."""
+"""Emission and delivery for organizations."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from webhooks_app.models import Delivery, Event, Webhook
 pytestmark = pytest.mark.django_db
 
 
-def test_an_event_reaches_the_webhooks_of_its_organization_alone(
+def test_an_event_reaches_only_the_webhooks_of_its_organization(
     acme: Any, globex: Any, receiver: Callable[..., Any], deliver: Callable[..., None]
 ) -> None:
     make_webhook(acme)
@@ -72,6 +72,6 @@ def test_a_test_event_belongs_to_the_organization(acme: Any) -> None:
     assert delivery.event.owner == acme
 
 
-def test_a_user_owns_no_event(amina: Any) -> None:
+def test_a_user_cannot_own_an_event(amina: Any) -> None:
     with pytest.raises(InvalidOwnerError, match=r"of type User; give an instance of organizations\.Organization"):
         emit("file.deleted", {"file_id": "f", "user_id": "u", "filename": "a"}, owner=amina)

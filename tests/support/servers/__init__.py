@@ -1,1 +1,1 @@
-"""Real servers for the tests: private instances on free loopback ports, in directories that go away."""
+"""Real servers for the tests: private instances on free loopback ports, in temporary directories."""

@@ -16,17 +16,17 @@ from .process import running as running_process
 
 
 def programs() -> tuple[Path, Path]:
-    """Return the programs that make a data directory and serve it."""
+    """Return the programs for creating and serving a data directory."""
     installer = program("mariadb-install-db", package="mariadb-server")
     return installer, program("mariadbd", "/usr/sbin", package="mariadb-server")
 
 
 @contextmanager
 def running() -> Generator[str]:
-    """Yield the URL of a new MariaDB server, as an account that may create databases."""
+    """Yield the URL of a new MariaDB server. Its account can create databases."""
     installer, server = programs()
     with server_directory("maria") as directory:
-        # Not a change of account: it is how both programs are told that running as root is meant.
+        # Not a change of account: this option permits both programs to run as root.
         common = ["--no-defaults", f"--datadir={directory / 'data'}", f"--user={pwd.getpwuid(os.geteuid()).pw_name}"]
         install: list[str | Path] = [installer, *common, "--auth-root-authentication-method=normal", "--skip-test-db"]
         subprocess.run(install, check=True, capture_output=True, cwd=directory)
@@ -47,7 +47,7 @@ def _options(port: int) -> list[str]:
         f"--port={port}",
         "--bind-address=127.0.0.1",
         "--character-set-server=utf8mb4",
-        "--default-time-zone=+02:00",  # a server need not be on UTC
+        "--default-time-zone=+02:00",  # the time zone of a server may differ from UTC
         "--skip-log-bin",
         "--innodb-flush-log-at-trx-commit=0",
         "--innodb-doublewrite=0",

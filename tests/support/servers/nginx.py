@@ -1,4 +1,4 @@
-"""nginx as a receiver that answers 200 to everything and remembers what it got."""
+"""nginx as a receiver that answers every request with 200 and logs it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from string import Template
 from .process import free_port, listens, program, server_directory
 from .process import running as running_process
 
-# Only a request that is passed on has its body read, so the outer server passes each to an inner one.
+# nginx reads the body only of forwarded requests, so the outer server forwards each request to an inner one.
 CONFIGURATION = Template("""
 daemon off;
 worker_processes 1;
@@ -52,7 +52,7 @@ http {
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ReceivedRequest:
-    """One request as nginx logged it; ``at`` is Unix time, in seconds, at which it was answered."""
+    """One logged request. ``at`` is the Unix time of the response, in seconds."""
 
     at: float
     method: str
@@ -65,20 +65,20 @@ class ReceivedRequest:
 
 @dataclass(frozen=True, slots=True)
 class NginxReceiver:
-    """A running nginx: its address, and what it received."""
+    """A running nginx, with its address and its requests."""
 
     url: str
     log: Path
 
     def received(self, path: str = "") -> list[ReceivedRequest]:
-        """Return the requests so far, in the order of their answers; only those of one path, if it is given."""
+        """Return the requests in the order of their responses, optionally of one path only."""
         requests = [ReceivedRequest(**json.loads(line)) for line in self.log.read_text().splitlines()]
         return [request for request in requests if path in ("", request.path)]
 
 
 @contextmanager
 def running() -> Generator[NginxReceiver]:
-    """Yield a new nginx that answers 200."""
+    """Yield a new nginx that answers with 200."""
     server = program("nginx", "/usr/sbin", package="nginx-light")
     with server_directory("nginx") as directory:
         port = free_port()

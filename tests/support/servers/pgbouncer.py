@@ -1,4 +1,4 @@
-"""pgbouncer, from Debian: a pool of transactions in front of a PostgreSQL."""
+"""pgbouncer, from Debian: a pooler in transaction mode for PostgreSQL."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .process import free_port, listens, program, server_directory, unprivileged
 from .process import running as running_process
 
 POOL_SIZE = 1
-"""All clients share one session, so that each meets at once what another left in it."""
+"""All clients share one session, so that each finds the state left by another."""
 
 CONFIGURATION = Template("""
 [databases]
@@ -33,19 +33,19 @@ max_client_conn = 200
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Pool:
-    """A running pgbouncer; ``url`` lacks the name of a database."""
+    """A running pgbouncer. ``url`` contains no database name."""
 
     url: str
 
     def connections(self, database: str) -> tuple[int, int]:
-        """Return how many clients are connected to a database, and how many connections they share."""
+        """Return the numbers of clients and of server connections of a database."""
         with psycopg.connect(f"{self.url}/pgbouncer", autocommit=True, prepare_threshold=None) as console:
             clients = self._count(console, "CLIENTS", database)
             return clients, self._count(console, "SERVERS", database)
 
     @staticmethod
     def _count(console: psycopg.Connection, what: str, database: str) -> int:
-        # Its console knows the simple protocol alone, which a client-side cursor speaks.
+        # The console supports only the simple protocol, which client-side cursors use.
         with psycopg.ClientCursor(console) as cursor:
             cursor.execute(f"SHOW {what}")
             columns = [column.name for column in cursor.description or ()]
@@ -54,7 +54,7 @@ class Pool:
 
 @contextmanager
 def running(database_url: str) -> Generator[Pool]:
-    """Yield a new pgbouncer before the server of ``database_url``; it forwards to any of its databases."""
+    """Yield a new pgbouncer for the server of ``database_url``. It forwards to all of its databases."""
     server = program("pgbouncer", "/usr/sbin", package="pgbouncer")
     backend = urlsplit(database_url)
     user = unprivileged_user()

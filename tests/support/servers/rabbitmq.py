@@ -1,4 +1,4 @@
-"""RabbitMQ, from Debian: a node of its own, with a name service (epmd) of its own."""
+"""RabbitMQ, from Debian: a private node with a private name service (epmd)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import amqp
 from .process import free_port, listens, program, server_directory
 from .process import running as running_process
 
-# The wrapper in /usr/sbin insists on the account and the directories of the system's own node.
+# The wrapper in /usr/sbin requires the account and the directories of the system's node.
 PROGRAMS = "/usr/lib/rabbitmq/bin"
 
 

@@ -12,7 +12,7 @@ from .process import running as running_process
 
 @contextmanager
 def running() -> Generator[str]:
-    """Yield the URL of a new Redis server that keeps everything in memory."""
+    """Yield the URL of a new Redis server without persistence."""
     server = program("redis-server", package="redis-server")
     with server_directory("redis") as directory:
         port = free_port()

@@ -31,5 +31,5 @@ class Command(WebhooksCommand):
         if comparison.breaking:
             changes = "\n".join(f"  {change}" for change in comparison.breaking)
             number = counted(len(comparison.breaking), "breaking change")
-            raise CommandError(f"{number}:\n{changes}\nKeep the old event type and add a new one beside it.")
+            raise CommandError(f"{number}:\n{changes}\nKeep the old event type and add a new one.")
         self.note("No breaking change.")

@@ -20,37 +20,37 @@ from ..webhooks import get_webhook
 
 class Command(WebhooksCommand):
     help = (
-        "Show the signatures, the retry policy, the accepted statuses, the filter and the headers of a webhook, and "
-        "change those that are given. Prints one JSON object; values of headers are redacted."
+        "Show or change the signatures, the retry policy, the accepted statuses, the filter and the headers of a "
+        "webhook. Prints one JSON object with redacted header values."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
         subject = parser.add_mutually_exclusive_group(required=True)
         subject.add_argument("webhook_id", nargs="?", help="The webhook, wh_….")
         subject.add_argument(
-            "--offered", action="store_true", help="Print the values that can be chosen, with explanations, as JSON."
+            "--offered", action="store_true", help="Print the available values, with explanations, as JSON."
         )
         parser.add_argument(
             "--signatures", nargs="+", metavar="SCHEME", help=f"Among {', '.join(offered_signatures())}."
         )
         parser.add_argument(
-            "--retry-policy", metavar="NAME", help=f"Among {', '.join(offered_policies())}; '' for the default."
+            "--retry-policy", metavar="NAME", help=f"One of {', '.join(offered_policies())}; '' for the default."
         )
         parser.add_argument("--accepted-statuses", choices=Webhook.AcceptedStatuses.values)
         filters = parser.add_mutually_exclusive_group()
-        filters.add_argument("--filter", metavar="JSON|@FILE|-", help="Send only the events whose data matches.")
-        filters.add_argument("--clear-filter", action="store_true", help="Send all events again.")
+        filters.add_argument("--filter", metavar="JSON|@FILE|-", help="Send only events with matching data.")
+        filters.add_argument("--clear-filter", action="store_true", help="Remove the filter.")
         parser.add_argument(
             "--headers",
             nargs="*",
             metavar="NAME",
-            help="Replace all headers of its own by these, whose values are read from standard input, one a line.",
+            help="Replace all custom headers by these. Their values are read from standard input, one per line.",
         )
         parser.add_argument(
             "--basic-auth",
             metavar="USER",
-            help="Credentials of basic authentication; the password is asked for, or read from standard input. "
-            "'' removes them.",
+            help="User name for basic authentication. The command prompts for the password or reads it from standard "
+            "input. '' removes them.",
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -77,7 +77,7 @@ def _filter_change(options: dict[str, Any]) -> dict[str, Any]:
     if options["filter"] is None:
         return {}
     if options["filter"] == "-" and (options["headers"] or options["basic_auth"]):
-        raise CommandError("Standard input has the values of headers. Read the filter from a file: --filter @FILE.")
+        raise CommandError("Standard input is used for header values. Read the filter from a file: --filter @FILE.")
     return {"filter": read_json(options["filter"], noun="The filter")[0]}
 
 
@@ -93,10 +93,10 @@ def _choices(webhook: Webhook) -> dict[str, Any]:
 
 
 def _secret(prompt: str) -> str:
-    """Return a value that is neither shown nor in the list of processes."""
+    """Prompt for a value without echo, or read a line of standard input."""
     if sys.stdin.isatty():
         return getpass.getpass(prompt)
     line = sys.stdin.readline()
     if not line:
-        raise CommandError("Standard input has too few lines: give one for each value.")
+        raise CommandError("Standard input has too few lines: one per value is required.")
     return line.rstrip("\r\n")

@@ -25,35 +25,35 @@ MAX_DAYS = 36_500
 class Command(WebhooksCommand):
     help = (
         "Create an API key for an owner and print it, alone on standard output. "
-        "It is shown this once: only a hash of it is stored."
+        "It is shown only once: the database has only a hash."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
         whose = parser.add_mutually_exclusive_group(required=True)
-        whose.add_argument("owner", nargs="?", help=f"The owner that the key acts for. {HELP}")
+        whose.add_argument("owner", nargs="?", help=f"The owner of the key. {HELP}")
         whose.add_argument(
             "--service",
             action="store_true",
-            help="Create a service key, with which another service emits events of all owners (POST /v1/events).",
+            help="Create a service key, which emits events for all owners (POST /v1/events).",
         )
-        parser.add_argument("--name", default="", help="What the key is for; shown in lists.")
+        parser.add_argument("--name", default="", help="The purpose of the key, shown in lists.")
         parser.add_argument(
             "--scopes",
-            help=f"What the key may do, separated by commas: {', '.join(owner_scopes())}. Default: all.",
+            help=f"Scopes separated by commas: {', '.join(owner_scopes())}. Default: all.",
         )
         parser.add_argument(
-            "--expires-days", type=int, metavar="N", help="Refuse the key after this many days. Default: never."
+            "--expires-days", type=int, metavar="N", help="Expire the key after this many days. Default: never."
         )
         parser.add_argument(
             "--create-user",
             action="store_true",
-            help="Create the user, without a password, if there is none with this name.",
+            help="Create the user without a password if it does not exist.",
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
         is_service = options["service"]
         if is_service and options["scopes"]:
-            raise CommandError("A service key has one scope, events:emit. Leave --scopes out.")
+            raise CommandError("A service key has only the scope events:emit. Remove --scopes.")
         scopes = sorted(SERVICE_SCOPES) if is_service else _scopes(options["scopes"])
         expires_at = _expiry(options["expires_days"])
         with writing(router.db_for_write(ApiKey), ApiKey):
@@ -63,7 +63,7 @@ class Command(WebhooksCommand):
             )
         self.note(f"{self._described(api_key)} with the scopes {', '.join(scopes)}.")
         self.note(f"It expires at {expires_at:%Y-%m-%d %H:%M} UTC." if expires_at else "It does not expire.")
-        self.note("Keep it now: it is not shown again.", role="WARNING")
+        self.note("Copy it now. It is not shown again.", role="WARNING")
         self.result(text)
 
     def _described(self, api_key: ApiKey) -> str:
@@ -75,7 +75,7 @@ class Command(WebhooksCommand):
         has_users = owner_model() is get_user_model()
         if create and not has_users:
             kind = owner_model()._meta.verbose_name_plural
-            raise CommandError(f"--create-user creates users, and the owners here are {kind}.")
+            raise CommandError(f"--create-user requires that owners are users, but they are {kind}.")
         if create and find_owner(name) is None:
             return self._new_user(name)
         owner = get_owner(name, hint="Add --create-user to create it." if has_users else "")
@@ -92,8 +92,8 @@ class Command(WebhooksCommand):
         except ValidationError as error:
             problems = "; ".join(f"{field}: {' '.join(lines)}" for field, lines in error.message_dict.items())
             raise CommandError(
-                f"The user {username!r} cannot be made from its name alone ({problems}). "
-                "Create it first, with what your project asks of a user."
+                f"The user {username!r} cannot be created from a name only ({problems}). "
+                "Create it first with the fields that your project requires."
             ) from None
         owner.save()
         self.note(f"Created the user {owner.get_username()}, without a password.")
@@ -107,7 +107,7 @@ def _scopes(argument: str | None) -> list[str]:
     unknown = [scope for scope in scopes if scope not in owner_scopes()]
     if unknown or not scopes:
         found = f"Unknown scope {unknown[0]!r}" if unknown else "No scope given"
-        raise CommandError(f"{found}. There are: {', '.join(owner_scopes())}.")
+        raise CommandError(f"{found}. Available: {', '.join(owner_scopes())}.")
     return scopes
 
 
@@ -115,5 +115,5 @@ def _expiry(days: int | None) -> Any:
     if days is None:
         return None
     if not 1 <= days <= MAX_DAYS:
-        raise CommandError(f"--expires-days is {days}; give 1 to {MAX_DAYS}, or leave it out for a key without expiry.")
+        raise CommandError(f"--expires-days is {days}, but must be 1 to {MAX_DAYS}. Omit it for a key without expiry.")
     return timezone.now() + timedelta(days=days)

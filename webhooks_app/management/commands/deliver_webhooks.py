@@ -23,28 +23,28 @@ COUNTED = {"attempts": attempt_made, "succeeded": delivery_succeeded, "given up"
 
 class Command(WebhooksCommand):
     help = (
-        "Deliver what is due, in the foreground and without Celery, until SIGTERM or Ctrl-C. "
-        "Requests in flight end first; a second signal leaves at once."
+        "Deliver webhooks in the foreground, without Celery, until SIGTERM or Ctrl-C. "
+        "The command finishes requests in flight first; a second signal ends it at once."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument(
             "--until-idle",
             action="store_true",
-            help="End by itself when nothing is due, in flight or to be retried; for scripts and cron.",
+            help="Exit when nothing is due, in flight or awaiting a retry; for scripts and cron.",
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
         transport = configured_transport()
         engine = Engine(transport=transport, database_thread=True)
-        self.note(f"Delivering webhooks from {_database()} by the transport {transport.name}.")
+        self.note(f"Delivering webhooks from {_database()} with the transport {transport.name}.")
         with _counting() as counts:
             try:
                 with stopped_by_signal(engine.stop), MaintenanceRunner(engine):
                     engine.run_until_idle() if options["until_idle"] else engine.run()
             except KeyboardInterrupt:
                 raise CommandError(
-                    "Left at once. What was in flight is taken up again when its lease ends.", returncode=130
+                    "Ended at once. Deliveries in flight are retried when their leases expire.", returncode=130
                 ) from None
         self.result(", ".join(f"{name}: {counts[name]}" for name in COUNTED))
 

@@ -19,23 +19,24 @@ from ..owners import get_owner
 
 
 class Command(WebhooksCommand):
-    help = (
-        "Emit an event to the webhooks that listen to its type, and print its id, alone on standard output. "
-        "`list_event_types` lists the types."
-    )
+    help = "Emit an event to the subscribed webhooks and print its id. `list_event_types` lists the types."
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("type", help="The event type, such as ppt.generation.completed.")
         owner = parser.add_mutually_exclusive_group(required=True)
         owner.add_argument("--owner", metavar="NAME|KEY", help=f"The owner of the event. {OWNER_HELP}")
         owner.add_argument(
-            "--platform", action="store_true", help="The event is nobody's; the platform's own webhooks alone get it."
+            "--platform", action="store_true", help="Emit without an owner, to webhooks of the platform only."
         )
         parser.add_argument("--data", required=True, metavar="JSON|@FILE|-", help=HELP)
 
-        parser.add_argument("--idempotency-key", metavar="KEY", help="Emit once for this key of the owner.")
+        parser.add_argument("--idempotency-key", metavar="KEY", help="Emit only once for this key and owner.")
         parser.add_argument(
-            "--reference", action="append", default=[], metavar="ID", help="A reference; up to 8, each with the option."
+            "--reference",
+            action="append",
+            default=[],
+            metavar="ID",
+            help="A reference. Use up to 8 times.",
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -52,13 +53,13 @@ class Command(WebhooksCommand):
             )
         except InvalidEventDataError as error:
             example = json.dumps(event_type.example, ensure_ascii=False)
-            raise CommandError(f"{error}\nAn example that fits: {example}") from error
+            raise CommandError(f"{error}\nA valid example: {example}") from error
         self._say_who_gets(event)
         self.result(event.id)
 
     def _say_who_gets(self, event: Event) -> None:
         webhooks = event.deliveries.count()
         if webhooks:
-            self.note(f"{counted(webhooks, 'webhook')} will get it.")
+            self.note(f"Queued for {counted(webhooks, 'webhook')}.")
         else:
-            self.note(f"No active webhook listens to {event.type} of this owner: nobody gets it.", role="WARNING")
+            self.note(f"No active webhook of this owner receives {event.type}.", role="WARNING")

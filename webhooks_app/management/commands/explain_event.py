@@ -13,8 +13,8 @@ from ..base import WebhooksCommand
 
 class Command(WebhooksCommand):
     help = (
-        "Print a line for each webhook of an event's owner, and of the platform: whether it was sent the event, and "
-        "why, by its state, event types and filter at that time."
+        "Explain the routing of an event. Prints a line for each webhook of the event's owner and of the platform: "
+        "sent or not sent, with the reason at that time."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -23,12 +23,12 @@ class Command(WebhooksCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         event = Event.objects.filter(pk=options["event_id"]).first()
         if event is None:
-            raise CommandError(f"There is no event {options['event_id']!r}.")
+            raise CommandError(f"Unknown event {options['event_id']!r}.")
         decisions = decide(event, with_platform=True)
         for decision in decisions:
             self.result(_described(decision))
         if not decisions:
-            self.note("No webhook could get it: its owner has none, and neither has the platform.", role="WARNING")
+            self.note("Neither the event's owner nor the platform has a webhook.", role="WARNING")
 
 
 def _described(decision: Decision) -> str:

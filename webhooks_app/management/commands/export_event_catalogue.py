@@ -14,8 +14,8 @@ from ..base import WebhooksCommand
 
 class Command(WebhooksCommand):
     help = (
-        "Print the event catalogue: every event type that can be subscribed to, with its fields and an example. "
-        "Keep the JSON form in your repository, and compare with it by `check_event_types`."
+        "Print the event catalogue: every event type available for subscription, with its fields and an example. "
+        "Commit the JSON form to your repository as the reference for `check_event_types`."
     )
     requires_system_checks = ()
 
@@ -24,7 +24,7 @@ class Command(WebhooksCommand):
             "--format",
             choices=["json-schema", "markdown", "openapi"],
             default="json-schema",
-            help="json-schema (default): JSON with a JSON Schema of each type. markdown: a page for integrators. "
+            help="json-schema (default): JSON with a JSON Schema for each type. markdown: a page for integrators. "
             "openapi: OpenAPI 3.1 with a `webhooks` section.",
         )
         parser.add_argument("--title", default="Event catalogue", help="The title of the page or the document.")

@@ -19,15 +19,15 @@ from ..progress import ProgressBar
 
 class Command(WebhooksCommand):
     help = (
-        "Delete the webhooks, API keys and events of an owner, with their deliveries, in short transactions. The owner "
-        "itself stays. Run this before you delete an owner with a long history, whose deletion would otherwise do the "
-        "same in one transaction."
+        "Delete the webhooks, API keys and events of an owner, with their deliveries, in short transactions. Keeps the "
+        "owner itself. Run this before you delete an owner with a long history, which would otherwise need one long "
+        "transaction."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("owner", help=HELP)
         parser.add_argument("--dry-run", action="store_true", help="Only count the events and deliveries.")
-        parser.add_argument("--yes", action="store_true", help="Delete without a question.")
+        parser.add_argument("--yes", action="store_true", help="Skip the confirmation.")
 
     def handle(self, *args: Any, **options: Any) -> None:
         owner = get_owner(options["owner"])
@@ -45,7 +45,7 @@ class Command(WebhooksCommand):
             forgotten = forget_owner(owner, actor=self.actor, progress=bar.advance)
         except KeyboardInterrupt:
             raise CommandError(
-                "Stopped. The webhooks send nothing any more; run the command again for the rest.", returncode=130
+                "Stopped. The webhooks no longer send anything. Run the command again to finish.", returncode=130
             ) from None
         finally:
             bar.end()

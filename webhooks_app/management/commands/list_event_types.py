@@ -9,12 +9,12 @@ from ..base import WebhooksCommand
 
 
 class Command(WebhooksCommand):
-    help = "List the event types that can be emitted and subscribed to."
+    help = "List the event types that you can emit and subscribe to."
     requires_system_checks = ()
 
     def handle(self, *args: Any, **options: Any) -> None:
         if not len(registry):
-            self.note("There are no event types. Write some in a module webhook_events.py of an app of yours.")
+            self.note("No event types found. Define them in the module webhook_events.py of one of your apps.")
         for group, event_types in registry.groups().items():
             self.result(self.style.MIGRATE_HEADING(group or "Other"))
             for event_type in event_types:

@@ -18,13 +18,13 @@ FAILURE = 500
 
 class Command(WebhooksCommand):
     help = (
-        "Receive webhooks on this machine and show them: answers the challenge, verifies signatures, "
-        "marks retries and duplicates, and fails where it is told to. Needs no database. Ends with Ctrl-C."
+        "Receive webhooks on this machine and print them. Answers the challenge, verifies signatures, marks retries "
+        "and duplicates, and fails on request. Needs no database. End it with Ctrl-C."
     )
     requires_system_checks = ()
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("--port", type=int, default=8001, help="Default: %(default)s; 0 takes any that is free.")
+        parser.add_argument("--port", type=int, default=8001, help="Default: %(default)s; 0 chooses a free port.")
         parser.add_argument("--host", default="127.0.0.1", help="The address to listen on. Default: %(default)s.")
         parser.add_argument(
             "--secret",
@@ -32,15 +32,15 @@ class Command(WebhooksCommand):
             action="extend",
             default=[],
             metavar="SECRET",
-            help="The webhook's secret; several while it is rotated. Without one, signatures are not verified.",
+            help="The webhook's secret. May be repeated during a rotation. Without it, signatures are not verified.",
         )
         parser.add_argument(
             "--answer",
             type=_statuses,
             default=(200,),
             metavar="STATUS[,STATUS…]",
-            help="Answer the first request of an event with the first status, its retry with the second, and so on; "
-            "the last is for all that follow. Default: 200.",
+            help="Statuses of the answers: the first for the first request of an event, the second for its retry, and "
+            "so on; the last for all following requests. Default: 200.",
         )
         parser.add_argument(
             "--fail-first",
@@ -52,9 +52,9 @@ class Command(WebhooksCommand):
         parser.add_argument("--delay", type=float, default=0.0, metavar="SECONDS", help="Wait before each answer.")
         challenge = parser.add_mutually_exclusive_group()
         challenge.add_argument(
-            "--no-challenge", action="store_true", help="Do not answer the challenge, so that the handshake fails."
+            "--no-challenge", action="store_true", help="Ignore the challenge, so that the handshake fails."
         )
-        challenge.add_argument("--wrong-challenge", action="store_true", help="Answer it with another challenge.")
+        challenge.add_argument("--wrong-challenge", action="store_true", help="Answer with a wrong challenge.")
         parser.add_argument("--json", action="store_true", help="Print one line of JSON for each request.")
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -62,15 +62,15 @@ class Command(WebhooksCommand):
         with stopped_by_signal(lambda: arrivals.put(None)), self._receiver(options, arrivals) as receiver:
             self.note(f"Listening on {receiver.url} …", role="SUCCESS")
             if not receiver.secrets:
-                self.note("Signatures are not verified; give the webhook's --secret.", role="WARNING")
+                self.note("Signatures are not verified. Add the webhook's --secret.", role="WARNING")
             for received in iter(arrivals.get, None):
                 self._show(received, as_lines=options["json"])
 
     def _receiver(self, options: dict[str, Any], arrivals: SimpleQueue[Received | None]) -> LocalReceiver:
         if not (0 <= options["delay"] <= 3600 and 0 <= options["fail_first"] <= 100):
-            raise CommandError("Give a --delay of 0 to 3600 seconds, and a --fail-first of 0 to 100.")
+            raise CommandError("--delay must be 0 to 3600 seconds, and --fail-first 0 to 100.")
         if not all(options["secret"]):
-            raise CommandError("The --secret is empty; give the webhook's, or leave the option out.")
+            raise CommandError("--secret is empty. Use the webhook's secret or remove the option.")
         try:
             return LocalReceiver(
                 host=options["host"],
@@ -94,7 +94,7 @@ class Command(WebhooksCommand):
         try:
             self.result(text.encode(encoding, "backslashreplace").decode(encoding))
         except BrokenPipeError:
-            raise CommandError("Nobody reads the output any more.") from None
+            raise CommandError("The output was closed.") from None
 
 
 def _statuses(argument: str) -> tuple[int, ...]:

@@ -14,8 +14,8 @@ from ..webhooks import get_webhook
 
 class Command(WebhooksCommand):
     help = (
-        "Hold what is to be sent to a webhook; what is in flight ends, and nothing is lost. "
-        "Prints how many deliveries wait for it, alone on standard output."
+        "Pause a webhook. Requests in flight finish; events queue up until you resume. "
+        "Prints the number of its waiting deliveries."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:

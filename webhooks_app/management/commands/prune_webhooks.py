@@ -17,12 +17,12 @@ MAX_DAYS = 36_500
 
 class Command(WebhooksCommand):
     help = (
-        "Delete attempts and the bodies of events, then events and deliveries, that are older than they are kept, a "
-        "few hundred at a time, so that nobody waits. What is still to be delivered stays."
+        "Delete attempts and event bodies, then events and deliveries, after their retention periods. Works in small "
+        "batches that do not block workers, and never deletes pending deliveries."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("--dry-run", action="store_true", help="Only count what would be deleted.")
+        parser.add_argument("--dry-run", action="store_true", help="Count only.")
         parser.add_argument(
             "--attempts-days",
             type=int,
@@ -35,14 +35,12 @@ class Command(WebhooksCommand):
             metavar="N",
             help="Keep events and their deliveries for N days. Default: WEBHOOKS_EVENT_RETENTION_DAYS.",
         )
-        parser.add_argument(
-            "--max-seconds", type=float, metavar="S", help="Stop after S seconds and say that there may be more."
-        )
+        parser.add_argument("--max-seconds", type=float, metavar="S", help="Stop after S seconds, even if rows remain.")
 
     def handle(self, *args: Any, **options: Any) -> None:
         is_dry_run, max_seconds = options["dry_run"], options["max_seconds"]
         if max_seconds is not None and not max_seconds > 0:
-            raise CommandError(f"--max-seconds is {max_seconds:g}; give a positive number.")
+            raise CommandError(f"--max-seconds is {max_seconds:g}, but must be positive.")
         try:
             pruned = prune(
                 attempt_age=_age("--attempts-days", options["attempts_days"], settings.ATTEMPT_RETENTION_DAYS),
@@ -53,14 +51,14 @@ class Command(WebhooksCommand):
             )
         except KeyboardInterrupt:
             raise CommandError(
-                "Stopped. What was deleted so far stays deleted; run it again.", returncode=130
+                "Stopped. Finished batches stay deleted. Run the command again to finish.", returncode=130
             ) from None
         self.result(f"{'Would delete' if is_dry_run else 'Deleted'} {pruned}.")
         if not pruned.is_complete:
             self.note("The time limit was reached before the end. Run the command again for the rest.", role="WARNING")
 
     def _progress(self) -> Any:
-        """Return a callable that counts up in place on a terminal and stays silent elsewhere."""
+        """Return a callable that shows a running count on a terminal and nothing elsewhere."""
         total = 0
 
         def show(rows: int) -> None:
@@ -75,5 +73,5 @@ class Command(WebhooksCommand):
 
 def _age(option: str, days: int | None, default: int) -> timedelta:
     if days is not None and not 1 <= days <= MAX_DAYS:
-        raise CommandError(f"{option} is {days}; give 1 to {MAX_DAYS} days.")
+        raise CommandError(f"{option} is {days}, but must be 1 to {MAX_DAYS} days.")
     return timedelta(days=default if days is None else days)

@@ -15,9 +15,9 @@ from ..watching import follow
 
 class Command(WebhooksCommand):
     help = (
-        "Send the events of deliveries once more, each as a new series of attempts, and print the ids of the new "
-        "deliveries, alone on standard output. Exits with status 1 if one of them is refused. "
-        "For all that a webhook missed there is `replay_webhooks`."
+        "Send the events of deliveries again, each as a new delivery, and print the ids of the new deliveries. "
+        "Exits with status 1 if one of them is refused. "
+        "To send everything that a webhook missed, use `replay_webhooks`."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -25,7 +25,7 @@ class Command(WebhooksCommand):
         parser.add_argument(
             "--wait",
             action="store_true",
-            help="Show each attempt until all are decided; exit with status 1 if one of them is not delivered.",
+            help="Show each attempt until all deliveries are finished. Exit with status 1 if one is not delivered.",
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -38,7 +38,7 @@ class Command(WebhooksCommand):
             raise CommandError(f"Not delivered: {len(undelivered)} of {len(ids)}.")
 
     def _redeliver(self, delivery_id: str) -> Delivery | None:
-        """Print the new delivery's id, or say why there is none."""
+        """Print the id of the new delivery, or the reason of the refusal to stderr."""
         try:
             delivery = redeliver(_find(delivery_id), actor=self.actor)
         except (WebhooksError, CommandError) as error:
@@ -55,5 +55,5 @@ class Command(WebhooksCommand):
 def _find(delivery_id: str) -> Delivery:
     delivery = Delivery.objects.select_related("webhook").filter(pk=delivery_id).first()
     if delivery is None:
-        raise CommandError("There is no such delivery. An id looks like dlv_019c138f9ac012d1c9a64a2e0f3b7d55.")
+        raise CommandError("No such delivery. An id looks like dlv_019c138f9ac012d1c9a64a2e0f3b7d55.")
     return delivery

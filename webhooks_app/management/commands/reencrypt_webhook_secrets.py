@@ -16,12 +16,12 @@ MAX_NAMED = 100
 
 class Command(WebhooksCommand):
     help = (
-        "Encrypt the webhooks' secrets with the first of WEBHOOKS_ENCRYPTION_KEYS, so that the others can be taken "
-        "out. May be interrupted and repeated, and run while workers deliver."
+        "Encrypt the webhooks' secrets with the first of WEBHOOKS_ENCRYPTION_KEYS, so that you can remove the other "
+        "keys. Safe to interrupt, to repeat and to run while workers deliver."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("--dry-run", action="store_true", help="Only count what another key encrypted.")
+        parser.add_argument("--dry-run", action="store_true", help="Only count the secrets under other keys.")
 
     def handle(self, *args: Any, **options: Any) -> None:
         bar = ProgressBar(self.stderr, total=count(), unit="secrets")
@@ -29,21 +29,21 @@ class Command(WebhooksCommand):
             result = reencrypt(dry_run=options["dry_run"], progress=bar.advance)
         except KeyboardInterrupt:
             raise CommandError(
-                "Stopped. What was encrypted anew so far stays so; run it again for the rest.", returncode=130
+                "Stopped. Secrets encrypted so far keep the new key. Run the command again to finish.", returncode=130
             ) from None
         finally:
             bar.end()
-        self._tell(result, "would be encrypted" if options["dry_run"] else "encrypted")
+        self._report(result, "would be encrypted" if options["dry_run"] else "encrypted")
 
-    def _tell(self, result: Reencrypted, verb: str) -> None:
+    def _report(self, result: Reencrypted, verb: str) -> None:
         renewed = counted(result.renewed, "secret")
         self.result(f"{renewed} {verb} anew, {counted(result.current, 'is', 'are')} under the first key already.")
         if not result.unreadable:
             return
         for webhook_id in result.unreadable[:MAX_NAMED]:
-            self.note(f"{webhook_id} has a secret that no key opens.", role="ERROR")
+            self.note(f"No key decrypts the secret of {webhook_id}.", role="ERROR")
         raise CommandError(
-            f"{counted(len(result.unreadable), 'webhook has', 'webhooks have')} a secret that no configured key opens, "
-            "and nothing is signed with it. Put the key that was in use back into WEBHOOKS_ENCRYPTION_KEYS and run "
-            "this again, or rotate what no key opens."
+            f"{counted(len(result.unreadable), 'webhook has', 'webhooks have')} a secret that no configured key "
+            "decrypts. Nothing can be sent to them. Add the previous key to WEBHOOKS_ENCRYPTION_KEYS and run this "
+            "command again, or rotate the secrets."
         )

@@ -25,43 +25,45 @@ SHOW_EVERY_SECONDS = 0.5
 STANDSTILL_SECONDS = 15.0
 
 STANDSTILL = (
-    "What is queued must be delivered first, and is not. Does a worker run (`webhooks_doctor` tells), does the "
-    "receiver answer, is the webhook paused, or being verified?"
+    "The queued deliveries make no progress. Check that a worker runs (`webhooks_doctor`), that the receiver answers, "
+    "and that the webhook is neither paused nor unverified."
 )
 
 
 class Command(WebhooksCommand):
     help = (
-        "Send again what a webhook missed: what was never queued while it was disabled, given up or cancelled. "
-        "Counts first, shows some of it and asks. Given a replay (rpl_…), goes on with that one. "
-        "Prints the replay and how far it came, alone on standard output."
+        "Send the events that a webhook missed: events never queued while it was disabled, and given-up or cancelled "
+        "deliveries. Counts them, shows a sample and asks for confirmation. With a replay (rpl_…), continues that "
+        "replay. Prints the replay and its progress."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("target", metavar="WEBHOOK|REPLAY", help="The webhook, wh_…, or a replay to go on with.")
+        parser.add_argument(
+            "target", metavar="WEBHOOK|REPLAY", help="A webhook (wh_…) or a replay to continue (rpl_…)."
+        )
         parser.add_argument(
             "--since",
             type=parse_moment,
             metavar="TIME",
-            help="Events from then on: 2026-01-31T12:00, 2026-01-31, or 36h for as long ago. "
-            "Default: since its first failing period of the last week, or a week ago.",
+            help="Events since this time: 2026-01-31T12:00, 2026-01-31, or 36h ago as 36h. "
+            "Default: the start of its first failing period of the last week, or a week ago.",
         )
-        parser.add_argument("--until", type=parse_moment, metavar="TIME", help="Events before then. Default: now.")
+        parser.add_argument("--until", type=parse_moment, metavar="TIME", help="Events before this time. Default: now.")
         parser.add_argument(
-            "--type", action="append", default=[], metavar="TYPE", help="Only of this event type; may be repeated."
+            "--type", action="append", default=[], metavar="TYPE", help="Only this event type. May be repeated."
         )
         parser.add_argument(
             "--state",
             action="append",
             choices=Replay.Outcome.values,
-            help="Only events of which this became; may be repeated. Default: all but succeeded.",
+            help="Only events with this outcome. May be repeated. Default: all but succeeded.",
         )
         parser.add_argument(
-            "--rate", type=float, metavar="N", help="At most N a second. Default: WEBHOOKS_REPLAY_RATE."
+            "--rate", type=float, metavar="N", help="At most N per second. Default: WEBHOOKS_REPLAY_RATE."
         )
-        parser.add_argument("--dry-run", action="store_true", help="Count and show, and send nothing.")
-        parser.add_argument("--yes", action="store_true", help="Do not ask.")
-        parser.add_argument("--detach", action="store_true", help="Leave it to the workers, once it is started.")
+        parser.add_argument("--dry-run", action="store_true", help="Count and show the events, but send nothing.")
+        parser.add_argument("--yes", action="store_true", help="Skip the confirmation.")
+        parser.add_argument("--detach", action="store_true", help="Start the replay and exit; the workers finish it.")
 
     def handle(self, *args: Any, **options: Any) -> None:
         self.using = router.db_for_write(Replay)
@@ -73,12 +75,12 @@ class Command(WebhooksCommand):
                 go = replays.start if replay.state == Replay.State.READY else replays.resume
                 go(replay, actor=self.actor)
                 if not options["detach"]:
-                    self._carry(replay)
+                    self._run(replay)
         except KeyboardInterrupt:
-            raise CommandError(f"Stopped. {_how_to_go_on(replay)}", returncode=130) from None
+            raise CommandError(f"Stopped. {_how_to_continue(replay)}", returncode=130) from None
         self.result(f"{replay.pk} {replay.state}: {replay.queued} of {replay.matched} queued")
         if replay.state == Replay.State.STOPPED:
-            raise CommandError(f"{replay.state_reason} {_how_to_go_on(replay)}")
+            raise CommandError(f"{replay.state_reason} {_how_to_continue(replay)}")
 
     def _replay(self, options: dict[str, Any]) -> Replay:
         target = options["target"]
@@ -95,22 +97,22 @@ class Command(WebhooksCommand):
             )
         replay = Replay.objects.select_related("webhook").filter(pk=target).first()
         if replay is None:
-            raise CommandError(f"There is no replay {target!r}.")
+            raise CommandError(f"Unknown replay {target!r}.")
         if given := [name for name in ("since", "until", "type", "state", "rate") if options[name]]:
-            raise CommandError(f"What {target} sends is decided; leave --{given[0]} out, or plan another.")
+            raise CommandError(f"The selection of {target} is fixed. Remove --{given[0]}, or start a new replay.")
         return replay
 
     def _count(self, replay: Replay) -> None:
         shows = self.stderr.isatty()
         while not count(self.using, replay, self.clock, max_seconds=SHOW_EVERY_SECONDS):
             if shows:
-                self.stderr.write(f"\r{counted(replay.examined, 'event')} looked at …", str, ending="")
+                self.stderr.write(f"\r{counted(replay.examined, 'event')} examined …", str, ending="")
                 self.stderr.flush()
         if shows:
             self.stderr.write("\r", str, ending="")
 
     def _shall_run(self, replay: Replay, options: dict[str, Any]) -> bool:
-        """Show what would be sent, and ask where somebody can be asked."""
+        """Show the events and return True if the user confirms."""
         events = counted(replay.matched, "event")
         self.note(f"{events} to {replay.webhook.url}, from {replay.since} to {replay.until}:")
         for period in replay.failing:
@@ -124,11 +126,11 @@ class Command(WebhooksCommand):
             return False
         if self.is_confirmed("Send them?", yes=options["yes"]):
             return True
-        self.note(f"Nothing was sent. {_how_to_go_on(replay)}")
+        self.note(f"Nothing was sent. {_how_to_continue(replay)}")
         return False
 
-    def _carry(self, replay: Replay) -> None:
-        """Carry the replay as workers do, beside them, until it is over or somebody stops it or this command."""
+    def _run(self, replay: Replay) -> None:
+        """Queue deliveries as the workers do, until the replay ends or the command is interrupted."""
         asked_to_stop = threading.Event()
         bar = ProgressBar(self.stderr, total=replay.matched, unit="events")
         bar.advance(replay.queued)
@@ -148,21 +150,20 @@ class Command(WebhooksCommand):
             bar.end()
         if replay.state == Replay.State.RUNNING:
             replays.pause(replay, actor=self.actor)
-            raise CommandError(f"Paused. {_how_to_go_on(replay)}", returncode=130)
-        self._say_what_waits(replay)
+            raise CommandError(f"Paused. {_how_to_continue(replay)}", returncode=130)
+        self._report_pending(replay)
 
     def _step(self, replay: Replay) -> tuple[int, float]:
-        """Return how many events were queued since the last step, and how long to wait for the next one."""
+        """Return the number of events queued since the last step, and the seconds until the next step."""
         pause_seconds = advance(self.using, replay.pk, self.clock())
         before = replay.queued
         replay.refresh_from_db()
         return replay.queued - before, SHORTLY if pause_seconds is None else pause_seconds
 
-    def _say_what_waits(self, replay: Replay) -> None:
+    def _report_pending(self, replay: Replay) -> None:
         if waiting := replay.deliveries.pending().count():
-            waits = counted(waiting, "of them is", "of them are")
-            self.note(f"{waits} still to be delivered; the workers do that.")
+            self.note(f"{counted(waiting, 'delivery is', 'deliveries are')} still pending. The workers send them.")
 
 
-def _how_to_go_on(replay: Replay) -> str:
-    return f"Go on with: manage.py replay_webhooks {replay.pk}"
+def _how_to_continue(replay: Replay) -> str:
+    return f"To continue: manage.py replay_webhooks {replay.pk}"

@@ -14,8 +14,8 @@ from ..webhooks import get_webhook
 
 class Command(WebhooksCommand):
     help = (
-        "Send what was held while a webhook was paused, the longest due first. "
-        "Prints how many deliveries wait for it, alone on standard output."
+        "Resume a paused webhook. Held deliveries are sent first, oldest due time first. "
+        "Prints the number of its waiting deliveries."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:

@@ -21,30 +21,30 @@ MAX_HOURS = MAX_SECRET_OVERLAP // timedelta(hours=1)
 
 class Command(WebhooksCommand):
     help = (
-        "Replace the secret of a webhook, or its key of another signature scheme, and print the new one, alone on "
-        "standard output: a secret, or the public key of a key pair."
+        "Replace the secret of a webhook, or its key of another signature scheme. Prints the new secret, or the public "
+        "key of a new key pair."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("webhook_id", help="The webhook, wh_….")
-        parser.add_argument(
-            "--scheme", default=SECRET, help="The signature scheme whose key is meant. Default: native."
-        )
+        parser.add_argument("--scheme", default=SECRET, help="The signature scheme of the key. Default: native.")
         parser.add_argument(
             "--overlap-hours",
             type=int,
             metavar="N",
-            help=f"The time for which the replaced key signs too, at most {MAX_HOURS}.",
+            help=f"Hours until the old key expires, at most {MAX_HOURS}.",
         )
         parser.add_argument(
-            "--end-overlap", action="store_true", help="Replace nothing; the key replaced before signs no longer."
+            "--end-overlap",
+            action="store_true",
+            help="Expire the old key of an earlier rotation now, without a new one.",
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
         webhook, scheme = get_webhook(options["webhook_id"]), options["scheme"]
         if options["end_overlap"]:
             revoke_previous_secret(webhook, actor=self.actor, scheme=scheme)
-            self.note("Only the current key signs.")
+            self.note("The old key has expired.")
             return
         overlap = _overlap(options["overlap_hours"])
         key = rotate_secret(webhook, actor=self.actor, overlap=overlap, scheme=scheme)
@@ -54,14 +54,14 @@ class Command(WebhooksCommand):
     def _describe_overlap(self, webhook: Webhook, scheme: str) -> None:
         previous = webhook.previous_key(scheme)
         if previous is not None and previous.valid_until is not None:
-            self.note(f"The replaced key signs too until {format_time(previous.valid_until)}.")
+            self.note(f"The old key also signs until {format_time(previous.valid_until)}.")
         if scheme == SECRET:
-            self.note("Store the secret now: it is not shown again.", role="WARNING")
+            self.note("Copy the secret now. It is not shown again.", role="WARNING")
 
 
 def _overlap(hours: int | None) -> timedelta | None:
     if hours is None:
         return None
     if not 0 <= hours <= MAX_HOURS:
-        raise CommandError(f"--overlap-hours is {hours}; give 0 to {MAX_HOURS}.")
+        raise CommandError(f"--overlap-hours is {hours}, but must be 0 to {MAX_HOURS}.")
     return timedelta(hours=hours)

@@ -16,8 +16,7 @@ from ..webhooks import get_webhook
 
 class Command(WebhooksCommand):
     help = (
-        "Send a test event to one webhook, whether it subscribes to the type or not, "
-        "and print the id of its delivery, alone on standard output."
+        "Send a test event to one webhook, even if it is not subscribed to the type, and print the id of the delivery."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -27,7 +26,7 @@ class Command(WebhooksCommand):
         parser.add_argument(
             "--wait",
             action="store_true",
-            help="Show each attempt until the delivery is decided; exit with status 1 if it is given up.",
+            help="Show each attempt until the delivery is finished. Exit with status 1 if it is given up.",
         )
 
     def handle(self, *args: Any, **options: Any) -> None:

@@ -16,8 +16,8 @@ from ..webhooks import get_webhook
 
 class Command(WebhooksCommand):
     help = (
-        "Evaluate a filter on a past event, and print `sent` or `not sent: …` with the condition that does not hold. "
-        "Nothing is saved, and nothing is sent."
+        "Evaluate a filter on a past event, and print `sent`, or `not sent: …` with the unmet condition. "
+        "Nothing is saved or sent."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:

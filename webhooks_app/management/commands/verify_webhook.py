@@ -15,21 +15,19 @@ from ..webhooks import get_webhook
 
 class Command(WebhooksCommand):
     help = (
-        "Start a webhook's handshake again, show each attempt that a worker makes, and print the webhook's status, "
-        "alone on standard output. Exits with status 1 if the handshake fails."
+        "Repeat a webhook's handshake, show each attempt, and print the webhook's status. "
+        "Exits with status 1 if the handshake fails."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("webhook_id", help="The webhook, wh_….")
-        parser.add_argument(
-            "--no-wait", action="store_true", help="Only queue the handshake; a worker will make it, later."
-        )
+        parser.add_argument("--no-wait", action="store_true", help="Only queue the handshake for the workers.")
 
     def handle(self, *args: Any, **options: Any) -> None:
         webhook = get_webhook(options["webhook_id"])
         delivery = start_verification(webhook, actor=self.actor)
         if not options["no_wait"]:
-            self.note(f"Asking {webhook.url} to answer the challenge …")
+            self.note(f"Sending a challenge to {webhook.url} …")
             follow(delivery, self.note)
             webhook.refresh_from_db()
         self.result(webhook.status)

@@ -25,7 +25,7 @@ class Command(WebhooksCommand):
         "encryption keys, workers, overdue deliveries; with Celery, its broker and beat's schedule. "
         "Exit status: 0 healthy, 1 warnings, 2 errors."
     )
-    # They are among what is looked at, and would stop the command before it could say more.
+    # The command runs the system checks itself. Run by Django, an error would stop it.
     requires_system_checks = ()
 
     def add_arguments(self, parser: CommandParser) -> None:

@@ -1,9 +1,9 @@
-// What makes the console more comfortable. Every page works without it.
+// Progressive enhancement of the console. Every page works without it.
 "use strict";
 
 const POLL_MILLISECONDS = 3000;
 
-// A live part is fetched again and again while it can be seen, until it says that nothing more will change.
+// A live part is reloaded while it is visible, until it is marked as final.
 function keepLive(part) {
   const refresh = part.parentElement.querySelector(".webhooks-refresh");
   const isDone = () => part.querySelector("[data-done]") !== null;
@@ -18,7 +18,7 @@ function keepLive(part) {
           show(await answer.text());
         }
       } catch {
-        // The server is away for the moment; what is shown stays.
+        // The server is unreachable for the moment. Leave the content unchanged.
       }
     }
     next();
@@ -38,7 +38,7 @@ function keepLive(part) {
   }
 
   function next() {
-    // Once nothing more changes here, what the page says beside it may be older.
+    // The part is final now, but the rest of the page may be outdated.
     if (refresh) {
       refresh.hidden = !isDone();
     }
@@ -50,7 +50,7 @@ function keepLive(part) {
   next();
 }
 
-// The buttons that copy are shown by the script that makes them work.
+// Copy buttons are hidden until this script enables them.
 function offerCopies(root) {
   for (const button of root.querySelectorAll("[data-copy]")) {
     if (!navigator.clipboard) {
@@ -66,7 +66,7 @@ function offerCopies(root) {
   }
 }
 
-// One box for a whole group of event types: checked when all are, and undecided when some are.
+// A check box for each group of event types: checked if all are, indeterminate if some are.
 function offerWholeGroup(group) {
   const boxes = [...group.querySelectorAll("input[type=checkbox]")];
   const whole = document.createElement("input");
@@ -93,18 +93,18 @@ function offerWholeGroup(group) {
   look();
 }
 
-// A URL is checked while it is typed, by the rules that saving applies too.
+// A URL is checked during input by the same rules as on saving.
 function checkAtOnce(input) {
-  const said = document.createElement("p");
+  const verdict = document.createElement("p");
   let timer = 0;
-  said.className = "webhooks-said";
-  said.setAttribute("role", "status");
-  (input.closest(".flex-container") ?? input.parentElement).append(said);
+  verdict.className = "webhooks-verdict";
+  verdict.setAttribute("role", "status");
+  (input.closest(".flex-container") ?? input.parentElement).append(verdict);
 
   async function check() {
     const asked = input.value;
     if (!asked) {
-      said.textContent = "";
+      verdict.textContent = "";
       return;
     }
     const body = new FormData();
@@ -113,10 +113,10 @@ function checkAtOnce(input) {
     try {
       const answer = await fetch(input.dataset.check, { method: "POST", body, redirect: "error" });
       if (answer.ok && input.value === asked) {
-        said.innerHTML = await answer.text();
+        verdict.innerHTML = await answer.text();
       }
     } catch {
-      said.textContent = "";
+      verdict.textContent = "";
     }
   }
 
@@ -127,7 +127,7 @@ function checkAtOnce(input) {
   input.addEventListener("change", check);
 }
 
-// Choosing another type shows its example, unless the data was edited.
+// Selecting another type shows its example unless the data was edited.
 function showExamples(select) {
   const examples = JSON.parse(document.getElementById(select.dataset.examples).textContent);
   const data = select.form.querySelector("[data-example]");

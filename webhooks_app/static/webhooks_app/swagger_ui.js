@@ -1,4 +1,4 @@
-// A file of its own, so that the page needs no inline script and passes a strict Content-Security-Policy.
+// A separate file, because a strict Content-Security-Policy forbids inline scripts.
 window.addEventListener("load", () => {
   const element = document.getElementById("swagger-ui");
   SwaggerUIBundle({ domNode: element, url: element.dataset.openapiUrl, deepLinking: true });

@@ -1,1 +1,1 @@
-"""A project that sends its webhooks with django-outbound-webhooks, set up as its documentation says."""
+"""A project with django-outbound-webhooks, configured according to its documentation."""

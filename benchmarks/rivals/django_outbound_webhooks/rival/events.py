@@ -1,4 +1,4 @@
-"""What its webhooks tell of: one event for each half of them."""
+"""The events of the webhooks: one for each half of them."""
 
 from __future__ import annotations
 

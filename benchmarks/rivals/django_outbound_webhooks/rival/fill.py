@@ -1,4 +1,4 @@
-"""``python -m rival.fill URL EVENTS``: register 20 endpoints, and fire what is sent to 10 of them each."""
+"""``python -m rival.fill URL EVENTS``: register 20 endpoints, and fire events, each for 10 of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Settings of a project with django-outbound-webhooks; the defaults of both its packages, on this machine."""
+"""Settings of a project with django-outbound-webhooks, with the defaults of its packages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A project that sends its webhooks with django-webhook, set up as its documentation says."""
+"""A project with django-webhook, configured according to its documentation."""
 
 from .celery import app as celery_app
 

@@ -1,4 +1,4 @@
-"""The Celery app that its workers run."""
+"""The Celery app of the workers."""
 
 from __future__ import annotations
 

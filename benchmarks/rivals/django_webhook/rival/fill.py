@@ -1,4 +1,4 @@
-"""``python -m rival.fill URL EVENTS``: register 20 webhooks, and save what has them sent, to 10 each."""
+"""``python -m rival.fill URL EVENTS``: register 20 webhooks, and save rows, each of which is sent to 10 of them."""
 
 from __future__ import annotations
 

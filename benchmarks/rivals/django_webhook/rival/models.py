@@ -1,4 +1,4 @@
-"""What its webhooks tell of: one model for each half of them."""
+"""The models of the webhooks: one for each half of them."""
 
 from __future__ import annotations
 

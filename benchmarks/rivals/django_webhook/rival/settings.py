@@ -1,4 +1,4 @@
-"""Settings of a project with django-webhook; connections are kept, as in the measured app's project."""
+"""Settings of a project with django-webhook. Connections are kept, as in the project of the measured app."""
 
 from __future__ import annotations
 

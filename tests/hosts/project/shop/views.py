@@ -11,7 +11,7 @@ class CardDeclined(Exception):
 
 
 def record(request):
-    """Emit the event of an order, and fail afterwards if the request asks for it."""
+    """Emit the event of an order, and then fail if the request requires it."""
     event = emit("order.paid", {"order": request.POST["order"], "amount": 4200}, owner=accounts.owner())
     if "decline" in request.POST:
         raise CardDeclined

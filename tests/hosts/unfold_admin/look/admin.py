@@ -1,4 +1,4 @@
-"""The console's classes with Unfold's, as its documentation recommends for the admin of other packages."""
+"""The console's classes combined with Unfold's, as its documentation recommends for other packages."""
 
 from django.contrib import admin
 from unfold.admin import ModelAdmin

@@ -65,9 +65,9 @@ class Command(WebhooksCommand):
 def _load(options: dict[str, Any]) -> Load:
     for option in ("events", "webhooks", "latency", "bytes"):
         if not 0 < options[option] < float("inf"):
-            raise CommandError(f"--{option} is {options[option]:g}; give a number above 0.")
+            raise CommandError(f"--{option} is {options[option]:g}, but must be above 0.")
     if not 0 <= options["failing"] <= 100:
-        raise CommandError(f"--failing is {options['failing']:g}; give a percentage from 0 to 100.")
+        raise CommandError(f"--failing is {options['failing']:g}, but must be a percentage from 0 to 100.")
     return Load(
         events_per_second=options["events"],
         webhooks_per_event=options["webhooks"],

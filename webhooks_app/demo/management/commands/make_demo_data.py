@@ -39,7 +39,7 @@ class Command(WebhooksCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         if not django_settings.DEBUG and not options["force"]:
-            raise CommandError("DEBUG is off, so this may be a service in use. Add --force to run anyway.")
+            raise CommandError("DEBUG is off, so this may be a production system. Add --force to run anyway.")
         began = time.monotonic()
         try:
             done = self._delete() if options["delete"] else self._make(_size(options))
@@ -52,7 +52,7 @@ class Command(WebhooksCommand):
         with self._bar(total) as bar:
             make_demo_data(size, until=timezone.now() - ENDED_AGO, progress=bar.advance)
         due = f", {size.due:,} of them due," if size.due else ""
-        return f"Made {counted(size.webhooks, 'webhook')} and {counted(total, 'delivery', 'deliveries')}{due}"
+        return f"Created {counted(size.webhooks, 'webhook')} and {counted(total, 'delivery', 'deliveries')}{due}"
 
     def _delete(self) -> str:
         deletion = DemoDeletion(router.db_for_write(Delivery))
@@ -84,7 +84,7 @@ def _size(options: dict[str, Any]) -> Size:
     size = Size(**{name: options[name] for name in HELP})
     for name in ("deliveries", "owners", "webhooks", "days"):
         if not options[name] > 0:
-            raise CommandError(f"--{name} is {options[name]}; give a positive number.")
+            raise CommandError(f"--{name} is {options[name]}, but must be positive.")
     if size.due < 0:
-        raise CommandError(f"--due is {size.due}; give 0 or a positive number.")
+        raise CommandError(f"--due is {size.due}, but must be 0 or positive.")
     return size

@@ -1,0 +1,122 @@
+"""Checks of the contents of single settings: networks, keys, files, rates, retention."""
+
+from __future__ import annotations
+
+import re
+import ssl
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from difflib import get_close_matches
+from ipaddress import ip_network
+from typing import Any
+
+from cryptography.fernet import Fernet
+from django.core import checks
+
+from ..conf import PERIODS
+from ..encryption import DERIVED
+from ..event_types import registry
+from ..transport.proxy import parse_proxy
+from .values_in_messages import as_text, short
+
+MAX_DAYS = 36_500
+
+MAX_RATE_DIGITS = 9
+
+MAKE_A_KEY = "Generate one: python -c 'from cryptography.fernet import Fernet; print(Fernet.generate_key().decode())'."
+
+MAKE_A_RANDOM_ONE = "Generate one: python -c 'import secrets; print(secrets.token_urlsafe(32))'."
+
+MIN_TOKEN_LENGTH = 16
+
+TOKEN = re.compile(rf"[A-Za-z0-9._~+/-]{{{MIN_TOKEN_LENGTH},}}=*")
+
+
+def _networks(name: str, networks: Sequence[str]) -> Iterator[checks.CheckMessage]:
+    for network in networks:
+        try:
+            ip_network(network)
+        except ValueError as error:
+            hint = 'Use networks such as "10.0.0.0/8" or "fd00::/8", or single addresses.'
+            yield checks.Error(
+                f"{name} contains an invalid network: {short(error)}.", hint=hint, id="webhooks_app.E003"
+            )
+
+
+def _encryption_keys(name: str, keys: Sequence[str]) -> Iterator[checks.CheckMessage]:
+    for number, key in enumerate(keys, start=1):
+        if key == DERIVED:
+            continue
+        try:
+            Fernet(key)
+        except ValueError:
+            hint = f'{MAKE_A_KEY} "{DERIVED}" stands for the key derived from SECRET_KEY.'
+            yield checks.Error(f"Key {number} of {name} is not a Fernet key.", hint=hint, id="webhooks_app.E004")
+
+
+def _egress_proxy(name: str, url: str) -> Iterator[checks.CheckMessage]:
+    try:
+        parse_proxy(url or "http://none:1")
+    except ValueError:
+        hint = "Use the form http://[user:password@]host:port, or an empty string for no proxy."
+        yield checks.Error(f"{name} is not a valid proxy URL.", hint=hint, id="webhooks_app.E005")
+
+
+def _ca_bundle(name: str, path: str) -> Iterator[checks.CheckMessage]:
+    try:
+        if path:
+            ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(cafile=path)
+    except (OSError, ValueError) as error:
+        hint = "Use the path of a readable PEM file with the additional certificate authorities to trust."
+        problem = error.strerror if isinstance(error, OSError) else error
+        yield checks.Error(f"{name} ('{short(path)}') cannot be used: {problem}.", hint=hint, id="webhooks_app.E006")
+
+
+def _rate(name: str, rate: str) -> Iterator[checks.CheckMessage]:
+    number, _, period = rate.partition("/")
+    is_number = number.isascii() and number.isdigit() and len(number) <= MAX_RATE_DIGITS
+    is_rate = is_number and int(number) > 0 and period in PERIODS
+    if rate and not is_rate:
+        hint = f'Use the form "120/min", with one of {", ".join(PERIODS)}, or an empty string for no limit.'
+        yield checks.Error(f"{name} is '{short(rate)}', which is not a valid rate.", hint=hint, id="webhooks_app.E009")
+
+
+def _metrics_token(name: str, token: str) -> Iterator[checks.CheckMessage]:
+    if token and not TOKEN.fullmatch(token):
+        found = (
+            f"{name} is shorter than {MIN_TOKEN_LENGTH} characters, or contains characters invalid in a Bearer token."
+        )
+        yield checks.Error(found, hint=MAKE_A_RANDOM_ONE, id="webhooks_app.E016")
+
+
+def _retention_by_type(name: str, days_by_type: Mapping[str, int]) -> Iterator[checks.CheckMessage]:
+    for event_type, days in days_by_type.items():
+        if not 1 <= days <= MAX_DAYS:
+            found = f"{name} keeps {short(event_type)!r} for {as_text(days)} days."
+            yield checks.Error(found, hint=f"Use a value from 1 to {MAX_DAYS:,}.", id="webhooks_app.E015")
+    for event_type in days_by_type:
+        if event_type not in registry.names():
+            near = get_close_matches(event_type, registry.names(), n=1)
+            hint = (
+                f"Did you mean {near[0]}?"
+                if near
+                else "Remove the entry unless events of a former type are still kept."
+            )
+            found = f"{name} contains the unknown event type {short(event_type)!r}."
+            yield checks.Warning(found, hint=hint, id="webhooks_app.W010")
+
+
+CONTENT_CHECKS: Mapping[str, Callable[[str, Any], Iterator[checks.CheckMessage]]] = {
+    "ALLOWED_NETWORKS": _networks,
+    "REFUSED_NETWORKS": _networks,
+    "ENCRYPTION_KEYS": _encryption_keys,
+    "EGRESS_PROXY": _egress_proxy,
+    "CA_BUNDLE": _ca_bundle,
+    "API_RATE": _rate,
+    "EMIT_RATE": _rate,
+    "TEST_RATE": _rate,
+    "VERIFICATION_RATE": _rate,
+    "PROBE_RATE": _rate,
+    "ADDRESS_PROBE_RATE": _rate,
+    "RETENTION_DAYS_BY_TYPE": _retention_by_type,
+    "METRICS_TOKEN": _metrics_token,
+}

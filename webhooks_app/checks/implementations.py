@@ -1,0 +1,134 @@
+"""Checks of settings that choose implementations by name or dotted path."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from django.core import checks
+from django.core.exceptions import ImproperlyConfigured
+from django.utils.module_loading import import_string
+
+from ..filters import BUILT_IN as BUILT_IN_OPERATORS
+from ..filters import make_operators
+from ..owners import BaseOwners, owner_model
+from ..retry import BUILT_IN as BUILT_IN_POLICIES
+from ..retry import make_policies
+from ..signatures import BUILT_IN, make_signatures
+from ..transport import BaseTransport
+from ..transport.registry import TRANSPORTS
+from ..wake import BaseWake
+from ..wake.registry import AUTO, WAKES
+from .values_in_messages import short
+
+
+def _wake(name: str, wake: str) -> Iterator[checks.CheckMessage]:
+    if wake == AUTO:
+        return
+    try:
+        found = import_string(WAKES.get(wake, wake))
+    except Exception as error:  # noqa: BLE001 - importing a module may raise anything
+        problem = f"cannot be imported: {short(error)}"
+    else:
+        problem = "" if isinstance(found, type) and issubclass(found, BaseWake) else "is not a BaseWake"
+    if problem:
+        names = ", ".join([AUTO, *WAKES])
+        hint = f"Use one of {names}, or the dotted path of a BaseWake. django_tasks needs Django 6.0 or django-tasks."
+        yield checks.Error(f"The {name} '{short(wake)}' {problem}.", hint=hint, id="webhooks_app.E023")
+
+
+def _transport(name: str, transport: str) -> Iterator[checks.CheckMessage]:
+    if transport == "auto":
+        return
+    try:
+        found = import_string(TRANSPORTS.get(transport, transport))
+    except Exception as error:  # noqa: BLE001 - importing a module may raise anything
+        problem = f"cannot be imported: {short(error)}"
+    else:
+        problem = "" if isinstance(found, type) and issubclass(found, BaseTransport) else "is not a BaseTransport"
+    if problem:
+        names = ", ".join(["auto", *TRANSPORTS])
+        hint = f"Use one of {names}, or the dotted path of a BaseTransport. curl needs the extra of that name."
+        yield checks.Error(f"The {name} '{short(transport)}' {problem}.", hint=hint, id="webhooks_app.E007")
+
+
+def _signatures(name: str, signatures: Sequence[str]) -> Iterator[checks.CheckMessage]:
+    hint = f"Choose from {', '.join(BUILT_IN)}, or add dotted paths of BaseSignatures with other names."
+    return _implementations(name, signatures, make_signatures, hint=hint, check_id="webhooks_app.E020")
+
+
+def _filter_operators(name: str, operators: Sequence[str]) -> Iterator[checks.CheckMessage]:
+    hint = f"Choose from {', '.join(BUILT_IN_OPERATORS)}, or add dotted paths of BaseOperators with other names."
+    return _implementations(name, operators, make_operators, hint=hint, check_id="webhooks_app.E024")
+
+
+def _implementations(
+    name: str, paths: Sequence[str], make: Callable[[Sequence[str]], Mapping[str, Any]], *, hint: str, check_id: str
+) -> Iterator[checks.CheckMessage]:
+    found: set[str] = set()
+    for path in paths:
+        try:
+            found |= make((path,)).keys()
+        except Exception as error:  # noqa: BLE001 - importing a module may raise anything
+            yield checks.Error(f"{name}: {short(error)}.", hint=hint, id=check_id)
+            return
+    if len(found) < len(paths):
+        yield checks.Error(f"{name} has two entries with the same name.", hint=hint, id=check_id)
+
+
+def _owner_model(name: str, model: str) -> Iterator[checks.CheckMessage]:
+    try:
+        owner_model()
+    except ImproperlyConfigured as error:
+        hint = 'Use the "app_label.ModelName" of an installed model, or remove the setting: owners are then users.'
+        yield checks.Error(f"{short(error).rstrip('.')}.", hint=hint, id="webhooks_app.E030")
+
+
+def _owners(name: str, path: str) -> Iterator[checks.CheckMessage]:
+    try:
+        found = import_string(path)
+        is_policy = isinstance(found, type) and issubclass(found, BaseOwners)
+        problem = found().problem() if is_policy else "it is not a subclass of BaseOwners"
+    except ImproperlyConfigured:
+        return  # Another check reports the invalid owner model.
+    except Exception as error:  # noqa: BLE001 - importing a module may raise anything
+        problem = f"it cannot be imported: {short(error)}"
+    if problem:
+        hint = (
+            "Use webhooks_app.owners.UserOwners for users, webhooks_app.owners.MemberOwners for a model with members, "
+            "or a subclass of webhooks_app.owners.BaseOwners."
+        )
+        found = f"{name} '{short(path)}' cannot be used: {problem}."
+        yield checks.Error(found, hint=hint, id="webhooks_app.E031")
+
+
+def _retry_policies(name: str, policies: Sequence[str]) -> Iterator[checks.CheckMessage]:
+    hint = f"Choose from {', '.join(BUILT_IN_POLICIES)}, or add dotted paths of BaseRetryPolicies with other names."
+    if not policies:
+        yield checks.Error(
+            f"{name} is empty, but its first entry must be the default policy.", hint=hint, id="webhooks_app.E008"
+        )
+    found: set[str] = set()
+    for policy in policies:
+        try:
+            made = make_policies((policy,))
+            problems = [f"{each.name} {each.problem()}" for each in made.values() if each.problem()]
+            found |= made.keys()
+        except Exception as error:  # noqa: BLE001 - importing a module may raise anything
+            problems = [short(error)]
+        if problems:
+            yield checks.Error(f"{name}: {problems[0]}.", hint=hint, id="webhooks_app.E008")
+            return
+    if len(found) < len(policies):
+        yield checks.Error(f"{name} contains a policy twice.", hint=hint, id="webhooks_app.E008")
+
+
+IMPLEMENTATION_CHECKS: Mapping[str, Callable[[str, Any], Iterator[checks.CheckMessage]]] = {
+    "OWNER_MODEL": _owner_model,
+    "OWNERS": _owners,
+    "TRANSPORT": _transport,
+    "WAKE": _wake,
+    "RETRY_POLICIES": _retry_policies,
+    "SIGNATURES": _signatures,
+    "FILTER_OPERATORS": _filter_operators,
+}

@@ -1,0 +1,60 @@
+"""Examination of the address guard: internal addresses must be refused."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ..outbound import transport_options
+from ..transport import TransportError
+from ..transport.guard import AddressGuard
+from .findings import Finding, fail, ok
+
+MUST_REFUSE = (
+    "0.0.0.0",  # noqa: S104 - an address that must be refused
+    "10.0.0.1",
+    "100.64.0.1",
+    "100.100.100.200",
+    "127.0.0.1",
+    "168.63.129.16",
+    "169.254.169.254",
+    "172.16.0.1",
+    "192.168.0.1",
+    "224.0.0.1",
+    "255.255.255.255",
+    "::",
+    "::1",
+    "::127.0.0.1",
+    "::ffff:10.0.0.1",
+    "::ffff:169.254.169.254",
+    "64:ff9b::a9fe:a9fe",
+    "2002:7f00:1::",
+    "fc00::1",
+    "fd00:ec2::254",
+    "fe80::1",
+    "fec0::1",
+    "ff02::1",
+)
+"""Loopback, private and link-local addresses, metadata services of clouds, and other notations of these."""
+
+METADATA = frozenset(("100.100.100.200", "168.63.129.16", "169.254.169.254", "fd00:ec2::254"))
+"""Metadata services of clouds, which return a machine's credentials. Webhooks never need them."""
+
+
+def examine_guard(name: str) -> Iterator[Finding]:
+    """Test the workers' address guard with the current settings."""
+    options = transport_options()
+    guard = AddressGuard(options)
+    reachable = [
+        address for address in MUST_REFUSE if not isinstance(guard.check_answer("doctor", [address]), TransportError)
+    ]
+    networks = ", ".join(map(str, options.allowed_networks))
+    metadata = [address for address in reachable if address in METADATA]
+    if metadata:
+        found = f"A webhook can reach {', '.join(metadata)}, where clouds return a machine's credentials."
+        yield fail(name, found, "Remove the network of this address from WEBHOOKS_ALLOWED_NETWORKS.")
+    elif reachable and not networks:
+        found = f"A webhook can reach {', '.join(reachable)}, which no setting allows."
+        yield fail(name, found, "The guard's table was modified: reinstall the package.")
+    else:
+        refused = f"{len(MUST_REFUSE) - len(reachable)} of {len(MUST_REFUSE)} internal test addresses are refused"
+        yield ok(name, refused + (f"; the settings allow {networks}." if networks else "."))

@@ -1,0 +1,61 @@
+"""Examination of the delivery: workers, maintenance jobs and overdue deliveries."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import timedelta
+
+from ..conf import settings
+from ..database.clock import DatabaseClock
+from ..delivery.queue import oldest_due_at
+from ..models import MaintenanceJob, WorkerProcess
+from ..plurals import counted
+from .database import database_alias
+from .findings import Finding, fail, ok, warn
+
+SEEN_WITHIN = timedelta(minutes=1)
+"""Maximum age of the last sign of life of a worker, which sends one every few seconds."""
+
+DUE_WARNING, DUE_ERROR = timedelta(seconds=30), timedelta(minutes=5)
+"""Tolerated delay of the most overdue delivery, unless a few sweeps take longer."""
+
+
+def examine_workers(name: str) -> Iterator[Finding]:
+    now = DatabaseClock(database_alias())()
+    seen_at = list(
+        WorkerProcess.objects.using(database_alias()).order_by("-seen_at").values_list("seen_at", flat=True)[:1000]
+    )
+    alive = [moment for moment in seen_at if now - moment < SEEN_WITHIN]
+    if alive:
+        yield ok(name, counted(len(alive), "worker process is running.", "worker processes are running."))
+        return
+    last = f"the last one was seen at {seen_at[0]:%F %T} UTC" if seen_at else "none has ever been seen"
+    found = f"No worker process is running: {last}."
+    yield fail(name, found, "Start a Celery worker or `manage.py deliver_webhooks`. Events stay queued until then.")
+
+
+def examine_jobs(name: str) -> Iterator[Finding]:
+    """Yield the errors of the workers' maintenance jobs."""
+    failed = MaintenanceJob.objects.using(database_alias()).exclude(error="")
+    for job, error in failed.values_list("name", "error"):
+        yield warn(name, f"The job {job!r} failed: {error}", "See the log of the workers for the traceback.")
+    if not failed:
+        yield ok(name, "The last run of every maintenance job succeeded.")
+
+
+def examine_due(name: str) -> Iterator[Finding]:
+    """Measure the delay of the most overdue delivery."""
+    now = DatabaseClock(database_alias())()
+    due_at = oldest_due_at(database_alias(), now)
+    late = now - due_at if due_at else timedelta()
+    sweeps = timedelta(seconds=3 * settings.SWEEP_SECONDS)
+    if due_at is None or late < max(DUE_WARNING, sweeps):
+        yield ok(name, f"No delivery is overdue by more than {max(DUE_WARNING, sweeps).total_seconds():g} s.")
+        return
+    hint = (
+        "Check that workers run and consume the queue of webhooks_app.deliver_due. If they do, add workers, or raise "
+        "the limits of a webhook that receives more than they allow. `manage.py estimate_capacity`, of the app "
+        "webhooks_app.demo, calculates the capacity that you need."
+    )
+    found = f"A delivery is overdue by {timedelta(seconds=round(late.total_seconds()))} (due at {due_at:%F %T} UTC)."
+    yield (warn if late < max(DUE_ERROR, sweeps) else fail)(name, found, hint)

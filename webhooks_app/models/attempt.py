@@ -1,0 +1,118 @@
+"""Attempts of deliveries: one HTTP request each."""
+
+from __future__ import annotations
+
+from django.db import models
+from django.utils.translation import gettext_lazy as _
+
+from ..choices import known_signatures
+from ..exceptions import InvalidEndpointError
+from ..protocol.handshake import challenge_body
+from ..protocol.ids import attempt_id
+from ..signatures import Headers, Message, combine, unpack
+from ..transport.endpoint import ANYWHERE, parse_endpoint
+from .base import BaseModel
+from .delivery import Delivery
+from .fields import CompactJSONField
+from .own_headers import REDACTED
+
+
+class DeliveryAttempt(BaseModel):
+    class Result(models.TextChoices):
+        SUCCEEDED = "succeeded", _("succeeded")
+        HTTP_STATUS = "http_status", _("status other than 200")
+        TIMEOUT = "timeout", _("timeout")
+        CONNECTION_ERROR = "connection_error", _("connection error")
+        DNS_ERROR = "dns_error", _("name not resolved")
+        TLS_ERROR = "tls_error", _("TLS error")
+        INVALID_RESPONSE = "invalid_response", _("invalid response")
+        ADDRESS_REFUSED = "address_refused", _("address refused")
+        WRONG_CHALLENGE = "wrong_challenge", _("wrong challenge answer")
+        WORKER_LOST = "worker_lost", _("worker lost")
+        INTERNAL_ERROR = "internal_error", _("internal error")
+
+    pk = models.CompositePrimaryKey("delivery", "number")
+    delivery = models.ForeignKey(
+        Delivery,
+        verbose_name=_("delivery"),
+        editable=False,
+        on_delete=models.CASCADE,
+        related_name="attempts",
+        db_constraint=False,  # inserted while its delivery's row is locked; removed before it
+        db_index=False,
+    )
+    number = models.PositiveSmallIntegerField(_("number"), editable=False)
+    result = models.CharField(_("result"), max_length=20, choices=Result.choices, editable=False)
+    message = models.CharField(_("message"), max_length=500, blank=True, editable=False)
+    started_at = models.DateTimeField(_("started"), editable=False)
+    duration_ms = models.PositiveIntegerField(_("duration (ms)"), null=True, editable=False)
+    url = models.CharField(_("URL"), max_length=2048, editable=False)
+    timestamp = models.BigIntegerField(_("timestamp"), null=True, editable=False)
+    signatures = models.TextField(
+        _("signatures"), blank=True, editable=False, help_text=_("As packed by webhooks_app.signatures.")
+    )
+    challenge = models.CharField(_("challenge"), max_length=64, blank=True, editable=False)
+    response_status = models.PositiveSmallIntegerField(_("response status"), null=True, editable=False)
+    response_headers = CompactJSONField(_("response headers"), default=list, editable=False)
+    response_body = models.TextField(_("response body"), blank=True, editable=False)
+    retry_after = models.CharField(_("Retry-After"), max_length=100, blank=True, editable=False)
+    peer = models.CharField(_("connected address"), max_length=64, blank=True, editable=False)
+    timings = CompactJSONField(
+        _("timings"),
+        default=dict,
+        editable=False,
+        help_text=_("Milliseconds from the start to the end of each measured stage."),
+    )
+    header_names = models.TextField(
+        _("names of the webhook's own headers"), blank=True, editable=False, help_text=_("Separated by commas.")
+    )
+    agent = models.CharField(_("sent by"), max_length=60, blank=True, editable=False)
+
+    class Meta:
+        verbose_name = _("delivery attempt")
+        verbose_name_plural = _("delivery attempts")
+        ordering = ("delivery", "number")
+
+    def __str__(self) -> str:
+        return f"{self.id} ({self.result})"
+
+    @property
+    def id(self) -> str:
+        """The public identifier, derived from the delivery's and the number."""
+        return attempt_id(self.delivery_id, self.number)
+
+    @property
+    def request_header(self) -> str:
+        """The sent request line and header lines, or "" if no request was sent."""
+        if self.timestamp is None:
+            return ""
+        try:
+            endpoint = parse_endpoint(self.url, allow_http=True, allowed_networks=ANYWHERE)
+        except InvalidEndpointError:  # never sent
+            return ""
+        headers = (
+            ("Host", endpoint.authority),
+            ("Accept", "*/*"),
+            ("Content-Type", "application/json"),
+            *self._signature_headers(),
+            *((name, REDACTED) for name in self.header_names.split(",") if name),
+            ("User-Agent", self.agent),
+            ("Content-Length", str(len(self.request_body))),
+        )
+        lines = [f"{name}: {value}" for name, value in headers if value]
+        return "\r\n".join([f"POST {endpoint.target} HTTP/1.1", *lines, ""])
+
+    def _signature_headers(self) -> Headers:
+        """Return the headers of the stored signatures."""
+        message = Message(self.delivery.event_id or self.delivery_id, self.delivery.event_type, self.timestamp or 0)
+        known = known_signatures()
+        return combine(
+            known[name].headers(message, signature) if name in known else ((name, signature),)
+            for name, signature in unpack(self.signatures).items()
+        )
+
+    @property
+    def request_body(self) -> bytes:
+        """The sent and signed bytes."""
+        event = self.delivery.event
+        return challenge_body(self.challenge) if event is None else event.body.encode()
