@@ -40,6 +40,7 @@ def parser(known: Mapping[str, BaseScenario]) -> argparse.ArgumentParser:
     arguments.add_argument("--broker", choices=servers.BROKERS, help="only variants with this broker")
     arguments.add_argument("--transport", help="only variants with this transport: curl, requests or auto")
     arguments.add_argument("--workers", type=int, help="only variants with this number of worker processes")
+    arguments.add_argument("--variant", default="", metavar="TEXT", help="only variants with this text in their label")
     arguments.add_argument("--only", action="append", metavar="CONTESTANT", help="ours, or a rival's name; repeatable")
     arguments.add_argument("--runs", type=int, help="number of runs; the table shows their median")
     arguments.add_argument(

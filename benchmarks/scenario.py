@@ -84,7 +84,10 @@ class BaseScenario(abc.ABC):
         }
         ours = [variant for variant in self.variants if variant.contestant == "ours"]
         chosen = [
-            variant for variant in ours if all(getattr(variant, name) == value for name, value in named.items())
+            variant
+            for variant in ours
+            if all(getattr(variant, name) == value for name, value in named.items())
+            and arguments.variant in variant.label
         ] or [dataclasses.replace(ours[0], **named, label=_label(named), targets={})]
         rivals = [
             dataclasses.replace(variant, database=chosen[0].database, broker=chosen[0].broker)

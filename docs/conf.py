@@ -16,6 +16,7 @@ django.setup()  # autodoc imports modules with models
 
 project = "webhooks_app"
 author = "webhooks_app contributors"
+copyright = author  # noqa: A001 (Sphinx's name for it)
 release = version_of("django-webhooks-app")
 
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx_copybutton", "rendering"]
@@ -33,6 +34,10 @@ autodoc_typehints_format = "short"
 
 html_theme = "furo"
 html_title = "webhooks_app"
-html_static_path: list[str] = []
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
+html_show_sphinx = False
+pygments_style = "friendly"
+pygments_dark_style = "github-dark"
 html_theme_options = {"navigation_with_keys": True}
 copybutton_exclude = ".linenos, .gp"

@@ -117,7 +117,7 @@ CELERY_BEAT_SCHEDULE = {
 if find_spec("django_celery_beat"):
     CELERY_BEAT_SCHEDULER = "django_celery_beat.schedulers:DatabaseScheduler"
 
-# The event types of the presentation service, which this project is.
+# The event types of this presentation service.
 WEBHOOKS_BUILTIN_EVENT_TYPES = True
 # For receivers on this machine. Set the variables to empty or false to forbid it.
 WEBHOOKS_ALLOW_HTTP = True

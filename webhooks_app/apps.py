@@ -26,7 +26,7 @@ class WebhooksConfig(AppConfig):
     def ready(self) -> None:
         from . import checks  # noqa: F401, PLC0415
         from .conf import settings  # noqa: PLC0415
-        from .event_types import OPERATIONAL_EVENT_TYPES, PRESENTATION_EVENT_TYPES, registry  # noqa: PLC0415
+        from .event_types import OPERATIONAL_EVENT_TYPES, registry  # noqa: PLC0415
         from .maintenance.forgetting import forget_deleted  # noqa: PLC0415
         from .maintenance.health.notifications import emit_disabled  # noqa: PLC0415
         from .signals import deliveries_created, webhook_being_disabled  # noqa: PLC0415
@@ -36,6 +36,8 @@ class WebhooksConfig(AppConfig):
             # Only a process with Celery can run the tasks, and workers import Celery first.
             from . import tasks  # noqa: F401, PLC0415
         if settings.BUILTIN_EVENT_TYPES:
+            from .event_types.presentation import PRESENTATION_EVENT_TYPES  # noqa: PLC0415
+
             registry.register(*PRESENTATION_EVENT_TYPES)
         registry.register(*OPERATIONAL_EVENT_TYPES)
         for model in apps.get_models():

@@ -5,18 +5,20 @@ from __future__ import annotations
 import base64
 from collections.abc import Iterator
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
-from cryptography.fernet import Fernet, InvalidToken, MultiFernet
-from cryptography.hazmat.primitives.hashes import SHA256
-from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from django.conf import settings as django_settings
 from django.core.exceptions import ImproperlyConfigured
 
 from .conf import settings
 from .exceptions import SecretUnreadableError
 
+# cryptography costs each process of a project 7 MB, so that it is imported where a secret is read or written.
+if TYPE_CHECKING:
+    from cryptography.fernet import MultiFernet
+
 DERIVED = "SECRET_KEY"
-"""Stands in the list of keys for those derived from SECRET_KEY and its fallbacks."""
+"""Placeholder in the list of keys for those derived from SECRET_KEY and its fallbacks."""
 
 
 class Masked(str):
@@ -38,10 +40,23 @@ def decrypt(token: str) -> Masked:
 
 
 def is_current(token: str) -> bool:
-    """Return True if the token was encrypted with the key that encrypts now."""
+    """Return True if the token was encrypted with the current encryption key."""
+    from cryptography.fernet import InvalidToken  # noqa: PLC0415
+
     try:
         _cipher(_keys()[:1]).decrypt(token.encode())
     except InvalidToken:
+        return False
+    return True
+
+
+def is_key(text: str) -> bool:
+    """Return True if this is a Fernet key."""
+    from cryptography.fernet import Fernet  # noqa: PLC0415
+
+    try:
+        Fernet(text)
+    except ValueError:
         return False
     return True
 
@@ -61,6 +76,9 @@ def _keys_named(name: str) -> Iterator[str]:
 
 @lru_cache(maxsize=16)
 def _derived_key(secret_key: str | bytes) -> str:
+    from cryptography.hazmat.primitives.hashes import SHA256  # noqa: PLC0415
+    from cryptography.hazmat.primitives.kdf.hkdf import HKDF  # noqa: PLC0415
+
     material = secret_key if isinstance(secret_key, bytes) else secret_key.encode()
     kdf = HKDF(algorithm=SHA256(), length=32, salt=None, info=b"webhooks_app signing secrets")
     return base64.urlsafe_b64encode(kdf.derive(material)).decode()
@@ -68,16 +86,20 @@ def _derived_key(secret_key: str | bytes) -> str:
 
 @lru_cache(maxsize=8)
 def _cipher(keys: tuple[str, ...]) -> MultiFernet:
+    from cryptography.fernet import Fernet, MultiFernet  # noqa: PLC0415
+
     try:
         return MultiFernet([Fernet(key) for key in keys])
     except (TypeError, ValueError):
         raise ImproperlyConfigured(
-            "WEBHOOKS_ENCRYPTION_KEYS contains an invalid Fernet key. Run `manage.py check` for its position."
+            "WEBHOOKS_ENCRYPTION_KEYS contains an invalid Fernet key. Run `manage.py check` for details."
         ) from None
 
 
 @lru_cache(maxsize=4096)
 def _decrypt(token: str, keys: tuple[str, ...]) -> Masked:
+    from cryptography.fernet import InvalidToken  # noqa: PLC0415
+
     # Cached, because a worker decrypts the same few secrets thousands of times a second.
     try:
         return Masked(_cipher(keys).decrypt(token.encode()).decode(errors="surrogatepass"))

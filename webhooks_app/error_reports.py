@@ -10,7 +10,7 @@ from django.http import HttpRequest
 from django.views.debug import SafeExceptionReporterFilter, get_default_exception_reporter_filter
 
 
-class DiscreetReporterFilter(SafeExceptionReporterFilter):
+class HidingReporterFilter(SafeExceptionReporterFilter):
     """Hide all variables and posted values; the host's own filter applies to the rest.
 
     Django shows the variables of each frame of a traceback. Many of them contain a secret under an arbitrary name, also
@@ -36,6 +36,6 @@ class DiscreetReporterFilter(SafeExceptionReporterFilter):
         return dict.fromkeys(tb_frame.f_locals, self.cleansed_substitute).items()
 
 
-def keep_discreet(request: HttpRequest) -> None:
+def hide_values(request: HttpRequest) -> None:
     """Hide all values in error reports on this request."""
-    request.exception_reporter_filter = DiscreetReporterFilter()
+    request.exception_reporter_filter = HidingReporterFilter()

@@ -76,7 +76,7 @@ class WebhookReceiverView(View):
         if not cache.add(key, IN_PROGRESS, self.claimed_for.total_seconds()):
             if cache.get(key) == DONE:
                 return JsonResponse({"status": "duplicate"})
-            return _error("This event is being handled already; try again later.", status=409)
+            return _error("This event is already being handled; try again later.", status=409)
         try:
             self.handle(event)
         except Exception:  # Every error of the host's code must lead to a retry.

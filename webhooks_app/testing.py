@@ -45,7 +45,7 @@ EventName: TypeAlias = EventType[Any] | str
 
 DEFAULT_URL = "https://receiver.example.com/webhooks"
 
-_ANYBODY: Any = object()
+_ANY_OWNER: Any = object()
 
 
 class ManualClock:
@@ -169,7 +169,7 @@ class Webhooks:
         webhook.save(force_insert=True)
         return webhook
 
-    def emitted(self, event_type: EventName | None = None, *, owner: Any = _ANYBODY) -> list[Event]:
+    def emitted(self, event_type: EventName | None = None, *, owner: Any = _ANY_OWNER) -> list[Event]:
         """Return the events so far, oldest first, of one type and owner or of all. Test events are excluded.
 
         Raises UnknownEventTypeError.
@@ -177,7 +177,7 @@ class Webhooks:
         events = Event.objects.filter(ROUTED)
         if event_type is not None:
             events = events.filter(type=_name_of(event_type))
-        if owner is not _ANYBODY:
+        if owner is not _ANY_OWNER:
             events = events.filter(owner=owner)
         return list(events.order_by("id"))
 
@@ -186,7 +186,7 @@ class Webhooks:
         event_type: EventName,
         data: Mapping[str, Any] | None = None,
         *,
-        owner: Any = _ANYBODY,
+        owner: Any = _ANY_OWNER,
         idempotency_key: str | None = None,
         references: Sequence[str] = (),
         times: int = 1,
@@ -207,7 +207,7 @@ class Webhooks:
             raise AssertionError(f"{len(found)} of {times} expected events {wanted} were emitted.{self._listing()}")
         return found[-1]
 
-    def assert_not_emitted(self, event_type: EventName | None = None, *, owner: Any = _ANYBODY) -> None:
+    def assert_not_emitted(self, event_type: EventName | None = None, *, owner: Any = _ANY_OWNER) -> None:
         """Assert that no event, or none of this type and owner, was emitted. Raises UnknownEventTypeError."""
         if self.emitted(event_type, owner=owner):
             found = "An event" if event_type is None else _name_of(event_type)

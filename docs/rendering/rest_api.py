@@ -36,7 +36,7 @@ def rest_api() -> str:
 
 
 def _operation(method: str, path: str, operation: Schema) -> Iterator[str]:
-    yield from (f"### {operation['summary']}", "", "```http", f"{method} {path}", "```", "")
+    yield from (f"### {operation['summary']}", "", "```text", f"{method} {path}", "```", "")
     if description := operation.get("description"):
         yield from (description, "")
     yield from _parameters([each for each in operation.get("parameters", ()) if each["in"] != "path"])

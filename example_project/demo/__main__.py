@@ -17,10 +17,10 @@ from example_project.terminal import Terminal
 from webhooks_app.retry import SpecificationPolicy
 from webhooks_app.signatures import EVENT_HEADER, SIGNATURE_HEADER, TIMESTAMP_HEADER
 
+from .actions import Actions, MissingEventError
 from .cast import Player, on_stage
 from .claims import Claim, Evidence, claims
 from .client import Client, UnexpectedAnswerError
-from .happenings import Happenings, MissingEventError
 from .narrator import Narrator
 from .report import table
 from .stage import Stage, StageError
@@ -65,27 +65,27 @@ def _play(narrator: Narrator, stage: Stage, players: Mapping[str, Player]) -> Ev
     narrator.chapter("Register webhooks and verify their URLs")
     _register(narrator, stage, client, players)
     narrator.chapter("Deliver signed events")
-    happenings = Happenings(client=client, narrator=narrator, steady=players["steady"], platform=players["platform"])
-    happenings.upload_and_subscribe()
-    happenings.register_user()
-    presentation_id = happenings.make_presentation()
-    happenings.edit_presentation(presentation_id)
-    happenings.fail_presentation()
-    cancelled_id = happenings.cancel_presentation()
-    happenings.unsubscribe()
+    actions = Actions(client=client, narrator=narrator, steady=players["steady"], platform=players["platform"])
+    actions.upload_and_subscribe()
+    actions.register_user()
+    presentation_id = actions.make_presentation()
+    actions.edit_presentation(presentation_id)
+    actions.fail_presentation()
+    cancelled_id = actions.cancel_presentation()
+    actions.unsubscribe()
     narrator.chapter("Send a test event")
     test_event_id = _send_test(narrator, client, players["steady"])
-    happenings.await_event_with_id(test_event_id)
+    actions.await_event_with_id(test_event_id)
     narrator.chapter("Reject a forgery: a genuine request with one changed character")
     forgery = _forge(narrator, players["steady"])
     narrator.chapter("Retry 1 s, 5 s and 30 s after a failure")
     _wait_for_the_end(narrator, players)
     return Evidence(
         players=players,
-        expected=happenings.expected,
+        expected=actions.expected,
         cancelled_id=cancelled_id,
-        announced_pages=happenings.announced_pages,
-        downloaded_pages=happenings.downloaded_pages,
+        announced_pages=actions.announced_pages,
+        downloaded_pages=actions.downloaded_pages,
         test_event_id=test_event_id,
         forgery_status=forgery.status_code,
         forgery_answer=forgery.json(),

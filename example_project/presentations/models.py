@@ -62,7 +62,7 @@ class Presentation(models.Model):
     owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="presentations")
     title = models.CharField(max_length=200)
     outline = models.TextField()
-    edited_title = models.CharField(max_length=200, blank=True, help_text="Of the edit that is waiting or in work.")
+    edited_title = models.CharField(max_length=200, blank=True, help_text="Used by a queued or running edit.")
     edited_outline = models.TextField(blank=True)
     status = models.CharField(max_length=20, choices=Status.choices, default=Status.QUEUED)
     error = models.TextField(blank=True)

@@ -45,7 +45,7 @@ def resume_presentations() -> None:
     """Generate presentations whose task was lost, and give up those that a worker never finished."""
     now = timezone.now()
     for presentation in Presentation.objects.in_work_since(now - LONG_WORK):
-        _give_up(presentation, "The work on it was interrupted. Please try again.")
+        _give_up(presentation, "The work was interrupted. Please try again.")
     for presentation in Presentation.objects.waiting_since(now - LONG_WAIT):
         send(make_presentation, presentation)
 

@@ -48,7 +48,7 @@ def test_the_body_of_an_event_is_indented_and_escaped(superuser: Page, event: Ev
 def test_a_pruned_body_has_a_note(superuser: Page, event: Event) -> None:
     Event.objects.update(body="")
 
-    assert shows(superuser.get("event", "change", event.pk), "No longer kept.")
+    assert shows(superuser.get("event", "change", event.pk), "No longer stored.")
 
 
 def test_an_attempt_without_a_response_shows_the_first_bytes_received(

@@ -157,7 +157,7 @@ def test_table_sizes_are_plausible(transactional_db: None, new_webhook: Any, own
 def test_the_number_of_queries_does_not_grow(
     superuser: Page, new_webhook: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("webhooks_app.database.clock.MAX_QUESTIONS", 1)  # however slow the answer
+    monkeypatch.setattr("webhooks_app.database.clock.MAX_QUERIES", 1)  # however slow the answer
 
     def asked() -> int:
         with CaptureQueriesContext(connection) as queries:

@@ -123,7 +123,7 @@ def test_only_users_who_manage_all_can_raise_the_concurrency(
 
     webhook.refresh_from_db()
     assert webhook.max_in_flight == saved
-    assert shows(answer, "at most 50 requests") == (saved == 500)
+    assert shows(answer, "at most 50 concurrent requests") == (saved == 500)
 
 
 def test_a_raised_concurrency_survives_other_changes_by_the_owner(

@@ -175,7 +175,7 @@ def test_a_pruned_body_has_a_note(superuser: Page, attempt: DeliveryAttempt) -> 
 
     page = superuser.get("delivery", "change", attempt.delivery_id)
 
-    assert shows(page, "No longer kept.")
+    assert shows(page, "No longer stored.")
     assert not shows(page, "Content-Length: 0")
 
 

@@ -90,5 +90,5 @@ def test_only_offered_policies_can_be_chosen(api, alice, settings):
     refused = api.call("POST", "/v1/webhooks", {**NEW, "retry_policy": "extended"})
     kept = api.call("PATCH", f"/v1/webhooks/{webhook.pk}", {"description": "still patient"})
 
-    assert errors(refused)["retry_policy"] == ["extended: not offered. Choose among specification."]
+    assert errors(refused)["retry_policy"] == ["extended: not offered. Choose from specification."]
     assert kept.json()["retry_policy"] == "extended"

@@ -120,7 +120,7 @@ def test_only_offered_schemes_can_be_chosen(api, alice, settings):
     refused = api.call("POST", "/v1/webhooks", {**NEW, "signatures": ["standard"]})
     kept = api.call("PATCH", f"/v1/webhooks/{webhook.pk}", {"description": "still signed by both"})
 
-    assert errors(refused)["signatures"] == ["standard: not offered. Choose among native."]
+    assert errors(refused)["signatures"] == ["standard: not offered. Choose from native."]
     assert kept.json()["signatures"] == ["native", "standard"]
 
 

@@ -8,7 +8,7 @@ import pytest
 from django.utils import timezone
 from playwright.sync_api import Browser
 
-from webhooks_app.maintenance.replaying import carry_replays
+from webhooks_app.maintenance.replaying import advance_replays
 from webhooks_app.models import Replay, Webhook
 
 from ..support.rows import EVENT_TYPE, emit_one, make_webhook
@@ -34,7 +34,7 @@ def test_missed_events_are_replayed_by_clicking(browser: Browser, empty_console:
         tab.click("a.button:has-text('Start')")
         tab.click("input[value=Start]")
         tab.wait_for_selector("text=Running: 0 of 1 queued.")
-        carry_replays("default", timezone.now(), {})
+        advance_replays("default", timezone.now(), {})
         tab.wait_for_selector("text=Done: all events found are queued.")
         assert problems == []
 

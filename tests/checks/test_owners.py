@@ -17,7 +17,7 @@ def test_another_owner_model_than_that_of_the_tables_is_an_error(db: None) -> No
 
     [message] = found
     assert "auth.Group with the table auth_group" in message.msg
-    assert "created for owners in the table auth_user" in message.msg
+    assert "refer to the table auth_user" in message.msg
     assert "migrate webhooks_app zero" in str(message.hint)
 
 

@@ -1,6 +1,6 @@
-"""A project with the router of Django's documentation, whose replica never hears of a change after its first copy.
+"""A project with the router in Django's documentation. Its replica is never updated after the first copy.
 
-Run with a directory for the databases. Exits with an error where a flow does not work.
+The argument is a directory for the databases. The exit status is an error if a flow does not work.
 """
 
 from __future__ import annotations

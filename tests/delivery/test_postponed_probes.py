@@ -1,4 +1,4 @@
-"""Handshakes and test events beyond the rate of one address: put back, not refused and not counted as attempts."""
+"""Handshakes and test events beyond the rate of one address are postponed, not refused, and no attempt counts."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ pytestmark = pytest.mark.django_db
 
 
 class OneAddress(ImpatientTransport):
-    """A transport for which all names have one address, at which two requests a second have a place."""
+    """A transport for which all names resolve to one address, with a rate of two requests a second."""
 
     def __init__(self, clock):
         super().__init__(clock, Receiver(200))
         self.turns = ProbeTurns(2.0, clock=clock.monotonic)
-        self.answer, self.answer_sent = None, self.answer  # the turn is taken first
+        self.answer, self.answer_sent = None, self.answer  # the turn comes first
         self.sent_at = {}
 
     def start(self, request):
@@ -50,7 +50,7 @@ def bob(django_user_model):
     return django_user_model.objects.create_user("bob")
 
 
-def test_handshakes_beyond_the_rate_are_made_later_and_none_is_refused(alice, clock):
+def test_handshakes_beyond_the_rate_are_sent_later(alice, clock):
     pending(alice, 20)
     transport = OneAddress(clock)
 
@@ -86,7 +86,7 @@ def test_a_postponed_delivery_has_a_hold_with_an_end(alice, clock):
     assert {delivery.entry.attempt for delivery in held} == {0}
 
 
-def test_the_rate_is_that_of_the_setting(settings):
+def test_the_rate_is_a_setting(settings):
     assert dataclasses.asdict(transport_options())["probes_per_second"] == 5.0
     settings.WEBHOOKS_ADDRESS_PROBE_RATE = ""
     assert transport_options().probes_per_second is None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from datetime import timedelta
 from types import SimpleNamespace
 
 import pytest
@@ -13,7 +14,7 @@ CAP = 50
 _numbers = itertools.count(1)
 
 
-class Desk:
+class FakeWorker:
     """Slots of one worker, with claims in place of rows."""
 
     def __init__(self, clock, window=2000, cap=CAP):
@@ -47,13 +48,13 @@ def claim_of(webhook, kind="event"):
 
 
 @pytest.fixture
-def desk(clock):
-    return Desk(clock)
+def worker(clock):
+    return FakeWorker(clock)
 
 
 @pytest.fixture
 def small(clock):
-    return Desk(clock, window=64)
+    return FakeWorker(clock, window=64)
 
 
 @pytest.mark.parametrize(
@@ -69,37 +70,37 @@ def test_a_webhook_uses_at_most_a_quarter_of_a_process(window, configured, cap):
     assert usual_cap(window, configured) == cap
 
 
-def test_an_unknown_webhook_has_one_request_until_its_first_result(desk):
-    desk.know("new")
-    first = desk.begin("new")
-    assert (len(first), desk.begin("new")) == (1, [])
+def test_an_unknown_webhook_has_one_request_until_its_first_result(worker):
+    worker.know("new")
+    first = worker.begin("new")
+    assert (len(first), worker.begin("new")) == (1, [])
 
-    desk.end(first, seconds=0.2)
+    worker.end(first, seconds=0.2)
 
-    assert len(desk.begin("new")) == CAP
+    assert len(worker.begin("new")) == CAP
 
 
-def test_an_unknown_hanging_webhook_gets_no_second_request(desk, clock):
-    desk.know("hanging")
-    desk.begin("hanging")
+def test_an_unknown_hanging_webhook_gets_no_second_request(worker, clock):
+    worker.know("hanging")
+    worker.begin("hanging")
     clock.advance(20)
 
-    assert desk.begin("hanging") == []
+    assert worker.begin("hanging") == []
 
 
-def test_a_fast_handshake_does_not_make_a_webhook_fast(desk):
-    desk.know("new")
+def test_a_fast_handshake_does_not_make_a_webhook_fast(worker):
+    worker.know("new")
 
-    desk.end(desk.begin("new"), seconds=0.2, kind="verification")
+    worker.end(worker.begin("new"), seconds=0.2, kind="verification")
 
-    assert len(desk.begin("new")) == 1
+    assert len(worker.begin("new")) == 1
 
 
-def test_slow_webhooks_share_a_quarter_of_the_window(desk):
+def test_slow_webhooks_share_a_quarter_of_the_window(worker):
     for number in range(100):
-        desk.know(f"slow-{number}", owner=number, is_fast=False)
+        worker.know(f"slow-{number}", owner=number, is_fast=False)
 
-    open_at_once = sum(len(desk.begin(f"slow-{number}")) for number in range(100) for _ in range(10))
+    open_at_once = sum(len(worker.begin(f"slow-{number}")) for number in range(100) for _ in range(10))
 
     assert 400 < open_at_once <= 500
 
@@ -115,31 +116,31 @@ def test_a_fast_webhook_becomes_slow_after_a_second(small, clock):
     assert small.begin("fast-0", 1) == []
 
 
-def test_a_webhook_is_fast_again_after_a_fast_result(desk, clock):
-    desk.know("moody", is_fast=True)
-    late, *others = desk.begin("moody", 2)
+def test_a_webhook_is_fast_again_after_a_fast_result(worker, clock):
+    worker.know("moody", is_fast=True)
+    late, *others = worker.begin("moody", 2)
     clock.advance(1.5)
-    desk.end([late], seconds=1.5)
-    assert desk.slots.changed_paces() == {"moody": False}
+    worker.end([late], seconds=1.5)
+    assert worker.slots.changed_paces() == {"moody": False}
 
-    desk.end(others, seconds=0.9)
+    worker.end(others, seconds=0.9)
 
-    assert desk.slots.changed_paces() == {"moody": True}
-    assert len(desk.begin("moody")) == CAP
+    assert worker.slots.changed_paces() == {"moody": True}
+    assert len(worker.begin("moody")) == CAP
 
 
 @pytest.mark.parametrize("window", [64, 2000])
 def test_hanging_webhooks_of_one_owner_leave_room_for_its_fast_ones(clock, window):
-    desk = Desk(clock, window=window)
-    desk.know("healthy", is_fast=True)
+    worker = FakeWorker(clock, window=window)
+    worker.know("healthy", is_fast=True)
     for second in range(30):
         for number in range(100):
             if not second:
-                desk.know(f"hanging-{number}")
-            desk.begin(f"hanging-{number}")
+                worker.know(f"hanging-{number}")
+            worker.begin(f"hanging-{number}")
         clock.advance(1)
 
-    assert len(desk.begin("healthy")) >= 8
+    assert len(worker.begin("healthy")) >= 8
 
 
 def test_formerly_fast_hanging_webhooks_leave_one_slot_for_each_other_webhook(small):
@@ -154,25 +155,25 @@ def test_formerly_fast_hanging_webhooks_leave_one_slot_for_each_other_webhook(sm
 @pytest.mark.parametrize("is_fast", [True, False, None])
 @pytest.mark.parametrize("window", [64, 2000])
 def test_webhooks_of_one_owner_leave_room_for_another_owner(clock, window, is_fast):
-    desk = Desk(clock, window=window)
-    desk.know("other", owner="bob", is_fast=is_fast)
+    worker = FakeWorker(clock, window=window)
+    worker.know("other", owner="bob", is_fast=is_fast)
     for second in range(30):
         for number in range(2000):
             if not second:
-                desk.know(f"greedy-{number}", is_fast=is_fast)
-            desk.begin(f"greedy-{number}")
+                worker.know(f"greedy-{number}", is_fast=is_fast)
+            worker.begin(f"greedy-{number}")
         clock.advance(1)
 
-    assert len(desk.begin("other")) >= 1
+    assert len(worker.begin("other")) >= 1
 
 
-def test_two_owners_get_equal_shares(desk):
+def test_two_owners_get_equal_shares(worker):
     for owner, number in itertools.product(["alice", "bob"], range(100)):
-        desk.know(f"{owner}-{number}", owner=owner, is_fast=True)
+        worker.know(f"{owner}-{number}", owner=owner, is_fast=True)
 
     begun = {"alice": 0, "bob": 0}
     for _, number, owner in itertools.product(range(100), range(100), begun):
-        begun[owner] += len(desk.begin(f"{owner}-{number}", 1))
+        begun[owner] += len(worker.begin(f"{owner}-{number}", 1))
 
     assert begun["alice"] == pytest.approx(begun["bob"], rel=0.05)
     assert 0.8 * 2000 < sum(begun.values()) < 0.9 * 2000
@@ -181,11 +182,11 @@ def test_two_owners_get_equal_shares(desk):
 @pytest.mark.parametrize("window", [1, 2, 3])
 @pytest.mark.parametrize("is_fast", [True, False, None])
 def test_every_webhook_gets_a_slot_of_a_tiny_window(clock, window, is_fast):
-    desk = Desk(clock, window=window, cap=window)
-    desk.know("only", is_fast=is_fast)
-    desk.slots.cap = 1
+    worker = FakeWorker(clock, window=window, cap=window)
+    worker.know("only", is_fast=is_fast)
+    worker.slots.cap = 1
 
-    assert len(desk.begin("only")) == 1
+    assert len(worker.begin("only")) == 1
 
 
 def test_slots_are_shared_within_one_claim(small):
@@ -199,20 +200,49 @@ def test_slots_are_shared_within_one_claim(small):
     assert len(small.slots.with_room(webhooks)) == 100
 
 
-def test_paces_of_other_workers_are_used_unless_outdated(desk):
-    desk.know("theirs")
-    desk.know("mine")
-    desk.end(desk.begin("mine"), seconds=30)
+def test_paces_of_other_workers_are_used_unless_outdated(worker):
+    worker.know("theirs")
+    worker.know("mine")
+    worker.end(worker.begin("mine"), seconds=30)
 
-    desk.slots.refresh([("theirs", True), ("mine", True), ("nobody's", True)])
+    worker.slots.refresh([("theirs", True), ("mine", True), ("nobody's", True)])
 
-    assert len(desk.begin("theirs")) == CAP
-    assert desk.slots.changed_paces() == {"mine": False}
+    assert len(worker.begin("theirs")) == CAP
+    assert worker.slots.changed_paces() == {"mine": False}
 
 
-def test_a_webhook_whose_stored_pace_was_reset_is_unknown_again(desk):
-    desk.know("moved", is_fast=True)
+def test_a_webhook_whose_stored_pace_was_reset_is_unknown_again(worker):
+    worker.know("moved", is_fast=True)
 
-    desk.slots.refresh([("moved", None)])
+    worker.slots.refresh([("moved", None)])
 
-    assert len(desk.begin("moved")) == 1
+    assert len(worker.begin("moved")) == 1
+
+
+@pytest.fixture
+def apart(clock):
+    """Slots of a database with one writer: claims from slow webhooks are a quarter of a second apart."""
+    made = FakeWorker(clock)
+    made.slots = Slots(clock=clock, window=2000, cap=CAP, slow_apart=timedelta(seconds=0.25))
+    for name, is_fast in (("slow", False), ("another slow", False), ("new", None), ("fast", True)):
+        made.know(name, is_fast=is_fast)
+    return made
+
+
+def test_slow_webhooks_are_left_out_for_a_while_after_a_claim_from_one(apart, clock):
+    everyone = ["slow", "another slow", "new", "fast"]
+    assert (apart.slots.with_room(everyone), apart.slots.slow_again_at) == (everyone, None)
+    apart.begin("slow", 1)
+
+    assert apart.slots.with_room(everyone) == ["new", "fast"]
+    assert apart.slots.slow_again_at == clock() + timedelta(seconds=0.25)
+
+    clock.advance(0.25)
+    assert (apart.slots.with_room(everyone), apart.slots.slow_again_at) == (everyone, None)
+
+
+def test_a_claim_from_other_webhooks_leaves_no_slow_one_out(apart):
+    apart.begin("fast", 1)
+    apart.begin("new", 1)
+
+    assert apart.slots.with_room(["slow", "fast"]) == ["slow", "fast"]

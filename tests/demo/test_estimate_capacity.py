@@ -90,7 +90,7 @@ def test_the_command_prints_the_plan_and_its_assumptions(run: Run, settings: obj
     assert "in flight            600, all processes together\n" in output
     assert "one webhook          2.0 requests/s at most\n" in output
     assert "webhooks at least    150," in output
-    assert "- Attempts are kept 30 days, events and deliveries 90." in output
+    assert "- Retention: attempts 30 days, events and deliveries 90." in output
 
 
 @pytest.mark.parametrize(

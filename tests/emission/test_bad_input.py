@@ -6,8 +6,10 @@ import asyncio
 import enum
 import itertools
 from collections import OrderedDict, deque
+from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta, timezone
 from decimal import Decimal
+from typing import NamedTuple
 
 import pytest
 from asgiref.sync import sync_to_async
@@ -31,6 +33,16 @@ MEBIBYTE = 1024 * 1024
 
 class Anything(BaseModel, extra="allow"):
     """A host's data model that accepts everything."""
+
+
+class Pair(NamedTuple):
+    first: object
+    second: object
+
+
+@dataclass(frozen=True)
+class Box:
+    content: object
 
 
 class Ratio(enum.Enum):
@@ -80,6 +92,12 @@ ITERATORS = [
     pytest.param(lambda: {"a": (n for n in [float("nan")])}, r"a\[0\]: nan is not", id="generator"),
     pytest.param(lambda: {"a": [iter([{"b": float("nan")}])]}, r"a\[0\]\[0\]\.b: nan is not", id="iterator inside"),
     pytest.param(lambda: Anything(a=(n for n in [float("nan")])), r"a\[0\]: nan is not", id="generator in a model"),
+    pytest.param(
+        lambda: {"a": Anything(b=(n for n in [float("nan")]))}, r"a\.b\[0\]: nan is not", id="in a nested model"
+    ),
+    pytest.param(lambda: {"a": deque([iter([float("nan")])])}, r"a\[0\]\[0\]: nan is not", id="in a deque"),
+    pytest.param(lambda: {"a": Pair(1, iter([float("nan")]))}, r"a\[1\]\[0\]: nan is not", id="in a named tuple"),
+    pytest.param(lambda: {"a": Box(iter([float("nan")]))}, r"a\.content\[0\]: nan is not", id="in a dataclass"),
     pytest.param(lambda: {"a": itertools.count()}, r"a: holds more than 262,144 items", id="endless iterator"),
 ]
 """Created for each test, because an iterator can be read only once."""

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import enum
 import json
 from collections import deque
+from dataclasses import dataclass
 from datetime import UTC, datetime
 
 import pytest
@@ -200,6 +202,32 @@ def test_invalid_data_is_refused_with_its_field(alice, data, path):
         emit(EVENT_TYPE, data, owner=alice)
 
     assert Event.objects.count() == 0
+
+
+@dataclass
+class Box:
+    content: object
+
+
+class Answer(enum.Enum):
+    YES = gettext_lazy("Delete")
+
+
+@pytest.mark.parametrize(
+    ("value", "sent"),
+    [
+        pytest.param(Box(gettext_lazy("Delete")), {"content": "Delete"}, id="dataclass"),
+        pytest.param(deque([gettext_lazy("Delete")]), ["Delete"], id="deque"),
+        pytest.param(frozenset([gettext_lazy("Delete")]), ["Delete"], id="set"),
+        pytest.param(Answer.YES, "Delete", id="enumeration"),
+        pytest.param((1, iter([gettext_lazy("Delete")])), [1, ["Delete"]], id="iterator in a tuple"),
+    ],
+)
+def test_a_lazy_translation_is_sent_as_text_in_every_container(alice, value, sent):
+    with registry.temporarily(OPEN_TYPE):
+        event = emit(OPEN_TYPE.name, {"a": value}, owner=alice)
+
+    assert event.data == {"a": sent}
 
 
 def test_a_lazy_translation_is_sent_as_text(alice):

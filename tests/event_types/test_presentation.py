@@ -9,12 +9,12 @@ from jsonschema import Draft202012Validator
 
 from webhooks_app.event_types import (
     INTERNAL_EVENT_TYPES,
-    PRESENTATION_EVENT_TYPES,
     RETRY_NOTICE,
     VERIFICATION,
     EventTypeRegistry,
     retry_notice_data,
 )
+from webhooks_app.event_types.presentation import PRESENTATION_EVENT_TYPES
 from webhooks_app.exceptions import InvalidEventDataError
 from webhooks_app.protocol.handshake import VERIFICATION_TYPE, challenge_body
 

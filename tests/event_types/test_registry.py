@@ -5,7 +5,8 @@ from contextlib import suppress
 import pytest
 from pydantic import BaseModel
 
-from webhooks_app.event_types import PRESENTATION_EVENT_TYPES, EventType, EventTypeRegistry
+from webhooks_app.event_types import EventType, EventTypeRegistry
+from webhooks_app.event_types.presentation import PRESENTATION_EVENT_TYPES
 from webhooks_app.exceptions import InvalidEventTypeError, UnknownEventTypeError
 
 

@@ -1,7 +1,7 @@
 """The host's own process. It emits events in transactions that commit or roll back, and reports the results.
 
-It reads one command per line from stdin, and answers each with a line:
-``{"count": 10, "ending": "commit", "pause_seconds": 0}``.
+It reads one command per line from stdin, for example ``{"count": 10, "ending": "commit", "pause_seconds": 0}``, and
+answers each with a line.
 """
 
 from __future__ import annotations

@@ -8,6 +8,8 @@ import pytest
 
 from webhooks_app.models import DeliveryAttempt, QueueEntry
 
+from ..support.hanging_names import TRANSPORTS
+from ..support.servers.stalling_proxy import running_proxy
 from ..support.waiting import wait_until
 
 pytestmark = pytest.mark.timeout(120)
@@ -59,7 +61,7 @@ def assert_healthy_is_served(lab, healthy):
     assert not DeliveryAttempt.objects.filter(result="timeout").exists()
 
 
-@pytest.mark.places("postgresql-redis")
+@pytest.mark.places("postgresql-redis", "sqlite-embedded")
 @pytest.mark.parametrize("transport", ["curl", "requests"])
 @pytest.mark.parametrize("temper", TEMPERS.values(), ids=TEMPERS)
 def test_new_webhooks_with_endless_requests_do_not_delay_others(make_lab, transport, temper, stalling_url):
@@ -70,6 +72,36 @@ def test_new_webhooks_with_endless_requests_do_not_delay_others(make_lab, transp
         lab.start_worker()
 
         assert_healthy_is_served(lab, healthy)
+
+
+@pytest.mark.places("postgresql-redis", "sqlite-embedded")
+@pytest.mark.parametrize("transport", ["curl", "requests"])
+def test_a_proxy_that_stalls_for_some_webhooks_delays_no_other(make_lab, transport, stalling_url):
+    with (
+        running_proxy(int(stalling_url.split(":")[2].partition("/")[0])) as proxy,
+        make_lab(WEBHOOKS_TRANSPORT=transport, WEBHOOKS_EGRESS_PROXY=proxy, **SETTINGS) as lab,
+    ):
+        healthy = lab.webhook("ok")
+        make_slow(lab, [""], stalling_url)
+
+        lab.start_worker()
+
+        assert_healthy_is_served(lab, healthy)
+
+
+@pytest.mark.places("postgresql-redis", "sqlite-embedded")
+@pytest.mark.parametrize("transport", ["curl", "requests"])
+def test_200_host_names_whose_dns_hangs_delay_no_other(make_lab, transport):
+    with make_lab(WEBHOOKS_TRANSPORT=TRANSPORTS[transport], WEBHOOKS_MAX_WEBHOOKS_PER_OWNER=300, **SETTINGS) as lab:
+        healthy = lab.webhook("", url=lab.receiver_url("ok").replace("127.0.0.1", "healthy.example.com"))
+        for number in range(200):
+            webhook = lab.webhook("", "file.deleted", url=f"http://hang{number}.d{number}.test/hook", is_new=True)
+            lab.queue(webhook, 2)
+
+        lab.start_worker()
+
+        assert_healthy_is_served(lab, healthy)
+        assert not DeliveryAttempt.objects.filter(delivery__webhook=healthy).exclude(result="succeeded").exists()
 
 
 @pytest.mark.places("sqlite-embedded")

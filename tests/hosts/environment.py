@@ -1,6 +1,6 @@
-"""The environment of the hosts: the built wheel, on top of the packages of the environment that runs the tests.
+"""The environment of the hosts: the built wheel, and the packages of the environment that runs the tests.
 
-The tests run once for each Django (``make test`` and ``make test-newer``), so there is one such environment per Django.
+There is one such environment for each version of Django (``make test`` and ``make test-newer``).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The hosts: projects with habits of their own. Each is a folder with a ``settings`` module beside this file.
+"""The hosts: projects with unusual configurations. Each is a folder with a ``settings`` module next to this file.
 
-A host's folder comes first on its path and ``project`` second, so that a module of its folder replaces the common one.
+A host's folder precedes ``project`` on its path, so a module in the folder replaces the common one.
 """
 
 from __future__ import annotations

@@ -107,7 +107,7 @@ def _comments(source: str) -> Iterator[tuple[int, str]]:
 def _text_of(html: str) -> str:
     translated = re.sub(r"\{% (?:block)?trans(?:late)? \"([^\"]*)\".*?%\}", r"\1.\n\n", html)
     parser, found = HTMLParser(), list[str]()
-    parser.handle_data = found.append  # type: ignore[method-assign]
+    parser.handle_data = found.append  # type: ignore[method-assign, assignment]
     parser.feed(translated)
     return "\n\n".join(found)
 

@@ -28,7 +28,7 @@ def test_api_keys_cannot_register_webhooks_of_the_platform(alice):
 def test_an_owner_cannot_register_more_concurrent_requests_than_the_default(alice, settings):
     settings.WEBHOOKS_MAX_IN_FLIGHT_PER_WEBHOOK = 4
 
-    with pytest.raises(ValidationError, match="at most 4 requests"):
+    with pytest.raises(ValidationError, match="at most 4 concurrent requests"):
         register(alice, ApiCaller(account=alice, owner=alice), max_in_flight=5)
     assert register(alice, Operator(), max_in_flight=5).max_in_flight == 5
 

@@ -12,7 +12,7 @@ from django.utils import timezone
 
 from webhooks_app.exceptions import WebhookStateError
 from webhooks_app.maintenance.jobs import JOBS, run_due
-from webhooks_app.maintenance.replaying import carry_replays
+from webhooks_app.maintenance.replaying import advance_replays
 from webhooks_app.models import AuditEntry, Delivery, Event, MaintenanceJob, QueueEntry, Webhook
 from webhooks_app.models.audit import Actor, acting
 from webhooks_app.replays import runner as carrying
@@ -371,7 +371,7 @@ def test_the_job_advances_all_active_replays_in_turn(webhook, alice):
     replays = [started(webhook), started(other), plan(webhook, max_seconds=0)]
     facts = {}
 
-    while carry_replays("default", timezone.now(), facts) is not None:
+    while advance_replays("default", timezone.now(), facts) is not None:
         pass
 
     for replay in replays:
@@ -391,7 +391,7 @@ def test_a_failing_replay_does_not_block_the_next(webhook, alice, monkeypatch):
     monkeypatch.setattr("webhooks_app.maintenance.replaying.advance", fail)
     for _ in range(2):
         with pytest.raises(RuntimeError):
-            carry_replays("default", timezone.now(), facts)
+            advance_replays("default", timezone.now(), facts)
 
     assert sorted(tried) == sorted(replay.pk for replay in replays)
 

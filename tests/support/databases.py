@@ -26,9 +26,9 @@ def sqlite_file() -> Generator[str]:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Database:
-    """How to find out whether this machine has a database, and how to start a new one, which yields its URL.
+    """Functions for detecting a database on this machine, and for starting a new one, which yields its URL.
 
-    ``find`` looks for a server of the machine alone, ``check`` for any that can be started.
+    ``find`` looks only for an installed server, ``check`` for any that can be started.
     """
 
     find: Callable[[], object]

@@ -1,4 +1,4 @@
-"""Handshakes and test events to one address: postponed beyond a rate, and owners take turns."""
+"""Handshakes and test events to one address are postponed beyond a rate, and owners take turns."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ class Time:
         return self.now
 
 
-class Desk:
-    """Turns at one request a second; a request comes back when it is told to."""
+class FakeProbes:
+    """Turns at one request a second. Requests return on demand."""
 
     def __init__(self) -> None:
         self.time = Time()
@@ -37,7 +37,7 @@ class Desk:
         return seconds
 
     def run(self, probes: dict[str, str], seconds: int) -> None:
-        """Ask for each probe of these owners until it is sent."""
+        """Repeat the probes of these owners until they are sent."""
         back = dict.fromkeys(probes, self.time.now)
         for _ in range(seconds * 10 + 1):
             for probe, at in sorted(back.items(), key=lambda item: item[1]):
@@ -49,70 +49,70 @@ class Desk:
 
 
 @pytest.fixture
-def desk() -> Desk:
-    return Desk()
+def line() -> FakeProbes:
+    return FakeProbes()
 
 
-def test_an_address_gets_the_rate_after_a_burst_of_a_second(desk: Desk) -> None:
-    desk.run({f"a{number}": "alice" for number in range(10)}, seconds=5)
+def test_the_rate_of_an_address_follows_a_burst_of_one_second(line: FakeProbes) -> None:
+    line.run({f"a{number}": "alice" for number in range(10)}, seconds=5)
 
-    assert len(desk.sent) in (6, 7)
+    assert len(line.sent) in (6, 7)
 
 
-def test_each_postponed_request_comes_back_once(desk: Desk) -> None:
-    waits = [desk.ask(f"a{number}") for number in range(6)]
+def test_each_postponed_request_returns_once(line: FakeProbes) -> None:
+    waits = [line.ask(f"a{number}") for number in range(6)]
 
     assert waits == pytest.approx([0, 0, 1, 2, 3, 4])
 
 
-def test_an_owner_with_one_request_does_not_wait_for_all_of_another(desk: Desk) -> None:
+def test_an_owner_with_one_request_does_not_wait_for_all_of_another(line: FakeProbes) -> None:
     for number in range(60):
-        desk.ask(f"a{number}")
+        line.ask(f"a{number}")
 
-    assert desk.ask("b", "bob") == pytest.approx(2)
+    assert line.ask("b", "bob") == pytest.approx(2)
 
 
-def test_owners_take_turns(desk: Desk) -> None:
+def test_owners_take_turns(line: FakeProbes) -> None:
     probes = {f"a{number}": "alice" for number in range(40)} | {f"b{number}": "bob" for number in range(5)}
 
-    desk.run(probes, seconds=12)
+    line.run(probes, seconds=12)
 
-    assert len([probe for probe in desk.sent if probe[0] == "b"]) == 5
-    assert 12 <= len(desk.sent) <= 14
+    assert len([probe for probe in line.sent if probe[0] == "b"]) == 5
+    assert 12 <= len(line.sent) <= 14
 
 
-def test_every_address_of_a_name_counts(desk: Desk) -> None:
+def test_every_address_of_a_name_counts(line: FakeProbes) -> None:
     for number in range(2):
-        desk.ask(f"a{number}", addresses=("192.0.2.1", "192.0.2.2"))
+        line.ask(f"a{number}", addresses=("192.0.2.1", "192.0.2.2"))
 
-    assert desk.ask("a2", addresses=("192.0.2.2",)) > 0
+    assert line.ask("a2", addresses=("192.0.2.2",)) > 0
 
 
-def test_addresses_are_counted_apart(desk: Desk) -> None:
+def test_addresses_are_counted_separately(line: FakeProbes) -> None:
     for number in range(10):
-        desk.ask(f"a{number}")
+        line.ask(f"a{number}")
 
-    assert desk.ask("a10", addresses=("192.0.2.2",)) == 0
+    assert line.ask("a10", addresses=("192.0.2.2",)) == 0
 
 
-def test_a_request_that_does_not_come_back_blocks_nobody(desk: Desk) -> None:
+def test_a_request_that_does_not_return_blocks_no_other(line: FakeProbes) -> None:
     for number in range(10):
-        desk.ask(f"a{number}")
-    desk.time.now += 12
+        line.ask(f"a{number}")
+    line.time.now += 12
 
-    assert desk.ask("b", "bob") == 0
-
-
-def test_events_are_not_limited(desk: Desk) -> None:
-    assert [desk.ask("") for _ in range(100)] == [0] * 100
+    assert line.ask("b", "bob") == 0
 
 
-def test_addresses_without_probes_are_forgotten(desk: Desk) -> None:
+def test_events_are_not_limited(line: FakeProbes) -> None:
+    assert [line.ask("") for _ in range(100)] == [0] * 100
+
+
+def test_addresses_without_probes_are_forgotten(line: FakeProbes) -> None:
     for number in range(250):
-        desk.ask(f"a{number}", addresses=(f"192.0.2.{number}",))
-        desk.time.now += 3
+        line.ask(f"a{number}", addresses=(f"192.0.2.{number}",))
+        line.time.now += 3
 
-    assert len(desk.turns._lines) < 3
+    assert len(line.turns._lines) < 3
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "host{}.example.com"], ids=["address", "names"])

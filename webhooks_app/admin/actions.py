@@ -18,7 +18,7 @@ from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
 from django.utils.translation import gettext
 
-from ..error_reports import keep_discreet
+from ..error_reports import hide_values
 from .history import AuditedAdmin
 from .owned import actor_of
 from .refusals import REFUSALS, as_form_error, refusal_of, refuse
@@ -65,7 +65,7 @@ class ActingAdmin(AuditedAdmin):
 
     def act_view(self, request: HttpRequest, object_id: str, action: str) -> HttpResponseBase:
         """Run an action of the list on one row, after the same confirmation."""
-        keep_discreet(request)
+        hide_values(request)
         allowed = self.get_actions(request).keys() & self.page_actions
         if action not in allowed or not self.has_view_or_change_permission(request):
             raise PermissionDenied
@@ -82,12 +82,12 @@ class ActingAdmin(AuditedAdmin):
         return super().render_change_form(request, context, *args, **kwargs)
 
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> Any:
-        keep_discreet(request)
+        hide_values(request)
         return super().changelist_view(request, extra_context)
 
     def changeform_view(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
         """Show the page. If an operation refuses a valid form, show the form again with the reason."""
-        keep_discreet(request)
+        hide_values(request)
         try:
             return super().changeform_view(request, *args, **kwargs)
         except REFUSALS as error:

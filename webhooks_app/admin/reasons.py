@@ -1,6 +1,6 @@
-"""Stored reasons and messages in the language of the reader.
+"""Translation of stored reasons and messages.
 
-They are stored in English, which the API shows. A template finds the numbers in a stored text again.
+They are stored in English, as shown by the API. Templates extract the variable parts of a stored text.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ TEMPLATES = (
 
 
 def translated(text: str) -> str:
-    """Return a stored text in the current language; unchanged if it is not one of the templates."""
+    """Return a stored text in the current language, or unchanged if it matches no template."""
     for template in TEMPLATES:
         if found := _pattern(template).fullmatch(text):
             return gettext(template) % found.groupdict() if found.groupdict() else gettext(template)

@@ -224,8 +224,8 @@ class ReplayAdmin(ReadOnlyAdmin, ActingAdmin):
 
 def failing_sentences(periods: Iterable[FailingPeriod]) -> list[SafeString]:
     """Return a sentence for each failing period."""
-    ended = gettext("Failing from {began} to {ended}, {number} given up.")
-    open_ = gettext("Failing since {began}, {number} given up.")
+    ended = gettext("Failing from {began} to {ended}: {number} given up.")
+    open_ = gettext("Failing since {began}: {number} given up.")
     return [
         format_html(
             ended if period.ended_at else open_,

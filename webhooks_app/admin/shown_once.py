@@ -18,7 +18,7 @@ from django.urls import URLPattern, path
 from django.utils.translation import gettext
 
 from ..encryption import decrypt, encrypt
-from ..error_reports import keep_discreet
+from ..error_reports import hide_values
 from ..exceptions import SecretUnreadableError
 from .actions import ActingAdmin
 
@@ -41,7 +41,7 @@ class ShowingSecrets(ActingAdmin):
 
     def shown_view(self, request: HttpRequest, object_id: str, token: str) -> TemplateResponse:
         """Show a secret, or a note that it was already shown. The token is valid only in the same session."""
-        keep_discreet(request)
+        hide_values(request)
         secret = _take(request, token)
         if secret is None and not self.has_view_or_change_permission(request):
             raise PermissionDenied

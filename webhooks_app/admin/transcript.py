@@ -18,7 +18,7 @@ from .explanation import what_followed, why
 STAGES = {
     "dns": _("Name resolved"),
     "connect": _("Connected"),
-    "tls": _("TLS agreed"),
+    "tls": _("TLS established"),
     "first_byte": _("First byte of the response"),
 }
 REST = _("Rest of the response")

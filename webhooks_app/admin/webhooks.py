@@ -19,7 +19,7 @@ from django.utils.text import Truncator
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from ..error_reports import keep_discreet
+from ..error_reports import hide_values
 from ..exceptions import InvalidEndpointError, SecretUnreadableError
 from ..models import Webhook
 from ..operations import lifecycle
@@ -223,7 +223,7 @@ class WebhookAdmin(OwnableAdmin, HealthColumns, EventTypePages, OperationsPage, 
 
     def check_url_view(self, request: HttpRequest) -> HttpResponse:
         """Check a URL against the rules, without a DNS lookup or a request."""
-        keep_discreet(request)
+        hide_values(request)
         if not (self.has_add_permission(request) or self.has_change_permission(request)):
             raise PermissionDenied
         try:

@@ -19,7 +19,7 @@ class ApiKeyAuthentication(BaseAuthentication):
         scheme, _, text = request.headers.get("authorization", "").strip().partition(" ")
         if scheme.lower() != SCHEME.lower():
             return None
-        # A header that was sent twice arrives joined by a comma, which no key holds.
+        # Duplicate headers are joined by a comma, which no key contains.
         api_key = ApiKey.objects.find(text.strip())
         if api_key is None:
             raise AuthenticationFailed("The API key is not valid.")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from importlib.util import find_spec
 from types import SimpleNamespace
 from typing import Any, ClassVar
@@ -28,7 +28,7 @@ from rest_framework.throttling import BaseThrottle
 from rest_framework.views import APIView
 from rest_framework.viewsets import GenericViewSet
 
-from ..error_reports import keep_discreet
+from ..error_reports import hide_values
 from ..models import ApiKey
 from ..models.keyset import WHOLE, Bounds, Parts
 from ..operations.actors import ApiCaller, ServiceCaller
@@ -41,12 +41,24 @@ from .permissions import HasScope
 from .problems import LANGUAGE, problem_response
 from .throttling import ApiThrottle
 
-if find_spec("drf_spectacular"):
-    from .openapi import OperationSchema
 
-    operation_schema: Any = OperationSchema()
-else:
-    operation_schema = None
+class OwnSchema:
+    """The schema of a view, with the interface of DRF's `ViewInspector`; None without drf-spectacular.
+
+    drf-spectacular costs 10 MB and half a second, so that only a process that describes the API imports it.
+    """
+
+    def __get__(self, view: APIView | None, view_class: type[APIView]) -> Any:
+        if not find_spec("drf_spectacular"):
+            return None
+        return self if view is None else _operation_schema().__get__(view, view_class)
+
+
+@cache
+def _operation_schema() -> Any:
+    from .openapi import OperationSchema  # noqa: PLC0415
+
+    return OperationSchema()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,7 +98,7 @@ _OWN_SETTINGS: Any = {"EXCEPTION_HANDLER": problem_response, "FORMAT_SUFFIX_KWAR
 
 
 class ApiView(APIView):
-    """A view with policies of its own, which a host changes in a subclass rather than in its settings."""
+    """A view with its own policies. A host changes them in a subclass rather than in its settings."""
 
     authentication_classes: Sequence[type[BaseAuthentication]] = (ApiKeyAuthentication,)
     permission_classes: Sequence[type[BasePermission]] = (HasScope,)
@@ -115,7 +127,7 @@ class ApiView(APIView):
         api_key = self.request.auth
         owner = api_key.owner if isinstance(api_key, ApiKey) else owners().for_request(self.request)
         if owner is None:
-            raise PermissionDenied("This account has no owner of webhooks, or more than one. Use an owner's API key.")
+            raise PermissionDenied("This account acts for no owner, or more than one. Use an API key of the owner.")
         return owner
 
     def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
@@ -126,7 +138,7 @@ class ApiView(APIView):
             return response.render() if hasattr(response, "render") else response
 
     def initialize_request(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Request:
-        keep_discreet(request)
+        hide_values(request)
         return super().initialize_request(request, *args, **kwargs)
 
 
@@ -138,7 +150,7 @@ class ApiViewSet(ApiView, GenericViewSet[Any]):
 
     filter_backends = (QueryFilterBackend,)
     pagination_class = NewestFirstPagination
-    schema = operation_schema
+    schema: Any = OwnSchema()
     http_method_names = ("get", "post", "patch", "delete", "head")
     lookup_value_regex = "[^/]+"
     bounds = Bounds()

@@ -99,10 +99,10 @@ class DeliveryViewSet(ApiViewSet):
 
 def _parts(request: Request, owner: Any) -> Parts:
     """Return the parts of the list: the requested replay or webhook of the owner, or all of the owner's webhooks."""
-    asked = request.query_params
-    if "event_id" in asked:
+    params = request.query_params
+    if "event_id" in params:
         return WHOLE
     for name, others in (("replay", Replay.objects), ("webhook", Webhook.objects)):
-        if (pk := asked.get(f"{name}_id")) is not None:
+        if (pk := params.get(f"{name}_id")) is not None:
             return Parts.of(name, others.owned_by(owner).filter(pk=pk))
     return Parts.of("webhook", Webhook.objects.owned_by(owner))

@@ -21,7 +21,7 @@ from ..exceptions import (
 from ..models import Event
 from ..models.emission import MAX_KEY_LENGTH, MAX_REFERENCE_LENGTH, MAX_REFERENCES
 from ..owners import owner_model
-from .fields import AskedMomentField, EventTypeField, ShortListField, TextField
+from .fields import EventTypeField, MomentInputField, ShortListField, TextField
 from .parsers import StrictJsonParser
 from .problems import Conflict
 from .serializers import EventSerializer
@@ -53,7 +53,7 @@ class NewEventSerializer(serializers.Serializer[Any]):
         allow_null=True, max_length=255, help_text="Primary key of the owner; null for an event of the platform."
     )
     data = serializers.DictField(help_text="Must fit the JSON Schema of the event type.")  # type: ignore[assignment]
-    occurred_at = AskedMomentField(required=False, help_text="Time of the event. Default: now.")
+    occurred_at = MomentInputField(required=False, help_text="Time of the event. Default: now.")
     idempotency_key = TextField(
         required=False,
         min_length=1,

@@ -14,7 +14,7 @@ from ..models.visibility import public_event_types
 from ..protocol.header_rules import MAX_VALUE_LENGTH
 from ..protocol.times import format_time
 
-ASK_FOR_MOMENT = "Give a time with a UTC offset, such as 2026-01-31T12:00:00Z."
+MOMENT_EXPECTED = "Give a time with a UTC offset, such as 2026-01-31T12:00:00Z."
 
 _LABEL = r"[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
 _LAST_LABEL = r"[A-Za-z]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
@@ -45,7 +45,7 @@ class TextField(serializers.CharField):
         return super().to_internal_value(data)
 
     def schema_extras(self) -> dict[str, Any]:
-        """Return the constraints in JSON Schema beyond the length."""
+        """Return the JSON Schema constraints other than the length."""
         return {"pattern": r"^[^\u0000]*$"}
 
 
@@ -66,7 +66,7 @@ class EventTypeField(TextField):
 
 
 class ShortListField(serializers.ListField):
-    """A list that is refused by its length before its items are checked, so that errors stay few."""
+    """A list whose length is checked before its items, so that a long list does not cause thousands of errors."""
 
     def to_internal_value(self, data: Any) -> list[Any]:
         if isinstance(data, list):
@@ -144,7 +144,7 @@ class RateField(serializers.FloatField):
         return super().to_internal_value(data)
 
 
-class AskedMomentField(serializers.DateTimeField):
+class MomentInputField(serializers.DateTimeField):
     """A point in time as input: a string with a UTC offset, so that it is unambiguous."""
 
     def to_internal_value(self, value: Any) -> datetime:
@@ -154,7 +154,7 @@ class AskedMomentField(serializers.DateTimeField):
                 return moment.astimezone(UTC)
         except (ValueError, OverflowError):
             pass
-        raise serializers.ValidationError(ASK_FOR_MOMENT)
+        raise serializers.ValidationError(MOMENT_EXPECTED)
 
 
 class MomentField(serializers.DateTimeField):

@@ -26,7 +26,7 @@ from ..protocol.ids import first_id_at
 from ..protocol.times import EARLIEST, LATEST
 from ..routing import subscribed_to
 
-CLOCKS_APART = timedelta(minutes=1)
+CLOCK_TOLERANCE = timedelta(minutes=1)
 """Largest tolerated difference between the clock in an identifier and the database's, which sets ``created_at``."""
 
 
@@ -89,14 +89,14 @@ class MomentFilter(django_filters.Filter):
     field_class = MomentField
 
 
-class MadeFilter(MomentFilter):
+class CreatedFilter(MomentFilter):
     """Filter by the identifier too: it contains nearly the same time, and has an index."""
 
     def filter(self, qs: QuerySet[Any], value: datetime | None) -> QuerySet[Any]:
         if value is None:
             return qs
         pk: Any = qs.model._meta.pk
-        edge = value - CLOCKS_APART if self.lookup_expr == "gte" else value + CLOCKS_APART
+        edge = value - CLOCK_TOLERANCE if self.lookup_expr == "gte" else value + CLOCK_TOLERANCE
         found: QuerySet[Any] = super().filter(qs, value)
         return found.filter(**{f"pk__{self.lookup_expr}": first_id_at(pk.prefix, edge)})
 
@@ -107,7 +107,7 @@ class BoundedFilterSet(django_filters.FilterSet):
 
     def indexed(self) -> QuerySet[Any]:
         """Return the rows that match the filters with an index."""
-        rows: QuerySet[Any] = self.queryset  # type: ignore[assignment] # a view always gives one
+        rows: QuerySet[Any] = self.queryset  # type: ignore[assignment] # views always pass one
         for name, value in self._given():
             if self.is_by_index(name, value):
                 rows = self.filters[name].filter(rows, value)
@@ -149,8 +149,10 @@ class DeliveryFilter(BoundedFilterSet):
         help_text="Only deliveries whose last attempt had this result.",
     )
 
-    created_after = MadeFilter(field_name="created_at", lookup_expr="gte", help_text="Created at this time or later.")
-    created_before = MadeFilter(field_name="created_at", lookup_expr="lt", help_text="Created before this time.")
+    created_after = CreatedFilter(
+        field_name="created_at", lookup_expr="gte", help_text="Created at this time or later."
+    )
+    created_before = CreatedFilter(field_name="created_at", lookup_expr="lt", help_text="Created before this time.")
     by_index = frozenset({"event_id", "reference", "webhook_id", "replay_id", "created_after", "created_before"})
 
     def is_by_index(self, name: str, value: Any) -> bool:
@@ -181,8 +183,10 @@ class DeliveryOfAnyWebhookFilter(DeliveryFilter):
 
 
 class AuditFilter(BoundedFilterSet):
-    created_after = MadeFilter(field_name="created_at", lookup_expr="gte", help_text="Created at this time or later.")
-    created_before = MadeFilter(field_name="created_at", lookup_expr="lt", help_text="Created before this time.")
+    created_after = CreatedFilter(
+        field_name="created_at", lookup_expr="gte", help_text="Created at this time or later."
+    )
+    created_before = CreatedFilter(field_name="created_at", lookup_expr="lt", help_text="Created before this time.")
     by_index = frozenset({"created_after", "created_before"})
     action = django_filters.ChoiceFilter(choices=Action.choices, help_text="Only entries with this action.")
     via = django_filters.ChoiceFilter(choices=Via.choices, help_text="Only entries of changes made in this way.")

@@ -1,4 +1,4 @@
-"""Cursor pagination: a page starts where its neighbour ended."""
+"""Cursor pagination: each page starts at the end of its neighbour."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class NewestFirstPagination(BasePagination):
         }
 
     def get_schema_operation_parameters(self, view: Any) -> list[dict[str, Any]]:
-        limit = f"Page size. Default: {self.page_size}. Larger values than {self.max_page_size} are reduced to that."
+        limit = f"Page size. Default: {self.page_size}. Maximum: {self.max_page_size}; larger values are reduced to it."
         return [
             {
                 "name": "cursor",

@@ -76,7 +76,7 @@ def problem_response(error: Exception, context: Mapping[str, Any]) -> Response:
     """Answer an exception of a view. An unexpected exception is logged, and the answer has no details of it."""
     known = _api_exception(error)
     if known is None:
-        return _answer_unforeseen(error, context)
+        return _answer_unexpected(error, context)
     set_rollback()
     problem = document(known.status_code, *_detail_and_errors(known))
     if isinstance(known, TooManyRequests):
@@ -164,7 +164,7 @@ def _headers(error: exceptions.APIException) -> dict[str, str]:
     return headers
 
 
-def _answer_unforeseen(error: Exception, context: Mapping[str, Any]) -> Response:
+def _answer_unexpected(error: Exception, context: Mapping[str, Any]) -> Response:
     """Log and report an exception as Django does for one outside the API, the test client included."""
     request = getattr(context.get("request"), "_request", None)
     got_request_exception.send(sender=type(context.get("view")), request=request)

@@ -19,7 +19,7 @@ from ..models.replay import LEAST_RATE
 from ..operations import replays
 from ..operations.rights import REPLAY
 from .base import ApiViewSet, Operation
-from .fields import AskedMomentField, EventTypeField, MomentField, RateField, ShortListField, TextField
+from .fields import EventTypeField, MomentField, MomentInputField, RateField, ShortListField, TextField
 from .filters import BoundedFilterSet
 
 READ = ApiKey.Scope.WEBHOOKS_READ.value
@@ -43,12 +43,12 @@ class StateField(TextField):
 
 class NewReplaySerializer(serializers.Serializer[Replay]):
     webhook_id = TextField(help_text="The webhook to send to.")
-    since = AskedMomentField(
+    since = MomentInputField(
         required=False,
         help_text="Start of the period. Default: the start of the first failing period of the last week, or a week "
         "ago. Never before the creation of the webhook.",
     )
-    until = AskedMomentField(
+    until = MomentInputField(
         required=False, help_text="End of the period, later than `since`. Default and upper bound: now."
     )
     events = ShortListField(

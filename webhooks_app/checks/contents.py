@@ -9,11 +9,10 @@ from difflib import get_close_matches
 from ipaddress import ip_network
 from typing import Any
 
-from cryptography.fernet import Fernet
 from django.core import checks
 
 from ..conf import PERIODS
-from ..encryption import DERIVED
+from ..encryption import DERIVED, is_key
 from ..event_types import registry
 from ..transport.proxy import parse_proxy
 from .values_in_messages import as_text, short
@@ -44,11 +43,7 @@ def _networks(name: str, networks: Sequence[str]) -> Iterator[checks.CheckMessag
 
 def _encryption_keys(name: str, keys: Sequence[str]) -> Iterator[checks.CheckMessage]:
     for number, key in enumerate(keys, start=1):
-        if key == DERIVED:
-            continue
-        try:
-            Fernet(key)
-        except ValueError:
+        if key != DERIVED and not is_key(key):
             hint = f'{MAKE_A_KEY} "{DERIVED}" stands for the key derived from SECRET_KEY.'
             yield checks.Error(f"Key {number} of {name} is not a Fernet key.", hint=hint, id="webhooks_app.E004")
 

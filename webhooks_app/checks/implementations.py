@@ -106,7 +106,9 @@ def _retry_policies(name: str, policies: Sequence[str]) -> Iterator[checks.Check
     hint = f"Choose from {', '.join(BUILT_IN_POLICIES)}, or add dotted paths of BaseRetryPolicies with other names."
     if not policies:
         yield checks.Error(
-            f"{name} is empty, but its first entry must be the default policy.", hint=hint, id="webhooks_app.E008"
+            f"{name} is empty, but needs at least one policy; the first is the default.",
+            hint=hint,
+            id="webhooks_app.E008",
         )
     found: set[str] = set()
     for policy in policies:

@@ -22,8 +22,8 @@ def check_owner_tables(*, databases: Sequence[str] | None = None, **kwargs: Any)
         return []
     return [
         checks.Error(
-            f"WEBHOOKS_OWNER_MODEL is {owner_model()._meta.label} with the table {expected}, but this app's tables "
-            f"were created for owners in the table {found}.",
+            f"WEBHOOKS_OWNER_MODEL is {owner_model()._meta.label} (table {expected}), but the tables of this app "
+            f"refer to the table {found}.",
             hint="The owner model cannot change once the tables exist, because their rows refer to owners by key. Set "
             "it back. To start again without any webhook, remove the tables with `manage.py migrate webhooks_app zero "
             "--skip-checks`, then run `manage.py migrate`.",
@@ -33,7 +33,7 @@ def check_owner_tables(*, databases: Sequence[str] | None = None, **kwargs: Any)
 
 
 def _referenced_table(using: str) -> str:
-    """Return the table that webhooks refer to as their owners' in the database; "" before there are any tables."""
+    """Return the table to which the owner column of webhooks refers, or "" if there are no tables yet."""
     connection, table = connections[using], Webhook._meta.db_table
     with connection.cursor() as cursor:
         if table not in connection.introspection.table_names(cursor):

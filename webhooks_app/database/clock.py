@@ -25,8 +25,8 @@ class Clock(Protocol):
 
 RESYNC_SECONDS = 60.0
 QUICK_SECONDS = 0.001
-MAX_QUESTIONS = 5
-MAX_SECONDS_OF_QUESTIONS = 0.1
+MAX_QUERIES = 5
+MAX_QUERY_SECONDS = 0.1
 
 
 class _Anchor(NamedTuple):
@@ -53,8 +53,8 @@ class DatabaseClock:
     def __init__(self, using: str) -> None:
         self._using = using
         self._now_sql = dialect_of(using).now_sql
-        self._asked: _Anchor | None = None
-        self._asking_thread = 0
+        self._last_read: _Anchor | None = None
+        self._reading_thread = 0
 
     def __call__(self) -> datetime:
         return self._anchor().time()
@@ -69,25 +69,25 @@ class DatabaseClock:
     def _anchor(self) -> _Anchor:
         if self._now_sql is None:
             return _Anchor(datetime.now(UTC), time.monotonic())
-        anchor = self._asked
+        anchor = self._last_read
         if anchor is None or (
-            time.monotonic() - anchor.answered_at > RESYNC_SECONDS and threading.get_ident() == self._asking_thread
+            time.monotonic() - anchor.answered_at > RESYNC_SECONDS and threading.get_ident() == self._reading_thread
         ):
-            anchor = self._asked = self._ask(f"SELECT {self._now_sql}")
-            self._asking_thread = threading.get_ident()
+            anchor = self._last_read = self._read(f"SELECT {self._now_sql}")
+            self._reading_thread = threading.get_ident()
         return anchor
 
-    def _ask(self, query: str) -> _Anchor:
+    def _read(self, query: str) -> _Anchor:
         answers: list[_Anchor] = []
         with connections[self._using].cursor() as cursor:
-            for _ in range(MAX_QUESTIONS):
-                asked_at = time.monotonic()
+            for _ in range(MAX_QUERIES):
+                started_at = time.monotonic()
                 cursor.execute(query)
                 moment: datetime = cursor.fetchone()[0]
                 answered_at = time.monotonic()
                 moment = moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
-                answers.append(_Anchor(moment, answered_at, answered_at - asked_at))
+                answers.append(_Anchor(moment, answered_at, answered_at - started_at))
                 taken = sum(answer.seconds for answer in answers)
-                if answers[-1].seconds <= QUICK_SECONDS or taken > MAX_SECONDS_OF_QUESTIONS:
+                if answers[-1].seconds <= QUICK_SECONDS or taken > MAX_QUERY_SECONDS:
                     break
         return min(answers, key=lambda answer: answer.seconds)

@@ -21,6 +21,7 @@ from .poll_schedule import LINGER_SECONDS, PollSchedule
 from .queue import Queue
 from .sending import finish_all_lost
 from .slots import Slots, usual_cap
+from .sql import sql_for
 
 logger = logging.getLogger("webhooks_app.delivery")
 
@@ -47,7 +48,12 @@ class Claimer:
         self._put_lost = put_lost
         self._batch_size = settings.BATCH_SIZE
         self.polls = PollSchedule(clock, sweep_seconds=settings.SWEEP_SECONDS)
-        self.slots = Slots(clock=clock, window=window, cap=usual_cap(window, settings.MAX_IN_FLIGHT_PER_WEBHOOK))
+        self.slots = Slots(
+            clock=clock,
+            window=window,
+            cap=usual_cap(window, settings.MAX_IN_FLIGHT_PER_WEBHOOK),
+            slow_apart=sql_for(using).slow_claims_apart,
+        )
         self.queue = Queue(using=using, clock=clock, lease=timedelta(seconds=settings.LEASE_SECONDS), slots=self.slots)
         worker = self.queue.worker
         self._liveness = Liveness(using=using, clock=clock, worker=worker, on_missing=self._drop_claimed)
@@ -176,7 +182,7 @@ class Claimer:
         is_due = not self.seconds_to_show_life()
         if not self._liveness.seconds_to_beat():
             self._liveness.beat()
-        if not self._dead_workers.seconds_to_look() and self._dead_workers.bury():
+        if not self._dead_workers.seconds_to_look() and self._dead_workers.end_claims_of_dead():
             self.queue.look_for_lost()
             self.polls.wake()
         return is_due

@@ -55,13 +55,13 @@ class DeadWorkers:
     def seconds_to_look(self) -> float:
         return max(0.0, self._looked_at + LOOK_SECONDS - self._clock.monotonic())
 
-    def bury(self) -> bool:
+    def end_claims_of_dead(self) -> bool:
         """End the claims of dead workers. Return True if there were any."""
         rows = self._look()
         if min(self._outage.present_seconds, self._clock.monotonic() - self._present_since) < PRESENT_SECONDS:
             return False
         dead = [row for row in rows if self._is_dead(row)]
-        return sum(self._bury(row) for row in dead) > 0
+        return sum(self._end_claims(row) for row in dead) > 0
 
     def _look(self) -> list[WorkerSession]:
         """Return the other workers' sessions, and record the new heartbeats."""
@@ -88,7 +88,7 @@ class DeadWorkers:
             is_dead = seconds >= DEAD_AFTER_SECONDS and not dialect.has_session(connection, session)
         return is_dead and dialect.uptime_seconds(connection) >= PRESENT_SECONDS
 
-    def _bury(self, row: WorkerSession) -> bool:
+    def _end_claims(self, row: WorkerSession) -> bool:
         """End the claims of a worker, unless it has renewed its heartbeat or another worker has ended them."""
         number = self._sql.end_claims(row.number, row.seen_at, self._clock())
         if number is None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import secrets
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -19,7 +19,7 @@ from django.db.models import Min
 
 from ..database.clock import Clock
 from ..models import Delivery, QueueEntry, QueueLane, Webhook
-from ..models.hold import is_due, is_upcoming, stop_reason
+from ..models.hold import is_upcoming, stop_reason
 from ..protocol.handshake import VERIFICATION_TYPE
 from .claim import Claim
 from .lanes import MAX_LANES, Ask, DueWebhook, Lane, Pick, Picked, Terms
@@ -39,37 +39,6 @@ LOOK_FOR_LOST_EVERY_SECONDS = 1.0
 
 PUBLISH_AFTER_SECONDS = 0.1
 """For how long other workers may see more claims of a webhook than there are, which is safe, but holds them up."""
-
-
-def oldest_due_at(using: str, now: datetime, *, among: Collection[str] | None = None) -> datetime | None:
-    """Return the due time of the oldest sendable delivery; None if none is due.
-
-    ``among`` are the ids of the webhooks that matter, by default all. Excluded are deliveries that a pause, or an open
-    verification, holds. Costs a few index entries a webhook, and reads what is pending for those that are not active.
-    """
-    sql = sql_for(using)
-    oldest: list[datetime] = []
-    after = None
-    while True:
-        page = sql.due_webhooks(now, after=after)
-        due = {found.webhook_id: found.due_at for found in page if found.due_at is not None and found.due_at <= now}
-        wanted = list(due) if among is None else list(due.keys() & among)
-        oldest += _oldest_due_of(using, wanted, due, now)
-        if len(page) < MAX_LANES:
-            return min(oldest, default=None)
-        after = page[-1].webhook_id
-
-
-def _oldest_due_of(
-    using: str, webhook_ids: Collection[str], due: Mapping[str, datetime], now: datetime
-) -> list[datetime]:
-    """Return when the first deliveries of these webhooks were due, of those that may be sent."""
-    if not webhook_ids:
-        return []
-    active = set(Webhook.objects.using(using).active().filter(pk__in=webhook_ids).values_list("pk", flat=True))
-    others = QueueEntry.objects.using(using).filter(is_due(now), webhook__in=set(webhook_ids) - active)
-    first = others.aggregate(at=Min("due_at"))["at"]
-    return [*(due[pk] for pk in active), *([first] if first else [])]
 
 
 UNSIGNED_FOR, UNSIGNED_FOR_AT_MOST = timedelta(seconds=5), timedelta(minutes=5)
@@ -107,9 +76,11 @@ class Queue:
     def look_again_at(self) -> datetime | None:
         """When there may be more that the last look could not give; None if it left nothing behind.
 
-        A webhook whose rate limit is used up may be given something again, or what is due soon is due.
+        A webhook whose rate limit is used up may be given something again, a slow one has its turn, or what is due soon
+        is due.
         """
-        return min([*self._paced.values(), *self.due_soon], default=None)
+        moments = [*self._paced.values(), *self.due_soon]
+        return min([*moments, self.slots.slow_again_at] if self.slots.slow_again_at else moments, default=None)
 
     def claim(self, limit: int, *, with_lost: bool = True) -> list[Claim]:
         """Claim at most ``limit`` due deliveries, evenly from the webhooks that have some.

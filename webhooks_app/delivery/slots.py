@@ -9,11 +9,13 @@ from __future__ import annotations
 import threading
 from collections import defaultdict, deque
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
 from typing import Any
 
 from ..database.clock import Clock
 from ..models import Delivery
 from ..models.queue import FAST_SECONDS
+from ..models.rate_limit import LONG_AGO
 from .claim import Claim, Finished
 from .lanes import Ask
 
@@ -79,9 +81,14 @@ class Slots:
     unknown ones. These have one request open until their first result, over all workers.
     """
 
-    def __init__(self, *, clock: Clock, window: int, cap: int) -> None:
+    def __init__(self, *, clock: Clock, window: int, cap: int, slow_apart: timedelta = timedelta(0)) -> None:
         self._clock = clock
         self.cap = cap
+        self._slow_apart = slow_apart
+        """The time between two claims from slow webhooks, where a claim keeps others waiting."""
+        self.slow_again_at: datetime | None = None
+        """When slow webhooks may begin requests again; None if none was left out for this reason."""
+        self._slow_from = LONG_AGO
         self._lock = threading.Lock()
         everyone, unproven, slow = (Room(max(1, window // part)) for part in (1, 2, SHARE_OF_WINDOW))
         self._fast_rooms = (everyone,)
@@ -133,7 +140,8 @@ class Slots:
         with self._lock:
             self._note_late()
             known = [pk for pk in webhook_ids if pk in self._webhooks]  # one may have been deleted
-            return [pk for pk in known if self._left_for(self._webhooks[pk]) > 0]
+            found = [pk for pk in known if self._left_for(self._webhooks[pk]) > 0]
+            return self._without_slow(found) if self._slow_apart else found
 
     def asks(self, webhook_ids: Collection[str], limit: int) -> list[Ask]:
         """Return what to claim from these webhooks, at most ``limit`` together; those without a slot are left out."""
@@ -163,6 +171,8 @@ class Slots:
                     numbers[webhook] += 1
             for webhook, number in numbers.items():
                 self._hold(webhook, number)
+            if self._slow_apart and any(webhook.rooms is self._slow_rooms for webhook in numbers):
+                self._slow_from = self._clock() + self._slow_apart
 
     def begin(self, claim: Claim, monotonic: float) -> None:
         """Note that the request of a claim is begun now."""
@@ -213,6 +223,13 @@ class Slots:
         """Note that these are stored; one that has changed again since stays to be stored."""
         with self._lock:
             self._changed -= {pk for pk, is_fast in paces.items() if self._webhooks[pk].is_fast is is_fast}
+
+    def _without_slow(self, webhook_ids: Sequence[str]) -> list[str]:
+        """Leave slow webhooks out for a while after a claim from some of them."""
+        is_open = self._clock() >= self._slow_from
+        found = [pk for pk in webhook_ids if is_open or self._webhooks[pk].rooms is not self._slow_rooms]
+        self.slow_again_at = self._slow_from if len(found) < len(webhook_ids) else None
+        return found
 
     def _left_for(self, webhook: SlotHolder) -> int:
         if webhook.is_fast is None and webhook.held:

@@ -1,1 +1,1 @@
-"""Demo data and capacity planning: an app of its own, for the settings of development."""
+"""Demo data and capacity planning, as a separate app for development settings."""

@@ -1,4 +1,4 @@
-"""The Django app, for its management commands."""
+"""The Django app of the demo's management commands."""
 
 from __future__ import annotations
 

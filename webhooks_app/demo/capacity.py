@@ -1,4 +1,4 @@
-"""Capacity planning: the processes, requests in flight, memory and rows that a load needs.
+"""Capacity planning: required processes, requests in flight, memory and rows for a load.
 
 The figures come from the project's own benchmarks (``make bench``), on a machine of two cores. Absolute
 figures differ between machines: measure on yours before you rely on a plan.
@@ -15,7 +15,7 @@ from ..models.queue import FAST_SECONDS
 from ..plurals import counted
 
 CPU_SECONDS_PER_REQUEST: Mapping[str, float] = {"curl": 0.0002, "requests": 0.0005}
-"""Benchmarks ``throughput`` and ``slow``: ``cpu_s_per_1000``, the larger of the two, over kept http connections."""
+"""Benchmarks ``throughput`` and ``slow``: the larger ``cpu_s_per_1000``, over persistent http connections."""
 
 TLS_CPU_SECONDS: Mapping[str, float] = {"curl": 0.001, "requests": 0.001}
 """Additional cost of a new TLS connection. Benchmark ``tls``: 1 / ``new_per_s`` less 1 / ``kept_per_s``, the receiver's
@@ -25,31 +25,31 @@ IN_FLIGHT_AT_MOST: Mapping[str, int] = {"curl": 2000, "requests": 64}
 """Requests in flight of one process; ``WEBHOOKS_MAX_IN_FLIGHT`` may lower it."""
 
 PROCESS_MB = 120
-"""Benchmark ``soak``: ``memory_mb`` of one process of a Celery worker, the host's own code not counted."""
+"""Benchmark ``soak``: ``memory_mb`` of one process of a Celery worker, without the project's own code."""
 
 IN_FLIGHT_KB = 25
-"""Benchmark ``slow``: ``kb_per_in_flight``, over http; the body of the request comes on top."""
+"""Benchmark ``slow``: ``kb_per_in_flight`` over http, without the body of the request."""
 
 TLS_IN_FLIGHT_KB = 60
-"""Additional memory of a TLS connection: an allowance, not a measurement."""
+"""Additional memory of a TLS connection: an estimate, not a measurement."""
 
 EVENT_BYTES = 600
 DELIVERY_BYTES = 250
 ATTEMPT_BYTES = 500
-"""A fresh row with its index entries on PostgreSQL: an event without its envelope, an attempt with a short answer."""
+"""Size of a new row with its index entries on PostgreSQL: an event without its envelope, or a short attempt."""
 
 BLOAT = 1.5
-"""Tables that are updated and pruned are larger than their rows, by about this."""
+"""Approximate ratio of the size of updated and pruned tables to that of their rows."""
 
 USABLE_SHARE = 0.5
-"""Share of a core that a plan uses; the rest is for bursts, the host's own tasks, and a node that is away."""
+"""Share of a core that a plan uses. The rest is reserved for bursts, other tasks, and the failure of a node."""
 
 SECONDS_PER_DAY = 86_400
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Load:
-    """``failing_share`` is the share of attempts that are not answered with 200."""
+    """``failing_share`` is the share of failed attempts."""
 
     events_per_second: float
     webhooks_per_event: float
@@ -62,7 +62,7 @@ class Load:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Policy:
-    """The settings that a plan depends on."""
+    """Settings relevant to a plan."""
 
     max_attempts: int
     retry_notices: bool
@@ -74,7 +74,7 @@ class Policy:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Plan:
-    """The capacity that a load needs."""
+    """Required capacity for a load."""
 
     deliveries_per_second: float
     retries_per_second: float
@@ -94,7 +94,7 @@ class Plan:
 
 
 def plan(load: Load, policy: Policy) -> Plan:
-    """Return the capacity for a steady load; a burst waits in the database and is sent as fast as this allows."""
+    """Return the capacity for a steady load. Bursts queue up in the database and are sent at this capacity."""
     deliveries = load.events_per_second * load.webhooks_per_event
     retries = deliveries * sum(load.failing_share**number for number in range(1, policy.max_attempts))
     notices = retries if policy.retry_notices else 0.0
@@ -143,19 +143,19 @@ def described(load: Load, policy: Policy) -> Sequence[tuple[str, str]]:
             "rows written",
             f"{found.rows_inserted_per_second:,.0f}/s inserted, {found.rows_updated_per_second:,.0f}/s updated",
         ),
-        ("disk", f"{found.gb_per_day:,.1f} GB a day, {found.gb_kept:,.0f} GB kept"),
+        ("disk", f"{found.gb_per_day:,.1f} GB per day, {found.gb_kept:,.0f} GB retained"),
     )
 
 
 def assumptions(load: Load, policy: Policy) -> Sequence[str]:
     """Return the assumptions of the plan, one sentence each."""
-    wire = "a new TLS connection for each request" if load.tls else "plain http over kept connections"
+    wire = "a new TLS connection for each request" if load.tls else "plain http over persistent connections"
     return (
-        f"{1000 * _cpu_seconds(load):.1f} ms of CPU a request ({load.transport}, {wire}); no core more than half busy.",
+        f"{1000 * _cpu_seconds(load):.1f} ms of CPU per request ({load.transport}, {wire}); cores at most half busy.",
         f"A process holds {PROCESS_MB} MB, and {_kb_in_flight(load)} KB for each request in flight.",
         f"{load.failing_share:.0%} of all attempts fail; a delivery has up to {policy.max_attempts}.",
-        f"An envelope has {load.envelope_bytes:,} bytes, an answer only a few; up to 16 KiB of each answer are kept.",
-        f"Attempts are kept {counted(policy.attempt_days, 'day')}, events and deliveries {policy.event_days}.",
+        f"An envelope has {load.envelope_bytes:,} bytes. Answers are short; at most 16 KiB of each are stored.",
+        f"Retention: attempts {counted(policy.attempt_days, 'day')}, events and deliveries {policy.event_days}.",
         "The figures come from this project's benchmarks on two cores: run `make bench` on your machine.",
     )
 
@@ -169,12 +169,12 @@ def _kb_in_flight(load: Load) -> int:
 
 
 def _processes(load: Load, cores: float, in_flight: float, policy: Policy) -> tuple[int, str]:
-    """Return the number of processes, and why: at least two, so that one can be restarted."""
+    """Return the number of processes and its reason. It is at least two, so that one can restart."""
     slots = policy.in_flight_per_process
     if load.latency_seconds >= FAST_SECONDS:
         slots = max(1, slots // SHARE_OF_WINDOW)  # such receivers count as slow
     needs = {
-        "two, so that one can be restarted": 2,
+        "two, so that one can restart": 2,
         "for the CPU: one process uses one core": math.ceil(cores),
         f"for requests in flight: {slots:,} per process": math.ceil(in_flight / slots),
     }

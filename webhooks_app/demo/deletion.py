@@ -1,4 +1,4 @@
-"""Deletion of the demo data, and of nothing else."""
+"""Deletion of the demo data only."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from .webhooks import HOST_SUFFIX, NAME_PREFIX
 DEMO_NAME = re.compile(rf"{NAME_PREFIX}\d+(@demo\.invalid)?")
 
 AT_A_TIME = 2000
-"""Events or deliveries to a transaction."""
+"""Events or deliveries per transaction."""
 
 
 class DemoDeletion:
-    """May be interrupted and repeated: the accounts and webhooks, which identify the demo data, go last."""
+    """Safe to interrupt and repeat: accounts and webhooks, which identify the demo data, are deleted last."""
 
     def __init__(self, using: str) -> None:
         self._using = using
@@ -41,7 +41,7 @@ class DemoDeletion:
             with writing(self._using, Event):
                 deleted = delete_rows(self._using, Event, ids)
             progress(deleted.get(Delivery, 0))
-        # Handshakes, and events of other accounts at the platform's webhooks.
+        # Handshakes, and deliveries of other accounts' events to the platform's webhooks.
         for ids in self._batches(self._deliveries):
             with writing(self._using, Delivery):
                 deleted = delete_rows(self._using, Delivery, ids)

@@ -1,4 +1,4 @@
-"""Events, deliveries and attempts of the demo data, drawn at random in order of time."""
+"""Random events, deliveries and attempts of the demo data, in chronological order."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ..protocol.times import format_time
 from .webhooks import CHANGED_AFTER, Profile, Target
 
 DUE_WITHIN = timedelta(minutes=1)
-"""Time after all others in which due deliveries were queued."""
+"""Span after the final deliveries in which the due ones are queued."""
 
 FIRST_ATTEMPT_AFTER = timedelta(milliseconds=20)
 
@@ -40,12 +40,12 @@ ANSWERS: Mapping[str, Answer] = {
     ),
     "dns_error": Answer("The name could not be resolved. Check that it exists in the public DNS."),
 }
-"""Logged answers by result."""
+"""Recorded answers by result."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Rows:
-    """Rows to insert in one transaction."""
+    """Rows for one transaction."""
 
     events: list[Event] = field(default_factory=list)
     deliveries: list[Delivery] = field(default_factory=list)
@@ -61,7 +61,7 @@ class Audience(NamedTuple):
 
 
 class Audiences:
-    """All audiences of these webhooks. The first owners and event types are drawn most often."""
+    """All audiences of these webhooks. The first owners and event types are the most frequent."""
 
     def __init__(self, targets: Sequence[Target], owners: Sequence[Any]) -> None:
         self._choices: list[Audience] = []
@@ -102,7 +102,7 @@ class History:
         self._before, self._after, self._now = (Audiences(each, owners) for each in (verified, active, running))
 
     def batches(self, deliveries: int, due: int, size: int) -> Iterator[Rows]:
-        """Yield the rows of so many final deliveries, then of due ones, about ``size`` deliveries at a time."""
+        """Yield the rows of the final deliveries, then of the due ones, in batches of about ``size`` deliveries."""
         rows, made = Rows(), 0
         while made < deliveries + due:
             limit = deliveries if made < deliveries else deliveries + due
@@ -145,7 +145,7 @@ class History:
         )
 
     def _finish(self, delivery: Delivery, target: Target) -> Sequence[DeliveryAttempt]:
-        """Draw the outcome of a delivery, set it, and return the attempts."""
+        """Set a random outcome of a delivery and return its attempts."""
         results = self._results(target.profile)
         duration = timedelta(milliseconds=int(target.profile.milliseconds * (0.5 + self._chances.random())))
         delivery.attempt_count = len(results)
@@ -158,7 +158,7 @@ class History:
         return [self._attempt(delivery, target, number, result, duration) for number, result in enumerate(results, 1)]
 
     def _results(self, profile: Profile) -> list[str]:
-        """Draw the results of the attempts; there are none where the delivery was cancelled."""
+        """Return random results of the attempts; none for a cancelled delivery."""
         share = self._chances.random()
         if share < profile.at_once:
             return [SUCCEEDED]

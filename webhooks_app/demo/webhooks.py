@@ -16,21 +16,21 @@ from ..owners import owner_model, owners
 from ..routing import RoutedEvent, concerns
 
 NAME_PREFIX = "demo-"
-"""First part of the owners' names."""
+"""Prefix of the owners' names."""
 
 HOST_SUFFIX = ".demo.invalid"
-"""Last part of the webhooks' hosts: a domain that cannot exist (RFC 2606)."""
+"""Suffix of the webhooks' hosts, a domain reserved by RFC 2606."""
 
 CHANGED_AFTER = 0.7
-"""Share of the time after which a webhook that is not active got its status."""
+"""Share of the time after which inactive webhooks changed their status."""
 
 SUBSCRIBERS = 3
-"""Webhooks of an owner that receive the same event, on average."""
+"""Average number of an owner's webhooks that receive the same event."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Profile:
-    """Behaviour of a receiver, as shares of its deliveries; the remaining ones are cancelled."""
+    """Behaviour of a receiver as shares of its deliveries. The remaining deliveries are cancelled."""
 
     name: str
     at_once: float = 0.0
@@ -60,7 +60,7 @@ PROFILES = (
     HEALTHY,
     HEALTHY,
 )
-"""Profiles of a dozen webhooks, repeated for the next dozen. The last webhook of a dozen belongs to the platform."""
+"""Profiles of twelve webhooks, repeated for the following ones. Every twelfth webhook belongs to the platform."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -77,7 +77,7 @@ class Target:
 
 
 def make_owners(count: int) -> list[Any]:
-    """Return the demo's owners, created unless they exist. Passwords of users are unusable."""
+    """Return the demo's owners, created if necessary. Users have unusable passwords."""
     made = []
     for number in range(1, count + 1):
         owner, is_new = owner_model()._default_manager.get_or_create(**{owners().name_field: demo_name(number)})
@@ -89,7 +89,7 @@ def make_owners(count: int) -> list[Any]:
 
 
 def demo_name(number: int) -> str:
-    """Return the name of an owner of the demo data, as an e-mail address if these are its names."""
+    """Return the name of a demo owner, an e-mail address if the user model requires one."""
     is_address = isinstance(owner_model()._meta.get_field(owners().name_field), EmailField)
     return f"{NAME_PREFIX}{number}{'@demo.invalid' if is_address else ''}"
 
@@ -106,7 +106,7 @@ def _target(
 ) -> Target:
     dozen, place = divmod(number, len(PROFILES))
     profile = PROFILES[place]
-    # Each dozen begins with another owner, so that every owner has webhooks of all profiles.
+    # Each dozen starts with another owner, so that every owner has webhooks of all profiles.
     owner = None if place == len(PROFILES) - 1 else owners[(number + dozen) % len(owners)]
     is_changed = profile.status != Webhook.Status.ACTIVE
     webhook = Webhook(
@@ -125,9 +125,9 @@ def _target(
 
 
 def _event_types(number: int, among: float, chances: random.Random) -> list[str]:
-    """Return event types such that each has a few subscribers among these webhooks.
+    """Return event types so that each has a few subscribers among these webhooks.
 
-    The first webhook, and the platform's first, get all of them, so that each type has a subscriber.
+    The first webhook and the platform's first webhook are subscribed to all of them.
     """
     names = list(registry.emittable_names())
     if number in (0, len(PROFILES) - 1):

@@ -20,7 +20,7 @@ from .webhooks import Target, make_owners, make_webhooks
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Size:
-    """Number of rows: ``deliveries`` are final, ``due`` more are pending. They are spread over so many days."""
+    """Numbers of rows: ``deliveries`` are final and ``due`` are pending, over the past ``days``."""
 
     deliveries: int = 10_000
     due: int = 0
@@ -33,7 +33,7 @@ class Size:
 def make_demo_data(
     size: Size, *, until: datetime, chunk: int = 5000, progress: Callable[[int], object] = lambda count: None
 ) -> None:
-    """Create accounts, webhooks, and their deliveries up to ``until``, about ``chunk`` of these in a transaction.
+    """Create accounts, webhooks and deliveries until ``until``, with about ``chunk`` deliveries per transaction.
 
     ``progress`` is called after each transaction with its number of deliveries.
     """
@@ -54,7 +54,7 @@ def make_demo_data(
 
 
 def _kept_since() -> datetime:
-    """Return the start of the time whose attempts retention keeps for another hour."""
+    """Return the time from which attempts stay within retention for at least another hour."""
     return timezone.now() - timedelta(days=settings.ATTEMPT_RETENTION_DAYS, hours=-1)
 
 
@@ -68,13 +68,13 @@ def _insert(using: str, rows: Rows) -> None:
 
 
 def _queue(using: str, deliveries: Sequence[Delivery]) -> None:
-    """Insert pending deliveries with their queue entries: each is due at its time."""
+    """Insert pending deliveries with their queue entries, due at their creation times."""
     _insert_all(using, Delivery, deliveries)
     _insert_all(using, QueueEntry, [QueueEntry.of(delivery, delivery.created_at) for delivery in deliveries])
 
 
 def _insert_all(using: str, model: type[models.Model], rows: Iterable[models.Model]) -> None:
-    """Insert rows by COPY, or else by executemany(): several times as fast as bulk_create()."""
+    """Insert rows by COPY or executemany(), several times as fast as bulk_create()."""
     connection = connections[using]
     fields = [field for field in model._meta.concrete_fields if not field.generated]
     quote = connection.ops.quote_name
@@ -90,7 +90,7 @@ def _insert_all(using: str, model: type[models.Model], rows: Iterable[models.Mod
 
 
 def _analyze(using: str) -> None:
-    """Renew the statistics, which would otherwise be those of empty tables for a while."""
+    """Update the statistics, which otherwise describe empty tables for a while."""
     tables = [model._meta.db_table for model in (Event, Delivery, DeliveryAttempt, QueueEntry)]
     dialect_of(using).analyze(connections[using], tables)
 

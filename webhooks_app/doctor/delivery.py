@@ -7,7 +7,7 @@ from datetime import timedelta
 
 from ..conf import settings
 from ..database.clock import DatabaseClock
-from ..delivery.queue import oldest_due_at
+from ..delivery.overdue import oldest_due_at
 from ..models import MaintenanceJob, WorkerProcess
 from ..plurals import counted
 from .database import database_alias

@@ -13,13 +13,11 @@ from .operational import (
     WEBHOOK_FAILING,
     WEBHOOK_RECOVERED,
 )
-from .presentation import PRESENTATION_EVENT_TYPES
 
 __all__ = [
     "DELIVERY_GIVEN_UP",
     "INTERNAL_EVENT_TYPES",
     "OPERATIONAL_EVENT_TYPES",
-    "PRESENTATION_EVENT_TYPES",
     "RETRY_NOTICE",
     "VERIFICATION",
     "WEBHOOK_DISABLED",

@@ -31,12 +31,12 @@ class WebhookFailingData(EventData):
 
 
 class WebhookRecoveredData(EventData):
-    """A failing webhook with a successful delivery."""
+    """A failing webhook that received a delivery again."""
 
     webhook_id: WebhookId
     url: Url
     owner: OwnerId = None
-    failed_since: UtcTime = Field(description="Start of the time in which it was failing.")
+    failed_since: UtcTime = Field(description="Start of the failing period.")
     recovered_at: UtcTime = Field(description="Time at which the success was recorded.")
 
 

@@ -1,4 +1,4 @@
-"""Filters: conditions of webhooks on the data of events. Needs no database."""
+"""Filters: a webhook's conditions on the data of events. Needs no database."""
 
 from .base import MISSING, BaseOperator
 from .fields import check_fields as check_fields

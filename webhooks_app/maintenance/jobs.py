@@ -12,13 +12,12 @@ from datetime import datetime, timedelta
 from typing import Any, TypeAlias
 
 from django.db import InterfaceError, OperationalError
-from django.db.models import Min
 
 from ..models import MaintenanceJob
 from ..models.audit import SYSTEM, acting
 from .gauges import gauge
 from .housekeeping import fold_tallies, forget, judge_health
-from .replaying import carry_replays
+from .replaying import advance_replays
 
 logger = logging.getLogger("webhooks_app.maintenance")
 
@@ -44,35 +43,36 @@ class Job:
 JOBS = (
     Job(name="fold", every_seconds=5, run=fold_tallies),
     Job(name="health", every_seconds=60, run=judge_health),
-    Job(name="replays", every_seconds=2, run=carry_replays, lost_after_seconds=5),
+    Job(name="replays", every_seconds=2, run=advance_replays, lost_after_seconds=5),
     Job(name="gauges", every_seconds=15, run=gauge),
     Job(name="forget", every_seconds=60, run=forget),
 )
 
 
-def run_due(using: str, clock: Callable[[], datetime], jobs: Sequence[Job] = JOBS) -> None:
-    """Run the due jobs that no other process is running. An error is logged, stored in the job's row and retried.
+def run_due(using: str, clock: Callable[[], datetime], jobs: Sequence[Job] = JOBS) -> datetime | None:
+    """Run the due jobs that no other process is running. Return the next due time.
 
-    Raise DatabaseError or InterfaceError if the database is unavailable.
+    None means that a row is missing, or that other processes run all the jobs. An error is logged, stored in the job's
+    row and retried. Raise DatabaseError or InterfaceError if the database is unavailable.
     """
-    states = MaintenanceJob.objects.using(using)
-    due = set(states.filter(next_run_at__lte=clock()).values_list("name", flat=True))
-    for job in (job for job in jobs if job.name in due):
-        now = clock()
-        lost_at = now + timedelta(seconds=max(job.every_seconds, job.lost_after_seconds))
-        if states.take(job.name, now, lost_at):
-            _run(job, using, now, clock)
+    names = [job.name for job in jobs]
+    states = {state.name: state for state in MaintenanceJob.objects.using(using).filter(name__in=names)}
+    planned: list[datetime] = []
+    for job in jobs:
+        state, now = states.get(job.name), clock()
+        if state is None:
+            continue
+        if state.next_run_at > now:
+            planned.append(state.next_run_at)
+        elif state.take(now, now + timedelta(seconds=max(job.every_seconds, job.lost_after_seconds))):
+            planned.append(_run(job, using, state, clock))
+    return min(planned, default=None) if len(states) == len(names) else None
 
 
-def next_due_at(using: str, jobs: Sequence[Job] = JOBS) -> datetime | None:
-    """Return the next due time of the jobs. It may be past."""
-    states = MaintenanceJob.objects.using(using).filter(name__in=[job.name for job in jobs])
-    earliest: datetime | None = states.aggregate(at=Min("next_run_at"))["at"]
-    return earliest
-
-
-def _run(job: Job, using: str, now: datetime, clock: Callable[[], datetime]) -> None:
-    state = MaintenanceJob.objects.using(using).get(name=job.name)
+def _run(job: Job, using: str, state: MaintenanceJob, clock: Callable[[], datetime]) -> datetime:
+    """Run a job that this process has taken; return its next due time."""
+    assert state.started_at is not None
+    now = state.started_at
     error, again_seconds = "", None
     try:
         with acting(SYSTEM):
@@ -85,9 +85,11 @@ def _run(job: Job, using: str, now: datetime, clock: Callable[[], datetime]) -> 
         error = _described(problem)
     ended_at = clock()
     seconds = job.every_seconds if again_seconds is None else again_seconds
+    next_run_at = ended_at + timedelta(seconds=seconds)
     MaintenanceJob.objects.using(using).filter(name=job.name, started_at=now).update(
-        ended_at=ended_at, error=error, facts=state.facts, next_run_at=ended_at + timedelta(seconds=seconds)
+        ended_at=ended_at, error=error, facts=state.facts, next_run_at=next_run_at
     )
+    return next_run_at
 
 
 def _described(problem: Exception) -> str:

@@ -15,7 +15,7 @@ BUDGET_SECONDS = 0.2
 LEAST_PAUSE_SECONDS = 0.05
 
 
-def carry_replays(using: str, now: datetime, facts: dict[str, Any]) -> float | None:
+def advance_replays(using: str, now: datetime, facts: dict[str, Any]) -> float | None:
     """Advance the active replays. Return the seconds until the next step, or None without active replays."""
     began = time.monotonic()
     waits: dict[str, float] = dict.fromkeys(_in_turn(using, facts.get("after", "")), 0.0)

@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Sequence
 from contextlib import suppress
+from datetime import datetime
 from types import TracebackType
 from typing import Self
 
@@ -17,7 +18,7 @@ from ..database.clock import DatabaseClock
 from ..models import Delivery, MaintenanceJob
 from .health.mail import wait_for_mails
 from .heartbeat import Deliverer, Heartbeat
-from .jobs import JOBS, Job, next_due_at, run_due
+from .jobs import JOBS, Job, run_due
 
 logger = logging.getLogger("webhooks_app.maintenance")
 
@@ -124,8 +125,7 @@ class _Turns:
             self._heartbeat.beat()
             self._write_beat()
             self._heartbeat_at = time.monotonic() + HEARTBEAT_SECONDS
-        run_due(self._using, self._clock, self._jobs)
-        return self._seconds_to_next()
+        return self._seconds_to(run_due(self._using, self._clock, self._jobs))
 
     def end(self) -> None:
         self._heartbeat.end()
@@ -135,9 +135,8 @@ class _Turns:
             self._beat_came.clear()
             MaintenanceJob.objects.using(self._using).filter(name=BEAT).update(ended_at=self._clock())
 
-    def _seconds_to_next(self) -> float:
-        due_at = next_due_at(self._using, self._jobs)
-        if due_at is None:  # the table was emptied
+    def _seconds_to(self, due_at: datetime | None) -> float:
+        if due_at is None:  # the table was emptied, or another process runs the jobs
             self._is_prepared = False
             return LONGEST_PAUSE_SECONDS
         seconds = (due_at - self._clock()).total_seconds()

@@ -18,7 +18,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.registry import Collector
 
 from ..database.sql import UtcNow
-from ..delivery.queue import oldest_due_at
+from ..delivery.overdue import oldest_due_at
 from ..maintenance.rollups import reading
 from ..maintenance.rollups.counters import Counters, Histogram
 from ..models import Delivery, DeliveryAttempt, MaintenanceJob, WorkerProcess

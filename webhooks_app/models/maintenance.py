@@ -23,11 +23,6 @@ class MaintenanceJobQuerySet(BaseQuerySet["MaintenanceJob"]):
         """Lock the job until the end of the transaction."""
         self.select_for_update().filter(name=name).order_by().first()
 
-    def take(self, name: str, now: datetime, next_run_at: datetime) -> bool:
-        """Schedule the next run of a due job. Return True if the caller must run it now."""
-        due = self.filter(name=name, next_run_at__lte=now)
-        return due.update(next_run_at=next_run_at, started_at=now) == 1
-
 
 class MaintenanceJob(BaseModel):
     """The last and the next run of a job."""
@@ -49,6 +44,15 @@ class MaintenanceJob(BaseModel):
 
     def __str__(self) -> str:
         return self.name
+
+    def take(self, now: datetime, next_run_at: datetime) -> bool:
+        """Schedule the next run. Return True if the caller must run the job now, False if another process does.
+
+        Another process can only have changed the other fields along with ``next_run_at``.
+        """
+        row = type(self).objects.using(self._state.db).filter(pk=self.pk, next_run_at=self.next_run_at)
+        self.next_run_at, self.started_at = next_run_at, now
+        return row.update(next_run_at=next_run_at, started_at=now) == 1
 
 
 class WorkerProcess(BaseModel):

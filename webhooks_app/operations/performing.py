@@ -1,4 +1,4 @@
-"""The frame of an operation on a webhook: one transaction, a locked row, a permitted actor, attributed entries."""
+"""The common part of operations on webhooks: one transaction, a locked row, a permitted actor, attributed entries."""
 
 from __future__ import annotations
 

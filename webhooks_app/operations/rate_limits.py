@@ -93,7 +93,7 @@ def limit_verification(webhook: Webhook, *, actor: BaseActor) -> None:
 def _probes(webhook: Webhook) -> Limit:
     """Return the limit of all requests to URLs chosen by an account, which could otherwise scan hosts.
 
-    Hosts have no limit: accounts with a common receiver would use up each other's.
+    Hosts have no limit: accounts with a common receiver would use up each other's limit.
     """
     return Limit(name="probes", subject=webhook.owner_id, rate=settings.PROBE_RATE)
 

@@ -109,10 +109,10 @@ def update_webhook(
         with webhook.auditing(Action.WEBHOOK_CHANGED, since=saved):
             webhook.save(update_fields=(*CHANGEABLE_FIELDS, "encrypted_headers"))
             if saved.url != webhook.url:
-                _verify_anew(webhook, actor)
+                _verify_again(webhook, actor)
 
 
-def _verify_anew(webhook: Webhook, actor: BaseActor) -> None:
+def _verify_again(webhook: Webhook, actor: BaseActor) -> None:
     WebhookHealth.objects.clear(webhook)
     QueueLane.objects.forget_pace(webhook)
     if webhook.status != Webhook.Status.DISABLED:
@@ -137,12 +137,12 @@ def check_offered(webhook: Webhook, *, since: Webhook | None = None) -> None:
     if webhook.filter is not None and (since is None or webhook.filter != since.filter):
         _check_operators(webhook)
     if refused := [name for name in webhook.signatures if name not in offered and name not in before]:
-        message = f"{', '.join(refused)}: not offered. Choose among {', '.join(offered)}."
+        message = f"{', '.join(refused)}: not offered. Choose from {', '.join(offered)}."
         raise ValidationError({"signatures": message})
     policies = offered_policies()
     known = since.retry_policy if since is not None else ""
     if webhook.retry_policy not in ("", known) and webhook.retry_policy not in policies:
-        message = f"{webhook.retry_policy}: not offered. Choose among {', '.join(policies)}."
+        message = f"{webhook.retry_policy}: not offered. Choose from {', '.join(policies)}."
         raise ValidationError({"retry_policy": message})
 
 

@@ -1,4 +1,4 @@
-"""Planning and steering replays: sending many events to one webhook once more."""
+"""Planning and controlling replays: sending many events to one webhook once more."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ class BaseOwners:
         return "name"
 
     def check(self, owner: Any) -> None:
-        """Raise InvalidOwnerError if this owner may not have new webhooks, events and API keys."""
+        """Raise InvalidOwnerError if new webhooks, events and API keys must not belong to this owner."""
         if not isinstance(owner, owner_model()):
             # The apparent class, because request.user is a proxy for another object.
             raise InvalidOwnerError(

@@ -48,5 +48,5 @@ def id_before(public_id: str) -> str:
 
 
 def time_digits() -> str:
-    """Return the 12 hexadecimal digits that order identifiers made now after all made before."""
+    """Return 12 hexadecimal digits of the current time, by which identifiers are ordered."""
     return f"{time.time_ns() // 1_000_000:012x}"

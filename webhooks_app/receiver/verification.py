@@ -22,7 +22,7 @@ NATIVE = NativeSignature()
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ReceivedEvent:
-    """A genuine message of the service. Only in the verification message, ``id`` and ``created`` are None."""
+    """A genuine message of the service. ``id`` and ``created`` are None in the verification message only."""
 
     id: str | None
     type: str
@@ -49,8 +49,8 @@ def verify(
     secret, or its public key (``whpk_…``), or several of them during a rotation. The headers of the specification and
     those of Standard Webhooks are supported; one valid signature is enough. This includes the signature in
     X-Webhook-Signature-Previous, which the service sends during the overlap of a rotation. ``tolerance``, a timedelta
-    or a number of seconds, is the largest accepted age of the timestamp, in either direction; None disables the check.
-    ``schemes`` are the accepted signature schemes.
+    or a number of seconds, is the largest accepted difference between the timestamp and the current time; None disables
+    the check. ``schemes`` are the accepted signature schemes.
 
     Raises WebhookVerificationError, and nothing else, for any body and headers. An empty secret is a programming error,
     for which a plain ValueError is raised.

@@ -184,7 +184,7 @@ AUDITED_FIELDS = tuple(name for condition in CONDITIONS for name in condition.au
 
 
 def webhooks_for(event: RoutedEvent, using: str) -> WebhookQuerySet:
-    """Return the webhooks that get an event emitted now, except for their filters, which are not evaluated."""
+    """Return the webhooks that get an event emitted now, before their filters are evaluated."""
     found: WebhookQuerySet = Webhook.objects.using(using).filter(*(each.query(event) for each in CONDITIONS))
     return found
 
@@ -195,7 +195,7 @@ def first_refusal(conditions: Sequence[Condition], webhook: Webhook, event: Rout
 
 
 def admits(webhook: Webhook, event: RoutedEvent) -> Reason:
-    """Return SENT if the webhook gets the event, or the reason. The webhook has its fields at the time of the event."""
+    """Return SENT, or the reason why the webhook does not get the event. Pass its fields at the time of the event."""
     return first_refusal(CONDITIONS, webhook, event) or Reason.SENT
 
 

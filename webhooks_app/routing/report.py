@@ -41,7 +41,7 @@ MAX_DELIVERIES = 1000
 MAX_CHANGES = 2000
 
 MADE_WITH_EVENT = timedelta(seconds=10)
-"""A delivery created later than this after its event was not created by emission, even if it has no replay left."""
+"""A delivery created later than this after its event was not created by emission, even if its replay was deleted."""
 
 CHANGING = (
     Action.WEBHOOK_CHANGED,

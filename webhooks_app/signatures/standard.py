@@ -10,13 +10,14 @@ import secrets
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-
-from cryptography.exceptions import InvalidSignature
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from typing import TYPE_CHECKING
 
 from ..exceptions import WebhookVerificationError
 from .base import BaseSignature, Headers, Message, checked_timestamp
 from .native import SECRET_PREFIX, NativeSignature
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 ID_HEADER = "webhook-id"
 TIMESTAMP_HEADER = "webhook-timestamp"
@@ -61,11 +62,11 @@ class _StandardSignature(BaseSignature):
 
     @abstractmethod
     def digest(self, key: str, signed: bytes) -> bytes:
-        """Return the signature of some bytes by a key."""
+        """Return the signature of these bytes by a key."""
 
     @abstractmethod
     def matches(self, key: str, signed: bytes, signature: bytes) -> bool:
-        """Return True if the signature is that of these bytes by the key."""
+        """Return True if the key verifies the signature of these bytes."""
 
 
 class StandardSignature(_StandardSignature):
@@ -103,6 +104,9 @@ class StandardEd25519Signature(_StandardSignature):
         return _private_key(key).sign(signed)
 
     def matches(self, key: str, signed: bytes, signature: bytes) -> bool:
+        from cryptography.exceptions import InvalidSignature  # noqa: PLC0415
+        from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey  # noqa: PLC0415
+
         try:
             Ed25519PublicKey.from_public_bytes(_key_bytes(key, PUBLIC_PREFIX) or b"").verify(signature, signed)
         except (InvalidSignature, ValueError):
@@ -142,6 +146,8 @@ def _secret_bytes(key: str) -> bytes:
 
 @lru_cache(maxsize=4096)
 def _private_key(key: str) -> Ed25519PrivateKey:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey  # noqa: PLC0415
+
     return Ed25519PrivateKey.from_private_bytes(_key_bytes(key, PRIVATE_PREFIX) or b"")
 
 

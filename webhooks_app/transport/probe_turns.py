@@ -1,7 +1,7 @@
-"""Turns of probes: how many handshakes and test events one address gets, and which owner is next.
+"""The rate limit of probes (handshakes and test events) for each address, shared fairly between owners.
 
-An owner chooses the URLs of these requests freely. Many owners share the addresses of a content delivery network, so
-that a request beyond the rate is postponed, never refused, and the owners take turns.
+An owner chooses the URLs of these requests freely. Many owners share the addresses of a content delivery network.
+Therefore a request beyond the rate is postponed, never refused, and the owners take turns.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from .base import Request
 from .ip_filter import Address
 
 BURST_SECONDS = 1.0
-"""The part of the rate that an address without probes saves up."""
+"""The time for which an address without probes accumulates its rate."""
 
 GRACE_SECONDS = 1.0
-"""The time within which a postponed request is expected back. Later, its turn is over: it may be somebody else's."""
+"""The time within which a postponed request must return. Later, its turn passes to the next."""
 
 
 class ProbeTurns:
@@ -30,9 +30,9 @@ class ProbeTurns:
         self._lines: dict[Address, _Line] = {}
 
     def seconds_to_wait(self, request: Request, addresses: Sequence[Address]) -> float:
-        """Return 0.0 if the request may be sent to any of these addresses now, and count it; or else the time to wait.
+        """Return the time to wait before sending the request to one of these addresses. Count the request if it is 0.0.
 
-        All addresses count, as the first that is connected gets the request.
+        All addresses count, because any of them may be connected first.
         """
         if not request.probe or not self._interval:
             return 0.0
@@ -55,20 +55,20 @@ class ProbeTurns:
 
 
 class _Line:
-    """The owners that wait for one address, in the order of their turns."""
+    """The owners with postponed requests for one address, in the order of their turns."""
 
     def __init__(self, interval: float) -> None:
         self._interval = interval
         self._next_at = 0.0
         self._waiting: dict[str, dict[str, float]] = {}
-        """By owner: the postponed requests, and the time at which each is expected back."""
+        """The expected time of each postponed request, by owner."""
 
     def is_over(self, now: float) -> bool:
         self.proceed(now)
         return not self._waiting and self._next_at <= now - BURST_SECONDS
 
     def proceed(self, now: float) -> None:
-        """Forget the requests that have not come back, and what was saved up for too long."""
+        """Drop the requests that have not returned in time, and limit the accumulated rate."""
         self._next_at = max(self._next_at, now - BURST_SECONDS)
         waiting = {
             owner: {probe: at for probe, at in probes.items() if at > now - GRACE_SECONDS}
@@ -77,14 +77,14 @@ class _Line:
         self._waiting = {owner: probes for owner, probes in waiting.items() if probes}
 
     def is_turn_of(self, owner: str, now: float) -> bool:
-        """Return True if there is a free place, and no owner before this one is expected back by now."""
+        """Return True if the rate permits a request, and no earlier owner's request is expected by now."""
         if self._next_at > now:
             return False
         before = _before(self._waiting, owner)
         return not any(at <= now for other in before for at in self._waiting[other].values())
 
     def take(self, owner: str, probe: str) -> None:
-        """Count a request; its owner is last in the line from now on."""
+        """Count a request, and move its owner to the end of the line."""
         self._next_at += self._interval
         probes = self._waiting.pop(owner, {})
         probes.pop(probe, None)
@@ -92,7 +92,7 @@ class _Line:
             self._waiting[owner] = probes
 
     def postpone(self, owner: str, probe: str, now: float) -> float:
-        """Return when the request is to come back: at its place, if each owner before it has one request a round."""
+        """Return the time for the next try of the request, if each owner sends one request per round."""
         own = self._waiting.setdefault(owner, {})
         own.pop(probe, None)
         rounds = len(own)
@@ -105,6 +105,6 @@ class _Line:
 
 
 def _before(waiting: dict[str, dict[str, float]], owner: str) -> list[str]:
-    """Return the owners before this one; all of them if it does not wait."""
+    """Return the owners before this one, or all if it has no postponed requests."""
     owners = list(waiting)
     return owners[: owners.index(owner)] if owner in waiting else owners

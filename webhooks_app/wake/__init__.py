@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from .background import deliver_in_background, deliver_until_idle
+from typing import TYPE_CHECKING, Any
+
 from .base import BaseMessageWake, BaseWake
 from .registry import configured_wake as configured_wake
 from .silence import waking_workers
+
+if TYPE_CHECKING:
+    from .background import deliver_in_background as deliver_in_background
+    from .background import deliver_until_idle as deliver_until_idle
 
 __all__ = [
     "BaseMessageWake",
@@ -14,3 +19,12 @@ __all__ = [
     "deliver_until_idle",
     "waking_workers",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    # A process that delivers nothing does not need the engine.
+    from . import background  # noqa: PLC0415
+
+    return getattr(background, name)

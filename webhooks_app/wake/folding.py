@@ -34,14 +34,14 @@ class FoldedCall:
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
         self._quiet_until = 0.0
-        self._asked_at = 0.0
+        self._requested_at = 0.0
         self._pid = os.getpid()
 
     def __call__(self) -> None:
         if self._pid != os.getpid():
-            self._start_anew()
+            self._reset_after_fork()
         with self._lock:
-            now = self._asked_at = time.monotonic()
+            now = self._requested_at = time.monotonic()
             if self._thread is not None or now < self._quiet_until:
                 return
             thread = self._thread = threading.Thread(target=self._run, name="webhooks_app.wake", daemon=True)
@@ -53,7 +53,7 @@ class FoldedCall:
             return
         thread.join(self._patience_seconds)
 
-    def _start_anew(self) -> None:
+    def _reset_after_fork(self) -> None:
         """Forget a call that was in progress when this process was forked: its thread belongs to the parent."""
         self._pid = os.getpid()
         self._lock = threading.Lock()
@@ -68,7 +68,7 @@ class FoldedCall:
             with self._lock:
                 self._quiet_until = called_at + quiet_seconds
                 # Requested so late that the last call may have missed it, so call again.
-                again = not self._is_failing and self._asked_at > self._quiet_until
+                again = not self._is_failing and self._requested_at > self._quiet_until
                 if not again:
                     self._thread = None
 

@@ -32,7 +32,7 @@ def configured_wake() -> BaseWake:
 
 def chosen_path() -> str:
     """Return the dotted path of the class."""
-    name = str(settings.WAKE)  # a value of another type is an error of the checks
+    name = str(settings.WAKE)  # the system checks report a value of another type
     return WAKES.get(_automatic() if name == AUTO else name, name)
 
 

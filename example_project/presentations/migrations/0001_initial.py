@@ -33,7 +33,7 @@ class Migration(migrations.Migration):
                 ("outline", models.TextField()),
                 (
                     "edited_title",
-                    models.CharField(blank=True, help_text="Of the edit that is waiting or in work.", max_length=200),
+                    models.CharField(blank=True, help_text="Used by a queued or running edit.", max_length=200),
                 ),
                 ("edited_outline", models.TextField(blank=True)),
                 (

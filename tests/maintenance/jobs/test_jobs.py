@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 from django.db import OperationalError, connections
 
-from webhooks_app.maintenance.jobs import JOBS, Job, next_due_at, run_due
+from webhooks_app.maintenance.jobs import JOBS, Job, run_due
 from webhooks_app.models import MaintenanceJob, QueueEntry, Rollup, Tally, WorkerProcess
 
 from ...delivery.conftest import ManualClock
@@ -37,12 +37,12 @@ def test_a_job_runs_when_it_is_due_and_not_before(job_rows, clock):
 
     for seconds in (0, 4, 1, 5):
         clock.advance(seconds)
-        run_due("default", clock, jobs)
+        next_due_at = run_due("default", clock, jobs)
 
     assert len(done) == 3
     state = MaintenanceJob.objects.get(name="one")
     assert (state.facts, state.error, state.ended_at) == ({"done": 3}, "", clock())
-    assert next_due_at("default", jobs) == clock() + timedelta(seconds=5)
+    assert next_due_at == clock() + timedelta(seconds=5)
 
 
 @pytest.mark.django_db
@@ -50,9 +50,7 @@ def test_a_job_can_shorten_the_time_to_its_next_run(job_rows, clock):
     done = []
     jobs = [counting("one", done, again_seconds=0.5)]
 
-    run_due("default", clock, jobs)
-
-    assert next_due_at("default", jobs) == clock() + timedelta(seconds=0.5)
+    assert run_due("default", clock, jobs) == clock() + timedelta(seconds=0.5)
 
 
 def fail(using, now, facts):
@@ -90,8 +88,8 @@ def test_the_error_is_removed_by_the_next_successful_run(job_rows, clock, caplog
 
 @pytest.mark.django_db
 def test_a_job_of_a_lost_process_is_taken_over(job_rows, clock):
-    states = MaintenanceJob.objects.all()
-    assert states.take("one", clock(), clock() + timedelta(seconds=60))
+    state = MaintenanceJob.objects.get(name="one")
+    assert state.take(clock(), clock() + timedelta(seconds=60))
     done = []
 
     run_due("default", clock, [counting("one", done)])
@@ -124,6 +122,29 @@ def test_only_one_of_many_processes_runs_a_job(job_rows):
 
 
 @pytest.mark.django_db
+def test_a_job_that_another_process_has_run_since_is_not_run_again(job_rows, clock):
+    done = []
+
+    def while_another_process_works(using, now, facts):
+        run_due("default", clock, [counting("other", done)])
+
+    run_due(
+        "default", clock, [Job(name="one", every_seconds=5, run=while_another_process_works), counting("other", done)]
+    )
+
+    assert done == ["other"]
+
+
+@pytest.mark.django_db
+def test_a_turn_costs_one_statement_and_two_more_for_a_due_job(job_rows, clock, django_assert_num_queries):
+    jobs = [counting("one", [])]
+    with django_assert_num_queries(3):
+        run_due("default", clock, jobs)
+    with django_assert_num_queries(1):
+        run_due("default", clock, jobs)
+
+
+@pytest.mark.django_db
 def test_existing_rows_are_not_changed(job_rows, clock):
     MaintenanceJob.objects.update(error="Still to be seen.")
 
@@ -141,9 +162,9 @@ def run_job(name, clock):
     (job,) = [job for job in JOBS if job.name == name]
     MaintenanceJob.objects.ensure([name])
     MaintenanceJob.objects.filter(name=name).update(next_run_at=clock())
-    run_due("default", clock, [job])
+    next_due_at = run_due("default", clock, [job])
     assert MaintenanceJob.objects.get(name=name).error == ""
-    return (next_due_at("default", [job]) - clock()).total_seconds()
+    return (next_due_at - clock()).total_seconds()
 
 
 @pytest.mark.django_db

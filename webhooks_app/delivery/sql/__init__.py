@@ -1,4 +1,4 @@
-"""The statements over many rows, as each database does them best."""
+"""The engine's statements for many rows, optimized for each database."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from itertools import chain
 from typing import Any, ClassVar, NamedTuple
@@ -46,7 +46,7 @@ class LockedLane(NamedTuple):
     lane: Lane
     row: QueueLane
     room: int
-    kinds: Sequence[str]
+    kinds: Sequence[Delivery.Kind]
 
 
 class PortableSql:
@@ -66,6 +66,9 @@ class PortableSql:
         self.pending = f"state = '{State.PENDING.value}'"
         self.time_zone = self.connection.timezone or UTC
         self.columns_of_attempts = ", ".join(self.quote(_column(DeliveryAttempt, name)) for name in ATTEMPT_FIELDS)
+
+    slow_claims_apart: ClassVar[timedelta] = timedelta(0)
+    """The time between two claims from slow webhooks."""
 
     changes_are_free: ClassVar[bool] = False
     """``changes_sql`` asks no server."""

@@ -23,10 +23,7 @@ MAX_DAYS = 36_500
 
 
 class Command(WebhooksCommand):
-    help = (
-        "Create an API key for an owner and print it, alone on standard output. "
-        "It is shown only once: the database has only a hash."
-    )
+    help = "Create an API key for an owner and print it. It is shown only once: the database has only a hash."
 
     def add_arguments(self, parser: CommandParser) -> None:
         whose = parser.add_mutually_exclusive_group(required=True)

@@ -16,39 +16,39 @@ from ...capacity import IN_FLIGHT_AT_MOST, Load, Policy, assumptions, described
 
 class Command(WebhooksCommand):
     help = (
-        "Print the capacity that a load needs: worker processes, requests in flight, memory, rows written, disk. "
-        "Computed from measured figures; nothing is sent or read."
+        "Print the required capacity for a load: worker processes, requests in flight, memory, rows written, disk. "
+        "The estimate uses measured figures. Nothing is sent or read."
     )
     requires_system_checks = ()
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("--events", type=float, required=True, metavar="N", help="Events a second.")
+        parser.add_argument("--events", type=float, required=True, metavar="N", help="Events per second.")
         parser.add_argument(
             "--webhooks",
             type=float,
             default=1.0,
             metavar="N",
-            help="Webhooks to an event. Default: 1.",
+            help="Webhooks per event. Default: 1.",
         )
         parser.add_argument(
             "--latency",
             type=float,
             default=0.5,
             metavar="SECONDS",
-            help="From connecting to a receiver to its answer, on average. Default: 0.5.",
+            help="Average time from connecting to a receiver to its answer. Default: 0.5.",
         )
         parser.add_argument(
             "--failing",
             type=float,
             default=1.0,
             metavar="PERCENT",
-            help="Attempts that are not answered with 200. Default: 1.",
+            help="Failed attempts. Default: 1.",
         )
         parser.add_argument("--bytes", type=int, default=1024, metavar="N", help="Size of an envelope. Default: 1024.")
         parser.add_argument(
-            "--transport", choices=tuple(IN_FLIGHT_AT_MOST), help="Default: the one that the settings choose."
+            "--transport", choices=tuple(IN_FLIGHT_AT_MOST), help="Default: the transport of the settings."
         )
-        parser.add_argument("--http", action="store_true", help="Plain http over kept connections, no TLS.")
+        parser.add_argument("--http", action="store_true", help="Plain http over persistent connections, without TLS.")
 
     def handle(self, *args: Any, **options: Any) -> None:
         load = _load(options)

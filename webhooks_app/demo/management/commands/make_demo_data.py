@@ -22,7 +22,7 @@ from ...deletion import DemoDeletion
 from ...writing import Size, make_demo_data
 
 ENDED_AGO = timedelta(minutes=5)
-"""Age of the last event: by now its retries are over."""
+"""Age of the last event, so that its retries are over."""
 
 
 class Command(WebhooksCommand):
@@ -72,10 +72,10 @@ class Command(WebhooksCommand):
 
 HELP = {
     "deliveries": "Number of final deliveries. Default: %(default)s.",
-    "due": "Number of pending deliveries in addition. Default: %(default)s.",
+    "due": "Number of additional pending deliveries. Default: %(default)s.",
     "owners": "Number of accounts. Default: %(default)s.",
     "webhooks": "Number of webhooks. Default: %(default)s.",
-    "days": "Days up to now that the deliveries are spread over. Default: %(default)s.",
+    "days": "Number of past days with deliveries. Default: %(default)s.",
     "seed": "Seed of the random numbers. Default: %(default)s.",
 }
 

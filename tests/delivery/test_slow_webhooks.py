@@ -1,4 +1,4 @@
-"""Claims of dead workers are only to be recorded, so they need no slot."""
+"""Slow webhooks: their lost claims need no slot, and on SQLite new ones are claimed together."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from datetime import timedelta
 import pytest
 
 from webhooks_app.delivery import queue
+from webhooks_app.delivery.engine import Engine
 from webhooks_app.delivery.queue import Queue
 from webhooks_app.delivery.slots import Slots
 from webhooks_app.models import QueueEntry, QueueLane, Webhook
@@ -93,6 +94,20 @@ def test_no_new_claim_is_made_along_with_lost_ones(alice, slow, new_queue, clock
     new_queue().claim(10)
 
     assert QueueEntry.objects.unclaimed().count() == len(deliveries()) - 1
+
+
+@pytest.mark.only_on("sqlite")
+def test_an_engine_comes_back_to_the_slow_webhooks_that_it_left_out(alice, slow, receiver, clock):
+    emit_one(alice)
+    emit_to_second(alice)
+    engine = Engine(transport=receiver(200), clock=clock)
+    claimed = engine._dispatcher.claimer.queue
+    claimed.claim_of([slow[0].pk], 10)
+
+    assert claimed.claim(10) == []
+    assert claimed.look_again_at == clock() + timedelta(seconds=0.25)
+    clock.advance(0.25)
+    assert [claim.pick.webhook_id for claim in claimed.claim(10)] == [slow[1].pk]
 
 
 def test_many_lost_claims_of_unknown_webhooks_do_not_break_the_next_claim(alice, slow, new_queue, clock, monkeypatch):

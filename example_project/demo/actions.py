@@ -19,7 +19,7 @@ from .narrator import Narrator
 
 PATIENCE_SECONDS = 30.0
 OUTLINE = PROJECT_DIR / "README.md"
-NO_HEADINGS = "An outline without a single heading."
+NO_HEADINGS = "An outline without headings."
 LONG_OUTLINE = "\n".join(f"# Page {number}\n\n- a point\n- another" for number in range(280))
 
 
@@ -28,7 +28,7 @@ class MissingEventError(Exception):
 
 
 @dataclass(kw_only=True)
-class Happenings:
+class Actions:
     """Performs actions one after the other and waits for the events of each."""
 
     client: Client
