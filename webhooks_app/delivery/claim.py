@@ -1,4 +1,4 @@
-"""A claim, and what became of it."""
+"""A claim and its result."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from .outcome import NextStep
 
 
 class Claim(NamedTuple):
-    """The right to make attempt ``number`` of a delivery until its lease ends.
+    """The right to make attempt ``number`` of a delivery until the lease ends.
 
-    A tuple, as all that exists once for each delivery on its way: frozen dataclasses cost three times as much.
+    A tuple, like all objects with an instance per delivery, because creating a frozen dataclass takes three times as
+    long.
     """
 
     pick: Pick
@@ -31,17 +32,17 @@ class Claim(NamedTuple):
 
     @property
     def key(self) -> tuple[str, int]:
-        """What tells this claim from every other, of the same delivery too."""
+        """The unique key of the claim: a delivery may have several."""
         return self.pick.delivery_id, self.pick.number
 
     @property
     def is_lost(self) -> bool:
-        """The lease ended without a result: the worker that made this attempt was lost, and nothing is to be sent."""
+        """Whether the lease of an earlier claim ended without a result. Nothing is sent for a lost claim."""
         return self.pick.lost_since is not None
 
     @property
     def ids(self) -> dict[str, str | None]:
-        """What the app's signals say about every attempt."""
+        """The arguments of the app's signals about an attempt."""
         return {
             "delivery_id": self.pick.delivery_id,
             "webhook_id": self.pick.webhook_id,
@@ -50,7 +51,7 @@ class Claim(NamedTuple):
 
 
 class Finished(NamedTuple):
-    """An attempt that is over, and what was decided about its delivery."""
+    """A finished attempt, and the next step of its delivery."""
 
     claim: Claim
     attempt: AttemptLog

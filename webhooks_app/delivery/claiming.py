@@ -1,4 +1,4 @@
-"""Claiming: when to query for due deliveries, how many to claim, and which claims to release."""
+"""Claiming of due deliveries: the times of queries, the number of claims, and the release of unsent ones."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Claimer:
         worker = self.queue.worker
         self._liveness = Liveness(using=using, clock=clock, worker=worker, on_missing=self._drop_claimed)
         self._dead_workers = DeadWorkers(using=using, clock=clock, outage=outage, worker=worker)
-        # Half of what a lease has beyond the timeout is for beginning, the other half for recording.
+        # Half of the time between timeout and lease is for starting the request, the other half for recording.
         self._begin_within_seconds = (settings.LEASE_SECONDS - settings.TIMEOUT_SECONDS) / 2
         self._claimed: deque[tuple[Claim, float]] = deque()
         self._too_old: deque[Claim] = deque()
@@ -67,19 +67,19 @@ class Claimer:
         self._reported: set[str] = set()
         self._look_again_at: datetime | None = None
         self.found_nothing = False
-        """Whether the last look found nothing that is due, and no result since has made anything due."""
+        """Whether the last look found nothing due, and no result since has made a delivery due."""
         self.changed = commit_event(using, self.polls, is_woken=is_woken)
-        """Set when there may be something to do before the pause is over."""
+        """Set if there may be something to do before the end of the pause."""
 
     @property
     def has_claims(self) -> bool:
-        """Whether something can be taken."""
+        """Whether ``take`` would yield a claim."""
         return bool(self._claimed) and self._liveness.is_current
 
     def take(self) -> Iterator[Claim]:
-        """Yield the claims that were not taken yet, except those that have waited too long to be sent now.
+        """Yield new claims, except those that have waited too long to be sent.
 
-        Nothing is yielded as long as another worker may take this one for dead.
+        Yield nothing while another worker may consider this one dead.
         """
         while self._claimed:
             now = self._clock.monotonic()
@@ -98,7 +98,7 @@ class Claimer:
                 self.changed.set()
 
     def hold_unsigned(self, claim: Claim, error: SecretUnreadableError) -> None:
-        """Leave a claim that this worker cannot sign to others. Thread-safe. Logs one line for each webhook."""
+        """Leave a claim that this worker cannot sign to others. Log one record per webhook. Thread-safe."""
         webhook_id = claim.pick.webhook_id
         if webhook_id not in self._reported:
             self._reported.add(webhook_id)
@@ -113,7 +113,7 @@ class Claimer:
         self.changed.set()
 
     def turn(self, *, is_stopping: bool, may_claim: bool = True) -> bool:
-        """Release unsent claims, then claim if a query is due; return True if the database was queried."""
+        """Release unsent claims, then claim if a query is due. Return True if the database was queried."""
         has_asked = self._show_life()
         to_release = list(self.take()) if is_stopping else []
         to_release += [self._too_old.popleft() for _ in range(len(self._too_old))]
@@ -129,19 +129,19 @@ class Claimer:
             self.polls.look_at(due_at)
         if may_claim and not is_stopping and self._has_room and self.polls.is_look_due():
             self._claim()
-            if not self._liveness.is_current:  # the claim took long, and so may the next one
+            if not self._liveness.is_current:  # the claim was slow, and so may be the next one
                 self._liveness.beat()
             return True
         self.queue.publish(at_once=is_stopping)
         return has_asked or bool(to_release)
 
     def end(self) -> None:
-        """Leave nothing behind, when nothing is in flight and nothing more will be claimed."""
+        """Clean up after the last claim, with nothing in flight."""
         self.queue.publish(at_once=True)
         self._liveness.end()
 
     def seconds_to_show_life(self) -> float:
-        """Return the seconds until the next heartbeat, and the next look at those of others, are due."""
+        """Return the seconds until the next heartbeat, or the next check of other workers, is due."""
         return min(self._liveness.seconds_to_beat(), self._dead_workers.seconds_to_look())
 
     def pause_seconds(self, *, is_stopping: bool) -> float:
@@ -152,20 +152,20 @@ class Claimer:
         return min(seconds, self.polls.seconds_to_look()) if self._has_room and not is_stopping else seconds
 
     def has_retries(self) -> bool:
-        """Return True if a retry is to be made, those that an earlier process left included."""
+        """Return True if retries are pending, including those of earlier processes."""
         if not self.polls.expects_work:
             next_due_at = self.queue.next_due_at()
             if next_due_at is not None:
-                # An overdue one is left to another worker: for a webhook that it holds, or whose cap it fills.
+                # An overdue delivery was left to another worker that holds the webhook's lock or uses up its limit.
                 soon = self._clock() + timedelta(seconds=LINGER_SECONDS)
                 self.polls.look_at(next_due_at if next_due_at > self._clock() else soon)
         return self.polls.expects_work
 
     def recorded(self, finished: Sequence[Finished]) -> None:
-        """Take account of results that were written. Thread-safe."""
+        """Process the results that were recorded. Thread-safe."""
         self.slots.note(finished)
         self.queue.forget([item.claim for item in finished])
-        # Of all, because what is not valid now may have been written before, by a commit that was not acknowledged.
+        # All results, because an invalid one may have been recorded before by an unacknowledged commit.
         retries = [item.step.next_attempt_at for item in finished if item.step.next_attempt_at is not None]
         self.polls.expect(retries)
         if retries or self.queue.left_behind:  # a retry may have its notice, which is due now
@@ -178,7 +178,7 @@ class Claimer:
         return len(self.slots) < self._window
 
     def _show_life(self) -> bool:
-        """Renew the heartbeat, then look for workers that died, if that is due; return True if it was."""
+        """Renew the heartbeat, then check for dead workers, if due. Return True if one of them was due."""
         is_due = not self.seconds_to_show_life()
         if not self._liveness.seconds_to_beat():
             self._liveness.beat()
@@ -188,7 +188,7 @@ class Claimer:
         return is_due
 
     def _drop_claimed(self) -> None:
-        """Give back what was not begun: other workers may have it by now."""
+        """Release claims that were not started. Other workers may have them by now."""
         with suppress(IndexError):  # the engine's thread may take the last one
             while True:
                 self._too_old.append(self._claimed.popleft()[0])
@@ -209,7 +209,7 @@ class Claimer:
             self.polls.look_at(self._look_again_at)
         new = [claim for claim in claims if not claim.is_lost]
         self._claimed.extend((claim, began_at + self._begin_within_seconds) for claim in new)
-        # A claim of its own that is still out is not lost: the clock jumped, or the database was away for a lease.
+        # An own claim in progress is not lost: the clock jumped, or the database was unavailable for a lease.
         lost = [claim for claim in claims if claim.is_lost and claim not in self.slots]
         if lost:
             self._put_lost(finish_all_lost(lost, self._clock.latest()))

@@ -1,7 +1,7 @@
-"""The lanes of the queue: pending deliveries are read webhook by webhook.
+"""The lanes of the queue: pending deliveries are read for each webhook separately.
 
-So a long backlog of one is never scanned to find another's: the cost grows with the number of webhooks that have
-something pending, not with the number of deliveries.
+Therefore a long backlog of one webhook is never scanned to find the deliveries of another. The cost grows with the
+number of webhooks that have pending deliveries, not with the number of deliveries.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ FIRST_ENTRIES = 50
 """Entries of a webhook among which lost claims are looked for; they come first, as they were due first."""
 
 MAX_LANES = 400
-"""Webhooks to a look. SQLite joins at most 500 SELECTs by UNION ALL; MariaDB ends a recursion at 1,000."""
+"""Webhooks per look. SQLite limits UNION ALL to 500 SELECTs, MariaDB limits a recursion to 1,000 steps."""
 
 WEBHOOK_FIELDS = (
     "id",
@@ -40,7 +40,7 @@ WEBHOOK_FIELDS = (
     "max_in_flight",
     "rate_limit",
 )
-"""The fields of a webhook that its lane is made of."""
+"""The fields of a webhook in its lane."""
 
 LANE_NAMES = ("webhook_id", *WEBHOOK_FIELDS[1:])
 
@@ -50,13 +50,13 @@ class Ask(NamedTuple):
 
     webhook_id: str
     own: int
-    """The number of its deliveries that this worker has in flight."""
+    """The number of its deliveries in flight for this worker."""
     cap: int
-    """The number that all workers together may have in flight, where it has no limit of its own."""
+    """The maximum in flight over all workers, unless it has a limit of its own."""
     room: int
-    """Deliveries to claim at most."""
+    """The maximum number of deliveries to claim."""
     is_unknown: bool
-    """It has had no result yet, so all workers together may have one in flight."""
+    """Whether it has no result yet, so that only one delivery may be in flight over all workers."""
     lost_only: bool = False
     """Only lost claims are wanted, whatever the limits of the webhook."""
 
@@ -68,27 +68,27 @@ class Terms(NamedTuple):
     now: datetime
     leased_until: datetime
     lost_again_at: datetime | None
-    """When a lost claim that is not recorded by then may be picked again; None leaves lost claims alone."""
+    """The time after which an unrecorded lost claim may be picked again, or None to skip lost claims."""
 
 
 class DueWebhook(NamedTuple):
-    """A webhook with pending deliveries, as a look finds it."""
+    """A webhook with pending deliveries, found by a look."""
 
     webhook_id: str
     due_at: datetime | None
-    """Of its first delivery that is not in flight; None where a pause holds all of them."""
+    """The due time of its first delivery that is not in flight, or None during a pause."""
     owner_id: Any
-    """As the database has it."""
+    """In the database's form."""
     has_lane: bool
     is_fast: bool | None
     """See ``QueueLane.is_fast``."""
     is_stopped: bool
-    """Its pending deliveries are cancelled rather than sent or held."""
+    """Whether its pending deliveries are to be cancelled."""
 
 
 @dataclass(slots=True)
 class Lane:
-    """A webhook that is claimed from: ``WEBHOOK_FIELDS``, then the facts of its lane's row."""
+    """A webhook during a claim: ``WEBHOOK_FIELDS``, and the values of its lane."""
 
     webhook_id: str
     owner_id: Any
@@ -101,28 +101,28 @@ class Lane:
     deleted_at: datetime | None
     paused_at: datetime | None
     max_in_flight: int | None
-    """Deliveries that all workers together may have claimed."""
+    """The maximum number of claims over all workers."""
     rate_limit: float | None
     next_slot_at: datetime | None = None
     worker: int = 0
-    """The number of the worker that claims from it."""
+    """The number of the claiming worker."""
     claimed_at: datetime = LONG_AGO
-    """When its deliveries were claimed."""
+    """The time of the claim."""
     keys: Sequence[LaneKey] = field(default=(), repr=False)
-    """The current keys first."""
+    """Current keys first."""
     _signer: Signer | None = field(default=None, repr=False)
 
     def kinds(self, now: datetime) -> tuple[Kind, ...]:
-        """Return the kinds of deliveries that may be sent."""
+        """Return the kinds of deliveries that can be sent now."""
         withheld = Kind.RETRY_NOTICE if self.withholds_notices(now) else None
         return tuple(kind for kind in Kind if kind != withheld and not standing_reason(kind, self))
 
     def withholds_notices(self, now: datetime) -> bool:
-        """Return True if the rate limit has too little room for more than what its notices announce."""
+        """Return True if the rate limit only permits one delivery, which is reserved for a retry."""
         return self.limit is not None and self.limit.allowance(now) < 2
 
     def room(self, share: int, in_flight: int, now: datetime) -> int:
-        """Return how many deliveries may be claimed, at most ``share``."""
+        """Return the number of deliveries to claim, at most ``share``."""
         if self.paused_at is not None or self.max_in_flight is None:
             return 0
         allowance = share if self.limit is None else self.limit.allowance(now)
@@ -136,36 +136,36 @@ class Lane:
 
     @property
     def own_headers(self) -> Headers:
-        """The headers that the owner has added. Raises SecretUnreadableError."""
+        """The custom headers of the webhook. Raise SecretUnreadableError if one cannot be decrypted."""
         return tuple((name, decrypt(token)) for name, token in self.encrypted_headers)
 
     @property
     def signer(self) -> Signer:
-        """The signer of its requests. Raises SecretUnreadableError and SchemeUnavailableError."""
+        """The signer of the requests. Raise SecretUnreadableError or SchemeUnavailableError without valid keys."""
         if self._signer is None:
             self._signer = Signer(self.webhook_id, self.signatures, self.keys)
         return self._signer
 
 
 class Pick(NamedTuple):
-    """A due delivery, just claimed, as the database has it. A tuple, because a row becomes one at no cost."""
+    """A claimed delivery as a row of the database. A tuple, because drivers return tuples."""
 
     delivery_id: str
     webhook_id: str
     event_id: str | None
     kind: str
     number: int
-    """Of the attempt that may now be made, or of the one that was lost."""
+    """The number of the new attempt, or of the lost one."""
     max_attempts: int
     lost_since: datetime | None
-    """When the claim that was lost was made; None for a new claim."""
+    """The time of the lost claim, or None for a new claim."""
     expires_at: datetime | None
     retry_policy: str = ""
     """The name of the policy; empty for the specification's."""
 
 
 class Picked(NamedTuple):
-    """The result of a claim: the lanes that were locked, and the picks with their events by id: type and body."""
+    """The result of a claim: the locked lanes, the picks, and the type and body of their events by id."""
 
     lanes: Sequence[Lane]
     picks: Sequence[Pick]

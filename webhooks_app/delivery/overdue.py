@@ -14,10 +14,10 @@ from .sql import sql_for
 
 
 def oldest_due_at(using: str, now: datetime, *, among: Collection[str] | None = None) -> datetime | None:
-    """Return the due time of the oldest sendable delivery; None if none is due.
+    """Return the due time of the oldest sendable delivery, or None if none is due.
 
-    ``among`` are the ids of the webhooks that matter, by default all. Excluded are deliveries that a pause, or an open
-    verification, holds. Costs a few index entries a webhook, and reads what is pending for those that are not active.
+    ``among`` limits the search to these webhook ids. Deliveries held by a pause or a pending verification are excluded.
+    The query reads a few index entries per webhook, and all pending deliveries of inactive webhooks.
     """
     sql = sql_for(using)
     oldest: list[datetime] = []
@@ -35,7 +35,7 @@ def oldest_due_at(using: str, now: datetime, *, among: Collection[str] | None = 
 def _oldest_due_of(
     using: str, webhook_ids: Collection[str], due: Mapping[str, datetime], now: datetime
 ) -> list[datetime]:
-    """Return when the first deliveries of these webhooks were due, of those that may be sent."""
+    """Return the due times of the oldest sendable deliveries of these webhooks."""
     if not webhook_ids:
         return []
     active = set(Webhook.objects.using(using).active().filter(pk__in=webhook_ids).values_list("pk", flat=True))

@@ -1,9 +1,9 @@
-"""The deliveries as a queue with a lane for each webhook: claim what is due, give back what was not begun.
+"""The queue of deliveries, with a lane for each webhook: claiming due deliveries and releasing unsent ones.
 
-A lane's row is its lock: a worker that claims from it holds it for the length of that transaction, so that no two
-workers exceed the webhook's cap together. Nobody else locks it: changing a webhook never waits for a claim. No lock
-outlives a transaction; between claim and record a delivery is protected by its lease. A late worker cannot record: a
-claim is known by its worker and its attempt number, and every end of a claim changes one of them.
+A lane's row is its lock. A claiming worker holds it during the transaction, so that workers together do not exceed the
+webhook's limit. Nothing else locks the row, so changing a webhook never waits for a claim. No lock outlives its
+transaction: between claim and recording, a lease protects the delivery. A late worker cannot record, because the worker
+and the attempt number identify a claim, and every end of a claim changes one of them.
 """
 
 from __future__ import annotations
@@ -29,24 +29,24 @@ from .sql import sql_for
 LOST_AGAIN_AFTER = timedelta(seconds=5)
 LOOK_AT_LEAST_EVERY_SECONDS = 0.05
 MANY = 64
-"""Claims at once after which their webhooks are taken to have more."""
+"""Size of a claim above which its webhooks are assumed to have more due deliveries."""
 
 PACED_FOR, PACED_FOR_AT_MOST = timedelta(seconds=0.05), timedelta(seconds=5)
-"""How long a webhook at its rate limit is left alone, so that what becomes free is claimed in batches."""
+"""Time for which a webhook at its rate limit is skipped, so that its next deliveries are claimed in batches."""
 
 LOOK_FOR_LOST_EVERY_SECONDS = 1.0
 """How often lost claims are looked for where nothing else may be claimed, unless a worker was found dead."""
 
 PUBLISH_AFTER_SECONDS = 0.1
-"""For how long other workers may see more claims of a webhook than there are, which is safe, but holds them up."""
+"""Time for which other workers may see too many claims of a webhook. This is safe, but delays them."""
 
 
 UNSIGNED_FOR, UNSIGNED_FOR_AT_MOST = timedelta(seconds=5), timedelta(minutes=5)
-"""How long a worker leaves a webhook alone whose keys it cannot read; doubled each time."""
+"""Time for which a worker skips a webhook with unreadable keys. It doubles each time."""
 
 
 class Queue:
-    """Claims and gives back for one worker, which has these slots."""
+    """The queue as used by one worker with its slots."""
 
     def __init__(self, *, using: str, clock: Clock, lease: timedelta, slots: Slots, worker: int | None = None) -> None:
         self._using = using
@@ -60,11 +60,11 @@ class Queue:
         self._last_webhook_id: str | None = None
         self._paced: dict[str, datetime] = {}
         self._unsigned: dict[str, tuple[datetime, timedelta]] = {}
-        """Webhooks whose keys this worker cannot read: until when they are left to others, and for how long."""
+        """Webhooks with keys that this worker cannot read: the end and the length of the time for skipping them."""
         self.due_soon: list[datetime] = []
-        """Due times of just queued deliveries that are due by a clock that lags: found by the last look."""
+        """Due times of new deliveries, found by the last look, that are not yet due by this worker's lagging clock."""
         self.left_behind = False
-        """Whether the last claims may have left something that is due, for want of room."""
+        """Whether the last claims may have left due deliveries, for lack of slots."""
         self._busy: list[str] = []
         self._with_lost = True
         self._looked_at = -math.inf
@@ -83,11 +83,10 @@ class Queue:
         return min([*moments, self.slots.slow_again_at] if self.slots.slow_again_at else moments, default=None)
 
     def claim(self, limit: int, *, with_lost: bool = True) -> list[Claim]:
-        """Claim at most ``limit`` due deliveries, evenly from the webhooks that have some.
+        """Claim at most ``limit`` due deliveries, evenly from the webhooks with some.
 
-        A webhook is given no more than its limits leave free, counting what every worker has in flight for it. Nothing
-        is returned only if no webhook has anything to give. Claims that are lost, which may be left out, are for
-        recording only.
+        The claims are within the limits of each webhook, over all workers. The result is empty only if no webhook has a
+        claimable delivery. Lost claims, which ``with_lost`` includes, are for recording only.
         """
         self._with_lost = with_lost
         self._without_slot = []
@@ -110,7 +109,7 @@ class Queue:
         return claims
 
     def look_for_lost(self) -> None:
-        """Have the next claim include lost ones of all webhooks, because a worker was found dead."""
+        """Include lost claims of all webhooks in the next claim, because a worker is dead."""
         self._look_for_lost_at = -math.inf
 
     def claim_of(self, webhook_ids: Iterable[str], limit: int) -> list[Claim]:
@@ -128,12 +127,12 @@ class Queue:
         for claim in claims:
             groups[claim.number, claim.lane.claimed_at].append(claim.delivery_id)
         for (number, claimed_at), ids in groups.items():
-            # Another worker, number or time: the claim is over, and the delivery is somebody else's by now.
+            # With another worker, number or time, the claim has ended and another one may exist.
             self._sql.release(ids, self.worker, number, claimed_at, due_at)
         self.forget(claims)
 
     def hold_unsigned(self, claims: Sequence[Claim]) -> None:
-        """Leave deliveries that this worker cannot sign to others, and their webhooks alone for a growing time."""
+        """Release deliveries that this worker cannot sign, and skip their webhooks for a growing time."""
         now = self._clock()
         for webhook_id in {claim.pick.webhook_id for claim in claims}:
             until, held_for = self._unsigned.get(webhook_id, (now, UNSIGNED_FOR / 2))
@@ -150,13 +149,13 @@ class Queue:
         return webhook_id in self._unsigned and self._unsigned[webhook_id][0] > self._clock()
 
     def forget(self, claims: Iterable[Claim]) -> None:
-        """Count claims as over: they are recorded or given back."""
+        """Free the slots of claims that were recorded or released."""
         self.slots.give_back(claims)
         if self._published and self._publish_at == math.inf:
             self._publish_at = self._clock.monotonic() + PUBLISH_AFTER_SECONDS
 
     def publish(self, *, at_once: bool = False) -> None:
-        """Show other workers the deliveries in flight, where they see more, and the webhooks that changed pace."""
+        """Store reduced numbers of deliveries in flight, and changed paces, for the other workers."""
         if not at_once and self._clock.monotonic() < self._publish_at:
             return
         self._publish_at = math.inf
@@ -177,18 +176,18 @@ class Queue:
         return max(0.0, self._publish_at - self._clock.monotonic())
 
     def next_due_at(self) -> datetime | None:
-        """Return when the next delivery that nobody is sending is, or was, due; None if none will be sent."""
+        """Return the due time of the next unclaimed delivery, or None without one. It may be past."""
         unsigned = [webhook_id for webhook_id in self._unsigned if self._is_unsigned(webhook_id)]
         upcoming = QueueEntry.objects.using(self._using).filter(is_upcoming()).exclude(webhook__in=unsigned)
         earliest: datetime | None = upcoming.aggregate(at=Min("due_at"))["at"]
         return earliest
 
     def _may_skip_look(self) -> bool:
-        """Return True where the webhooks that just had much are asked again: a look each time would cost more."""
+        """Return True if the next claim should reuse the webhooks of the last large one, to save a look."""
         return bool(self._busy) and self._clock.monotonic() - self._looked_at < LOOK_AT_LEAST_EVERY_SECONDS
 
     def _webhooks_in_turn(self, limit: int) -> list[str]:
-        """Return webhooks with something due, going on where the last call stopped."""
+        """Return webhooks with due deliveries, continuing after those of the last call."""
         now, latest = self._clock(), self._clock.latest()
         self._looked_at = self._clock.monotonic()
         self._paced = {webhook_id: at for webhook_id, at in self._paced.items() if at > now}
@@ -214,13 +213,13 @@ class Queue:
         return found
 
     def _learn_of(self, webhook_ids: Iterable[str]) -> None:
-        """Read the webhooks that no look has found yet."""
+        """Load the webhooks that no look has found yet."""
         if new := [webhook_id for webhook_id in webhook_ids if not self.slots.is_known(webhook_id)]:
             webhooks = Webhook.objects.using(self._using).filter(pk__in=new).order_by()
             self._learn(webhooks.values_list("pk", "owner_id", "lane", "lane__is_fast"))
 
     def _learn(self, webhooks: Iterable[tuple[str, Any, Any, bool | None]]) -> None:
-        """Prepare for claims from webhooks that are seen first: id, owner, whether there is a lane, and its pace."""
+        """Prepare for claims from new webhooks, given as id, owner, lane (or None) and pace."""
         new = [webhook for webhook in webhooks if not self.slots.is_known(webhook[0])]
         if missing := [webhook_id for webhook_id, _, lane, _ in new if not lane]:
             QueueLane.objects.using(self._using).ensure(missing)
@@ -259,7 +258,7 @@ class Queue:
         return Terms(self.worker, now, now + self._lease, now + LOST_AGAIN_AFTER if self._with_lost else None)
 
     def _count(self, claims: Sequence[Claim], picked: Picked, asks: Sequence[Ask], terms: Terms) -> None:
-        """Note what is in flight now, which limits are reached, and until when a rate limit is used up."""
+        """Record the deliveries in flight and the limits that were reached."""
         now = terms.now
         new = Counter(pick.webhook_id for pick in picked.picks if pick.lost_since is None)
         for webhook_id, number in new.items():
@@ -276,12 +275,12 @@ class Queue:
                 self._hold_back(lane, now)
 
     def _hold_back(self, lane: Lane, now: datetime) -> None:
-        """Leave a webhook alone until its rate limit has room for some; not for long, because limits are changed."""
+        """Skip a webhook until its rate limit permits several deliveries, but briefly, because limits can change."""
         assert lane.limit
         self._paced[lane.webhook_id] = now + min(max(lane.limit.next_slot_at - now, PACED_FOR), PACED_FOR_AT_MOST)
 
     def _cancel_stopped(self, page: Sequence[DueWebhook]) -> None:
-        """Cancel what was queued while its webhook was being stopped."""
+        """Cancel deliveries that were queued while their webhook was being stopped."""
         stopped = [found.webhook_id for found in page if found.is_stopped]
         if not stopped:
             return
@@ -295,7 +294,7 @@ class Queue:
                     waiting.filter(kind__in=stopped_kinds).cancel(reason)
 
     def _drop_expired(self, picks: Sequence[Pick], now: datetime) -> list[Pick]:
-        """Cancel what may not be sent any more."""
+        """Cancel expired deliveries. Return the others."""
         expired = {pick for pick in picks if pick.lost_since is None and pick.expires_at and pick.expires_at <= now}
         self._cancel(expired, "expired")
         return [pick for pick in picks if pick not in expired]
@@ -313,5 +312,5 @@ class Queue:
 
 
 def new_worker_number() -> int:
-    """Return a number that no other worker has."""
+    """Return a random worker number."""
     return secrets.randbits(62)

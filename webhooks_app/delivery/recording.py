@@ -1,4 +1,4 @@
-"""Writing down what became of claimed attempts, many at once."""
+"""Recording the results of attempts in batches."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ logger = logging.getLogger("webhooks_app.delivery")
 
 
 def record(using: str, finished: Sequence[Finished], now: datetime) -> list[Finished]:
-    """Write attempts and what follows from them; return those whose claim was still good.
+    """Record attempts and their next steps. Return those with a valid claim.
 
-    The others came back after their lease, or for a delivery that was ended meanwhile: nothing is written for them.
-    What a receiver said may never keep an outcome from being written.
+    Others arrived after their lease, or their delivery has ended meanwhile. Nothing is recorded for them. Text from a
+    receiver never prevents the recording of an outcome.
     """
     try:
         return _record(using, finished, now)
@@ -36,15 +36,15 @@ def record(using: str, finished: Sequence[Finished], now: datetime) -> list[Fini
 def _record_without_text(using: str, item: Finished, now: datetime) -> list[Finished]:
     try:
         return _record(using, [item._replace(attempt=item.attempt.without_response_text())], now)
-    except (DataError, IntegrityError, ValueError) as error:  # Its lease will end, and the attempt be recorded as lost.
-        logger.error(  # noqa: TRY400 - a traceback would quote what the receiver said
+    except (DataError, IntegrityError, ValueError) as error:  # At the end of its lease it is recorded as lost.
+        logger.error(  # noqa: TRY400 - a traceback would quote the receiver
             "Delivery %s could not be recorded: %s.", item.claim.delivery_id, _kind_of(error)
         )
         return []
 
 
 def _kind_of(error: Exception) -> str:
-    """Name an error without its text, in which databases quote the row."""
+    """Return the kind of an error without its text, because databases quote the row in it."""
     sqlstate = getattr(error.__cause__, "sqlstate", None) or getattr(error.__cause__, "pgcode", None)
     return f"{type(error).__name__}, SQLSTATE {sqlstate}" if sqlstate else type(error).__name__
 
@@ -74,7 +74,7 @@ def _decides_handshake(item: Finished) -> bool:
 
 
 def _lock_verified(using: str, finished: Sequence[Finished]) -> Mapping[str, Webhook]:
-    """Lock the webhooks whose handshake is decided, before their deliveries: the order that everyone keeps."""
+    """Lock the webhooks with a final handshake. Webhooks are always locked before deliveries."""
     decided = {item.claim.pick.webhook_id for item in finished if _decides_handshake(item)}
     if not decided:
         return {}

@@ -1,7 +1,7 @@
-"""Slots: how webhooks and owners share the requests that one worker can have open.
+"""Slots: the sharing of one worker's concurrent requests between webhooks and owners.
 
-A claim holds a slot until its result is recorded. Slots are shared by the time for which they are held, whatever the
-result: a request that is open for a second makes its webhook slow at once, not when it ends.
+A claim holds a slot until its result is recorded. The sharing depends on the time for which slots are held, regardless
+of the result. A request open for a second makes its webhook slow immediately, not only at its end.
 """
 
 from __future__ import annotations
@@ -20,38 +20,38 @@ from .claim import Claim, Finished
 from .lanes import Ask
 
 SHARE_OF_WINDOW = 4
-"""A webhook fills at most a quarter of the window of one process, and so do all slow webhooks together."""
+"""A webhook uses at most a quarter of the window of one process, and so do all slow webhooks together."""
 
 OWNER_WEIGHT = 3
-"""An owner holds at most three times as many slots as stay free: alone three quarters, two owners 3/7 each."""
+"""An owner holds at most three times as many slots as are free: a single owner 3/4, two owners 3/7 each."""
 
 FIRST_WEIGHT = 7
-"""The same for webhooks that hold none: one slot each, also where others of the owner hold three quarters."""
+"""The same for webhooks without slots: one each, even if others of the owner hold three quarters."""
 
 Key = tuple[str, int]
 
 
 def usual_cap(window: int, configured: int) -> int:
-    """Return the number of requests that a webhook may have in flight for a process with this window."""
+    """Return the maximum number of a webhook's requests in flight for a process with this window."""
     return max(1, min(configured, window // SHARE_OF_WINDOW))
 
 
 class Room:
-    """A number of slots for some of the webhooks. However many are asked for, some stay free for other owners."""
+    """A number of slots for a group of webhooks. Some always remain free for other owners."""
 
     def __init__(self, size: int) -> None:
         self.free = size
         self._held: defaultdict[str, int] = defaultdict(int)
 
     def left_for(self, webhook: SlotHolder) -> int:
-        """Return how many more slots the webhook may hold, by its own share and its owner's; none if not above 0."""
+        """Return how many more slots the webhook may hold, by its own and its owner's share. Can be negative."""
         free, of_owner = self.free, self._held[webhook.owner]
         own = free - (SHARE_OF_WINDOW - 1) * webhook.held
         left = -(-min(own, OWNER_WEIGHT * free - of_owner) // SHARE_OF_WINDOW)
         return 1 if left <= 0 and not webhook.held and of_owner < FIRST_WEIGHT * free else left
 
     def take(self, owner: str, number: int) -> None:
-        """Count slots of this owner as held; as given back where the number is negative."""
+        """Count slots as held by this owner, or as freed for a negative number."""
         self.free -= number
         self._held[owner] += number
         if not self._held[owner]:
@@ -59,26 +59,26 @@ class Room:
 
 
 class SlotHolder:
-    """A webhook, as one worker knows it."""
+    """The state of a webhook in one worker."""
 
     __slots__ = ("held", "is_fast", "late", "owner", "rooms")
 
     def __init__(self, owner: str, is_fast: bool | None) -> None:
         self.owner = owner
         self.is_fast = is_fast
-        """Whether its last request was fast; None before the first."""
+        """Whether its last request was fast, or None before the first."""
         self.held = 0
         self.late = 0
-        """The number of held slots whose requests have been open for longer than a fast one."""
+        """The number of held slots with requests open for longer than a fast one."""
         self.rooms: Sequence[Room] = ()
 
 
 class Slots:
     """The slots of one worker. Thread-safe.
 
-    Fast webhooks share the whole window, as they give each slot back within a second. Unknown and slow ones together
-    get half of it; slow ones begin requests only while they hold less than a quarter, so that the other quarter is for
-    unknown ones. These have one request open until their first result, over all workers.
+    Fast webhooks share the whole window, because they free each slot within a second. Unknown and slow ones together
+    get half of it. Slow ones start requests only while they hold less than a quarter, so that a quarter remains for
+    unknown ones. An unknown webhook has one open request until its first result, over all workers.
     """
 
     def __init__(self, *, clock: Clock, window: int, cap: int, slow_apart: timedelta = timedelta(0)) -> None:
@@ -107,7 +107,7 @@ class Slots:
         return claim.key in self._open
 
     def held_by(self, webhook_id: str) -> int:
-        """Return the number of claims of this webhook that are neither recorded nor given back."""
+        """Return the number of this webhook's claims that are neither recorded nor released."""
         webhook = self._webhooks.get(webhook_id)
         return webhook.held if webhook else 0
 
@@ -116,16 +116,16 @@ class Slots:
         return webhook_id in self._webhooks
 
     def learn(self, webhook_id: str, owner_id: Any, is_fast: bool | None) -> None:
-        """Take a webhook, as it is stored."""
-        owner = str(owner_id).replace("-", "")  # a UUID comes as an object, or with or without hyphens
+        """Add a webhook with its stored pace."""
+        owner = str(owner_id).replace("-", "")  # a UUID may be an object, or a text with or without hyphens
         with self._lock:
             self._webhooks[webhook_id] = webhook = SlotHolder(owner, is_fast)
             webhook.rooms = self._rooms_of(webhook)
 
     def refresh(self, stored: Iterable[tuple[str, bool | None]]) -> None:
-        """Set the stored paces, which other workers have changed; this worker's own stay until they are ``stored``.
+        """Update the paces from the database. This worker's own changes remain until they are ``stored``.
 
-        None is stored where a webhook's URL has changed.
+        The stored pace is None after a change of the webhook's URL.
         """
         with self._lock:
             for webhook_id, is_fast in stored:
@@ -136,7 +136,7 @@ class Slots:
                 self._regroup(webhook)
 
     def with_room(self, webhook_ids: Iterable[str]) -> list[str]:
-        """Return the webhooks that may begin a request, each for itself."""
+        """Return the webhooks that may start a request, each considered separately."""
         with self._lock:
             self._note_late()
             known = [pk for pk in webhook_ids if pk in self._webhooks]  # one may have been deleted
@@ -144,7 +144,7 @@ class Slots:
             return self._without_slow(found) if self._slow_apart else found
 
     def asks(self, webhook_ids: Collection[str], limit: int) -> list[Ask]:
-        """Return what to claim from these webhooks, at most ``limit`` together; those without a slot are left out."""
+        """Return the claims to make from these webhooks, at most ``limit`` together. Omit those without a free slot."""
         share = max(1, limit // max(1, len(webhook_ids)))
         found: list[Ask] = []
         with self._lock:
@@ -175,11 +175,11 @@ class Slots:
                 self._slow_from = self._clock() + self._slow_apart
 
     def begin(self, claim: Claim, monotonic: float) -> None:
-        """Note that the request of a claim is begun now."""
+        """Record the start of a claim's request."""
         self._begun.append((monotonic, (claim.pick.delivery_id, claim.pick.number)))
 
     def give_back(self, claims: Iterable[Claim]) -> None:
-        """Free the slots of claims that are recorded or released."""
+        """Free the slots of recorded or released claims."""
         numbers: defaultdict[SlotHolder, int] = defaultdict(int)
         with self._lock:
             for claim in claims:
@@ -198,9 +198,9 @@ class Slots:
                 self._regroup(webhook)
 
     def note(self, finished: Iterable[Finished]) -> None:
-        """Remember for how long requests were open.
+        """Record the durations of requests.
 
-        A fast handshake proves nothing, as events are received by other code; and nothing was sent without a duration.
+        A fast handshake is no evidence, because other code receives events. Without a duration nothing was sent.
         """
         with self._lock:
             for claim, attempt, _, _ in finished:
@@ -215,12 +215,12 @@ class Slots:
                     self._regroup(webhook)
 
     def changed_paces(self) -> dict[str, bool]:
-        """Return the webhooks that became fast or slow and are not ``stored`` yet."""
+        """Return the webhooks with a changed pace that is not yet ``stored``."""
         with self._lock:
             return {webhook_id: bool(self._webhooks[webhook_id].is_fast) for webhook_id in self._changed}
 
     def stored(self, paces: Mapping[str, bool]) -> None:
-        """Note that these are stored; one that has changed again since stays to be stored."""
+        """Record that these paces are stored, except those changed again since."""
         with self._lock:
             self._changed -= {pk for pk, is_fast in paces.items() if self._webhooks[pk].is_fast is is_fast}
 
@@ -241,7 +241,7 @@ class Slots:
         return min(left, 1) if webhook.is_fast is None else left
 
     def _note_late(self) -> None:
-        """Count the requests that have been open for too long as late."""
+        """Mark requests that have been open for too long as late."""
         begun = self._begun
         while begun and begun[0][1] not in self._open:
             begun.popleft()

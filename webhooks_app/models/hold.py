@@ -1,4 +1,4 @@
-"""Why a delivery is not sent now: the rule for one delivery, and the same rule in SQL."""
+"""The reason why a delivery is not sent now, as a rule for one delivery and in SQL."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from .rate_limit import LONG_AGO, RateLimit
 from .webhook import Webhook
 
 UNVERIFIED_KINDS = (Delivery.Kind.VERIFICATION, Delivery.Kind.TEST)
-"""Kinds that are sent to a URL without a handshake: the handshake itself, and tests made by hand."""
+"""Kinds that are sent to an unverified URL: the handshake itself, and manual tests."""
 
 
 class HoldReason(models.TextChoices):
-    """In order of precedence: the first that applies is the reason."""
+    """The reasons in order of precedence. The first that applies is returned."""
 
     FINAL = "final", _("finished")
     IN_FLIGHT = "in_flight", _("in flight")
@@ -48,15 +48,15 @@ STANDING = (HoldReason.STOPPED, HoldReason.PAUSED, HoldReason.UNVERIFIED)
 class Hold:
     reason: HoldReason
     since: datetime | None = None
-    """Start of the pause or claim; end of the lost lease, or of the time in which it could be sent."""
+    """Start of the pause or claim, end of the lost lease, or time of expiry."""
     until: datetime | None = None
-    """Time at which this reason ends by itself; None if it does not, or if that is unknown."""
+    """Time at which this reason ends by itself, or None if it does not or the time is unknown."""
     in_flight: int | None = None
     max_in_flight: int | None = None
 
 
 class Load(NamedTuple):
-    """The claims of a webhook that are in flight."""
+    """The claims of a webhook in flight."""
 
     in_flight: int = 0
     open_since: datetime | None = None
@@ -109,7 +109,7 @@ def holds_of(deliveries: Sequence[Delivery], *, now: datetime) -> list[Hold | No
 
 
 class WebhookState(Protocol):
-    """The state of a webhook: its row, or the values that a worker reads of it."""
+    """The state of a webhook: its row, or the values loaded by a worker."""
 
     @property
     def status(self) -> str: ...
@@ -120,7 +120,7 @@ class WebhookState(Protocol):
 
 
 def standing_reason(kind: str, webhook: WebhookState) -> HoldReason | None:
-    """Return the reason why this kind waits for a change of the webhook; None if it does not."""
+    """Return the reason why this kind waits for a change of the webhook, or None."""
     if stop_reason(kind, webhook):
         return HoldReason.STOPPED
     if webhook.paused_at is not None:
@@ -131,7 +131,7 @@ def standing_reason(kind: str, webhook: WebhookState) -> HoldReason | None:
 
 
 def stop_reason(kind: str, webhook: WebhookState) -> str:
-    """Return the reason with which pending deliveries of this kind are cancelled; "" if they are not."""
+    """Return the reason for cancelling pending deliveries of this kind, or "" if they are not cancelled."""
     if webhook.deleted_at is not None:
         return "webhook_deleted"
     if webhook.status == Webhook.Status.DISABLED:
@@ -175,7 +175,7 @@ def _is_postponed(delivery: Delivery) -> bool:
 
 
 def _hold_by_keys(webhook: Webhook, now: datetime) -> Hold | None:
-    lane = webhook._state.fields_cache.get("lane")  # read with the webhook, or by the rules before this one
+    lane = webhook._state.fields_cache.get("lane")  # loaded with the webhook, or by the preceding rules
     if lane is None or lane.unsigned_until is None or lane.unsigned_until <= now:
         return None
     return Hold(reason=HoldReason.UNSIGNED, until=lane.unsigned_until)
@@ -208,26 +208,26 @@ def _hold_by_pace(webhook: Webhook, load: Load, now: datetime) -> Hold | None:
 
 
 def rate_limit_of(webhook: Webhook) -> RateLimit | None:
-    """Return the rate limit of a webhook with its next free slot; None if it has no limit."""
+    """Return the rate limit of a webhook with its next free slot, or None without a limit."""
     if webhook.rate_limit is None:
         return None
     return RateLimit(per_second=webhook.rate_limit, next_slot_at=webhook.next_slot_at or LONG_AGO)
 
 
 def in_flight_limit(webhook: Webhook) -> int:
-    """Return the number of deliveries that may be in flight to a webhook, over all workers."""
+    """Return the maximum number of deliveries in flight to a webhook, over all workers."""
     return webhook.max_in_flight or settings.MAX_IN_FLIGHT_PER_WEBHOOK
 
 
 def _loads(using: str, webhook_ids: Collection[str], now: datetime) -> dict[str, Load]:
-    """Return the load by webhook; webhooks without any are left out."""
+    """Return the load by webhook. Webhooks without claims are omitted."""
     claimed = QueueEntry.objects.using(using).filter(_is_leased(now), webhook__in=webhook_ids)
     rows = claimed.order_by().values_list("webhook_id").annotate(Count("pk"), Min("claimed_at"))
     return {webhook_id: Load(number, since) for webhook_id, number, since in rows}
 
 
-# The same rule in SQL, for rows of QueueEntry. WITHHELD, CONCURRENCY and SLOW are left out: they are arithmetic, or
-# differ between workers.
+# The same rule in SQL, for rows of QueueEntry, except WITHHELD, CONCURRENCY and SLOW, which are arithmetic or differ
+# between workers.
 
 _IS_WAITING = Q(claimed_at=None)
 _IS_STOPPED = (
@@ -240,7 +240,7 @@ _IS_UNVERIFIED = ~Q(webhook__status=Webhook.Status.ACTIVE) & ~Q(kind__in=UNVERIF
 
 
 def is_held() -> Q:
-    """Return the condition for entries that wait for a change of their webhook: the reason is in ``STANDING``."""
+    """Return the condition for entries that wait for a change of their webhook, with a reason in ``STANDING``."""
     return _IS_WAITING & (_IS_STOPPED | _IS_PAUSED | _IS_UNVERIFIED)
 
 
@@ -250,17 +250,17 @@ def is_upcoming() -> Q:
 
 
 def is_due(now: datetime) -> Q:
-    """Return the condition for entries whose time has come, so that only their webhook's limits may hold them."""
+    """Return the condition for due entries. Only limits of their webhook can hold them."""
     return is_upcoming() & Q(due_at__lte=now) & ~_is_expired(now)
 
 
 def is_sendable(now: datetime) -> Q:
-    """Return the condition for due entries whose webhook's rate limit is not reached."""
+    """Return the condition for due entries below the rate limit of their webhook."""
     return is_due(now) & ~_is_rate_limited(now)
 
 
 def hold_reason(now: datetime) -> Case:
-    """Return the expression for the reason; "" for an entry that is sendable."""
+    """Return the expression for the reason, "" for a sendable entry."""
     conditions = {
         HoldReason.IN_FLIGHT: _is_leased(now),
         HoldReason.LOST: ~_IS_WAITING,

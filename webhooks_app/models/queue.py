@@ -37,15 +37,15 @@ class QueueEntryQuerySet(BaseQuerySet["QueueEntry"]):
         return self.filter(claimed_at__isnull=False)
 
     def add(self, deliveries: Sequence[Delivery], due_at: datetime | None = None) -> None:
-        """Queue deliveries that were just inserted: due at this time, by default now.
+        """Queue new deliveries, due at this time or, by default, now.
 
-        The default is the database's time, so that no process's own clock can delay them.
+        The default is the database's time, so that a wrong local clock cannot delay them.
         """
         entries = [QueueEntry.of(delivery, due_at or UtcNow()) for delivery in deliveries]
         self.bulk_create(entries, batch_size=ENTRIES_AT_A_TIME)
 
     def add_in_order(self, deliveries: Sequence[Delivery], due_at: datetime) -> None:
-        """Queue deliveries that were just inserted, each due a microsecond after the one before."""
+        """Queue new deliveries, each due a microsecond after the previous one."""
         moments = (due_at + timedelta(microseconds=place) for place in itertools.count())
         entries = [QueueEntry.of(delivery, moment) for delivery, moment in zip(deliveries, moments, strict=False)]
         self.bulk_create(entries, batch_size=ENTRIES_AT_A_TIME)
@@ -56,14 +56,14 @@ class QueueEntryQuerySet(BaseQuerySet["QueueEntry"]):
 
 
 class QueueEntry(BaseModel):
-    """A pending delivery as workers see it. It exists exactly as long as the delivery is pending."""
+    """A pending delivery for workers. The row exists exactly as long as the delivery is pending."""
 
     delivery = models.OneToOneField(
         "webhooks_app.Delivery",
         primary_key=True,
         on_delete=models.CASCADE,
         related_name="queue_entry",
-        db_constraint=False,  # written and removed together with its delivery
+        db_constraint=False,  # inserted and deleted with its delivery
     )
     webhook = models.ForeignKey(
         Webhook, on_delete=models.CASCADE, related_name="+", db_constraint=False, db_index=False
@@ -71,14 +71,14 @@ class QueueEntry(BaseModel):
     event = models.ForeignKey(
         "webhooks_app.Event",
         null=True,
-        on_delete=models.DO_NOTHING,  # removed with its delivery
+        on_delete=models.DO_NOTHING,  # deleted with its delivery
         related_name="+",
         db_constraint=False,
         db_index=False,
     )
     kind = models.CharField(max_length=12)
     attempt = models.PositiveSmallIntegerField(default=0)
-    """The number of the attempt that was begun last: durable before its request is sent."""
+    """The number of the last started attempt, committed before its request is sent."""
     max_attempts = models.PositiveSmallIntegerField()
     retry_policy = LooseCharField(max_length=MAX_LENGTH, blank=True)
     due_at = models.DateTimeField()

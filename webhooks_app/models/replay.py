@@ -23,7 +23,8 @@ from .audit import Action, Audited
 from .base import BaseQuerySet
 from .fields import AccountField, IdField, PartialIndex
 from .limits import MAX_RATE
-from .webhook import MAX_REASON_LENGTH, Webhook
+from .status import MAX_REASON_LENGTH
+from .webhook import Webhook
 
 LEAST_RATE = 0.1
 MOST_CANCELLED = 5000

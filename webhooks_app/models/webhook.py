@@ -33,26 +33,20 @@ from .base import atomic
 from .fields import IdField, OwnerField, PartialIndex
 from .limits import MAX_IN_FLIGHT, MAX_RATE, MIN_RATE, check_event_types
 from .own_headers import OwnHeaders
+from .status import StatusRules
 from .webhook_query import WebhookQuerySet
 from .webhook_secret import SigningSecret
 
-MAX_REASON_LENGTH = 500
 LOCKED_FIELDS = ("status", "status_reason", "status_changed_at", "paused_at", "deleted_at")
 """The fields that ``lock()`` reloads."""
 
 
-class Webhook(OwnHeaders, SigningSecret):
+class Webhook(OwnHeaders, StatusRules, SigningSecret):
     audited_fields = (
         *("owner_id", "url", "event_types", "filter", "description", "retry_notices", "max_in_flight"),
         *("rate_limit", "signatures", "header_fingerprints", "retry_policy", "accepted_statuses"),
         *("status", "paused_at", "deleted_at"),
     )
-
-    class Status(models.TextChoices):
-        PENDING = "pending", _("pending")
-        ACTIVE = "active", _("active")
-        DISABLED = "disabled", _("disabled")
-        FAILED = "failed", _("failed")
 
     class AcceptedStatuses(models.TextChoices):
         OK = "200", _("only 200")
@@ -105,16 +99,7 @@ class Webhook(OwnHeaders, SigningSecret):
         default=AcceptedStatuses.OK,
         help_text=_("Statuses that confirm receipt. The verification always needs 200."),
     )
-    status = models.CharField(
-        _("status"), max_length=10, choices=Status.choices, default=Status.PENDING, editable=False
-    )
-    status_reason = models.CharField(_("reason"), max_length=MAX_REASON_LENGTH, blank=True, editable=False)
-    status_changed_at = models.DateTimeField(_("status since"), default=timezone.now, editable=False)
-    paused_at = models.DateTimeField(
-        _("paused"), null=True, editable=False, help_text=_("Pending deliveries are held from this time.")
-    )
     created_at = models.DateTimeField(_("created"), default=timezone.now, editable=False)
-    deleted_at = models.DateTimeField(_("deleted"), null=True, editable=False)
 
     objects = WebhookQuerySet.as_manager()  # type: ignore[misc]
 
@@ -302,47 +287,6 @@ class Webhook(OwnHeaders, SigningSecret):
             self._end_pause()
         self.deliveries.waiting().cancel("webhook_deleted")
 
-    @property
-    def is_stopped(self) -> bool:
-        """Whether events are not queued until the next verification."""
-        return self.status in (self.Status.DISABLED, self.Status.FAILED)
-
-    def require_testable(self) -> None:
-        """Raise WebhookStateError if not even a test event can be sent."""
-        self.require_existing()
-        if self.status == self.Status.DISABLED:
-            raise WebhookStateError(f"Webhook {self.id} is disabled ({self.status_reason}). Enable it first.")
-
-    def require_running(self) -> None:
-        """Raise WebhookStateError for a paused webhook, from which no result can be expected soon."""
-        if self.paused_at is not None:
-            raise WebhookStateError(f"Webhook {self.id} is paused. Resume it first.")
-
-    def require_disabled(self) -> None:
-        """Raise WebhookStateError after a failed verification, AlreadyInStateError for an enabled webhook."""
-        self.require_existing()
-        if self.status == self.Status.FAILED:
-            raise WebhookStateError(f"Webhook {self.id} is not disabled: it failed its verification. Verify it.")
-        if self.status != self.Status.DISABLED:
-            raise AlreadyInStateError(f"Webhook {self.id} is not disabled; there is nothing to enable.")
-
-    def require_enabled(self) -> None:
-        """Raise AlreadyInStateError for a disabled webhook, so that its reason does not change."""
-        self.require_existing()
-        if self.status == self.Status.DISABLED:
-            raise AlreadyInStateError(f"Webhook {self.id} is already disabled.")
-
-    def require_sendable(self) -> None:
-        """Raise WebhookStateError if events cannot be queued for the webhook."""
-        self.require_testable()
-        if self.status == self.Status.FAILED:
-            raise WebhookStateError(f"Webhook {self.id} failed its verification. Verify it again first.")
-
-    def require_existing(self) -> None:
-        """Raise WebhookStateError for a deleted webhook."""
-        if self.deleted_at is not None:
-            raise WebhookStateError(f"Webhook {self.id} is deleted.")
-
     def _end_pause(self) -> None:
         """End a pause, if there is one. A stopped webhook is not paused."""
         if self.paused_at is not None:
@@ -351,9 +295,3 @@ class Webhook(OwnHeaders, SigningSecret):
 
     def _announce(self, signal: Signal, **arguments: Any) -> None:
         transaction.on_commit(lambda: signal.send_robust(Webhook, webhook_id=self.id, **arguments), using=self.alias)
-
-    def _change_status(self, status: Status, reason: str = "") -> None:
-        self.status = status
-        self.status_reason = reason[:MAX_REASON_LENGTH]
-        self.status_changed_at = timezone.now()
-        self.save(update_fields=["status", "status_reason", "status_changed_at"])

@@ -1,4 +1,4 @@
-"""The queue's statements for PostgreSQL: a whole batch is an array or a COPY, and every value arrives as text."""
+"""The queue's statements for PostgreSQL. A whole batch is one array or COPY, with all values as text."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ SAVE_TYPES = {
     "now": "timestamptz",
 }
 PUBLISH_TYPES = {"worker": "text", "until": "float8", "claims": "jsonb"}
-"""PostgreSQL's types of the parameters of each statement."""
+"""The PostgreSQL types of the parameters of each statement."""
 
 
 class PostgresqlSql(PortableSql):
@@ -272,11 +272,11 @@ class PostgresqlSql(PortableSql):
 
 
 _OWNER_KEY: Any = Webhook._meta.get_field("owner")
-"""Converts an owner's key, which may be a UUID, from JSON."""
+"""The field for converting an owner's key from JSON. The key may be a UUID."""
 
 
 def _lane(values: dict[str, Any], terms: Terms, next_slot_at: datetime | None) -> Lane:
-    """Return the lane of a row that PostgreSQL wrote as JSON."""
+    """Return the lane for a row in PostgreSQL's JSON."""
     webhook = {name: values[name] for name in WEBHOOK_FIELDS}
     for name in ("deleted_at", "paused_at"):
         webhook[name] = _read_moment(webhook[name])
@@ -292,7 +292,7 @@ def _read_moment(text: str | None) -> datetime | None:
 
 
 def _array(values: Iterable[str]) -> str:
-    """Return a PostgreSQL array as text, of values that need no quoting: digits, words, NULL."""
+    """Return a PostgreSQL array as text. The values must not need quoting: digits, words, NULL."""
     return "{" + ",".join(values) + "}"
 
 
@@ -301,7 +301,7 @@ def _time(moment: datetime | None) -> str:
 
 
 def _copy_line(log: AttemptLog) -> str:
-    """Return a row of COPY's text format."""
+    """Return a row in COPY's text format."""
     return (
         f"{log.delivery_id[-32:]}\t{log.number}\t{log.result}\t{_text(log.message)}"
         f"\t{log.started_at.isoformat()}\t{_text(log.url)}\t{_number(log.duration_ms)}\t{_number(log.timestamp)}"

@@ -1,0 +1,87 @@
+"""The status of a webhook, and the operations that it permits."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from django.db import models
+from django.utils import timezone
+from django.utils.translation import gettext_lazy as _
+
+from ..exceptions import AlreadyInStateError, WebhookStateError
+from .base import BaseModel
+
+MAX_REASON_LENGTH = 500
+
+
+class StatusRules(BaseModel):
+    """A mixin for webhooks with the status and the rules about it."""
+
+    class Status(models.TextChoices):
+        PENDING = "pending", _("pending")
+        ACTIVE = "active", _("active")
+        DISABLED = "disabled", _("disabled")
+        FAILED = "failed", _("failed")
+
+    status = models.CharField(
+        _("status"), max_length=10, choices=Status.choices, default=Status.PENDING, editable=False
+    )
+    status_reason = models.CharField(_("reason"), max_length=MAX_REASON_LENGTH, blank=True, editable=False)
+    status_changed_at = models.DateTimeField(_("status since"), default=timezone.now, editable=False)
+    paused_at = models.DateTimeField(
+        _("paused"), null=True, editable=False, help_text=_("Pending deliveries are held from this time.")
+    )
+    deleted_at = models.DateTimeField(_("deleted"), null=True, editable=False)
+
+    if TYPE_CHECKING:
+        id: str
+
+    class Meta:
+        abstract = True
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether events are not queued until the next verification."""
+        return self.status in (self.Status.DISABLED, self.Status.FAILED)
+
+    def require_testable(self) -> None:
+        """Raise WebhookStateError if not even a test event can be sent."""
+        self.require_existing()
+        if self.status == self.Status.DISABLED:
+            raise WebhookStateError(f"Webhook {self.id} is disabled ({self.status_reason}). Enable it first.")
+
+    def require_running(self) -> None:
+        """Raise WebhookStateError for a paused webhook, from which no result can be expected soon."""
+        if self.paused_at is not None:
+            raise WebhookStateError(f"Webhook {self.id} is paused. Resume it first.")
+
+    def require_disabled(self) -> None:
+        """Raise WebhookStateError after a failed verification, AlreadyInStateError for an enabled webhook."""
+        self.require_existing()
+        if self.status == self.Status.FAILED:
+            raise WebhookStateError(f"Webhook {self.id} is not disabled: it failed its verification. Verify it.")
+        if self.status != self.Status.DISABLED:
+            raise AlreadyInStateError(f"Webhook {self.id} is not disabled; there is nothing to enable.")
+
+    def require_enabled(self) -> None:
+        """Raise AlreadyInStateError for a disabled webhook, so that its reason does not change."""
+        self.require_existing()
+        if self.status == self.Status.DISABLED:
+            raise AlreadyInStateError(f"Webhook {self.id} is already disabled.")
+
+    def require_sendable(self) -> None:
+        """Raise WebhookStateError if events cannot be queued for the webhook."""
+        self.require_testable()
+        if self.status == self.Status.FAILED:
+            raise WebhookStateError(f"Webhook {self.id} failed its verification. Verify it again first.")
+
+    def require_existing(self) -> None:
+        """Raise WebhookStateError for a deleted webhook."""
+        if self.deleted_at is not None:
+            raise WebhookStateError(f"Webhook {self.id} is deleted.")
+
+    def _change_status(self, status: Status, reason: str = "") -> None:
+        self.status = status
+        self.status_reason = reason[:MAX_REASON_LENGTH]
+        self.status_changed_at = timezone.now()
+        self.save(update_fields=["status", "status_reason", "status_changed_at"])
