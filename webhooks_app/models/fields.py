@@ -171,10 +171,7 @@ class PartialIndex(models.Index):
 
 
 class LooseCharField(models.CharField):  # type: ignore[type-arg]
-    """A text that is short in most rows.
+    """A text that is far shorter than its limit in most rows. Not every database has the limit."""
 
-    PostgreSQL stores it without a limit, by which it would estimate the rows of a new table as too wide.
-    """
-
-    def db_type(self, connection: Any) -> str | None:
-        return "text" if connection.vendor == "postgresql" else super().db_type(connection)
+    def db_type(self, connection: BaseDatabaseWrapper) -> str | None:
+        return dialect_for(connection).loose_text_column or super().db_type(connection)
