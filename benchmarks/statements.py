@@ -29,6 +29,17 @@ def counted() -> int:
     return _sum_of_calls(f"NOT {_FOREIGN_KEY_CHECK}")
 
 
+def counted_by_server() -> int | None:
+    """Return the number of statements that the server has counted so far; None if it counts none, as on SQLite."""
+    if is_counting():
+        return counted()
+    if dialect_for(connection).name != "mysql":
+        return None
+    with connection.cursor() as cursor:
+        cursor.execute("SHOW GLOBAL STATUS LIKE 'Questions'")
+        return int(cursor.fetchone()[1])
+
+
 def counted_foreign_key_checks() -> int:
     """Return the number of PostgreSQL's own foreign-key checks since the reset, at the end of transactions."""
     return _sum_of_calls(_FOREIGN_KEY_CHECK)

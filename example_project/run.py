@@ -29,10 +29,10 @@ def main() -> int:
         login = _prepare(terminal)
         return _run(terminal, port, login)
     except (ImproperlyConfigured, CannotRunError) as error:
-        terminal.say(terminal.paint(f"{error}", "red"))
+        terminal.print_line(terminal.paint(f"{error}", "red"))
         return 1
     except KeyboardInterrupt:  # Nothing to stop yet.
-        terminal.say("Stopped.")
+        terminal.print_line("Stopped.")
         return 0
 
 
@@ -62,7 +62,7 @@ def _prepare(terminal: Terminal) -> list[str]:
 
     from .console_login import USERNAME, ensure_login  # noqa: PLC0415
 
-    terminal.say("Migrating the database …")
+    terminal.print_line("Migrating the database …")
     try:
         call_command("migrate", verbosity=0, interactive=False)
         password, path = ensure_login(settings.VAR_DIR, os.environ.get("ADMIN_PASSWORD", ""))
@@ -77,7 +77,7 @@ def _prepare(terminal: Terminal) -> list[str]:
 def _run(terminal: Terminal, port: int, login: list[str]) -> int:
     def show(name: str, line: str) -> None:
         if line:
-            terminal.say(f"{terminal.paint(f'{name:<6} │', COLOURS[name])} {_coloured(terminal, line)}")
+            terminal.print_line(f"{terminal.paint(f'{name:<6} │', COLOURS[name])} {_coloured(terminal, line)}")
 
     with Processes(os.environ, show) as processes:
         try:
@@ -85,13 +85,13 @@ def _run(terminal: Terminal, port: int, login: list[str]) -> int:
                 processes.start(name, command)
             _await_web(processes, port)
             for line in ("", f"  console   http://{service.HOST}:{port}/admin/", *login, "  Press Ctrl-C to stop.", ""):
-                terminal.say(terminal.paint(line, "bold"))
+                terminal.print_line(terminal.paint(line, "bold"))
             processes.wait()
         except ProcessEndedError as error:
-            terminal.say(terminal.paint(f"{error}; stopping the others.", "red"))
+            terminal.print_line(terminal.paint(f"{error}; stopping the others.", "red"))
             return 1
         except KeyboardInterrupt:
-            terminal.say("Stopping after the requests in flight. Press Ctrl-C again to stop at once.")
+            terminal.print_line("Stopping after the requests in flight. Press Ctrl-C again to stop at once.")
             return _stop(terminal, processes)
     return 0
 
@@ -111,9 +111,9 @@ def _stop(terminal: Terminal, processes: Processes) -> int:
         processes.stop()
     except KeyboardInterrupt:
         processes.kill()
-        terminal.say("Stopped at once. Requests that were in flight are repeated after the next start.")
+        terminal.print_line("Stopped at once. Requests that were in flight are repeated after the next start.")
         return 1
-    terminal.say("Stopped.")
+    terminal.print_line("Stopped.")
     return 0
 
 

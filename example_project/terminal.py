@@ -34,7 +34,7 @@ class Terminal:
             return text
         return f"\x1b[{';'.join(_CODES[style] for style in styles)}m{text}\x1b[0m"
 
-    def say(self, text: str = "") -> None:
+    def print_line(self, text: str = "") -> None:
         """Print a line above the progress line, if there is one."""
         with self._lock:
             progress = self._progress

@@ -13,7 +13,7 @@ from django.core.exceptions import ImproperlyConfigured
 from .conf import settings
 from .exceptions import SecretUnreadableError
 
-# cryptography costs each process of a project 7 MB, so that it is imported where a secret is read or written.
+# Importing cryptography costs 7 MB of memory, so it is imported only where a secret is read or written.
 if TYPE_CHECKING:
     from cryptography.fernet import MultiFernet
 

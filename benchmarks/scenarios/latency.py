@@ -7,7 +7,7 @@ import time
 from contextlib import AbstractContextManager
 from typing import ClassVar
 
-from .. import receivers, rows, workers
+from .. import receivers, rows, statements, workers
 from ..delays import emit_steadily, percentiles, to_first_byte_ms
 from ..progress import Progress
 from ..scenario import BaseScenario, Figures, Target, Variant, at_most
@@ -53,7 +53,7 @@ class Latency(BaseScenario):
         with receivers.nginx() as receiver, _worker(variant) as worker:
             owners = rows.make_webhooks([f"{receiver.url}/{index}" for index in range(10)], subscribers=1)
             warmed_up = rows.warm_up(owners, [worker], receiver, progress, processes=variant.workers)
-            still = {"still_cpu_percent": _cpu_percent(worker, arguments.still_seconds, progress)}
+            still = _still(worker, arguments.still_seconds, progress)
             progress.step("idle", arguments.idle_events)
             idle = emit_steadily(owners, count=arguments.idle_events, per_second=IDLE_PER_SECOND, progress=progress)
             progress.step("busy", arguments.busy_events)
@@ -74,10 +74,16 @@ def _worker(variant: Variant) -> AbstractContextManager[workers.Worker]:
     return workers.worker_without_broker() if variant.broker == "none" else workers.celery_worker(variant.workers)
 
 
-def _cpu_percent(worker: workers.Worker, seconds: float, progress: Progress) -> float:
-    """Return the percentage of a core that the worker uses without events."""
+def _still(worker: workers.Worker, seconds: float, progress: Progress) -> Figures:
+    """Return the percentage of a core and the statements per second that the worker uses without events."""
     progress.step("still")
     time.sleep(SETTLE_SECONDS)
-    before, started_at = worker.cpu_seconds(), time.monotonic()
+    if statements.is_counting():
+        statements.start_counting()
+    counted, cpu, started_at = statements.counted_by_server(), worker.cpu_seconds(), time.monotonic()
     time.sleep(seconds)
-    return 100 * (worker.cpu_seconds() - before) / (time.monotonic() - started_at)
+    seconds = time.monotonic() - started_at
+    figures = {"still_cpu_percent": 100 * (worker.cpu_seconds() - cpu) / seconds}
+    if counted is not None and (now := statements.counted_by_server()) is not None:
+        figures["still_statements_per_s"] = (now - counted) / seconds
+    return figures

@@ -97,14 +97,14 @@ def _start(narrator: Narrator, stage: Stage) -> Client:
     with ThreadPoolExecutor() as pool:
         key = pool.submit(stage.manage, "create_api_key", OWNER, "--create-user")
         stage.wait_until_ready()
-    narrator.tell(f"web, worker and beat are running at {stage.base_url}")
-    narrator.tell(f"manage.py create_api_key {OWNER} --create-user: {key.result()[:8]}…")
+    narrator.action(f"web, worker and beat are running at {stage.base_url}")
+    narrator.action(f"manage.py create_api_key {OWNER} --create-user: {key.result()[:8]}…")
     return Client(stage.base_url, key.result())
 
 
 def _register(narrator: Narrator, stage: Stage, client: Client, players: Mapping[str, Player]) -> None:
     platform = players["platform"]
-    narrator.tell(f"register_webhook(): {platform.name}, {platform.role.character}")
+    narrator.action(f"register_webhook(): {platform.name}, {platform.role.character}")
     webhook_id, created = stage.manage(
         "shell", "--no-imports", "--command", PLATFORM_WEBHOOK.format(**platform.registration)
     ).split()
@@ -112,7 +112,7 @@ def _register(narrator: Narrator, stage: Stage, client: Client, players: Mapping
     for player in players.values():
         if player.role.is_platforms_own:
             continue
-        narrator.tell(f"POST /v1/webhooks: {player.name}, {player.role.character}")
+        narrator.action(f"POST /v1/webhooks: {player.name}, {player.role.character}")
         webhook = client.post("/v1/webhooks", player.registration, expect=201)
         player.registered(webhook["id"], datetime.fromisoformat(webhook["created"]))
     _await_handshakes(client, players)
@@ -132,7 +132,7 @@ def _await_handshakes(client: Client, players: Mapping[str, Player]) -> None:
 
 def _send_test(narrator: Narrator, client: Client, player: Player) -> str:
     test = {"webhook_id": player.webhook_id, "event_type": "ppt.generation.completed"}
-    narrator.tell(f"POST /v1/webhooks/test: {test['event_type']} to {player.name}")
+    narrator.action(f"POST /v1/webhooks/test: {test['event_type']} to {player.name}")
     return str(client.post("/v1/webhooks/test", test)["event_id"])
 
 
@@ -141,9 +141,9 @@ def _forge(narrator: Narrator, player: Player) -> requests.Response:
     ours = {name.lower() for name in ("Content-Type", SIGNATURE_HEADER, TIMESTAMP_HEADER, EVENT_HEADER)}
     headers = {name: value for name, value in genuine.headers if name.lower() in ours}
     body = genuine.body.replace(b'"cost":', b'"cost":1', 1)
-    narrator.tell(f"an attacker repeats an event to {player.name} with a higher cost")
+    narrator.action(f"an attacker repeats an event to {player.name} with a higher cost")
     answer = requests.post(player.receiver.url, data=body, headers=headers, timeout=10, proxies={"http": ""})
-    narrator.quote(f"{answer.status_code} {answer.text}")
+    narrator.result(f"{answer.status_code} {answer.text}")
     return answer
 
 

@@ -44,20 +44,20 @@ class Actions:
 
     def upload_and_subscribe(self) -> None:
         """Cause the two events to which the stumbling and the refusing receiver are subscribed."""
-        self.narrator.tell(f"POST /v1/files: {OUTLINE.name}")
+        self.narrator.action(f"POST /v1/files: {OUTLINE.name}")
         file = self.client.upload("/v1/files", OUTLINE.name, OUTLINE.read_bytes())
-        self.narrator.tell("POST /v1/subscription: plan pro")
+        self.narrator.action("POST /v1/subscription: plan pro")
         self.client.post("/v1/subscription", {"plan": "pro"}, expect=201)
         self._expect("file.uploaded", "file.processed", "user.subscribed")
         self._await_event("file.processed", file["id"])
-        self.narrator.tell("DELETE /v1/files/…")
+        self.narrator.action("DELETE /v1/files/…")
         self.client.delete(f"/v1/files/{file['id']}")
         self._expect("file.deleted")
 
     def register_user(self) -> None:
         """Register an account. Only the platform's webhook receives the event: a new account has no webhooks yet."""
         account = {"username": f"bela_{secrets.token_hex(3)}", "password": secrets.token_urlsafe(16)}
-        self.narrator.tell(f"POST /v1/users: {account['username']}")
+        self.narrator.action(f"POST /v1/users: {account['username']}")
         self.client.post("/v1/users", account, expect=201)
         self._wait(
             self.platform, lambda requests: any(r.type == "user.registered" for r in requests), "user.registered"
@@ -66,37 +66,37 @@ class Actions:
     def make_presentation(self) -> str:
         """Create a presentation, download it from the URL in the event, and return its id."""
         outline = OUTLINE.read_text(encoding="utf-8")
-        self.narrator.tell(f"POST /v1/ppt: outline from {OUTLINE.name}")
+        self.narrator.action(f"POST /v1/ppt: outline from {OUTLINE.name}")
         made = self.client.post("/v1/ppt", {"title": "About this project", "outline": outline})
         self._expect("ppt.generation.started", "ppt.generation.completed")
         data = self._await_event("ppt.generation.completed", made["id"]).message["data"]
-        self.narrator.tell(f"GET {data['download_url']}")
+        self.narrator.action(f"GET {data['download_url']}")
         content = self.client.download(data["download_url"])
         self.announced_pages = data["pages"]
         self.downloaded_pages = len(Presentation(io.BytesIO(content)).slides)
-        self.narrator.quote(f"a .pptx file of {len(content):,} bytes with {self.downloaded_pages} slides")
+        self.narrator.result(f"a .pptx file of {len(content):,} bytes with {self.downloaded_pages} slides")
         return str(made["id"])
 
     def edit_presentation(self, presentation_id: str) -> None:
         """Edit a presentation, once successfully and once not."""
-        self.narrator.tell("POST /v1/ppt/…/edit: a new title")
+        self.narrator.action("POST /v1/ppt/…/edit: a new title")
         self.client.post(f"/v1/ppt/{presentation_id}/edit", {"title": "About this project, in short"})
         self._expect("ppt.edit.started", "ppt.edit.completed")
         self._await_event("ppt.edit.completed", presentation_id)
-        self.narrator.tell("POST /v1/ppt/…/edit: an outline without headings")
+        self.narrator.action("POST /v1/ppt/…/edit: an outline without headings")
         self.client.post(f"/v1/ppt/{presentation_id}/edit", {"outline": NO_HEADINGS})
         self._expect("ppt.edit.started", "ppt.edit.failed")
         self._await_event("ppt.edit.failed", presentation_id)
 
     def fail_presentation(self) -> None:
-        self.narrator.tell("POST /v1/ppt: an outline without headings")
+        self.narrator.action("POST /v1/ppt: an outline without headings")
         made = self.client.post("/v1/ppt", {"title": "Nothing", "outline": NO_HEADINGS})
         self._expect("ppt.generation.started", "ppt.generation.failed")
         self._await_event("ppt.generation.failed", made["id"])
 
     def cancel_presentation(self) -> str:
         """Cancel a long generation and return its id."""
-        self.narrator.tell("POST /v1/ppt: an outline with 280 headings, followed by POST /v1/ppt/…/cancel")
+        self.narrator.action("POST /v1/ppt: an outline with 280 headings, followed by POST /v1/ppt/…/cancel")
         made = self.client.post("/v1/ppt", {"title": "Too long", "outline": LONG_OUTLINE})
         self.client.post(f"/v1/ppt/{made['id']}/cancel", expect=200)
         self._expect("ppt.generation.cancelled")
@@ -104,7 +104,7 @@ class Actions:
         return str(made["id"])
 
     def unsubscribe(self) -> None:
-        self.narrator.tell("DELETE /v1/subscription")
+        self.narrator.action("DELETE /v1/subscription")
         self.client.delete("/v1/subscription")
         self._expect("user.unsubscribed")
         self._await_event("user.unsubscribed")

@@ -29,16 +29,16 @@ class Narrator:
 
     def chapter(self, title: str) -> None:
         self._chapter += 1
-        self._terminal.say()
-        self._terminal.say(self._terminal.paint(f"{self._chapter}. {title}", "bold"))
+        self._terminal.print_line()
+        self._terminal.print_line(self._terminal.paint(f"{self._chapter}. {title}", "bold"))
 
-    def tell(self, text: str) -> None:
+    def action(self, text: str) -> None:
         """Print an action."""
         self._line("→", text)
 
-    def quote(self, text: str) -> None:
+    def result(self, text: str) -> None:
         """Print the result of an action."""
-        self._terminal.say(f"{'':9}{self._terminal.paint(text, 'dim')}")
+        self._terminal.print_line(f"{'':9}{self._terminal.paint(text, 'dim')}")
 
     def received(self, player: Player, received: Received) -> None:
         """Print a request and its answer. Called in the threads of the receivers."""
@@ -53,11 +53,11 @@ class Narrator:
         self._line(paint("←", "cyan"), f"{headline}\n{'':21}{paint(_shortened(received), 'dim')}")
 
     def plain(self, text: str = "", *styles: str) -> None:
-        self._terminal.say(self._terminal.paint(text, *styles))
+        self._terminal.print_line(self._terminal.paint(text, *styles))
 
     def check(self, claim: str, *, holds: bool, found: str = "") -> None:
         mark = self._terminal.paint("✓", "green") if holds else self._terminal.paint("✗", "red", "bold")
-        self._terminal.say(f"  {mark} {claim}{'' if holds else f': {found}'}")
+        self._terminal.print_line(f"  {mark} {claim}{'' if holds else f': {found}'}")
 
     @contextmanager
     def progress(self) -> Iterator[None]:
@@ -77,7 +77,7 @@ class Narrator:
         return f", retry {received.copy - 1}" if received.copy > 1 else ""
 
     def _line(self, mark: str, text: str) -> None:
-        self._terminal.say(f"{self._elapsed()}  {mark} {text}")
+        self._terminal.print_line(f"{self._elapsed()}  {mark} {text}")
 
     def _elapsed(self) -> str:
         return f"{time.monotonic() - self._started:5.1f} s"

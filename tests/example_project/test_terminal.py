@@ -27,7 +27,7 @@ def test_a_pipe_gets_neither_colour_nor_progress():
     terminal = Terminal(pipe)
 
     terminal.show_progress("soon")
-    terminal.say(terminal.paint("done", "green"))
+    terminal.print_line(terminal.paint("done", "green"))
 
     assert pipe.getvalue() == "done\n"
 
@@ -47,7 +47,7 @@ def test_progress_stays_below_the_output():
     terminal = Terminal(screen)
 
     terminal.show_progress("soon")
-    terminal.say("meanwhile")
+    terminal.print_line("meanwhile")
     terminal.clear_progress()
 
     soon = "\r\x1b[2K\x1b[2msoon\x1b[0m"
@@ -56,6 +56,6 @@ def test_progress_stays_below_the_output():
 
 def test_unencodable_characters_are_replaced():
     stream = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
-    Terminal(stream).say("✓ done")
+    Terminal(stream).print_line("✓ done")
 
     assert stream.buffer.getvalue() == b"? done\n"

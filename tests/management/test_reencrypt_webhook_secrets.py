@@ -62,7 +62,7 @@ def test_the_new_key_decrypts_every_secret(run: Run, webhooks: list[Webhook], ke
     output = run("reencrypt_webhook_secrets")
 
     keys(NEW)
-    assert output.stdout == "4 secrets encrypted anew, 0 are under the first key already.\n"
+    assert output.stdout == "4 secrets re-encrypted, 0 already use the first key.\n"
     assert secrets() == before
     assert Webhook.objects.get(pk=webhooks[2].pk).previous_key("native").key == "the secret of number 2"
 
@@ -74,7 +74,7 @@ def test_a_second_run_changes_nothing(run: Run, webhooks: list[Webhook], keys: C
 
     output = run("reencrypt_webhook_secrets")
 
-    assert output.stdout == "0 secrets encrypted anew, 4 are under the first key already.\n"
+    assert output.stdout == "0 secrets re-encrypted, 4 already use the first key.\n"
     assert list(SigningKey.objects.order_by("pk").values()) == before
 
 
@@ -84,7 +84,7 @@ def test_a_dry_run_counts_and_changes_nothing(run: Run, webhooks: list[Webhook],
 
     output = run("reencrypt_webhook_secrets", "--dry-run")
 
-    assert output.stdout == "4 secrets would be encrypted anew, 0 are under the first key already.\n"
+    assert output.stdout == "4 secrets would be re-encrypted, 0 already use the first key.\n"
     assert list(SigningKey.objects.order_by("pk").values()) == before
 
 
@@ -169,7 +169,7 @@ def test_expired_secrets_are_removed(run: Run, webhooks: list[Webhook], keys: Ca
     counted = run("reencrypt_webhook_secrets", "--dry-run")
     run("reencrypt_webhook_secrets")
 
-    assert counted.stdout == "0 secrets would be encrypted anew, 3 are under the first key already.\n"
+    assert counted.stdout == "0 secrets would be re-encrypted, 3 already use the first key.\n"
     assert not SigningKey.objects.exclude(valid_until=None).exists()
 
 

@@ -107,7 +107,7 @@ def test_the_selection_of_a_replay_is_fixed(run: Run, webhook: Webhook, missed: 
 
     with pytest.raises(CommandError, match="Remove --rate"):
         run("replay_webhooks", replay_id, "--rate", "5")
-    with pytest.raises(CommandError, match="no replay"):
+    with pytest.raises(CommandError, match="Unknown replay"):
         run("replay_webhooks", "rpl_unknown")
 
 

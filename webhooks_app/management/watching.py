@@ -17,7 +17,7 @@ SPARE_SECONDS = 30.0
 NO_WORKER = "No worker has claimed it yet. Start one: `celery -A your_project worker`, or `manage.py deliver_webhooks`."
 
 
-def follow(delivery: Delivery, say: Callable[[str], None], *, timeout_seconds: float | None = None) -> Delivery:
+def follow(delivery: Delivery, write: Callable[[str], None], *, timeout_seconds: float | None = None) -> Delivery:
     """Print each attempt as it is logged, and return the delivery once it is finished.
 
     Raises CommandError if it is not finished within the maximum duration of all its attempts.
@@ -28,7 +28,7 @@ def follow(delivery: Delivery, say: Callable[[str], None], *, timeout_seconds: f
     while True:
         delivery.refresh_from_db()
         for attempt in delivery.attempts.filter(number__gt=said).order_by("number"):
-            say(_line(delivery, attempt))
+            write(_line(delivery, attempt))
             said = attempt.number
         if delivery.state != Delivery.State.PENDING:
             return delivery
@@ -36,7 +36,7 @@ def follow(delivery: Delivery, say: Callable[[str], None], *, timeout_seconds: f
         if now > ends_at:
             raise CommandError(f"Delivery {delivery.id} is still pending. {_status(delivery)}")
         if now > warn_at and not delivery.attempt_count:
-            say(NO_WORKER)
+            write(NO_WORKER)
             warn_at = ends_at
         time.sleep(LOOK_EVERY_SECONDS)
 

@@ -33,11 +33,11 @@ class Command(WebhooksCommand):
             ) from None
         finally:
             bar.end()
-        self._report(result, "would be encrypted" if options["dry_run"] else "encrypted")
+        self._report(result, "would be re-encrypted" if options["dry_run"] else "re-encrypted")
 
     def _report(self, result: Reencrypted, verb: str) -> None:
         renewed = counted(result.renewed, "secret")
-        self.result(f"{renewed} {verb} anew, {counted(result.current, 'is', 'are')} under the first key already.")
+        self.result(f"{renewed} {verb}, {counted(result.current, 'already uses', 'already use')} the first key.")
         if not result.unreadable:
             return
         for webhook_id in result.unreadable[:MAX_NAMED]:
