@@ -8,7 +8,7 @@ from typing import Any
 
 from django.db import connection
 
-from webhooks_app.models import Delivery, Event, Webhook
+from webhooks_app.models import Delivery, Event, QueueEntry, Webhook
 
 # 12 digits of the time and 20 random ones, like the app's own identifiers.
 _NEW_ID = "(%(digits)s || substr(md5(random()::text || n::text), 1, 20))::uuid"
@@ -50,6 +50,28 @@ def copy_delivery(delivery: Delivery, webhooks: Sequence[Webhook], *, times: int
     )
 
 
+def queue_copies(delivery: Delivery, count: int) -> None:
+    """Insert pending deliveries like this one, of the same event, whose entries follow its own in their order."""
+    values = {"id": _uuid(delivery), "count": count}
+    _insert(
+        Delivery,
+        {"id": _NEW_ID},
+        f"{Delivery._meta.db_table} AS pattern, generate_series(1, %(count)s) AS n WHERE pattern.id = %(id)s",
+        values,
+    )
+    place = "pattern.place + row_number() OVER (ORDER BY delivery.id)"
+    _insert(
+        QueueEntry,
+        {"delivery_id": "delivery.id", "place": place},
+        f"""
+        {QueueEntry._meta.db_table} AS pattern, {Delivery._meta.db_table} AS delivery
+        WHERE pattern.delivery_id = %(id)s AND delivery.id <> pattern.delivery_id
+        AND delivery.event_id = pattern.event_id AND delivery.webhook_id = pattern.webhook_id
+        """,
+        values,
+    )
+
+
 def analyze() -> None:
     """Update the planner's statistics, as autovacuum does within a minute."""
     with connection.cursor() as cursor:
@@ -57,7 +79,7 @@ def analyze() -> None:
 
 
 def _insert(model: type[Any], changed: Mapping[str, str], source: str, parameters: Mapping[str, Any]) -> int:
-    columns = [field.column for field in model._meta.concrete_fields]
+    columns = [field.column for field in model._meta.concrete_fields if not field.generated]
     values = [changed.get(column, f"pattern.{column}") for column in columns]
     with connection.cursor() as cursor:
         cursor.execute(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from .conf import settings
@@ -43,6 +43,11 @@ def policy_of_delivery(stored: str) -> BaseRetryPolicy:
     """Return the policy for the text that a delivery has, made by ``pack_policy``."""
     name = name_in(stored)
     return unpack_policy(stored, known_policies().get(name)) or retry_policy()
+
+
+def offered_orders() -> Sequence[str]:
+    """Return the orders that a webhook's owner may choose."""
+    return tuple(settings.ORDERS)
 
 
 def known_operators() -> Mapping[str, BaseOperator]:

@@ -66,6 +66,7 @@ class Settings:
     ENCRYPTION_KEYS: Sequence[str] = ()
     SECRET_OVERLAP_SECONDS: int = 86_400
     SIGNATURES: Sequence[str] = ("native", "standard", "standard-ed25519")
+    ORDERS: Sequence[str] = ("none", "webhook", "key")
     FILTER_OPERATORS: Sequence[str] = (
         *("$eq", "$ne", "$gt", "$gte", "$lt", "$lte", "$in", "$nin"),
         *("$exists", "$startsWith", "$endsWith"),

@@ -20,7 +20,7 @@ from .event_types import RETRY_NOTICE, EventType, registry
 from .marks import described, has_marks, marks_of
 from .matchers import containing, holds, instance_of, matching, satisfying
 from .models import Delivery, Event, QueueEntry, Webhook
-from .models.hold import is_upcoming
+from .models.hold import Hold, HoldReason, holds_of, is_upcoming
 from .models.own_headers import UNCHANGED, Credentials
 from .outbound import transport_options
 from .receiver import ReceivedEvent, challenge_answer, verify
@@ -285,10 +285,10 @@ class Webhooks:
         return deliveries if webhook is None else deliveries.filter(webhook=webhook)
 
     def _results(self, webhook: Webhook | None) -> str:
-        deliveries = self._deliveries(webhook).select_related("webhook").order_by("id")
+        deliveries = list(self._deliveries(webhook).select_related("webhook__lane", "queue_entry").order_by("id"))
         lines = [
-            f"\n  {each.event_type} to {each.webhook.url}: {each.state}, {each.last_result or 'not sent'}"
-            for each in deliveries
+            f"\n  {each.event_type} to {each.webhook.url}: {each.state}, {each.last_result or 'not sent'}{_wait(hold)}"
+            for each, hold in zip(deliveries, holds_of(deliveries, now=self.clock()), strict=True)
         ]
         return f" There are:{''.join(lines)}" if lines else " There are no deliveries. Register a webhook for the type."
 
@@ -307,6 +307,13 @@ def _database_now() -> datetime:
 def _name_of(event_type: EventName) -> str:
     """Return the name of a registered event type. A misspelt name raises UnknownEventTypeError."""
     return registry.get(event_type.name if isinstance(event_type, EventType) else event_type).name
+
+
+def _wait(hold: Hold | None) -> str:
+    """Return the reason why a pending delivery waits, with a comma; "" if it does not."""
+    if hold is None or hold.reason == HoldReason.FINAL:
+        return ""
+    return f", {hold.reason.label}{f' ({hold.blocker})' if hold.blocker else ''}"
 
 
 def _event_of(delivery: Delivery) -> Event:

@@ -39,6 +39,7 @@ def test_all_choices_are_set_in_the_form(superuser: Page) -> None:
             signatures=["native", "standard-ed25519"],
             retry_policy="extended",
             accepted_statuses="2xx",
+            order="key",
             headers="X-Tenant: acme\r\nX-Route:7",
             basic_auth="user",
             basic_password="pass",
@@ -47,7 +48,7 @@ def test_all_choices_are_set_in_the_form(superuser: Page) -> None:
 
     webhook = Webhook.objects.get()
     assert webhook.signatures == ["native", "standard-ed25519"]
-    assert (webhook.retry_policy, webhook.accepted_statuses) == ("extended", "2xx")
+    assert (webhook.retry_policy, webhook.accepted_statuses, webhook.order) == ("extended", "2xx", "key")
     assert stored() == {"X-Tenant": "acme", "X-Route": "7", "Authorization": "Basic dXNlcjpwYXNz"}
     assert webhook.public_keys
 

@@ -35,13 +35,14 @@ def test_an_event_is_recorded_for_its_owner(service, alice, bob):
     webhook = make_webhook(alice)
     make_webhook(bob)
 
-    answer = post(service, event_of(alice, references=["ppt_1"], occurred_at="2026-01-31T12:00:00Z"))
+    answer = post(service, event_of(alice, references=["ppt_1"], ordering_key="k", occurred_at="2026-01-31T12:00:00Z"))
 
     event = Event.objects.get()
     assert (answer.status_code, answer.json()["id"]) == (202, event.pk)
     assert (event.owner, event.data) == (alice, {"error": "No outline"})
     assert answer.json()["created"] == "2026-01-31T12:00:00.000000Z"
     assert [row.value for row in event.references.all()] == ["ppt_1"]
+    assert event.ordering_key == "k"
     assert Delivery.objects.filter(event=event).get().webhook == webhook
 
 

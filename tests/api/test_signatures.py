@@ -69,6 +69,15 @@ def test_the_overlap_of_a_key_pair_is_ended_independently(api, alice):
     assert answer.json()["previous_secret_until"]
 
 
+@pytest.mark.parametrize("verb", ["rotate-secret", "revoke-previous-secret"])
+def test_an_unknown_scheme_has_no_key(api, alice, verb):
+    webhook = make_webhook(alice)
+
+    answer = api.call("POST", f"/v1/webhooks/{webhook.pk}/{verb}", {"scheme": "nobodys"})
+
+    assert errors(answer) == {"scheme": ["Give a signature scheme that has keys of its own."]}
+
+
 def test_standard_with_an_unsuitable_secret_requires_a_rotation(api, alice):
     webhook = make_webhook(alice, secret=SECRET)
 

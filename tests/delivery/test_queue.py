@@ -259,7 +259,7 @@ def test_lost_claims_are_returned_once(alice, webhook, queue, clock):
 
 @pytest.mark.parametrize("page", [2, 3])
 def test_webhooks_at_their_limit_do_not_hide_others(alice, queue, monkeypatch, page):
-    monkeypatch.setattr("webhooks_app.delivery.sql.portable.MAX_LANES", page)
+    monkeypatch.setattr("webhooks_app.delivery.sql.claiming.MAX_LANES", page)
     monkeypatch.setattr("webhooks_app.delivery.queue.MAX_LANES", page)
     held = [make_webhook(alice) for _ in range(7)]
     served = make_webhook(alice)
@@ -332,7 +332,7 @@ def test_only_the_result_of_the_newer_claim_is_recorded(alice, webhook, queue, c
 
 @pytest.mark.parametrize("page", [1, 2, 400])
 def test_the_oldest_due_delivery_is_found_across_pages_without_held_ones(alice, queue, clock, monkeypatch, page):
-    monkeypatch.setattr("webhooks_app.delivery.sql.portable.MAX_LANES", page)
+    monkeypatch.setattr("webhooks_app.delivery.sql.claiming.MAX_LANES", page)
     monkeypatch.setattr("webhooks_app.delivery.overdue.MAX_LANES", page)
     webhooks = [make_webhook(alice) for _ in range(5)]
     emit_one(alice)

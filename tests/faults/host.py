@@ -20,48 +20,52 @@ ERRORS = itertools.cycle(("No outline", "Too long"))
 MIXED = ("commit", "commit", "rollback", "commit", "savepoint")
 
 
-def emit_once(ending: str, owner: Any) -> tuple[list[str], list[str]]:
+def emit_once(ending: str, owner: Any, key: str | None) -> tuple[list[str], list[str]]:
     """Emit in a transaction with this ending. Return the committed ids and those rolled back."""
     if ending == "commit":
-        return [_emit(owner)], []
+        return [_emit(owner, key)], []
     if ending == "rollback":
-        return [], [_undo(owner)]
+        return [], [_undo(owner, key)]
     from django.db import transaction
 
     with transaction.atomic():
-        kept = _emit(owner)
-        undone = _undo(owner)
+        kept = _emit(owner, key)
+        undone = _undo(owner, key)
     return [kept], [undone]
 
 
-def _emit(owner: Any) -> str:
+def _emit(owner: Any, key: str | None) -> str:
     from webhooks_app import emit
 
-    return emit("ppt.generation.failed", {"error": next(ERRORS)}, owner=owner).id
+    return emit("ppt.generation.failed", {"error": next(ERRORS)}, owner=owner, ordering_key=key).id
 
 
-def _undo(owner: Any) -> str:
+def _undo(owner: Any, key: str | None) -> str:
     """Emit in a transaction, or in a savepoint of the current one, and roll it back."""
     from django.db import transaction
 
     with transaction.atomic():
-        undone = _emit(owner)
+        undone = _emit(owner, key)
         transaction.set_rollback(True)
     return undone
 
 
-def emit_many(count: int, ending: str, pause_seconds: float, *, until_committed: bool) -> dict[str, Any]:
-    """Emit ``count`` times. Errors are reported, and retried if every event must be committed."""
+def emit_many(count: int, ending: str, pause_seconds: float, *, until_committed: bool, keys: int = 0) -> dict[str, Any]:
+    """Emit ``count`` times. Errors are reported, and retried if every event must be committed.
+
+    With ``keys``, the events have that number of ordering keys in turn.
+    """
     from django.contrib.auth import get_user_model
     from django.db import Error, connection
 
-    report: dict[str, Any] = {"committed": [], "rolled_back": [], "errors": [], "slowest_seconds": 0.0}
+    report: dict[str, Any] = {"committed": [], "rolled_back": [], "errors": [], "slowest_seconds": 0.0, "keys": {}}
     owner = get_user_model()(pk=1)
     owner._state.adding = False
     while count:
         started = time.monotonic()
         try:
-            committed, rolled_back = emit_once(MIXED[count % len(MIXED)] if ending == "mixed" else ending, owner)
+            key = f"key-{count % keys}" if keys else None
+            committed, rolled_back = emit_once(MIXED[count % len(MIXED)] if ending == "mixed" else ending, owner, key)
         except Error as error:
             report["errors"].append(f"{type(error).__name__}: {error}")
             connection.close()
@@ -70,6 +74,7 @@ def emit_many(count: int, ending: str, pause_seconds: float, *, until_committed:
             continue
         count -= 1
         report["committed"] += committed
+        report["keys"].update(dict.fromkeys(committed, key))
         report["rolled_back"] += rolled_back
         report["slowest_seconds"] = max(report["slowest_seconds"], time.monotonic() - started)
         time.sleep(pause_seconds)

@@ -90,6 +90,8 @@ class Evidence:
     """By webhook with a filter: the events that it lets through."""
     dishonoured: Sequence[str] = ()
     """Choices of webhooks that requests did not honour."""
+    groups: Sequence[Sequence[Pair]] = ()
+    """The deliveries of each ordered group, in the order of emission."""
 
     def delays(self, path: str) -> Sequence[float]:
         return self.delays_by_path.get(path, self.delays_seconds)
@@ -121,6 +123,7 @@ class Counts:
     rolled_back: int
     unwanted: int
     dishonoured: int
+    out_of_order: int
     details: tuple[str, ...] = field(default=(), compare=False)
 
     @property
@@ -149,6 +152,7 @@ def count(evidence: Evidence) -> Counts:
         "rolled_back": list(_rolled_back(evidence)),
         "unwanted": list(_unwanted(evidence)),
         "dishonoured": list(evidence.dishonoured),
+        "out_of_order": list(_out_of_order(evidence)),
     }
     return Counts(
         tried=sum(delivery.kind == "event" for delivery in evidence.deliveries),
@@ -270,6 +274,21 @@ def _rolled_back(evidence: Evidence) -> Iterator[str]:
     for hit in evidence.hits:
         if hit.event_id in evidence.rolled_back:
             yield f"{hit.event_id} was sent to {hit.path}"
+
+
+def _out_of_order(evidence: Evidence) -> Iterator[str]:
+    """The first request of each delivery begins after the last one of the delivery before has ended.
+
+    The end of a request is its answer. A worker that was killed ended it before, so that its beginning counts.
+    """
+    series = _hits_by_pair(evidence)
+    for group in evidence.groups:
+        sent = [(pair, series[pair]) for pair in group if pair in series]
+        for (before, earlier), (after, later) in pairwise(sent):
+            last = earlier[-1]
+            ended_at = last.at if last.answered_at is None else last.answered_at
+            if later[0].at < ended_at - TOLERANCE_SECONDS or later[0].at < last.at:
+                yield f"{after} was sent {ended_at - later[0].at:.3f} s before {before} was over"
 
 
 def _hits_by_pair(evidence: Evidence) -> Mapping[Pair, list[Hit]]:

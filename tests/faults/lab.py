@@ -32,7 +32,7 @@ from ..support.rows import EVENT_TYPE, make_webhook
 from ..support.servers.process import free_port, listens
 from ..support.waiting import wait_until
 from .choices import has_all, is_admitted, problems_of
-from .invariants import STUCK_AFTER_SECONDS, AttemptRow, Counts, DeliveryRow, Evidence, count
+from .invariants import STUCK_AFTER_SECONDS, AttemptRow, Counts, DeliveryRow, Evidence, Pair, count
 from .processes import Host, Process
 from .receiver import LogReader
 from .servers import BaseBroker, BaseDatabase, FolderBroker
@@ -62,10 +62,12 @@ class Lab:
         self.disk_full = directory / "disk-full"
         self.kills = 0
         self.committed: set[str] = set()
+        self.keys: dict[str, str | None] = {}
+        """The ordering keys of committed events, in the order of emission."""
         self.rolled_back: set[str] = set()
         self.queued: set[str] = set()
         self.webhooks: list[Webhook] = []
-        self.keys: dict[str, set[str]] = {}
+        self.signing_keys: dict[str, set[str]] = {}
         """By webhook: the keys with which its receiver has ever verified."""
         self.workers: list[Process] = []
         self.beats: list[Process] = []
@@ -194,7 +196,7 @@ class Lab:
         return webhook
 
     def remember_keys(self, webhook: Webhook) -> None:
-        self.keys.setdefault(webhook.pk, set()).update(Webhook.objects.get(pk=webhook.pk).verification_keys)
+        self.signing_keys.setdefault(webhook.pk, set()).update(Webhook.objects.get(pk=webhook.pk).verification_keys)
 
     def queue(self, webhook: Webhook, number: int) -> None:
         """Create many due events for only one webhook, without emitting them."""
@@ -215,6 +217,7 @@ class Lab:
         """Wait until the host has emitted, and record its report of each event."""
         report = host.report()
         self.committed.update(report["committed"])
+        self.keys.update(report["keys"])
         self.rolled_back.update(report["rolled_back"])
         return report
 
@@ -294,7 +297,19 @@ class Lab:
             accepts_2xx=frozenset(path_of(each) for each in self.webhooks if each.accepted_statuses == "2xx"),
             admitted=self._admitted(),
             dishonoured=list(self._dishonoured()),
+            groups=self._groups(),
         )
+
+    def _groups(self) -> list[list[Pair]]:
+        """Return the deliveries of each ordered group, in the order of emission."""
+        found: dict[tuple[str, str | None], list[Pair]] = {}
+        for webhook in self.webhooks:
+            path = "/" + webhook.url.split("/", 3)[3]
+            for event_id, key in self.keys.items():
+                if webhook.order == "webhook" or (webhook.order == "key" and key):
+                    group = path, key if webhook.order == "key" else None
+                    found.setdefault(group, []).append((event_id, path))
+        return list(found.values())
 
     def _admitted(self) -> dict[str, frozenset[str]]:
         """Return the events that the filters let through, by webhook with a filter."""
@@ -305,7 +320,7 @@ class Lab:
 
     def _dishonoured(self) -> Iterator[str]:
         """Yield the choices that requests to webhooks with all choices did not honour."""
-        keys = {path_of(webhook): self.keys[webhook.pk] for webhook in self.webhooks if has_all(webhook)}
+        keys = {path_of(webhook): self.signing_keys[webhook.pk] for webhook in self.webhooks if has_all(webhook)}
         for request in self.log.requests():
             if request["path"] in keys:
                 yield from problems_of(request, sorted(keys[request["path"]]))

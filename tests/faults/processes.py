@@ -85,7 +85,13 @@ class Host(Process):
         assert self._read_line() == "ready"
 
     def begin(
-        self, count: int, *, ending: str = "commit", pause_seconds: float = 0, until_committed: bool = False
+        self,
+        count: int,
+        *,
+        ending: str = "commit",
+        pause_seconds: float = 0,
+        until_committed: bool = False,
+        keys: int = 0,
     ) -> None:
         assert self.popen.stdin
         command = {
@@ -93,6 +99,7 @@ class Host(Process):
             "ending": ending,
             "pause_seconds": pause_seconds,
             "until_committed": until_committed,
+            "keys": keys,
         }
         self.popen.stdin.write((json.dumps(command) + "\n").encode())
 

@@ -139,6 +139,13 @@ async def _moody(exchange: Exchange, argument: str) -> None:
     await tempers[mood % len(tempers)](exchange, "0.2" if mood % len(tempers) == 3 else "")
 
 
+async def _uneven(exchange: Exchange, argument: str) -> None:
+    """Fail one request in three, and answer the others after up to 60 ms; the same for the same request each time."""
+    mood = sum(exchange.body) + exchange.times
+    tempers = [_fails, _resets, *[_slow] * 4]
+    await tempers[mood % 6](exchange, "9" if mood % 6 < 2 else str(mood % 4 / 50))
+
+
 TEMPERS: Mapping[str, Answer] = {
     "ok": _ok,
     "slow": _slow,
@@ -153,6 +160,7 @@ TEMPERS: Mapping[str, Answer] = {
     "nocontent": _no_content,
     "redirects": _redirects,
     "moody": _moody,
+    "uneven": _uneven,
 }
 
 

@@ -163,6 +163,23 @@ def test_a_receiver_that_changes_its_answer_causes_no_excess():
     assert counts.duplicates == 2
 
 
+@pytest.mark.parametrize(
+    ("second_at", "broken"),
+    [
+        pytest.param(NOW + 2.2, {}, id="after the answer"),
+        pytest.param(NOW + 2.05, {"out_of_order": 1}, id="before the answer to a retry"),
+        pytest.param(NOW + 1, {"out_of_order": 1}, id="before a retry"),
+        pytest.param(NOW - 1, {"out_of_order": 1}, id="before the first"),
+    ],
+)
+def test_a_request_before_the_end_of_the_delivery_before_is_out_of_order(second_at, broken):
+    hits = [hit(status=500), hit(NOW + 2), hit(second_at, event_id="evt_2")]
+
+    counts = count(replace(GOOD, hits=hits, groups=[[("evt_1", "/ok"), ("evt_2", "/ok"), ("evt_3", "/ok")]]))
+
+    assert counts.broken == broken
+
+
 def test_notices_and_handshakes_after_a_200_are_no_duplicates():
     hits = [hit(), *handshakes(4), notice(NOW + 2, 1), notice(NOW + 8, 2)]
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import fcntl
 import importlib
 import inspect
 import json
+import os
 import re
 import subprocess
 import sys
@@ -32,12 +34,26 @@ PUBLIC_PACKAGES = (
 IMPORT = re.compile(r"^ *from (webhooks_app[\w.]*) import ([\w, ]+)", re.MULTILINE)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("site")
-    options = ["--quiet", "--fail-on-warning", "--builder", "html", "--doctree-dir", str(folder / "doctrees")]
-    subprocess.run([sys.executable, "-m", "sphinx", *options, "docs", str(folder / "html")], cwd=ROOT, check=True)
-    return folder / "html"
+    """Build the site once for all processes of a run."""
+    folder = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        folder = folder.parent
+    html = folder / "site"
+    with (folder / "site.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not html.exists():
+            _build(html)
+    return html
+
+
+def _build(html: Path) -> None:
+    """Build the site, and put it in its place when it is complete."""
+    new = html.with_name("new-site")
+    options = ["--quiet", "--fail-on-warning", "--builder", "html", "--doctree-dir", str(html.with_name("doctrees"))]
+    subprocess.run([sys.executable, "-m", "sphinx", *options, "docs", str(new)], cwd=ROOT, check=True)
+    new.rename(html)
 
 
 def test_each_page_is_in_the_navigation(site: Path) -> None:

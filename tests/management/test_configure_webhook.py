@@ -26,6 +26,7 @@ def test_the_choices_are_shown(run: Run, webhook: Webhook) -> None:
         "public_keys": {},
         "retry_policy": "",
         "accepted_statuses": "200",
+        "order": "none",
         "filter": None,
         "headers": {},
     }
@@ -43,13 +44,13 @@ def test_every_choice_is_changed_and_values_come_from_standard_input(
             "configure_webhook",
             webhook.pk,
             *choices,
-            *("--accepted-statuses", "2xx"),
+            *("--accepted-statuses", "2xx", "--order", "key"),
             *("--headers", "X-Tenant"),
         ).stdout
     )
     run("configure_webhook", webhook.pk, "--basic-auth", "user")
 
-    assert (shown["retry_policy"], shown["accepted_statuses"]) == ("extended", "2xx")
+    assert (shown["retry_policy"], shown["accepted_statuses"], shown["order"]) == ("extended", "2xx", "key")
     assert list(shown["public_keys"].values()) == ["standard-ed25519"]
     assert shown["headers"] == {"X-Tenant": "********"}
     values = [decrypt(token) for _, token in Webhook.objects.get().encrypted_headers]

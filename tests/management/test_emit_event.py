@@ -93,9 +93,11 @@ def test_an_event_has_references_and_is_emitted_once_for_a_key(run: Run, owner: 
     arguments = ["emit_event", "ppt.generation.failed", "--owner", "amina", "--data", '{"error": "a"}']
 
     first, again = (
-        run(*arguments, "--reference", "ppt_1", "--reference", "b", "--idempotency-key", "k") for _ in range(2)
+        run(*arguments, "--reference", "ppt_1", "--reference", "b", "--idempotency-key", "k", "--ordering-key", "o")
+        for _ in range(2)
     )
 
     event = Event.objects.get()
     assert first.stdout == again.stdout == f"{event.pk}\n"
     assert set(event.references.values_list("value", flat=True)) == {"ppt_1", "b"}
+    assert event.ordering_key == "o"

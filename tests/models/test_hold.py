@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
-from itertools import product
+from itertools import product, starmap
 from typing import Any, NamedTuple
 
 import pytest
@@ -17,6 +17,7 @@ from webhooks_app.models.hold import (
     Hold,
     HoldReason,
     Load,
+    blockers_of,
     hold_of,
     hold_reason,
     holds_of,
@@ -56,6 +57,15 @@ LOADS = (0, 1)
 STOPS: dict[str, dict[str, Any]] = {"": {}, "paused": {"paused_at": NOW}, "deleted": {"deleted_at": NOW}}
 
 
+GROUPS: dict[str, dict[str, Any]] = {
+    "first": {"order_key": "", "place": 2},
+    "behind": {"order_key": "", "place": 2},
+    "parked": {"order_key": "", "place": 2, "due_at": None},
+    "order taken away": {"order_key": "", "place": 2},
+}
+"""Entries of groups; ``behind`` and ``parked`` have an earlier one, which is not due."""
+
+
 class Situation(NamedTuple):
     status: str
     stop: str
@@ -63,9 +73,13 @@ class Situation(NamedTuple):
     time: str
     expires_at: datetime | None
     load: int
+    group: str = ""
 
 
-SITUATIONS = tuple(map(Situation._make, product(Webhook.Status, STOPS, RATES, TIMES, EXPIRIES, LOADS)))
+SITUATIONS = (
+    *starmap(Situation, product(Webhook.Status, STOPS, RATES, TIMES, EXPIRIES, LOADS)),
+    *starmap(Situation, product(Webhook.Status, STOPS, ("no limit", "used up"), TIMES, EXPIRIES[:2], (0,), GROUPS)),
+)
 
 
 def make(kind: Delivery.Kind, event: Event, facts: Iterable[Situation]) -> dict[str, Situation]:
@@ -75,6 +89,8 @@ def make(kind: Delivery.Kind, event: Event, facts: Iterable[Situation]) -> dict[
         rate = dict(RATES[situation.rate])
         slot = rate.pop("next_slot_at", None)
         webhook = Webhook(url=URL, status=situation.status, max_in_flight=1, **STOPS[situation.stop], **rate)
+        if situation.group and situation.group != "order taken away":
+            webhook.order = "webhook"
         delivery = Delivery(webhook=webhook, kind=kind, expires_at=situation.expires_at)
         delivery.event = None if kind == Delivery.Kind.VERIFICATION else event
         webhooks.append(webhook)
@@ -84,7 +100,11 @@ def make(kind: Delivery.Kind, event: Event, facts: Iterable[Situation]) -> dict[
         if situation.time == "final":
             delivery.state, delivery.finished_at = Delivery.State.SUCCEEDED, NOW
         else:
-            entries.append(entry_of(delivery, situation.time))
+            entries.append(entry_of(delivery, situation.time, **GROUPS.get(situation.group, {})))
+        if situation.group in ("behind", "parked"):
+            earlier = Delivery(webhook=webhook, kind="verification")
+            others.append(earlier)
+            entries.append(entry_of(earlier, "not due", order_key="", place=1))
         if situation.load:
             other = Delivery(webhook=webhook, kind="verification")
             others.append(other)
@@ -96,9 +116,9 @@ def make(kind: Delivery.Kind, event: Event, facts: Iterable[Situation]) -> dict[
     return {delivery.pk: situation for delivery, situation in situations.items()}
 
 
-def entry_of(delivery: Delivery, time: str) -> QueueEntry:
+def entry_of(delivery: Delivery, time: str, **fields: Any) -> QueueEntry:
     entry = QueueEntry.of(delivery, NOW)
-    for name, value in TIMES[time].items():
+    for name, value in {**TIMES[time], **fields}.items():
         setattr(entry, name, value)
     return entry
 
@@ -157,13 +177,45 @@ def test_sql_finds_the_same_reason(event, kind):
     rows = read(situations)
     entries = QueueEntry.objects.filter(pk__in=situations).annotate(found=hold_reason(NOW))
 
-    reasons = {row.pk: "" if (hold := hold_of(row, now=NOW)) is None else hold.reason for row in rows}
+    blockers = blockers_of(rows)
+    holds = {row.pk: hold_of(row, now=NOW, blocker=blockers.get(row.pk)) for row in rows}
+    reasons = {pk: "" if hold is None else hold.reason for pk, hold in holds.items()}
     reasons |= {pk: "" for pk, reason in reasons.items() if reason == HoldReason.WITHHELD}
 
     assert {situations[row.pk]: row.found for row in entries} == {situations[pk]: reasons[pk] for pk in reasons}
     for condition, expected in CONDITIONS.values():
         found = QueueEntry.objects.filter(condition, pk__in=situations).values_list("pk", flat=True)
         assert {situations[pk] for pk in found} == {situations[pk] for pk in reasons if reasons[pk] in expected}
+
+
+def test_a_hold_names_the_delivery_before_it(event, django_assert_num_queries):
+    webhook = Webhook.objects.create(url=URL, status="active", order="webhook")
+    first, second, third = Delivery.objects.bulk_create([Delivery(webhook=webhook, event=event) for _ in range(3)])
+    entries = [(first, 1, NOW - SECOND), (second, 2, None), (third, 3, NOW)]
+    for delivery, place, due_at in entries:
+        QueueEntry.objects.create(**vars_of(delivery), order_key="", place=place, due_at=due_at)
+    QueueLane.objects.create(webhook=webhook, is_fast=True)
+
+    with django_assert_num_queries(3):  # the rows, the blockers, the load
+        holds = {row.pk: hold for row, hold in with_holds([first, second, third])}
+
+    assert holds[first.pk] is None
+    assert holds[second.pk] == holds[third.pk] == Hold(reason=HoldReason.ORDERED, blocker=first.pk)
+
+
+def with_holds(rows: Iterable[Delivery]) -> list[tuple[Delivery, Hold | None]]:
+    found = read(row.pk for row in rows)
+    return list(zip(found, holds_of(found, now=NOW), strict=True))
+
+
+def vars_of(delivery: Delivery) -> dict[str, Any]:
+    return {
+        "delivery": delivery,
+        "webhook": delivery.webhook,
+        "event_id": delivery.event_id,
+        "kind": delivery.kind,
+        "max_attempts": delivery.max_attempts,
+    }
 
 
 def test_a_hold_has_the_facts_for_a_sentence(event):

@@ -8,8 +8,16 @@ from typing import Any
 from django import forms
 from django.utils.translation import gettext_lazy as _
 
-from ..choices import known_policies, known_signatures, offered_policies, offered_signatures, retry_policy
+from ..choices import (
+    known_policies,
+    known_signatures,
+    offered_orders,
+    offered_policies,
+    offered_signatures,
+    retry_policy,
+)
 from ..models import Webhook
+from ..models.order import Order
 from ..models.webhook_secret import default_signatures
 
 
@@ -25,6 +33,15 @@ def policy_choices(webhook: Webhook) -> list[tuple[str, str]]:
     own = {name: each for name, each in known_policies().items() if name == webhook.retry_policy}
     named = [(name, f"{name}: {each.description}") for name, each in {**offered_policies(), **own}.items()]
     return [("", _("Default (%(name)s)") % {"name": default.name}), *named]
+
+
+def order_choices(webhook: Webhook) -> list[tuple[str, str]]:
+    """Return the orders that are offered, and that of the webhook."""
+    offered = {*offered_orders(), webhook.order}
+    return [(value, str(label)) for value, label in Order.choices if value in offered]
+
+
+CHOICES = (("signatures", signature_choices), ("retry_policy", policy_choices), ("order", order_choices))
 
 
 class ChoiceFields(forms.Form):
@@ -69,12 +86,12 @@ class ChoiceFields(forms.Form):
     )
 
     def offer_choices(self, webhook: Webhook) -> None:
-        for name, choices in (("signatures", signature_choices), ("retry_policy", policy_choices)):
+        for name, choices in CHOICES:
             field: Any = self.fields.get(name)
             if field is not None:
                 field.choices = choices(webhook)
-        if "accepted_statuses" in self.fields:
-            self.fields["accepted_statuses"].required = False
+        for name in {"accepted_statuses", "order"} & self.fields.keys():
+            self.fields[name].required = False
         if "headers" in self.fields:
             self.fields["headers"].initial = _as_lines(webhook.headers)
 
@@ -83,6 +100,9 @@ class ChoiceFields(forms.Form):
 
     def clean_accepted_statuses(self) -> str:
         return self.cleaned_data["accepted_statuses"] or str(self.instance.accepted_statuses)
+
+    def clean_order(self) -> str:
+        return self.cleaned_data["order"] or str(self.instance.order)
 
     def clean_headers(self) -> dict[str, str]:
         found: dict[str, str] = {}

@@ -20,7 +20,7 @@ from .filters import CreatedFilter, EventTypeFilter, OwnerFilter, ReferenceFilte
 from .owned import ReadOnlyAdmin, manages_all, own_rows
 
 MAX_RECIPIENTS = 50
-OPTIONAL = ("references", "idempotency_key")
+OPTIONAL = ("references", "idempotency_key", "ordering_key")
 
 
 class DecisionRow(NamedTuple):
@@ -38,13 +38,16 @@ class EventAdmin(ReadOnlyAdmin):
     list_display = ("id", "type_and_kind", "owner_name", "created")
     list_filter = (CreatedFilter, OwnerFilter, ReferenceFilter, "is_test", EventTypeFilter)
     list_select_related = ("owner",)
-    fields = ("id", "type_link", "owner", "created", "references", "idempotency_key")
+    fields = ("id", "type_link", "owner", "created", "references", "idempotency_key", "ordering_key")
     readonly_fields = fields
 
     def get_fields(self, request: HttpRequest, obj: Any = None) -> list[Any]:
         """Return the fields without the optional ones that the event lacks."""
         fields = super().get_fields(request, obj)
-        return [name for name in fields if name not in OPTIONAL or (obj and getattr(self, name)(obj))]
+        return [name for name in fields if name not in OPTIONAL or (obj and self._has(obj, name))]
+
+    def _has(self, event: Event, name: str) -> bool:
+        return bool(getattr(self, name)(event) if hasattr(self, name) else getattr(event, name))
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         return super().get_queryset(request).defer("body")

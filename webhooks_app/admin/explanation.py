@@ -75,6 +75,9 @@ def waiting_for(delivery: Delivery) -> str:
     if hold.reason == HoldReason.NOT_DUE and hold.until is not None:
         text = gettext("Next attempt in {span}, at {time}.")
         return format_html(text, span=in_time(hold.until - now), time=moment(hold.until))
+    if hold.reason == HoldReason.ORDERED and hold.blocker:
+        text = gettext("Waiting for an earlier delivery, {delivery}, because the webhook has an order.")
+        return format_html(text, delivery=hold.blocker)
     return format_html(
         _sentences().get(hold.reason, ""),
         since=_shown(hold.since),
@@ -99,6 +102,7 @@ def _sentences() -> dict[HoldReason, str]:
             "A worker cannot read the webhook's secret and leaves the delivery to other workers until {until}. Compare "
             "WEBHOOKS_ENCRYPTION_KEYS and SECRET_KEY on all workers, or rotate the secret."
         ),
+        HoldReason.ORDERED: gettext("Waiting for its turn, because the webhook has an order."),
         HoldReason.RATE_LIMITED: gettext("Rate limit reached; next slot at {until}."),
         HoldReason.WITHHELD: gettext("Rate limit nearly reached; events are sent before retry notices."),
         HoldReason.CONCURRENCY: gettext("{in_flight} of {limit} requests in flight."),

@@ -96,6 +96,7 @@ class WebhookForm(ChoiceFields, AudienceForm, RefusableForm):
             "signatures",
             "retry_policy",
             "accepted_statuses",
+            "order",
         )
         widgets: ClassVar[dict[str, Any]] = {"filter": CodeArea()}
 

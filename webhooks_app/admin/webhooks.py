@@ -100,7 +100,7 @@ class WebhookAdmin(OwnableAdmin, HealthColumns, EventTypePages, OperationsPage, 
 
     def get_fields(self, request: HttpRequest, obj: Any = None) -> list[Any]:
         fields = ["url", "event_types", "filter", "description", "retry_notices", "max_in_flight", "rate_limit"]
-        fields += ["signatures", "retry_policy", "accepted_statuses", "headers", *CREDENTIALS]
+        fields += ["signatures", "retry_policy", "accepted_statuses", "order", "headers", *CREDENTIALS]
         if obj is None:
             audience = ["audience"] if manages_all(request) else []
             return [*audience, *self.owner_fields(request), *fields, "secret"]

@@ -20,6 +20,7 @@ from ..exceptions import (
 )
 from ..models import Event
 from ..models.emission import MAX_KEY_LENGTH, MAX_REFERENCE_LENGTH, MAX_REFERENCES
+from ..models.order import MAX_ORDERING_KEY_LENGTH
 from ..owners import owner_model
 from .fields import EventTypeField, MomentInputField, ShortListField, TextField
 from .parsers import StrictJsonParser
@@ -29,6 +30,7 @@ from .throttling import ApiThrottle
 
 MAX_BATCH = 100
 KEY_HEADER = "idempotency-key"
+OPTIONS = ("occurred_at", "idempotency_key", "references", "ordering_key")
 
 
 class EventParser(StrictJsonParser):
@@ -65,6 +67,12 @@ class NewEventSerializer(serializers.Serializer[Any]):
         required=False,
         max_length=MAX_REFERENCES,
         help_text="Business identifiers for finding the event.",
+    )
+    ordering_key = TextField(
+        required=False,
+        min_length=1,
+        max_length=MAX_ORDERING_KEY_LENGTH,
+        help_text="A webhook with order by `key` gets the events with the same key one after the other.",
     )
 
 
@@ -131,7 +139,7 @@ class Emission:
 
 
 def _options(fields: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: fields[name] for name in ("occurred_at", "idempotency_key", "references") if name in fields}
+    return {name: fields[name] for name in OPTIONS if name in fields}
 
 
 def _owners_by_key(keys: Sequence[str | None]) -> dict[str | None, Any]:
@@ -164,6 +172,6 @@ def _messages(error: WebhooksError) -> dict[str, Any]:
 
 
 def _field(path: str) -> str:
-    if path.partition("[")[0] in ("idempotency_key", "occurred_at", "references"):
+    if path.partition("[")[0] in OPTIONS:
         return path
     return f"data.{path}" if path else "data"

@@ -31,6 +31,7 @@ _WEBHOOK: dict[str, Any] = {
     "headers": {"X-Tenant": "********"},
     "retry_policy": "extended",
     "accepted_statuses": "200",
+    "order": "none",
     "public_keys": [
         {
             "scheme": "standard-ed25519",
@@ -143,7 +144,12 @@ EXAMPLES: dict[type[Any], dict[str, Any]] = {
         "data": _DATA,
         "references": ["ppt_8f14e45f"],
     },
-    serializers.EventWithDataSerializer: {**_EVENT, "data": _DATA, "references": ["ppt_8f14e45f"]},
+    serializers.EventWithDataSerializer: {
+        **_EVENT,
+        "data": _DATA,
+        "references": ["ppt_8f14e45f"],
+        "ordering_key": "ppt_8f14e45f",
+    },
     serializers.TryFilterSerializer: {"event_id": EVENT_ID, "filter": {"error": {"$startsWith": "E"}}},
     serializers.TriedFilterSerializer: {"matches": True, "mismatch": ""},
     serializers.DecisionSerializer: {

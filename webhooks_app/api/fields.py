@@ -8,6 +8,7 @@ from typing import Any
 from django.utils.dateparse import parse_datetime
 from rest_framework import serializers
 
+from ..choices import known_policies, known_signatures
 from ..models.limits import SECRET_LENGTHS, check_secret
 from ..models.own_headers import MAX_HEADERS
 from ..models.visibility import public_event_types
@@ -65,6 +66,27 @@ class EventTypeField(TextField):
         return {"enum": list(public_event_types().names())}
 
 
+class RetryPolicyField(TextField):
+    """The name of a retry policy, or an empty string. The model looks it up."""
+
+    def schema_extras(self) -> dict[str, Any]:
+        return {"enum": ["", *known_policies()]}
+
+
+class SignatureField(TextField):
+    """The name of a signature scheme. The model looks it up."""
+
+    def schema_extras(self) -> dict[str, Any]:
+        return {"enum": list(known_signatures())}
+
+
+class KeySchemeField(TextField):
+    """The name of a signature scheme that has keys of its own. The model looks it up."""
+
+    def schema_extras(self) -> dict[str, Any]:
+        return {"enum": sorted({scheme.key_scheme for scheme in known_signatures().values()})}
+
+
 class ShortListField(serializers.ListField):
     """A list whose length is checked before its items, so that a long list does not cause thousands of errors."""
 
@@ -111,9 +133,6 @@ class CredentialsField(CredentialsSerializer):
 
 class FilterField(serializers.JSONField):
     """A filter; the operation checks it."""
-
-    def schema_extras(self) -> dict[str, Any]:
-        return {"type": ["object", "null"]}
 
 
 class FlagField(serializers.BooleanField):

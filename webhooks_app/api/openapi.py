@@ -172,3 +172,10 @@ class TextFieldSchema(OpenApiSerializerFieldExtension):
         least = {} if self.target.allow_blank or "minLength" in schema else {"minLength": 1}
         # drf-spectacular adds null again to the schema of an extension.
         return {**schema, "type": "string", **least, **self.target.schema_extras()}
+
+
+class FilterFieldSchema(OpenApiSerializerFieldExtension):
+    target_class = "webhooks_app.api.fields.FilterField"
+
+    def map_serializer_field(self, auto_schema: Any, direction: Any) -> dict[str, Any]:
+        return {"type": "object", "additionalProperties": {}}

@@ -14,6 +14,7 @@ from django.core import checks
 from ..conf import PERIODS
 from ..encryption import DERIVED, is_key
 from ..event_types import registry
+from ..models.order import Order
 from ..transport.proxy import parse_proxy
 from .values_in_messages import as_text, short
 
@@ -66,6 +67,14 @@ def _ca_bundle(name: str, path: str) -> Iterator[checks.CheckMessage]:
         yield checks.Error(f"{name} ('{short(path)}') cannot be used: {problem}.", hint=hint, id="webhooks_app.E006")
 
 
+def _orders(name: str, orders: Sequence[str]) -> Iterator[checks.CheckMessage]:
+    unknown = [order for order in orders if order not in Order.values]
+    if unknown or len(set(orders)) < len(orders):
+        problem = f"has an unknown order, {short(unknown[0])!r}" if unknown else "contains an order twice"
+        hint = f"Choose from {', '.join(Order.values)}."
+        yield checks.Error(f"{name} {problem}.", hint=hint, id="webhooks_app.E025")
+
+
 def _rate(name: str, rate: str) -> Iterator[checks.CheckMessage]:
     number, _, period = rate.partition("/")
     is_number = number.isascii() and number.isdigit() and len(number) <= MAX_RATE_DIGITS
@@ -104,6 +113,7 @@ CONTENT_CHECKS: Mapping[str, Callable[[str, Any], Iterator[checks.CheckMessage]]
     "ALLOWED_NETWORKS": _networks,
     "REFUSED_NETWORKS": _networks,
     "ENCRYPTION_KEYS": _encryption_keys,
+    "ORDERS": _orders,
     "EGRESS_PROXY": _egress_proxy,
     "CA_BUNDLE": _ca_bundle,
     "API_RATE": _rate,

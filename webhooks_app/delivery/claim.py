@@ -57,3 +57,8 @@ class Finished(NamedTuple):
     attempt: AttemptLog
     step: NextStep
     ended_at: datetime
+
+    @property
+    def frees_next(self) -> bool:
+        """Later deliveries of its group may be due once it is recorded."""
+        return self.claim.pick.is_ordered and self.step.next_attempt_at is None

@@ -25,6 +25,9 @@ from .sql import sql_for
 
 logger = logging.getLogger("webhooks_app.delivery")
 
+FREED_WITHIN = timedelta(seconds=1)
+"""Before the end of an attempt, by the clocks of all workers, the next delivery of its group was not due."""
+
 
 class Claimer:
     """Claim due deliveries while the window has room. ``take`` is for the engine's thread, ``turn`` for its own.
@@ -64,6 +67,9 @@ class Claimer:
         self._too_old: deque[Claim] = deque()
         self._unsigned: deque[Claim] = deque()
         self._postponed: deque[tuple[Claim, datetime]] = deque()
+        self._freed: deque[tuple[str, datetime]] = deque()
+        """Webhooks whose results were recorded and made a delivery due, each with the end of the attempt."""
+        self._due_from: dict[str, datetime] = {}
         self._reported: set[str] = set()
         self._look_again_at: datetime | None = None
         self.found_nothing = False
@@ -127,6 +133,7 @@ class Claimer:
             to_release.append(claim)
             self._release([claim], partial(self.queue.release, due_at=due_at))
             self.polls.look_at(due_at)
+        self._name_freed()
         if may_claim and not is_stopping and self._has_room and self.polls.is_look_due():
             self._claim()
             if not self._liveness.is_current:  # the claim was slow, and so may be the next one
@@ -146,7 +153,7 @@ class Claimer:
 
     def pause_seconds(self, *, is_stopping: bool) -> float:
         """Return the seconds until the next turn has something to do, unless ``changed`` is set before."""
-        if self._too_old or self._unsigned or self._postponed:
+        if self._freed or self._too_old or self._unsigned or self._postponed:
             return 0.0
         seconds = min(settings.SWEEP_SECONDS, self.queue.seconds_to_publish())
         return min(seconds, self.polls.seconds_to_look()) if self._has_room and not is_stopping else seconds
@@ -168,8 +175,11 @@ class Claimer:
         # All results, because an invalid one may have been recorded before by an unacknowledged commit.
         retries = [item.step.next_attempt_at for item in finished if item.step.next_attempt_at is not None]
         self.polls.expect(retries)
-        if retries or self.queue.left_behind:  # a retry may have its notice, which is due now
+        freed = [(item.claim.pick.webhook_id, item.ended_at) for item in finished if item.frees_next]
+        self._freed.extend(freed)
+        if retries or freed or self.queue.left_behind:  # a retry may have its notice, which is due now
             self.found_nothing = False
+        if retries or self.queue.left_behind:
             self.polls.look_soon()
         self.changed.set()
 
@@ -193,14 +203,25 @@ class Claimer:
             while True:
                 self._too_old.append(self._claimed.popleft()[0])
 
+    def _name_freed(self) -> None:
+        """Make claims due from the webhooks for which a recorded result has made a delivery due."""
+        freed = [self._freed.popleft() for _ in range(len(self._freed))]
+        for webhook_id, ended_at in freed:
+            since = ended_at - FREED_WITHIN
+            self._due_from[webhook_id] = min(since, self._due_from.get(webhook_id, since))
+        if freed:
+            self.polls.notified([webhook_id for webhook_id, _ in freed], more_follow=False)
+
     def _claim(self) -> None:
         began_at = self._clock.monotonic()
         room = min(self._window - len(self.slots), self._batch_size)
         named = self.polls.take_named()
         if named:
-            claims = self.queue.claim_of(named, room)
+            claims = self.queue.claim_of(named, room, due_from=self._due_from)
+            self._due_from = {}
             self.polls.claimed_named()
         else:
+            self._due_from = {}
             claims = self.queue.claim(room, with_lost=self._outage.may_take_lost)
             self.found_nothing = not claims and not self.queue.due_soon
             self.polls.looked(found=bool(claims), took_seconds=self._clock.monotonic() - began_at)

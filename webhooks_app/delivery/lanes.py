@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from ..encryption import decrypt
 from ..models import Delivery
 from ..models.hold import standing_reason
+from ..models.order import Order
 from ..models.rate_limit import LONG_AGO, RateLimit
 from ..signatures import Headers
 from .signing import LaneKey, Signer
@@ -39,6 +40,7 @@ WEBHOOK_FIELDS = (
     "paused_at",
     "max_in_flight",
     "rate_limit",
+    "order",
 )
 """The fields of a webhook in its lane."""
 
@@ -59,6 +61,8 @@ class Ask(NamedTuple):
     """Whether it has no result yet, so that only one delivery may be in flight over all workers."""
     lost_only: bool = False
     """Only lost claims are wanted, whatever the limits of the webhook."""
+    due_from: datetime | None = None
+    """Lower bound of the due times to read, for a webhook with an order; None for no bound."""
 
 
 class Terms(NamedTuple):
@@ -103,6 +107,7 @@ class Lane:
     max_in_flight: int | None
     """The maximum number of claims over all workers."""
     rate_limit: float | None
+    order: str = Order.NONE
     next_slot_at: datetime | None = None
     worker: int = 0
     """The number of the claiming worker."""
@@ -162,6 +167,8 @@ class Pick(NamedTuple):
     expires_at: datetime | None
     retry_policy: str = ""
     """The name of the policy; empty for the specification's."""
+    is_ordered: bool = False
+    """Later deliveries of its group may wait for its end."""
 
 
 class Picked(NamedTuple):
@@ -170,3 +177,5 @@ class Picked(NamedTuple):
     lanes: Sequence[Lane]
     picks: Sequence[Pick]
     events: dict[str, tuple[str, bytes]]
+    parked: int = 0
+    """The number of due deliveries that were found behind an earlier one of their group."""

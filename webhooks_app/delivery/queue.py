@@ -11,8 +11,9 @@ from __future__ import annotations
 import math
 import secrets
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
+from types import MappingProxyType
 from typing import Any
 
 from django.db.models import Min
@@ -33,6 +34,9 @@ MANY = 64
 
 PACED_FOR, PACED_FOR_AT_MOST = timedelta(seconds=0.05), timedelta(seconds=5)
 """Time for which a webhook at its rate limit is skipped, so that its next deliveries are claimed in batches."""
+
+PARKINGS_TO_A_LOOK = 3
+"""Claims in a row that found nothing but deliveries behind others, after which other webhooks have their turn."""
 
 LOOK_FOR_LOST_EVERY_SECONDS = 1.0
 """How often lost claims are looked for where nothing else may be claimed, unless a worker was found dead."""
@@ -112,12 +116,14 @@ class Queue:
         """Include lost claims of all webhooks in the next claim, because a worker is dead."""
         self._look_for_lost_at = -math.inf
 
-    def claim_of(self, webhook_ids: Iterable[str], limit: int) -> list[Claim]:
+    def claim_of(
+        self, webhook_ids: Iterable[str], limit: int, *, due_from: Mapping[str, datetime] = MappingProxyType({})
+    ) -> list[Claim]:
         """Claim what is due for these webhooks, without a look; at most ``limit`` of them are asked."""
         self._with_lost = False
         wanted = [pk for pk in dict.fromkeys(webhook_ids) if not self._is_left_alone(pk)]
         self._learn_of(wanted)
-        claims = self._claim_from(self._with_room(wanted)[:limit], limit)
+        claims = self._claim_from(self._with_room(wanted)[:limit], limit, due_from)
         self.left_behind |= len({claim.pick.webhook_id for claim in claims}) < len(wanted)
         return claims
 
@@ -226,19 +232,28 @@ class Queue:
         for webhook_id, owner_id, _, is_fast in new:
             self.slots.learn(webhook_id, owner_id, is_fast)
 
-    def _claim_from(self, webhook_ids: Sequence[str], limit: int) -> list[Claim]:
-        """Claim; what has expired is cancelled, and never hides what is due behind it."""
+    def _claim_from(
+        self, webhook_ids: Sequence[str], limit: int, due_from: Mapping[str, datetime] = MappingProxyType({})
+    ) -> list[Claim]:
+        """Claim; what has expired is cancelled, and never hides what is due behind it.
+
+        Blocked deliveries are parked. A next look is due at once if there may be more of them.
+        """
+        parkings = 0
         while True:
             now = self._clock()
             terms = self._terms(now)
-            asks = self.slots.asks(webhook_ids, limit)
+            asks = [ask._replace(due_from=due_from.get(ask[0])) for ask in self.slots.asks(webhook_ids, limit)]
             self.left_behind |= len(asks) < len(webhook_ids)
             if not asks:
                 return []
             picked = self._sql.claim(asks, terms)
             claims = self._claims(self._drop_expired(picked.picks, now), picked)
             self._count(claims, picked, asks, terms)
-            if claims or not picked.picks:
+            parkings += bool(picked.parked)
+            if picked.parked and parkings >= PARKINGS_TO_A_LOOK:
+                self.due_soon.append(now)
+            if claims or not (picked.picks or picked.parked) or parkings >= PARKINGS_TO_A_LOOK:
                 return claims
 
     def _claim_lost(self) -> list[Claim]:

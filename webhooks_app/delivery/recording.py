@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from datetime import datetime
 
 from django.db import DataError, IntegrityError
 
-from ..models import Delivery, Webhook
+from ..models import Delivery, QueueEntry, Webhook
 from .claim import Finished
 from .disclosure import reason_of_handshake
 from .outcome import State
@@ -54,7 +55,8 @@ def _record(using: str, finished: Sequence[Finished], now: datetime) -> list[Fin
     with statements.writing():
         webhooks = _lock_verified(using, finished)
         # In one order for everyone, so that two who record the same deliveries wait for each other in turn.
-        saved = statements.save(sorted(finished, key=_delivery_id), now)
+        with _promoting(using, finished, now):
+            saved = statements.save(sorted(finished, key=_delivery_id), now)
         valid = [item for item in finished if item.claim.key in saved]
         save_notices(using, valid)
         if counts := tally(valid):
@@ -63,6 +65,12 @@ def _record(using: str, finished: Sequence[Finished], now: datetime) -> list[Fin
             if _decides_handshake(item) and item.claim.pick.webhook_id in webhooks:
                 _conclude_handshake(webhooks[item.claim.pick.webhook_id], item)
     return valid
+
+
+def _promoting(using: str, finished: Sequence[Finished], now: datetime) -> AbstractContextManager[None]:
+    """Make the deliveries due that waited for these, if they are recorded as final."""
+    final = [item.claim.delivery_id for item in finished if item.frees_next]
+    return QueueEntry.objects.using(using).filter(pk__in=final).promoting(now) if final else nullcontext()
 
 
 def _delivery_id(item: Finished) -> str:

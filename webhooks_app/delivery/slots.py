@@ -14,7 +14,7 @@ from typing import Any
 
 from ..database.clock import Clock
 from ..models import Delivery
-from ..models.queue import FAST_SECONDS
+from ..models.lane import FAST_SECONDS
 from ..models.rate_limit import LONG_AGO
 from .claim import Claim, Finished
 from .lanes import Ask

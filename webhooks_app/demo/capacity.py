@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ..delivery.slots import SHARE_OF_WINDOW
-from ..models.queue import FAST_SECONDS
+from ..models.lane import FAST_SECONDS
 from ..plurals import counted
 
 CPU_SECONDS_PER_REQUEST: Mapping[str, float] = {"curl": 0.0002, "requests": 0.0005}

@@ -46,6 +46,7 @@ class NewEvent(Generic[M]):
     occurred_at: datetime | None = None
     idempotency_key: str | None = None
     references: Sequence[str] = ()
+    ordering_key: str | None = None
 
     def unsaved(self) -> Event:
         """Return the unsaved event. Raises UnknownEventTypeError, InvalidEventDataError or InvalidOwnerError."""
@@ -53,7 +54,12 @@ class NewEvent(Generic[M]):
         if self.idempotency_key is not None:
             check_key(event_type.name, self.idempotency_key)
         return new_event(
-            event_type, self.data, owner=self.owner, occurred_at=self.occurred_at, references=self.references
+            event_type,
+            self.data,
+            owner=self.owner,
+            occurred_at=self.occurred_at,
+            references=self.references,
+            ordering_key=self.ordering_key,
         )
 
 
@@ -65,6 +71,7 @@ def emit(
     occurred_at: datetime | None = None,
     idempotency_key: str | None = None,
     references: Sequence[str] = (),
+    ordering_key: str | None = None,
 ) -> Event:
     """Record an event and one delivery for each subscribed webhook, in the caller's transaction.
 
@@ -74,7 +81,8 @@ def emit(
 
     ``idempotency_key`` identifies the event among those of its owner. If an event with this key exists, it is returned
     and nothing is written. A call waits for the end of other transactions that use the same key. ``references`` are up
-    to 8 business identifiers for finding the event.
+    to 8 business identifiers for finding the event. Webhooks with order by key receive events with the same
+    ``ordering_key`` one after another.
 
     Raises UnknownEventTypeError, InvalidEventDataError, InvalidOwnerError, or IdempotencyConflictError for a key that
     was used with another type or other data; and Django's TransactionManagementError in a transaction that an earlier
@@ -90,10 +98,13 @@ def emit(
                 occurred_at=occurred_at,
                 idempotency_key=idempotency_key,
                 references=references,
+                ordering_key=ordering_key,
             )
         )
     found = registry.get_emittable(event_type)
-    event = new_event(found, data, owner=owner, occurred_at=occurred_at, references=references)
+    event = new_event(
+        found, data, owner=owner, occurred_at=occurred_at, references=references, ordering_key=ordering_key
+    )
     using = router.db_for_write(Event)
     with writing_event(event, using, in_one_statement=is_one_statement(event, using)):
         announce_events(using, (event, insert_event(event, using)))

@@ -13,6 +13,7 @@ from ..event_types import EventType
 from ..exceptions import InvalidEventDataError
 from ..models import Event
 from ..models.emission import MAX_KEY_LENGTH, MAX_REFERENCE_LENGTH, MAX_REFERENCES
+from ..models.order import MAX_ORDERING_KEY_LENGTH
 from ..owners import owners
 from ..protocol.envelope import encode
 from ..protocol.ids import new_id
@@ -32,6 +33,7 @@ def new_event(
     occurred_at: datetime | None = None,
     is_test: bool = False,
     references: Sequence[str] = (),
+    ordering_key: str | None = None,
 ) -> Event:
     """Return an unsaved event, with its references. Raises InvalidEventDataError or InvalidOwnerError."""
     if owner is not None:
@@ -47,6 +49,8 @@ def new_event(
         problem = f"makes an envelope of {len(body):,} bytes; the limit is {max_bytes:,} bytes"
         raise InvalidEventDataError(name, {"": problem})
     event = Event(id=event_id, type=name, owner=owner, body=body.decode(), is_test=is_test, created_at=created_at)
+    if ordering_key is not None:
+        event.ordering_key = _checked_ordering_key(name, ordering_key)
     if references or event_type.reference_fields:
         event.unsaved_references = _references(event_type, valid_data, references)
     return event
@@ -56,6 +60,12 @@ def check_key(event_type: str, key: object) -> None:
     """Raise InvalidEventDataError if this is not a valid idempotency key."""
     if problem := _problem_of_text(key, MAX_KEY_LENGTH):
         raise InvalidEventDataError(event_type, {"idempotency_key": problem})
+
+
+def _checked_ordering_key(event_type: str, key: object) -> str:
+    if problem := _problem_of_text(key, MAX_ORDERING_KEY_LENGTH):
+        raise InvalidEventDataError(event_type, {"ordering_key": problem})
+    return str(key)
 
 
 def _references(event_type: EventType[Any], data: Mapping[str, Any], given: Sequence[str]) -> list[str]:

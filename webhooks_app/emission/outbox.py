@@ -21,6 +21,7 @@ from ..database.sql import Slot, UtcNow, fill
 from ..exceptions import IdempotencyConflictError
 from ..models import Delivery, Event, EventReference, IdempotencyKey, QueueEntry, Webhook
 from ..models.fields import IdField
+from ..models.order import Order, OrderNumber, number_sql
 from ..protocol.ids import RANDOM_HEX_DIGITS, time_digits
 from ..retry import BaseRetryPolicy, pack_policy
 from ..routing import RoutedEvent, filter_mismatch, webhooks_for
@@ -77,14 +78,18 @@ def _insert_at_once(event: Event, values: dict[str, Any], using: str) -> Queued:
 def _insert_in_steps(event: Event, values: dict[str, Any], using: str) -> Queued:
     """Insert within a transaction. The event comes first, because it takes the write lock of SQLite."""
     has_owner = event.owner_id is not None
-    insert, find_filters, insert_deliveries, insert_entries = _statements(
+    insert, find_special, insert_deliveries, insert_entries, insert_ordered = _statements(
         using, has_owner=has_owner, policies=_policies()
     )
     with connections[using].cursor() as cursor:
-        for sql, params in (insert, find_filters):
+        for sql, params in (insert, find_special):
             cursor.execute(sql, fill(params, values))
-        if refused := _refused(cursor.fetchall(), event):
+        special = cursor.fetchall()
+        if refused := _refused([(pk, source) for pk, source, _ in special if source is not None], event):
             insert_deliveries = _insert_deliveries(using, has_owner=has_owner, refused=refused)
+        if any(Order(order).key_of(event.ordering_key) is not None for _, _, order in special):
+            insert_entries = insert_ordered
+            (values["place"],) = OrderNumber.objects.using(using).take()
         for sql, params in (insert_deliveries, insert_entries):
             cursor.execute(sql, fill(params, values))
         return Queued(int(cursor.rowcount))
@@ -165,44 +170,57 @@ def _statement(using: str, *, has_owner: bool, policies: tuple[str, ...]) -> Sta
     """
     quote = connections[using].ops.quote_name
     names, columns = _delivery_columns()
-    candidates, params = _compiled(_webhooks(using, has_owner=has_owner).values_list(*columns, "filter"), using)
+    webhooks = _webhooks(using, has_owner=has_owner)
+    candidates, params = _compiled(webhooks.values_list(*columns, "filter", "order"), using)
     column_names = ", ".join(map(quote, names))
     is_open = "(%s OR NOT EXISTS (SELECT 1 FROM candidate WHERE filter IS NOT NULL))"
-    entries, entry_params = _insert_entries(using, "delivery")
+    is_sent = f"{is_open} AND webhook_id <> ALL (%s::uuid[])"
+    entries, entry_params = _insert_entries(using, "candidate", webhook_order='"order"', place=str(number_sql(using)))
     event_names = ", ".join(quote(field.column) for field in _EVENT_FIELDS)
     sql = f"""
-        WITH candidate ({column_names}, filter) AS MATERIALIZED ({candidates}),
+        WITH candidate ({column_names}, filter, "order") AS MATERIALIZED ({candidates}),
         event AS (
             INSERT INTO {quote(Event._meta.db_table)} ({event_names})
             SELECT {", ".join(["%s"] * len(_EVENT_FIELDS))} WHERE {is_open}
         ),
         delivery AS (
             INSERT INTO {quote(Delivery._meta.db_table)} ({column_names})
-            SELECT {column_names} FROM candidate WHERE {is_open} AND webhook_id <> ALL (%s::uuid[])
-            RETURNING id, webhook_id, event_id, max_attempts, retry_policy
+            SELECT {column_names} FROM candidate WHERE {is_sent}
         ),
-        entry AS ({entries} RETURNING webhook_id)
+        entry AS ({entries} WHERE {is_sent} RETURNING webhook_id)
         SELECT webhook_id, NULL FROM entry
         UNION ALL
         SELECT webhook_id, filter::text FROM candidate WHERE NOT %s AND filter IS NOT NULL"""
     decided = Slot("is_decided")
     event_params = [Slot(field.name) for field in _EVENT_FIELDS]
-    return sql, [*params, *event_params, decided, decided, Slot("refused"), *entry_params, decided]
+    sent_params = [decided, Slot("refused")]
+    return sql, [*params, *event_params, decided, *sent_params, *entry_params, *sent_params, decided]
 
 
 @lru_cache(maxsize=16)
 def _statements(using: str, *, has_owner: bool, policies: tuple[str, ...]) -> list[Statement]:
-    """Return the statements that insert an event, find filters, insert deliveries and insert queue entries."""
+    """Return the statements that insert an event, find special webhooks, insert deliveries and their queue entries.
+
+    Special are webhooks with a filter or an order. Of the two statements for entries, the last one is for these.
+    """
     quote = connections[using].ops.quote_name
     names = ", ".join(quote(field.column) for field in _EVENT_FIELDS)
     marks = ", ".join(["%s"] * len(_EVENT_FIELDS))
     insert = f"INSERT INTO {quote(Event._meta.db_table)} ({names}) VALUES ({marks})"
-    filtered = _webhooks(using, has_owner=has_owner).filter(filter__isnull=False).values_list("pk", "filter")
+    is_special = models.Q(filter__isnull=False) | ~models.Q(order=Order.NONE)
+    special = _webhooks(using, has_owner=has_owner).filter(is_special).values_list("pk", "filter", "order")
+    deliveries, webhooks = quote(Delivery._meta.db_table), quote(Webhook._meta.db_table)
+    joined = f"{deliveries} AS delivery JOIN {webhooks} AS webhook ON webhook.id = webhook_id"
+    insert_entries, params = _insert_entries(using, deliveries)
+    insert_ordered, ordered_params = _insert_entries(
+        using, joined, webhook_order=f"webhook.{quote('order')}", place="%s"
+    )
     return [
         (insert, [Slot(field.name) for field in _EVENT_FIELDS]),
-        _compiled(filtered, using),
+        _compiled(special, using),
         _insert_deliveries(using, has_owner=has_owner),
-        _insert_entries(using, quote(Delivery._meta.db_table), only="event_id = %s"),
+        (f"{insert_entries} WHERE event_id = %s", [*params, Slot("id")]),
+        (f"{insert_ordered} WHERE event_id = %s", [*ordered_params, Slot("place"), Slot("id")]),
     ]
 
 
@@ -257,15 +275,26 @@ def _by_policy(value: Callable[[BaseRetryPolicy], Any]) -> models.Case:
     return models.Case(*cases, default=models.Value(value(retry_policy())))
 
 
-def _insert_entries(using: str, source: str, *, only: str = "") -> Statement:
-    """Return the statement that queues the deliveries of ``source``, optionally only those of the event."""
+def _insert_entries(using: str, source: str, *, webhook_order: str = "", place: str = "") -> Statement:
+    """Return the statement, open for a condition, that queues the deliveries of ``source``.
+
+    With ``webhook_order``, the column for it, entries of webhooks with an order have a group, and ``place``.
+    """
     quote = connections[using].ops.quote_name
     now, params = Event.objects.using(using).all().query.get_compiler(using).compile(UtcNow())
-    columns = ("delivery_id", "webhook_id", "event_id", "kind", "attempt", "max_attempts", "retry_policy", "due_at")
-    values = f"id, webhook_id, event_id, '{Delivery.Kind.EVENT}', 0, max_attempts, retry_policy, {now}"
-    select = f"SELECT {values} FROM {source}"
-    sql = f"INSERT INTO {quote(QueueEntry._meta.db_table)} ({', '.join(map(quote, columns))}) {select}"
-    return f"{sql} WHERE {only}" if only else sql, [*params, *([Slot("id")] if only else [])]
+    columns = ["delivery_id", "webhook_id", "event_id", "kind", "attempt", "max_attempts", "retry_policy", "due_at"]
+    prefix = "delivery." if "delivery " in source else ""
+    fields = [f"{prefix}{name}" for name in ("id", "webhook_id", "event_id", "max_attempts", "retry_policy")]
+    values = [*fields[:3], f"'{Delivery.Kind.EVENT}'", "0", *fields[3:], now]
+    params = [*params]
+    if webhook_order:
+        columns += ["order_key", "place"]
+        is_ordered = f"{webhook_order} = '{Order.WEBHOOK}' OR {webhook_order} = '{Order.KEY}' AND %s IS NOT NULL"
+        values.append(f"CASE {webhook_order} WHEN '{Order.WEBHOOK}' THEN '' WHEN '{Order.KEY}' THEN %s END")
+        values.append(f"CASE WHEN {is_ordered} THEN {place} END")
+        params += [Slot("ordering_key"), Slot("ordering_key")]
+    names = ", ".join(map(quote, columns))
+    return f"INSERT INTO {quote(QueueEntry._meta.db_table)} ({names}) SELECT {', '.join(values)} FROM {source}", params
 
 
 _EVENT_FIELDS: Sequence[Any] = Event._meta.concrete_fields

@@ -98,6 +98,7 @@ class EventType(Generic[M]):
         occurred_at: datetime | None = None,
         idempotency_key: str | None = None,
         references: Sequence[str] = (),
+        ordering_key: str | None = None,
     ) -> Event:
         """Record an event of this type, as ``webhooks_app.emit`` does."""
         from .. import emit  # noqa: PLC0415 (the package resolves it when the models are loaded)
@@ -109,6 +110,7 @@ class EventType(Generic[M]):
             occurred_at=occurred_at,
             idempotency_key=idempotency_key,
             references=references,
+            ordering_key=ordering_key,
         )
 
     async def aemit(
@@ -119,6 +121,7 @@ class EventType(Generic[M]):
         occurred_at: datetime | None = None,
         idempotency_key: str | None = None,
         references: Sequence[str] = (),
+        ordering_key: str | None = None,
     ) -> Event:
         """Record an event from asynchronous code."""
         from .. import aemit  # noqa: PLC0415
@@ -130,6 +133,7 @@ class EventType(Generic[M]):
             occurred_at=occurred_at,
             idempotency_key=idempotency_key,
             references=references,
+            ordering_key=ordering_key,
         )
 
     def validate(self, data: Mapping[str, Any] | BaseModel) -> dict[str, Any]:

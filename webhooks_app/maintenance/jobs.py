@@ -17,6 +17,7 @@ from ..models import MaintenanceJob
 from ..models.audit import SYSTEM, acting
 from .gauges import gauge
 from .housekeeping import fold_tallies, forget, judge_health
+from .ordering import repair_groups
 from .replaying import advance_replays
 
 logger = logging.getLogger("webhooks_app.maintenance")
@@ -45,6 +46,7 @@ JOBS = (
     Job(name="health", every_seconds=60, run=judge_health),
     Job(name="replays", every_seconds=2, run=advance_replays, lost_after_seconds=5),
     Job(name="gauges", every_seconds=15, run=gauge),
+    Job(name="order", every_seconds=60, run=repair_groups),
     Job(name="forget", every_seconds=60, run=forget),
 )
 

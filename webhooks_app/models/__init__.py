@@ -7,8 +7,10 @@ from .delivery import Delivery
 from .emission import EventReference, IdempotencyKey
 from .event import Event
 from .health import WebhookHealth
+from .lane import QueueLane
 from .maintenance import MaintenanceJob, WorkerProcess, WorkerSession
-from .queue import QueueEntry, QueueLane
+from .order import OrderNumber
+from .queue import QueueEntry
 from .replay import Replay
 from .rollup import Rollup, Tally
 from .signing_key import SigningKey
@@ -23,6 +25,7 @@ __all__ = [
     "EventReference",
     "IdempotencyKey",
     "MaintenanceJob",
+    "OrderNumber",
     "QueueEntry",
     "QueueLane",
     "Replay",

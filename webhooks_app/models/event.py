@@ -14,6 +14,7 @@ from ..exceptions import WebhookStateError
 from ..protocol.ids import first_id_at
 from .base import BaseModel, BaseQuerySet
 from .fields import IdField, OwnerField, PartialIndex
+from .order import MAX_ORDERING_KEY_LENGTH
 
 
 class EventQuerySet(BaseQuerySet["Event"]):
@@ -40,6 +41,9 @@ class Event(BaseModel):
         db_index=False,
     )
     body = models.TextField(_("body"), editable=False)
+    ordering_key = models.CharField(  # noqa: DJ001 - null costs nothing
+        _("ordering key"), max_length=MAX_ORDERING_KEY_LENGTH, null=True, editable=False
+    )
     is_test = models.BooleanField(_("test"), default=False, editable=False)
     created_at = models.DateTimeField(_("created"), editable=False)
 

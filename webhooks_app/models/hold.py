@@ -8,12 +8,15 @@ from datetime import datetime, timedelta
 from typing import NamedTuple, Protocol
 
 from django.db import models
-from django.db.models import Case, Count, Min, Q, Value, When
+from django.db.models import Case, Count, Exists, Min, Q, Subquery, Value, When
 from django.utils.translation import gettext_lazy as _
 
 from ..conf import settings
 from .delivery import Delivery
-from .queue import FAST_SECONDS, QueueEntry
+from .fields import IdField
+from .lane import FAST_SECONDS
+from .order import Order
+from .queue import QueueEntry
 from .rate_limit import LONG_AGO, RateLimit
 from .webhook import Webhook
 
@@ -31,6 +34,7 @@ class HoldReason(models.TextChoices):
     PAUSED = "paused", _("paused")
     UNVERIFIED = "unverified", _("waiting for verification")
     EXPIRED = "expired", _("expired")
+    ORDERED = "ordered", _("behind an earlier delivery")
     ADDRESS_BUSY = "address_busy", _("address busy")
     NOT_DUE = "not_due", _("not due")
     RATE_LIMITED = "rate_limited", _("rate limit reached")
@@ -53,6 +57,8 @@ class Hold:
     """Time at which this reason ends by itself, or None if it does not or the time is unknown."""
     in_flight: int | None = None
     max_in_flight: int | None = None
+    blocker: str | None = None
+    """The delivery that is sent before this one: the first of its group."""
 
 
 class Load(NamedTuple):
@@ -67,10 +73,16 @@ NO_LOAD = Load()
 
 
 def hold_of(
-    delivery: Delivery, *, now: datetime, load: Load = NO_LOAD, max_in_flight: int | None = None
+    delivery: Delivery,
+    *,
+    now: datetime,
+    load: Load = NO_LOAD,
+    max_in_flight: int | None = None,
+    blocker: str | None = None,
 ) -> Hold | None:
     """Return the reason why no worker may send this delivery now; None if the next free one may.
 
+    ``blocker`` is the earlier delivery of its group that it waits for, if there is one, as ``blockers_of`` finds it.
     ``max_in_flight`` limits the claims of its webhook, by default as configured, and to one before the first result.
     Slow webhooks share a part of the requests of each worker, so that they may have to wait for each other. Of several
     sendable deliveries the oldest is sent first.
@@ -78,6 +90,8 @@ def hold_of(
     return (
         _hold_by_claim(delivery, now)
         or _hold_by_webhook(delivery)
+        or _hold_by_expiry(delivery, now)
+        or _hold_by_order(delivery, blocker)
         or _hold_by_time(delivery, now)
         or _hold_by_rate(delivery, now)
         or _hold_by_load(delivery.webhook, load, max_in_flight)
@@ -87,11 +101,12 @@ def hold_of(
 
 
 def holds_of(deliveries: Sequence[Delivery], *, now: datetime) -> list[Hold | None]:
-    """Return the hold of each delivery, with one query at most for all webhooks together.
+    """Return the hold of each delivery, with one query at most for all webhooks together, and one for those in groups.
 
     The deliveries are to be read with their webhooks, lanes and queue entries.
     """
-    holds = [hold_of(delivery, now=now) for delivery in deliveries]
+    blockers = blockers_of(deliveries)
+    holds = [hold_of(delivery, now=now, blocker=blockers.get(delivery.pk)) for delivery in deliveries]
     free = {
         delivery.webhook_id
         for delivery, hold in zip(deliveries, holds, strict=True)
@@ -159,9 +174,30 @@ def _hold_by_webhook(delivery: Delivery) -> Hold | None:
     return Hold(reason=reason) if reason else None
 
 
-def _hold_by_time(delivery: Delivery, now: datetime) -> Hold | None:
+def blockers_of(deliveries: Sequence[Delivery]) -> dict[str, str]:
+    """Return the first delivery of the group by each delivery that waits for it."""
+    ordered = [each for each in deliveries if each.entry is not None and each.entry.place is not None]
+    ids = [each.pk for each in ordered if each.webhook.order != Order.NONE]
+    if not ids:
+        return {}
+    entries = QueueEntry.objects.using(ordered[0].alias)
+    first = Subquery(entries.earlier().order_by("place").values("pk")[:1], output_field=IdField(prefix="dlv"))
+    rows = entries.filter(pk__in=ids).annotate(blocker=first).values_list("pk", "blocker")
+    return {pk: blocker for pk, blocker in rows if blocker}
+
+
+def _hold_by_expiry(delivery: Delivery, now: datetime) -> Hold | None:
     if delivery.expires_at is not None and delivery.expires_at <= now:
         return Hold(reason=HoldReason.EXPIRED, since=delivery.expires_at)
+    return None
+
+
+def _hold_by_order(delivery: Delivery, blocker: str | None) -> Hold | None:
+    is_parked = delivery.entry is not None and delivery.entry.due_at is None
+    return Hold(reason=HoldReason.ORDERED, blocker=blocker) if is_parked or blocker else None
+
+
+def _hold_by_time(delivery: Delivery, now: datetime) -> Hold | None:
     due_at = delivery.due_at
     if due_at is None or due_at > now:
         return Hold(reason=HoldReason.ADDRESS_BUSY if _is_postponed(delivery) else HoldReason.NOT_DUE, until=due_at)
@@ -237,6 +273,11 @@ _IS_STOPPED = (
 )
 _IS_PAUSED = Q(webhook__paused_at__isnull=False)
 _IS_UNVERIFIED = ~Q(webhook__status=Webhook.Status.ACTIVE) & ~Q(kind__in=UNVERIFIED_KINDS)
+_IS_IN_GROUP = Q(place__isnull=False) & ~Q(webhook__order=Order.NONE)
+
+
+def _is_blocked() -> Q:
+    return Q(due_at=None) | _IS_IN_GROUP & Q(Exists(QueueEntry.objects.earlier()))
 
 
 def is_held() -> Q:
@@ -246,7 +287,7 @@ def is_held() -> Q:
 
 def is_upcoming() -> Q:
     """Return the condition for entries that are sent, or cancelled as expired, once their time has come."""
-    return _IS_WAITING & ~_IS_STOPPED & ~_IS_PAUSED & ~_IS_UNVERIFIED
+    return _IS_WAITING & ~_IS_STOPPED & ~_IS_PAUSED & ~_IS_UNVERIFIED & ~_is_blocked()
 
 
 def is_due(now: datetime) -> Q:
@@ -268,6 +309,7 @@ def hold_reason(now: datetime) -> Case:
         HoldReason.PAUSED: _IS_PAUSED,
         HoldReason.UNVERIFIED: _IS_UNVERIFIED,
         HoldReason.EXPIRED: _is_expired(now),
+        HoldReason.ORDERED: _is_blocked(),
         HoldReason.ADDRESS_BUSY: Q(due_at__gt=now, kind__in=UNVERIFIED_KINDS, attempt=0),
         HoldReason.NOT_DUE: Q(due_at__gt=now),
         HoldReason.RATE_LIMITED: _is_rate_limited(now),

@@ -32,6 +32,7 @@ from .audit import SYSTEM, Action, acting
 from .base import atomic
 from .fields import IdField, OwnerField, PartialIndex
 from .limits import MAX_IN_FLIGHT, MAX_RATE, MIN_RATE, check_event_types
+from .order import Order
 from .own_headers import OwnHeaders
 from .status import StatusRules
 from .webhook_query import WebhookQuerySet
@@ -44,7 +45,7 @@ LOCKED_FIELDS = ("status", "status_reason", "status_changed_at", "paused_at", "d
 class Webhook(OwnHeaders, StatusRules, SigningSecret):
     audited_fields = (
         *("owner_id", "url", "event_types", "filter", "description", "retry_notices", "max_in_flight"),
-        *("rate_limit", "signatures", "header_fingerprints", "retry_policy", "accepted_statuses"),
+        *("rate_limit", "signatures", "header_fingerprints", "retry_policy", "accepted_statuses", "order"),
         *("status", "paused_at", "deleted_at"),
     )
 
@@ -98,6 +99,13 @@ class Webhook(OwnHeaders, StatusRules, SigningSecret):
         choices=AcceptedStatuses.choices,
         default=AcceptedStatuses.OK,
         help_text=_("Statuses that confirm receipt. The verification always needs 200."),
+    )
+    order = models.CharField(
+        _("order"),
+        max_length=7,
+        choices=Order.choices,
+        default=Order.NONE,
+        help_text=_("Deliveries that wait for an earlier one are sent when that has succeeded or was given up."),
     )
     created_at = models.DateTimeField(_("created"), default=timezone.now, editable=False)
 

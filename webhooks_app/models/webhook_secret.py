@@ -149,22 +149,25 @@ class SigningSecret(Audited):
         """
         overlap = timedelta(seconds=settings.SECRET_OVERLAP_SECONDS) if overlap is None else overlap
         check_overlap(overlap)
-        known = known_signatures()
-        if scheme not in {found.key_scheme for found in known.values()}:
-            raise ValidationError({"scheme": _("Give a signature scheme that has keys of its own.")})
+        _check_scheme(scheme)
         if secret is not None:
             self._check_new_key(secret, scheme)
         saved = self.lock()
         replaced = saved.current_key(scheme)
         if replaced is None or secret is None or secret != replaced.readable_key:
-            return self._replace(replaced, SigningKey.of(scheme, secret or known[scheme].new_key()), overlap)
+            key = secret or known_signatures()[scheme].new_key()
+            return self._replace(replaced, SigningKey.of(scheme, key), overlap)
         if not overlap:
             self._end_overlap(scheme)
         return replaced.key
 
     @atomic
     def revoke_previous_secret(self, *, scheme: str = SECRET) -> None:
-        """End the overlap of a rotation. Only the current key signs from the next attempt."""
+        """End the overlap of a rotation. Only the current key signs from the next attempt.
+
+        Raise ValidationError for an unknown scheme.
+        """
+        _check_scheme(scheme)
         self.lock()
         self._end_overlap(scheme)
 
@@ -246,3 +249,8 @@ class SigningSecret(Audited):
         if self._state.adding:
             return "Omit the secret to create one."
         return "Rotate the secret first: a new one has this form, and the old one keeps signing during the overlap."
+
+
+def _check_scheme(scheme: str) -> None:
+    if scheme not in {found.key_scheme for found in known_signatures().values()}:
+        raise ValidationError({"scheme": _("Give a signature scheme that has keys of its own.")})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..choices import offered_operators, offered_policies, offered_signatures, retry_policy
+from ..choices import offered_operators, offered_orders, offered_policies, offered_signatures, retry_policy
 from ..filters import COMBINING
 from ..models import Webhook
 from ..retry import BaseRetryPolicy
@@ -17,6 +17,7 @@ def describe_offer() -> dict[str, Any]:
         "signatures": [_signature(scheme) for scheme in offered_signatures().values()],
         "retry_policies": [_policy(policy) for policy in offered_policies().values()],
         "accepted_statuses": list(Webhook.AcceptedStatuses.values),
+        "orders": list(offered_orders()),
         "filter_operators": [*COMBINING, *offered_operators()],
     }
 

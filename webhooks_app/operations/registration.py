@@ -8,11 +8,12 @@ from typing import Any
 from django.core.exceptions import ValidationError
 from django.db import router
 
-from ..choices import offered_operators, offered_policies, offered_signatures, parse_filter
+from ..choices import offered_operators, offered_orders, offered_policies, offered_signatures, parse_filter
 from ..database.sql import writing
-from ..models import QueueLane, Webhook, WebhookHealth
+from ..models import QueueEntry, QueueLane, Webhook, WebhookHealth
 from ..models.audit import Action, acting
 from ..models.limits import check_in_flight
+from ..models.order import Order
 from ..models.own_headers import UNCHANGED, Credentials
 from ..models.webhook_secret import default_signatures
 from ..owners import owner_model
@@ -25,7 +26,7 @@ from .verification import queue_handshake
 
 CHANGEABLE_FIELDS = (
     *("owner", "url", "event_types", "description", "retry_notices", "max_in_flight", "rate_limit"),
-    *("signatures", "retry_policy", "accepted_statuses", "filter"),
+    *("signatures", "retry_policy", "accepted_statuses", "filter", "order"),
 )
 
 
@@ -108,6 +109,8 @@ def update_webhook(
         webhook.create_missing_keys()
         with webhook.auditing(Action.WEBHOOK_CHANGED, since=saved):
             webhook.save(update_fields=(*CHANGEABLE_FIELDS, "encrypted_headers"))
+            if saved.order != webhook.order:
+                QueueEntry.objects.using(webhook.alias).sort_again(webhook)
             if saved.url != webhook.url:
                 _verify_again(webhook, actor)
 
@@ -144,6 +147,11 @@ def check_offered(webhook: Webhook, *, since: Webhook | None = None) -> None:
     if webhook.retry_policy not in ("", known) and webhook.retry_policy not in policies:
         message = f"{webhook.retry_policy}: not offered. Choose from {', '.join(policies)}."
         raise ValidationError({"retry_policy": message})
+    orders = offered_orders()
+    earlier = since.order if since is not None else Order.NONE
+    if webhook.order != earlier and webhook.order not in orders:
+        message = f"{webhook.order}: not offered. Choose among {', '.join(orders)}."
+        raise ValidationError({"order": message})
 
 
 def _check_operators(webhook: Webhook) -> None:

@@ -134,7 +134,7 @@ def _queue(using: str, replay: Replay, matches: Sequence[Match], now: datetime) 
     deliveries = [
         Delivery(
             event_id=match.event_id,
-            webhook_id=replay.webhook_id,
+            webhook=replay.webhook,
             redelivery_of_id=match.first_delivery_id,
             requested_by_id=replay.requested_by_id,
             replay=replay,

@@ -9,6 +9,7 @@ from rest_framework import serializers
 from ...exceptions import UnknownEventTypeError
 from ...models import Webhook
 from ...models.limits import MAX_EVENT_TYPES, MAX_RATE, MAX_SECRET_OVERLAP, MAX_SIGNATURES, MIN_RATE, most_in_flight
+from ...models.order import Order
 from ...models.own_headers import REDACTED
 from ...models.visibility import event_types_for
 from ..fields import (
@@ -18,9 +19,12 @@ from ..fields import (
     FilterField,
     FlagField,
     HeadersField,
+    KeySchemeField,
     RateField,
+    RetryPolicyField,
     SecretField,
     ShortListField,
+    SignatureField,
     TextField,
     UrlField,
 )
@@ -63,7 +67,7 @@ class SettableFields(serializers.Serializer[Webhook]):
     )
 
     signatures = ShortListField(
-        child=TextField(),
+        child=SignatureField(),
         required=False,
         min_length=1,
         max_length=MAX_SIGNATURES,
@@ -83,7 +87,7 @@ class SettableFields(serializers.Serializer[Webhook]):
         help_text="Credentials for HTTP basic authentication, sent in the Authorization header; null removes them.",
     )
 
-    retry_policy = TextField(
+    retry_policy = RetryPolicyField(
         required=False,
         allow_blank=True,
         max_length=40,
@@ -93,6 +97,12 @@ class SettableFields(serializers.Serializer[Webhook]):
         required=False,
         choices=Webhook.AcceptedStatuses.choices,
         help_text="The statuses that confirm receipt. A verification always needs 200.",
+    )
+    order = serializers.ChoiceField(
+        required=False,
+        choices=Order.choices,
+        help_text="Deliveries to send one after another: `none`, all of the `webhook`, or those of events with the "
+        "same ordering `key`.",
     )
 
     def get_fields(self) -> dict[str, Any]:
@@ -119,7 +129,7 @@ class WebhookChangesSerializer(SettableFields):
 
 
 class SchemeSerializer(serializers.Serializer[Webhook]):
-    scheme = TextField(
+    scheme = KeySchemeField(
         required=False,
         help_text="The signature scheme of the key. Default: `native`, whose key is the secret.",
     )

@@ -31,6 +31,9 @@ class HoldSerializer(serializers.Serializer[Hold]):
         allow_null=True,
         help_text="End of the hold: the next attempt, the next slot of the rate limit, or the end of a claim.",
     )
+    delivery_id = serializers.CharField(
+        source="blocker", allow_null=True, help_text="For `ordered`: the delivery that is sent before this one."
+    )
 
     def get_attribute(self, instance: Any) -> Hold | None:
         holds = getattr(self.parent, "holds", None) or _holds([instance])

@@ -34,6 +34,9 @@ class EventWithDataSerializer(EventSerializer):
         allow_null=True, help_text="Null once it is no longer stored; such an event cannot be redelivered."
     )
     references = ReferencesField(child=serializers.CharField(), help_text="Business identifiers for finding the event.")
+    ordering_key = serializers.CharField(
+        allow_null=True, help_text="Webhooks with order by `key` receive events with the same key one after another."
+    )
 
 
 class EventTypeSerializer(serializers.Serializer[EventType[Any]]):

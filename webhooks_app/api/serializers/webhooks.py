@@ -9,8 +9,9 @@ from rest_framework import serializers
 from ...choices import known_signatures
 from ...delivery.disclosure import hides_status_time
 from ...models import Webhook, WebhookHealth
+from ...models.order import Order
 from ...protocol.times import format_time
-from ..fields import MomentField
+from ..fields import FilterField, MomentField
 
 
 class PublicKeySerializer(serializers.Serializer[Any]):
@@ -38,7 +39,7 @@ class WebhookSerializer(serializers.Serializer[Webhook]):
     failing_since = serializers.SerializerMethodField(
         help_text="Start of the failing period, in which every delivery was given up; null if there is none."
     )
-    filter = serializers.JSONField(allow_null=True)
+    filter = FilterField(allow_null=True)
     description = serializers.CharField()
     retry_notices = serializers.BooleanField()
     max_in_flight = serializers.IntegerField(allow_null=True)
@@ -49,6 +50,7 @@ class WebhookSerializer(serializers.Serializer[Webhook]):
     )
     retry_policy = serializers.CharField()
     accepted_statuses = serializers.ChoiceField(choices=Webhook.AcceptedStatuses.choices)
+    order = serializers.ChoiceField(choices=Order.choices)
     public_keys = PublicKeySerializer(
         many=True, help_text="Keys that verify asymmetric signatures; two per scheme during the overlap of a rotation."
     )
@@ -102,4 +104,5 @@ class OfferSerializer(serializers.Serializer[Any]):
     signatures = OfferedSignatureSerializer(many=True)
     retry_policies = OfferedPolicySerializer(many=True)
     accepted_statuses = serializers.ListField(child=serializers.CharField())
+    orders = serializers.ListField(child=serializers.CharField())
     filter_operators = serializers.ListField(child=serializers.CharField())

@@ -65,6 +65,13 @@ class BaseDialect:
     generates_rows: ClassVar[bool] = False
     """Whether test data can be generated in the database, with ``generate_series`` and JSON."""
 
+    def next_number_sql(self, table: str) -> str | None:
+        """Return an expression for the next key of a table, whose name is quoted; None if only an INSERT makes one.
+
+        Transactions that follow each other get ascending numbers, and a number is never made twice.
+        """
+        return None
+
     def to_db_id(self, digits: str) -> object:
         """Return the parameter for the 32 hexadecimal digits of an identifier."""
         return digits

@@ -24,6 +24,9 @@ class PostgresqlDialect(BaseDialect):
     loose_text_column = "text"
     generates_rows = True
 
+    def next_number_sql(self, table: str) -> str | None:
+        return f"nextval(pg_get_serial_sequence('{table}', 'id'))"
+
     def to_db_id(self, digits: str) -> object:
         return uuid.UUID(digits)
 

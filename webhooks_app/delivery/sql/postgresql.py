@@ -12,12 +12,14 @@ from typing import Any
 from ...database.dialects import dialect_of
 from ...database.prepared import prepared
 from ...models import Event, Webhook
+from ...models.order import Order
 from ...models.rate_limit import BURST
 from ..attempt_log import AttemptLog
 from ..claim import Finished
 from ..lanes import FIRST_ENTRIES, WEBHOOK_FIELDS, Ask, Lane, Pick, Picked, Terms
 from ..signing import LaneKey
-from .portable import PortableSql, json_of, json_of_timings
+from .portable import PortableSql
+from .recording import json_of, json_of_timings
 
 CLAIM_TYPES = {
     "asks": "jsonb",
@@ -42,7 +44,32 @@ PUBLISH_TYPES = {"worker": "text", "until": "float8", "claims": "jsonb"}
 
 
 class PostgresqlSql(PortableSql):
+    def __init__(self, using: str) -> None:
+        super().__init__(using)
+        self._ordered: set[str] = set()
+        """Webhooks that had an order at the last claim."""
+
     def claim(self, asks: Sequence[Ask], terms: Terms) -> Picked:
+        """Claim in one statement; from webhooks with an order in a transaction, after their lanes are locked.
+
+        The snapshot of the one statement may be older than its locks. Which delivery is the first of its group must be
+        read after them.
+        """
+        plain = [ask for ask in asks if ask.webhook_id not in self._ordered]
+        picked = self._claim_at_once(plain, terms) if plain else Picked([], [], {})
+        found = {lane.webhook_id for lane in picked.lanes if lane.order != Order.NONE}
+        self._ordered |= found
+        ordered = [ask for ask in asks if ask.webhook_id in self._ordered]
+        if not ordered:
+            return picked
+        more = super().claim(ordered, terms)
+        self._ordered -= {lane.webhook_id for lane in more.lanes if lane.order == Order.NONE}
+        lanes = [lane for lane in picked.lanes if lane.webhook_id not in found]
+        return Picked(
+            [*lanes, *more.lanes], [*picked.picks, *more.picks], {**picked.events, **more.events}, more.parked
+        )
+
+    def _claim_at_once(self, asks: Sequence[Ask], terms: Terms) -> Picked:
         """Claim in one statement, which needs no transaction around it.
 
         The lanes are locked first, and what others have claimed meanwhile is read from their rows as they are then: a
@@ -50,7 +77,7 @@ class PostgresqlSql(PortableSql):
         since is left out for the same reason. What is due by the database's clock is due, also if the worker's lags.
         """
         values = {
-            "asks": json.dumps([(ask.webhook_id[-32:], *ask[1:]) for ask in asks]),
+            "asks": json.dumps([(ask.webhook_id[-32:], *ask[1:6]) for ask in asks]),
             "worker": str(terms.worker),
             "now": terms.now,
             "epoch": terms.now.timestamp(),
@@ -74,7 +101,7 @@ class PostgresqlSql(PortableSql):
     @cached_property
     def _claiming(self) -> str:
         lost = "%(lost_again_at)s::timestamptz IS NOT NULL AND leased_until <= %(now)s"
-        fields = ", ".join(f"webhook.{name}" for name in WEBHOOK_FIELDS)
+        fields = ", ".join(f"webhook.{self.quote(name)}" for name in WEBHOOK_FIELDS)
         return f"""
             WITH locked AS (
                 SELECT lane.webhook_id, lane.in_flight, lane.next_slot_at,
@@ -125,7 +152,8 @@ class PostgresqlSql(PortableSql):
                             WHEN lane.allowance < 2 THEN '{{event,test,verification}}'
                             ELSE '{{event,test,verification,retry_notice}}'
                         END AS kinds
-                    FROM lane WHERE lane.paused_at IS NULL OR lane.lost_only
+                    FROM lane
+                    WHERE (lane.paused_at IS NULL OR lane.lost_only) AND lane."order" = '{Order.NONE.value}'
                 ) AS lane
                 CROSS JOIN LATERAL (
                     SELECT ctid AS row FROM {self.entries}

@@ -9,7 +9,7 @@ from typing import Any
 
 from django.core.management.base import CommandError, CommandParser
 
-from ...choices import offered_policies, offered_signatures
+from ...choices import offered_orders, offered_policies, offered_signatures
 from ...models import Webhook
 from ...operations.offer import describe_offer
 from ...operations.registration import update_webhook
@@ -20,8 +20,8 @@ from ..webhooks import get_webhook
 
 class Command(WebhooksCommand):
     help = (
-        "Show or change the signatures, the retry policy, the accepted statuses, the filter and the headers of a "
-        "webhook. Prints one JSON object with redacted header values."
+        "Show or change the signatures, the retry policy, the accepted statuses, the order, the filter and the "
+        "headers of a webhook. Prints one JSON object with redacted header values."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -37,6 +37,7 @@ class Command(WebhooksCommand):
             "--retry-policy", metavar="NAME", help=f"One of {', '.join(offered_policies())}; '' for the default."
         )
         parser.add_argument("--accepted-statuses", choices=Webhook.AcceptedStatuses.values)
+        parser.add_argument("--order", choices=offered_orders())
         filters = parser.add_mutually_exclusive_group()
         filters.add_argument("--filter", metavar="JSON|@FILE|-", help="Send only events with matching data.")
         filters.add_argument("--clear-filter", action="store_true", help="Remove the filter.")
@@ -58,7 +59,7 @@ class Command(WebhooksCommand):
             self.result(json.dumps(describe_offer(), indent=2))
             return
         webhook = get_webhook(options["webhook_id"])
-        names = ("signatures", "retry_policy", "accepted_statuses")
+        names = ("signatures", "retry_policy", "accepted_statuses", "order")
         changes = {name: options[name] for name in names if options[name] is not None}
         changes |= _filter_change(options)
         if options["headers"] is not None:
@@ -87,6 +88,7 @@ def _choices(webhook: Webhook) -> dict[str, Any]:
         "public_keys": {key["key"]: key["scheme"] for key in webhook.public_keys},
         "retry_policy": webhook.retry_policy,
         "accepted_statuses": webhook.accepted_statuses,
+        "order": webhook.order,
         "filter": webhook.filter,
         "headers": webhook.headers,
     }

@@ -38,6 +38,9 @@ class Command(WebhooksCommand):
             metavar="ID",
             help="A reference. Use up to 8 times.",
         )
+        parser.add_argument(
+            "--ordering-key", metavar="KEY", help="Webhooks with order by key get its events one after the other."
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:
         event_type = registry.get_emittable(options["type"])
@@ -50,6 +53,7 @@ class Command(WebhooksCommand):
                 owner=owner,
                 idempotency_key=options["idempotency_key"],
                 references=options["reference"],
+                ordering_key=options["ordering_key"],
             )
         except InvalidEventDataError as error:
             example = json.dumps(event_type.example, ensure_ascii=False)

@@ -1,0 +1,408 @@
+"""Ordered delivery: one delivery of a group at a time, in the order of emission."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from django.db import connection, transaction
+from django.test.utils import CaptureQueriesContext
+
+from webhooks_app import emit
+from webhooks_app.delivery.queue import Queue
+from webhooks_app.delivery.sending import finish, finish_lost, request_for
+from webhooks_app.emission import NewEvent, emit_many
+from webhooks_app.exceptions import InvalidEventDataError
+from webhooks_app.maintenance.ordering import repair_groups
+from webhooks_app.models import Delivery, Event, OrderNumber, QueueEntry
+from webhooks_app.operations import lifecycle, replays
+from webhooks_app.operations.actors import PROJECT
+from webhooks_app.operations.registration import update_webhook
+from webhooks_app.operations.sending import send_test_event
+from webhooks_app.replays.runner import advance
+from webhooks_app.transport import Exchange, Response
+
+from ..support.rows import EVENT_TYPE, make_webhook
+from ..support.slots import open_slots
+from .conftest import recorded
+
+pytestmark = pytest.mark.django_db
+
+LEASE = timedelta(seconds=45)
+
+
+@pytest.fixture
+def queue(clock):
+    return Queue(using="default", clock=clock, lease=LEASE, slots=open_slots(clock))
+
+
+@pytest.fixture
+def other_queue(clock):
+    return Queue(using="default", clock=clock, lease=LEASE, slots=open_slots(clock))
+
+
+@pytest.fixture
+def in_order(alice):
+    return make_webhook(alice, order="webhook")
+
+
+@pytest.fixture
+def by_key(alice):
+    return make_webhook(alice, order="key")
+
+
+def emitted(owner, *keys):
+    return [emit(EVENT_TYPE, {"error": "No outline"}, owner=owner, ordering_key=key).pk for key in keys]
+
+
+def claimed(queue):
+    """Return the claims, and the events that they are for."""
+    claims = queue.claim(100)
+    return claims, [claim.pick.event_id for claim in claims]
+
+
+def record_all(queue, claims, clock, status=200):
+    finished = []
+    for claim in claims:
+        request = request_for(claim, now=clock(), timeout_seconds=30)
+        finished.append(finish(Exchange(request=request, duration_seconds=0.1, response=Response(status=status))))
+    return recorded(queue, finished, clock())
+
+
+def drained(queue, clock):
+    """Deliver all that is due, each claim before the next; return the events claim by claim."""
+    found = []
+    while (batch := claimed(queue))[0]:
+        found.append(batch[1])
+        record_all(queue, batch[0], clock)
+    return found
+
+
+def parked():
+    return QueueEntry.objects.parked().count()
+
+
+def test_deliveries_are_sent_one_after_the_other(alice, in_order, queue, clock):
+    events = emitted(alice, None, "a", "b", None)
+
+    assert drained(queue, clock) == [[event] for event in events]
+    assert not QueueEntry.objects.exists()
+
+
+def test_keys_have_an_order_each(alice, by_key, queue, clock):
+    a1, b1, a2, b2, a3 = emitted(alice, "a", "b", "a", "b", "a")
+
+    assert [sorted(batch) for batch in drained(queue, clock)] == [sorted([a1, b1]), sorted([a2, b2]), [a3]]
+
+
+def test_events_without_an_ordering_key_are_unordered_by_key(alice, by_key, queue, clock):
+    events = emitted(alice, None, None, "a", None)
+
+    assert sorted(claimed(queue)[1]) == sorted(events)
+
+
+def test_an_ordering_key_changes_nothing_without_an_order(alice, webhook, queue):
+    events = emitted(alice, "a", "a")
+
+    assert sorted(claimed(queue)[1]) == sorted(events)
+    assert set(QueueEntry.objects.values_list("order_key", "place")) == {(None, None)}
+
+
+def test_the_order_of_emission_counts_and_not_the_identifiers(alice, in_order, queue, clock):
+    with transaction.atomic():
+        events = emit_many([NewEvent(EVENT_TYPE, {"error": "a"}, owner=alice) for _ in range(5)])
+    events += [emit(EVENT_TYPE, {"error": "a"}, owner=alice) for _ in range(3)]
+    QueueEntry.objects.update(due_at=clock())
+
+    assert drained(queue, clock) == [[event.pk] for event in events]
+
+
+def test_filters_and_orders_work_together(alice, queue, clock):
+    wanted = make_webhook(alice, order="webhook", filter={"error": "b"})
+    other = make_webhook(alice, order="key")
+    for error in ("a", "b", "b"):
+        emit(EVENT_TYPE, {"error": error}, owner=alice, ordering_key="k")
+
+    assert Delivery.objects.filter(webhook=wanted).count() == 2
+    assert [len(batch) for batch in drained(queue, clock)] == [2, 2, 1]
+    assert Delivery.objects.filter(webhook=other, state="succeeded").count() == 3
+
+
+def test_a_retry_keeps_its_place(alice, in_order, queue, clock):
+    first, second = emitted(alice, None, None)
+
+    record_all(queue, claimed(queue)[0], clock, status=500)
+
+    clock.advance(0.5)
+    assert [claim.pick.kind for claim in queue.claim(100)] == ["retry_notice"]
+    clock.advance(1)
+    claims, events = claimed(queue)
+    assert (events, claims[0].number) == ([first], 2)
+    record_all(queue, claims, clock)
+    assert claimed(queue)[1] == [second]
+
+
+def test_the_next_delivery_is_due_once_one_is_given_up(alice, in_order, queue, clock):
+    first, second = emitted(alice, None, None)
+    Delivery.objects.update(max_attempts=1)
+    QueueEntry.objects.update(max_attempts=1)
+
+    record_all(queue, claimed(queue)[0], clock, status=500)
+
+    assert Delivery.objects.get(event=first).state == "given_up"
+    assert claimed(queue)[1] == [second]
+
+
+def test_a_lost_claim_keeps_its_place(alice, in_order, queue, other_queue, clock):
+    first, _ = emitted(alice, None, None)
+    queue.claim(100)
+    clock.advance(46)
+
+    (lost,) = other_queue.claim(100)
+    recorded(other_queue, [finish_lost(lost, clock())], clock())
+    clock.advance(2)
+
+    assert lost.is_lost
+    assert claimed(other_queue)[1] == [first]
+
+
+def test_a_delivery_that_is_committed_late_does_not_overtake(alice, in_order, queue, clock):
+    late, early = emitted(alice, None, None)
+    late_entry = QueueEntry.objects.filter(event=late)
+    place = late_entry.get().place
+    late_entry.update(due_at=None)
+    late_entry.update(place=None)
+    claims, events = claimed(queue)
+    assert events == [early]
+
+    late_entry.update(place=place, due_at=clock())
+
+    assert claimed(queue)[1] == []
+    record_all(queue, claims, clock)
+    assert claimed(queue)[1] == [late]
+
+
+def test_a_released_claim_is_claimed_again_first(alice, in_order, queue, clock):
+    first, _ = emitted(alice, None, None)
+    queue.release(queue.claim(100))
+
+    assert claimed(queue)[1] == [first]
+
+
+def test_two_workers_have_one_request_of_a_group_open(alice, by_key, queue, other_queue, clock):
+    a1, a2, b1 = emitted(alice, "a", "a", "b")
+
+    claims, events = claimed(queue)
+
+    assert sorted(events) == sorted([a1, b1])
+    assert claimed(other_queue)[1] == []
+    record_all(queue, claims, clock)
+    assert claimed(other_queue)[1] == [a2]
+
+
+def test_a_delivery_is_parked_once(alice, in_order, queue, clock):
+    emitted(alice, *[None] * 30)
+    queue.claim(100)
+    assert parked() == 29
+
+    with CaptureQueriesContext(
+        connection,
+    ) as context:
+        assert queue.claim(100) == []
+
+    assert not [query for query in context if "due_at = NULL" in query["sql"] or "FOR UPDATE" in query["sql"]]
+    assert queue.look_again_at is None
+
+
+@pytest.fixture
+def cost(queue, clock, monkeypatch):
+    """Return what it costs to record claims and to claim again: statements, and rows read from the queue."""
+    fetch_batch = queue._sql.fetch_batch
+    rows = []
+
+    def counted(*args, **kwargs):
+        found = fetch_batch(*args, **kwargs)
+        rows.append(len(found))
+        return found
+
+    def measure(claims):
+        monkeypatch.setattr(queue._sql, "fetch_batch", counted)
+        rows.clear()
+        with CaptureQueriesContext(connection) as context:
+            record_all(queue, claims, clock)
+            following = queue.claim(100)
+        return following, (len(context), sum(rows))
+
+    return measure
+
+
+def test_a_claim_costs_the_same_however_many_wait(alice, in_order, queue, cost):
+    emitted(alice, *[None] * 5)
+    claims, few = cost(queue.claim(100))
+    emitted(alice, *[None] * 60)
+    queue.claim(100)
+    assert parked() == 63
+
+    following, many = cost(claims)
+
+    assert len(claims) == len(following) == 1
+    assert few == many
+
+
+def test_a_claim_of_a_freed_group_reads_from_then_on(alice, in_order, queue, clock):
+    first, _ = emitted(alice, None, None)
+    QueueEntry.objects.filter(event=first).update(due_at=clock() - timedelta(hours=1))
+
+    assert queue.claim_of([in_order.pk], 10, due_from={in_order.pk: clock() - timedelta(minutes=59)}) == []
+    assert claimed(queue)[1] == [first]
+
+
+def test_a_long_backlog_is_parked_over_several_looks(alice, in_order, queue, clock, monkeypatch):
+    monkeypatch.setattr("webhooks_app.delivery.sql.claiming.PARKED_AT_A_TIME", 1)
+    update_webhook(in_order, actor=PROJECT, max_in_flight=2)
+    events = emitted(alice, *[None] * 12)
+
+    assert claimed(queue)[1] == events[:1]
+    queue.claim(100)
+
+    assert queue.look_again_at is not None
+    while queue.look_again_at is not None:
+        assert queue.claim(100) == []
+    assert parked() == 11
+
+
+def test_cancelling_frees_the_next(alice, in_order, queue, clock):
+    first, second, third = emitted(alice, None, None, None)
+    queue.release(queue.claim(100))
+    assert parked() == 2
+
+    Delivery.objects.filter(event__in=[first, second]).cancel("test")
+
+    assert list(QueueEntry.objects.filter(due_at__isnull=False).values_list("event_id", flat=True)) == [third]
+    assert claimed(queue)[1] == [third]
+
+
+def test_an_event_that_was_deleted_frees_the_next(alice, in_order, queue, clock):
+    first, second = emitted(alice, None, None)
+    Event.objects.filter(pk=first)._raw_delete("default")
+
+    assert drained(queue, clock) == [[second]]
+
+
+def test_an_expired_delivery_frees_the_next(alice, in_order, queue, clock):
+    first, second = emitted(alice, None, None)
+    QueueEntry.objects.filter(event=first).update(expires_at=clock())
+
+    assert drained(queue, clock) == [[second]]
+
+
+def test_a_pause_holds_the_whole_group(alice, in_order, queue, clock):
+    first, second = emitted(alice, None, None)
+    lifecycle.pause(in_order, actor=PROJECT)
+    assert claimed(queue)[1] == []
+
+    lifecycle.resume(in_order, actor=PROJECT)
+
+    assert drained(queue, clock) == [[first], [second]]
+
+
+def test_a_disabled_webhook_leaves_nothing_behind(alice, in_order, queue, clock):
+    emitted(alice, None, None, None)
+    claims, _ = claimed(queue)
+
+    lifecycle.disable(in_order, actor=PROJECT)
+    record_all(queue, claims, clock)
+
+    assert not QueueEntry.objects.exists()
+    assert sorted(Delivery.objects.values_list("state", flat=True)) == ["cancelled", "cancelled", "succeeded"]
+
+
+def test_a_redelivery_joins_at_the_end(alice, by_key, queue, clock):
+    (first,) = emitted(alice, "a")
+    drained(queue, clock)
+    second, third = emitted(alice, "a", "a")
+
+    Delivery.objects.get(event=first).redeliver()
+    (fourth,) = emitted(alice, "a")
+
+    assert drained(queue, clock) == [[second], [third], [first], [fourth]]
+
+
+def test_a_replay_joins_at_the_end(alice, by_key, queue, clock):
+    events = emitted(alice, "a", "a", "b")
+    drained(queue, clock)
+    (live,) = emitted(alice, "a")
+    replay = replays.plan(by_key, actor=PROJECT, states=["succeeded"])
+    replays.start(replay, actor=PROJECT)
+
+    while advance("default", replay.pk, clock()) is not None:
+        pass
+
+    clock.advance(1)
+    a1, a2, b1 = events
+    batches = drained(queue, clock)
+    assert sorted(batches[0]) == sorted([live, b1])
+    assert batches[1:] == [[a1], [a2]]
+
+
+def test_tests_and_handshakes_are_outside_the_order(alice, in_order, queue, clock):
+    emitted(alice, None)
+    queue.claim(100)
+    Delivery.objects.queue(webhook=in_order, kind="verification")
+    send_test_event(in_order, EVENT_TYPE, actor=PROJECT)
+
+    assert sorted(claim.pick.kind for claim in queue.claim(100)) == ["test", "verification"]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "batches"),
+    [
+        pytest.param("webhook", "none", [[0, 1, 2, 3]], id="to none"),
+        pytest.param("webhook", "key", [[0, 1, 3], [2]], id="to key"),
+        pytest.param("key", "webhook", [[0, 3], [1], [2]], id="to webhook"),
+        pytest.param("none", "webhook", [[0, 1, 2, 3]], id="pending ones stay unordered"),
+    ],
+)
+def test_a_change_of_the_order_sorts_again(alice, queue, clock, before, after, batches):
+    webhook = make_webhook(alice, order=before)
+    events = emitted(alice, "a", "b", "a", None)
+    queue.release(queue.claim(100))
+
+    update_webhook(webhook, actor=PROJECT, order=after)
+
+    assert parked() == 0
+    assert [sorted(batch) for batch in drained(queue, clock)] == [sorted(events[n] for n in batch) for batch in batches]
+
+
+def test_the_sweep_frees_a_group_that_nothing_else_frees(alice, by_key, queue, clock):
+    first, _, third = emitted(alice, "a", "a", "b")
+    QueueEntry.objects.update(due_at=None)
+    assert claimed(queue)[1] == []
+
+    repair_groups("default", clock(), {})
+
+    assert sorted(claimed(queue)[1]) == sorted([first, third])
+    assert QueueEntry.objects.repair() == 0
+
+
+def test_numbers_leave_no_rows(alice, in_order):
+    emitted(alice, None)
+    numbers = OrderNumber.objects.take(3)
+
+    assert numbers == sorted(set(numbers))
+    assert not OrderNumber.objects.exists()
+
+
+def test_recording_and_claiming_without_an_order_lock_nothing_more(alice, webhook, queue, clock):
+    emitted(alice, None)
+    with CaptureQueriesContext(connection) as context:
+        record_all(queue, queue.claim(10), clock)
+        Delivery.objects.get()
+
+    assert not [query for query in context if "place" in query["sql"] and "SELECT DISTINCT" in query["sql"]]
+
+
+@pytest.mark.parametrize("key", ["", "a" * 101, "a\n", 7])
+def test_a_bad_ordering_key_is_refused(alice, key):
+    with pytest.raises(InvalidEventDataError, match="ordering_key"):
+        emit(EVENT_TYPE, {"error": "a"}, owner=alice, ordering_key=key)

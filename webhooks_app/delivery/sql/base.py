@@ -1,0 +1,101 @@
+"""Statements, identifiers and times of one database: the base of the queue's SQL."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from datetime import UTC, datetime, timedelta
+from typing import Any, ClassVar
+
+from django.db import connections
+from django.db.backends.base.base import BaseDatabaseWrapper
+
+from ...database.sql import writing
+from ...models import (
+    Delivery,
+    DeliveryAttempt,
+    QueueEntry,
+    QueueLane,
+    SigningKey,
+    Webhook,
+)
+from ..outcome import State
+
+MAX_PARAMS = 999
+"""To a statement: every SQLite takes as many."""
+
+
+class BaseSql:
+    """Converts identifiers and times itself: Django's fields take longer than the database."""
+
+    def __init__(self, using: str) -> None:
+        self.using = using
+        self.deliveries = self.quote(Delivery._meta.db_table)
+        self.attempts = self.quote(DeliveryAttempt._meta.db_table)
+        self.webhooks = self.quote(Webhook._meta.db_table)
+        self.entries = self.quote(QueueEntry._meta.db_table)
+        self.lanes = self.quote(QueueLane._meta.db_table)
+        self.keys = self.quote(SigningKey._meta.db_table)
+        self.pending = f"state = '{State.PENDING.value}'"
+        self.time_zone = self.connection.timezone or UTC
+
+    slow_claims_apart: ClassVar[timedelta] = timedelta(0)
+    """The time between two claims from slow webhooks."""
+
+    changes_are_free: ClassVar[bool] = False
+    """``changes_sql`` asks no server."""
+
+    @property
+    def changes_sql(self) -> str:
+        """The query whose answer changes when something is queued: for the newest delivery, one entry of an index."""
+        return f"SELECT delivery_id FROM {self.entries} ORDER BY delivery_id DESC LIMIT 1"
+
+    @property
+    def connection(self) -> BaseDatabaseWrapper:
+        return connections[self.using]
+
+    def quote(self, name: str) -> str:
+        return self.connection.ops.quote_name(name)
+
+    def writing(self) -> AbstractContextManager[None]:
+        return writing(self.using, Delivery)
+
+    def fetch(self, sql: str, params: Sequence[Any] | Mapping[str, Any] = ()) -> list[tuple[Any, ...]]:
+        with self.connection.cursor() as cursor:
+            cursor.execute(sql, params)
+            rows: list[tuple[Any, ...]] = cursor.fetchall()
+            return rows
+
+    def fetch_prepared(self, sql: str, types: Mapping[str, str], values: Mapping[str, Any]) -> list[tuple[Any, ...]]:
+        """Return the rows of a statement that is executed often; ``types`` has PostgreSQL's type of each parameter."""
+        return self.fetch(sql, values)
+
+    def fetch_batch(self, sql: str, params: Sequence[Any], *, columns: int) -> Sequence[Sequence[Any]]:
+        """Return many rows of so many columns, which hold texts and numbers, in any order."""
+        return self.fetch(sql, params)
+
+    def public_id(self, prefix: str, column: str) -> str:
+        """Return the SQL for an identifier as ``read_id`` takes it."""
+        return column
+
+    def read_id(self, prefix: str, value: Any) -> str:
+        return f"{prefix}_{value}"
+
+    def write_id(self, public_id: str) -> str:
+        """Return an identifier without its prefix, as the database has it."""
+        return public_id[-32:]
+
+    def read_time(self, value: datetime | str | None) -> datetime | None:
+        if value is None:
+            return None
+        moment = datetime.fromisoformat(value) if isinstance(value, str) else value
+        return moment.replace(tzinfo=self.time_zone)
+
+    def write_time(self, moment: datetime) -> str:
+        return str(moment.astimezone(self.time_zone).replace(tzinfo=None))
+
+    def _execute_for(self, sql: str, values: Sequence[Any], ids: Sequence[str], condition: str) -> None:
+        """Execute a statement for the rows with these ids that meet the condition, in which ``%s`` is their list."""
+        if ids:
+            with self.connection.cursor() as cursor:
+                cursor.execute(f"{sql} WHERE {condition % ', '.join(['%s'] * len(ids))}", [*values, *ids])

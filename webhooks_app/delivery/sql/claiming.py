@@ -1,0 +1,332 @@
+"""Looks, claims and their ends, in SQL that SQLite, MariaDB and MySQL understand."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from itertools import chain
+from typing import Any, NamedTuple, TypeAlias
+
+from ...models import (
+    Delivery,
+    Event,
+    QueueEntry,
+    QueueLane,
+    SigningKey,
+    Webhook,
+    WorkerSession,
+)
+from ...models.order import BEGUN, Order
+from ..lanes import FIRST_ENTRIES, LANE_NAMES, MAX_LANES, WEBHOOK_FIELDS, Ask, DueWebhook, Lane, Pick, Picked, Terms
+from ..signing import LaneKey
+from .base import MAX_PARAMS, BaseSql
+
+NO_WEBHOOK_ID = "wh_" + "0" * 32
+
+PARKED_AT_A_TIME = 200
+"""Deliveries of a lane that one claim parks at most."""
+
+CLAIMED_AT, IS_ORDERED, IS_BLOCKED = 6, 9, 10
+"""Columns of a row."""
+
+Row: TypeAlias = Sequence[Any]
+
+
+class LockedLane(NamedTuple):
+    """A lane that is claimed from, its row, and how many deliveries of which kinds."""
+
+    lane: Lane
+    row: QueueLane
+    room: int
+    kinds: Sequence[Delivery.Kind]
+    due_from: datetime | None = None
+
+
+class ClaimingSql(BaseSql):
+    """Claims many deliveries at once."""
+
+    def due_webhooks(self, now: datetime, *, after: str | None) -> list[DueWebhook]:
+        """Return a page of the webhooks with pending deliveries, in the order of their ids, behind ``after``.
+
+        A page of fewer than ``MAX_LANES`` is the last. The first index entries of each webhook are read: a loose index
+        scan, spelt as a recursion, because no database makes one of ``SELECT DISTINCT``. The deliveries in flight come
+        first in it, and there are never more of them than the webhook's limit.
+        """
+        following = f"SELECT webhook_id FROM {self.entries} WHERE webhook_id > {{}} ORDER BY webhook_id LIMIT 1"
+        sql = f"""
+            WITH RECURSIVE found (webhook_id, number) AS (
+                SELECT ({following.format("%(after)s")}), 1
+                UNION ALL
+                SELECT ({following.format("found.webhook_id")}), number + 1
+                FROM found WHERE found.webhook_id IS NOT NULL AND number < {MAX_LANES}
+            )
+            SELECT {self.public_id("wh", "found.webhook_id")}, CASE WHEN webhook.paused_at IS NULL THEN (
+                    SELECT due_at FROM {self.entries}
+                    WHERE webhook_id = found.webhook_id AND due_at IS NOT NULL
+                        AND (claimed_at IS NULL OR leased_until <= %(now)s)
+                    ORDER BY due_at LIMIT 1
+                ) END,
+                webhook.owner_id, lane.webhook_id IS NOT NULL, lane.is_fast,
+                webhook.deleted_at IS NOT NULL OR webhook.status IN ('disabled', 'failed')
+            FROM found
+            JOIN {self.webhooks} AS webhook ON webhook.id = found.webhook_id
+            LEFT JOIN {self.lanes} AS lane ON lane.webhook_id = found.webhook_id
+            WHERE found.webhook_id IS NOT NULL"""
+        values = {"after": self.write_id(after or NO_WEBHOOK_ID), "now": self.write_time(now)}
+        rows = self.fetch_prepared(sql, {"after": "uuid", "now": "timestamptz"}, values)
+        return [
+            DueWebhook(
+                self.read_id("wh", pk),
+                self.read_time(due_at),
+                owner_id,
+                bool(has_lane),
+                None if is_fast is None else bool(is_fast),
+                bool(is_stopped),
+            )
+            for pk, due_at, owner_id, has_lane, is_fast, is_stopped in rows
+        ]
+
+    def lost_claims(self, webhook_ids: Sequence[str], now: datetime) -> dict[str, int]:
+        """Return the number of lost claims by webhook, of at most ``MAX_LANES`` webhooks; those without are left out.
+
+        Only the first entries of each are read, however long its backlog is.
+        """
+        branch = f"""
+            SELECT webhook_id, COUNT(*) FROM (
+                SELECT webhook_id, claimed_at, leased_until FROM {self.entries}
+                WHERE webhook_id = %s AND due_at IS NOT NULL
+                ORDER BY due_at LIMIT {FIRST_ENTRIES}
+            ) entries_{{}} WHERE claimed_at IS NOT NULL AND leased_until <= %s GROUP BY webhook_id"""
+        sql = " UNION ALL ".join(branch.format(place) for place in range(len(webhook_ids)))
+        params = list(chain(*((self.write_id(pk), self.write_time(now)) for pk in webhook_ids)))
+        return {self.read_id("wh", pk): number for pk, number in self.fetch(sql, params)} if sql else {}
+
+    def claim(self, asks: Sequence[Ask], terms: Terms) -> Picked:
+        """Claim the deliveries that are due longest of each webhook, up to its fair share and its limits.
+
+        Webhooks that another worker is claiming from are left out. A claim moves the attempt number on and lasts until
+        ``terms.leased_until``. Lost claims are among the picks, of whatever kind, and so are expired deliveries.
+        """
+        with self.writing():
+            locked = self._lock_lanes(asks, terms)
+            rows, blocked = self._first_of_groups(self._pick(locked, terms), locked)
+            self._park(blocked)
+            self._claim(rows, terms)
+            picks = [self._read_pick(row) for row in rows]
+            self._write_lanes(locked, picks, asks, terms)
+            return Picked(
+                [found.lane for found in locked],
+                picks,
+                self.events({pick.event_id for pick in picks if pick.event_id}),
+                len(blocked),
+            )
+
+    def events(self, event_ids: Iterable[str]) -> dict[str, tuple[str, bytes]]:
+        """Return the type and the body of each event that still exists, by its id."""
+        ids = list(event_ids)
+        if not ids:
+            return {}
+        rows = Event.objects.using(self.using).filter(pk__in=ids).order_by()
+        return {pk: (type_, body.encode()) for pk, type_, body in rows.values_list("pk", "type", "body")}
+
+    def release(
+        self, ids: Iterable[str], worker: int, number: int, claimed_at: datetime, due_at: datetime | None = None
+    ) -> None:
+        """Return claims to the queue as they were, or due at this time, if they are still the same."""
+        entries = QueueEntry.objects.using(self.using).filter(pk__in=list(ids))
+        later = {"due_at": due_at} if due_at else {}
+        entries.filter(worker=worker, attempt=number, claimed_at=claimed_at).update(
+            attempt=number - 1, claimed_at=None, leased_until=None, worker=None, **later
+        )
+
+    def publish(self, worker: int, numbers: Mapping[str, tuple[int, bool | None]], leased_until: datetime) -> None:
+        """Replace the values that other workers see: by webhook the number of this one's claims, and a changed pace."""
+        with self.writing():
+            lanes = QueueLane.objects.using(self.using).filter(pk__in=numbers).order_by("pk").select_for_update()
+            changed = list(lanes)
+            for lane in changed:
+                lane.in_flight.pop(str(worker), None)
+                if number := numbers[lane.pk][0]:
+                    lane.in_flight[str(worker)] = number, leased_until.timestamp()
+            QueueLane.objects.using(self.using).bulk_update(changed, ["in_flight"])
+            for pace in (True, False):
+                if found := [pk for pk, (_, is_fast) in numbers.items() if is_fast is pace]:
+                    QueueLane.objects.using(self.using).filter(pk__in=found).update(is_fast=pace)
+
+    def end_claims(self, worker: int, seen_at: datetime, now: datetime) -> int | None:
+        """End the leases of a worker whose last heartbeat is this one; return how many, None if it has a newer one.
+
+        A heartbeat waits for the end of the transaction, and finds its row removed. Lanes are locked before entries, as
+        by a claim.
+        """
+        with self.writing():
+            rows = WorkerSession.objects.using(self.using).filter(pk=worker, seen_at=seen_at)
+            if not rows.delete()[0]:
+                return None
+            lanes = QueueLane.objects.using(self.using).filter(in_flight__has_key=str(worker))
+            changed = list(lanes.order_by("pk").select_for_update())
+            for lane in changed:
+                del lane.in_flight[str(worker)]
+            QueueLane.objects.using(self.using).bulk_update(changed, ["in_flight"], batch_size=MAX_PARAMS // 4)
+            return self._end_leases(worker, now)
+
+    def _end_leases(self, worker: int, now: datetime) -> int:
+        held = QueueEntry.objects.using(self.using).filter(worker=worker, leased_until__gt=now)
+        ids = sorted(held.values_list("pk", flat=True))  # in the order in which results are recorded
+        pages = [ids[start : start + MAX_PARAMS // 2] for start in range(0, len(ids), MAX_PARAMS // 2)]
+        return sum(held.filter(pk__in=page).update(leased_until=now) for page in pages)
+
+    def _lock_lanes(self, asks: Sequence[Ask], terms: Terms) -> list[LockedLane]:
+        """Lock the lanes that no other worker is claiming from."""
+        features = self.connection.features
+        rows = QueueLane.objects.using(self.using).filter(pk__in=[ask.webhook_id for ask in asks]).order_by()
+        if features.has_select_for_update:
+            rows = rows.select_for_update(skip_locked=features.has_select_for_update_skip_locked)
+        locked = {row.webhook_id: row for row in rows}
+        webhooks = Webhook.objects.using(self.using).filter(pk__in=locked).order_by()
+        keys = self._keys(locked)
+        asked = {ask.webhook_id: ask for ask in asks}
+        found = []
+        for values in webhooks.values_list(*WEBHOOK_FIELDS):
+            row, ask = locked[values[0]], asked[values[0]]
+            lane = Lane(**dict(zip(LANE_NAMES, values, strict=True)), worker=terms.worker, claimed_at=terms.now)
+            lane.keys = keys.get(lane.webhook_id, ())
+            lane.next_slot_at = row.next_slot_at
+            lane.max_in_flight = 1 if ask.is_unknown else lane.max_in_flight or ask.cap
+            in_flight = ask.own + row.claims_of_others(terms.worker, terms.now)
+            if ask.lost_only:
+                found.append(LockedLane(lane, row, ask.room, ()))
+            else:
+                room = lane.room(ask.room, in_flight, terms.now)
+                found.append(LockedLane(lane, row, room, lane.kinds(terms.now), ask.due_from))
+        return found
+
+    def _keys(self, webhook_ids: Iterable[str]) -> Mapping[str, Sequence[LaneKey]]:
+        """Return the signing keys of webhooks, the current ones first."""
+        found: dict[str, list[LaneKey]] = {}
+        keys = SigningKey.objects.using(self.using).filter(webhook__in=list(webhook_ids)).order_by("-pk")
+        for webhook_id, scheme, token, until in keys.values_list(
+            "webhook_id", "scheme", "encrypted_key", "valid_until"
+        ):
+            found.setdefault(webhook_id, []).append(LaneKey(scheme, token, until))
+        return found
+
+    def _pick(self, locked: Sequence[LockedLane], terms: Terms) -> Sequence[Row]:
+        """Return due entries, and lost ones, as many as each lane has room for; more of a lane with an order."""
+        branches: list[str] = []
+        params: list[Any] = []
+        for found in locked:
+            if found.room <= 0:
+                continue
+            sql, values = self._pick_in(found, terms)
+            branches.append(f"SELECT * FROM ({sql}) lane_{len(branches)}")
+            params += values
+        return self.fetch_batch(" UNION ALL ".join(branches), params, columns=11) if branches else []
+
+    def _pick_in(self, found: LockedLane, terms: Terms) -> tuple[str, list[Any]]:
+        now = self.write_time(terms.now)
+        lost = "OR leased_until <= %s" if terms.lost_again_at else ""
+        kinds = [kind.value for kind in found.kinds] or [""]
+        marks = ", ".join(["%s"] * len(kinds))
+        is_ordered = found.lane.order != Order.NONE
+        sql = f"""
+            SELECT {self.public_id("dlv", "delivery_id")} AS id, {self.public_id("wh", "webhook_id")} AS webhook_id,
+                {self.public_id("evt", "event_id")} AS event_id, kind, attempt, max_attempts, claimed_at, expires_at,
+                retry_policy, place IS NOT NULL AS is_ordered, {self._is_blocked if is_ordered else "0"} AS is_blocked
+            FROM {self.entries} AS entry
+            WHERE webhook_id = %s AND due_at <= %s {"AND due_at >= %s" if found.due_from else ""}
+                AND ((claimed_at IS NULL AND (kind IN ({marks}) OR expires_at <= %s)) {lost})
+            ORDER BY due_at LIMIT {int(found.room) + PARKED_AT_A_TIME * is_ordered}"""
+        since = [self.write_time(found.due_from)] if found.due_from else []
+        return sql, [self.write_id(found.lane.webhook_id), now, *since, *kinds, now, *([now] if lost else [])]
+
+    @property
+    def _is_blocked(self) -> str:
+        """The condition for an entry behind the first of its group.
+
+        The first is found by the order of the index. PostgreSQL would choose a scan of the table for EXISTS.
+        """
+        return f"""
+            CASE WHEN claimed_at IS NULL AND place > (
+                SELECT earlier.place FROM {self.entries} AS earlier
+                WHERE earlier.webhook_id = entry.webhook_id AND earlier.order_key = entry.order_key
+                    AND earlier.place IS NOT NULL
+                ORDER BY earlier.place LIMIT 1
+            ) THEN 1 ELSE 0 END"""
+
+    def _first_of_groups(self, rows: Sequence[Row], locked: Sequence[LockedLane]) -> tuple[list[Row], list[Row]]:
+        """Return the entries to be claimed, as many as their lanes have room for, and those to be parked."""
+        rooms = {each.lane.webhook_id: each.room for each in locked}
+        found: list[Row] = []
+        for row in rows:
+            webhook_id = self.read_id("wh", row[1])
+            if not row[IS_BLOCKED] and rooms[webhook_id] > 0:
+                rooms[webhook_id] -= 1
+                found.append(row)
+        return found, [row for row in rows if row[IS_BLOCKED]]
+
+    def _park(self, rows: Sequence[Row]) -> None:
+        ids = [self.write_id(row[0]) for row in rows]
+        for start in range(0, len(ids), MAX_PARAMS):
+            page = ids[start : start + MAX_PARAMS]
+            self._execute_for(f"UPDATE {self.entries} SET due_at = NULL", (), page, "delivery_id IN (%s)")
+
+    def _claim(self, rows: Sequence[Row], terms: Terms) -> None:
+        now = self.write_time(terms.now)
+        new = [self.write_id(row[0]) for row in rows if row[CLAIMED_AT] is None]
+        lost = [self.write_id(row[0]) for row in rows if row[CLAIMED_AT] is not None]
+        ordered = [self.write_id(row[0]) for row in rows if row[CLAIMED_AT] is None and row[IS_ORDERED]]
+        self._execute_for(
+            f"UPDATE {self.entries} SET attempt = attempt + 1, claimed_at = %s, leased_until = %s, worker = %s",
+            [now, self.write_time(terms.leased_until), terms.worker],
+            new,
+            "delivery_id IN (%s) AND claimed_at IS NULL",
+        )
+        self._execute_for(
+            f"UPDATE {self.entries} SET place = place - {BEGUN}", (), ordered, "delivery_id IN (%s) AND place > 0"
+        )
+        if terms.lost_again_at is not None:
+            self._execute_for(
+                f"UPDATE {self.entries} SET leased_until = %s, worker = %s",
+                [self.write_time(terms.lost_again_at), terms.worker],
+                lost,
+                "delivery_id IN (%s) AND claimed_at IS NOT NULL",
+            )
+
+    def _read_pick(self, row: Sequence[Any]) -> Pick:
+        delivery_id, webhook_id, event_id, kind, number, max_attempts, claimed_at, expires_at, policy, *_ = row
+        return Pick(
+            self.read_id("dlv", delivery_id),
+            self.read_id("wh", webhook_id),
+            self.read_id("evt", event_id) if event_id else None,
+            kind,
+            number if claimed_at else number + 1,
+            max_attempts,
+            self.read_time(claimed_at),
+            self.read_time(expires_at),
+            policy,
+            bool(row[IS_ORDERED]),
+        )
+
+    def _write_lanes(
+        self,
+        locked: Sequence[LockedLane],
+        picks: Sequence[Pick],
+        asks: Sequence[Ask],
+        terms: Terms,
+    ) -> None:
+        """Publish the number of claims for the other workers, and count them against the rate limits."""
+        numbers = Counter(pick.webhook_id for pick in picks if pick.lost_since is None)
+        own = {ask.webhook_id: ask.own for ask in asks}
+        changed = []
+        for lane, row, *_ in locked:
+            if not (number := numbers[lane.webhook_id]):
+                continue
+            held = row.held_by_others(terms.worker, terms.now)
+            mine = own[lane.webhook_id] + number, terms.leased_until.timestamp()
+            row.in_flight = {**held, str(terms.worker): mine}
+            if lane.limit is not None:
+                row.next_slot_at = lane.next_slot_at = lane.limit.after(number, terms.now).next_slot_at
+            changed.append(row)
+        QueueLane.objects.using(self.using).bulk_update(changed, ["in_flight", "next_slot_at"])

@@ -1,0 +1,128 @@
+"""Results of claims, in SQL that SQLite, MariaDB and MySQL understand."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from functools import cached_property, lru_cache
+from itertools import chain
+from typing import Any
+
+from django.db.models import Model
+
+from ...models import DeliveryAttempt, Tally
+from ...models.fields import compact_json
+from ..attempt_log import AttemptLog, Headers
+from ..claim import Finished
+from ..outcome import State
+from .base import MAX_PARAMS, BaseSql
+
+ATTEMPT_FIELDS = tuple(name.removesuffix("_id") for name in AttemptLog._fields)
+
+
+class RecordingSql(BaseSql):
+    """Writes many results at once."""
+
+    @cached_property
+    def columns_of_attempts(self) -> str:
+        return ", ".join(self.quote(_column(DeliveryAttempt, name)) for name in ATTEMPT_FIELDS)
+
+    def save(self, finished: Sequence[Finished], now: datetime) -> set[tuple[str, int]]:
+        """Write the attempts whose claim is still good, and what follows; return the keys of these claims.
+
+        To be called within ``writing``. The entries of the queue are changed first, then the deliveries.
+        """
+        claimed = self._still_claimed(finished)
+        valid = [item for item in finished if item.claim.key in claimed]
+        self._end_entries([item for item in valid if item.step.state is not State.PENDING])
+        self._save_retries([item for item in valid if item.step.next_attempt_at is not None])
+        groups: dict[tuple[str, str, int], list[str]] = {}
+        for item in valid:
+            outcome = item.step.state.value, item.attempt.result, item.claim.number
+            groups.setdefault(outcome, []).append(self.write_id(item.claim.delivery_id))
+        for (state, result, number), ids in groups.items():
+            ended_at = None if state == State.PENDING else self.write_time(now)
+            self._execute_for(
+                f"UPDATE {self.deliveries} SET state = %s, last_result = %s, attempt_count = %s, finished_at = %s",
+                [state, result, number, ended_at],
+                ids,
+                f"id IN (%s) AND {self.pending}",
+            )
+        self._save_attempts([item.attempt for item in valid])
+        return claimed
+
+    def save_tally(self, counts: str, now: datetime) -> None:
+        """Append the counts of a batch; to be called in the transaction that writes it."""
+        tallies = self.quote(Tally._meta.db_table)
+        with self.connection.cursor() as cursor:
+            cursor.execute(
+                f"INSERT INTO {tallies} (recorded_at, counts) VALUES (%s, %s)", [self.write_time(now), counts]
+            )
+
+    def _still_claimed(self, finished: Sequence[Finished]) -> set[tuple[str, int]]:
+        ids = [self.write_id(item.claim.delivery_id) for item in finished]
+        marks = ", ".join(["%s"] * len(ids))
+        lock = " FOR UPDATE" if self.connection.features.has_select_for_update else ""
+        sql = f"""
+            SELECT delivery_id, attempt, worker FROM {self.entries}
+            WHERE delivery_id IN ({marks}) AND claimed_at IS NOT NULL ORDER BY delivery_id{lock}"""
+        claims = {row[0]: (row[1], row[2]) for row in self.fetch_batch(sql, ids, columns=3)}
+        return {
+            item.claim.key
+            for item, pk in zip(finished, ids, strict=True)
+            if claims.get(pk) == (item.claim.number, item.claim.lane.worker)
+        }
+
+    def _end_entries(self, finished: Sequence[Finished]) -> None:
+        ids = [self.write_id(item.claim.delivery_id) for item in finished]
+        self._execute_for(f"DELETE FROM {self.entries}", (), ids, "delivery_id IN (%s)")
+
+    def _save_retries(self, finished: Sequence[Finished]) -> None:
+        rows = [
+            (self.write_time(item.step.next_attempt_at), self.write_id(item.claim.delivery_id))
+            for item in finished
+            if item.step.next_attempt_at is not None
+        ]
+        if rows:
+            sql = f"""
+                UPDATE {self.entries} SET claimed_at = NULL, leased_until = NULL, worker = NULL, due_at = %s
+                WHERE delivery_id = %s"""
+            with self.connection.cursor() as cursor:
+                cursor.executemany(sql, rows)
+
+    def _save_attempts(self, logs: Sequence[AttemptLog]) -> None:
+        row = f"({', '.join(['%s'] * len(ATTEMPT_FIELDS))})"
+        size = MAX_PARAMS // len(ATTEMPT_FIELDS)
+        with self.connection.cursor() as cursor:
+            for start in range(0, len(logs), size):
+                values = [self._values(log) for log in logs[start : start + size]]
+                marks = ", ".join([row] * len(values))
+                cursor.execute(
+                    f"INSERT INTO {self.attempts} ({self.columns_of_attempts}) VALUES {marks}", list(chain(*values))
+                )
+
+    def _values(self, log: AttemptLog) -> tuple[Any, ...]:
+        """Return the columns of an attempt, as this database takes them."""
+        return tuple(
+            log._replace(
+                delivery_id=self.write_id(log.delivery_id),
+                started_at=self.write_time(log.started_at),  # type: ignore[arg-type]
+                response_headers=json_of(log.response_headers),  # type: ignore[arg-type]
+                timings=json_of_timings(log.timings),  # type: ignore[arg-type]
+            )
+        )
+
+
+@lru_cache(maxsize=64)
+def json_of(headers: Headers) -> str:
+    return compact_json(headers)
+
+
+def json_of_timings(timings: Mapping[str, int]) -> str:
+    return compact_json(dict(timings)) if timings else "{}"
+
+
+def _column(model: type[Model], name: str) -> str:
+    field: Any = model._meta.get_field(name)
+    column: str = field.column
+    return column

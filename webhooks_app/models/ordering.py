@@ -1,0 +1,130 @@
+"""Groups of ordered deliveries in the queue: only the first of a group is sent, the others are parked.
+
+Claims park a due entry that is not the first of its group, under the lock of its lane. Whatever removes an entry makes
+the next one of its group due, under the same lock. So an entry is parked once at most, and a claim never reads the
+parked ones, however many there are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Self
+
+from django.db import models
+
+from ..database.sql import UtcNow, take_write_lock
+from ..signals import announce_deliveries
+from .base import BaseQuerySet
+from .event import Event
+from .fields import IdField
+from .lane import QueueLane
+from .order import Order, OrderNumber
+
+if TYPE_CHECKING:
+    from .delivery import Delivery
+    from .webhook import Webhook
+
+IDS_AT_A_TIME = 500
+
+
+class OrderedEntries(BaseQuerySet[Any]):
+    def in_groups(self) -> Self:
+        return self.filter(place__isnull=False)
+
+    def parked(self) -> Self:
+        return self.filter(due_at=None)
+
+    def earlier(self) -> Self:
+        """Return the entries before the outer one in its group, for a subquery."""
+        return self._of_same_group(place__lt=models.OuterRef("place"))
+
+    def later(self) -> Self:
+        """Return the entries after the outer one in its group, for a subquery."""
+        return self._of_same_group(place__gt=models.OuterRef("place"))
+
+    def first_of_groups(self) -> Self:
+        return self.in_groups().filter(~models.Exists(self.model.objects.using(self.db).earlier()))
+
+    @contextmanager
+    def promoting(self, due_at: datetime | None = None) -> Iterator[None]:
+        """Lock the lanes of these entries, and make the next ones of their groups due after the block.
+
+        The block removes the entries, in the caller's transaction. Nothing is locked if none of them is ordered.
+        """
+        webhook_ids = list(self.in_groups().order_by().values_list("webhook", flat=True).distinct())
+        if not webhook_ids:
+            yield
+            return
+        take_write_lock(self.db, self.model)
+        QueueLane.objects.using(self.db).lock(webhook_ids)
+        following = self._following()
+        yield
+        self.promote(following, due_at)
+
+    def promote(self, ids: Iterable[str], due_at: datetime | None = None) -> int:
+        """Make these entries due where they are parked; return how many were.
+
+        ``due_at`` is given by a worker, which looks for them itself; other workers are woken.
+        """
+        parked, found = self.model.objects.using(self.db).parked(), sorted(ids)
+        pages = [found[start : start + IDS_AT_A_TIME] for start in range(0, len(found), IDS_AT_A_TIME)]
+        number: int = sum(parked.filter(pk__in=page).update(due_at=due_at or UtcNow()) for page in pages)
+        if number and due_at is None:
+            announce_deliveries(self.db)
+        return number
+
+    def repair(self) -> int:
+        """Make the first of each group due where it is parked; return how many were.
+
+        There are none, unless rows were changed by other programs or under another isolation level.
+        """
+        stranded = self.parked().first_of_groups().values_list("pk", "webhook")
+        found = list(stranded)
+        if not found:
+            return 0
+        take_write_lock(self.db, self.model)
+        QueueLane.objects.using(self.db).lock({webhook_id for _, webhook_id in found})
+        return self.promote(stranded.filter(pk__in=[pk for pk, _ in found]).values_list("pk", flat=True))
+
+    def sort_again(self, webhook: Webhook) -> None:
+        """Unpark the entries of a webhook, and move them to the groups of its order. To be called in a transaction.
+
+        Claims find the first of each group again. Entries without a place stay unordered.
+        """
+        QueueLane.objects.using(self.db).lock([webhook.pk])
+        entries = self.filter(webhook=webhook)
+        entries.parked().update(due_at=UtcNow())
+        if webhook.order == Order.KEY:
+            event = Event.objects.using(self.db).filter(pk=models.OuterRef("event"))
+            entries.in_groups().update(order_key=models.Subquery(event.values("ordering_key")[:1]))
+            entries.in_groups().filter(order_key=None).update(place=None)
+        elif webhook.order == Order.WEBHOOK:
+            entries.in_groups().update(order_key="")
+        else:
+            entries.in_groups().update(order_key=None, place=None)
+        announce_deliveries(self.db)
+
+    def _of_same_group(self, **conditions: object) -> Self:
+        return self.filter(webhook=models.OuterRef("webhook"), order_key=models.OuterRef("order_key"), **conditions)
+
+    def _following(self) -> set[str]:
+        """Return the next entries in the groups of these, which are not among them."""
+        later = self.model.objects.using(self.db).later()
+        following = models.Subquery(later.order_by("place").values("pk")[:1], output_field=IdField(prefix="dlv"))
+        rows = list(self.in_groups().order_by().annotate(following=following).values_list("pk", "following"))
+        return {found for _, found in rows if found} - {pk for pk, _ in rows}
+
+
+def places(using: str, deliveries: Sequence[Delivery]) -> dict[str, tuple[str, int]]:
+    """Return the group and the place of each new delivery that is ordered, by its id: the last of its group."""
+    sorted_out = [each for each in deliveries if each.kind == "event" and each.webhook.order != Order.NONE]
+    if not sorted_out:
+        return {}
+    events = Event.objects.using(using).filter(pk__in={each.event_id for each in sorted_out}).order_by()
+    keys = dict(events.values_list("pk", "ordering_key"))
+    groups = {each.pk: Order(each.webhook.order).key_of(keys.get(str(each.event_id))) for each in sorted_out}
+    ordered = {pk: key for pk, key in groups.items() if key is not None}
+    numbers = OrderNumber.objects.using(using).take(len(ordered)) if ordered else []
+    return {pk: (key, number) for (pk, key), number in zip(ordered.items(), numbers, strict=True)}
