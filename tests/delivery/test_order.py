@@ -56,7 +56,7 @@ def emitted(owner, *keys):
 
 
 def claimed(queue):
-    """Return the claims, and the events that they are for."""
+    """Return the claims and their events."""
     claims = queue.claim(100)
     return claims, [claim.pick.event_id for claim in claims]
 
@@ -70,7 +70,7 @@ def record_all(queue, claims, clock, status=200):
 
 
 def drained(queue, clock):
-    """Deliver all that is due, each claim before the next; return the events claim by claim."""
+    """Deliver everything due, one claim after another. Return the events of each claim."""
     found = []
     while (batch := claimed(queue))[0]:
         found.append(batch[1])
@@ -89,7 +89,7 @@ def test_deliveries_are_sent_one_after_the_other(alice, in_order, queue, clock):
     assert not QueueEntry.objects.exists()
 
 
-def test_keys_have_an_order_each(alice, by_key, queue, clock):
+def test_each_key_has_an_order_of_its_own(alice, by_key, queue, clock):
     a1, b1, a2, b2, a3 = emitted(alice, "a", "b", "a", "b", "a")
 
     assert [sorted(batch) for batch in drained(queue, clock)] == [sorted([a1, b1]), sorted([a2, b2]), [a3]]
@@ -142,7 +142,7 @@ def test_a_retry_keeps_its_place(alice, in_order, queue, clock):
     assert claimed(queue)[1] == [second]
 
 
-def test_the_next_delivery_is_due_once_one_is_given_up(alice, in_order, queue, clock):
+def test_the_next_delivery_becomes_due_when_one_is_given_up(alice, in_order, queue, clock):
     first, second = emitted(alice, None, None)
     Delivery.objects.update(max_attempts=1)
     QueueEntry.objects.update(max_attempts=1)
@@ -166,7 +166,7 @@ def test_a_lost_claim_keeps_its_place(alice, in_order, queue, other_queue, clock
     assert claimed(other_queue)[1] == [first]
 
 
-def test_a_delivery_that_is_committed_late_does_not_overtake(alice, in_order, queue, clock):
+def test_a_delivery_with_a_late_commit_does_not_overtake(alice, in_order, queue, clock):
     late, early = emitted(alice, None, None)
     late_entry = QueueEntry.objects.filter(event=late)
     place = late_entry.get().place
@@ -216,7 +216,7 @@ def test_a_delivery_is_parked_once(alice, in_order, queue, clock):
 
 @pytest.fixture
 def cost(queue, clock, monkeypatch):
-    """Return what it costs to record claims and to claim again: statements, and rows read from the queue."""
+    """Return the costs of recording claims and claiming again: statements, and rows read from the queue."""
     fetch_batch = queue._sql.fetch_batch
     rows = []
 
@@ -236,7 +236,7 @@ def cost(queue, clock, monkeypatch):
     return measure
 
 
-def test_a_claim_costs_the_same_however_many_wait(alice, in_order, queue, cost):
+def test_the_cost_of_a_claim_does_not_depend_on_the_backlog(alice, in_order, queue, cost):
     emitted(alice, *[None] * 5)
     claims, few = cost(queue.claim(100))
     emitted(alice, *[None] * 60)
@@ -249,7 +249,7 @@ def test_a_claim_costs_the_same_however_many_wait(alice, in_order, queue, cost):
     assert few == many
 
 
-def test_a_claim_of_a_freed_group_reads_from_then_on(alice, in_order, queue, clock):
+def test_a_claim_of_a_freed_group_reads_only_later_deliveries(alice, in_order, queue, clock):
     first, _ = emitted(alice, None, None)
     QueueEntry.objects.filter(event=first).update(due_at=clock() - timedelta(hours=1))
 
@@ -271,7 +271,7 @@ def test_a_long_backlog_is_parked_over_several_looks(alice, in_order, queue, clo
     assert parked() == 11
 
 
-def test_cancelling_frees_the_next(alice, in_order, queue, clock):
+def test_cancelling_makes_the_next_delivery_due(alice, in_order, queue, clock):
     first, second, third = emitted(alice, None, None, None)
     queue.release(queue.claim(100))
     assert parked() == 2
@@ -282,14 +282,14 @@ def test_cancelling_frees_the_next(alice, in_order, queue, clock):
     assert claimed(queue)[1] == [third]
 
 
-def test_an_event_that_was_deleted_frees_the_next(alice, in_order, queue, clock):
+def test_deleting_an_event_makes_the_next_delivery_due(alice, in_order, queue, clock):
     first, second = emitted(alice, None, None)
     Event.objects.filter(pk=first)._raw_delete("default")
 
     assert drained(queue, clock) == [[second]]
 
 
-def test_an_expired_delivery_frees_the_next(alice, in_order, queue, clock):
+def test_expiry_makes_the_next_delivery_due(alice, in_order, queue, clock):
     first, second = emitted(alice, None, None)
     QueueEntry.objects.filter(event=first).update(expires_at=clock())
 
@@ -306,7 +306,7 @@ def test_a_pause_holds_the_whole_group(alice, in_order, queue, clock):
     assert drained(queue, clock) == [[first], [second]]
 
 
-def test_a_disabled_webhook_leaves_nothing_behind(alice, in_order, queue, clock):
+def test_disabling_a_webhook_cancels_its_parked_deliveries(alice, in_order, queue, clock):
     emitted(alice, None, None, None)
     claims, _ = claimed(queue)
 
@@ -317,7 +317,7 @@ def test_a_disabled_webhook_leaves_nothing_behind(alice, in_order, queue, clock)
     assert sorted(Delivery.objects.values_list("state", flat=True)) == ["cancelled", "cancelled", "succeeded"]
 
 
-def test_a_redelivery_joins_at_the_end(alice, by_key, queue, clock):
+def test_a_redelivery_is_last_in_its_group(alice, by_key, queue, clock):
     (first,) = emitted(alice, "a")
     drained(queue, clock)
     second, third = emitted(alice, "a", "a")
@@ -328,7 +328,7 @@ def test_a_redelivery_joins_at_the_end(alice, by_key, queue, clock):
     assert drained(queue, clock) == [[second], [third], [first], [fourth]]
 
 
-def test_a_replay_joins_at_the_end(alice, by_key, queue, clock):
+def test_replayed_deliveries_are_last_in_their_group(alice, by_key, queue, clock):
     events = emitted(alice, "a", "a", "b")
     drained(queue, clock)
     (live,) = emitted(alice, "a")
@@ -363,7 +363,7 @@ def test_tests_and_handshakes_are_outside_the_order(alice, in_order, queue, cloc
         pytest.param("none", "webhook", [[0, 1, 2, 3]], id="pending ones stay unordered"),
     ],
 )
-def test_a_change_of_the_order_sorts_again(alice, queue, clock, before, after, batches):
+def test_a_change_of_the_order_regroups_deliveries(alice, queue, clock, before, after, batches):
     webhook = make_webhook(alice, order=before)
     events = emitted(alice, "a", "b", "a", None)
     queue.release(queue.claim(100))
@@ -374,7 +374,7 @@ def test_a_change_of_the_order_sorts_again(alice, queue, clock, before, after, b
     assert [sorted(batch) for batch in drained(queue, clock)] == [sorted(events[n] for n in batch) for batch in batches]
 
 
-def test_the_sweep_frees_a_group_that_nothing_else_frees(alice, by_key, queue, clock):
+def test_the_repair_job_frees_a_blocked_group(alice, by_key, queue, clock):
     first, _, third = emitted(alice, "a", "a", "b")
     QueueEntry.objects.update(due_at=None)
     assert claimed(queue)[1] == []
@@ -393,7 +393,7 @@ def test_numbers_leave_no_rows(alice, in_order):
     assert not OrderNumber.objects.exists()
 
 
-def test_recording_and_claiming_without_an_order_lock_nothing_more(alice, webhook, queue, clock):
+def test_without_an_order_there_are_no_additional_locks(alice, webhook, queue, clock):
     emitted(alice, None)
     with CaptureQueriesContext(connection) as context:
         record_all(queue, queue.claim(10), clock)
@@ -403,6 +403,6 @@ def test_recording_and_claiming_without_an_order_lock_nothing_more(alice, webhoo
 
 
 @pytest.mark.parametrize("key", ["", "a" * 101, "a\n", 7])
-def test_a_bad_ordering_key_is_refused(alice, key):
+def test_an_invalid_ordering_key_is_refused(alice, key):
     with pytest.raises(InvalidEventDataError, match="ordering_key"):
         emit(EVENT_TYPE, {"error": "a"}, owner=alice, ordering_key=key)

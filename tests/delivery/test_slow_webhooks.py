@@ -21,7 +21,7 @@ BEFORE_THE_LEASE_ENDS, UNTIL_IT_HAS_ENDED = 30, 16
 
 @pytest.fixture
 def new_queue(clock):
-    """Make the queue of another worker, with one slot for slow webhooks."""
+    """A queue of another worker with one slot for slow webhooks."""
     return lambda: Queue(
         using="default", clock=clock, lease=timedelta(seconds=45), slots=Slots(clock=clock, window=4, cap=1)
     )
@@ -58,7 +58,7 @@ def test_lost_claims_of_a_slow_webhook_are_found_without_a_slow_slot(alice, slow
     assert busy.claim(10) == []
 
 
-def test_lost_claims_of_the_webhook_that_fills_the_slots_are_found(alice, slow, new_queue, clock):
+def test_lost_claims_of_the_webhook_that_uses_all_slots_are_found(alice, slow, new_queue, clock):
     emit_one(alice)
     new_queue().claim(10)
     clock.advance(BEFORE_THE_LEASE_ENDS)
@@ -97,7 +97,7 @@ def test_no_new_claim_is_made_along_with_lost_ones(alice, slow, new_queue, clock
 
 
 @pytest.mark.only_on("sqlite")
-def test_an_engine_comes_back_to_the_slow_webhooks_that_it_left_out(alice, slow, receiver, clock):
+def test_an_engine_returns_to_skipped_slow_webhooks(alice, slow, receiver, clock):
     emit_one(alice)
     emit_to_second(alice)
     engine = Engine(transport=receiver(200), clock=clock)

@@ -15,7 +15,7 @@ KEYS = 6
 
 
 def emit_under_kills(lab, events, *, workers, kills):
-    """Emit while workers are killed and replaced in turn; return the counts once everything is final."""
+    """Emit while workers are killed and replaced in turn. Return the final counts."""
     host = lab.start_host()
     lab.start_workers(workers)
     host.begin(events, ending="mixed", pause_seconds=0.15, until_committed=True, keys=KEYS)

@@ -60,5 +60,5 @@ class Finished(NamedTuple):
 
     @property
     def frees_next(self) -> bool:
-        """Later deliveries of its group may be due once it is recorded."""
+        """Whether recording the attempt can make a later delivery of its group due."""
         return self.claim.pick.is_ordered and self.step.next_attempt_at is None

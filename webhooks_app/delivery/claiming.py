@@ -26,7 +26,7 @@ from .sql import sql_for
 logger = logging.getLogger("webhooks_app.delivery")
 
 FREED_WITHIN = timedelta(seconds=1)
-"""Before the end of an attempt, by the clocks of all workers, the next delivery of its group was not due."""
+"""Margin for the clocks of all workers: the next delivery of a group is not due earlier before the attempt's end."""
 
 
 class Claimer:
@@ -68,7 +68,7 @@ class Claimer:
         self._unsigned: deque[Claim] = deque()
         self._postponed: deque[tuple[Claim, datetime]] = deque()
         self._freed: deque[tuple[str, datetime]] = deque()
-        """Webhooks whose results were recorded and made a delivery due, each with the end of the attempt."""
+        """Webhooks with a delivery that became due by a recorded result, with the end of the attempt."""
         self._due_from: dict[str, datetime] = {}
         self._reported: set[str] = set()
         self._look_again_at: datetime | None = None
@@ -114,7 +114,7 @@ class Claimer:
         self.changed.set()
 
     def postpone(self, claim: Claim, due_at: datetime) -> None:
-        """Give back a claim until this time. Thread-safe."""
+        """Release a claim until ``due_at``. Thread-safe."""
         self._postponed.append((claim, due_at))
         self.changed.set()
 
@@ -152,7 +152,7 @@ class Claimer:
         return min(self._liveness.seconds_to_beat(), self._dead_workers.seconds_to_look())
 
     def pause_seconds(self, *, is_stopping: bool) -> float:
-        """Return the seconds until the next turn has something to do, unless ``changed`` is set before."""
+        """Return the seconds until the next turn, unless ``changed`` is set before."""
         if self._freed or self._too_old or self._unsigned or self._postponed:
             return 0.0
         seconds = min(settings.SWEEP_SECONDS, self.queue.seconds_to_publish())
@@ -177,7 +177,7 @@ class Claimer:
         self.polls.expect(retries)
         freed = [(item.claim.pick.webhook_id, item.ended_at) for item in finished if item.frees_next]
         self._freed.extend(freed)
-        if retries or freed or self.queue.left_behind:  # a retry may have its notice, which is due now
+        if retries or freed or self.queue.left_behind:  # a retry may have a notice, which is due now
             self.found_nothing = False
         if retries or self.queue.left_behind:
             self.polls.look_soon()
@@ -204,7 +204,7 @@ class Claimer:
                 self._too_old.append(self._claimed.popleft()[0])
 
     def _name_freed(self) -> None:
-        """Make claims due from the webhooks for which a recorded result has made a delivery due."""
+        """Make claims due from the webhooks with a delivery that became due by a recorded result."""
         freed = [self._freed.popleft() for _ in range(len(self._freed))]
         for webhook_id, ended_at in freed:
             since = ended_at - FREED_WITHIN

@@ -22,7 +22,7 @@ from .signing import LaneKey, Signer
 Kind = Delivery.Kind
 
 FIRST_ENTRIES = 50
-"""Entries of a webhook among which lost claims are looked for; they come first, as they were due first."""
+"""Number of a webhook's first entries to search for lost claims, which were due first."""
 
 MAX_LANES = 400
 """Webhooks per look. SQLite limits UNION ALL to 500 SELECTs, MariaDB limits a recursion to 1,000 steps."""
@@ -60,9 +60,9 @@ class Ask(NamedTuple):
     is_unknown: bool
     """Whether it has no result yet, so that only one delivery may be in flight over all workers."""
     lost_only: bool = False
-    """Only lost claims are wanted, whatever the limits of the webhook."""
+    """Whether only lost claims are wanted, regardless of the webhook's limits."""
     due_from: datetime | None = None
-    """Lower bound of the due times to read, for a webhook with an order; None for no bound."""
+    """Lower bound of the due times to read for a webhook with an order, or None."""
 
 
 class Terms(NamedTuple):
@@ -166,9 +166,9 @@ class Pick(NamedTuple):
     """The time of the lost claim, or None for a new claim."""
     expires_at: datetime | None
     retry_policy: str = ""
-    """The name of the policy; empty for the specification's."""
+    """The name of the policy, or empty for the specification's."""
     is_ordered: bool = False
-    """Later deliveries of its group may wait for its end."""
+    """Whether later deliveries of its group may wait for its end."""
 
 
 class Picked(NamedTuple):
@@ -178,4 +178,4 @@ class Picked(NamedTuple):
     picks: Sequence[Pick]
     events: dict[str, tuple[str, bytes]]
     parked: int = 0
-    """The number of due deliveries that were found behind an earlier one of their group."""
+    """The number of due deliveries found behind an earlier one of their group."""

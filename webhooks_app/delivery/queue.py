@@ -36,10 +36,10 @@ PACED_FOR, PACED_FOR_AT_MOST = timedelta(seconds=0.05), timedelta(seconds=5)
 """Time for which a webhook at its rate limit is skipped, so that its next deliveries are claimed in batches."""
 
 PARKINGS_TO_A_LOOK = 3
-"""Claims in a row that found nothing but deliveries behind others, after which other webhooks have their turn."""
+"""Consecutive claims with only blocked deliveries, after which other webhooks have their turn."""
 
 LOOK_FOR_LOST_EVERY_SECONDS = 1.0
-"""How often lost claims are looked for where nothing else may be claimed, unless a worker was found dead."""
+"""Interval of searches for lost claims of webhooks without free slots. A dead worker makes one due at once."""
 
 PUBLISH_AFTER_SECONDS = 0.1
 """Time for which other workers may see too many claims of a webhook. This is safe, but delays them."""
@@ -73,7 +73,7 @@ class Queue:
         self._with_lost = True
         self._looked_at = -math.inf
         self._without_slot: list[str] = []
-        """Webhooks of the last look that are paused or have no slot: only lost claims of theirs are claimed."""
+        """Webhooks of the last look that are paused or have no free slot. Only their lost claims are claimed."""
         self._look_for_lost_at = -math.inf
 
     @property
@@ -119,7 +119,7 @@ class Queue:
     def claim_of(
         self, webhook_ids: Iterable[str], limit: int, *, due_from: Mapping[str, datetime] = MappingProxyType({})
     ) -> list[Claim]:
-        """Claim what is due for these webhooks, without a look; at most ``limit`` of them are asked."""
+        """Claim due deliveries of these webhooks, at most ``limit`` of them, without a look."""
         self._with_lost = False
         wanted = [pk for pk in dict.fromkeys(webhook_ids) if not self._is_left_alone(pk)]
         self._learn_of(wanted)
@@ -128,7 +128,7 @@ class Queue:
         return claims
 
     def release(self, claims: Sequence[Claim], due_at: datetime | None = None) -> None:
-        """Give back claims whose request was not started: due at this time or as before, the attempt not counted."""
+        """Release unsent claims, due at ``due_at`` or as before. The attempt does not count."""
         groups: dict[tuple[int, datetime], list[str]] = defaultdict(list)
         for claim in claims:
             groups[claim.number, claim.lane.claimed_at].append(claim.delivery_id)
@@ -235,9 +235,9 @@ class Queue:
     def _claim_from(
         self, webhook_ids: Sequence[str], limit: int, due_from: Mapping[str, datetime] = MappingProxyType({})
     ) -> list[Claim]:
-        """Claim; what has expired is cancelled, and never hides what is due behind it.
+        """Claim deliveries, and cancel expired ones. Repeat if all of them had expired.
 
-        Blocked deliveries are parked. A next look is due at once if there may be more of them.
+        Blocked deliveries are parked. The next look is due at once if there may be more of them.
         """
         parkings = 0
         while True:
@@ -257,7 +257,7 @@ class Queue:
                 return claims
 
     def _claim_lost(self) -> list[Claim]:
-        """Claim what was lost where nothing else is claimed: it is only recorded, and needs no slot."""
+        """Claim the lost claims of webhooks without free slots. They are only recorded, so they need no slot."""
         self._look_for_lost_at = self._clock.monotonic() + LOOK_FOR_LOST_EVERY_SECONDS
         now = self._clock()
         claims: list[Claim] = []

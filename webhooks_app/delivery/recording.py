@@ -54,7 +54,7 @@ def _record(using: str, finished: Sequence[Finished], now: datetime) -> list[Fin
     statements = sql_for(using)
     with statements.writing():
         webhooks = _lock_verified(using, finished)
-        # In one order for everyone, so that two who record the same deliveries wait for each other in turn.
+        # The same order in all workers prevents deadlocks between two that record the same deliveries.
         with _promoting(using, finished, now):
             saved = statements.save(sorted(finished, key=_delivery_id), now)
         valid = [item for item in finished if item.claim.key in saved]
@@ -68,7 +68,7 @@ def _record(using: str, finished: Sequence[Finished], now: datetime) -> list[Fin
 
 
 def _promoting(using: str, finished: Sequence[Finished], now: datetime) -> AbstractContextManager[None]:
-    """Make the deliveries due that waited for these, if they are recorded as final."""
+    """Make the deliveries due that waited for these final ones."""
     final = [item.claim.delivery_id for item in finished if item.frees_next]
     return QueueEntry.objects.using(using).filter(pk__in=final).promoting(now) if final else nullcontext()
 

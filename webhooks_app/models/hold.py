@@ -58,7 +58,7 @@ class Hold:
     in_flight: int | None = None
     max_in_flight: int | None = None
     blocker: str | None = None
-    """The delivery that is sent before this one: the first of its group."""
+    """The first delivery of the group, which is sent before this one."""
 
 
 class Load(NamedTuple):
@@ -80,12 +80,12 @@ def hold_of(
     max_in_flight: int | None = None,
     blocker: str | None = None,
 ) -> Hold | None:
-    """Return the reason why no worker may send this delivery now; None if the next free one may.
+    """Return the reason why no worker can send this delivery now, or None if the next free one can.
 
-    ``blocker`` is the earlier delivery of its group that it waits for, if there is one, as ``blockers_of`` finds it.
-    ``max_in_flight`` limits the claims of its webhook, by default as configured, and to one before the first result.
-    Slow webhooks share a part of the requests of each worker, so that they may have to wait for each other. Of several
-    sendable deliveries the oldest is sent first.
+    ``blocker`` is the earlier delivery of its group for which it waits, from ``blockers_of``. ``max_in_flight`` limits
+    the claims of the webhook. By default this is the configured limit, or one before the first result. Slow webhooks
+    share a part of each worker's requests and may have to wait for each other. The oldest of several sendable
+    deliveries is sent first.
     """
     return (
         _hold_by_claim(delivery, now)
@@ -101,9 +101,9 @@ def hold_of(
 
 
 def holds_of(deliveries: Sequence[Delivery], *, now: datetime) -> list[Hold | None]:
-    """Return the hold of each delivery, with one query at most for all webhooks together, and one for those in groups.
+    """Return the hold of each delivery, with at most one query for all webhooks together, and one for ordered ones.
 
-    The deliveries are to be read with their webhooks, lanes and queue entries.
+    The deliveries must be loaded with their webhooks, lanes and queue entries.
     """
     blockers = blockers_of(deliveries)
     holds = [hold_of(delivery, now=now, blocker=blockers.get(delivery.pk)) for delivery in deliveries]
@@ -175,7 +175,7 @@ def _hold_by_webhook(delivery: Delivery) -> Hold | None:
 
 
 def blockers_of(deliveries: Sequence[Delivery]) -> dict[str, str]:
-    """Return the first delivery of the group by each delivery that waits for it."""
+    """Return the first delivery of the group for each delivery that waits for it."""
     ordered = [each for each in deliveries if each.entry is not None and each.entry.place is not None]
     ids = [each.pk for each in ordered if each.webhook.order != Order.NONE]
     if not ids:
@@ -205,7 +205,7 @@ def _hold_by_time(delivery: Delivery, now: datetime) -> Hold | None:
 
 
 def _is_postponed(delivery: Delivery) -> bool:
-    """Return True for a probe that a worker has put back before its first attempt: only these are due later."""
+    """Return True for a probe postponed before its first attempt. Only these can be due later."""
     entry = delivery.entry
     return delivery.kind in UNVERIFIED_KINDS and entry is not None and entry.attempt == 0
 
@@ -286,7 +286,7 @@ def is_held() -> Q:
 
 
 def is_upcoming() -> Q:
-    """Return the condition for entries that are sent, or cancelled as expired, once their time has come."""
+    """Return the condition for entries that will be sent, or cancelled as expired, at their due time."""
     return _IS_WAITING & ~_IS_STOPPED & ~_IS_PAUSED & ~_IS_UNVERIFIED & ~_is_blocked()
 
 

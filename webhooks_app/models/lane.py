@@ -1,4 +1,4 @@
-"""Lanes of the queue: the lock under which workers claim for a webhook, with the facts that they share."""
+"""Lanes of the queue: a lock for the claims of each webhook, with the state shared by workers."""
 
 from __future__ import annotations
 
@@ -12,44 +12,44 @@ from .base import BaseModel, BaseQuerySet
 from .webhook import Webhook
 
 FAST_SECONDS = 1.0
-"""A request that is open for less is fast."""
+"""Duration below which a request is fast."""
 
 
 class QueueLaneQuerySet(BaseQuerySet["QueueLane"]):
     def ensure(self, webhook_ids: Iterable[str]) -> None:
-        """Insert the lanes of these webhooks that are missing."""
+        """Insert the missing lanes of these webhooks."""
         self.bulk_create([QueueLane(webhook_id=pk) for pk in webhook_ids], ignore_conflicts=True)
 
     def lock(self, webhook_ids: Iterable[str]) -> None:
-        """Keep workers from claiming for these webhooks until the transaction ends.
+        """Prevent claims for these webhooks until the end of the transaction.
 
         Webhooks are locked before lanes, lanes before entries, and each kind in the order of the identifiers.
         """
         list(self.filter(pk__in=list(webhook_ids)).order_by("pk").select_for_update().values_list("pk", flat=True))
 
     def forget_pace(self, webhook: Webhook) -> None:
-        """Forget how fast a webhook is, as its URL has changed."""
+        """Reset the pace of a webhook after a change of its URL."""
         self.filter(pk=webhook.pk).update(is_fast=None)
 
 
 class QueueLane(BaseModel):
-    """The lock under which workers claim for a webhook, with the facts that they share.
+    """The lock for claims of a webhook's deliveries, with the state shared by workers.
 
-    A lane is inserted when a worker first finds something due for the webhook.
+    A lane is inserted when a worker first finds a due delivery of the webhook.
     """
 
     webhook = models.OneToOneField(
         Webhook, primary_key=True, on_delete=models.CASCADE, related_name="lane", db_constraint=False
     )
     in_flight = models.JSONField(default=dict)
-    """By worker: the number of its claims, and the Unix time in seconds at which the last of their leases ends."""
+    """By worker: the number of its claims, and the Unix time in seconds at the end of the last lease."""
     unsigned_until = models.DateTimeField(null=True)
-    """Until when a worker that cannot read the webhook's keys leaves its deliveries to others."""
+    """Time until which a worker that cannot read the webhook's keys leaves its deliveries to others."""
     next_slot_at = models.DateTimeField(
-        _("rate limit used up until"), null=True, help_text=_("What waits is sent from then on.")
+        _("rate limit used up until"), null=True, help_text=_("Pending deliveries are sent from then on.")
     )
     is_fast = models.BooleanField(null=True)
-    """Whether the last request was over within ``FAST_SECONDS``; None before the first result."""
+    """Whether the last request took less than ``FAST_SECONDS``, or None before the first result."""
 
     objects = QueueLaneQuerySet.as_manager()  # type: ignore[misc]
 
@@ -61,11 +61,11 @@ class QueueLane(BaseModel):
         return str(self.webhook_id)
 
     def claims_of_others(self, worker: int, now: datetime) -> int:
-        """Return the number of deliveries that other workers may have in flight."""
+        """Return the number of deliveries in flight for other workers."""
         return sum(number for number, until in self.held_by_others(worker, now).values())
 
     def held_by_others(self, worker: int, now: datetime) -> dict[str, tuple[int, float]]:
-        """Return the entries of other workers whose leases have not ended."""
+        """Return the values of other workers with current leases."""
         moment = now.timestamp()
         return {
             name: (number, until)

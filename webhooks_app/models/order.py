@@ -1,4 +1,4 @@
-"""The orders that a webhook can have, and the numbers by which deliveries keep them."""
+"""The orders of a webhook's deliveries, and the numbers that define them."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from .base import BaseModel, BaseQuerySet
 MAX_ORDERING_KEY_LENGTH = 100
 
 BEGUN = 2**62
-"""Subtracted from the place of a delivery with its first claim, so that it stays the first of its group.
+"""Subtracted from the place of a delivery at its first claim, so that it remains the first of its group.
 
-A transaction that is committed late may insert a lower number while a later delivery is being sent."""
+A transaction with a late commit may insert a lower number while a later delivery is being sent."""
 
 
 class Order(models.TextChoices):
@@ -22,13 +22,13 @@ class Order(models.TextChoices):
     KEY = "key", _("key: one delivery after the other for each ordering key")
 
     def key_of(self, ordering_key: str | None) -> str | None:
-        """Return the group of an event's delivery; None if it is unordered."""
+        """Return the group of an event's delivery, or None if it is unordered."""
         return {Order.NONE: None, Order.WEBHOOK: "", Order.KEY: ordering_key}[self]
 
 
 class OrderNumberQuerySet(BaseQuerySet["OrderNumber"]):
     def take(self, count: int = 1) -> list[int]:
-        """Return ascending numbers, higher than all that earlier transactions took."""
+        """Return ascending numbers, greater than those of all earlier transactions."""
         if sql := number_sql(self.db):
             with connections[self.db].cursor() as cursor:
                 cursor.execute(f"SELECT {sql} FROM generate_series(1, %s)", [count])
@@ -39,7 +39,7 @@ class OrderNumberQuerySet(BaseQuerySet["OrderNumber"]):
 
 
 class OrderNumber(BaseModel):
-    """The source of numbers: its key is never used twice. A row is deleted as soon as its number is known."""
+    """The source of numbers. Its keys are never reused. A row is deleted as soon as its number is known."""
 
     id = models.BigAutoField(primary_key=True)
 
@@ -54,6 +54,6 @@ class OrderNumber(BaseModel):
 
 
 def number_sql(using: str) -> str | None:
-    """Return the SQL for the next number, within another statement; None where a row is to be inserted for it."""
+    """Return the SQL expression for the next number, or None if it requires the insertion of a row."""
     table = connections[using].ops.quote_name(OrderNumber._meta.db_table)
     return dialect_of(using).next_number_sql(table)

@@ -1,8 +1,8 @@
 """Groups of ordered deliveries in the queue: only the first of a group is sent, the others are parked.
 
-Claims park a due entry that is not the first of its group, under the lock of its lane. Whatever removes an entry makes
-the next one of its group due, under the same lock. So an entry is parked once at most, and a claim never reads the
-parked ones, however many there are.
+A claim parks due entries that are not the first of their group, with their lane locked. Every removal of an entry makes
+the next one of its group due, with the same lock. Therefore an entry is parked at most once, and claims never read
+parked entries, regardless of their number.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ class OrderedEntries(BaseQuerySet[Any]):
         return self.filter(due_at=None)
 
     def earlier(self) -> Self:
-        """Return the entries before the outer one in its group, for a subquery."""
+        """Return the entries before the outer query's one in its group, as a subquery."""
         return self._of_same_group(place__lt=models.OuterRef("place"))
 
     def later(self) -> Self:
-        """Return the entries after the outer one in its group, for a subquery."""
+        """Return the entries after the outer query's one in its group, as a subquery."""
         return self._of_same_group(place__gt=models.OuterRef("place"))
 
     def first_of_groups(self) -> Self:
@@ -64,9 +64,9 @@ class OrderedEntries(BaseQuerySet[Any]):
         self.promote(following, due_at)
 
     def promote(self, ids: Iterable[str], due_at: datetime | None = None) -> int:
-        """Make these entries due where they are parked; return how many were.
+        """Make the parked ones of these entries due. Return their number.
 
-        ``due_at`` is given by a worker, which looks for them itself; other workers are woken.
+        A worker passes ``due_at`` and finds them itself. Otherwise the workers are woken.
         """
         parked, found = self.model.objects.using(self.db).parked(), sorted(ids)
         pages = [found[start : start + IDS_AT_A_TIME] for start in range(0, len(found), IDS_AT_A_TIME)]
@@ -76,9 +76,9 @@ class OrderedEntries(BaseQuerySet[Any]):
         return number
 
     def repair(self) -> int:
-        """Make the first of each group due where it is parked; return how many were.
+        """Make the parked first entries of groups due. Return their number.
 
-        There are none, unless rows were changed by other programs or under another isolation level.
+        There are none unless other programs changed rows, or transactions ran with another isolation level.
         """
         stranded = self.parked().first_of_groups().values_list("pk", "webhook")
         found = list(stranded)
@@ -89,9 +89,9 @@ class OrderedEntries(BaseQuerySet[Any]):
         return self.promote(stranded.filter(pk__in=[pk for pk, _ in found]).values_list("pk", flat=True))
 
     def sort_again(self, webhook: Webhook) -> None:
-        """Unpark the entries of a webhook, and move them to the groups of its order. To be called in a transaction.
+        """Make a webhook's parked entries due, and move them to the groups of its order, in the caller's transaction.
 
-        Claims find the first of each group again. Entries without a place stay unordered.
+        Later claims find the first of each group. Entries without a place remain unordered.
         """
         QueueLane.objects.using(self.db).lock([webhook.pk])
         entries = self.filter(webhook=webhook)
@@ -110,7 +110,7 @@ class OrderedEntries(BaseQuerySet[Any]):
         return self.filter(webhook=models.OuterRef("webhook"), order_key=models.OuterRef("order_key"), **conditions)
 
     def _following(self) -> set[str]:
-        """Return the next entries in the groups of these, which are not among them."""
+        """Return the next entries in the groups of these, except these themselves."""
         later = self.model.objects.using(self.db).later()
         following = models.Subquery(later.order_by("place").values("pk")[:1], output_field=IdField(prefix="dlv"))
         rows = list(self.in_groups().order_by().annotate(following=following).values_list("pk", "following"))
@@ -118,7 +118,7 @@ class OrderedEntries(BaseQuerySet[Any]):
 
 
 def places(using: str, deliveries: Sequence[Delivery]) -> dict[str, tuple[str, int]]:
-    """Return the group and the place of each new delivery that is ordered, by its id: the last of its group."""
+    """Return the group and the place of each new ordered delivery by id. The place is the last of the group."""
     sorted_out = [each for each in deliveries if each.kind == "event" and each.webhook.order != Order.NONE]
     if not sorted_out:
         return {}

@@ -1,7 +1,7 @@
 """The queue: a narrow row for each pending delivery.
 
-The wide row of a delivery is for people. What a worker reads and writes to claim is here, so that a claim changes no
-index: it sets columns that none covers, in a table whose fill factor leaves room for the new version on the same page.
+The wide row of a delivery is for users. All columns for claims are here. No index covers the columns that a claim sets,
+and the table's fill factor leaves space for the new version of a row on the same page, so a claim changes no index.
 """
 
 from __future__ import annotations
@@ -49,9 +49,9 @@ class QueueEntryQuerySet(OrderedEntries):
         self._queue(entries, deliveries)
 
     def remove(self) -> int:
-        """Delete the rows without looking for related objects, of which there are none; return how many.
+        """Delete the rows without checking for related objects, of which there are none. Return their number.
 
-        The next deliveries of their groups are due then. To be called in a transaction.
+        The next deliveries of their groups become due. Must be called in a transaction.
         """
         with self.promoting():
             return self._raw_delete(self.db)
@@ -90,16 +90,16 @@ class QueueEntry(BaseModel):
     max_attempts = models.PositiveSmallIntegerField()
     retry_policy = LooseCharField(max_length=MAX_LENGTH, blank=True)
     due_at = models.DateTimeField(null=True)
-    """None while it is parked: claims do not read it until the earlier deliveries of its group are final."""
+    """None for a parked delivery. Claims do not read it until the earlier deliveries of its group are final."""
     expires_at = models.DateTimeField(null=True)
     claimed_at = models.DateTimeField(null=True)
     leased_until = models.DateTimeField(null=True)
     worker = models.BigIntegerField(null=True)
-    """The number of the worker that claimed it, see ``WorkerSession.number``."""
+    """The number of the claiming worker, see ``WorkerSession.number``."""
     order_key = models.CharField(max_length=MAX_ORDERING_KEY_LENGTH, null=True)  # noqa: DJ001 - null costs nothing
-    """Its group among the deliveries of the webhook: an ordering key, or "" where all of them are one group."""
+    """Its group among the deliveries of the webhook: an ordering key, or "" if all of them are one group."""
     place = models.BigIntegerField(null=True)
-    """Its place in the group: a number of the database, less ``BEGUN`` from the first attempt on; None if unordered."""
+    """Its place in the group: a number from the database, minus ``BEGUN`` from the first attempt. None if unordered."""
 
     objects = QueueEntryQuerySet.as_manager()  # type: ignore[misc]
 

@@ -22,11 +22,11 @@ from ...models import (
 from ..outcome import State
 
 MAX_PARAMS = 999
-"""To a statement: every SQLite takes as many."""
+"""Parameters per statement, within the limit of every SQLite version."""
 
 
 class BaseSql:
-    """Converts identifiers and times itself: Django's fields take longer than the database."""
+    """Conversion of identifiers and times. Django's fields take longer than the database."""
 
     def __init__(self, using: str) -> None:
         self.using = using
@@ -43,11 +43,11 @@ class BaseSql:
     """The time between two claims from slow webhooks."""
 
     changes_are_free: ClassVar[bool] = False
-    """``changes_sql`` asks no server."""
+    """Whether ``changes_sql`` requires no server."""
 
     @property
     def changes_sql(self) -> str:
-        """The query whose answer changes when something is queued: for the newest delivery, one entry of an index."""
+        """A query for the newest delivery, from one index entry. Its result changes with every queued delivery."""
         return f"SELECT delivery_id FROM {self.entries} ORDER BY delivery_id DESC LIMIT 1"
 
     @property
@@ -67,22 +67,22 @@ class BaseSql:
             return rows
 
     def fetch_prepared(self, sql: str, types: Mapping[str, str], values: Mapping[str, Any]) -> list[tuple[Any, ...]]:
-        """Return the rows of a statement that is executed often; ``types`` has PostgreSQL's type of each parameter."""
+        """Return the rows of a frequent statement. ``types`` contains PostgreSQL's type of each parameter."""
         return self.fetch(sql, values)
 
     def fetch_batch(self, sql: str, params: Sequence[Any], *, columns: int) -> Sequence[Sequence[Any]]:
-        """Return many rows of so many columns, which hold texts and numbers, in any order."""
+        """Return many rows in any order. All ``columns`` contain texts or numbers."""
         return self.fetch(sql, params)
 
     def public_id(self, prefix: str, column: str) -> str:
-        """Return the SQL for an identifier as ``read_id`` takes it."""
+        """Return the SQL expression for an identifier in the form expected by ``read_id``."""
         return column
 
     def read_id(self, prefix: str, value: Any) -> str:
         return f"{prefix}_{value}"
 
     def write_id(self, public_id: str) -> str:
-        """Return an identifier without its prefix, as the database has it."""
+        """Return an identifier in the database's form, without its prefix."""
         return public_id[-32:]
 
     def read_time(self, value: datetime | str | None) -> datetime | None:
@@ -95,7 +95,7 @@ class BaseSql:
         return str(moment.astimezone(self.time_zone).replace(tzinfo=None))
 
     def _execute_for(self, sql: str, values: Sequence[Any], ids: Sequence[str], condition: str) -> None:
-        """Execute a statement for the rows with these ids that meet the condition, in which ``%s`` is their list."""
+        """Execute a statement for the rows with these ids. ``condition`` contains ``%s`` for their list."""
         if ids:
             with self.connection.cursor() as cursor:
                 cursor.execute(f"{sql} WHERE {condition % ', '.join(['%s'] * len(ids))}", [*values, *ids])

@@ -1,4 +1,4 @@
-"""Looks, claims and their ends, in SQL that SQLite, MariaDB and MySQL understand."""
+"""Looks, claims and their ends, in SQL for SQLite, MariaDB and MySQL."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ from .base import MAX_PARAMS, BaseSql
 NO_WEBHOOK_ID = "wh_" + "0" * 32
 
 PARKED_AT_A_TIME = 200
-"""Deliveries of a lane that one claim parks at most."""
+"""Maximum number of deliveries of a lane that one claim parks."""
 
 CLAIMED_AT, IS_ORDERED, IS_BLOCKED = 6, 9, 10
-"""Columns of a row."""
+"""Indexes of columns in a row."""
 
 Row: TypeAlias = Sequence[Any]
 
 
 class LockedLane(NamedTuple):
-    """A lane that is claimed from, its row, and how many deliveries of which kinds."""
+    """A locked lane with its row, and the number and kinds of deliveries to claim."""
 
     lane: Lane
     row: QueueLane
@@ -44,14 +44,14 @@ class LockedLane(NamedTuple):
 
 
 class ClaimingSql(BaseSql):
-    """Claims many deliveries at once."""
+    """Statements for looks and claims."""
 
     def due_webhooks(self, now: datetime, *, after: str | None) -> list[DueWebhook]:
-        """Return a page of the webhooks with pending deliveries, in the order of their ids, behind ``after``.
+        """Return a page of webhooks with pending deliveries, in the order of their ids, after the id ``after``.
 
-        A page of fewer than ``MAX_LANES`` is the last. The first index entries of each webhook are read: a loose index
-        scan, spelt as a recursion, because no database makes one of ``SELECT DISTINCT``. The deliveries in flight come
-        first in it, and there are never more of them than the webhook's limit.
+        A page of fewer than ``MAX_LANES`` is the last. Only the first index entries of each webhook are read, by a
+        recursive query, because no database turns ``SELECT DISTINCT`` into such a loose index scan. Deliveries in
+        flight come first in the index, and their number is limited for each webhook.
         """
         following = f"SELECT webhook_id FROM {self.entries} WHERE webhook_id > {{}} ORDER BY webhook_id LIMIT 1"
         sql = f"""
@@ -88,9 +88,9 @@ class ClaimingSql(BaseSql):
         ]
 
     def lost_claims(self, webhook_ids: Sequence[str], now: datetime) -> dict[str, int]:
-        """Return the number of lost claims by webhook, of at most ``MAX_LANES`` webhooks; those without are left out.
+        """Return the number of lost claims by webhook, for at most ``MAX_LANES`` webhooks. Zeros are omitted.
 
-        Only the first entries of each are read, however long its backlog is.
+        Only the first entries of each webhook are read, regardless of its backlog.
         """
         branch = f"""
             SELECT webhook_id, COUNT(*) FROM (
@@ -103,10 +103,10 @@ class ClaimingSql(BaseSql):
         return {self.read_id("wh", pk): number for pk, number in self.fetch(sql, params)} if sql else {}
 
     def claim(self, asks: Sequence[Ask], terms: Terms) -> Picked:
-        """Claim the deliveries that are due longest of each webhook, up to its fair share and its limits.
+        """Claim the oldest due deliveries of each webhook, up to its fair share and its limits.
 
-        Webhooks that another worker is claiming from are left out. A claim moves the attempt number on and lasts until
-        ``terms.leased_until``. Lost claims are among the picks, of whatever kind, and so are expired deliveries.
+        Webhooks locked by another worker are skipped. A claim increments the attempt number and lasts until
+        ``terms.leased_until``. The picks include lost claims of all kinds, and expired deliveries.
         """
         with self.writing():
             locked = self._lock_lanes(asks, terms)
@@ -133,7 +133,7 @@ class ClaimingSql(BaseSql):
     def release(
         self, ids: Iterable[str], worker: int, number: int, claimed_at: datetime, due_at: datetime | None = None
     ) -> None:
-        """Return claims to the queue as they were, or due at this time, if they are still the same."""
+        """Restore the queue entries of claims, optionally with a new due time. Skip claims that have ended."""
         entries = QueueEntry.objects.using(self.using).filter(pk__in=list(ids))
         later = {"due_at": due_at} if due_at else {}
         entries.filter(worker=worker, attempt=number, claimed_at=claimed_at).update(
@@ -141,7 +141,7 @@ class ClaimingSql(BaseSql):
         )
 
     def publish(self, worker: int, numbers: Mapping[str, tuple[int, bool | None]], leased_until: datetime) -> None:
-        """Replace the values that other workers see: by webhook the number of this one's claims, and a changed pace."""
+        """Store this worker's number of claims, and a changed pace, by webhook for the other workers."""
         with self.writing():
             lanes = QueueLane.objects.using(self.using).filter(pk__in=numbers).order_by("pk").select_for_update()
             changed = list(lanes)
@@ -155,10 +155,10 @@ class ClaimingSql(BaseSql):
                     QueueLane.objects.using(self.using).filter(pk__in=found).update(is_fast=pace)
 
     def end_claims(self, worker: int, seen_at: datetime, now: datetime) -> int | None:
-        """End the leases of a worker whose last heartbeat is this one; return how many, None if it has a newer one.
+        """End the leases of a worker. Return their number, or None if its heartbeat is newer than ``seen_at``.
 
-        A heartbeat waits for the end of the transaction, and finds its row removed. Lanes are locked before entries, as
-        by a claim.
+        A concurrent heartbeat waits for the end of the transaction, and then finds its row deleted. Lanes are locked
+        before entries, as in a claim.
         """
         with self.writing():
             rows = WorkerSession.objects.using(self.using).filter(pk=worker, seen_at=seen_at)
@@ -173,12 +173,12 @@ class ClaimingSql(BaseSql):
 
     def _end_leases(self, worker: int, now: datetime) -> int:
         held = QueueEntry.objects.using(self.using).filter(worker=worker, leased_until__gt=now)
-        ids = sorted(held.values_list("pk", flat=True))  # in the order in which results are recorded
+        ids = sorted(held.values_list("pk", flat=True))  # the order of recording
         pages = [ids[start : start + MAX_PARAMS // 2] for start in range(0, len(ids), MAX_PARAMS // 2)]
         return sum(held.filter(pk__in=page).update(leased_until=now) for page in pages)
 
     def _lock_lanes(self, asks: Sequence[Ask], terms: Terms) -> list[LockedLane]:
-        """Lock the lanes that no other worker is claiming from."""
+        """Lock the lanes, except those locked by another worker."""
         features = self.connection.features
         rows = QueueLane.objects.using(self.using).filter(pk__in=[ask.webhook_id for ask in asks]).order_by()
         if features.has_select_for_update:
@@ -203,7 +203,7 @@ class ClaimingSql(BaseSql):
         return found
 
     def _keys(self, webhook_ids: Iterable[str]) -> Mapping[str, Sequence[LaneKey]]:
-        """Return the signing keys of webhooks, the current ones first."""
+        """Return the signing keys by webhook, current keys first."""
         found: dict[str, list[LaneKey]] = {}
         keys = SigningKey.objects.using(self.using).filter(webhook__in=list(webhook_ids)).order_by("-pk")
         for webhook_id, scheme, token, until in keys.values_list(
@@ -213,7 +213,7 @@ class ClaimingSql(BaseSql):
         return found
 
     def _pick(self, locked: Sequence[LockedLane], terms: Terms) -> Sequence[Row]:
-        """Return due entries, and lost ones, as many as each lane has room for; more of a lane with an order."""
+        """Return due and lost entries up to the room of each lane, or more for lanes with an order."""
         branches: list[str] = []
         params: list[Any] = []
         for found in locked:
@@ -256,7 +256,7 @@ class ClaimingSql(BaseSql):
             ) THEN 1 ELSE 0 END"""
 
     def _first_of_groups(self, rows: Sequence[Row], locked: Sequence[LockedLane]) -> tuple[list[Row], list[Row]]:
-        """Return the entries to be claimed, as many as their lanes have room for, and those to be parked."""
+        """Return the entries to claim, up to the room of their lanes, and those to park."""
         rooms = {each.lane.webhook_id: each.room for each in locked}
         found: list[Row] = []
         for row in rows:
@@ -316,7 +316,7 @@ class ClaimingSql(BaseSql):
         asks: Sequence[Ask],
         terms: Terms,
     ) -> None:
-        """Publish the number of claims for the other workers, and count them against the rate limits."""
+        """Store the number of claims for the other workers, and apply it to the rate limits."""
         numbers = Counter(pick.webhook_id for pick in picks if pick.lost_since is None)
         own = {ask.webhook_id: ask.own for ask in asks}
         changed = []

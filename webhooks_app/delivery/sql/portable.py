@@ -1,4 +1,4 @@
-"""The queue's statements in SQL that SQLite, MariaDB and MySQL understand."""
+"""The queue's statements in SQL for SQLite, MariaDB and MySQL."""
 
 from __future__ import annotations
 
@@ -7,4 +7,4 @@ from .recording import RecordingSql
 
 
 class PortableSql(ClaimingSql, RecordingSql):
-    """Reads and writes many deliveries at once."""
+    """Statements that read and write many deliveries at once."""

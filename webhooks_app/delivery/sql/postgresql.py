@@ -47,13 +47,13 @@ class PostgresqlSql(PortableSql):
     def __init__(self, using: str) -> None:
         super().__init__(using)
         self._ordered: set[str] = set()
-        """Webhooks that had an order at the last claim."""
+        """The webhooks with an order at the last claim."""
 
     def claim(self, asks: Sequence[Ask], terms: Terms) -> Picked:
-        """Claim in one statement; from webhooks with an order in a transaction, after their lanes are locked.
+        """Claim in one statement, or in a transaction for webhooks with an order, after locking their lanes.
 
-        The snapshot of the one statement may be older than its locks. Which delivery is the first of its group must be
-        read after them.
+        The snapshot of a single statement may be older than its locks, but the first delivery of a group must be read
+        after locking.
         """
         plain = [ask for ask in asks if ask.webhook_id not in self._ordered]
         picked = self._claim_at_once(plain, terms) if plain else Picked([], [], {})
@@ -70,11 +70,11 @@ class PostgresqlSql(PortableSql):
         )
 
     def _claim_at_once(self, asks: Sequence[Ask], terms: Terms) -> Picked:
-        """Claim in one statement, which needs no transaction around it.
+        """Claim in one statement, without a transaction.
 
-        The lanes are locked first, and what others have claimed meanwhile is read from their rows as they are then: a
-        locked row is read anew, also if the statement's snapshot is older. An entry that somebody else has changed
-        since is left out for the same reason. What is due by the database's clock is due, also if the worker's lags.
+        The statement first locks the lanes, and reads the claims of other workers from the locked rows. PostgreSQL
+        rereads a locked row, even if the statement's snapshot is older. For the same reason, entries changed since the
+        snapshot are skipped. Due times are compared with the database's clock too, in case the worker's clock lags.
         """
         values = {
             "asks": json.dumps([(ask.webhook_id[-32:], *ask[1:6]) for ask in asks]),

@@ -1,4 +1,4 @@
-"""Results of claims, in SQL that SQLite, MariaDB and MySQL understand."""
+"""Results of claims, in SQL for SQLite, MariaDB and MySQL."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ ATTEMPT_FIELDS = tuple(name.removesuffix("_id") for name in AttemptLog._fields)
 
 
 class RecordingSql(BaseSql):
-    """Writes many results at once."""
+    """Statements for recording results."""
 
     @cached_property
     def columns_of_attempts(self) -> str:
         return ", ".join(self.quote(_column(DeliveryAttempt, name)) for name in ATTEMPT_FIELDS)
 
     def save(self, finished: Sequence[Finished], now: datetime) -> set[tuple[str, int]]:
-        """Write the attempts whose claim is still good, and what follows; return the keys of these claims.
+        """Record the attempts with a valid claim, and update their deliveries. Return the keys of these claims.
 
-        To be called within ``writing``. The entries of the queue are changed first, then the deliveries.
+        Must be called within ``writing``. Queue entries are changed before deliveries.
         """
         claimed = self._still_claimed(finished)
         valid = [item for item in finished if item.claim.key in claimed]
@@ -52,7 +52,7 @@ class RecordingSql(BaseSql):
         return claimed
 
     def save_tally(self, counts: str, now: datetime) -> None:
-        """Append the counts of a batch; to be called in the transaction that writes it."""
+        """Insert the counts of a batch. Must be called in the batch's transaction."""
         tallies = self.quote(Tally._meta.db_table)
         with self.connection.cursor() as cursor:
             cursor.execute(
@@ -102,7 +102,7 @@ class RecordingSql(BaseSql):
                 )
 
     def _values(self, log: AttemptLog) -> tuple[Any, ...]:
-        """Return the columns of an attempt, as this database takes them."""
+        """Return the columns of an attempt in the database's form."""
         return tuple(
             log._replace(
                 delivery_id=self.write_id(log.delivery_id),

@@ -45,7 +45,7 @@ class Command(WebhooksCommand):
             "--since",
             type=parse_moment,
             metavar="TIME",
-            help="Events since this time: 2026-01-31T12:00, 2026-01-31, or 36h ago as 36h. "
+            help="Events since this time: 2026-01-31T12:00, 2026-01-31, or 36h for 36 hours ago. "
             "Default: the start of its first failing period of the last week, or a week ago.",
         )
         parser.add_argument("--until", type=parse_moment, metavar="TIME", help="Events before this time. Default: now.")
