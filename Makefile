@@ -51,10 +51,11 @@ test-newer: ## Run the tests on SQLite with a newer Python, Django 6.0, 6.1 and 
 soak: $(INSTALLED) ## Inject faults at random and count (MINUTES=10 DATABASE=postgresql BROKER=redis SEED=…)
 	@$(BIN)/python -m tests.faults.soak --minutes $(MINUTES) --database $(DATABASE) --broker $(BROKER) $(SEED:%=--seed %)
 
-lint: $(INSTALLED) ## Check style and formatting: ruff, django-upgrade
+lint: $(INSTALLED) ## Check style, formatting and prose: ruff, django-upgrade, the measure of English
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	@git ls-files -z '*.py' | xargs -0 $(BIN)/django-upgrade --check --target-version 5.2
+	@$(BIN)/python -m tests.house.prose
 
 format: $(INSTALLED) ## Repair what lint can repair
 	$(BIN)/ruff check --fix

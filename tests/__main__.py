@@ -1,8 +1,8 @@
 """Run the tests on every database that this machine has, side by side, and add up the results.
 
 ``python -m tests`` takes ``--database=…`` for one database alone, and pytest's arguments. Its last line is the sum.
-Without a database server, and outside CI, the tests that take long are left out. With ``CI`` in the environment a
-skipped test or a missing server is a failure.
+Without a database server, and outside CI, slow tests are omitted. With ``CI`` in the environment a skipped test or a
+missing server is a failure.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from xml.etree.ElementTree import Element, parse
 from .support.databases import DATABASES
 from .support.servers.process import ServerMissingError
 
-# Most of the time passes in waiting for receivers, so that a machine can bear more processes than it has cores.
+# Tests mostly wait for receivers, so more processes than cores are faster.
 PROCESSES = {"sqlite": 3, "postgresql": 3, "mariadb": 2}
 PROCESSES_ALONE = 4
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Result:
-    """What one run of pytest came to. ``failed`` and ``skipped`` hold a line for each test, with the reason."""
+    """The result of one run of pytest. ``failed`` and ``skipped`` have a line for each test, with the reason."""
 
     database: str
     passed: int
@@ -52,7 +52,7 @@ def main(arguments: Sequence[str]) -> int:
     is_quick = available == ["sqlite"] and not is_ci
     options = [*(["--quick"] if is_quick else []), *rest]
     if is_quick:
-        print("Without the tests that take long: only CI, and machines with a database server, run them.", flush=True)
+        print("Slow tests are omitted. They run in CI and on machines with a database server.", flush=True)
     with tempfile.TemporaryDirectory() as reports, ThreadPoolExecutor() as pool:
         processes = PROCESSES if len(available) > 1 else dict.fromkeys(available, PROCESSES_ALONE)
         run = partial(_run, options=options, processes=processes, reports=Path(reports))
@@ -69,12 +69,15 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def exit_status(total: Result, missing: Mapping[str, str], *, is_ci: bool) -> int:
-    """Return 0 where everything passed, or was skipped on a machine that may lack something."""
+    """Return 0 if no test failed and, in CI, none was skipped and no server is missing."""
     return int(bool(total.failed or (is_ci and (total.skipped or missing))))
 
 
 def _look_for_servers(chosen: str | None, *, is_ci: bool) -> tuple[list[str], dict[str, str]]:
-    """Return the databases to run on, and why the others are left out; a wheel's counts in CI, and if it is chosen."""
+    """Return the databases to run on, and the reason for each omitted one.
+
+    A server from a wheel counts in CI, and for a chosen database.
+    """
     if chosen:
         DATABASES[chosen].check()
         return [chosen], {}
@@ -103,7 +106,7 @@ def _run(database: str, *, options: Sequence[str], processes: Mapping[str, int],
 
 
 def read_report(database: str, report: Path, status: int, seconds: float = 0) -> Result:
-    """Return what a run came to, from its JUnit report and its exit status."""
+    """Return the result of a run, from its JUnit report and its exit status."""
     cases = list(parse(report).iter("testcase")) if report.exists() else []
     failed = [_name(case) for case in cases if case.find("failure") is not None or case.find("error") is not None]
     skips = [skip.get("message", "") for case in cases for skip in case.iterfind("skipped[@type='pytest.skip']")]

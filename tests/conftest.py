@@ -21,13 +21,13 @@ Server = TypeVar("Server")
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with the tests that may take longer than usual, so that the others fill the time beside them."""
+    """Run the slowest tests first, so that the others fill the gaps beside them."""
     items.sort(key=lambda item: item.get_closest_marker("timeout") is None)
 
 
 @pytest.fixture(autouse=True)
 def _language_of_the_settings() -> Iterator[None]:
-    """Forget the language that a request asked for: Django's test client leaves it active."""
+    """Deactivate the language of the last request, which Django's test client leaves active."""
     yield
     translation.deactivate()
 
@@ -48,14 +48,14 @@ def rabbitmq_url() -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def nginx() -> Iterator[nginx_server.NginxReceiver]:
-    """A receiver that answers 200 as fast as this machine can, and remembers what it got."""
+    """A fast receiver that answers 200 and records its requests."""
     with _started(nginx_server.running) as receiver:
         yield receiver
 
 
 @pytest.fixture
 def pgbouncer() -> Iterator[pgbouncer_server.Pool]:
-    """A pool of transactions before the PostgreSQL of this run, for one test: it keeps the database open."""
+    """PgBouncer in transaction mode for one test; it keeps connections to the test database open."""
     with _started(lambda: pgbouncer_server.running(os.environ[URL_VARIABLE])) as pool:
         yield pool
 

@@ -1,4 +1,4 @@
-"""Settings of the test project: what a host has, with loopback receivers allowed."""
+"""Settings of the test project: those of a typical host, with receivers on the loopback interface."""
 
 import os
 from importlib.util import find_spec
@@ -32,7 +32,7 @@ INSTALLED_APPS = [
     "django_filters",
     "drf_spectacular",
     "drf_spectacular_sidecar",
-    # django-celery-beat is an extra of ours, and refuses the newest Django for a while after each release.
+    # django-celery-beat is optional, and does not support the newest Django immediately after its release.
     *(["django_celery_beat"] if find_spec("django_celery_beat") else []),
     "webhooks_app",
     "webhooks_app.demo",

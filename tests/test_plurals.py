@@ -1,4 +1,4 @@
-"""Numbers beside their nouns."""
+"""Singular and plural after a number."""
 
 from __future__ import annotations
 

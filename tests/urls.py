@@ -1,4 +1,4 @@
-"""Addresses of the test project."""
+"""URLs of the test project."""
 
 from django.contrib import admin
 from django.urls import include, path

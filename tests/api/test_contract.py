@@ -39,7 +39,7 @@ def unlimited(settings):
     settings.WEBHOOKS_MAX_WEBHOOKS_PER_OWNER = 1_000_000
 
 
-@pytest.mark.timeout(420)
+@pytest.mark.timeout(920)
 @pytest.mark.only_on("postgresql")
 def test_the_api_conforms_to_its_openapi_document(unlimited, live_server, alice, tmp_path):
     replay = plan_replay(make_webhook(alice))
@@ -60,7 +60,7 @@ def test_the_api_conforms_to_its_openapi_document(unlimited, live_server, alice,
         env={**os.environ, "SCHEMATHESIS_HOOKS": str(Path(__file__).with_name("contract_hooks.py"))},
         capture_output=True,
         text=True,
-        timeout=400,
+        timeout=900,
         check=False,
     )
 

@@ -142,7 +142,8 @@ def measure(texts: Iterable[Passage]) -> Measure:
 
 def files(patterns: Sequence[str]) -> list[Path]:
     listed = subprocess.run(["git", "ls-files", "-z", *patterns], cwd=ROOT, check=True, capture_output=True, text=True)
-    return [ROOT / name for name in listed.stdout.split("\0") if name and "/migrations/" not in name]
+    names = (name for name in listed.stdout.split("\0") if name.endswith((".py", ".html", ".md")))
+    return [ROOT / name for name in names if "/migrations/" not in name]
 
 
 def main(arguments: Sequence[str]) -> int:
