@@ -9,7 +9,7 @@ from .conf import settings
 from .filters import BUILT_IN as BUILT_IN_OPERATORS
 from .filters import BaseOperator, Filter, make_operators
 from .retry import BUILT_IN as BUILT_IN_POLICIES
-from .retry import BaseRetryPolicy, SpecificationPolicy, make_policies
+from .retry import BaseRetryPolicy, make_policies, name_in, unpack_policy
 from .signatures import BUILT_IN, BaseSignature, make_signatures
 
 
@@ -39,14 +39,10 @@ def retry_policy(name: str = "") -> BaseRetryPolicy:
     return policies.get(name) or next(iter(policies.values()))
 
 
-def stored_name(policy: BaseRetryPolicy) -> str:
-    """Return the name of a policy as stored in deliveries: empty for the policy of the specification, the usual one."""
-    return "" if policy.name == SpecificationPolicy.name else policy.name
-
-
 def policy_of_delivery(stored: str) -> BaseRetryPolicy:
-    """Return the policy for a name stored in a delivery."""
-    return retry_policy(stored or SpecificationPolicy.name)
+    """Return the policy for the text that a delivery has, made by ``pack_policy``."""
+    name = name_in(stored)
+    return unpack_policy(stored, known_policies().get(name)) or retry_policy()
 
 
 def offered_orders() -> Sequence[str]:

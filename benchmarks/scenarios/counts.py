@@ -59,7 +59,7 @@ class Counts(BaseScenario):
             [f"http://127.0.0.1:9/{index}" for index in range(WEBHOOKS)], subscribers=SUBSCRIBERS
         )
         counters.quieten()
-        with _no_wake_ups():
+        with no_wake_ups():
             figures = _measured(owners, progress)
         rows.clear()
         return figures
@@ -73,14 +73,14 @@ def _measured(owners: Sequence[Any], progress: Progress) -> Figures:
     progress.step("warming up")
     for events in (*[EVENTS] * WARM_UP_ROUNDS, 1):
         _emit(owners, events)
-        _deliver()
+        deliver()
     backlog.analyze()
     emitted, delivered, claimed = Counter[str](), Counter[str](), Counter[str]()
     for number in range(ROUNDS):
         progress.step("emitting and delivering", ROUNDS)
         with counters.counting(emitted):
             _emit(owners)
-        _deliver(partial(counters.counting, delivered))
+        deliver(partial(counters.counting, delivered))
         progress.done(number)
     calls = _calls(owners)
     _emit(owners)
@@ -100,7 +100,7 @@ def _emit(owners: Sequence[Any], events: int = EVENTS) -> None:
         rows.emit_one(owners[index % len(owners)])
 
 
-def _deliver(counting: Counting = nullcontext) -> None:
+def deliver(counting: Counting = nullcontext) -> None:
     """Send all deliveries. Raise RuntimeError unless each has one attempt and is final."""
     clock = SteppedClock()
     engine = Engine(transport=SteppedTransport(clock), clock=clock)
@@ -140,11 +140,11 @@ def _figures(prefix: str, counts: Counter[str], deliveries: int) -> Figures:
 def _calls(owners: Sequence[Any]) -> Figures:
     """Return the calls of functions in Python and C for one delivery."""
     emitting, full, alone = Counter[str](), Counter[str](), Counter[str]()
-    with _counting_calls(emitting):
+    with counting_calls(emitting):
         _emit(owners)
-    _deliver(partial(_counting_calls, full))
+    deliver(partial(counting_calls, full))
     _emit(owners, 1)
-    _deliver(partial(_counting_calls, alone))
+    deliver(partial(counting_calls, alone))
     return {
         "emit_calls": emitting["calls"] / DELIVERIES,
         "deliver_calls": full["calls"] / DELIVERIES,
@@ -153,7 +153,7 @@ def _calls(owners: Sequence[Any]) -> Figures:
 
 
 @contextmanager
-def _counting_calls(counts: Counter[str]) -> Generator[None]:
+def counting_calls(counts: Counter[str]) -> Generator[None]:
     calls = 0
 
     def count(frame: FrameType, event: str, argument: object) -> None:
@@ -169,7 +169,7 @@ def _counting_calls(counts: Counter[str]) -> Generator[None]:
 
 
 @contextmanager
-def _no_wake_ups() -> Generator[None]:
+def no_wake_ups() -> Generator[None]:
     """Send no wake-ups, whose number depends on time."""
     muted, deliveries_created.receivers = deliveries_created.receivers, []
     try:

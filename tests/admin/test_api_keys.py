@@ -13,7 +13,7 @@ from webhooks_app.models.api_key import owner_scopes
 
 from .conftest import Page, shown_messages, shows, text
 
-FORM = {"name": "ci", "scopes": ["webhooks:read"]}
+FORM = {"audience": "one", "name": "ci", "scopes": ["webhooks:read"]}
 
 
 def key_in(page: str) -> str:
@@ -40,7 +40,9 @@ def test_staff_create_keys_of_their_own_account(staff: Callable[..., Page], owne
 
 
 def test_a_new_key_has_all_scopes_of_owners_by_default(superuser: Page) -> None:
-    assert text(superuser.get("apikey", "add")).count(" checked") == len(owner_scopes())
+    form = superuser.get("apikey", "add").context["adminform"].form
+
+    assert form["scopes"].initial == [choice for choice, _ in form.fields["scopes"].choices] == owner_scopes()
 
 
 @pytest.mark.parametrize("form", [{"scopes": []}, {"scopes": ["webhooks:fly"]}, {"name": "x" * 101}], ids=str)
@@ -97,16 +99,28 @@ def test_a_key_is_found_by_search(superuser: Page, owner: Any, term: str) -> Non
     assert [row.pk for row in found] == [api_key.pk]
 
 
-def test_a_service_key_has_no_owner(superuser: Page) -> None:
-    superuser.post("apikey", "add", name="billing", scopes=["events:emit"])
+def test_a_service_key_is_made_without_an_owner(superuser: Page) -> None:
+    superuser.post("apikey", "add", audience="every", name="billing")
 
-    assert ApiKey.objects.get().is_service_key
+    api_key = ApiKey.objects.get()
+    assert (api_key.is_service_key, api_key.scopes) == (True, ["events:emit"])
 
 
-def test_an_empty_owner_does_not_create_a_service_key(superuser: Page) -> None:
-    answer = superuser.post("apikey", "add", name="ci", scopes=["events:read"])
+@pytest.mark.parametrize(
+    ("form", "problem"),
+    [
+        pytest.param({}, "Enter an account or choose “a service”.", id="no owner"),
+        pytest.param({"scopes": ["events:emit"]}, "events:emit is not one of", id="no owner, the scope of a service"),
+        pytest.param({"audience": ""}, "This field is required.", id="no choice"),
+        pytest.param(
+            {"audience": "every", "owner": "root"}, "Leave this empty for a service key", id="a service's owner"
+        ),
+    ],
+)
+def test_no_service_key_is_made_by_accident(superuser: Page, form: dict[str, Any], problem: str) -> None:
+    answer = superuser.post("apikey", "add", **FORM | form)
 
-    assert shows(answer, "A key without owner is a service key: its only scope is events:emit.")
+    assert shows(answer, problem)
     assert not ApiKey.objects.exists()
 
 

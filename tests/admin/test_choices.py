@@ -6,11 +6,12 @@ from typing import Any
 
 import pytest
 
-from tests.support.rows import EVENT_TYPE, URL, make_webhook
+from tests.support.rows import EVENT_TYPE, URL, emit_one, make_webhook
 from webhooks_app.encryption import decrypt
-from webhooks_app.models import Webhook
+from webhooks_app.models import Delivery, Webhook
+from webhooks_app.testing import Webhooks
 
-from .conftest import Page
+from .conftest import Page, shown_messages, shows, text
 
 pytestmark = pytest.mark.django_db
 
@@ -86,3 +87,86 @@ def test_a_new_host_drops_unchanged_headers(superuser: Page) -> None:
     )
 
     assert stored() == {}
+
+
+@pytest.fixture
+def paired(superuser: Page) -> Webhook:
+    """A webhook that signs with its secret and with a key pair."""
+    return make_webhook(superuser.user, signatures=["native", "standard-ed25519"])
+
+
+def test_a_key_pair_is_rotated_and_its_public_key_shown(superuser: Page, paired: Webhook) -> None:
+    (old,) = paired.public_keys
+    page = superuser.act("rotate_secret", paired)
+
+    answer = superuser.act("rotate_secret", paired, confirmed=True, scheme="standard-ed25519")
+
+    new, previous = Webhook.objects.get().public_keys
+    assert "native" in page.content.decode()
+    assert (previous["key"], Webhook.objects.get().secret) == (old["key"], paired.secret)
+    assert f"The new public key is {new['key']}." in shown_messages(answer)[0]
+    assert "until" in text(superuser.get("webhook", "change", paired.pk)).partition(old["key"])[2][:60]
+
+
+def test_the_secret_beside_a_key_pair_is_rotated_and_shown_once(superuser: Page, paired: Webhook) -> None:
+    before = paired.secret
+
+    answer = superuser.act("rotate_secret", paired, confirmed=True, scheme="native")
+
+    saved = Webhook.objects.get()
+    assert saved.verification_keys[0] == saved.secret != before
+    assert shows(answer, saved.secret)
+    assert len(saved.public_keys) == 1
+
+
+def test_a_rotation_of_an_unknown_key_asks_again(superuser: Page, paired: Webhook) -> None:
+    page = superuser.act("rotate_secret", paired, confirmed=True, scheme="standard")
+
+    assert page.context["form"].errors["scheme"]
+
+
+def test_replaced_keys_of_all_schemes_are_expired(superuser: Page, paired: Webhook) -> None:
+    paired.rotate_secret()
+    paired.rotate_secret(scheme="standard-ed25519")
+
+    superuser.act("revoke_previous_secret", paired, confirmed=True)
+
+    assert len(Webhook.objects.get().verification_keys) == 2
+
+
+@pytest.mark.parametrize(
+    ("policy", "shown"),
+    [
+        pytest.param("", "specification: retries after 1 s, 5 s, 30 s", id="specification"),
+        pytest.param("extended", "extended: retries after 5 s, 5 min, 30 min, 2 h", id="extended"),
+    ],
+)
+def test_the_page_of_a_delivery_shows_its_retry_policy(superuser: Page, policy: str, shown: str) -> None:
+    webhook = make_webhook(superuser.user, retry_policy=policy)
+    emit_one(superuser.user)
+    Webhook.objects.update(retry_policy="specification")
+
+    page = superuser.get("delivery", "change", webhook.deliveries.get().pk)
+
+    assert shows(page, shown)
+    assert shows(page, "up to 10 % later") is (policy == "extended")
+
+
+def test_a_retry_notice_has_no_retries(superuser: Page) -> None:
+    webhook = make_webhook(superuser.user)
+    event = emit_one(superuser.user)
+    notice = Delivery.objects.queue(event=event, webhook=webhook, kind="retry_notice", max_attempts=1)
+
+    assert shows(superuser.get("delivery", "change", notice.pk), "specification: no retries")
+
+
+def test_an_accepted_status_is_named(superuser: Page) -> None:
+    webhook = make_webhook(superuser.user, accepted_statuses="2xx")
+    emit_one(superuser.user)
+    with Webhooks() as webhooks:
+        webhooks.receiver.answers = (204,)
+        webhooks.deliver()
+
+    page = superuser.get("delivery", "change", webhook.deliveries.get(kind="event").pk)
+
+    assert shows(page, "Answered with status 204, which confirms receipt.")

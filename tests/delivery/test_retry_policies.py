@@ -31,6 +31,16 @@ class Doubling(BaseRetryPolicy):
         return timedelta(seconds=10 * 2**number)
 
 
+class SlowerDoubling(BaseRetryPolicy):
+    """The same policy after a deployment."""
+
+    name = "doubling"
+    max_attempts = 4
+
+    def delay(self, number):
+        return timedelta(seconds=100 * 2**number)
+
+
 @pytest.fixture
 def patient(alice):
     return make_webhook(alice, retry_policy="extended", retry_notices=False)
@@ -96,7 +106,7 @@ def test_the_first_policy_of_the_setting_is_the_default(alice, webhook, settings
     assert (deliveries()[0].policy.name, deliveries()[0].max_attempts) == ("extended", 10)
 
 
-def test_a_removed_policy_is_replaced_by_the_default(alice, receiver, deliver, settings):
+def test_a_removed_policy_is_replaced_by_the_default_for_new_deliveries(alice, receiver, deliver, settings):
     settings.WEBHOOKS_RETRY_POLICIES = ["specification", f"{__name__}.Doubling"]
     make_webhook(alice, retry_policy="doubling", retry_notices=False)
     emit_one(alice)
@@ -106,6 +116,37 @@ def test_a_removed_policy_is_replaced_by_the_default(alice, receiver, deliver, s
     deliver(receiver(500))
 
     assert sorted(d.attempt_count for d in deliveries()) == [3, 4]
+
+
+@pytest.mark.parametrize(
+    "policies",
+    [
+        pytest.param(["specification"], id="a policy that is gone"),
+        pytest.param(["specification", f"{__name__}.SlowerDoubling"], id="a policy with other delays"),
+    ],
+)
+def test_attempts_and_delays_stay_those_of_the_time_of_queueing(alice, receiver, deliver, settings, policies):
+    settings.WEBHOOKS_RETRY_POLICIES = ["specification", f"{__name__}.Doubling"]
+    make_webhook(alice, retry_policy="doubling", retry_notices=False)
+    emit_one(alice)
+    settings.WEBHOOKS_RETRY_POLICIES = policies
+
+    deliver(receiver(500))
+
+    first, second = seconds_between_attempts()
+    assert (20 <= first < 22, 40 <= second < 42) == (True, True)
+    assert deliveries()[0].policy.name == "doubling"
+
+
+def test_a_policy_with_other_delays_counts_for_the_next_emit(alice, settings):
+    settings.WEBHOOKS_RETRY_POLICIES = ["specification", f"{__name__}.Doubling"]
+    make_webhook(alice, retry_policy="doubling")
+    emit_one(alice)
+    settings.WEBHOOKS_RETRY_POLICIES = ["specification", f"{__name__}.SlowerDoubling"]
+
+    emit_one(alice)
+
+    assert [d.retry_policy for d in deliveries()] == ["doubling:20,40", "doubling:200,400,800"]
 
 
 @pytest.mark.parametrize(

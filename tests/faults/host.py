@@ -6,12 +6,16 @@ answers each with a line.
 
 from __future__ import annotations
 
+import itertools
 import json
 import sys
 import time
 from typing import Any
 
 import django
+
+ERRORS = itertools.cycle(("No outline", "Too long"))
+"""A filter can let every other event through."""
 
 MIXED = ("commit", "commit", "rollback", "commit", "savepoint")
 
@@ -33,7 +37,7 @@ def emit_once(ending: str, owner: Any, key: str | None) -> tuple[list[str], list
 def _emit(owner: Any, key: str | None) -> str:
     from webhooks_app import emit
 
-    return emit("ppt.generation.failed", {"error": "No outline"}, owner=owner, ordering_key=key).id
+    return emit("ppt.generation.failed", {"error": next(ERRORS)}, owner=owner, ordering_key=key).id
 
 
 def _undo(owner: Any, key: str | None) -> str:

@@ -82,8 +82,26 @@ class Evidence:
     hits: Sequence[Hit]
     delays_seconds: Sequence[float]
     kills: int = 0
+    delays_by_path: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    """The delays of webhooks with a retry policy of their own."""
+    accepts_2xx: frozenset[str] = frozenset()
+    """The paths of webhooks for which every 2xx status confirms receipt."""
+    admitted: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    """By webhook with a filter: the events that it lets through."""
+    dishonoured: Sequence[str] = ()
+    """Choices of webhooks that requests did not honour."""
     groups: Sequence[Sequence[Pair]] = ()
     """The deliveries of each ordered group, in the order of emission."""
+
+    def delays(self, path: str) -> Sequence[float]:
+        return self.delays_by_path.get(path, self.delays_seconds)
+
+    def confirms(self, path: str, status: int | None) -> bool:
+        """Return True if a status of the receiver at a path confirms receipt."""
+        return status == 200 or (path in self.accepts_2xx and status is not None and 200 <= status < 300)
+
+    def confirms_hit(self, hit: Hit) -> bool:
+        return self.confirms(hit.path, hit.status)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -103,6 +121,8 @@ class Counts:
     excess_duplicates: int
     early: int
     rolled_back: int
+    unwanted: int
+    dishonoured: int
     out_of_order: int
     details: tuple[str, ...] = field(default=(), compare=False)
 
@@ -130,11 +150,13 @@ def count(evidence: Evidence) -> Counts:
         "excess_duplicates": list(_excess_duplicates(evidence)),
         "early": [*_early_rows(evidence), *_early_hits(evidence)],
         "rolled_back": list(_rolled_back(evidence)),
+        "unwanted": list(_unwanted(evidence)),
+        "dishonoured": list(evidence.dishonoured),
         "out_of_order": list(_out_of_order(evidence)),
     }
     return Counts(
         tried=sum(delivery.kind == "event" for delivery in evidence.deliveries),
-        duplicates=sum(_hits_after_200(_hits_by_pair(evidence)).values()),
+        duplicates=sum(_hits_after_success(evidence).values()),
         details=tuple(f"{name}: {what}" for name, cases in found.items() for what in cases),
         **{name: len(cases) for name, cases in found.items()},
     )
@@ -142,10 +164,18 @@ def count(evidence: Evidence) -> Counts:
 
 def _lost(evidence: Evidence) -> Iterator[str]:
     delivered = {(delivery.event_id, delivery.webhook_id) for delivery in evidence.deliveries}
-    for event_id in sorted(evidence.committed | evidence.events):
-        for webhook_id in sorted(evidence.subscribers):
+    everything = evidence.committed | evidence.events
+    for webhook_id in sorted(evidence.subscribers):
+        for event_id in sorted(everything & evidence.admitted.get(webhook_id, everything)):
             if (event_id, webhook_id) not in delivered:
                 yield f"{event_id} has no delivery to {webhook_id}"
+
+
+def _unwanted(evidence: Evidence) -> Iterator[str]:
+    for delivery in evidence.deliveries:
+        admitted = evidence.admitted.get(delivery.webhook_id)
+        if delivery.kind == "event" and admitted is not None and delivery.event_id not in admitted:
+            yield f"{delivery.id} of {delivery.event_id} was queued in spite of the filter of {delivery.webhook_id}"
 
 
 def _stuck(evidence: Evidence) -> Iterator[str]:
@@ -158,20 +188,20 @@ def _stuck(evidence: Evidence) -> Iterator[str]:
 
 
 def _false_successes(evidence: Evidence) -> Iterator[str]:
-    answered_200 = {(hit.event_id, hit.path) for hit in evidence.hits if hit.status == 200}
+    confirmed = {(hit.event_id, hit.path) for hit in evidence.hits if evidence.confirms_hit(hit)}
     for delivery in evidence.deliveries:
         if delivery.state != "succeeded":
             continue
-        logged = any(attempt.response_status == 200 for attempt in delivery.attempts)
-        if not logged or delivery.pair not in answered_200:
+        logged = any(evidence.confirms(delivery.path, attempt.response_status) for attempt in delivery.attempts)
+        if not logged or delivery.pair not in confirmed:
             seen = "the receiver's log" if logged else "its attempts"
-            yield f"{delivery.id} to {delivery.path} succeeded, and there is no 200 in {seen}"
+            yield f"{delivery.id} to {delivery.path} succeeded, and there is no confirmation in {seen}"
 
 
 def _too_many(evidence: Evidence) -> Iterator[str]:
-    limit = len(evidence.delays_seconds) + 1
     again = _redeliveries(evidence)
     for pair, hits in _hits_by_pair(evidence).items():
+        limit = len(evidence.delays(pair[1])) + 1
         if len(hits) > limit * (1 + again[pair]):
             yield f"{len(hits)} requests for {pair}"
 
@@ -201,7 +231,7 @@ def _excess_duplicates(evidence: Evidence) -> Iterator[str]:
         attempts[delivery.pair] += delivery.attempts
     for pair, hits in _hits_by_pair(evidence).items():
         last_at = hits[-1].at
-        repeated = sum(hit.status == 200 and (hit.answered_at or last_at) < last_at for hit in hits)
+        repeated = sum(evidence.confirms_hit(hit) and (hit.answered_at or last_at) < last_at for hit in hits)
         unread = sum(attempt.is_unread for attempt in attempts[pair])
         if repeated > min(unread, evidence.kills):
             results = ", ".join(attempt.result for attempt in attempts[pair])
@@ -211,9 +241,11 @@ def _excess_duplicates(evidence: Evidence) -> Iterator[str]:
 
 def _early_rows(evidence: Evidence) -> Iterator[str]:
     for delivery in evidence.deliveries:
+        is_handshake = delivery.kind == "verification"
+        delays = evidence.delays_seconds if is_handshake else evidence.delays(delivery.path)
         for before, after in pairwise(delivery.attempts):
             ended_at = before.started_at + (before.duration_seconds or 0)
-            due_at = ended_at + evidence.delays_seconds[before.number - 1]
+            due_at = ended_at + delays[before.number - 1]
             if after.started_at < due_at - TOLERANCE_SECONDS:
                 yield f"attempt {after.number} of {delivery.id} began {due_at - after.started_at:.3f} s early"
 
@@ -224,11 +256,12 @@ def _early_hits(evidence: Evidence) -> Iterator[str]:
     for pair, hits in _hits_by_pair(evidence).items():
         if pair in again:
             continue
+        delays = evidence.delays(pair[1])
         for number, (before, after) in enumerate(pairwise(hits)):
-            if number >= len(evidence.delays_seconds):
+            if number >= len(delays):
                 continue  # An excess request, counted elsewhere.
             waited = after.at - (before.answered_at or before.at)
-            if waited < evidence.delays_seconds[number] - TOLERANCE_SECONDS:
+            if waited < delays[number] - TOLERANCE_SECONDS:
                 yield f"{pair} came again after {waited:.3f} s"
 
 
@@ -271,10 +304,11 @@ def _redeliveries(evidence: Evidence) -> Mapping[Pair, int]:
     return Counter(delivery.pair for delivery in evidence.deliveries if delivery.is_redelivery)
 
 
-def _hits_after_200(hits_by_pair: Mapping[Pair, list[Hit]]) -> Mapping[Pair, int]:
-    """Return the number of requests after a response with 200."""
+def _hits_after_success(evidence: Evidence) -> Mapping[Pair, int]:
+    """Return the number of requests that arrived after the receiver had confirmed receipt."""
     counts = {}
-    for pair, hits in hits_by_pair.items():
-        confirmed_at = min((hit.answered_at for hit in hits if hit.status == 200 and hit.answered_at), default=None)
+    for pair, hits in _hits_by_pair(evidence).items():
+        confirmations = (hit.answered_at for hit in hits if evidence.confirms_hit(hit) and hit.answered_at)
+        confirmed_at = min(confirmations, default=None)
         counts[pair] = sum(confirmed_at is not None and hit.at > confirmed_at for hit in hits)
     return counts

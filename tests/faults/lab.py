@@ -23,7 +23,7 @@ from django.test import override_settings
 from django.utils import timezone
 from environ import Env
 
-from tests.support.retries import FAULTS, Faults
+from tests.support.retries import EXTENDED, FAULTS, SHORT_EXTENDED, Faults, ShortExtended
 from webhooks_app.models import Delivery, DeliveryAttempt, Event, QueueEntry, QueueLane, Webhook
 from webhooks_app.protocol.envelope import encode
 from webhooks_app.protocol.ids import new_id
@@ -31,6 +31,7 @@ from webhooks_app.protocol.ids import new_id
 from ..support.rows import EVENT_TYPE, make_webhook
 from ..support.servers.process import free_port, listens
 from ..support.waiting import wait_until
+from .choices import has_all, is_admitted, problems_of
 from .invariants import STUCK_AFTER_SECONDS, AttemptRow, Counts, DeliveryRow, Evidence, Pair, count
 from .processes import Host, Process
 from .receiver import LogReader
@@ -40,7 +41,7 @@ SETTINGS: dict[str, Any] = {
     # Times that do not matter to the tests are short. Two retries are as specified.
     "WEBHOOKS_TIMEOUT_SECONDS": 5,
     "WEBHOOKS_LEASE_SECONDS": 10,
-    "WEBHOOKS_RETRY_POLICIES": [FAULTS],
+    "WEBHOOKS_RETRY_POLICIES": [FAULTS, SHORT_EXTENDED],
     "WEBHOOKS_SWEEP_SECONDS": 2,
 }
 
@@ -66,6 +67,8 @@ class Lab:
         self.rolled_back: set[str] = set()
         self.queued: set[str] = set()
         self.webhooks: list[Webhook] = []
+        self.signing_keys: dict[str, set[str]] = {}
+        """By webhook: the keys with which its receiver has ever verified."""
         self.workers: list[Process] = []
         self.beats: list[Process] = []
         self.url = url
@@ -189,7 +192,11 @@ class Lab:
         if not is_new:
             QueueLane.objects.create(webhook=webhook, is_fast=True)
         self.webhooks.append(webhook)
+        self.remember_keys(webhook)
         return webhook
+
+    def remember_keys(self, webhook: Webhook) -> None:
+        self.signing_keys.setdefault(webhook.pk, set()).update(Webhook.objects.get(pk=webhook.pk).verification_keys)
 
     def queue(self, webhook: Webhook, number: int) -> None:
         """Create many due events for only one webhook, without emitting them."""
@@ -284,6 +291,12 @@ class Lab:
             ],
             delays_seconds=Faults.delays_seconds,
             kills=self.kills,
+            delays_by_path={
+                path_of(each): ShortExtended.delays_seconds for each in self.webhooks if each.retry_policy == EXTENDED
+            },
+            accepts_2xx=frozenset(path_of(each) for each in self.webhooks if each.accepted_statuses == "2xx"),
+            admitted=self._admitted(),
+            dishonoured=list(self._dishonoured()),
             groups=self._groups(),
         )
 
@@ -297,6 +310,20 @@ class Lab:
                     group = path, key if webhook.order == "key" else None
                     found.setdefault(group, []).append((event_id, path))
         return list(found.values())
+
+    def _admitted(self) -> dict[str, frozenset[str]]:
+        """Return the events that the filters let through, by webhook with a filter."""
+        filtered = [webhook.pk for webhook in self.webhooks if webhook.filter is not None]
+        events = Event.objects.filter(type=EVENT_TYPE) if filtered else ()
+        admitted = frozenset(event.pk for event in events if is_admitted(event.data))
+        return dict.fromkeys(filtered, admitted)
+
+    def _dishonoured(self) -> Iterator[str]:
+        """Yield the choices that requests to webhooks with all choices did not honour."""
+        keys = {path_of(webhook): self.signing_keys[webhook.pk] for webhook in self.webhooks if has_all(webhook)}
+        for request in self.log.requests():
+            if request["path"] in keys:
+                yield from problems_of(request, sorted(keys[request["path"]]))
 
     def explain(self) -> str:
         """Return the information required for finding the cause."""
@@ -312,6 +339,10 @@ class Lab:
 def _event(event_id: str, owner: Any, now: datetime) -> Event:
     body = encode(id=event_id, type=EVENT_TYPE, created=now, data={"error": "No outline"}).decode()
     return Event(id=event_id, type=EVENT_TYPE, owner=owner, body=body, created_at=now)
+
+
+def path_of(webhook: Webhook) -> str:
+    return "/" + str(webhook.url).split("/", 3)[3]
 
 
 def asked(question: Callable[[], bool]) -> bool:
@@ -365,7 +396,7 @@ def _deliveries() -> Sequence[DeliveryRow]:
             id=delivery.pk,
             event_id=delivery.event_id or "",
             webhook_id=delivery.webhook_id,
-            path="/" + delivery.webhook.url.split("/", 3)[3],
+            path=path_of(delivery.webhook),
             state=delivery.state,
             next_attempt_at=_next_attempt_at(delivery),
             kind=delivery.kind,

@@ -21,6 +21,11 @@ from typing import Any, TextIO
 
 from .invariants import Hit
 
+LOGGED = (
+    *("x-webhook-event", "x-webhook-timestamp", "x-webhook-signature", "x-webhook-signature-previous"),
+    *("webhook-id", "webhook-timestamp", "webhook-signature", "x-tenant", "authorization"),
+)
+
 Answer = Callable[["Exchange", str], Awaitable[None]]
 
 
@@ -252,6 +257,7 @@ class Receiver:
             timestamp=headers["x-webhook-timestamp"],
             signature=headers["x-webhook-signature"],
             body=body.decode(),
+            headers={name: value for name, value in headers.items() if name in LOGGED},
         )
         temper, _, argument = path.split("/")[1].partition("-")
         exchange = Exchange(self._number, self._times[event_id, path], body, reader, writer, self._log)

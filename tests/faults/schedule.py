@@ -18,6 +18,8 @@ from webhooks_app.models import Webhook
 from webhooks_app.operations.actors import PROJECT
 from webhooks_app.operations.registration import update_webhook
 
+from .choices import ALL_CHOICES, has_all
+from .choices import TEMPERS as CHOOSING
 from .lab import Lab
 from .servers import FolderBroker, PostgresqlDatabase, Restartable
 
@@ -36,6 +38,14 @@ TEMPERS = (
     "nocontent",
     "moody",
 )
+
+
+def add_webhooks(lab: Lab, *, with_choices: bool) -> None:
+    """Create a webhook for each temper, and, on request, webhooks that have made all choices."""
+    for temper in TEMPERS:
+        lab.webhook(temper)
+    for temper in CHOOSING if with_choices else ():
+        lab.webhook(temper, **ALL_CHOICES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,6 +184,9 @@ def webhook_changed(lab: Lab, dice: Random) -> None:
     limits = {"max_in_flight": dice.choice([None, least, 8]), "rate_limit": dice.choice([None, 20.0])}
     update_webhook(webhook, actor=PROJECT, **limits)
     webhook.rotate_secret()
+    if has_all(webhook):
+        webhook.rotate_secret(scheme="standard-ed25519")
+    lab.remember_keys(webhook)
 
 
 @fault(has_postgresql)

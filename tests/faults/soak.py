@@ -37,17 +37,16 @@ def main(arguments: Sequence[str]) -> int:
 
         migrate(database)
         with tempfile.TemporaryDirectory(prefix="soak-") as directory, Lab(database, broker, Path(directory)) as lab:
-            return _soak(lab, options.minutes * 60, seed)
+            return _soak(lab, options.minutes * 60, seed, with_choices=options.choices)
     finally:
         broker.close()
         database.close()
 
 
-def _soak(lab: Lab, seconds: float, seed: int) -> int:
-    from .schedule import TEMPERS, inject_for
+def _soak(lab: Lab, seconds: float, seed: int, *, with_choices: bool) -> int:
+    from .schedule import add_webhooks, inject_for
 
-    for temper in TEMPERS:
-        lab.webhook(temper)
+    add_webhooks(lab, with_choices=with_choices)
     host = lab.start_host()
     lab.start_beat()
     lab.start_workers(2)
@@ -87,6 +86,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--minutes", type=float, default=10)
     parser.add_argument("--database", choices=DATABASES, default="postgresql")
     parser.add_argument("--broker", choices=BROKERS, default="redis")
+    parser.add_argument("--choices", action="store_true", help="add webhooks that have made every choice at once")
     parser.add_argument("--seed", type=int, help="repeat the run that printed this seed")
     return parser
 

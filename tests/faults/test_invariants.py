@@ -90,6 +90,13 @@ BROKEN = [
         {"early": 1},
         id="early by our rows",
     ),
+    pytest.param({"admitted": {"wh_1": frozenset()}}, {"unwanted": 1}, id="queued in spite of a filter"),
+    pytest.param({"dishonoured": ["request 1 has no X-Tenant"]}, {"dishonoured": 1}, id="a choice not honoured"),
+    pytest.param(
+        {"delays_by_path": {"/ok": (9, 9)}, "hits": [hit(status=500), hit(NOW + 8)]},
+        {"early": 1},
+        id="early by the webhook's own policy",
+    ),
     pytest.param({"rolled_back": frozenset({"evt_1"})}, {"rolled_back": 3}, id="rolled back: row, delivery, request"),
 ]
 
@@ -109,6 +116,32 @@ def test_each_violation_is_counted(changes, broken):
     assert counts.broken == broken
     with pytest.raises(AssertionError, match=next(iter(broken))):
         counts.check()
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        pytest.param({"deliveries": (), "admitted": {"wh_1": frozenset()}}, id="a filtered event without a delivery"),
+        pytest.param(
+            {
+                "hits": [hit(status=204)],
+                "deliveries": [replace(DELIVERY, attempts=(attempt(status=204),))],
+                "accepts_2xx": frozenset({"/ok"}),
+            },
+            id="204 where it confirms receipt",
+        ),
+        pytest.param(
+            {
+                "hits": FAILED_FIVE_TIMES,
+                "deliveries": [replace(DELIVERY, state="given_up")],
+                "delays_by_path": {"/ok": (1,) * 9},
+            },
+            id="five requests by a policy of ten",
+        ),
+    ],
+)
+def test_a_choice_changes_what_is_right(changes):
+    assert count(replace(GOOD, **changes)).broken == {}
 
 
 def test_a_duplicate_is_excused_by_a_kill_that_lost_its_attempt():

@@ -8,20 +8,20 @@ import sys
 
 import pytest
 
-from .schedule import FAULTS, TEMPERS, inject_for
+from .schedule import FAULTS, add_webhooks, inject_for
 
 EVENTS = 40
 SECONDS = 25
 
 
 @pytest.mark.timeout(300)
-def test_random_faults(lab, report, pytestconfig):
+@pytest.mark.parametrize("with_choices", [False, True], ids=["plain", "all choices"])
+def test_random_faults(lab, report, pytestconfig, with_choices):
     """The third retry comes after 6 s instead of 30. The rest of the schedule is as specified."""
     chosen = pytestconfig.getoption("seed")
     seed = secrets.randbelow(1_000_000) if chosen is None else chosen
     sys.stdout.write(f"--seed {seed}\n")
-    for temper in TEMPERS:
-        lab.webhook(temper)
+    add_webhooks(lab, with_choices=with_choices)
     host = lab.start_host()
     lab.start_beat()
     lab.start_workers(2)
@@ -31,7 +31,7 @@ def test_random_faults(lab, report, pytestconfig):
         sys.stdout.write(f"{name}\n")
     lab.take_report(host)
 
-    report(lab.settle(), name=f"random faults, --seed {seed}")
+    report(lab.settle(), name=f"random faults{', all choices' if with_choices else ''}, --seed {seed}")
 
 
 def test_every_fault_has_a_name_of_its_own():

@@ -18,7 +18,15 @@ from tests.support.servers.process import ServerMissingError
 ROOT = Path(__file__).parents[2]
 SERVER = {**postgresql.ADDRESS, "fsync": "off"}
 """The counts do not depend on the disk."""
-ARGUMENTS = {"runs": 1, "database": None, "broker": None, "transport": None, "workers": None, "only": None}
+ARGUMENTS = {
+    "runs": 1,
+    "database": None,
+    "broker": None,
+    "transport": None,
+    "workers": None,
+    "only": None,
+    "variant": "",
+}
 
 VERSIONS = {"postgresql": "15", "python": "3.11", "django": "5.2", "psycopg": "3.3"}
 COUNTS = {"emit_wal_bytes": 1000.0, "claim_hot_share": 0.8, "deliver_calls": 100.0, "emit_statements": 0.1}

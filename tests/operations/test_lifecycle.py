@@ -80,7 +80,7 @@ def test_operations_on_a_deleted_webhook_are_refused(webhook):
 
 
 def test_a_secret_rotated_in_the_meantime_is_not_replaced(webhook):
-    asked_about = rotation.fingerprint_of_secret(webhook)
+    asked_about = rotation.fingerprint_of_keys(webhook)
     new = rotation.rotate_secret(webhook, actor=PROJECT, replaces=asked_about)
 
     with pytest.raises(WebhookStateError, match="rotated in the meantime"):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from webhooks_app.retry import DelaysPolicy
+from webhooks_app.retry import DelaysPolicy, ExtendedPolicy
 
 NEVER = f"{__name__}.Never"
 ONCE = f"{__name__}.Once"
@@ -11,6 +11,8 @@ MINUTE = f"{__name__}.Minute"
 FAULTS = f"{__name__}.Faults"
 POISON = f"{__name__}.Poison"
 TWO = f"{__name__}.Two"
+SHORT_EXTENDED = f"{__name__}.ShortExtended"
+EXTENDED = "short-extended"
 
 
 class Never(DelaysPolicy):
@@ -47,3 +49,10 @@ class Two(DelaysPolicy):
 class Once(DelaysPolicy):
     name = "once"
     delays_seconds = (0.2,)
+
+
+class ShortExtended(ExtendedPolicy):
+    """The extended policy in half a minute, with its ten attempts and its jitter."""
+
+    name = EXTENDED
+    delays_seconds = (0.5, 1, 1, 2, 2, 3, 3, 4, 4)

@@ -17,15 +17,25 @@ from ..models.api_key import SERVICE_SCOPES, owner_scopes
 from ..operations.api_keys import change_key, create_key, delete_key, revoke_key
 from .display import WideCheckboxes
 from .filters import CreatedFilter, OwnerFilter
-from .owned import actor_of, without_names
-from .owner_fields import OwnableAdmin
+from .owned import actor_of, manages_all, without_names
+from .owner_fields import Audience, AudienceForm, OwnableAdmin
 from .refusals import RefusableForm
 from .shown_once import ShowingSecrets
 
 GENERATED_FIELDS = ("id", "prefix", "created_by", "created_at", "last_used_at", "revoked_at")
 
 
-class ApiKeyForm(RefusableForm):
+class ApiKeyForm(AudienceForm, RefusableForm):
+    names_one = _("Enter an account or choose “a service”.")
+    names_none = _("Leave this empty for a service key, or choose “one account”.")
+
+    audience = forms.ChoiceField(
+        label=_("Key of"),
+        choices=[(Audience.ONE, _("one account")), (Audience.EVERY, _("a service"))],
+        initial=Audience.ONE,
+        widget=forms.RadioSelect,
+        help_text=_("A service key emits events of every account, and does nothing else: its scope is events:emit."),
+    )
     scopes = forms.MultipleChoiceField(
         label=_("Scopes"), choices=ApiKey.Scope.choices, initial=owner_scopes, widget=WideCheckboxes
     )
@@ -39,13 +49,21 @@ class ApiKeyForm(RefusableForm):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        if "owner" in self.fields:
-            return
-        if self.instance._state.adding:
+        self.offer_audience()
+        is_new = self.instance._state.adding
+        if is_new and "owner" not in self.fields:
             self.instance.owner = self.new_owner
         scopes = self.fields.get("scopes")
-        if not self.instance.is_service_key and isinstance(scopes, forms.MultipleChoiceField):
+        if isinstance(scopes, forms.MultipleChoiceField) and (is_new or not self.instance.is_service_key):
             scopes.choices = [choice for choice in ApiKey.Scope.choices if choice[0] not in SERVICE_SCOPES]
+            scopes.required = "audience" not in self.fields  # by the model then: a service key has its own scope
+
+    def clean(self) -> dict[str, Any] | None:
+        cleaned = super().clean()
+        self.check_audience()
+        if self.is_for_every:
+            self.cleaned_data["scopes"] = sorted(SERVICE_SCOPES)
+        return cleaned
 
 
 @admin.register(ApiKey)
@@ -69,12 +87,14 @@ class ApiKeyAdmin(OwnableAdmin, ShowingSecrets):
 
     def get_fields(self, request: HttpRequest, obj: Any = None) -> list[Any]:
         if obj is None:
-            return [*self.owner_fields(request), "name", "scopes", "expires_at"]
+            audience = ["audience"] if manages_all(request) else []
+            return [*audience, *self.owner_fields(request), "name", "scopes", "expires_at"]
         return list(without_names(request, ["owner_name", "name", "scopes", "expires_at", *GENERATED_FIELDS]))
 
     def get_form(self, request: HttpRequest, obj: Any = None, change: bool = False, **kwargs: Any) -> Any:
         form: Any = super().get_form(request, obj, change, **kwargs)
         form.new_owner = self.only_owner(request)
+        form.chooses_audience = manages_all(request)
         return form
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:

@@ -23,7 +23,7 @@ from ..operations.sending import redeliver
 from .actions import ActingAdmin
 from .change_list import KeysetChangeList
 from .display import PARTS_OF_TYPE, breakable, link_to, moment, next_try, state_and_result
-from .explanation import waiting_for, why_cancelled
+from .explanation import policy_in_words, waiting_for, why_cancelled
 from .filters import (
     CreatedFilter,
     EventTypeOfDeliveryFilter,
@@ -83,6 +83,7 @@ class DeliveryAdmin(ReadOnlyAdmin, ActingAdmin):
         "type",
         "webhook_link",
         ("attempt_count", "max_attempts"),
+        "policy",
         ("created", "finished"),
         *SHOWN_IF_SET,
     )
@@ -148,6 +149,10 @@ class DeliveryAdmin(ReadOnlyAdmin, ActingAdmin):
         """Return the state with its reason."""
         reason = why_cancelled(delivery) or waiting_for(delivery)
         return format_html("{}{}{}", state_and_result(delivery), ". " if reason else "", reason)
+
+    @admin.display(description=_("retry policy"))
+    def policy(self, delivery: Delivery) -> str:
+        return policy_in_words(delivery)
 
     @admin.display(description=_("next attempt"))
     def next_try(self, delivery: Any) -> SafeString | str:

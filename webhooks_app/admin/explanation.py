@@ -13,6 +13,8 @@ from ..models.hold import HoldReason, holds_of
 from .display import in_time, moment
 from .reasons import translated
 
+MAX_DELAYS = 12
+
 
 def why(attempt: DeliveryAttempt) -> str:
     """Return the reason for an attempt's result."""
@@ -22,7 +24,7 @@ def why(attempt: DeliveryAttempt) -> str:
         return str(attempt.get_result_display())
     if attempt.challenge:
         return gettext("Answered with status 200 and the correct challenge.")
-    return gettext("Answered with status 200, which confirms receipt.")
+    return gettext("Answered with status %(status)s, which confirms receipt.") % {"status": attempt.response_status}
 
 
 def what_followed(attempt: DeliveryAttempt, following: DeliveryAttempt | None, delivery: Delivery) -> str:
@@ -48,6 +50,20 @@ def what_followed(attempt: DeliveryAttempt, following: DeliveryAttempt | None, d
         "number": attempt.number,
     }
     return format_html("{} {}", scheduled, waiting_for(delivery))
+
+
+def policy_in_words(delivery: Delivery) -> str:
+    """Return the name of a delivery's retry policy with the delays, which were fixed when it was queued."""
+    policy = delivery.policy
+    fixed = policy.delays[: delivery.max_attempts - 1]
+    if not fixed:
+        return gettext("%(name)s: no retries") % {"name": policy.name}
+    delays = ", ".join([*map(in_time, fixed[:MAX_DELAYS]), *(["…"] if len(fixed) > MAX_DELAYS else [])])
+    text = gettext("%(name)s: retries after %(delays)s")
+    if policy.jitter:
+        text = gettext("%(name)s: retries after %(delays)s, and up to %(jitter)d %% later")
+    values = {"name": policy.name, "delays": delays, "jitter": round(100 * policy.jitter)}
+    return text % values
 
 
 def waiting_for(delivery: Delivery) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from django import forms
-from django.db.models import QuerySet
+from django.db.models import QuerySet, TextChoices
 from django.http import HttpRequest
 from django.utils.text import format_lazy
 from django.utils.translation import gettext_lazy as _
@@ -71,6 +71,44 @@ def owner_field(request: HttpRequest, *, required: bool, help_text: Any = "") ->
         return OwnerNameField(label=_("Account"), required=required, help_text=help_text)
     own: QuerySet[Any] = owner_model()._default_manager.filter(pk__in=actor_of(request).owner_ids)
     return OwnerChoiceField(own, label=_("Account"))
+
+
+class Audience(TextChoices):
+    ONE = "one", _("one account")
+    EVERY = "every", _("every account")
+
+
+class AudienceForm(forms.Form):
+    """A form for a new row that belongs to one account or to the platform: a choice of its own, not an empty owner.
+
+    A subclass is a ModelForm with the field ``owner``.
+    """
+
+    instance: Any
+    chooses_audience = False
+    """True for staff who may create rows of the platform."""
+    names_one: Any = _("Enter an account or choose “every account”.")
+    names_none: Any = _("Leave this empty for a webhook of every account, or choose “one account”.")
+
+    audience = forms.ChoiceField(
+        label=_("For"), choices=Audience.choices, initial=Audience.ONE, widget=forms.RadioSelect
+    )
+
+    def offer_audience(self) -> None:
+        """Remove the field for staff who have no choice, and from the forms of existing rows."""
+        if not (self.chooses_audience and self.instance._state.adding):
+            self.fields.pop("audience", None)
+
+    @property
+    def is_for_every(self) -> bool:
+        return bool(self.cleaned_data.get("audience") == Audience.EVERY)
+
+    def check_audience(self) -> None:
+        if "audience" not in self.fields or "owner" in self.errors or "audience" in self.errors:
+            return
+        is_named = self.cleaned_data["owner"] is not None
+        if is_named == self.is_for_every:
+            self.add_error("owner", self.names_none if is_named else self.names_one)
 
 
 class OwnableAdmin(OwnedAdmin):

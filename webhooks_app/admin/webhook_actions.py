@@ -5,26 +5,26 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from django.contrib import admin, messages
+from django.contrib import admin
 from django.db.models import QuerySet
-from django.http import HttpRequest, HttpResponseRedirect
+from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
 from ..models import Webhook
-from ..operations import lifecycle, rights, rotation
+from ..operations import lifecycle, rights
 from ..operations.actors import BaseActor
 from ..operations.sending import send_test_event
 from ..operations.verification import start_verification
 from .missed import MissedEvents
 from .owned import actor_of, visible_event_types
-from .shown_once import ShowingSecrets
+from .rotating_keys import KeyRotation
 from .trying_filters import FilterTrial
-from .webhook_form import OverlapForm, TestEventForm
+from .webhook_form import TestEventForm
 
 
-class WebhookActions(ShowingSecrets, MissedEvents, FilterTrial):
+class WebhookActions(KeyRotation, MissedEvents, FilterTrial):
     actions = (
         "verify",
         "send_test",
@@ -62,7 +62,7 @@ class WebhookActions(ShowingSecrets, MissedEvents, FilterTrial):
             "resume": is_paused,
             "enable": is_disabled,
             "disable": not is_disabled,
-            "revoke_previous_secret": item.previous_secret_until is not None,
+            "revoke_previous_secret": item.has_previous_keys,
         }.get(action, True)
 
     def has_verify_permission(self, request: HttpRequest) -> bool:
@@ -73,9 +73,6 @@ class WebhookActions(ShowingSecrets, MissedEvents, FilterTrial):
 
     def has_pause_permission(self, request: HttpRequest) -> bool:
         return actor_of(request).holds(rights.PAUSE_WEBHOOK)
-
-    def has_rotate_permission(self, request: HttpRequest) -> bool:
-        return actor_of(request).holds(rights.ROTATE_SECRET)
 
     @admin.action(description=_("Verify"), permissions=["verify"])
     def verify(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponseBase | None:
@@ -148,40 +145,3 @@ class WebhookActions(ShowingSecrets, MissedEvents, FilterTrial):
         answer = self.ask_and_carry_out(request, queryset, enable, action="enable", question=question, history=history)
         self.offer_replays(request, enabled)
         return answer
-
-    @admin.action(description=_("Rotate the secret"), permissions=["rotate"])
-    def rotate_secret(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponseBase | None:
-        if queryset.count() > 1:
-            self.message_user(
-                request, gettext("Select a single webhook: its new secret is shown only once."), messages.ERROR
-            )
-            return None
-        webhook = queryset.first()
-        initial = {"replaces": rotation.fingerprint_of_secret(webhook)} if webhook else {}
-        form = OverlapForm(request.POST if self.is_confirmed(request) else None, initial=initial)
-        if not form.is_valid():
-            question = gettext("Create a new secret? It is shown only once and signs all requests from now on.")
-            return self.ask(request, queryset, action="rotate_secret", question=question, form=form)
-        shown: list[HttpResponseRedirect] = []
-
-        def rotate(webhook: Webhook, *, actor: BaseActor) -> None:
-            replaces = form.cleaned_data["replaces"]
-            rotation.rotate_secret(webhook, actor=actor, overlap=form.overlap, replaces=replaces)
-            shown.append(self.show_once(request, webhook, webhook.secret))
-
-        self.carry_out(request, queryset, rotate, history=gettext("Rotated the secret."))
-        return shown[0] if shown else None
-
-    @admin.action(description=_("Expire the old secret now"), permissions=["rotate"])
-    def revoke_previous_secret(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponseBase | None:
-        return self.ask_and_carry_out(
-            request,
-            queryset,
-            rotation.revoke_previous_secret,
-            action="revoke_previous_secret",
-            question=gettext("Expire the old secret now? Requests are no longer signed with it."),
-            history=gettext("Expired the old secret."),
-        )
-
-    def label_of_secret(self, item: Webhook) -> str:
-        return gettext("Secret of %(id)s") % {"id": item.id}

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import json
-from datetime import timedelta
 from typing import Any, ClassVar, cast
 
 from django import forms
-from django.db.models import TextChoices
 from django.utils.translation import gettext_lazy as _
 
-from ..conf import settings
 from ..encryption import Masked
 from ..event_types import EventTypeRegistry, registry
 from ..exceptions import InvalidEventDataError
 from ..models import Webhook
-from ..models.limits import MAX_SECRET_OVERLAP
 from ..models.visibility import event_types_for
 from .choice_fields import ChoiceFields
+from .owner_fields import Audience, AudienceForm
 from .refusals import RefusableForm
 
 Choices = list[tuple[str, list[tuple[str, str]]]]
@@ -42,11 +39,6 @@ class GroupedCheckboxes(forms.CheckboxSelectMultiple):
         return option
 
 
-class Audience(TextChoices):
-    ONE = "one", _("one account")
-    EVERY = "every", _("every account")
-
-
 class SecretField(forms.CharField):
     """A field for a secret. A form with errors does not show it again."""
 
@@ -64,13 +56,11 @@ class CodeArea(forms.Textarea):
         super().__init__({"rows": rows, "class": "vLargeTextField webhooks-code", "spellcheck": "false"})
 
 
-class WebhookForm(ChoiceFields, RefusableForm):
+class WebhookForm(ChoiceFields, AudienceForm, RefusableForm):
     """Form of a webhook. Only a new webhook has a field for the secret."""
 
     new_owner: Any = None
     """Owner of a new webhook if the form has no owner field."""
-    chooses_audience = False
-    """True for users who may create webhooks of the platform."""
     visible_types: EventTypeRegistry = registry
     """Event types offered for a new webhook."""
 
@@ -119,16 +109,14 @@ class WebhookForm(ChoiceFields, RefusableForm):
             self.fields.pop("secret", None)
         elif "owner" not in self.fields:
             self.instance.owner = self.new_owner
-        if not (self.chooses_audience and self.instance._state.adding):
-            self.fields.pop("audience", None)
+        self.offer_audience()
         self._offer_types()
         self.offer_choices(self.instance)
         self._headers_before = dict(self.instance.headers)
 
     def clean(self) -> dict[str, Any] | None:
         cleaned = super().clean()
-        if "audience" in self.fields:
-            self._check_audience()
+        self.check_audience()
         if secret := self.cleaned_data.get("secret"):
             self.instance.secret = secret
         return cleaned
@@ -137,15 +125,6 @@ class WebhookForm(ChoiceFields, RefusableForm):
         refused = {name: errors.copy() for name, errors in self.errors.items() if name in self.fields}
         super()._post_clean()  # type: ignore[misc]
         self.errors.update(refused)  # Replace the model's errors on fields that already have their own.
-
-    def _check_audience(self) -> None:
-        if "owner" in self.errors or "audience" in self.errors:
-            return
-        is_for_one, is_named = self.cleaned_data["audience"] == Audience.ONE, self.cleaned_data["owner"] is not None
-        if is_for_one and not is_named:
-            self.add_error("owner", _("Enter an account or choose “every account”."))
-        elif is_named and not is_for_one:
-            self.add_error("owner", _("Leave this empty for a webhook of every account, or choose “one account”."))
 
     @property
     def changes(self) -> dict[str, Any]:
@@ -186,30 +165,6 @@ class TryFilterForm(forms.Form):
         widget=CodeArea,
         help_text=_("Not saved. Copy the filter to the webhook when you are satisfied with it."),
     )
-
-
-class OverlapForm(forms.Form):
-    """How long the replaced secret still signs, and the fingerprint of that secret."""
-
-    overlap_hours = forms.FloatField(
-        label=_("Overlap in hours"),
-        required=False,
-        min_value=0,
-        max_value=MAX_SECRET_OVERLAP / timedelta(hours=1),
-        initial=lambda: f"{settings.SECRET_OVERLAP_SECONDS / 3600:g}",
-        help_text=_(
-            "Requests carry signatures of both secrets for this long. 0 expires the old secret at once, for example "
-            "after a leak."
-        ),
-    )
-
-    replaces = forms.CharField(required=False, widget=forms.HiddenInput)
-
-    @property
-    def overlap(self) -> timedelta | None:
-        """The entered overlap; None for the default of the settings."""
-        hours = self.cleaned_data["overlap_hours"]
-        return None if hours is None else timedelta(hours=hours)
 
 
 class TestEventForm(forms.Form):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 
 from django.contrib import admin
@@ -25,7 +26,7 @@ from ..operations import lifecycle
 from ..operations.registration import create_webhook, update_webhook
 from ..outbound import check_endpoint
 from . import webhook_page
-from .display import breakable, deliveries_url, shows_deliveries, state_of
+from .display import breakable, deliveries_url, moment, shows_deliveries, state_of
 from .event_types import EventTypePages
 from .filters import CreatedFilter, OwnerFilter
 from .operations import OperationsPage
@@ -163,8 +164,8 @@ class WebhookAdmin(OwnableAdmin, HealthColumns, EventTypePages, OperationsPage, 
 
     @admin.display(description=_("public keys"))
     def public_keys(self, webhook: Webhook) -> SafeString:
-        lines = [(key["scheme"], key["key"]) for key in webhook.public_keys]
-        return format_html_join(format_html("<br>"), "{}: <code>{}</code>", lines)
+        lines = [(key["scheme"], key["key"], _until(key["valid_until"])) for key in webhook.public_keys]
+        return format_html_join(SafeString("<br>"), "{}: <code>{}</code>{}", lines)
 
     @admin.display(description=_("old secret expires"))
     def previous_secret_until(self, webhook: Webhook) -> Any:
@@ -243,3 +244,8 @@ class WebhookAdmin(OwnableAdmin, HealthColumns, EventTypePages, OperationsPage, 
         """Return only the webhooks themselves, because their history is kept."""
         names = [str(webhook) for webhook in objs]
         return names, {str(self.opts.verbose_name_plural): len(names)}, set(), []
+
+
+def _until(at: datetime | None) -> SafeString | str:
+    """Return the end of a replaced key's validity; "" for the current one."""
+    return format_html(" ({})", format_html(gettext("until {time}"), time=moment(at))) if at else ""

@@ -27,8 +27,10 @@ class LaneKey(NamedTuple):
 class SigningStep(NamedTuple):
     scheme: BaseSignature
     keys: tuple[tuple[str, datetime | None], ...]
+    only: tuple[str, ...]
+    """The current key, unless another one signs too."""
 
-    def valid_keys(self, now: datetime) -> list[str]:
+    def valid_keys(self, now: datetime) -> Sequence[str]:
         return [key for key, until in self.keys if until is None or until > now]
 
 
@@ -45,11 +47,14 @@ class Signer:
     def sign(self, message: Message, now: datetime) -> tuple[Headers, str]:
         """Return the headers of all schemes, and the signatures in their stored form."""
         if self._only is not None:
-            scheme, _ = self._only
-            signature = scheme.sign(message, self._only.valid_keys(now))
+            scheme = self._only.scheme
+            signature = scheme.sign(message, self._only.only or self._only.valid_keys(now))
             return scheme.headers(message, signature), pack({scheme.name: signature})
-        signatures = {step.scheme.name: step.scheme.sign(message, step.valid_keys(now)) for step in self._steps}
-        headers = [step.scheme.headers(message, signatures[step.scheme.name]) for step in self._steps]
+        signatures, headers = {}, []
+        for step in self._steps:
+            scheme = step.scheme
+            signature = signatures[scheme.name] = scheme.sign(message, step.only or step.valid_keys(now))
+            headers.append(scheme.headers(message, signature))
         return combine(headers), pack(signatures)
 
 
@@ -64,7 +69,7 @@ def _step(webhook_id: str, name: str, stored: Sequence[LaneKey]) -> SigningStep:
     if problem := scheme.problem_with_key(current[0]):
         raise SecretUnreadableError(f"The webhook's secret cannot sign by {name}: {problem} Rotate the secret.")
     opened = [(current[0], None), *_previous(webhook_id, scheme, keys)]
-    return SigningStep(scheme, tuple(opened))
+    return SigningStep(scheme, tuple(opened), () if len(opened) > 1 else (current[0],))
 
 
 def _previous(webhook_id: str, scheme: BaseSignature, keys: Sequence[LaneKey]) -> list[tuple[str, datetime | None]]:

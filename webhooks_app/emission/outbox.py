@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, TypeVar
 from django.db import InternalError, connections, models, transaction
 from django.db.models.functions import MD5, Cast, Concat, Substr
 
-from ..choices import known_policies, retry_policy, stored_name
+from ..choices import known_policies, retry_policy
 from ..database.dialects import dialect_of
 from ..database.sql import Slot, UtcNow, fill
 from ..exceptions import IdempotencyConflictError
@@ -23,7 +23,7 @@ from ..models import Delivery, Event, EventReference, IdempotencyKey, QueueEntry
 from ..models.fields import IdField
 from ..models.order import Order, OrderNumber, number_sql
 from ..protocol.ids import RANDOM_HEX_DIGITS, time_digits
-from ..retry import BaseRetryPolicy
+from ..retry import BaseRetryPolicy, pack_policy
 from ..routing import RoutedEvent, filter_mismatch, webhooks_for
 from ..signals import announce_deliveries, event_emitted
 
@@ -247,7 +247,7 @@ def _delivery_columns() -> tuple[Sequence[str], Sequence[Any]]:
         "attempt_count": models.Value(0),
         "last_result": models.Value(""),
         "max_attempts": _by_policy(lambda policy: policy.max_attempts),
-        "retry_policy": _by_policy(stored_name),
+        "retry_policy": _by_policy(pack_policy),
         "created_at": UtcNow(),
     }
     return list(columns), list(columns.values())
@@ -264,7 +264,7 @@ def _compiled(rows: models.QuerySet[Any, Any], using: str) -> Statement:
 
 
 def _policies() -> tuple[str, ...]:
-    return tuple(known_policies())
+    return tuple(map(pack_policy, known_policies().values()))
 
 
 def _by_policy(value: Callable[[BaseRetryPolicy], Any]) -> models.Case:

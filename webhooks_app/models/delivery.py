@@ -10,15 +10,15 @@ from django.db import connections, models, transaction
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
-from ..choices import policy_of_delivery, retry_policy, stored_name
+from ..choices import policy_of_delivery, retry_policy
 from ..database.sql import UtcNow, writing
 from ..exceptions import WebhookStateError
-from ..retry import BaseRetryPolicy
+from ..retry import MAX_LENGTH, BaseRetryPolicy, pack_policy
 from ..signals import announce_deliveries
 from .audit import Action, AuditEntry
 from .base import BaseModel, BaseQuerySet
 from .event import Event
-from .fields import AccountField, IdField, PartialIndex
+from .fields import AccountField, IdField, LooseCharField, PartialIndex
 from .queue import QueueEntry
 from .webhook import Webhook
 
@@ -28,7 +28,7 @@ def default_max_attempts() -> int:
 
 
 def default_policy() -> str:
-    return stored_name(retry_policy())
+    return pack_policy(retry_policy())
 
 
 class DeliveryQuerySet(BaseQuerySet["Delivery"]):
@@ -118,13 +118,13 @@ class Delivery(BaseModel):
     state_reason = models.CharField(_("reason"), max_length=100, blank=True, editable=False)
     attempt_count = models.PositiveSmallIntegerField(_("attempts"), default=0, editable=False)
     max_attempts = models.PositiveSmallIntegerField(_("maximum attempts"), default=default_max_attempts, editable=False)
-    retry_policy = models.CharField(
+    retry_policy = LooseCharField(
         _("retry policy"),
-        max_length=40,
+        max_length=MAX_LENGTH,
         blank=True,
         default=default_policy,
         editable=False,
-        help_text=_("Fixed when the delivery is queued. Empty for the policy of the specification."),
+        help_text=_("Fixed when the delivery is queued, as packed by webhooks_app.retry."),
     )
     expires_at = models.DateTimeField(
         _("expires"), null=True, editable=False, help_text=_("No attempt starts or continues after this time.")

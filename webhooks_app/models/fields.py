@@ -168,3 +168,10 @@ class PartialIndex(models.Index):
         if self.otherwise is None and not connection.features.supports_partial_indexes:
             return dialect_for(connection).no_operation_sql
         return super().remove_sql(model, schema_editor, **kwargs)
+
+
+class LooseCharField(models.CharField):  # type: ignore[type-arg]
+    """A text that is far shorter than its limit in most rows. Not every database has the limit."""
+
+    def db_type(self, connection: BaseDatabaseWrapper) -> str | None:
+        return dialect_for(connection).loose_text_column or super().db_type(connection)

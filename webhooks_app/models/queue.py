@@ -15,8 +15,9 @@ from django.db import models
 from django.utils.translation import gettext_lazy as _
 
 from ..database.sql import UtcNow
+from ..retry import MAX_LENGTH
 from .base import BaseModel
-from .fields import PartialIndex
+from .fields import LooseCharField, PartialIndex
 from .order import MAX_ORDERING_KEY_LENGTH
 from .ordering import OrderedEntries, places
 from .webhook import Webhook
@@ -87,7 +88,7 @@ class QueueEntry(BaseModel):
     attempt = models.PositiveSmallIntegerField(default=0)
     """The number of the last started attempt, committed before its request is sent."""
     max_attempts = models.PositiveSmallIntegerField()
-    retry_policy = models.CharField(max_length=40, blank=True)
+    retry_policy = LooseCharField(max_length=MAX_LENGTH, blank=True)
     due_at = models.DateTimeField(null=True)
     """None for a parked delivery. Claims do not read it until the earlier deliveries of its group are final."""
     expires_at = models.DateTimeField(null=True)

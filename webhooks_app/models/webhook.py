@@ -12,13 +12,14 @@ from django.dispatch import Signal
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
-from ..choices import known_policies, parse_filter, retry_policy, stored_name
+from ..choices import known_policies, parse_filter, retry_policy
 from ..conf import settings
 from ..database.sql import take_write_lock
 from ..event_types import registry
 from ..exceptions import AlreadyInStateError, InvalidEndpointError, InvalidFilterError, WebhookStateError
 from ..filters import check_fields
 from ..outbound import check_endpoint
+from ..retry import pack_policy
 from ..signals import (
     announce_deliveries,
     webhook_being_disabled,
@@ -194,7 +195,7 @@ class Webhook(OwnHeaders, StatusRules, SigningSecret):
     def retries_of(self, kind: str) -> dict[str, Any]:
         """Return the retry fields of a new delivery. A handshake uses the default policy of the service."""
         policy = retry_policy("" if kind == "verification" else self.retry_policy)
-        return {"max_attempts": policy.max_attempts, "retry_policy": stored_name(policy)}
+        return {"max_attempts": policy.max_attempts, "retry_policy": pack_policy(policy)}
 
     def _clean_count(self) -> None:
         if self.owner_id is None:

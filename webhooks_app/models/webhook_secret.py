@@ -99,6 +99,11 @@ class SigningSecret(Audited):
         return key.valid_until if key else None
 
     @property
+    def has_previous_keys(self) -> bool:
+        """Whether a replaced key of any scheme still signs."""
+        return any(key.valid_until is not None and key.signs_at() for key in self.signing_keys.all())
+
+    @property
     def public_keys(self) -> list[dict[str, Any]]:
         """The public keys of the selected schemes, current ones first: scheme, key, and end of validity."""
         schemes = {scheme.key_scheme: scheme for scheme in self.schemes if scheme.is_asymmetric}

@@ -24,14 +24,14 @@ def rotate_secret(
 ) -> str:
     """Sign with a new key from the next attempt on, and return it. Arguments are those of ``Webhook.rotate_secret``.
 
-    ``replaces`` is the fingerprint of the secret to be replaced. A newer secret is kept, so that a form that is sent
+    ``replaces`` is the fingerprint of the keys before the rotation. Newer keys are kept, so that a form that is sent
     twice does not end the overlap of the first rotation.
 
     Raises django.core.exceptions.ValidationError for a secret or an overlap that is not allowed, and
     WebhookStateError for a deleted webhook, or for a secret that was rotated in the meantime.
     """
     with performing(ROTATE_SECRET, webhook, actor) as saved:
-        if replaces and replaces != fingerprint_of_secret(saved):
+        if replaces and replaces != fingerprint_of_keys(saved):
             raise WebhookStateError(
                 f"The secret of webhook {webhook.id} was rotated in the meantime. It has not been replaced."
             )
@@ -44,7 +44,14 @@ def revoke_previous_secret(webhook: Webhook, *, actor: BaseActor, scheme: str = 
         webhook.revoke_previous_secret(scheme=scheme)
 
 
-def fingerprint_of_secret(webhook: Webhook) -> str:
-    """Return a text that identifies a secret among the webhook's secrets without revealing it."""
-    key = webhook.current_key(SECRET)
-    return hashlib.sha256(key.encrypted_key.encode()).hexdigest()[:16] if key else ""
+def revoke_previous_keys(webhook: Webhook, *, actor: BaseActor) -> None:
+    """End the overlaps of all signature schemes. Raises WebhookStateError for a deleted webhook."""
+    with performing(ROTATE_SECRET, webhook, actor) as saved:
+        for scheme in sorted({key.scheme for key in saved.signing_keys.all()}):
+            webhook.revoke_previous_secret(scheme=scheme)
+
+
+def fingerprint_of_keys(webhook: Webhook) -> str:
+    """Return a text that identifies the current keys of a webhook, and reveals nothing of them."""
+    current = sorted(key.encrypted_key for key in webhook.signing_keys.all() if key.valid_until is None)
+    return hashlib.sha256("\n".join(current).encode()).hexdigest()[:16]

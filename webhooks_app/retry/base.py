@@ -5,24 +5,26 @@ from __future__ import annotations
 import abc
 import random
 from datetime import datetime, timedelta
-from typing import ClassVar
 
+MAX_NAME_LENGTH = 40
 MAX_ATTEMPTS = 100
 """Maximum number of attempts of every policy."""
+MAX_LENGTH = 300
+"""Maximum length of a policy as stored in deliveries."""
 
 
 class BaseRetryPolicy(abc.ABC):
     """A retry policy. Instances hold no state.
 
-    A delivery keeps the policy's name and number of attempts as they were when it was queued.
+    A delivery keeps the number of attempts and the delays with which it was queued.
     """
 
-    name: ClassVar[str]
-    description: ClassVar[str] = ""
+    name: str
+    description: str = ""
     max_attempts: int
-    jitter: ClassVar[float] = 0.0
+    jitter: float = 0.0
     """Largest random extension of a delay, as a fraction of it."""
-    max_retry_after: ClassVar[timedelta] = timedelta(0)
+    max_retry_after: timedelta = timedelta(0)
     """Largest delay that a receiver can request by Retry-After; zero ignores the header."""
 
     @abc.abstractmethod
@@ -53,14 +55,23 @@ class BaseRetryPolicy(abc.ABC):
         return tuple(self.delay(number) for number in range(1, self.max_attempts))
 
     @property
+    def schedule(self) -> str:
+        """The delays in seconds, as text."""
+        return ",".join(f"{delay.total_seconds():.3f}".rstrip("0").rstrip(".") for delay in self.delays)
+
+    @property
     def span(self) -> timedelta:
         """Shortest time between the first failure and giving up a delivery."""
         return sum(self.delays, timedelta(0))
 
     def problem(self) -> str:
         """Return the reason why the policy is unusable; "" if it is usable."""
+        if not 1 <= len(self.name) <= MAX_NAME_LENGTH or ":" in self.name:
+            return f"has the name {self.name!r}; give 1 to {MAX_NAME_LENGTH} characters without a colon"
         if not 1 <= self.max_attempts <= MAX_ATTEMPTS:
             return f"makes {self.max_attempts} attempts; 1 to {MAX_ATTEMPTS} are possible"
         if any(not timedelta(0) <= delay <= timedelta(days=30) for delay in self.delays):
             return "has a delay that is negative or longer than 30 days"
+        if len(f"{self.name}:{self.schedule}") > MAX_LENGTH:
+            return f"has delays that need more than {MAX_LENGTH} characters; use fewer, or whole seconds"
         return ""

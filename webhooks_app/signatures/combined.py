@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
+from itertools import chain
+from json.encoder import encode_basestring_ascii as _quoted
 
 from .base import Headers
 from .native import NativeSignature
@@ -11,8 +13,12 @@ from .native import NativeSignature
 
 def combine(parts: Iterable[Headers]) -> Headers:
     """Join the headers of several schemes. Different values of one header are separated by a space."""
-    found: dict[str, str] = {}
-    for name, value in (header for part in parts for header in part):
+    headers = tuple(chain.from_iterable(parts))
+    found = dict(headers)
+    if len(found) == len(headers):
+        return headers
+    found.clear()
+    for name, value in headers:
         known = found.get(name, value)
         found[name] = value if known == value else f"{known} {value}"
     return tuple(found.items())
@@ -20,9 +26,11 @@ def combine(parts: Iterable[Headers]) -> Headers:
 
 def pack(signatures: Mapping[str, str]) -> str:
     """Return the signatures, by scheme, as one string; for ``native`` alone, its signature."""
-    if signatures.keys() == {NativeSignature.name}:
+    if len(signatures) == 1 and NativeSignature.name in signatures:
         return signatures[NativeSignature.name]
-    return json.dumps(signatures, separators=(",", ":"))
+    # Compact JSON, for a fifth of the calls that its encoder makes.
+    pairs = [f"{_quoted(name)}:{_quoted(signature)}" for name, signature in signatures.items()]
+    return f"{{{','.join(pairs)}}}"
 
 
 def unpack(text: str) -> dict[str, str]:

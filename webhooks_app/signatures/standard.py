@@ -39,7 +39,12 @@ class _StandardSignature(BaseSignature):
 
     def sign(self, message: Message, keys: Sequence[str]) -> str:
         signed = _signed_bytes(message.id, message.timestamp, message.body)
-        return " ".join([f"{self.version},{base64.b64encode(self.digest(key, signed)).decode()}" for key in keys])
+        if len(keys) == 1:
+            return self._signature(keys[0], signed)
+        return " ".join([self._signature(key, signed) for key in keys])
+
+    def _signature(self, key: str, signed: bytes) -> str:
+        return f"{self.version},{binascii.b2a_base64(self.digest(key, signed), newline=False).decode()}"
 
     def headers(self, message: Message, signature: str) -> Headers:
         return (

@@ -6,10 +6,10 @@ from typing import Any
 
 from rest_framework import serializers
 
+from ...choices import known_signatures
 from ...delivery.disclosure import hides_status_time
 from ...models import Webhook, WebhookHealth
 from ...models.order import Order
-from ...models.webhook_secret import SECRET
 from ...protocol.times import format_time
 from ..fields import FilterField, MomentField
 
@@ -73,12 +73,14 @@ class WebhookSerializer(serializers.Serializer[Webhook]):
 
 class WebhookWithSecretSerializer(WebhookSerializer):
     secret = serializers.SerializerMethodField(
-        help_text="Shown in this answer only. Null after rotating the key of another scheme."
+        help_text="The new secret, or the new key of another scheme, shown in this answer only. Null after the "
+        "rotation of a key pair: its public key is in `public_keys`."
     )
 
     def get_secret(self, webhook: Webhook) -> str | None:
-        is_new = self.context["view"].rotated_scheme == SECRET
-        return webhook.secret if is_new else None
+        scheme = self.context["view"].rotated_scheme
+        key = None if known_signatures()[scheme].is_asymmetric else webhook.current_key(scheme)
+        return key.key if key is not None else None
 
 
 class OfferedSignatureSerializer(serializers.Serializer[Any]):

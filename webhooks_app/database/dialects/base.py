@@ -56,6 +56,9 @@ class BaseDialect:
     has_single_writer: ClassVar[bool] = False
     """Whether a writing transaction excludes all other writers. Rows have no locks."""
 
+    loose_text_column: ClassVar[str] = ""
+    """Type of a column for short text without a limit; empty for the type with a limit."""
+
     inserts_in_with: ClassVar[bool] = False
     """Whether a WITH clause can contain an INSERT, so that one statement fills two tables."""
 

@@ -20,6 +20,8 @@ class PostgresqlDialect(BaseDialect):
     can_notify = True
     has_lateral_joins = True
     inserts_in_with = True
+    # Without statistics, the planner estimates the width of a row by the limits of its columns.
+    loose_text_column = "text"
     generates_rows = True
 
     def next_number_sql(self, table: str) -> str | None:

@@ -1,0 +1,1 @@
+"""Toy extensions, each in one file, added by one setting."""
