@@ -178,4 +178,4 @@ class FilterFieldSchema(OpenApiSerializerFieldExtension):
     target_class = "webhooks_app.api.fields.FilterField"
 
     def map_serializer_field(self, auto_schema: Any, direction: Any) -> dict[str, Any]:
-        return {"type": "object", "additionalProperties": {}}
+        return {"type": "object", "minProperties": 1, "additionalProperties": {}}
