@@ -99,7 +99,7 @@ def _alternated(
     actions = act if isinstance(act, Mapping) else dict.fromkeys(prepare, act)
     seconds: dict[str, list[float]] = {name: [] for name in prepare}
     for number in range(rounds):
-        for name in prepare if number % 2 else reversed(prepare):
+        for name in list(prepare) if number % 2 else reversed(list(prepare)):
             prepare[name]()
             started_at = time.perf_counter()
             actions[name]()

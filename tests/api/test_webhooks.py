@@ -32,6 +32,7 @@ RECORD = [
     "headers",
     "retry_policy",
     "accepted_statuses",
+    "order",
     "public_keys",
     "previous_secret_until",
     "created",

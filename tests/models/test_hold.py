@@ -102,7 +102,7 @@ def make(kind: Delivery.Kind, event: Event, facts: Iterable[Situation]) -> dict[
         else:
             entries.append(entry_of(delivery, situation.time, **GROUPS.get(situation.group, {})))
         if situation.group in ("behind", "parked"):
-            earlier = Delivery(webhook=webhook, kind="verification")
+            earlier = Delivery(webhook=webhook, kind=kind, event=delivery.event)
             others.append(earlier)
             entries.append(entry_of(earlier, "not due", order_key="", place=1))
         if situation.load:
