@@ -75,7 +75,7 @@ docs: $(INSTALLED) ## Build the documentation site into build/docs; a warning is
 	$(BIN)/python -m sphinx --quiet --fail-on-warning --keep-going --builder html docs build/docs
 	@echo "Open build/docs/index.html"
 
-bench: $(INSTALLED) ## Measure everything on this machine, about 50 minutes (QUICK=1: 10)
+bench: $(INSTALLED) ## Measure everything on this machine, more than an hour (QUICK=1: 15 minutes)
 	@$(BIN)/python -m benchmarks $(if $(QUICK),--quick)
 
 build: $(INSTALLED) ## Build the wheel and the sdist into dist/
