@@ -105,7 +105,7 @@ def _decrypt(token: str, keys: tuple[str, ...]) -> Masked:
         return Masked(_cipher(keys).decrypt(token.encode()).decode(errors="surrogatepass"))
     except InvalidToken:
         raise SecretUnreadableError(
-            "The webhook's secret was encrypted with a key that is not configured. Add that key to "
+            "A stored secret was encrypted with a key that is not configured. Add that key to "
             f"WEBHOOKS_ENCRYPTION_KEYS again, where {DERIVED!r} stands for the keys derived from SECRET_KEY and "
             "SECRET_KEY_FALLBACKS, or rotate the webhook's secret."
         ) from None

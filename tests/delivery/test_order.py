@@ -15,6 +15,7 @@ from webhooks_app.emission import NewEvent, emit_many
 from webhooks_app.exceptions import InvalidEventDataError
 from webhooks_app.maintenance.ordering import repair_groups
 from webhooks_app.models import Delivery, Event, OrderNumber, QueueEntry
+from webhooks_app.models.queue import QueueEntryQuerySet
 from webhooks_app.operations import lifecycle, replays
 from webhooks_app.operations.actors import PROJECT
 from webhooks_app.operations.registration import update_webhook
@@ -374,6 +375,24 @@ def test_a_change_of_the_order_regroups_deliveries(alice, queue, clock, before, 
     assert [sorted(batch) for batch in drained(queue, clock)] == [sorted(events[n] for n in batch) for batch in batches]
 
 
+def test_a_retry_queued_during_a_cancellation_blocks_no_group(alice, in_order, queue, clock, monkeypatch):
+    first, second = emitted(alice, None, None)
+    claims = queue.claim(10)
+    raw_delete = QueueEntryQuerySet._raw_delete
+
+    def release_and_delete(entries, using):
+        queue.release(claims)
+        return raw_delete(entries, using)
+
+    monkeypatch.setattr(QueueEntryQuerySet, "_raw_delete", release_and_delete)
+    Delivery.objects.filter(event=first).waiting().cancel("replay_cancelled")
+    monkeypatch.undo()
+    queue.release(claims)
+
+    assert drained(queue, clock) == [[first], [second]]
+
+
+@pytest.mark.django_db(transaction=True)
 def test_the_repair_job_frees_a_blocked_group(alice, by_key, queue, clock):
     first, _, third = emitted(alice, "a", "a", "b")
     QueueEntry.objects.update(due_at=None)

@@ -76,8 +76,12 @@ class Situation(NamedTuple):
     group: str = ""
 
 
+CLAIMABLE = ("due", "lost")
+"""Times for which the rate and the load matter."""
+
 SITUATIONS = (
-    *starmap(Situation, product(Webhook.Status, STOPS, RATES, TIMES, EXPIRIES, LOADS)),
+    *starmap(Situation, product(Webhook.Status, STOPS, RATES, CLAIMABLE, EXPIRIES, LOADS)),
+    *starmap(Situation, product(Webhook.Status, STOPS, ("no limit",), TIMES.keys() - CLAIMABLE, EXPIRIES, (0,))),
     *starmap(Situation, product(Webhook.Status, STOPS, ("no limit", "used up"), TIMES, EXPIRIES[:2], (0,), GROUPS)),
 )
 

@@ -403,7 +403,7 @@ def test_the_job_of_a_lost_worker_is_soon_taken_over(webhook):
     now = timezone.now()
     MaintenanceJob.objects.ensure(["replays"])
     MaintenanceJob.objects.update(next_run_at=now)
-    assert MaintenanceJob.objects.all().take("replays", now, now + timedelta(seconds=job.lost_after_seconds))
+    assert MaintenanceJob.objects.get(name="replays").take(now, now + timedelta(seconds=job.lost_after_seconds))
 
     run_due("default", lambda: now + timedelta(seconds=5), [job])
 

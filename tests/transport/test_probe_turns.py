@@ -85,7 +85,29 @@ def test_every_address_of_a_name_counts(line: FakeProbes) -> None:
     for number in range(2):
         line.ask(f"a{number}", addresses=("192.0.2.1", "192.0.2.2"))
 
-    assert line.ask("a2", addresses=("192.0.2.2",)) > 0
+    assert line.ask("a2", addresses=("192.0.2.1",)) > 0
+    assert line.ask("a3", addresses=("192.0.2.2",)) > 0
+
+
+def test_a_new_address_of_each_name_does_not_evade_the_rate(line: FakeProbes) -> None:
+    waits = [line.ask(f"a{number}", f"owner{number}", ("192.0.2.1", f"198.51.100.{number}")) for number in range(10)]
+
+    assert waits.count(0.0) == 2
+
+
+def test_requests_with_common_addresses_do_not_block_each_other(line: FakeProbes) -> None:
+    first, second, third = "192.0.2.1", "192.0.2.2", "192.0.2.3"
+    addresses = [(first, second), (second, third), (first, third)]
+    back = {f"p{number}": 0.0 for number in range(30)}
+
+    for _ in range(600):
+        for number, (probe, at) in enumerate(list(back.items())):
+            if at <= line.time.now:
+                back[probe] = line.time.now + line.ask(probe, f"owner{probe}", addresses[number % 3])
+        back = {probe: at for probe, at in back.items() if probe not in line.sent}
+        line.time.now += 0.1
+
+    assert not back
 
 
 def test_addresses_are_counted_separately(line: FakeProbes) -> None:

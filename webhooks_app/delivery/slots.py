@@ -45,7 +45,7 @@ class Room:
 
     def left_for(self, webhook: SlotHolder) -> int:
         """Return how many more slots the webhook may hold, by its own and its owner's share. Can be negative."""
-        free, of_owner = self.free, self._held[webhook.owner]
+        free, of_owner = self.free, self._held.get(webhook.owner, 0)
         own = free - (SHARE_OF_WINDOW - 1) * webhook.held
         left = -(-min(own, OWNER_WEIGHT * free - of_owner) // SHARE_OF_WINDOW)
         return 1 if left <= 0 and not webhook.held and of_owner < FIRST_WEIGHT * free else left

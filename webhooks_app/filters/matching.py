@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 from django.utils.translation import gettext as _
 
 from ..exceptions import InvalidFilterError
+from ..protocol import json_data
 from .base import MISSING, BaseOperator, shown
 
 MAX_BYTES = 4096
@@ -61,6 +62,8 @@ class Filter:
         size = len(json.dumps(source, ensure_ascii=False, separators=(",", ":")).encode(errors="replace"))
         if size > MAX_BYTES:
             raise InvalidFilterError("", _("has %(size)d bytes; at most %(most)d") % {"size": size, "most": MAX_BYTES})
+        for path, problem in json_data.problems(source).items():
+            raise InvalidFilterError(path, problem)
         self._condition = _Parser(operators).parse(source, (), ())
 
     def mismatch(self, data: Mapping[str, Any]) -> Mismatch | None:

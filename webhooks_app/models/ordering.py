@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from django.db import models
 
-from ..database.sql import UtcNow, take_write_lock
+from ..database.sql import UtcNow, take_write_lock, writing
 from ..signals import announce_deliveries
 from .base import BaseQuerySet
 from .event import Event
@@ -84,9 +84,9 @@ class OrderedEntries(BaseQuerySet[Any]):
         found = list(stranded)
         if not found:
             return 0
-        take_write_lock(self.db, self.model)
-        QueueLane.objects.using(self.db).lock({webhook_id for _, webhook_id in found})
-        return self.promote(stranded.filter(pk__in=[pk for pk, _ in found]).values_list("pk", flat=True))
+        with writing(self.db, self.model):
+            QueueLane.objects.using(self.db).lock({webhook_id for _, webhook_id in found})
+            return self.promote(stranded.filter(pk__in=[pk for pk, _ in found]).values_list("pk", flat=True))
 
     def sort_again(self, webhook: Webhook) -> None:
         """Make a webhook's parked entries due, and move them to the groups of its order, in the caller's transaction.

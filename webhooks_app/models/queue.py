@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Self
 from django.db import models
 from django.utils.translation import gettext_lazy as _
 
-from ..database.sql import UtcNow
+from ..database.sql import UtcNow, take_write_lock
 from ..retry import MAX_LENGTH
 from .base import BaseModel
 from .fields import LooseCharField, PartialIndex
@@ -51,10 +51,17 @@ class QueueEntryQuerySet(OrderedEntries):
     def remove(self) -> int:
         """Delete the rows without checking for related objects, of which there are none. Return their number.
 
-        The next deliveries of their groups become due. Must be called in a transaction.
+        The next deliveries of their groups become due. A row that begins to match meanwhile remains, because its group
+        is not locked. Must be called in a transaction.
         """
-        with self.promoting():
-            return self._raw_delete(self.db)
+        take_write_lock(self.db, self.model)
+        ids = sorted(self.order_by().values_list("pk", flat=True))
+        number = 0
+        for start in range(0, len(ids), ENTRIES_AT_A_TIME):
+            page = self.filter(pk__in=ids[start : start + ENTRIES_AT_A_TIME])
+            with page.promoting():
+                number += page._raw_delete(self.db)  # noqa: SLF001 - nothing refers to the rows
+        return number
 
     def _queue(self, entries: Sequence[QueueEntry], deliveries: Sequence[Delivery]) -> None:
         found = places(self.db, deliveries)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from datetime import timedelta
 
+from ..choices import known_signatures
 from ..exceptions import WebhookStateError
 from ..models import Webhook
 from ..models.webhook_secret import SECRET
@@ -47,7 +48,8 @@ def revoke_previous_secret(webhook: Webhook, *, actor: BaseActor, scheme: str = 
 def revoke_previous_keys(webhook: Webhook, *, actor: BaseActor) -> None:
     """End the overlaps of all signature schemes. Raises WebhookStateError for a deleted webhook."""
     with performing(ROTATE_SECRET, webhook, actor) as saved:
-        for scheme in sorted({key.scheme for key in saved.signing_keys.all()}):
+        used = {scheme.key_scheme for scheme in known_signatures().values()}
+        for scheme in sorted(used & {key.scheme for key in saved.signing_keys.all()}):
             webhook.revoke_previous_secret(scheme=scheme)
 
 

@@ -38,20 +38,24 @@ class ProbeTurns:
             return 0.0
         with self._lock:
             now = self._clock()
-            lines = [self._line_of(address, now) for address in addresses]
+            lines = self._lines_of(addresses, now)
             if all(line.is_turn_of(request.owner, now) for line in lines):
                 for line in lines:
                     line.take(request.owner, request.probe)
                 return 0.0
-            return max(line.postpone(request.owner, request.probe, now) for line in lines) - now
+            # The same time in each line: a request expected earlier at one of its addresses would block others there.
+            at = max(line.next_turn_of(request.owner, request.probe, now) for line in lines)
+            for line in lines:
+                line.expect(request.owner, request.probe, at)
+            return at - now
 
-    def _line_of(self, address: Address, now: float) -> _Line:
-        line = self._lines.get(address)
-        if line is None:
-            self._lines = {known: other for known, other in self._lines.items() if not other.is_over(now)}
-            line = self._lines[address] = _Line(self._interval)
-        line.proceed(now)
-        return line
+    def _lines_of(self, addresses: Sequence[Address], now: float) -> list[_Line]:
+        if any(address not in self._lines for address in addresses):
+            self._lines = {known: line for known, line in self._lines.items() if not line.is_over(now)}
+        lines = [self._lines.setdefault(address, _Line(self._interval)) for address in dict.fromkeys(addresses)]
+        for line in lines:
+            line.proceed(now)
+        return lines
 
 
 class _Line:
@@ -91,17 +95,18 @@ class _Line:
         if probes:
             self._waiting[owner] = probes
 
-    def postpone(self, owner: str, probe: str, now: float) -> float:
+    def next_turn_of(self, owner: str, probe: str, now: float) -> float:
         """Return the time for the next try of the request, if each owner sends one request per round."""
-        own = self._waiting.setdefault(owner, {})
-        own.pop(probe, None)
-        rounds = len(own)
+        rounds = len(self._waiting.get(owner, {}).keys() - {probe})
         before = set(_before(self._waiting, owner))
         others = sum(
             min(len(probes), rounds + (other in before)) for other, probes in self._waiting.items() if other != owner
         )
-        own[probe] = max(self._next_at, now) + (rounds + others) * self._interval
-        return own[probe]
+        return max(self._next_at, now) + (rounds + others) * self._interval
+
+    def expect(self, owner: str, probe: str, at: float) -> None:
+        """Keep the owner's place in the line for a request that returns at this time."""
+        self._waiting.setdefault(owner, {})[probe] = at
 
 
 def _before(waiting: dict[str, dict[str, float]], owner: str) -> list[str]:

@@ -7,8 +7,9 @@ from typing import Any
 from django.core.management.base import CommandError, CommandParser
 
 from ...models import Event
-from ...routing.report import Decision, decide
+from ...routing.report import Decision, decide, is_routed
 from ..base import WebhooksCommand
+from ..terminal import printable
 
 
 class Command(WebhooksCommand):
@@ -27,10 +28,12 @@ class Command(WebhooksCommand):
         decisions = decide(event, with_platform=True)
         for decision in decisions:
             self.result(_described(decision))
-        if not decisions:
+        if not decisions and not is_routed(event):
+            self.note("The event was addressed to one webhook, and its delivery has been deleted.", role="WARNING")
+        elif not decisions:
             self.note("Neither the event's owner nor the platform has a webhook.", role="WARNING")
 
 
 def _described(decision: Decision) -> str:
     sent = f"sent ({decision.delivery.pk})" if decision.delivery else "not sent"
-    return f"{decision.webhook.pk} {sent}: {decision.explanation}"
+    return printable(f"{decision.webhook.pk} {sent}: {decision.explanation}")

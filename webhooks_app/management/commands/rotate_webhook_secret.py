@@ -28,13 +28,14 @@ class Command(WebhooksCommand):
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("webhook_id", help="The webhook, wh_….")
         parser.add_argument("--scheme", default=SECRET, help="The signature scheme of the key. Default: native.")
-        parser.add_argument(
+        either = parser.add_mutually_exclusive_group()
+        either.add_argument(
             "--overlap-hours",
             type=int,
             metavar="N",
             help=f"Hours until the old key expires, at most {MAX_HOURS}.",
         )
-        parser.add_argument(
+        either.add_argument(
             "--end-overlap",
             action="store_true",
             help="Expire the old key of an earlier rotation now, without a new one.",
@@ -43,8 +44,9 @@ class Command(WebhooksCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         webhook, scheme = get_webhook(options["webhook_id"]), options["scheme"]
         if options["end_overlap"]:
+            has_overlap = webhook.previous_key(scheme) is not None
             revoke_previous_secret(webhook, actor=self.actor, scheme=scheme)
-            self.note("The old key has expired.")
+            self.note("The old key has expired." if has_overlap else "There is no old key.")
             return
         overlap = _overlap(options["overlap_hours"])
         key = rotate_secret(webhook, actor=self.actor, overlap=overlap, scheme=scheme)
@@ -55,7 +57,7 @@ class Command(WebhooksCommand):
         previous = webhook.previous_key(scheme)
         if previous is not None and previous.valid_until is not None:
             self.note(f"The old key also signs until {format_time(previous.valid_until)}.")
-        if scheme == SECRET:
+        if not known_signatures()[scheme].is_asymmetric:
             self.note("Copy the secret now. It is not shown again.", role="WARNING")
 
 

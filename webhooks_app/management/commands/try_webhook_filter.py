@@ -11,6 +11,7 @@ from ...routing.admission import events_for
 from ...routing.report import try_filter
 from ..base import WebhooksCommand
 from ..json_arguments import read_json
+from ..terminal import printable
 from ..webhooks import get_webhook
 
 
@@ -32,4 +33,4 @@ class Command(WebhooksCommand):
             raise CommandError(f"The owner of {webhook.pk} has no event {options['event_id']!r}.")
         source = webhook.filter if options["filter"] is None else read_json(options["filter"], noun="The filter")[0]
         found = try_filter(webhook, event, source)
-        self.result("sent" if found is None else f"not sent: {found}")
+        self.result("sent" if found is None else printable(f"not sent: {found}"))
