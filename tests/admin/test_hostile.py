@@ -242,7 +242,7 @@ def test_a_shown_secret_is_not_in_the_session(superuser: Page, settings: Any, st
 
 
 def test_a_shown_key_is_not_in_the_session(superuser: Page, owner: Any) -> None:
-    form = {"name": "x", "scopes": ["webhooks:read"], "owner": owner.pk}
+    form = {"name": "x", "scopes": ["webhooks:read"], "audience": "one", "owner": owner.pk}
 
     answer = superuser.client.post("/admin/webhooks_app/apikey/add/", form, follow=True)
 

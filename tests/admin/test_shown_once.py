@@ -28,7 +28,9 @@ OVERRIDE = """{{% extends "{base}" %}}
 
 
 def new_key(page: Page, owner: Any) -> Any:
-    return page.client.post("/admin/webhooks_app/apikey/add/", {"scopes": ["webhooks:read"], "owner": owner.pk})
+    return page.client.post(
+        "/admin/webhooks_app/apikey/add/", {"scopes": ["webhooks:read"], "audience": "one", "owner": owner.pk}
+    )
 
 
 def new_webhook(page: Page, owner: Any) -> Any:

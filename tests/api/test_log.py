@@ -186,7 +186,7 @@ def test_a_held_delivery_has_the_reason(api, alice, webhook):
 
     hold = api.call("GET", f"/v1/deliveries/{pk}").json()["hold"]
 
-    assert hold == {"reason": "paused", "since": format_time(webhook.paused_at), "until": None}
+    assert hold == {"reason": "paused", "since": format_time(webhook.paused_at), "until": None, "delivery_id": None}
 
 
 def test_a_delivery_that_is_not_due_has_its_due_time_in_the_hold(api, alice, webhook):
@@ -195,7 +195,12 @@ def test_a_delivery_that_is_not_due_has_its_due_time_in_the_hold(api, alice, web
 
     (delivery,) = api.call("GET", f"/v1/webhooks/{webhook.pk}/deliveries").json()["results"]
 
-    assert delivery["hold"] == {"reason": "not_due", "since": None, "until": delivery["next_attempt_at"]}
+    assert delivery["hold"] == {
+        "reason": "not_due",
+        "since": None,
+        "until": delivery["next_attempt_at"],
+        "delivery_id": None,
+    }
 
 
 def test_the_holds_of_a_page_take_one_query(api, alice, webhook):

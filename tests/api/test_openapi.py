@@ -9,13 +9,17 @@ from pathlib import Path
 import pytest
 from django.contrib.staticfiles import finders
 from django.test import Client
+from drf_spectacular.openapi import AutoSchema
+from drf_spectacular.utils import extend_schema
 from jsonschema import Draft202012Validator
 from openapi_spec_validator import OpenAPIV31SpecValidator
 from pydantic import BaseModel
 
 from tests.support.retries import TWO
 from webhooks_app.api.fields import URL_PATTERN
+from webhooks_app.api.openapi import OperationSchema
 from webhooks_app.api.routers import ApiRouter
+from webhooks_app.api.views import WebhookViewSet
 from webhooks_app.event_types import INTERNAL_EVENT_TYPES, EventType, registry
 from webhooks_app.exceptions import InvalidEndpointError
 from webhooks_app.protocol.ids import attempt_id
@@ -259,3 +263,14 @@ def test_the_pattern_of_urls_matches_accepted_urls(case):
 )
 def test_the_pattern_of_urls_does_not_match_other_forms(url):
     assert not re.search(URL_PATTERN, url)
+
+
+def test_a_subclass_of_a_view_set_can_extend_the_schema():
+    @extend_schema(tags=["Mine"])
+    class MyWebhooks(WebhookViewSet):
+        @extend_schema(summary="My list")
+        def list(self, *args, **kwargs):
+            return super().list(*args, **kwargs)
+
+    assert isinstance(MyWebhooks().schema, AutoSchema)
+    assert isinstance(WebhookViewSet().schema, OperationSchema)

@@ -16,7 +16,7 @@ def test_another_owner_model_than_that_of_the_tables_is_an_error(db: None) -> No
         found = [message for message in run_checks(databases=["default"]) if message.id == "webhooks_app.E032"]
 
     [message] = found
-    assert "auth.Group with the table auth_group" in message.msg
+    assert "auth.Group (table auth_group)" in message.msg
     assert "refer to the table auth_user" in message.msg
     assert "migrate webhooks_app zero" in str(message.hint)
 

@@ -52,7 +52,7 @@ def test_receivers_that_are_all_down_cost_every_attempt() -> None:
 @pytest.mark.parametrize(
     ("load", "reason"),
     [
-        pytest.param(LOAD, "restarted", id="a small load"),
+        pytest.param(LOAD, "restart", id="a small load"),
         pytest.param(replace(LOAD, latency_seconds=30), "in flight", id="slow receivers"),
         pytest.param(replace(LOAD, events_per_second=10_000), "CPU", id="many events"),
     ],

@@ -22,7 +22,13 @@ from webhooks_app.event_types import EventData
 from .pages import Block, blocks
 
 PAGES = ("start/", "guides/", "reference/", "index")
-SETTINGS = [block for block in blocks("python", under=PAGES) if block.file == "mysite/settings.py"]
+NEEDING_MORE = ("HueyWake", "RqWake", "Organization")
+"""Settings that need another package, or a model of the project."""
+SETTINGS = [
+    block
+    for block in blocks("python", under=PAGES)
+    if block.file == "mysite/settings.py" and not any(name in block.code for name in NEEDING_MORE)
+]
 EXAMPLES = {
     page: [block for block in blocks("python", under=(page,)) if block.file != "mysite/settings.py"]
     for page in sorted({block.page for block in blocks("python", under=PAGES)})
@@ -57,8 +63,6 @@ def test_settings_pass_the_system_checks(block: Block, settings: Any, billing: N
             run(other, {}, {})
     found = values_of(block)
     changed = {name: value for name, value in found.items() if name.startswith("WEBHOOKS_")}
-    if any(package in str(changed) for package in ("HueyWake", "RqWake", "Organization")):
-        pytest.skip("It needs a package or a model of the project.")
 
     with override_settings(**changed):
         # Settings of development are warned of.

@@ -120,6 +120,9 @@ def nested(levels):
         (nested(12), "is nested too deeply; at most 8 levels."),
         ({"$and": [{"a": 1}] * 65}, "exceeds the limit of 64 conditions."),
         ({"a": "x" * 5000}, "filter: has 5008 bytes; at most 4096."),
+        ({"amount": {"$eq": float("nan")}}, "amount.$eq: nan is not a JSON number."),
+        ({"a": "\0"}, "a: "),
+        ({"a\0": 1}, "filter: has the key a\\0, which "),
     ],
     ids=lambda value: str(value)[:40],
 )

@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 from django.core.management.base import CommandError
 
+from webhooks_app.models import Webhook
+
 from ..support.rows import emit_one, make_webhook
 from .conftest import Output
 
@@ -23,6 +25,15 @@ def test_each_webhook_has_a_line_with_its_reason(run: Run, owner: Any) -> None:
         f"{sent.pk} sent ({event.deliveries.get().pk}): It was active, and subscribed to the type.",
         f'{filtered.pk} not sent: data.error is "No outline", the filter requires "disk full".',
     ]
+
+
+def test_control_characters_of_an_owner_are_escaped(run: Run, owner: Any) -> None:
+    webhook = make_webhook(owner)
+    Webhook.objects.update(filter={"a\x1b[2J\n": 1})
+
+    output = run("explain_event", emit_one(owner).pk)
+
+    assert output.stdout == f"{webhook.pk} not sent: data.a\\x1b[2J\\n is missing, the filter requires 1.\n"
 
 
 def test_an_event_without_candidates_causes_a_note(run: Run, owner: Any) -> None:

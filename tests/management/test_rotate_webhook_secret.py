@@ -37,9 +37,11 @@ def test_the_public_key_of_a_pair_is_printed(run: Run, webhook: Webhook) -> None
 def test_an_overlap_is_ended(run: Run, webhook: Webhook) -> None:
     run("rotate_webhook_secret", webhook.pk)
 
-    run("rotate_webhook_secret", webhook.pk, "--end-overlap")
+    notes = [run("rotate_webhook_secret", webhook.pk, "--end-overlap").stderr for _ in range(2)]
 
     assert len(Webhook.objects.get().verification_keys) == 1
+    assert "has expired" in notes[0]
+    assert "no old key" in notes[1]
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
@@ -51,7 +52,9 @@ class OwnSchema:
     def __get__(self, view: APIView | None, view_class: type[APIView]) -> Any:
         if not find_spec("drf_spectacular"):
             return None
-        return self if view is None else _operation_schema().__get__(view, view_class)
+        if view is None and "drf_spectacular" not in sys.modules:  # DRF reads the attributes of each class
+            return self
+        return _operation_schema().__get__(view, view_class)
 
 
 @cache

@@ -35,7 +35,7 @@ def test_an_ambiguous_name_is_refused_with_the_keys(acme: Any) -> None:
 
 
 def test_an_organization_is_not_created_as_a_user(acme: Any) -> None:
-    with pytest.raises(CommandError, match="--create-user creates users, and the owners here are organizations"):
+    with pytest.raises(CommandError, match="--create-user requires that owners are users, but they are organizations"):
         run_command("create_api_key", "Initech", "--create-user")
 
 

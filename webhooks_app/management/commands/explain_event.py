@@ -7,7 +7,8 @@ from typing import Any
 from django.core.management.base import CommandError, CommandParser
 
 from ...models import Event
-from ...routing.report import Decision, decide, is_routed
+from ...routing.admission import is_routed
+from ...routing.report import Decision, decide
 from ..base import WebhooksCommand
 from ..terminal import printable
 
