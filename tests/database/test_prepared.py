@@ -51,6 +51,13 @@ def test_the_planner_setting_ends_with_the_statement():
     assert value("SHOW enable_seqscan") == "on"
 
 
+def test_the_planner_setting_does_not_affect_the_rest_of_a_transaction():
+    with transaction.atomic():
+        ADDITION.fetch(connection, {"first": 1, "second": 2})
+
+        assert value("SHOW enable_seqscan") == "on"
+
+
 def test_a_session_that_lost_the_statement_executes_it_unprepared():
     ADDITION.fetch(connection, {"first": 1, "second": 2})
     connection.cursor().execute("DEALLOCATE ALL")

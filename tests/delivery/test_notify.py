@@ -63,13 +63,13 @@ def test_new_deliveries_are_sent_at_once(alice, webhook, settings):
 
 
 def test_new_deliveries_are_sent_even_if_the_engines_clock_lags(alice, webhook, settings, monkeypatch):
-    ask = DatabaseClock._ask
+    read = DatabaseClock._read
 
-    def ask_slowly(clock, query):
-        anchor = ask(clock, query)
+    def read_slowly(clock, query):
+        anchor = read(clock, query)
         return anchor._replace(answered_at=anchor.answered_at + 1, seconds=anchor.seconds + 1)
 
-    monkeypatch.setattr(DatabaseClock, "_ask", ask_slowly)
+    monkeypatch.setattr(DatabaseClock, "_read", read_slowly)
     with asleep(alice, settings) as transport:
         emit_one(alice)
 

@@ -251,10 +251,17 @@ def _early_rows(evidence: Evidence) -> Iterator[str]:
 
 
 def _early_hits(evidence: Evidence) -> Iterator[str]:
-    """The n-th request belongs to the n-th attempt or a later one, and delays only grow."""
-    again = {delivery.pair for delivery in evidence.deliveries if delivery.is_redelivery}
+    """The n-th request belongs to the n-th attempt or a later one, and delays only grow.
+
+    A receiver answers the request of a killed worker long after that attempt has ended, so only the rows count then.
+    """
+    uncertain = {
+        delivery.pair
+        for delivery in evidence.deliveries
+        if delivery.is_redelivery or any(attempt.result == "worker_lost" for attempt in delivery.attempts)
+    }
     for pair, hits in _hits_by_pair(evidence).items():
-        if pair in again:
+        if pair in uncertain:
             continue
         delays = evidence.delays(pair[1])
         for number, (before, after) in enumerate(pairwise(hits)):

@@ -24,6 +24,9 @@ UNKNOWN_STATEMENT = "26000"
 BY_INDEX = "SET LOCAL enable_seqscan = off"
 """Prevents sequential scans, because the plan of an empty table is still used for a large backlog."""
 
+BY_ANY_PLAN = "SET LOCAL enable_seqscan TO DEFAULT"
+"""For the other statements of the same transaction, whose plans are new."""
+
 _prepared: WeakKeyDictionary[Any, set[str]] = WeakKeyDictionary()
 """The names of the prepared statements by driver connection."""
 
@@ -66,9 +69,12 @@ class PreparedStatement:
             if self._name not in names:
                 cursor.execute(self._prepare)
                 names.add(self._name)
-            cursor.execute(self._execute, values)
-            if dialect_for(connection).uses_psycopg3(connection.alias):  # psycopg2 has only the last result
-                cursor.nextset()
+            if not dialect_for(connection).uses_psycopg3(connection.alias):
+                cursor.execute(self._execute, values)  # psycopg2 has only the last result
+                return _rows(cursor)
+            after = f"; {BY_ANY_PLAN}" if connection.in_atomic_block else ""
+            cursor.execute(f"{self._execute}{after}", values)
+            cursor.nextset()
             return _rows(cursor)
 
     def _fetch_unprepared(self, connection: BaseDatabaseWrapper, values: Mapping[str, Any]) -> list[tuple[Any, ...]]:
