@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -51,6 +52,12 @@ def test_all_choices_are_set_in_the_form(superuser: Page) -> None:
     assert (webhook.retry_policy, webhook.accepted_statuses, webhook.order) == ("extended", "2xx", "key")
     assert stored() == {"X-Tenant": "acme", "X-Route": "7", "Authorization": "Basic dXNlcjpwYXNz"}
     assert webhook.public_keys
+
+
+def test_a_webhook_without_a_filter_has_an_empty_field(superuser: Page) -> None:
+    page = superuser.get("webhook", "add").content.decode()
+
+    assert re.search(r'<textarea name="filter"[^>]*>\s*</textarea>', page)
 
 
 def test_a_shown_headers_line_keeps_its_value(superuser: Page) -> None:

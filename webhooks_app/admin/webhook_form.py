@@ -50,10 +50,13 @@ class SecretField(forms.CharField):
 
 
 class CodeArea(forms.Textarea):
-    """A text area for JSON."""
+    """A text area for JSON, empty for null."""
 
     def __init__(self, rows: int = 8) -> None:
         super().__init__({"rows": rows, "class": "vLargeTextField webhooks-code", "spellcheck": "false"})
+
+    def format_value(self, value: Any) -> str | None:
+        return "" if value == "null" else super().format_value(value)
 
 
 class WebhookForm(ChoiceFields, AudienceForm, RefusableForm):
