@@ -79,7 +79,7 @@ def post(port: int, key: str, body: bytes, *, ends: bool = True) -> bytes:
         "POST /v1/webhooks HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
         f"Authorization: Bearer {key}\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n"
     )
-    with socket.create_connection(("127.0.0.1", port), 10) as sock:
+    with socket.create_connection(("127.0.0.1", port), 60) as sock:
         sock.sendall(head.encode() + body)
         if ends:
             sock.shutdown(socket.SHUT_WR)
