@@ -12,6 +12,7 @@ from webhooks_app import emit, send_test_event
 from webhooks_app.models import Delivery, DeliveryAttempt, Event
 from webhooks_app.operations.actors import PROJECT
 from webhooks_app.operations.verification import start_verification
+from webhooks_app.protocol.ids import new_id
 
 pytestmark = [pytest.mark.django_db, pytest.mark.only_on("sqlite", "postgresql", "mariadb")]
 
@@ -277,9 +278,11 @@ def test_a_filter_without_an_index_scans_a_limited_number_of_rows(api, alice, ho
 
 def test_previous_links_scan_a_limited_number_of_rows_too(api, alice, horizon_of_20):
     webhook = make_webhook(alice)
-    old = rows_of(webhook, 1, last_result="timeout")
+    # Distant times, because the clock of a virtual machine may be set back.
+    earlier, later = (new_id("dlv", timezone.now() + timedelta(seconds=seconds)) for seconds in (-5, 5))
+    old = rows_of(webhook, 1, id=earlier, last_result="timeout")
     rows_of(webhook, 30)
-    new = rows_of(webhook, 1, last_result="timeout")
+    new = rows_of(webhook, 1, id=later, last_result="timeout")
 
     pages = walk(api, f"/v1/deliveries?result=timeout&limit=2&cursor=before.{digits_of(old[0])}", "previous")
 
