@@ -16,6 +16,7 @@ import yaml
 from django.core.management import call_command, get_commands
 from django.db import connection
 
+from tests.support.missing import skip_without
 from webhooks_app.conf import Settings, setting_types
 from webhooks_app.models import Delivery, DeliveryAttempt
 from webhooks_app.protocol.ids import new_id
@@ -72,7 +73,7 @@ def test_the_plan_on_the_page_is_the_output_of_the_command():
 @pytest.mark.parametrize("unit", UNITS, ids=lambda path: path.name)
 def test_systemd_accepts_the_unit(unit, tmp_path):
     if shutil.which("systemd-analyze") is None:
-        pytest.skip("systemd-analyze was not found (Debian, Ubuntu: apt install systemd)")
+        skip_without("systemd-analyze was not found (Debian, Ubuntu: apt install systemd)")
     text = unit.read_text().replace("User=mysite", "User=root").replace("WorkingDirectory=/srv/mysite", "")
     copy = tmp_path / unit.name
     copy.write_text(re.sub(r"/srv/mysite/\.venv/bin/\w+", "/bin/true", text))

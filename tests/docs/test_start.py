@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tests.support.missing import skip_without
 from webhooks_app.conf import Settings
 
 from ..acceptance.newcomer import FENCE, Newcomer
@@ -43,7 +44,7 @@ def test_the_first_delivery_arrives_by_the_page_alone(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", UNITS)
 def test_systemd_understands_a_unit(name: str, tmp_path: Path) -> None:
     if shutil.which("systemd-analyze") is None:
-        pytest.skip("systemd-analyze was not found (Debian, Ubuntu: apt install systemd)")
+        skip_without("systemd-analyze was not found (Debian, Ubuntu: apt install systemd)")
     for unit, code in UNITS.items():
         text = code.replace("User=mysite", "User=root").replace("WorkingDirectory=/srv/mysite", "")
         (tmp_path / unit).write_text(re.sub(r"/srv/mysite/\.venv/bin/\w+", "/bin/true", text))

@@ -1,4 +1,4 @@
-"""A webhook that has made every choice at once, and the check of what its receiver got.
+"""A webhook with all choices at once, and checks of the requests that its receiver got.
 
 ``ALL_CHOICES`` are the arguments of a registration. A new choice is an entry here, and a line in ``problems_of`` if the
 receiver can see it.

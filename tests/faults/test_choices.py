@@ -1,4 +1,4 @@
-"""Webhooks that have made every choice at once: what they promise holds while workers are killed."""
+"""The guarantees hold for webhooks with all choices at once while workers are killed."""
 
 from __future__ import annotations
 

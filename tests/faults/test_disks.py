@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.missing import skip_without
+
 from ..support.servers.process import server_directory
 
 pytestmark = [pytest.mark.timeout(300), pytest.mark.places("postgresql-redis", "sqlite-embedded")]
@@ -50,7 +52,7 @@ def small_disk(database) -> Iterator[SmallDisk]:
         options = f"size={DISK_MIB}m,mode=0755"
         mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", options, "none", directory], check=False)
         if mounted.returncode:
-            pytest.skip("A disk of a limited size cannot be mounted: that takes root.")
+            skip_without("Mounting a disk of a limited size requires root")
         try:
             (directory / "tablespace").mkdir()
             database.chown(directory / "tablespace")
