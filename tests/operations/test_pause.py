@@ -144,6 +144,7 @@ def test_held_deliveries_do_not_delay_the_end_of_an_engine(alice, webhook, queue
 def test_a_held_backlog_is_not_read(alice, webhook, queue, clock):
     emit_one(alice)
     webhook.pause()
+    new_queue(clock).claim(10)  # prepares the statements of this session
 
     with CaptureQueriesContext(connection) as captured:
         queue.claim(10)
