@@ -246,3 +246,40 @@ def test_a_claim_from_other_webhooks_leaves_no_slow_one_out(apart):
     apart.begin("new", 1)
 
     assert apart.slots.with_room(["slow", "fast"]) == ["slow", "fast"]
+
+
+def test_a_webhook_without_claims_is_forgotten(worker, clock):
+    worker.know("idle")
+    worker.know("busy")
+    worker.slots.forget_unused(clock.monotonic() + 3600)
+    (claim,) = worker.begin("busy")
+
+    worker.slots.forget_unused(clock.monotonic() + 7200)
+
+    assert (worker.slots.is_known("idle"), worker.slots.is_known("busy")) == (False, True)
+    worker.end([claim], seconds=0.1)
+
+
+def test_a_pace_is_remembered_until_it_is_stored(worker, clock):
+    worker.know("webhook")
+    worker.end(worker.begin("webhook"), seconds=0.1)
+    for hours in (1, 2, 3):
+        worker.slots.forget_unused(clock.monotonic() + 3600 * hours)
+    assert worker.slots.changed_paces() == {"webhook": True}
+
+    worker.slots.stored({"webhook": True})
+    worker.slots.forget_unused(clock.monotonic() + 4 * 3600)
+
+    assert not worker.slots.is_known("webhook")
+
+
+def test_a_request_in_flight_for_hours_keeps_its_slot(worker, clock):
+    worker.know("webhook")
+    claims = worker.begin("webhook")
+
+    for hours in (1, 2, 3):
+        worker.slots.forget_unused(clock.monotonic() + 3600 * hours)
+
+    assert worker.slots.held_by("webhook") == 1
+    worker.end(claims, seconds=0.1)
+    assert worker.slots.held_by("webhook") == 0

@@ -1,7 +1,7 @@
 """The queue of deliveries, with a lane for each webhook: claiming due deliveries and releasing unsent ones.
 
 A lane's row is its lock. A claiming worker holds it during the transaction, so that workers together do not exceed the
-webhook's limit. Nothing else locks the row, so changing a webhook never waits for a claim. No lock outlives its
+webhook's limit. Apart from that, only cancellations and changes of ordered deliveries lock it. No lock outlives its
 transaction: between claim and recording, a lease protects the delivery. A late worker cannot record, because the worker
 and the attempt number identify a claim, and every end of a claim changes one of them.
 """
@@ -140,6 +140,8 @@ class Queue:
     def hold_unsigned(self, claims: Sequence[Claim]) -> None:
         """Release deliveries that this worker cannot sign, and skip their webhooks for a growing time."""
         now = self._clock()
+        forgotten = now - UNSIGNED_FOR_AT_MOST
+        self._unsigned = {pk: (until, span) for pk, (until, span) in self._unsigned.items() if until > forgotten}
         for webhook_id in {claim.pick.webhook_id for claim in claims}:
             until, held_for = self._unsigned.get(webhook_id, (now, UNSIGNED_FOR / 2))
             if until <= now:
@@ -196,6 +198,7 @@ class Queue:
         """Return webhooks with due deliveries, continuing after those of the last call."""
         now, latest = self._clock(), self._clock.latest()
         self._looked_at = self._clock.monotonic()
+        self.slots.forget_unused(self._looked_at)
         self._paced = {webhook_id: at for webhook_id, at in self._paced.items() if at > now}
         page = self._sql.due_webhooks(now, after=self._last_webhook_id)
         self.due_soon += [found.due_at for found in page if found.due_at and now < found.due_at <= latest]

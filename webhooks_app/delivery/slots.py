@@ -28,6 +28,8 @@ OWNER_WEIGHT = 3
 FIRST_WEIGHT = 7
 """The same for webhooks without slots: one each, even if others of the owner hold three quarters."""
 
+FORGET_UNUSED_AFTER_SECONDS = 3600.0
+
 Key = tuple[str, int]
 
 
@@ -61,7 +63,7 @@ class Room:
 class SlotHolder:
     """The state of a webhook in one worker."""
 
-    __slots__ = ("held", "is_fast", "late", "owner", "rooms")
+    __slots__ = ("held", "is_fast", "late", "owner", "rooms", "was_used")
 
     def __init__(self, owner: str, is_fast: bool | None) -> None:
         self.owner = owner
@@ -71,6 +73,8 @@ class SlotHolder:
         self.late = 0
         """The number of held slots with requests open for longer than a fast one."""
         self.rooms: Sequence[Room] = ()
+        self.was_used = True
+        """Whether it was added or had a claim since the last removal of unused webhooks."""
 
 
 class Slots:
@@ -99,6 +103,7 @@ class Slots:
         self._late: set[Key] = set()
         self._begun: deque[tuple[float, Key]] = deque()
         self._changed: set[str] = set()
+        self._forget_at = clock.monotonic() + FORGET_UNUSED_AFTER_SECONDS
 
     def __len__(self) -> int:
         return len(self._open)
@@ -121,6 +126,17 @@ class Slots:
         with self._lock:
             self._webhooks[webhook_id] = webhook = SlotHolder(owner, is_fast)
             webhook.rooms = self._rooms_of(webhook)
+
+    def forget_unused(self, monotonic: float) -> None:
+        """Remove the webhooks without a claim for one to two hours. Their stored pace is learned again when needed."""
+        if monotonic < self._forget_at:
+            return
+        self._forget_at = monotonic + FORGET_UNUSED_AFTER_SECONDS
+        with self._lock:
+            found = self._webhooks.items()
+            self._webhooks = {pk: each for pk, each in found if each.was_used or each.held or pk in self._changed}
+            for webhook in self._webhooks.values():
+                webhook.was_used = False
 
     def refresh(self, stored: Iterable[tuple[str, bool | None]]) -> None:
         """Update the paces from the database. This worker's own changes remain until they are ``stored``.
@@ -170,6 +186,7 @@ class Slots:
                     self._open[key] = webhook = self._webhooks[pick.webhook_id]
                     numbers[webhook] += 1
             for webhook, number in numbers.items():
+                webhook.was_used = True
                 self._hold(webhook, number)
             if self._slow_apart and any(webhook.rooms is self._slow_rooms for webhook in numbers):
                 self._slow_from = self._clock() + self._slow_apart
