@@ -13,7 +13,7 @@ from webhooks_app.delivery.dispatcher import Dispatcher
 from webhooks_app.delivery.recording import record
 from webhooks_app.delivery.sending import finish, request_for
 from webhooks_app.models import DeliveryAttempt, QueueEntry, QueueLane
-from webhooks_app.signals import attempt_made
+from webhooks_app.signals import attempt_made, deliveries_created
 from webhooks_app.transport import Exchange, Response
 
 from ..support.rows import emit_one, make_webhook
@@ -32,6 +32,11 @@ def gone(*args, **options):
     raise OperationalError("server closed the connection unexpectedly\n\tThis probably means that it crashed.\n")
 
 
+def success(claim, clock):
+    request = request_for(claim, now=clock(), timeout_seconds=30)
+    return finish(Exchange(request=request, duration_seconds=0.1, response=Response(status=200)))
+
+
 @pytest.fixture
 def dispatcher(clock):
     return Dispatcher(using="default", clock=clock, window=WINDOW)
@@ -44,9 +49,7 @@ def results(alice, webhook, clock, dispatcher):
     for _ in range(8):
         emit_one(alice)
     dispatcher.turn(never)
-    requests = [request_for(claim, now=clock(), timeout_seconds=30) for claim in dispatcher.take()]
-    answer = Response(status=200)
-    return [finish(Exchange(request=r, duration_seconds=0.1, response=answer)) for r in requests]
+    return [success(claim, clock) for claim in dispatcher.take()]
 
 
 def test_half_of_the_open_claims_are_recorded_without_waiting(results, dispatcher):
@@ -94,6 +97,26 @@ def test_a_stopped_dispatcher_releases_claims_not_taken(alice, webhook, dispatch
     assert dispatcher.is_over
     delivery = webhook.deliveries.get()
     assert (delivery.entry.attempt, delivery.claimed_at) == (0, None)
+
+
+def test_a_stopped_dispatcher_wakes_others_for_the_next_ordered_delivery(
+    alice, clock, dispatcher, django_capture_on_commit_callbacks
+):
+    make_webhook(alice, order="webhook")
+    emit_one(alice)
+    emit_one(alice)
+    dispatcher.turn(never)
+    finished = [success(claim, clock) for claim in dispatcher.take()]
+    woken = []
+    deliveries_created.connect(wake := lambda **kwargs: woken.append(dispatcher.in_flight))
+
+    dispatcher.stop()
+    dispatcher.put(finished)
+    with django_capture_on_commit_callbacks(execute=True):
+        dispatcher.turn(never)
+    deliveries_created.disconnect(wake)
+
+    assert (len(finished), woken, dispatcher.is_over) == (1, [0], True)
 
 
 def test_a_dispatcher_ended_during_its_turn_remains_ended(dispatcher):

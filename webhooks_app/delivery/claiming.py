@@ -12,6 +12,7 @@ from functools import partial
 from ..conf import settings
 from ..database.clock import Clock
 from ..exceptions import SecretUnreadableError
+from ..signals import announce_deliveries
 from .claim import Claim, Finished
 from .commits import commit_event
 from .dead_workers import DeadWorkers
@@ -45,6 +46,7 @@ class Claimer:
         is_woken: bool,
         put_lost: Callable[[Sequence[Finished]], object],
     ) -> None:
+        self._using = using
         self._clock = clock
         self._outage = outage
         self._window = window
@@ -134,6 +136,8 @@ class Claimer:
             self._release([claim], partial(self.queue.release, due_at=due_at))
             self.polls.look_at(due_at)
         self._name_freed()
+        if is_stopping:
+            self._announce_freed()
         if may_claim and not is_stopping and self._has_room and self.polls.is_look_due():
             self._claim()
             if not self._liveness.is_current:  # the claim was slow, and so may be the next one
@@ -144,6 +148,8 @@ class Claimer:
 
     def end(self) -> None:
         """Clean up after the last claim, with nothing in flight."""
+        self._name_freed()
+        self._announce_freed()
         self.queue.publish(at_once=True)
         self._liveness.end()
 
@@ -171,12 +177,13 @@ class Claimer:
     def recorded(self, finished: Sequence[Finished]) -> None:
         """Process the results that were recorded. Thread-safe."""
         self.slots.note(finished)
+        # Before the slots are free, because a stopping worker ends with the last one.
+        freed = [(item.claim.pick.webhook_id, item.ended_at) for item in finished if item.frees_next]
+        self._freed.extend(freed)
         self.queue.forget([item.claim for item in finished])
         # All results, because an invalid one may have been recorded before by an unacknowledged commit.
         retries = [item.step.next_attempt_at for item in finished if item.step.next_attempt_at is not None]
         self.polls.expect(retries)
-        freed = [(item.claim.pick.webhook_id, item.ended_at) for item in finished if item.frees_next]
-        self._freed.extend(freed)
         if retries or freed or self.queue.left_behind:  # a retry may have a notice, which is due now
             self.found_nothing = False
         if retries or self.queue.left_behind:
@@ -211,6 +218,12 @@ class Claimer:
             self._due_from[webhook_id] = min(since, self._due_from.get(webhook_id, since))
         if freed:
             self.polls.notified([webhook_id for webhook_id, _ in freed], more_follow=False)
+
+    def _announce_freed(self) -> None:
+        """Wake other workers for the deliveries that this one made due and will not claim."""
+        if self._due_from:
+            self._due_from = {}
+            announce_deliveries(self._using)
 
     def _claim(self) -> None:
         began_at = self._clock.monotonic()
