@@ -9,12 +9,13 @@ from django.db import connection, transaction
 from django.test.utils import CaptureQueriesContext
 
 from webhooks_app import emit
+from webhooks_app.delivery.lanes import Ask
 from webhooks_app.delivery.queue import Queue
 from webhooks_app.delivery.sending import finish, finish_lost, request_for
 from webhooks_app.emission import NewEvent, emit_many
 from webhooks_app.exceptions import InvalidEventDataError
 from webhooks_app.maintenance.ordering import repair_groups
-from webhooks_app.models import Delivery, Event, OrderNumber, QueueEntry
+from webhooks_app.models import Delivery, Event, OrderNumber, QueueEntry, Webhook
 from webhooks_app.models.queue import QueueEntryQuerySet
 from webhooks_app.operations import lifecycle, replays
 from webhooks_app.operations.actors import PROJECT
@@ -258,6 +259,20 @@ def test_a_claim_of_a_freed_group_reads_only_later_deliveries(alice, in_order, q
     assert claimed(queue)[1] == [first]
 
 
+def test_a_search_for_lost_claims_reads_no_backlog(alice, in_order, queue, clock):
+    emitted(alice, None, None)
+    queue.claim(1)
+    clock.advance(46)
+    terms = queue._terms(clock())
+
+    with CaptureQueriesContext(connection) as context:
+        picked = queue._sql.claim([Ask(in_order.pk, 0, 0, 1, is_unknown=False, lost_only=True)], terms)
+
+    assert [pick.lost_since is not None for pick in picked.picks] == [True]
+    limits = [query["sql"].rpartition("LIMIT ")[2] for query in context if "ORDER BY due_at LIMIT" in query["sql"]]
+    assert [limit.split(")")[0].strip() for limit in limits] == ["1"]
+
+
 def test_a_long_backlog_is_parked_over_several_looks(alice, in_order, queue, clock, monkeypatch):
     monkeypatch.setattr("webhooks_app.delivery.sql.claiming.PARKED_AT_A_TIME", 1)
     update_webhook(in_order, actor=PROJECT, max_in_flight=2)
@@ -318,6 +333,18 @@ def test_disabling_a_webhook_cancels_its_parked_deliveries(alice, in_order, queu
     assert sorted(Delivery.objects.values_list("state", flat=True)) == ["cancelled", "cancelled", "succeeded"]
 
 
+def test_a_long_backlog_is_cancelled_in_pages(alice, in_order, queue, monkeypatch):
+    monkeypatch.setattr("webhooks_app.models.queue.ENTRIES_AT_A_TIME", 2)
+    emitted(alice, *[None] * 5)
+    queue.claim(100)
+
+    with transaction.atomic():
+        pages = list(QueueEntry.objects.unclaimed().removing())
+
+    assert [len(page) for page in pages] == [2, 2]
+    assert QueueEntry.objects.get().claimed_at is not None
+
+
 def test_a_redelivery_is_last_in_its_group(alice, by_key, queue, clock):
     (first,) = emitted(alice, "a")
     drained(queue, clock)
@@ -373,6 +400,38 @@ def test_a_change_of_the_order_regroups_deliveries(alice, queue, clock, before, 
 
     assert parked() == 0
     assert [sorted(batch) for batch in drained(queue, clock)] == [sorted(events[n] for n in batch) for batch in batches]
+
+
+def test_a_delivery_claimed_without_an_order_frees_its_group(alice, in_order, queue, clock):
+    _, second = emitted(alice, None, None)
+    Webhook.objects.update(order="none")  # after the emissions had read it
+    claims = queue.claim(1)
+    Webhook.objects.update(order="webhook")
+    assert claimed(queue)[1] == []
+
+    record_all(queue, claims, clock)
+
+    assert claimed(queue)[1] == [second]
+
+
+@pytest.mark.parametrize("order", ["webhook", "key"])
+def test_a_group_continues_after_its_order_was_switched_off_and_on(alice, queue, other_queue, clock, order):
+    webhook = make_webhook(alice, order=order)
+    before = emitted(alice, "a", "a")
+    claims, _ = claimed(queue)
+    update_webhook(webhook, actor=PROJECT, order="none")
+    between = emitted(alice, "a", "a")
+    claims += other_queue.claim(1)
+    update_webhook(webhook, actor=PROJECT, order=order)
+    after = emitted(alice, "a", "a")
+    claims += queue.claim(100)
+
+    record_all(queue, claims, clock)
+    found = [event for batch in drained(queue, clock) for event in batch]
+
+    sent = [claim.pick.event_id for claim in claims]
+    assert sorted(sent + found) == sorted([*before, *between, *after])
+    assert found[-1] == after[-1]
 
 
 def test_a_retry_queued_during_a_cancellation_blocks_no_group(alice, in_order, queue, clock, monkeypatch):

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 
 from django.db import DataError, IntegrityError
 
-from ..models import Delivery, QueueEntry, Webhook
-from .claim import Finished
+from ..models import Delivery, QueueEntry, QueueLane, Webhook
+from .claim import Claim, Finished
 from .disclosure import reason_of_handshake
 from .outcome import State
 from .retry_notice import save_notices
@@ -54,9 +53,13 @@ def _record(using: str, finished: Sequence[Finished], now: datetime) -> list[Fin
     statements = sql_for(using)
     with statements.writing():
         webhooks = _lock_verified(using, finished)
-        # The same order in all workers prevents deadlocks between two that record the same deliveries.
-        with _promoting(using, finished, now):
-            saved = statements.save(sorted(finished, key=_delivery_id), now)
+        freeing = [item.claim for item in finished if item.frees_next]
+        if freeing or webhooks:
+            QueueLane.objects.using(using).lock(webhooks.keys() | {claim.pick.webhook_id for claim in freeing})
+        following = _following(using, freeing) if freeing else ()
+        saved = statements.save(sorted(finished, key=_delivery_id), now)
+        if following:
+            QueueEntry.objects.using(using).promote(following, now)
         valid = [item for item in finished if item.claim.key in saved]
         save_notices(using, valid)
         if counts := tally(valid):
@@ -67,10 +70,9 @@ def _record(using: str, finished: Sequence[Finished], now: datetime) -> list[Fin
     return valid
 
 
-def _promoting(using: str, finished: Sequence[Finished], now: datetime) -> AbstractContextManager[None]:
-    """Make the deliveries due that waited for these final ones."""
-    final = [item.claim.delivery_id for item in finished if item.frees_next]
-    return QueueEntry.objects.using(using).filter(pk__in=final).promoting(now) if final else nullcontext()
+def _following(using: str, claims: Sequence[Claim]) -> Collection[str]:
+    """Return the next deliveries in the groups of these claims."""
+    return QueueEntry.objects.using(using).filter(pk__in=[claim.delivery_id for claim in claims]).following()
 
 
 def _delivery_id(item: Finished) -> str:
@@ -82,7 +84,7 @@ def _decides_handshake(item: Finished) -> bool:
 
 
 def _lock_verified(using: str, finished: Sequence[Finished]) -> Mapping[str, Webhook]:
-    """Lock the webhooks with a final handshake. Webhooks are always locked before deliveries."""
+    """Lock the webhooks with a final handshake. A failed one cancels deliveries, so their lanes are locked next."""
     decided = {item.claim.pick.webhook_id for item in finished if _decides_handshake(item)}
     if not decided:
         return {}

@@ -19,7 +19,7 @@ from ..models import ApiKey, Delivery, DeliveryAttempt, Event, QueueEntry, Queue
 from ..models.audit import Action
 from ..owners import owner_model
 from ..plurals import counted
-from .batches import BatchSize, parts
+from .batches import BatchSize
 from .deletion import Counts, delete_rows
 
 PAGE = 1000
@@ -123,10 +123,7 @@ class Forgetting:
         """Prevent workers from claiming deliveries to the webhooks that receive the owner's events."""
         own = list(self._webhooks.order_by("pk").select_for_update().values_list("pk", flat=True))
         platforms = Webhook.objects.using(self._using).filter(owner=None).order_by()
-        ids = [*own, *platforms.values_list("pk", flat=True)]
-        lanes = QueueLane.objects.using(self._using)
-        lanes.ensure(sorted(ids))
-        list(lanes.filter(pk__in=ids).order_by("pk").select_for_update().values_list("pk", flat=True))
+        QueueLane.objects.using(self._using).lock([*own, *platforms.values_list("pk", flat=True)])
 
     def _lock_owner(self) -> None:
         rows = owner_model()._default_manager.using(self._using).filter(pk=self._owner_id)
@@ -137,11 +134,8 @@ class Forgetting:
         self.forgotten.add(delete_rows(self._using, model, ids))
 
     def _remove_entries(self, condition: models.Q) -> None:
-        """Delete queue entries, locked in the order of recording. A claim of one can no longer record a result."""
-        entries = QueueEntry.objects.using(self._using)
-        ids = entries.filter(condition).order_by("pk").select_for_update().values_list("pk", flat=True)
-        for some in parts(ids):
-            entries.filter(pk__in=some).remove()
+        """Delete queue entries. A claim of one can no longer record a result."""
+        QueueEntry.objects.using(self._using).filter(condition).remove()
 
     def _batches(self, rows: models.QuerySet[Any]) -> Iterator[list[str]]:
         """Yield keys in batches of limited duration, with a pause after each."""

@@ -69,13 +69,14 @@ class DeliveryQuerySet(BaseQuerySet["Delivery"]):
 
         Queue entries are locked first, as in recording, to prevent deadlocks.
         """
-        pending = self.pending().order_by()
+        pending, number = self.pending().order_by(), 0
+        changes = {"state": Delivery.State.CANCELLED, "state_reason": reason, "finished_at": UtcNow()}
         with transaction.atomic(using=self.db, savepoint=False):
-            QueueEntry.objects.using(self.db).filter(delivery__in=pending.values("pk")).remove()
-            # Recording deletes an entry and changes the state together, so only cancelled deliveries are pending here.
-            return pending.filter(queue_entry=None).update(
-                state=Delivery.State.CANCELLED, state_reason=reason, finished_at=UtcNow()
-            )
+            entries = QueueEntry.objects.using(self.db).filter(delivery__in=pending.values("pk"))
+            for ids in entries.removing():
+                # Recording deletes an entry and changes the state together, so these without an entry are cancelled.
+                number += pending.filter(pk__in=ids, queue_entry=None).update(**changes)
+        return number
 
 
 class Delivery(BaseModel):

@@ -1,4 +1,9 @@
-"""Lanes of the queue: a lock for the claims of each webhook, with the state shared by workers."""
+"""Lanes of the queue: a lock for the claims of each webhook, with the state shared by workers.
+
+All transactions lock in one order: webhooks, lanes, queue entries, deliveries; each kind in the order of the primary
+keys. An unclaimed entry is changed only with its lane locked. The result of a claim is recorded without the lane.
+Therefore other transactions lock claimed entries first, in order, and claims skip locked ones instead of waiting.
+"""
 
 from __future__ import annotations
 
@@ -21,15 +26,18 @@ class QueueLaneQuerySet(BaseQuerySet["QueueLane"]):
         self.bulk_create([QueueLane(webhook_id=pk) for pk in webhook_ids], ignore_conflicts=True)
 
     def lock(self, webhook_ids: Iterable[str]) -> None:
-        """Prevent claims for these webhooks until the end of the transaction.
-
-        Webhooks are locked before lanes, lanes before entries, and each kind in the order of the identifiers.
-        """
-        list(self.filter(pk__in=list(webhook_ids)).order_by("pk").select_for_update().values_list("pk", flat=True))
+        """Prevent claims for these webhooks until the end of the transaction. Missing lanes are inserted."""
+        ids = set(webhook_ids)
+        if missing := ids - self._locked(ids):
+            self.ensure(sorted(missing))
+            self._locked(missing)
 
     def forget_pace(self, webhook: Webhook) -> None:
         """Reset the pace of a webhook after a change of its URL."""
         self.filter(pk=webhook.pk).update(is_fast=None)
+
+    def _locked(self, webhook_ids: Iterable[str]) -> set[str]:
+        return set(self.filter(pk__in=webhook_ids).order_by("pk").select_for_update().values_list("pk", flat=True))
 
 
 class QueueLane(BaseModel):

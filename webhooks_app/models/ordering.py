@@ -7,14 +7,13 @@ parked entries, regardless of their number.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Self
 
-from django.db import models
+from django.db import connections, models
 
-from ..database.sql import UtcNow, take_write_lock, writing
+from ..database.sql import UtcNow, writing
 from ..signals import announce_deliveries
 from .base import BaseQuerySet
 from .event import Event
@@ -47,32 +46,30 @@ class OrderedEntries(BaseQuerySet[Any]):
     def first_of_groups(self) -> Self:
         return self.in_groups().filter(~models.Exists(self.model.objects.using(self.db).earlier()))
 
-    @contextmanager
-    def promoting(self, due_at: datetime | None = None) -> Iterator[None]:
-        """Lock the lanes of these entries, and make the next ones of their groups due after the block.
+    def lock(self, ids: Iterable[str]) -> None:
+        """Lock the entries with these keys, in their order, until the end of the transaction.
 
-        The block removes the entries, in the caller's transaction. Nothing is locked if none of them is ordered.
+        The keys are the only condition, because MariaDB locks rows in the order of the index that it reads.
         """
-        webhook_ids = list(self.in_groups().order_by().values_list("webhook", flat=True).distinct())
-        if not webhook_ids:
-            yield
-            return
-        take_write_lock(self.db, self.model)
-        QueueLane.objects.using(self.db).lock(webhook_ids)
-        following = self._following()
-        yield
-        self.promote(following, due_at)
+        if connections[self.db].features.has_select_for_update:
+            entries = self.model.objects.using(self.db).filter(pk__in=list(ids)).order_by("pk")
+            list(entries.select_for_update().values_list("pk", flat=True))
+
+    def following(self) -> set[str]:
+        """Return the next entries in the groups of these, except these themselves."""
+        later = self.model.objects.using(self.db).later()
+        following = models.Subquery(later.order_by("place").values("pk")[:1], output_field=IdField(prefix="dlv"))
+        rows = list(self.in_groups().order_by().annotate(following=following).values_list("pk", "following"))
+        return {found for _, found in rows if found} - {pk for pk, _ in rows}
 
     def promote(self, ids: Iterable[str], due_at: datetime | None = None) -> int:
-        """Make the parked ones of these entries due. Return their number.
+        """Make the parked ones of these entries due, by default now. Return their number.
 
-        A worker passes ``due_at`` and finds them itself. Otherwise the workers are woken.
+        Their lanes must be locked.
         """
         parked, found = self.model.objects.using(self.db).parked(), sorted(ids)
         pages = [found[start : start + IDS_AT_A_TIME] for start in range(0, len(found), IDS_AT_A_TIME)]
         number: int = sum(parked.filter(pk__in=page).update(due_at=due_at or UtcNow()) for page in pages)
-        if number and due_at is None:
-            announce_deliveries(self.db)
         return number
 
     def repair(self) -> int:
@@ -86,6 +83,7 @@ class OrderedEntries(BaseQuerySet[Any]):
             return 0
         with writing(self.db, self.model):
             QueueLane.objects.using(self.db).lock({webhook_id for _, webhook_id in found})
+            announce_deliveries(self.db)
             return self.promote(stranded.filter(pk__in=[pk for pk, _ in found]).values_list("pk", flat=True))
 
     def sort_again(self, webhook: Webhook) -> None:
@@ -95,6 +93,7 @@ class OrderedEntries(BaseQuerySet[Any]):
         """
         QueueLane.objects.using(self.db).lock([webhook.pk])
         entries = self.filter(webhook=webhook)
+        self.lock(entries.filter(claimed_at__isnull=False).values_list("pk", flat=True))
         entries.parked().update(due_at=UtcNow())
         if webhook.order == Order.KEY:
             event = Event.objects.using(self.db).filter(pk=models.OuterRef("event"))
@@ -108,13 +107,6 @@ class OrderedEntries(BaseQuerySet[Any]):
 
     def _of_same_group(self, **conditions: object) -> Self:
         return self.filter(webhook=models.OuterRef("webhook"), order_key=models.OuterRef("order_key"), **conditions)
-
-    def _following(self) -> set[str]:
-        """Return the next entries in the groups of these, except these themselves."""
-        later = self.model.objects.using(self.db).later()
-        following = models.Subquery(later.order_by("place").values("pk")[:1], output_field=IdField(prefix="dlv"))
-        rows = list(self.in_groups().order_by().annotate(following=following).values_list("pk", "following"))
-        return {found for _, found in rows if found} - {pk for pk, _ in rows}
 
 
 def places(using: str, deliveries: Sequence[Delivery]) -> dict[str, tuple[str, int]]:

@@ -7,7 +7,7 @@ and the table's fill factor leaves space for the new version of a row on the sam
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Self
 
@@ -16,8 +16,10 @@ from django.utils.translation import gettext_lazy as _
 
 from ..database.sql import UtcNow, take_write_lock
 from ..retry import MAX_LENGTH
+from ..signals import announce_deliveries
 from .base import BaseModel
 from .fields import LooseCharField, PartialIndex
+from .lane import QueueLane
 from .order import MAX_ORDERING_KEY_LENGTH
 from .ordering import OrderedEntries, places
 from .webhook import Webhook
@@ -48,20 +50,30 @@ class QueueEntryQuerySet(OrderedEntries):
         entries = [QueueEntry.of(delivery, moment) for delivery, moment in zip(deliveries, moments, strict=False)]
         self._queue(entries, deliveries)
 
-    def remove(self) -> int:
-        """Delete the rows without checking for related objects, of which there are none. Return their number.
+    def remove(self) -> None:
+        """Delete the rows, as ``removing`` does."""
+        for _page in self.removing():
+            pass
 
-        The next deliveries of their groups become due. A row that begins to match meanwhile remains, because its group
-        is not locked. Must be called in a transaction.
+    def removing(self) -> Iterator[Sequence[str]]:
+        """Delete the rows without checking for related objects, of which there are none. Yield the keys of each page.
+
+        The next deliveries of their groups become due. A row that no longer matches when it is locked remains. Must be
+        used in a transaction.
         """
         take_write_lock(self.db, self.model)
-        ids = sorted(self.order_by().values_list("pk", flat=True))
-        number = 0
-        for start in range(0, len(ids), ENTRIES_AT_A_TIME):
-            page = self.filter(pk__in=ids[start : start + ENTRIES_AT_A_TIME])
-            with page.promoting():
-                number += page._raw_delete(self.db)  # noqa: SLF001 - nothing refers to the rows
-        return number
+        webhook_ids = list(self.order_by().values_list("webhook", flat=True).distinct())
+        QueueLane.objects.using(self.db).lock(webhook_ids)
+        promoted = 0
+        for ids in _pages(self.filter(webhook__in=webhook_ids)):
+            self.lock(ids)
+            page = self.filter(pk__in=ids)
+            following = page.following()
+            page._raw_delete(self.db)  # noqa: SLF001 - nothing refers to the rows
+            promoted += self.promote(following)
+            yield ids
+        if promoted:
+            announce_deliveries(self.db)
 
     def _queue(self, entries: Sequence[QueueEntry], deliveries: Sequence[Delivery]) -> None:
         found = places(self.db, deliveries)
@@ -137,3 +149,11 @@ class QueueEntry(BaseModel):
             due_at=due_at,
             expires_at=delivery.expires_at,
         )
+
+
+def _pages(entries: QueueEntryQuerySet) -> Iterator[list[str]]:
+    """Yield the keys in pages, in their order. A long backlog is never loaded at once."""
+    rest = entries
+    while ids := list(rest.order_by("pk").values_list("pk", flat=True)[:ENTRIES_AT_A_TIME]):
+        yield ids
+        rest = entries.filter(pk__gt=ids[-1])

@@ -19,6 +19,7 @@ from ..conf import settings
 from ..database.sql import writing
 from ..exceptions import WebhookStateError
 from ..protocol.ids import first_id_at, id_before
+from ..signals import announce_deliveries
 from .audit import Action, Audited
 from .base import BaseQuerySet
 from .fields import AccountField, IdField, PartialIndex
@@ -202,6 +203,7 @@ class Replay(Audited):
             self._require("cancel", *(state for state in self.State if state not in ended))
             self._change_state(self.State.CANCELLED)
             self.deliveries.waiting().cancel("replay_cancelled")
+            announce_deliveries(self.alias)  # workers skipped the others of the webhook meanwhile
 
     @contextmanager
     def _changing(self, action: Action) -> Iterator[None]:

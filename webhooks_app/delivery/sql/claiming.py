@@ -15,12 +15,12 @@ from ...models import (
     QueueLane,
     SigningKey,
     Webhook,
-    WorkerSession,
 )
 from ...models.order import BEGUN, Order
 from ..lanes import FIRST_ENTRIES, LANE_NAMES, MAX_LANES, WEBHOOK_FIELDS, Ask, DueWebhook, Lane, Pick, Picked, Terms
 from ..signing import LaneKey
-from .base import MAX_PARAMS, BaseSql
+from .base import MAX_PARAMS
+from .sharing import SharingSql
 
 NO_WEBHOOK_ID = "wh_" + "0" * 32
 
@@ -43,7 +43,7 @@ class LockedLane(NamedTuple):
     due_from: datetime | None = None
 
 
-class ClaimingSql(BaseSql):
+class ClaimingSql(SharingSql):
     """Statements for looks and claims."""
 
     def due_webhooks(self, now: datetime, *, after: str | None) -> list[DueWebhook]:
@@ -110,7 +110,7 @@ class ClaimingSql(BaseSql):
         """
         with self.writing():
             locked = self._lock_lanes(asks, terms)
-            rows, blocked = self._first_of_groups(self._pick(locked, terms), locked)
+            rows, blocked = self._first_of_groups(self._without_contested(self._pick(locked, terms)), locked)
             self._park(blocked)
             self._claim(rows, terms)
             picks = [self._read_pick(row) for row in rows]
@@ -134,53 +134,18 @@ class ClaimingSql(BaseSql):
         self, ids: Iterable[str], worker: int, number: int, claimed_at: datetime, due_at: datetime | None = None
     ) -> None:
         """Restore the queue entries of claims, optionally with a new due time. Skip claims that have ended."""
-        entries = QueueEntry.objects.using(self.using).filter(pk__in=list(ids))
+        keys, entries = list(ids), QueueEntry.objects.using(self.using)
         later = {"due_at": due_at} if due_at else {}
-        entries.filter(worker=worker, attempt=number, claimed_at=claimed_at).update(
-            attempt=number - 1, claimed_at=None, leased_until=None, worker=None, **later
-        )
-
-    def publish(self, worker: int, numbers: Mapping[str, tuple[int, bool | None]], leased_until: datetime) -> None:
-        """Store this worker's number of claims, and a changed pace, by webhook for the other workers."""
         with self.writing():
-            lanes = QueueLane.objects.using(self.using).filter(pk__in=numbers).order_by("pk").select_for_update()
-            changed = list(lanes)
-            for lane in changed:
-                lane.in_flight.pop(str(worker), None)
-                if number := numbers[lane.pk][0]:
-                    lane.in_flight[str(worker)] = number, leased_until.timestamp()
-            QueueLane.objects.using(self.using).bulk_update(changed, ["in_flight"])
-            for pace in (True, False):
-                if found := [pk for pk, (_, is_fast) in numbers.items() if is_fast is pace]:
-                    QueueLane.objects.using(self.using).filter(pk__in=found).update(is_fast=pace)
-
-    def end_claims(self, worker: int, seen_at: datetime, now: datetime) -> int | None:
-        """End the leases of a worker. Return their number, or None if its heartbeat is newer than ``seen_at``.
-
-        A concurrent heartbeat waits for the end of the transaction, and then finds its row deleted. Lanes are locked
-        before entries, as in a claim.
-        """
-        with self.writing():
-            rows = WorkerSession.objects.using(self.using).filter(pk=worker, seen_at=seen_at)
-            if not rows.delete()[0]:
-                return None
-            lanes = QueueLane.objects.using(self.using).filter(in_flight__has_key=str(worker))
-            changed = list(lanes.order_by("pk").select_for_update())
-            for lane in changed:
-                del lane.in_flight[str(worker)]
-            QueueLane.objects.using(self.using).bulk_update(changed, ["in_flight"], batch_size=MAX_PARAMS // 4)
-            return self._end_leases(worker, now)
-
-    def _end_leases(self, worker: int, now: datetime) -> int:
-        held = QueueEntry.objects.using(self.using).filter(worker=worker, leased_until__gt=now)
-        ids = sorted(held.values_list("pk", flat=True))  # the order of recording
-        pages = [ids[start : start + MAX_PARAMS // 2] for start in range(0, len(ids), MAX_PARAMS // 2)]
-        return sum(held.filter(pk__in=page).update(leased_until=now) for page in pages)
+            entries.lock(keys)
+            entries.filter(pk__in=keys, worker=worker, attempt=number, claimed_at=claimed_at).update(
+                attempt=number - 1, claimed_at=None, leased_until=None, worker=None, **later
+            )
 
     def _lock_lanes(self, asks: Sequence[Ask], terms: Terms) -> list[LockedLane]:
         """Lock the lanes, except those locked by another worker."""
         features = self.connection.features
-        rows = QueueLane.objects.using(self.using).filter(pk__in=[ask.webhook_id for ask in asks]).order_by()
+        rows = QueueLane.objects.using(self.using).filter(pk__in=[ask.webhook_id for ask in asks]).order_by("pk")
         if features.has_select_for_update:
             rows = rows.select_for_update(skip_locked=features.has_select_for_update_skip_locked)
         locked = {row.webhook_id: row for row in rows}
@@ -230,6 +195,7 @@ class ClaimingSql(BaseSql):
         kinds = [kind.value for kind in found.kinds] or [""]
         marks = ", ".join(["%s"] * len(kinds))
         is_ordered = found.lane.order != Order.NONE
+        may_park = is_ordered and bool(found.kinds)  # otherwise the search for them would read the whole backlog
         sql = f"""
             SELECT {self.public_id("dlv", "delivery_id")} AS id, {self.public_id("wh", "webhook_id")} AS webhook_id,
                 {self.public_id("evt", "event_id")} AS event_id, kind, attempt, max_attempts, claimed_at, expires_at,
@@ -237,7 +203,7 @@ class ClaimingSql(BaseSql):
             FROM {self.entries} AS entry
             WHERE webhook_id = %s AND due_at <= %s {"AND due_at >= %s" if found.due_from else ""}
                 AND ((claimed_at IS NULL AND (kind IN ({marks}) OR expires_at <= %s)) {lost})
-            ORDER BY due_at LIMIT {int(found.room) + PARKED_AT_A_TIME * is_ordered}"""
+            ORDER BY due_at LIMIT {int(found.room) + PARKED_AT_A_TIME * may_park}"""
         since = [self.write_time(found.due_from)] if found.due_from else []
         return sql, [self.write_id(found.lane.webhook_id), now, *since, *kinds, now, *([now] if lost else [])]
 
@@ -254,6 +220,17 @@ class ClaimingSql(BaseSql):
                     AND earlier.place IS NOT NULL
                 ORDER BY earlier.place LIMIT 1
             ) THEN 1 ELSE 0 END"""
+
+    def _without_contested(self, rows: Sequence[Row]) -> Sequence[Row]:
+        """Leave out lost claims with a late result that is being recorded, instead of waiting for it."""
+        lost = [self.read_id("dlv", row[0]) for row in rows if row[CLAIMED_AT] is not None]
+        features = self.connection.features
+        if not lost or not features.has_select_for_update:
+            return rows
+        entries = QueueEntry.objects.using(self.using).filter(pk__in=lost).order_by("pk")
+        locks = entries.select_for_update(skip_locked=features.has_select_for_update_skip_locked)
+        free = set(locks.values_list("pk", flat=True))
+        return [row for row in rows if row[CLAIMED_AT] is None or self.read_id("dlv", row[0]) in free]
 
     def _first_of_groups(self, rows: Sequence[Row], locked: Sequence[LockedLane]) -> tuple[list[Row], list[Row]]:
         """Return the entries to claim, up to the room of their lanes, and those to park."""

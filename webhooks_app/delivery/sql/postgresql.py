@@ -11,15 +11,15 @@ from typing import Any
 
 from ...database.dialects import dialect_of
 from ...database.prepared import prepared
-from ...models import Event, Webhook
+from ...models import Event, QueueEntry, Webhook
 from ...models.order import Order
 from ...models.rate_limit import BURST
 from ..attempt_log import AttemptLog
 from ..claim import Finished
 from ..lanes import FIRST_ENTRIES, WEBHOOK_FIELDS, Ask, Lane, Pick, Picked, Terms
 from ..signing import LaneKey
+from .copying import copy_line
 from .portable import PortableSql
-from .recording import json_of, json_of_timings
 
 CLAIM_TYPES = {
     "asks": "jsonb",
@@ -39,6 +39,9 @@ SAVE_TYPES = {
     "next_attempts": "timestamptz[]",
     "now": "timestamptz",
 }
+MAX_REMEMBERED = 10_000
+"""Webhooks with an order, deleted ones included, after which a worker starts anew."""
+
 PUBLISH_TYPES = {"worker": "text", "until": "float8", "claims": "jsonb"}
 """The PostgreSQL types of the parameters of each statement."""
 
@@ -58,7 +61,7 @@ class PostgresqlSql(PortableSql):
         plain = [ask for ask in asks if ask.webhook_id not in self._ordered]
         picked = self._claim_at_once(plain, terms) if plain else Picked([], [], {})
         found = {lane.webhook_id for lane in picked.lanes if lane.order != Order.NONE}
-        self._ordered |= found
+        self._ordered = found if len(self._ordered) > MAX_REMEMBERED else self._ordered | found
         ordered = [ask for ask in asks if ask.webhook_id in self._ordered]
         if not ordered:
             return picked
@@ -74,7 +77,8 @@ class PostgresqlSql(PortableSql):
 
         The statement first locks the lanes, and reads the claims of other workers from the locked rows. PostgreSQL
         rereads a locked row, even if the statement's snapshot is older. For the same reason, entries changed since the
-        snapshot are skipped. Due times are compared with the database's clock too, in case the worker's clock lags.
+        snapshot are skipped, and so are lost claims with a late result that is being recorded. Due times are compared
+        with the database's clock too, in case the worker's clock lags.
         """
         values = {
             "asks": json.dumps([(ask.webhook_id[-32:], *ask[1:6]) for ask in asks]),
@@ -89,9 +93,9 @@ class PostgresqlSql(PortableSql):
         picks: list[Pick] = []
         events: dict[str, tuple[str, bytes]] = {}
         rows = self.fetch_prepared(self._claiming, CLAIM_TYPES, values)
-        for tag, row_id, webhook_id, event_id, text, body, number, most, since, until in rows:
+        for tag, row_id, webhook_id, event_id, text, body, number, most, since, until, is_ordered in rows:
             if tag == "p":
-                picks.append(Pick(row_id, webhook_id, event_id, text, number, most, since, until, body))
+                picks.append(Pick(row_id, webhook_id, event_id, text, number, most, since, until, body, is_ordered))
             elif tag == "e":
                 events[row_id] = text, body.encode()
             else:
@@ -140,7 +144,7 @@ class PostgresqlSql(PortableSql):
                 ) AS slot
             ),
             due AS MATERIALIZED (
-                SELECT due.row
+                SELECT due.row, due.is_lost
                 FROM (
                     SELECT lane.id,
                         CASE WHEN lane.lost_only THEN lane.room
@@ -156,12 +160,17 @@ class PostgresqlSql(PortableSql):
                     WHERE (lane.paused_at IS NULL OR lane.lost_only) AND lane."order" = '{Order.NONE.value}'
                 ) AS lane
                 CROSS JOIN LATERAL (
-                    SELECT ctid AS row FROM {self.entries}
+                    SELECT ctid AS row, claimed_at IS NOT NULL AS is_lost FROM {self.entries}
                     WHERE webhook_id = lane.id AND due_at <= GREATEST(%(now)s, statement_timestamp())
                         AND (claimed_at IS NULL AND (kind = ANY (lane.kinds) OR expires_at <= %(now)s) OR {lost})
                     ORDER BY due_at
                     LIMIT GREATEST(0, lane.room)
                 ) AS due
+            ),
+            uncontested AS MATERIALIZED (
+                SELECT ctid AS row FROM {self.entries}
+                WHERE ctid = ANY (ARRAY(SELECT row FROM due WHERE is_lost)) AND {lost}
+                FOR NO KEY UPDATE SKIP LOCKED
             ),
             claimed AS (
                 UPDATE {self.entries}
@@ -169,9 +178,12 @@ class PostgresqlSql(PortableSql):
                     leased_until = CASE WHEN claimed_at IS NULL THEN %(leased_until)s ELSE %(lost_again_at)s END,
                     claimed_at = COALESCE(claimed_at, %(now)s),
                     worker = %(worker)s::bigint
-                WHERE ctid = ANY (ARRAY(SELECT row FROM due)) AND (claimed_at IS NULL OR {lost})
+                WHERE ctid = ANY (ARRAY(
+                        SELECT row FROM due WHERE NOT is_lost UNION ALL SELECT row FROM uncontested
+                    )) AND (claimed_at IS NULL OR {lost})
                 RETURNING delivery_id, webhook_id, event_id, kind, attempt, max_attempts, retry_policy,
-                    CASE WHEN claimed_at <> %(now)s THEN claimed_at END AS lost_since, expires_at
+                    CASE WHEN claimed_at <> %(now)s THEN claimed_at END AS lost_since, expires_at,
+                    place IS NOT NULL AS is_ordered
             ),
             counted AS (
                 UPDATE {self.lanes} AS saved
@@ -186,14 +198,15 @@ class PostgresqlSql(PortableSql):
                 RETURNING saved.webhook_id, saved.next_slot_at
             )
             SELECT 'p', {self.public_id("dlv", "delivery_id")}, {self.public_id("wh", "webhook_id")},
-                {self.public_id("evt", "event_id")}, kind, retry_policy, attempt, max_attempts, lost_since, expires_at
+                {self.public_id("evt", "event_id")}, kind, retry_policy, attempt, max_attempts, lost_since, expires_at,
+                is_ordered
             FROM claimed
             UNION ALL
-            SELECT 'e', {self.public_id("evt", "id")}, NULL, NULL, type, body, NULL, NULL, NULL, NULL
+            SELECT 'e', {self.public_id("evt", "id")}, NULL, NULL, type, body, NULL, NULL, NULL, NULL, NULL
             FROM {self.quote(Event._meta.db_table)} WHERE id = ANY (ARRAY(SELECT DISTINCT event_id FROM claimed))
             UNION ALL
             SELECT 'l', NULL, NULL, NULL, NULL, (to_jsonb(lane) - '{{held}}'::text[])::text, NULL, NULL,
-                COALESCE(counted.next_slot_at, lane.next_slot_at), NULL
+                COALESCE(counted.next_slot_at, lane.next_slot_at), NULL, NULL
             FROM lane LEFT JOIN counted ON counted.webhook_id = lane.id"""
 
     def lost_claims(self, webhook_ids: Sequence[str], now: datetime) -> dict[str, int]:
@@ -242,6 +255,8 @@ class PostgresqlSql(PortableSql):
             "next_attempts": _array([_time(item.step.next_attempt_at) for item in finished]),
             "now": now,
         }
+        if len({item.step.next_attempt_at is None for item in finished}) > 1:  # the statement deletes before it updates
+            QueueEntry.objects.using(self.using).lock(item.claim.delivery_id for item in finished)
         saved = {(delivery_id, number) for delivery_id, number in self.fetch_prepared(self._saving, SAVE_TYPES, values)}
         self._save_attempts([item.attempt for item in finished if item.claim.key in saved])
         return saved
@@ -289,7 +304,7 @@ class PostgresqlSql(PortableSql):
     def _save_attempts(self, logs: Sequence[AttemptLog]) -> None:
         if not logs:
             return
-        lines = "".join([_copy_line(log) for log in logs])
+        lines = "".join([copy_line(log) for log in logs])
         sql = f"COPY {self.attempts} ({self.columns_of_attempts}) FROM STDIN"
         with self.connection.cursor() as cursor, self.connection.wrap_database_errors:
             if dialect_of(self.using).uses_psycopg3(self.using):
@@ -326,25 +341,3 @@ def _array(values: Iterable[str]) -> str:
 
 def _time(moment: datetime | None) -> str:
     return f'"{moment.astimezone(UTC).isoformat()}"' if moment else "NULL"
-
-
-def _copy_line(log: AttemptLog) -> str:
-    """Return a row in COPY's text format."""
-    return (
-        f"{log.delivery_id[-32:]}\t{log.number}\t{log.result}\t{_text(log.message)}"
-        f"\t{log.started_at.isoformat()}\t{_text(log.url)}\t{_number(log.duration_ms)}\t{_number(log.timestamp)}"
-        f"\t{_text(log.signatures)}\t{log.challenge}\t{_number(log.response_status)}\t{_text(json_of(log.response_headers))}"
-        f"\t{_text(log.response_body)}\t{_text(log.retry_after)}\t{log.peer}\t{json_of_timings(log.timings)}"
-        f"\t{_text(log.header_names)}\t{_text(log.agent)}\n"
-    )
-
-
-def _number(value: int | None) -> str:
-    return "\\N" if value is None else str(value)
-
-
-_ESCAPES = str.maketrans({"\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"})
-
-
-def _text(text: str) -> str:
-    return text.translate(_ESCAPES) if text else ""

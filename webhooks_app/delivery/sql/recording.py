@@ -30,7 +30,8 @@ class RecordingSql(BaseSql):
     def save(self, finished: Sequence[Finished], now: datetime) -> set[tuple[str, int]]:
         """Record the attempts with a valid claim, and update their deliveries. Return the keys of these claims.
 
-        Must be called within ``writing``. Queue entries are changed before deliveries.
+        Must be called within ``writing``, with the results in the order of their deliveries. Queue entries are locked
+        in that order, and changed before deliveries.
         """
         claimed = self._still_claimed(finished)
         valid = [item for item in finished if item.claim.key in claimed]

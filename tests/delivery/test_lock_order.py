@@ -1,0 +1,190 @@
+"""The order of locks: sessions that change the same deliveries wait for each other, and never deadlock."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.db import connection, transaction
+from django.db.models import F
+
+from webhooks_app import emit
+from webhooks_app.delivery.queue import Queue
+from webhooks_app.delivery.sending import finish, request_for
+from webhooks_app.models import Delivery, QueueEntry, QueueLane
+from webhooks_app.transport import Exchange, Response
+
+from ..support.rows import EVENT_TYPE, emit_one, make_webhook
+from ..support.slots import open_slots
+from ..support.waiting import wait_until
+from .conftest import recorded
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.only_on("postgresql", "mariadb")]
+
+LEASE = timedelta(seconds=45)
+
+BLOCKED_SQL = {
+    "postgresql": "SELECT EXISTS (SELECT FROM pg_locks WHERE pg_backend_pid() = ANY (pg_blocking_pids(pid)))",
+    "mysql": """
+        SELECT EXISTS (
+            SELECT 1 FROM information_schema.innodb_lock_waits AS waits
+            JOIN information_schema.innodb_trx AS blocking ON blocking.trx_id = waits.blocking_trx_id
+            WHERE blocking.trx_mysql_thread_id = CONNECTION_ID()
+        )""",
+}
+"""Whether another session waits for this one."""
+
+
+def is_blocking() -> bool:
+    time.sleep(0.15)  # InnoDB renews its tables only for reads at least 0.1 s apart
+    with connection.cursor() as cursor:
+        cursor.execute(BLOCKED_SQL[connection.vendor])
+        return bool(cursor.fetchone()[0])
+
+
+@pytest.fixture
+def beside() -> Iterator[Callable[[Callable[[], Any]], Future[Any]]]:
+    """Run a function in another session. Return when it has ended, or waits for a lock of this one."""
+
+    def run(function: Callable[[], Any]) -> Any:
+        try:
+            return function()
+        finally:
+            connection.close()
+
+    def start(function: Callable[[], Any]) -> Future[Any]:
+        future = threads.submit(run, function)
+        wait_until(lambda: future.done() or is_blocking())
+        return future
+
+    with ThreadPoolExecutor(1) as threads:
+        yield start
+
+
+@pytest.fixture
+def queue(clock):
+    return Queue(using="default", clock=clock, lease=LEASE, slots=open_slots(clock))
+
+
+@pytest.fixture
+def other_queue(clock):
+    return Queue(using="default", clock=clock, lease=LEASE, slots=open_slots(clock))
+
+
+@pytest.fixture
+def claims(alice, webhook, queue):
+    """Two claims, in the order of their deliveries."""
+    emit_one(alice)
+    emit_one(alice)
+    return sorted(queue.claim(10), key=lambda claim: claim.delivery_id)
+
+
+def answered(claim, clock, status):
+    request = request_for(claim, now=clock(), timeout_seconds=30)
+    return finish(Exchange(request=request, duration_seconds=0.1, response=Response(status=status)))
+
+
+def is_free(delivery_id):
+    return QueueEntry.objects.filter(pk=delivery_id).select_for_update(skip_locked=True).exists()
+
+
+def test_results_are_recorded_in_the_order_of_their_deliveries(claims, queue, clock, beside):
+    first, second = claims
+    finished = [answered(first, clock, 500), answered(second, clock, 200)]
+
+    with transaction.atomic():
+        QueueEntry.objects.lock([first.delivery_id])
+        recording = beside(lambda: recorded(queue, finished, clock()))
+        assert not recording.done()
+        assert is_free(second.delivery_id)
+
+    assert len(recording.result()) == 2
+
+
+def test_a_lost_claim_is_not_claimed_while_its_result_is_recorded(claims, other_queue, clock, beside):
+    first, second = claims
+    clock.advance(46)
+
+    with transaction.atomic():
+        QueueEntry.objects.lock([first.delivery_id])
+        (lost,) = beside(lambda: other_queue.claim(10)).result(timeout=60)
+
+    assert (lost.is_lost, lost.delivery_id) == (True, second.delivery_id)
+    assert [claim.delivery_id for claim in other_queue.claim(10)] == [first.delivery_id]
+
+
+def test_a_webhook_is_skipped_during_a_cancellation(alice, webhook, queue, beside):
+    cancelled, other = emit_one(alice), emit_one(alice)
+    QueueLane.objects.ensure([webhook.pk])
+
+    with transaction.atomic():
+        Delivery.objects.filter(event=cancelled).waiting().cancel("by hand")
+        assert beside(lambda: queue.claim(10)).result(timeout=60) == []
+
+    assert [claim.pick.event_id for claim in queue.claim(10)] == [other.pk]
+
+
+def test_all_lanes_are_locked_before_deliveries_are_cancelled(alice, beside, monkeypatch):
+    monkeypatch.setattr("webhooks_app.models.queue.ENTRIES_AT_A_TIME", 1)
+    webhooks = [make_webhook(alice, order="webhook") for _ in range(2)]
+    emit_one(alice)
+    QueueLane.objects.ensure([webhook.pk for webhook in webhooks])
+    first, second = QueueEntry.objects.order_by("pk")
+
+    with transaction.atomic():
+        QueueLane.objects.lock([second.webhook_id])
+        cancelling = beside(lambda: Delivery.objects.all().cancel("by hand"))
+        assert not cancelling.done()
+        assert is_free(first.pk)
+
+    assert cancelling.result() == 2
+
+
+def test_a_change_of_the_order_locks_claims_in_the_order_of_recording(alice, queue, beside):
+    webhook = make_webhook(alice, order="key")
+    for key in "ab":
+        emit(EVENT_TYPE, {"error": "No outline"}, owner=alice, ordering_key=key)
+    first, second = sorted(claim.delivery_id for claim in queue.claim(10))
+    earlier = {"due_at": F("due_at") - timedelta(hours=1), "place": F("place") - 1000, "order_key": "0"}
+    QueueEntry.objects.filter(pk=second).update(**earlier)  # first in both indexes
+    QueueEntry.objects.filter(pk=first).update(attempt=1)  # last in the table
+    webhook.order = "webhook"
+
+    with transaction.atomic():
+        QueueEntry.objects.lock([first])
+        changing = beside(lambda: transaction.atomic()(QueueEntry.objects.sort_again)(webhook))
+        assert not changing.done()
+        assert is_free(second)
+
+    changing.result()
+    assert set(QueueEntry.objects.values_list("order_key", flat=True)) == {""}
+
+
+def test_a_failed_handshake_locks_the_lane_before_its_delivery(alice, queue, clock, beside):
+    webhook = make_webhook(alice, status="pending")
+    Delivery.objects.update(max_attempts=1)
+    QueueEntry.objects.update(max_attempts=1)
+    (claim,) = queue.claim(10)
+
+    with transaction.atomic():
+        QueueLane.objects.lock([webhook.pk])
+        recording = beside(lambda: recorded(queue, [answered(claim, clock, 500)], clock()))
+        assert not recording.done()
+        assert is_free(claim.delivery_id)
+
+    assert len(recording.result()) == 1
+    webhook.refresh_from_db()
+    assert webhook.status == "failed"
+
+
+@pytest.mark.only_on("sqlite", "postgresql", "mariadb")
+@pytest.mark.django_db
+def test_a_missing_lane_is_inserted_when_it_is_locked(webhook):
+    with transaction.atomic():
+        QueueLane.objects.lock([webhook.pk])
+
+    assert QueueLane.objects.filter(pk=webhook.pk).exists()
