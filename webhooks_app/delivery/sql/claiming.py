@@ -306,4 +306,4 @@ class ClaimingSql(SharingSql):
             if lane.limit is not None:
                 row.next_slot_at = lane.next_slot_at = lane.limit.after(number, terms.now).next_slot_at
             changed.append(row)
-        QueueLane.objects.using(self.using).bulk_update(changed, ["in_flight", "next_slot_at"])
+        self._save_lanes(changed)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from ...models import QueueEntry, QueueLane, WorkerSession
+from ...models.fields import compact_json
 from .base import MAX_PARAMS, BaseSql
 
 
@@ -21,7 +22,7 @@ class SharingSql(BaseSql):
                 lane.in_flight.pop(str(worker), None)
                 if number := numbers[lane.pk][0]:
                     lane.in_flight[str(worker)] = number, leased_until.timestamp()
-            QueueLane.objects.using(self.using).bulk_update(changed, ["in_flight"], batch_size=MAX_PARAMS // 4)
+            self._save_lanes(changed)
             for pace in (True, False):
                 if found := [pk for pk, (_, is_fast) in numbers.items() if is_fast is pace]:
                     QueueLane.objects.using(self.using).filter(pk__in=found).update(is_fast=pace)
@@ -40,7 +41,7 @@ class SharingSql(BaseSql):
             changed = list(lanes.order_by("pk").select_for_update())
             for lane in changed:
                 del lane.in_flight[str(worker)]
-            QueueLane.objects.using(self.using).bulk_update(changed, ["in_flight"], batch_size=MAX_PARAMS // 4)
+            self._save_lanes(changed)
             return self._end_leases(worker, now)
 
     def _end_leases(self, worker: int, now: datetime) -> int:
@@ -50,3 +51,19 @@ class SharingSql(BaseSql):
         entries.lock(ids)
         pages = [ids[start : start + MAX_PARAMS // 2] for start in range(0, len(ids), MAX_PARAMS // 2)]
         return sum(held.filter(pk__in=page).update(leased_until=now) for page in pages)
+
+    def _save_lanes(self, lanes: Sequence[QueueLane]) -> None:
+        """Store the claims and the slots of locked lanes. ``bulk_update`` would take ten times as long."""
+        rows = [
+            (
+                compact_json(lane.in_flight),
+                lane.next_slot_at and self.write_time(lane.next_slot_at),
+                self.write_id(lane.webhook_id),
+            )
+            for lane in lanes
+        ]
+        if rows:
+            with self.connection.cursor() as cursor:
+                cursor.executemany(
+                    f"UPDATE {self.lanes} SET in_flight = %s, next_slot_at = %s WHERE webhook_id = %s", rows
+                )
