@@ -48,8 +48,8 @@ test-newer: ## Run the tests on SQLite with a newer Python, Django 6.0, 6.1 and 
 		--ignore=tests/api/test_contract.py $(DJANGO_S:%=tests/%) tests/hosts; \
 	else echo "There is no $(DJANGO_NEXT) yet."; fi
 
-soak: $(INSTALLED) ## Inject faults at random and count (MINUTES=10 DATABASE=postgresql BROKER=redis SEED=…)
-	@$(BIN)/python -m tests.faults.soak --minutes $(MINUTES) --database $(DATABASE) --broker $(BROKER) $(SEED:%=--seed %)
+soak: $(INSTALLED) ## Inject faults at random and count (MINUTES=10 DATABASE=postgresql BROKER=redis SEED=… CHOICES=1)
+	@$(BIN)/python -m tests.faults.soak --minutes $(MINUTES) --database $(DATABASE) --broker $(BROKER) $(SEED:%=--seed %) $(if $(CHOICES),--choices)
 
 lint: $(INSTALLED) ## Check style, formatting and prose: ruff, django-upgrade, the measure of English
 	$(BIN)/ruff check

@@ -26,7 +26,11 @@ ALL_CHOICES: Mapping[str, Any] = {
     "retry_policy": EXTENDED,
     "accepted_statuses": "2xx",
     "filter": {"error": {"$startsWith": "No "}},
+    "order": "key",
 }
+
+KEYS = 3
+"""The number of ordering keys. Every key has admitted events and others, and events of every ending."""
 
 TEMPERS = ("ok", "fails-2", "nocontent", "moody")
 """Receivers of webhooks with all choices, beside those of plain ones."""

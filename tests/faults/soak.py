@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 import django
 
+from .choices import KEYS
 from .reporting import row_of, table
 from .servers import BROKERS, DATABASES
 
@@ -50,9 +51,8 @@ def _soak(lab: Lab, seconds: float, seed: int, *, with_choices: bool) -> int:
     host = lab.start_host()
     lab.start_beat()
     lab.start_workers(2)
-    host.begin(
-        int(seconds * EVENTS_PER_SECOND), ending="mixed", pause_seconds=1 / EVENTS_PER_SECOND, until_committed=True
-    )
+    number, pause_seconds = int(seconds * EVENTS_PER_SECOND), 1 / EVENTS_PER_SECOND
+    host.begin(number, ending="mixed", pause_seconds=pause_seconds, until_committed=True, keys=KEYS)
     started = time.monotonic()
     for number, name in enumerate(inject_for(seconds, lab, random.Random(seed)), 1):
         _show(lab, time.monotonic() - started, number, name)

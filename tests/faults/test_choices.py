@@ -6,7 +6,7 @@ import pytest
 
 from webhooks_app.models import Delivery
 
-from .choices import ALL_CHOICES, problems_of
+from .choices import ALL_CHOICES, KEYS, problems_of
 
 EVENTS = 20
 
@@ -20,7 +20,7 @@ def test_all_choices_at_once(lab, report):
     lab.start_beat()
     lab.start_workers(2)
 
-    host.begin(EVENTS, ending="commit", pause_seconds=0.2)
+    host.begin(EVENTS, ending="commit", pause_seconds=0.2, keys=KEYS)
     for number in (10, 30):
         lab.wait_for_requests(number)
         lab.kill_worker()
@@ -28,6 +28,7 @@ def test_all_choices_at_once(lab, report):
     lab.take_report(host)
 
     report(lab.settle())
+    assert len(lab.evidence().groups) == 2 * KEYS
     states = dict(Delivery.objects.filter(kind="event").values_list("webhook", "state").distinct())
     assert states[confirming.pk] == states[failing.pk] == "succeeded"
     assert Delivery.objects.filter(webhook=failing, kind="event").count() == EVENTS // 2

@@ -8,6 +8,7 @@ import sys
 
 import pytest
 
+from .choices import KEYS
 from .schedule import FAULTS, add_webhooks, inject_for
 
 EVENTS = 40
@@ -26,7 +27,7 @@ def test_random_faults(lab, report, pytestconfig, with_choices):
     lab.start_beat()
     lab.start_workers(2)
 
-    host.begin(EVENTS, ending="mixed", pause_seconds=SECONDS / EVENTS, until_committed=True)
+    host.begin(EVENTS, ending="mixed", pause_seconds=SECONDS / EVENTS, until_committed=True, keys=KEYS)
     for name in inject_for(SECONDS, lab, random.Random(seed)):
         sys.stdout.write(f"{name}\n")
     lab.take_report(host)
