@@ -41,18 +41,19 @@ class DeliveryAttempt(BaseModel):
         db_constraint=False,  # inserted while its delivery's row is locked; removed before it
         db_index=False,
     )
+    # Numbers and times come first, without padding between them in PostgreSQL's rows.
     number = models.PositiveSmallIntegerField(_("number"), editable=False)
+    response_status = models.PositiveSmallIntegerField(_("response status"), null=True, editable=False)
+    duration_ms = models.PositiveIntegerField(_("duration (ms)"), null=True, editable=False)
+    started_at = models.DateTimeField(_("started"), editable=False)
+    timestamp = models.BigIntegerField(_("timestamp"), null=True, editable=False)
     result = models.CharField(_("result"), max_length=20, choices=Result.choices, editable=False)
     message = models.CharField(_("message"), max_length=500, blank=True, editable=False)
-    started_at = models.DateTimeField(_("started"), editable=False)
-    duration_ms = models.PositiveIntegerField(_("duration (ms)"), null=True, editable=False)
     url = models.CharField(_("URL"), max_length=2048, editable=False)
-    timestamp = models.BigIntegerField(_("timestamp"), null=True, editable=False)
     signatures = models.TextField(
         _("signatures"), blank=True, editable=False, help_text=_("As packed by webhooks_app.signatures.")
     )
     challenge = models.CharField(_("challenge"), max_length=64, blank=True, editable=False)
-    response_status = models.PositiveSmallIntegerField(_("response status"), null=True, editable=False)
     response_headers = CompactJSONField(_("response headers"), default=list, editable=False)
     response_body = models.TextField(_("response body"), blank=True, editable=False)
     retry_after = models.CharField(_("Retry-After"), max_length=100, blank=True, editable=False)

@@ -114,10 +114,11 @@ class Delivery(BaseModel):
         db_constraint=False,
         db_index=False,
     )
+    created_at = models.DateTimeField(_("created"), default=timezone.now, editable=False)
+    expires_at = models.DateTimeField(
+        _("expires"), null=True, editable=False, help_text=_("No attempt starts or continues after this time.")
+    )
     kind = models.CharField(_("kind"), max_length=12, choices=Kind.choices, default=Kind.EVENT, editable=False)
-    state = models.CharField(_("state"), max_length=10, choices=State.choices, default=State.PENDING, editable=False)
-    state_reason = models.CharField(_("reason"), max_length=100, blank=True, editable=False)
-    attempt_count = models.PositiveSmallIntegerField(_("attempts"), default=0, editable=False)
     max_attempts = models.PositiveSmallIntegerField(_("maximum attempts"), default=default_max_attempts, editable=False)
     retry_policy = LooseCharField(
         _("retry policy"),
@@ -127,11 +128,12 @@ class Delivery(BaseModel):
         editable=False,
         help_text=_("Fixed when the delivery is queued, as packed by webhooks_app.retry."),
     )
-    expires_at = models.DateTimeField(
-        _("expires"), null=True, editable=False, help_text=_("No attempt starts or continues after this time.")
-    )
+    state_reason = models.CharField(_("reason"), max_length=100, blank=True, editable=False)
+    # Results change only the following columns. They are adjacent, because PostgreSQL logs the bytes between the first
+    # and the last changed one.
+    state = models.CharField(_("state"), max_length=10, choices=State.choices, default=State.PENDING, editable=False)
     last_result = models.CharField(_("last result"), max_length=20, blank=True, editable=False)
-    created_at = models.DateTimeField(_("created"), default=timezone.now, editable=False)
+    attempt_count = models.PositiveSmallIntegerField(_("attempts"), default=0, editable=False)
     finished_at = models.DateTimeField(_("finished"), null=True, editable=False)
     failure = models.GeneratedField(
         expression=models.Case(models.When(state__in=("given_up", "cancelled"), then=models.F("state"))),

@@ -103,14 +103,15 @@ class QueueEntry(BaseModel):
         db_constraint=False,
         db_index=False,
     )
-    kind = models.CharField(max_length=12)
-    attempt = models.PositiveSmallIntegerField(default=0)
-    """The number of the last started attempt, committed before its request is sent."""
-    max_attempts = models.PositiveSmallIntegerField()
-    retry_policy = LooseCharField(max_length=MAX_LENGTH, blank=True)
     due_at = models.DateTimeField(null=True)
     """None for a parked delivery. Claims do not read it until the earlier deliveries of its group are final."""
     expires_at = models.DateTimeField(null=True)
+    kind = models.CharField(max_length=12)
+    max_attempts = models.PositiveSmallIntegerField()
+    retry_policy = LooseCharField(max_length=MAX_LENGTH, blank=True)
+    # Claims change only the following columns, adjacent as those of a delivery's result.
+    attempt = models.PositiveSmallIntegerField(default=0)
+    """The number of the last started attempt, committed before its request is sent."""
     claimed_at = models.DateTimeField(null=True)
     leased_until = models.DateTimeField(null=True)
     worker = models.BigIntegerField(null=True)
