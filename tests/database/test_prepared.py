@@ -78,10 +78,30 @@ def test_in_a_transaction_a_lost_statement_is_an_error_only_once():
         assert ADDITION.fetch(connection, {"first": 1, "second": 2}) == [(3, 1, "%")]
 
 
-def test_nothing_is_prepared_in_a_transaction_of_the_caller():
-    with transaction.atomic(), transaction.atomic():
-        assert ADDITION.fetch(connection, {"first": 1, "second": 2}) == [(3, 1, "%")]
+def test_in_a_transaction_of_the_caller_only_a_statement_with_any_plan_is_prepared():
+    with_any_plan = PreparedStatement(SUM, {"first": "integer", "second": "integer"}, by_index=False)
+    for statement, expected in ((ADDITION, 0), (with_any_plan, 1)):
+        with transaction.atomic(), transaction.atomic():
+            assert statement.fetch(connection, {"first": 1, "second": 2}) == [(3, 1, "%")]
 
+        assert number_of_prepared_statements() == expected
+
+
+def test_a_connection_with_few_executions_prepares_nothing():
+    statement = PreparedStatement(SUM, {"first": "integer", "second": "integer"}, after=2)
+    counts = []
+    for _ in range(4):
+        assert statement.fetch(connection, {"first": 1, "second": 2}) == [(3, 1, "%")]
+        counts.append(number_of_prepared_statements())
+
+    assert counts == [0, 0, 1, 1]
+
+
+def test_nothing_is_prepared_if_the_session_has_another_process(monkeypatch):
+    connection.ensure_connection()
+    monkeypatch.setattr(type(connection.connection.info), "backend_pid", 1)
+
+    assert ADDITION.fetch(connection, {"first": 1, "second": 2}) == [(3, 1, "%")]
     assert number_of_prepared_statements() == 0
 
 

@@ -76,5 +76,15 @@ def test_retries_arrive_when_they_are_due(alice, redis_url, database_url, start_
         assert (second.started_at - first.started_at).total_seconds() >= 1
 
 
+def test_events_are_emitted_without_the_required_setting(alice, redis_url, pgbouncer, tmp_path):
+    make_webhook(alice)
+    database_url = f"{pgbouncer.url}/{connection.settings_dict['NAME']}"
+
+    for _ in range(2):  # The second process finds the session of the first one.
+        run(database_url, redis_url, tmp_path, "-c", EMIT, "20")
+
+    assert Delivery.objects.count() == 40
+
+
 def attempts_by_delivery():
     return [delivery.attempts.order_by("number") for delivery in Delivery.objects.all()]

@@ -7,6 +7,7 @@ plain SQL, so they work with psycopg 3, with psycopg2 and through Django's curso
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping
 from functools import lru_cache
 from hashlib import sha256
@@ -19,7 +20,7 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from .dialects import dialect_for
 
 UNKNOWN_STATEMENT = "26000"
-"""The SQLSTATE of ``EXECUTE`` for a statement unknown to the session: the session belongs to a pooler."""
+"""The SQLSTATE of ``EXECUTE`` for a statement unknown to the session, for example after ``DISCARD ALL``."""
 
 BY_INDEX = "SET LOCAL enable_seqscan = off"
 """Prevents sequential scans, because the plan of an empty table is still used for a large backlog."""
@@ -30,35 +31,41 @@ BY_ANY_PLAN = "SET LOCAL enable_seqscan TO DEFAULT"
 _prepared: WeakKeyDictionary[Any, set[str]] = WeakKeyDictionary()
 """The names of the prepared statements by driver connection."""
 
-_unfit: WeakKeyDictionary[Any, bool] = WeakKeyDictionary()
-"""The driver connections with shared sessions."""
+_unprepared: WeakKeyDictionary[Any, Counter[str]] = WeakKeyDictionary()
+"""The number of executions of statements that are not prepared yet, by driver connection."""
+
+_is_pooled: WeakKeyDictionary[Any, bool] = WeakKeyDictionary()
+"""Whether the session of a driver connection belongs to a pooler, if known."""
 
 
 class PreparedStatement:
     """A statement with named parameters, planned once per session.
 
-    ``types`` contains the PostgreSQL type of each parameter.
+    ``types`` contains the PostgreSQL type of each parameter. Connections that execute the statement no more than
+    ``after`` times never prepare it. With ``by_index``, its plan has no sequential scans.
     """
 
-    def __init__(self, sql: str, types: Mapping[str, str]) -> None:
+    def __init__(self, sql: str, types: Mapping[str, str], *, after: int = 0, by_index: bool = True) -> None:
         numbers = {name: f"${number}" for number, name in enumerate(types, start=1)}
         text = re.sub(r"%\((\w+)\)s", lambda match: numbers[match[1]], sql).replace("%%", "%")
         self._sql = sql
         self._name = f"webhooks_app_{sha256(text.encode()).hexdigest()[:16]}"
         self._prepare = f"PREPARE {self._name} ({', '.join(types.values())}) AS {text}"
-        self._execute = f"{BY_INDEX}; EXECUTE {self._name} ({', '.join(f'%({name})s' for name in types)})"
+        self._execute = f"EXECUTE {self._name} ({', '.join(f'%({name})s' for name in types)})"
+        self._after = after
+        self._by_index = by_index
 
     def fetch(self, connection: BaseDatabaseWrapper, values: Mapping[str, Any]) -> list[tuple[Any, ...]]:
         """Execute the statement, prepared if the session allows it, and return its rows."""
         connection.ensure_connection()
-        if not _can_prepare(connection):
+        if not self._can_prepare(connection):
             return self._fetch_unprepared(connection, values)
         try:
             return self._fetch_prepared(connection, values)
         except DatabaseError as error:
             if _sqlstate(error) != UNKNOWN_STATEMENT:
                 raise
-            _unfit[connection.connection] = True
+            _is_pooled[connection.connection] = True
             if connection.in_atomic_block:  # aborted by the error
                 raise
             return self._fetch_unprepared(connection, values)
@@ -69,18 +76,37 @@ class PreparedStatement:
             if self._name not in names:
                 cursor.execute(self._prepare)
                 names.add(self._name)
-            if not dialect_for(connection).uses_psycopg3(connection.alias):
-                cursor.execute(self._execute, values)  # psycopg2 has only the last result
-                return _rows(cursor)
-            after = f"; {BY_ANY_PLAN}" if connection.in_atomic_block else ""
-            cursor.execute(f"{self._execute}{after}", values)
-            cursor.nextset()
+            # psycopg2 has only the last result, so nothing can follow there.
+            has_results = self._by_index and dialect_for(connection).uses_psycopg3(connection.alias)
+            before = f"{BY_INDEX}; " if self._by_index else ""
+            after = f"; {BY_ANY_PLAN}" if has_results and connection.in_atomic_block else ""
+            cursor.execute(f"{before}{self._execute}{after}", values)
+            if has_results:
+                cursor.nextset()
             return _rows(cursor)
 
     def _fetch_unprepared(self, connection: BaseDatabaseWrapper, values: Mapping[str, Any]) -> list[tuple[Any, ...]]:
         with connection.cursor() as cursor:
             cursor.execute(self._sql, values)
             return _rows(cursor)
+
+    def _can_prepare(self, connection: BaseDatabaseWrapper) -> bool:
+        """Return False behind a pooler, for server-side binding, and for few executions.
+
+        ``EXECUTE`` accepts no parameters of server-side binding. The transaction of a caller, which is a nested atomic
+        block, has its own planner settings.
+        """
+        options = connection.settings_dict
+        if options.get("DISABLE_SERVER_SIDE_CURSORS") or options["OPTIONS"].get("server_side_binding"):
+            return False
+        if self._by_index and connection.savepoint_ids:
+            return False
+        if self._after and self._name not in _prepared.get(connection.connection, ()):
+            counts = _unprepared.setdefault(connection.connection, Counter())
+            counts[self._name] += 1
+            if counts[self._name] <= self._after:
+                return False
+        return not _is_behind_pooler(connection)
 
 
 @lru_cache(maxsize=64)
@@ -89,14 +115,14 @@ def prepared(sql: str, types: tuple[tuple[str, str], ...]) -> PreparedStatement:
     return PreparedStatement(sql, dict(types))
 
 
-def _can_prepare(connection: BaseDatabaseWrapper) -> bool:
-    """Return False for a pooler in transaction mode, for server-side binding and in a nested atomic block.
-
-    ``EXECUTE`` accepts no parameters of server-side binding. A caller's transaction has its own planner settings.
-    """
-    options = connection.settings_dict
-    is_shared = options.get("DISABLE_SERVER_SIDE_CURSORS") or connection.connection in _unfit
-    return not (is_shared or options["OPTIONS"].get("server_side_binding") or connection.savepoint_ids)
+def _is_behind_pooler(connection: BaseDatabaseWrapper) -> bool:
+    """Return True if the driver's process ID of the session, from the start of the connection, is not the server's."""
+    driver = connection.connection
+    if driver not in _is_pooled:
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT pg_backend_pid()")
+            _is_pooled[driver] = cursor.fetchone()[0] != driver.info.backend_pid
+    return _is_pooled[driver]
 
 
 def _rows(cursor: Any) -> list[tuple[Any, ...]]:

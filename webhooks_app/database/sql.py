@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import chain
 from typing import Any, TypeVar
 
 from django.db import connections, models, transaction
@@ -38,6 +39,13 @@ class Slot(models.Value):
 def fill(params: Iterable[Any], values: Mapping[str, Any]) -> list[Any]:
     """Return the parameters of a compiled statement, with database values in place of its slots."""
     return [values[param.value] if isinstance(param, Slot) else param for param in params]
+
+
+def with_names(sql: str, params: Sequence[Any], literal: Callable[[Any], str]) -> str:
+    """Return a compiled statement with named parameters for its slots, and literals for the other parameters."""
+    marks = [f"%({param.value})s" if isinstance(param, Slot) else literal(param).replace("%", "%%") for param in params]
+    texts = sql.split("%s")
+    return "".join(chain(*zip(texts, [*marks, ""], strict=True)))
 
 
 @contextmanager

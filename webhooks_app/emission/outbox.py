@@ -17,7 +17,8 @@ from django.db.models.functions import MD5, Cast, Concat, Substr
 
 from ..choices import known_policies, retry_policy
 from ..database.dialects import dialect_of
-from ..database.sql import Slot, UtcNow, fill
+from ..database.prepared import PreparedStatement
+from ..database.sql import Slot, UtcNow, fill, with_names
 from ..exceptions import IdempotencyConflictError
 from ..models import Delivery, Event, EventReference, IdempotencyKey, QueueEntry, Webhook
 from ..models.fields import IdField
@@ -31,6 +32,9 @@ Row = TypeVar("Row", bound=models.Model)
 
 IN_FAILED_TRANSACTION = "25P02"
 """PostgreSQL's SQLSTATE for every statement in a transaction after an error."""
+
+UNPREPARED_EVENTS = 5
+"""Events of a connection before the statement is prepared. Many connections of web processes serve one request."""
 
 Statement = tuple[str, Sequence[Any]]
 """SQL and its parameters, which include slots."""
@@ -63,15 +67,13 @@ def insert_event(event: Event, using: str) -> Queued:
 
 def _insert_at_once(event: Event, values: dict[str, Any], using: str) -> Queued:
     """Insert with one statement. If a webhook has a filter, it returns the filters instead, and is executed again."""
-    sql, params = _statement(using, has_owner=event.owner_id is not None, policies=_policies())
-    with connections[using].cursor() as cursor:
-        cursor.execute(sql, fill(params, {**values, "is_decided": False, "refused": "{}"}))
-        rows = cursor.fetchall()
-        filters = [(webhook_id, source) for webhook_id, source in rows if source is not None]
-        if filters:
-            refused = ",".join(str(webhook_id) for webhook_id in _refused(filters, event))
-            cursor.execute(sql, fill(params, {**values, "is_decided": True, "refused": f"{{{refused}}}"}))
-            rows = cursor.fetchall()
+    connection = connections[using]
+    statement = _statement(using, has_owner=event.owner_id is not None, policies=_policies())
+    rows = statement.fetch(connection, {**values, "is_decided": False, "refused": "{}"})
+    filters = [(webhook_id, source) for webhook_id, source in rows if source is not None]
+    if filters:
+        refused = ",".join(str(webhook_id) for webhook_id in _refused(filters, event))
+        rows = statement.fetch(connection, {**values, "is_decided": True, "refused": f"{{{refused}}}"})
     return Queued(len(rows), [f"wh_{webhook_id.hex}" for webhook_id, _ in rows])
 
 
@@ -162,13 +164,14 @@ def announce_events(using: str, *events: tuple[Event, Queued]) -> None:
 
 
 @lru_cache(maxsize=16)
-def _statement(using: str, *, has_owner: bool, policies: tuple[str, ...]) -> Statement:
+def _statement(using: str, *, has_owner: bool, policies: tuple[str, ...]) -> PreparedStatement:
     """Return the statement that inserts an event, its deliveries and their queue entries.
 
     It returns a row for each delivery. If a webhook has a filter and nothing is decided yet, it inserts nothing and
     returns the webhooks with filters, and these filters. It depends on the available retry policies.
     """
-    quote = connections[using].ops.quote_name
+    connection: Any = connections[using]
+    quote = connection.ops.quote_name
     names, columns = _delivery_columns()
     webhooks = _webhooks(using, has_owner=has_owner)
     candidates, params = _compiled(webhooks.values_list(*columns, "filter", "order"), using)
@@ -194,7 +197,16 @@ def _statement(using: str, *, has_owner: bool, policies: tuple[str, ...]) -> Sta
     decided = Slot("is_decided")
     event_params = [Slot(field.name) for field in _EVENT_FIELDS]
     sent_params = [decided, Slot("refused")]
-    return sql, [*params, *event_params, decided, *sent_params, *entry_params, *sent_params, decided]
+    params = [*params, *event_params, decided, *sent_params, *entry_params, *sent_params, decided]
+    named = with_names(sql, params, lambda value: connection.ops.compose_sql("%s", [value]))
+    types = {
+        **{field.name: field.db_type(connection) for field in _EVENT_FIELDS},
+        "time": "text",
+        "seed": "text",
+        "is_decided": "boolean",
+        "refused": "text",
+    }
+    return PreparedStatement(named, types, after=UNPREPARED_EVENTS, by_index=False)
 
 
 @lru_cache(maxsize=16)
