@@ -1,4 +1,4 @@
-"""Batching of results before recording. At light load they are recorded immediately."""
+"""Batching of results before recording. At light load a batch follows 10 ms after the previous one."""
 
 from __future__ import annotations
 
@@ -14,6 +14,9 @@ from .recording import record
 
 RECORD_WITHIN_SECONDS = 0.02
 """Maximum time for which a result waits for others. The documented limit is 50 ms."""
+
+PAUSE_SECONDS = 0.01
+"""Time between two batches at light load. The transaction and the tally of a batch cost more than its results."""
 
 LIGHT_SHARE = 32
 """The load is light if less than this fraction of the window is in use."""
@@ -43,6 +46,7 @@ class Recorder:
         self._arrived: deque[Finished] = deque()
         self._batch: list[Finished] = []
         self._record_at = 0.0
+        self._quiet_until = 0.0
         self._wake_at = 1
         self._attempt_logger = AttemptLogger(clock)
 
@@ -77,21 +81,33 @@ class Recorder:
         return max(0.0, self._record_at - self._clock.monotonic()) if self._batch else None
 
     @property
+    def _is_light(self) -> bool:
+        return self._in_flight() <= self._light_load
+
+    @property
     def _enough(self) -> int:
         """The size of a batch to record at once: half of the open claims, so that the others continue meanwhile."""
-        out = self._in_flight()
-        return 1 if out <= self._light_load else min(self._batch_size, max(1, out // 2))
+        return self._batch_size if self._is_light else min(self._batch_size, max(1, self._in_flight() // 2))
 
     def _collect(self) -> None:
-        if self._arrived and not self._batch:
-            self._record_at = self._clock.monotonic() + RECORD_WITHIN_SECONDS
+        is_new = not self._batch
         for _ in range(len(self._arrived)):
             self._batch.append(self._arrived.popleft())
+        if is_new and self._batch:
+            self._record_at = self._time_to_record()
+
+    def _time_to_record(self) -> float:
+        now = self._clock.monotonic()
+        if not self._is_light:
+            return now + RECORD_WITHIN_SECONDS
+        # The next delivery of an ordered group cannot start before.
+        return now if any(item.claim.pick.is_ordered for item in self._batch) else max(now, self._quiet_until)
 
     def _record(self) -> None:
         finished = self._batch
         valid = record(self._using, finished, self._clock())
         self._batch = []
+        self._quiet_until = self._clock.monotonic() + PAUSE_SECONDS
         self._on_recorded(finished)
         self._attempt_logger.log(valid)
         announce(valid)
