@@ -16,7 +16,9 @@ from webhooks_app.checks.contents import CONTENT_CHECKS
 from webhooks_app.checks.implementations import IMPLEMENTATION_CHECKS
 from webhooks_app.checks.settings import RANGES
 from webhooks_app.conf import Settings, setting_types
-from webhooks_app.retry import DelaysPolicy
+from webhooks_app.filters.operators import Equal
+from webhooks_app.retry import DelaysPolicy, ExtendedPolicy
+from webhooks_app.signatures import NativeSignature
 
 from .conftest import Found
 
@@ -83,6 +85,28 @@ class Endless(DelaysPolicy):
     delays_seconds = (1,) * 100
 
 
+class Sooner(ExtendedPolicy):
+    """Has the name of a built-in policy."""
+
+    delays_seconds = (1, 2)
+
+
+class Weaker(NativeSignature):
+    """Has the name of a built-in scheme."""
+
+
+class Looser(Equal):
+    """Has the name of a built-in operator."""
+
+
+class Neither(Equal):
+    name = "$not"
+
+
+class Bare(Equal):
+    name = "equals"
+
+
 WRONG = [
     pytest.param("ALLOWED_NETWORKS", ["10.0.0.0/40"], "E003", id="network with an impossible prefix"),
     pytest.param("ALLOWED_NETWORKS", ["10.0.0.1/8"], "E003", id="network with host bits"),
@@ -108,11 +132,16 @@ WRONG = [
     pytest.param("RETRY_POLICIES", ["extended", "extended"], "E008", id="retry policy named twice"),
     pytest.param("RETRY_POLICIES", ["tests.checks.test_settings.Negative"], "E008", id="negative delay"),
     pytest.param("RETRY_POLICIES", ["tests.checks.test_settings.Endless"], "E008", id="too many attempts"),
+    pytest.param("RETRY_POLICIES", ["tests.checks.test_settings.Sooner"], "E008", id="name of a built-in policy"),
     pytest.param("SIGNATURES", ["quantum"], "E020", id="unknown signature scheme"),
     pytest.param("SIGNATURES", ["pathlib.Path"], "E020", id="a class that is no signature scheme"),
     pytest.param("SIGNATURES", ["native", "native"], "E020", id="signature scheme named twice"),
+    pytest.param("SIGNATURES", ["tests.checks.test_settings.Weaker"], "E020", id="name of a built-in scheme"),
     pytest.param("FILTER_OPERATORS", ["$regex"], "E024", id="unknown filter operator"),
     pytest.param("FILTER_OPERATORS", ["$eq", "$eq"], "E024", id="filter operator named twice"),
+    pytest.param("FILTER_OPERATORS", ["tests.checks.test_settings.Looser"], "E024", id="name of a built-in operator"),
+    pytest.param("FILTER_OPERATORS", ["tests.checks.test_settings.Neither"], "E024", id="name of a combining operator"),
+    pytest.param("FILTER_OPERATORS", ["tests.checks.test_settings.Bare"], "E024", id="operator without a dollar sign"),
     pytest.param("ORDERS", ["none", "newest first"], "E025", id="unknown order"),
     pytest.param("ORDERS", ["key", "key"], "E025", id="order named twice"),
     pytest.param("API_RATE", "120", "E009", id="rate without a period"),
@@ -147,6 +176,7 @@ RIGHT = [
     pytest.param("TRANSPORT", "requests", id="transport by name"),
     pytest.param("TRANSPORT", "webhooks_app.transport.memory.MemoryTransport", id="transport by path"),
     pytest.param("RETRY_POLICIES", ("tests.support.retries.Never", "specification"), id="retry policies"),
+    pytest.param("RETRY_POLICIES", ["webhooks_app.retry.policies.ExtendedPolicy"], id="built-in policy by path"),
     pytest.param("SIGNATURES", ["native"], id="signature scheme"),
     pytest.param("METRICS_TOKEN", "Zm9v-_.~+/1234567==", id="token"),
     pytest.param("API_RATE", "1/day", id="rate"),

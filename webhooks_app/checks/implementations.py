@@ -10,10 +10,10 @@ from django.core.exceptions import ImproperlyConfigured
 from django.utils.module_loading import import_string
 
 from ..filters import BUILT_IN as BUILT_IN_OPERATORS
-from ..filters import make_operators
+from ..filters import COMBINING, BaseOperator, make_operators
 from ..owners import BaseOwners, owner_model
 from ..retry import BUILT_IN as BUILT_IN_POLICIES
-from ..retry import make_policies
+from ..retry import BaseRetryPolicy, make_policies
 from ..signatures import BUILT_IN, make_signatures
 from ..transport import BaseTransport
 from ..transport.registry import TRANSPORTS
@@ -54,26 +54,69 @@ def _transport(name: str, transport: str) -> Iterator[checks.CheckMessage]:
 
 def _signatures(name: str, signatures: Sequence[str]) -> Iterator[checks.CheckMessage]:
     hint = f"Choose from {', '.join(BUILT_IN)}, or add dotted paths of BaseSignatures with other names."
-    return _implementations(name, signatures, make_signatures, hint=hint, check_id="webhooks_app.E020")
+    return _implementations(name, signatures, make_signatures, BUILT_IN, hint=hint, check_id="webhooks_app.E020")
 
 
 def _filter_operators(name: str, operators: Sequence[str]) -> Iterator[checks.CheckMessage]:
+    known = {**BUILT_IN_OPERATORS, **dict.fromkeys(COMBINING)}
     hint = f"Choose from {', '.join(BUILT_IN_OPERATORS)}, or add dotted paths of BaseOperators with other names."
-    return _implementations(name, operators, make_operators, hint=hint, check_id="webhooks_app.E024")
+    return _implementations(
+        name, operators, make_operators, known, hint=hint, check_id="webhooks_app.E024", problem=_problem_of_operator
+    )
+
+
+def _retry_policies(name: str, policies: Sequence[str]) -> Iterator[checks.CheckMessage]:
+    hint = f"Choose from {', '.join(BUILT_IN_POLICIES)}, or add dotted paths of BaseRetryPolicies with other names."
+    check_id = "webhooks_app.E008"
+    if not policies:
+        found = f"{name} is empty, but needs at least one policy; the first is the default."
+        yield checks.Error(found, hint=hint, id=check_id)
+    yield from _implementations(
+        name, policies, make_policies, BUILT_IN_POLICIES, hint=hint, check_id=check_id, problem=_problem_of_policy
+    )
 
 
 def _implementations(
-    name: str, paths: Sequence[str], make: Callable[[Sequence[str]], Mapping[str, Any]], *, hint: str, check_id: str
+    name: str,
+    paths: Sequence[str],
+    make: Callable[[Sequence[str]], Mapping[str, Any]],
+    built_in: Mapping[str, type | None],
+    *,
+    hint: str,
+    check_id: str,
+    problem: Callable[[Any], str] = lambda made: "",
 ) -> Iterator[checks.CheckMessage]:
+    """Check that each path leads to an implementation that is usable and has a name of its own."""
     found: set[str] = set()
     for path in paths:
         try:
-            found |= make((path,)).keys()
+            ((own, made),) = make((path,)).items()
+            found.add(own)
+            wrong = problem(made) or _taken(own, made, built_in)
         except Exception as error:  # noqa: BLE001 - importing a module may raise anything
-            yield checks.Error(f"{name}: {short(error)}.", hint=hint, id=check_id)
+            wrong = short(error)
+        if wrong:
+            yield checks.Error(f"{name}: {wrong}.", hint=hint, id=check_id)
             return
     if len(found) < len(paths):
         yield checks.Error(f"{name} has two entries with the same name.", hint=hint, id=check_id)
+
+
+def _taken(name: str, made: Any, built_in: Mapping[str, type | None]) -> str:
+    """Return the problem of an implementation that has the name of another, built-in one; "" if it has none."""
+    if name not in built_in or type(made) is built_in[name]:
+        return ""
+    return f"{type(made).__qualname__} has the name {short(name)} of a built-in one"
+
+
+def _problem_of_policy(policy: BaseRetryPolicy) -> str:
+    problem = policy.problem()
+    return f"{policy.name} {problem}" if problem else ""
+
+
+def _problem_of_operator(operator: BaseOperator) -> str:
+    is_operator = operator.name.startswith("$") and len(operator.name) > 1
+    return "" if is_operator else f"{short(operator.name)!r} is no name of an operator: begin it with a dollar sign"
 
 
 def _owner_model(name: str, model: str) -> Iterator[checks.CheckMessage]:
@@ -100,29 +143,6 @@ def _owners(name: str, path: str) -> Iterator[checks.CheckMessage]:
         )
         found = f"{name} '{short(path)}' cannot be used: {problem}."
         yield checks.Error(found, hint=hint, id="webhooks_app.E031")
-
-
-def _retry_policies(name: str, policies: Sequence[str]) -> Iterator[checks.CheckMessage]:
-    hint = f"Choose from {', '.join(BUILT_IN_POLICIES)}, or add dotted paths of BaseRetryPolicies with other names."
-    if not policies:
-        yield checks.Error(
-            f"{name} is empty, but needs at least one policy; the first is the default.",
-            hint=hint,
-            id="webhooks_app.E008",
-        )
-    found: set[str] = set()
-    for policy in policies:
-        try:
-            made = make_policies((policy,))
-            problems = [f"{each.name} {each.problem()}" for each in made.values() if each.problem()]
-            found |= made.keys()
-        except Exception as error:  # noqa: BLE001 - importing a module may raise anything
-            problems = [short(error)]
-        if problems:
-            yield checks.Error(f"{name}: {problems[0]}.", hint=hint, id="webhooks_app.E008")
-            return
-    if len(found) < len(policies):
-        yield checks.Error(f"{name} contains a policy twice.", hint=hint, id="webhooks_app.E008")
 
 
 IMPLEMENTATION_CHECKS: Mapping[str, Callable[[str, Any], Iterator[checks.CheckMessage]]] = {
