@@ -132,6 +132,23 @@ def test_a_rotation_of_an_unknown_key_asks_again(superuser: Page, paired: Webhoo
     assert page.context["form"].errors["scheme"]
 
 
+def test_a_scheme_removed_in_the_meantime_is_not_replaced_by_another(superuser: Page, paired: Webhook) -> None:
+    Webhook.objects.update(signatures=["native"])
+
+    page = superuser.act("rotate_secret", paired, confirmed=True, scheme="standard-ed25519")
+
+    assert page.context["form"].errors["scheme"]
+    assert Webhook.objects.get().secret == paired.secret
+
+
+def test_a_new_key_without_a_scheme_that_uses_it_is_announced(superuser: Page, paired: Webhook) -> None:
+    Webhook.objects.update(signatures=["removed"])
+
+    answer = superuser.act("rotate_secret", paired, confirmed=True)
+
+    assert shown_messages(answer)[0].endswith("so the new key signs nothing yet.")
+
+
 def test_replaced_keys_of_all_schemes_are_expired(superuser: Page, paired: Webhook) -> None:
     paired.rotate_secret()
     paired.rotate_secret(scheme="standard-ed25519")

@@ -144,7 +144,8 @@ def test_a_rotated_secret_is_shown_once(superuser: Page, webhook: Webhook) -> No
 
 
 def test_a_rotation_submitted_twice_rotates_once(superuser: Page, webhook: Webhook) -> None:
-    form = {"replaces": superuser.act("rotate_secret", webhook).context["form"]["replaces"].value()}
+    shown = superuser.act("rotate_secret", webhook).context["form"]
+    form = {"replaces_native": shown["replaces_native"].value()}
     superuser.act("rotate_secret", webhook, confirmed=True, **form)
     webhook.refresh_from_db()
 

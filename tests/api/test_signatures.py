@@ -58,6 +58,18 @@ def test_rotating_a_key_pair_does_not_show_the_secret(api, alice):
     assert Webhook.objects.get().secret == webhook.secret
 
 
+def test_rotating_a_key_that_signs_nothing_is_answered_with_a_warning(api, alice):
+    webhook = make_webhook(alice)
+
+    unused = api.call("POST", f"/v1/webhooks/{webhook.pk}/rotate-secret", {"scheme": "standard-ed25519"}).json()
+    used = api.call("POST", f"/v1/webhooks/{webhook.pk}/rotate-secret", {}).json()
+
+    assert unused["warnings"] == [
+        "The webhook does not use the signature scheme standard-ed25519, so the new key signs nothing yet."
+    ]
+    assert used["warnings"] == []
+
+
 def test_the_overlap_of_a_key_pair_is_ended_independently(api, alice):
     webhook = make_webhook(alice, signatures=["native", "standard-ed25519"])
     webhook.rotate_secret()

@@ -331,7 +331,7 @@ def test_rotation_shows_the_new_secret_once(api, alice):
     answer = api.call("POST", f"/v1/webhooks/{webhook.id}/rotate-secret")
 
     assert answer.status_code == 200
-    assert list(answer.json()) == [*RECORD, "secret"]
+    assert list(answer.json()) == [*RECORD, "secret", "warnings"]
     assert Webhook.objects.get().secret == answer.json()["secret"] != old
 
 

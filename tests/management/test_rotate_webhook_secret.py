@@ -34,6 +34,13 @@ def test_the_public_key_of_a_pair_is_printed(run: Run, webhook: Webhook) -> None
     assert Webhook.objects.get().secret == SECRET
 
 
+def test_a_key_that_signs_nothing_is_announced(run: Run, webhook: Webhook) -> None:
+    output = run("rotate_webhook_secret", webhook.pk, "--scheme", "standard-ed25519")
+
+    assert "does not use the signature scheme standard-ed25519" in output.stderr
+    assert "does not use" not in run("rotate_webhook_secret", webhook.pk).stderr
+
+
 def test_an_overlap_is_ended(run: Run, webhook: Webhook) -> None:
     run("rotate_webhook_secret", webhook.pk)
 

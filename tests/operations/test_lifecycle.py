@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 from django.contrib.auth.models import Permission
 
+from webhooks_app.encryption import encrypt
 from webhooks_app.exceptions import AlreadyInStateError, WebhookStateError
-from webhooks_app.models import AuditEntry, Webhook
+from webhooks_app.models import AuditEntry, SigningKey, Webhook
 from webhooks_app.operations import lifecycle, rotation
 from webhooks_app.operations.actors import PROJECT, ApiCaller, Operator, StaffMember
 
@@ -80,10 +81,28 @@ def test_operations_on_a_deleted_webhook_are_refused(webhook):
 
 
 def test_a_secret_rotated_in_the_meantime_is_not_replaced(webhook):
-    asked_about = rotation.fingerprint_of_keys(webhook)
+    asked_about = rotation.fingerprint_of_key(webhook)
     new = rotation.rotate_secret(webhook, actor=PROJECT, replaces=asked_about)
 
     with pytest.raises(WebhookStateError, match="rotated in the meantime"):
         rotation.rotate_secret(webhook, actor=PROJECT, replaces=asked_about)
+
+    assert Webhook.objects.get().secret == new
+
+
+def test_a_secret_re_encrypted_in_the_meantime_is_replaced(webhook):
+    asked_about = rotation.fingerprint_of_key(webhook)
+    SigningKey.objects.update(encrypted_key=encrypt(webhook.secret))
+
+    new = rotation.rotate_secret(webhook, actor=PROJECT, replaces=asked_about)
+
+    assert Webhook.objects.get().secret == new
+
+
+def test_a_rotated_key_of_another_scheme_does_not_prevent_a_rotation(webhook):
+    asked_about = rotation.fingerprint_of_key(webhook)
+    rotation.rotate_secret(webhook, actor=PROJECT, scheme="standard-ed25519")
+
+    new = rotation.rotate_secret(webhook, actor=PROJECT, replaces=asked_about)
 
     assert Webhook.objects.get().secret == new

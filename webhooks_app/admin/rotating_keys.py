@@ -24,6 +24,10 @@ from .owned import actor_of
 from .shown_once import ShowingSecrets
 
 
+REPLACES = "replaces_"
+"""Prefix of the hidden fields with the fingerprint of each key."""
+
+
 class RotationForm(forms.Form):
     """The key to be replaced, and the time for which it goes on signing."""
 
@@ -40,21 +44,26 @@ class RotationForm(forms.Form):
         ),
     )
 
-    replaces = forms.CharField(required=False, widget=forms.HiddenInput)
-
     def __init__(self, *args: Any, webhook: Webhook, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.initial["replaces"] = rotation.fingerprint_of_keys(webhook)
         self._keys = _keys(webhook)
         scheme: Any = self.fields["scheme"]
         scheme.choices = list(self._keys.items())
         scheme.initial = next(iter(self._keys))
         if len(self._keys) == 1:
-            del self.fields["scheme"]
+            scheme.required, scheme.widget = False, forms.HiddenInput()
+        for key in self._keys:
+            initial = rotation.fingerprint_of_key(webhook, key)
+            self.fields[REPLACES + key] = forms.CharField(required=False, widget=forms.HiddenInput, initial=initial)
 
     @property
     def scheme_of_key(self) -> str:
         return str(self.cleaned_data.get("scheme") or next(iter(self._keys)))
+
+    @property
+    def replaces(self) -> str:
+        """The fingerprint of the key when the form was shown."""
+        return str(self.cleaned_data[REPLACES + self.scheme_of_key])
 
     @property
     def overlap(self) -> timedelta | None:
@@ -94,9 +103,9 @@ class KeyRotation(ShowingSecrets):
     ) -> list[HttpResponseRedirect]:
         """Rotate, and return the page that shows a new secret; a public key is shown by a message."""
         name = form.scheme_of_key
-        key = rotation.rotate_secret(
-            webhook, actor=actor, overlap=form.overlap, replaces=form.cleaned_data["replaces"], scheme=name
-        )
+        key = rotation.rotate_secret(webhook, actor=actor, overlap=form.overlap, replaces=form.replaces, scheme=name)
+        if warning := rotation.warning_about_key(webhook, name):
+            self.message_user(request, warning, messages.WARNING)
         scheme = known_signatures()[name]
         if not scheme.is_asymmetric:
             return [self.show_once(request, webhook, key)]

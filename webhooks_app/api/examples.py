@@ -128,6 +128,7 @@ EXAMPLES: dict[type[Any], dict[str, Any]] = {
     serializers.NewSecretSerializer: {"secret": _SECRET, "overlap_seconds": 3600},
     serializers.WebhookSerializer: _WEBHOOK,
     serializers.WebhookWithSecretSerializer: {**_WEBHOOK, "secret": _SECRET},
+    serializers.RotatedWebhookSerializer: {**_WEBHOOK, "secret": _SECRET, "warnings": []},
     serializers.TestRequestSerializer: {"webhook_id": WEBHOOK_ID, "event_type": "ppt.generation.failed"},
     serializers.QueuedDeliverySerializer: {"delivery_id": DELIVERY_ID},
     serializers.QueuedEventSerializer: _QUEUED,

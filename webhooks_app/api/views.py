@@ -88,7 +88,7 @@ class WebhookViewSet(ApiViewSet):
             scope=rights.ROTATE_SECRET.scope,
             request=serializers.NewSecretSerializer,
             body_required=False,
-            answer=serializers.WebhookWithSecretSerializer,
+            answer=serializers.RotatedWebhookSerializer,
         ),
         "revoke_previous_secret": Operation(
             scope=rights.ROTATE_SECRET.scope,

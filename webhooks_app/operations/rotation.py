@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
 from datetime import timedelta
+
+from django.utils.translation import gettext as _
 
 from ..choices import known_signatures
 from ..exceptions import WebhookStateError
@@ -25,14 +26,14 @@ def rotate_secret(
 ) -> str:
     """Sign with a new key from the next attempt on, and return it. Arguments are those of ``Webhook.rotate_secret``.
 
-    ``replaces`` is the fingerprint of the keys before the rotation. Newer keys are kept, so that a form that is sent
-    twice does not end the overlap of the first rotation.
+    ``replaces`` is the fingerprint of the scheme's key before the rotation. A newer key is kept, so that a form that is
+    sent twice does not end the overlap of the first rotation.
 
     Raises django.core.exceptions.ValidationError for a secret or an overlap that is not allowed, and
     WebhookStateError for a deleted webhook, or for a secret that was rotated in the meantime.
     """
     with performing(ROTATE_SECRET, webhook, actor) as saved:
-        if replaces and replaces != fingerprint_of_keys(saved):
+        if replaces and replaces != fingerprint_of_key(saved, scheme):
             raise WebhookStateError(
                 f"The secret of webhook {webhook.id} was rotated in the meantime. It has not been replaced."
             )
@@ -53,7 +54,16 @@ def revoke_previous_keys(webhook: Webhook, *, actor: BaseActor) -> None:
             webhook.revoke_previous_secret(scheme=scheme)
 
 
-def fingerprint_of_keys(webhook: Webhook) -> str:
-    """Return a text that identifies the current keys of a webhook, and reveals nothing of them."""
-    current = sorted(key.encrypted_key for key in webhook.signing_keys.all() if key.valid_until is None)
-    return hashlib.sha256("\n".join(current).encode()).hexdigest()[:16]
+def fingerprint_of_key(webhook: Webhook, scheme: str = SECRET) -> str:
+    """Return a text that identifies the current key of a scheme. It changes only with a rotation of this key."""
+    key = webhook.current_key(scheme)
+    return "none" if key is None else str(key.pk)
+
+
+def warning_about_key(webhook: Webhook, scheme: str) -> str:
+    """Return a warning if no selected signature scheme uses the key of this scheme, otherwise ""."""
+    if scheme in {selected.key_scheme for selected in webhook.schemes}:
+        return ""
+    return _("The webhook does not use the signature scheme %(scheme)s, so the new key signs nothing yet.") % {
+        "scheme": scheme
+    }

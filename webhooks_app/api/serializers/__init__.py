@@ -30,6 +30,7 @@ from .webhooks import (
     OfferedSignatureSerializer,
     OfferSerializer,
     PublicKeySerializer,
+    RotatedWebhookSerializer,
     WebhookSerializer,
     WebhookWithSecretSerializer,
 )
@@ -53,6 +54,7 @@ __all__ = [
     "PublicKeySerializer",
     "QueuedDeliverySerializer",
     "QueuedEventSerializer",
+    "RotatedWebhookSerializer",
     "SchemeSerializer",
     "TestRequestSerializer",
     "TriedFilterSerializer",

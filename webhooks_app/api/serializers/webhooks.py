@@ -10,6 +10,7 @@ from ...choices import known_signatures
 from ...delivery.disclosure import hides_status_time
 from ...models import Webhook, WebhookHealth
 from ...models.order import Order
+from ...operations.rotation import warning_about_key
 from ...protocol.times import format_time
 from ..fields import FilterField, MomentField
 
@@ -81,6 +82,16 @@ class WebhookWithSecretSerializer(WebhookSerializer):
         scheme = self.context["view"].rotated_scheme
         key = None if known_signatures()[scheme].is_asymmetric else webhook.current_key(scheme)
         return key.key if key is not None else None
+
+
+class RotatedWebhookSerializer(WebhookWithSecretSerializer):
+    warnings = serializers.SerializerMethodField(
+        help_text="Sentences about a key that signs nothing, because the webhook does not use its scheme."
+    )
+
+    def get_warnings(self, webhook: Webhook) -> list[str]:
+        warning = warning_about_key(webhook, self.context["view"].rotated_scheme)
+        return [warning] if warning else []
 
 
 class OfferedSignatureSerializer(serializers.Serializer[Any]):

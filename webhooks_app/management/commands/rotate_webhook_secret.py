@@ -11,7 +11,7 @@ from ...choices import known_signatures
 from ...models import Webhook
 from ...models.limits import MAX_SECRET_OVERLAP
 from ...models.webhook_secret import SECRET
-from ...operations.rotation import revoke_previous_secret, rotate_secret
+from ...operations.rotation import revoke_previous_secret, rotate_secret, warning_about_key
 from ...protocol.times import format_time
 from ..base import WebhooksCommand
 from ..webhooks import get_webhook
@@ -50,6 +50,8 @@ class Command(WebhooksCommand):
             return
         overlap = _overlap(options["overlap_hours"])
         key = rotate_secret(webhook, actor=self.actor, overlap=overlap, scheme=scheme)
+        if warning := warning_about_key(webhook, scheme):
+            self.note(warning, role="WARNING")
         self._describe_overlap(webhook, scheme)
         self.result(known_signatures()[scheme].verification_key(key))
 
