@@ -62,6 +62,34 @@ def test_an_invalid_choice_is_refused(run: Run, webhook: Webhook) -> None:
         run("configure_webhook", webhook.pk, "--retry-policy", "never mind")
 
 
+@pytest.mark.parametrize("names", [["X-A", "X-A"], ["X-A", "X-B", "x-a"]], ids=["same case", "other case"])
+def test_a_header_named_twice_is_refused_before_its_values_are_read(
+    run: Run, webhook: Webhook, monkeypatch: pytest.MonkeyPatch, names: list[str]
+) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO("one\ntwo\nthree\n"))
+
+    with pytest.raises(CommandError, match=f"'{names[-1]}' is given twice; names are the same in any case"):
+        run("configure_webhook", webhook.pk, "--headers", *names)
+
+    assert Webhook.objects.get().headers == {}
+
+
+@pytest.mark.parametrize(
+    "option",
+    [
+        pytest.param(["--order", "webhook"], id="order"),
+        pytest.param(["--retry-policy", ""], id="default policy"),
+        pytest.param(["--headers"], id="no headers"),
+        pytest.param(["--basic-auth", "amina"], id="credentials"),
+        pytest.param(["--filter", "{}"], id="filter"),
+        pytest.param(["--clear-filter"], id="no filter"),
+    ],
+)
+def test_the_offered_values_are_not_combined_with_a_change(run: Run, db: None, option: list[str]) -> None:
+    with pytest.raises(CommandError, match=f"--offered changes nothing. Remove {option[0]}, or name a webhook"):
+        run("configure_webhook", "--offered", *option)
+
+
 def test_a_filter_is_set_shown_and_cleared(run: Run, webhook: Webhook, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdin", io.StringIO('{"file_id": "file_2"}'))
     set_to = json.loads(

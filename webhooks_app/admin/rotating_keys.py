@@ -23,7 +23,6 @@ from ..operations.actors import BaseActor
 from .owned import actor_of
 from .shown_once import ShowingSecrets
 
-
 REPLACES = "replaces_"
 """Prefix of the hidden fields with the fingerprint of each key."""
 

@@ -15,7 +15,10 @@ MAX_NAMED = 5
 
 def find_owner(text: str) -> Any | None:
     """Return the owner with this name or primary key. Raises CommandError if the name is ambiguous."""
-    found = list(owners().found(text)[: MAX_NAMED + 1])
+    try:
+        found = list(owners().found(text)[: MAX_NAMED + 1])
+    except UnicodeEncodeError:  # an argument that is not in UTF-8
+        return None
     if len(found) > 1:
         keys = ", ".join(str(owner.pk) for owner in found[:MAX_NAMED])
         raise CommandError(f"Several owners are named {text!r}. Use the primary key: {keys}.")

@@ -9,35 +9,52 @@ from typing import Any
 
 from django.core.management.base import CommandError, CommandParser
 
-from ...choices import offered_orders, offered_policies, offered_signatures
 from ...models import Webhook
+from ...models.order import Order
 from ...operations.offer import describe_offer
 from ...operations.registration import update_webhook
 from ..base import WebhooksCommand
 from ..json_arguments import read_json
 from ..webhooks import get_webhook
 
+CHOICES = ("signatures", "retry_policy", "accepted_statuses", "order")
+"""The options whose values are those of fields of the webhook."""
+
 
 class Command(WebhooksCommand):
     help = (
         "Show or change the signatures, the retry policy, the accepted statuses, the order, the filter and the "
-        "headers of a webhook. Prints one JSON object with redacted header values."
+        "headers of a webhook. Prints one JSON object with redacted header values. Choices without an option stay "
+        "unchanged."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
         subject = parser.add_mutually_exclusive_group(required=True)
         subject.add_argument("webhook_id", nargs="?", help="The webhook, wh_….")
         subject.add_argument(
-            "--offered", action="store_true", help="Print the available values, with explanations, as JSON."
+            "--offered",
+            action="store_true",
+            help="Print the values that the settings offer, with explanations, as JSON, and change nothing.",
         )
         parser.add_argument(
-            "--signatures", nargs="+", metavar="SCHEME", help=f"Among {', '.join(offered_signatures())}."
+            "--signatures",
+            nargs="+",
+            metavar="SCHEME",
+            help="The signature schemes; each request is signed with all of them.",
         )
         parser.add_argument(
-            "--retry-policy", metavar="NAME", help=f"One of {', '.join(offered_policies())}; '' for the default."
+            "--retry-policy", metavar="NAME", help="The retry policy of new deliveries; '' for the default."
         )
-        parser.add_argument("--accepted-statuses", choices=Webhook.AcceptedStatuses.values)
-        parser.add_argument("--order", choices=offered_orders())
+        parser.add_argument(
+            "--accepted-statuses",
+            choices=Webhook.AcceptedStatuses.values,
+            help="The statuses that confirm receipt: only 200, or 200 to 299.",
+        )
+        parser.add_argument(
+            "--order",
+            choices=Order.values,
+            help="Deliveries to send one after another: none, all of the webhook, or those with the same ordering key.",
+        )
         filters = parser.add_mutually_exclusive_group()
         filters.add_argument("--filter", metavar="JSON|@FILE|-", help="Send only events with matching data.")
         filters.add_argument("--clear-filter", action="store_true", help="Remove the filter.")
@@ -56,13 +73,14 @@ class Command(WebhooksCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         if options["offered"]:
+            _refuse_changes(options)
             self.result(json.dumps(describe_offer(), indent=2))
             return
         webhook = get_webhook(options["webhook_id"])
-        names = ("signatures", "retry_policy", "accepted_statuses", "order")
-        changes = {name: options[name] for name in names if options[name] is not None}
+        changes = {name: options[name] for name in CHOICES if options[name] is not None}
         changes |= _filter_change(options)
         if options["headers"] is not None:
+            _check_names(options["headers"])
             changes["headers"] = {name: _secret(f"Value of {name}: ") for name in options["headers"]}
         if options["basic_auth"] is not None:
             user = options["basic_auth"]
@@ -70,6 +88,24 @@ class Command(WebhooksCommand):
         if changes:
             update_webhook(webhook, actor=self.actor, **changes)
         self.result(json.dumps(_choices(webhook), indent=2, ensure_ascii=False))
+
+
+def _refuse_changes(options: dict[str, Any]) -> None:
+    """Raise CommandError if ``--offered`` is combined with an option that changes a webhook."""
+    names = (*CHOICES, "filter", "headers", "basic_auth")
+    given = [name for name in names if options[name] is not None] + ["clear_filter"] * options["clear_filter"]
+    if given:
+        option = given[0].replace("_", "-")
+        raise CommandError(f"--offered changes nothing. Remove --{option}, or name a webhook instead of --offered.")
+
+
+def _check_names(names: list[str]) -> None:
+    """Raise CommandError if a header is named twice, before its values are read."""
+    found: set[str] = set()
+    for name in names:
+        if name.lower() in found:
+            raise CommandError(f"--headers: {name!r} is given twice; names are the same in any case.")
+        found.add(name.lower())
 
 
 def _filter_change(options: dict[str, Any]) -> dict[str, Any]:

@@ -33,7 +33,7 @@ class Command(WebhooksCommand):
             action="store_true",
             help="Create a service key, which emits events for all owners (POST /v1/events).",
         )
-        parser.add_argument("--name", default="", help="The purpose of the key, shown in lists.")
+        parser.add_argument("--name", default="", help="The purpose of the key, shown in lists. Default: empty.")
         parser.add_argument(
             "--scopes",
             help=f"Scopes separated by commas: {', '.join(owner_scopes())}. Default: all.",

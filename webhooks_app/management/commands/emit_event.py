@@ -36,7 +36,7 @@ class Command(WebhooksCommand):
             action="append",
             default=[],
             metavar="ID",
-            help="A reference. Use up to 8 times.",
+            help="A business id by which the event can be found. May be repeated up to 8 times.",
         )
         parser.add_argument(
             "--ordering-key", metavar="KEY", help="Webhooks with order by key get its events one after the other."

@@ -27,7 +27,9 @@ class Command(WebhooksCommand):
             help="json-schema (default): JSON with a JSON Schema for each type. markdown: a page for integrators. "
             "openapi: OpenAPI 3.1 with a `webhooks` section.",
         )
-        parser.add_argument("--title", default="Event catalogue", help="The title of the page or the document.")
+        parser.add_argument(
+            "--title", default="Event catalogue", help="The title of the page or the document. Default: %(default)s."
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:
         event_types = public_event_types()

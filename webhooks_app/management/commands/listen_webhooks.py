@@ -24,7 +24,9 @@ class Command(WebhooksCommand):
     requires_system_checks = ()
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("--port", type=int, default=8001, help="Default: %(default)s; 0 chooses a free port.")
+        parser.add_argument(
+            "--port", type=int, default=8001, help="The port to listen on; 0 chooses a free one. Default: %(default)s."
+        )
         parser.add_argument("--host", default="127.0.0.1", help="The address to listen on. Default: %(default)s.")
         parser.add_argument(
             "--secret",
@@ -47,9 +49,15 @@ class Command(WebhooksCommand):
             type=int,
             default=0,
             metavar="N",
-            help=f"Answer {FAILURE} to the first N requests of an event.",
+            help=f"Answer {FAILURE} to the first N requests of an event. Default: %(default)s.",
         )
-        parser.add_argument("--delay", type=float, default=0.0, metavar="SECONDS", help="Wait before each answer.")
+        parser.add_argument(
+            "--delay",
+            type=float,
+            default=0.0,
+            metavar="SECONDS",
+            help="Wait before each answer. Default: %(default)s.",
+        )
         challenge = parser.add_mutually_exclusive_group()
         challenge.add_argument(
             "--no-challenge", action="store_true", help="Ignore the challenge, so that the handshake fails."

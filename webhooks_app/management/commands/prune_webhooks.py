@@ -35,7 +35,12 @@ class Command(WebhooksCommand):
             metavar="N",
             help="Keep events and their deliveries for N days. Default: WEBHOOKS_EVENT_RETENTION_DAYS.",
         )
-        parser.add_argument("--max-seconds", type=float, metavar="S", help="Stop after S seconds, even if rows remain.")
+        parser.add_argument(
+            "--max-seconds",
+            type=float,
+            metavar="S",
+            help="Stop after S seconds, even if rows remain. Default: no limit.",
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:
         is_dry_run, max_seconds = options["dry_run"], options["max_seconds"]

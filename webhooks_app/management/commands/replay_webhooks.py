@@ -50,7 +50,11 @@ class Command(WebhooksCommand):
         )
         parser.add_argument("--until", type=parse_moment, metavar="TIME", help="Events before this time. Default: now.")
         parser.add_argument(
-            "--type", action="append", default=[], metavar="TYPE", help="Only this event type. May be repeated."
+            "--type",
+            action="append",
+            default=[],
+            metavar="TYPE",
+            help="Only this event type. May be repeated. Default: all.",
         )
         parser.add_argument(
             "--state",

@@ -27,13 +27,13 @@ class Command(WebhooksCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("webhook_id", help="The webhook, wh_….")
-        parser.add_argument("--scheme", default=SECRET, help="The signature scheme of the key. Default: native.")
+        parser.add_argument("--scheme", default=SECRET, help="The signature scheme of the key. Default: %(default)s.")
         either = parser.add_mutually_exclusive_group()
         either.add_argument(
             "--overlap-hours",
             type=int,
             metavar="N",
-            help=f"Hours until the old key expires, at most {MAX_HOURS}.",
+            help=f"Hours until the old key expires, at most {MAX_HOURS}. Default: WEBHOOKS_SECRET_OVERLAP_SECONDS.",
         )
         either.add_argument(
             "--end-overlap",
