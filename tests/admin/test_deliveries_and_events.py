@@ -9,11 +9,12 @@ from django.contrib.admin.models import LogEntry
 from django.contrib.auth import get_user_model
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
+from django.urls import reverse
 from django.utils import timezone
 
 from tests.support.rows import end_deliveries
 from webhooks_app.emission import emit
-from webhooks_app.models import Delivery, DeliveryAttempt, Event
+from webhooks_app.models import Delivery, DeliveryAttempt, Event, Webhook
 
 from .conftest import DATA, Page, shown_messages, shows, text
 
@@ -190,3 +191,13 @@ def test_the_list_of_deliveries_does_not_read_the_bodies(superuser: Page, delive
         superuser.get("delivery")
 
     assert not any("body" in query["sql"] for query in queries)
+
+
+def test_a_delivery_held_by_the_order_links_to_the_one_before_it(superuser: Page, delivery: Delivery) -> None:
+    Webhook.objects.update(order="webhook")
+    first, second = (emit("file.deleted", DATA, owner=delivery.webhook.owner).deliveries.get() for _ in range(2))
+
+    page = text(superuser.get("delivery", "change", second.pk))
+
+    link = reverse("admin:webhooks_app_delivery_change", args=(first.pk,))
+    assert f'Waiting for an earlier delivery, <a href="{link}">{first.pk}</a>, because' in page

@@ -202,6 +202,31 @@ def test_held_and_missed_events_arrive_on_request(
         operator.sees("Done: all events found are queued.")
 
 
+def test_a_delivery_held_by_the_order_leads_to_the_one_before_it(
+    browser: Browser, login: Login, amina: Any, webhook: Webhook, worker: None, receiver: Receiver
+) -> None:
+    with at_the_console(browser, login) as operator:
+        operator.opens(url("webhook_change", webhook.pk))
+        operator.tab.get_by_role("combobox", name="Order").select_option("webhook")
+        operator.confirms("Save")
+        operator.sees("was changed successfully")
+        receiver.may_answer.clear()
+        first, second = (emit_one(amina, number).deliveries.get() for number in ("first", "second"))
+        receiver.gets(EVENT_TYPE, "/hook", error="first")
+
+        operator.opens(url("delivery_change", second.pk))
+        operator.sees("Waiting for an earlier delivery")
+        operator.tab.get_by_role("main").get_by_role("link", name=first.pk).first.click()
+        expect(operator.tab).to_have_url(f"{login.address}{url('delivery_change', first.pk)}")
+        operator.sees("In flight.")
+
+        receiver.may_answer.set()
+        receiver.gets(EVENT_TYPE, "/hook", error="second")
+        operator.opens(url("delivery_change", second.pk))
+        operator.reloads_until("Answered with status 200, which confirms receipt.")
+    assert receiver.got("/hook") == [first.event_id, second.event_id]
+
+
 def test_a_leaked_secret_and_a_key_are_revoked(
     browser: Browser, login: Login, amina: Any, webhook: Webhook, worker: None, receiver: Receiver
 ) -> None:

@@ -16,7 +16,7 @@ from tests.support.retries import MINUTE
 from webhooks_app.emission import emit
 from webhooks_app.event_types import registry
 from webhooks_app.exceptions import UnknownEventTypeError
-from webhooks_app.models import Delivery, DeliveryAttempt, Webhook
+from webhooks_app.models import Delivery, DeliveryAttempt, Event, Webhook
 from webhooks_app.operations.registration import register_webhook
 from webhooks_app.operations.sending import send_test_event
 from webhooks_app.signals import deliveries_created
@@ -376,3 +376,57 @@ def test_a_webhook_of_another_owner_has_no_decision(webhooks: Webhooks, owner: A
 
     with pytest.raises(LookupError, match="never gets events of amina"):
         webhooks.decision(emit_one(owner), webhook)
+
+
+@pytest.fixture
+def ordered(webhooks: Webhooks, owner: Any) -> tuple[Webhook, Event, Event]:
+    """A webhook with an order and two events, after the first attempt of the first has failed."""
+    webhook = webhooks.register(owner, EVENT_TYPE, order="webhook", retry_notices=False)
+    webhooks.receiver.answers = (503, 200)
+    first, second = emit_one(owner), emit_one(owner)
+    webhooks.deliver(retries=False)
+    return webhook, first, second
+
+
+def test_an_order_can_be_asserted(webhooks: Webhooks, ordered: tuple[Webhook, Event, Event]) -> None:
+    webhook, first, second = ordered
+
+    hold = webhooks.assert_held(second, webhook, reason="ordered", behind=first)
+    requests = webhooks.assert_ordered(first, second, to=webhook)
+
+    assert hold.reason == "ordered"
+    assert [(request.event.id, request.copy) for request in requests] == [
+        *((first.pk, 1), (first.pk, 2), (second.pk, 1), (second.pk, 2))
+    ]
+    assert webhooks.hold(second, webhook).reason == "final"
+
+
+def test_another_hold_fails_the_test(webhooks: Webhooks, ordered: tuple[Webhook, Event, Event]) -> None:
+    webhook, first, second = ordered
+
+    with pytest.raises(AssertionError, match=r"is held by not_due\. The expected reason is ordered"):
+        webhooks.assert_held(first, webhook, reason="ordered")
+    with pytest.raises(AssertionError, match="is not held behind"):
+        webhooks.assert_held(second, webhook, behind=second)
+    webhooks.deliver()
+    with pytest.raises(AssertionError, match=r"is not held\. There are:"):
+        webhooks.assert_held(second, webhook)
+
+
+def test_another_order_fails_the_test_and_lists_the_requests(
+    webhooks: Webhooks, ordered: tuple[Webhook, Event, Event]
+) -> None:
+    webhook, first, second = ordered
+
+    with pytest.raises(AssertionError, match="in this order") as caught:
+        webhooks.assert_ordered(second, first, to=webhook)
+
+    assert f"{first.pk}, attempt 2\n  {second.pk}, attempt 1" in str(caught.value)
+
+
+def test_an_event_without_a_delivery_has_no_hold(webhooks: Webhooks, owner: Any) -> None:
+    event = emit_one(owner)
+    webhook = webhooks.register(owner, EVENT_TYPE)
+
+    with pytest.raises(LookupError, match="has no delivery to"):
+        webhooks.hold(event, webhook)

@@ -147,7 +147,7 @@ class DeliveryAdmin(ReadOnlyAdmin, ActingAdmin):
     @admin.display(description=_("state"))
     def stands(self, delivery: Delivery) -> SafeString:
         """Return the state with its reason."""
-        reason = why_cancelled(delivery) or waiting_for(delivery)
+        reason = why_cancelled(delivery) or waiting_for(delivery, site=self.admin_site.name)
         return format_html("{}{}{}", state_and_result(delivery), ". " if reason else "", reason)
 
     @admin.display(description=_("retry policy"))
@@ -162,8 +162,11 @@ class DeliveryAdmin(ReadOnlyAdmin, ActingAdmin):
         return item.event_id is not None
 
     def render_change_form(self, request: HttpRequest, context: Any, *args: Any, **kwargs: Any) -> Any:
-        delivery = kwargs["obj"]
-        context |= {"attempts": transcript(request, delivery), "waiting_for": waiting_for(delivery)}
+        delivery, site = kwargs["obj"], self.admin_site.name
+        context |= {
+            "attempts": transcript(request, delivery, site=site),
+            "waiting_for": waiting_for(delivery, site=site),
+        }
         return super().render_change_form(request, context, *args, **kwargs)
 
     @admin.display(description=_("event type"))

@@ -10,7 +10,7 @@ from django.utils.translation import gettext
 
 from ..models import Delivery, DeliveryAttempt
 from ..models.hold import HoldReason, holds_of
-from .display import in_time, moment
+from .display import in_time, link_to, moment
 from .reasons import translated
 
 MAX_DELAYS = 12
@@ -27,8 +27,8 @@ def why(attempt: DeliveryAttempt) -> str:
     return gettext("Answered with status %(status)s, which confirms receipt.") % {"status": attempt.response_status}
 
 
-def what_followed(attempt: DeliveryAttempt, following: DeliveryAttempt | None, delivery: Delivery) -> str:
-    """Return a sentence about the next step after an attempt, its time and its reason."""
+def what_followed(attempt: DeliveryAttempt, following: DeliveryAttempt | None, delivery: Delivery, *, site: str) -> str:
+    """Return a sentence about the next step after an attempt, its time and its reason, with links in an admin site."""
     if following is not None:
         return gettext("The next attempt followed %(time)s later, according to the retry schedule.") % {
             "time": in_time(following.started_at - _ended_at(attempt))
@@ -42,14 +42,14 @@ def what_followed(attempt: DeliveryAttempt, following: DeliveryAttempt | None, d
     if delivery.state == Delivery.State.CANCELLED:
         return gettext("No further attempt: %(reason)s") % {"reason": why_cancelled(delivery)}
     if delivery.due_at is None:
-        return waiting_for(delivery)
+        return waiting_for(delivery, site=site)
     scheduled = gettext(
         "According to the retry schedule, the next attempt follows %(time)s after attempt %(number)d."
     ) % {
         "time": in_time(delivery.due_at - _ended_at(attempt)),
         "number": attempt.number,
     }
-    return format_html("{} {}", scheduled, waiting_for(delivery))
+    return format_html("{} {}", scheduled, waiting_for(delivery, site=site))
 
 
 def policy_in_words(delivery: Delivery) -> str:
@@ -66,8 +66,11 @@ def policy_in_words(delivery: Delivery) -> str:
     return text % values
 
 
-def waiting_for(delivery: Delivery) -> str:
-    """Return the reason why a pending delivery is not sent now, or the time since which it is due."""
+def waiting_for(delivery: Delivery, *, site: str) -> str:
+    """Return the reason why a pending delivery is not sent now, or the time since which it is due.
+
+    An earlier delivery is linked to its page in the named admin site.
+    """
     now = timezone.now()
     (hold,) = holds_of([delivery], now=now)
     if hold is None:
@@ -77,7 +80,7 @@ def waiting_for(delivery: Delivery) -> str:
         return format_html(text, span=in_time(hold.until - now), time=moment(hold.until))
     if hold.reason == HoldReason.ORDERED and hold.blocker:
         text = gettext("Waiting for an earlier delivery, {delivery}, because the webhook has an order.")
-        return format_html(text, delivery=hold.blocker)
+        return format_html(text, delivery=link_to(Delivery(pk=hold.blocker), site=site))
     return format_html(
         _sentences().get(hold.reason, ""),
         since=_shown(hold.since),

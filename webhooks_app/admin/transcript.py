@@ -64,17 +64,18 @@ class ShownAttempt:
         return self.attempt.result == DeliveryAttempt.Result.SUCCEEDED
 
 
-def transcript(request: HttpRequest, delivery: Delivery) -> list[ShownAttempt]:
+def transcript(request: HttpRequest, delivery: Delivery, *, site: str) -> list[ShownAttempt]:
     """Return the attempts of a delivery, oldest first, with event bodies only for users who may view events."""
     attempts = list(delivery.attempts.order_by("number"))
     shows_body = delivery.kind == Delivery.Kind.VERIFICATION or request.user.has_perm("webhooks_app.view_event")
     return [
-        _shown(attempt, following, delivery, shows_body) for attempt, following in zip_longest(attempts, attempts[1:])
+        _shown(attempt, following, delivery, shows_body, site)
+        for attempt, following in zip_longest(attempts, attempts[1:])
     ]
 
 
 def _shown(
-    attempt: DeliveryAttempt, following: DeliveryAttempt | None, delivery: Delivery, shows_body: bool
+    attempt: DeliveryAttempt, following: DeliveryAttempt | None, delivery: Delivery, shows_body: bool, site: str
 ) -> ShownAttempt:
     attempt.delivery = delivery
     is_kept = delivery.event is None or delivery.event.has_body
@@ -85,7 +86,7 @@ def _shown(
     return ShownAttempt(
         attempt=attempt,
         why=why(attempt),
-        what_followed=what_followed(attempt, following, delivery),
+        what_followed=what_followed(attempt, following, delivery, site=site),
         request_header=header.replace("\r\n", "\n").rstrip("\n"),
         request_body=body,
         response_header="\n".join(f"{name}: {value}" for name, value in attempt.response_headers),

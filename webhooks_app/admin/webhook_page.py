@@ -50,18 +50,18 @@ def course(request: HttpRequest, webhook: Webhook) -> Context:
     return {**health, "windows": windows(window), **charts.shown(series, window)}
 
 
-def handshake(request: HttpRequest, webhook: Webhook) -> Context:
+def handshake(request: HttpRequest, webhook: Webhook, *, site: str) -> Context:
     """Return the status of the latest verification, with its transcript if the user may view deliveries."""
     # Handshakes have no event. Databases without an index of handshakes find them by this condition.
     delivery = _deliveries(webhook).filter(kind=Delivery.Kind.VERIFICATION, event=None).first()
     if delivery is None:
         return {"handshake": None, "shows_attempts": shows_deliveries(request)}
-    attempts = transcript(request, delivery)
+    attempts = transcript(request, delivery, site=site)
     return {
         "handshake": delivery,
         "handshake_status": _state_of_handshake(delivery, why(attempts[-1].attempt) if attempts else ""),
         "handshake_attempts": attempts,
-        "handshake_waits": waiting_for(delivery),
+        "handshake_waits": waiting_for(delivery, site=site),
         "shows_attempts": shows_deliveries(request),
     }
 

@@ -188,13 +188,13 @@ class WebhookAdmin(OwnableAdmin, HealthColumns, EventTypePages, OperationsPage, 
         return {
             "live_url": self.page_url(item, "live", "handshake"),
             "live_heading": gettext("Verification of the URL"),
-            **webhook_page.handshake(request, item),
+            **webhook_page.handshake(request, item, site=self.admin_site.name),
         }
 
     def render_change_form(self, request: HttpRequest, context: Any, *args: Any, **kwargs: Any) -> Any:
         if (webhook := kwargs.get("obj")) is not None:
             context |= {
-                **webhook_page.handshake(request, webhook),
+                **webhook_page.handshake(request, webhook, site=self.admin_site.name),
                 **webhook_page.course(request, webhook),
                 **webhook_page.recent(request, webhook, site=self.admin_site.name),
                 "handshake_url": self.page_url(webhook, "live", "handshake"),
@@ -213,7 +213,7 @@ class WebhookAdmin(OwnableAdmin, HealthColumns, EventTypePages, OperationsPage, 
         if webhook is None:
             raise Http404
         if part == "handshake":
-            return self._part(request, part, webhook_page.handshake(request, webhook))
+            return self._part(request, part, webhook_page.handshake(request, webhook, site=self.admin_site.name))
         if part != "recent" or not shows_deliveries(request):
             raise Http404
         return self._part(request, part, webhook_page.recent(request, webhook, site=self.admin_site.name))

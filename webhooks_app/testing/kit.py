@@ -1,135 +1,34 @@
-"""Test kit for projects that send webhooks, without a network, waiting or a broker."""
+"""The webhooks of a test, with assertions about events and deliveries."""
 
 from __future__ import annotations
 
 import json
-import time
-from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from itertools import groupby
 from typing import Any, Self, TypeAlias
 
 from django.db import router
 from django.db.models import Min, QuerySet
 
-from .choices import known_signatures
-from .database.clock import DatabaseClock
-from .delivery.engine import Engine
-from .event_types import RETRY_NOTICE, EventType, registry
-from .marks import described, has_marks, marks_of
-from .matchers import containing, holds, instance_of, matching, satisfying
-from .models import Delivery, Event, QueueEntry, Webhook
-from .models.hold import Hold, HoldReason, holds_of, is_upcoming
-from .models.own_headers import UNCHANGED, Credentials
-from .outbound import transport_options
-from .receiver import ReceivedEvent, challenge_answer, verify
-from .routing.admission import INTERNAL_NAMES, ROUTED, Reason
-from .routing.report import Decision, decide
-from .transport import Exchange, Request, Response
-from .transport.memory import Answer, MemoryTransport
-
-__all__ = [
-    "ManualClock",
-    "ReceivedRequest",
-    "ScriptedReceiver",
-    "Webhooks",
-    "WebhooksMixin",
-    "containing",
-    "instance_of",
-    "matching",
-    "satisfying",
-]
+from ..database.clock import DatabaseClock
+from ..delivery.engine import Engine
+from ..event_types import EventType, registry
+from ..marks import described, has_marks, marks_of
+from ..matchers import holds
+from ..models import Delivery, Event, QueueEntry, Webhook
+from ..models.hold import Hold, HoldReason, holds_of, is_upcoming
+from ..models.own_headers import UNCHANGED, Credentials
+from ..routing.admission import ROUTED, Reason
+from ..routing.report import Decision, decide
+from .clock import ManualClock
+from .receiver import ReceivedRequest, ScriptedReceiver, ScriptedTransport
 
 EventName: TypeAlias = EventType[Any] | str
 
 DEFAULT_URL = "https://receiver.example.com/webhooks"
 
 _ANY_OWNER: Any = object()
-
-
-class ManualClock:
-    """A clock that stands still until it is moved forwards."""
-
-    def __init__(self, now: datetime) -> None:
-        self._now = now
-
-    def __call__(self) -> datetime:
-        return self._now
-
-    def latest(self) -> datetime:
-        return self._now
-
-    def monotonic(self) -> float:
-        return time.monotonic()
-
-    def advance(self, seconds: float) -> None:
-        self.move_to(self._now + timedelta(seconds=seconds))
-
-    def move_to(self, moment: datetime) -> None:
-        self._now = max(self._now, moment)
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ReceivedRequest:
-    """A request to the receiver, with a verified signature."""
-
-    at: datetime
-    url: str
-    headers: Mapping[str, str]
-    body: bytes = field(repr=False)
-    event: ReceivedEvent
-    copy: int
-    """1 for the first attempt of an event, 2 for its first retry."""
-
-
-class ScriptedReceiver:
-    """A receiver that sends scripted answers and records the requests.
-
-    ``answers`` are statuses, responses or transport errors. The first request of each event gets the first answer, its
-    retry the second, and so on; all further requests, and retry notices, get the last. Handshakes pass while
-    ``passes_handshakes`` is True.
-    """
-
-    def __init__(self, clock: ManualClock) -> None:
-        self.answers: tuple[Answer, ...] = (200,)
-        self.passes_handshakes = True
-        self.received: list[ReceivedRequest] = []
-        self._clock = clock
-        self._copies: Counter[str] = Counter()
-
-    def events(self, event_type: str | None = None) -> list[ReceivedRequest]:
-        """Return the requests of one type or of all, without handshakes and retry notices."""
-        wanted = {event_type} if event_type else {request.event.type for request in self.received} - INTERNAL_NAMES
-        return [request for request in self.received if request.event.type in wanted]
-
-    def respond(self, request: Request, secret: str | Sequence[str]) -> Answer:
-        """Verify a request and return its answer. Raises WebhookVerificationError for a wrong signature.
-
-        ``secret`` is the secret of the webhook, together with the keys of its other signature schemes.
-        """
-        headers = dict(request.headers)
-        schemes = tuple(known_signatures().values())
-        event = verify(request.body, headers, secret, now=self._clock(), schemes=schemes)
-        self._copies[event.id or ""] += 1
-        received = ReceivedRequest(
-            at=self._clock(),
-            url=request.url,
-            headers=headers,
-            body=request.body,
-            event=event,
-            copy=self._copies[event.id or ""],
-        )
-        self.received.append(received)
-        return self._handshake_answer(event) if event.is_verification else self._event_answer(received)
-
-    def _handshake_answer(self, event: ReceivedEvent) -> Answer:
-        answer = challenge_answer(event) if self.passes_handshakes else {}
-        return Response(status=200, body=json.dumps(answer).encode())
-
-    def _event_answer(self, received: ReceivedRequest) -> Answer:
-        last = len(self.answers) - 1
-        return self.answers[last if received.event.type == RETRY_NOTICE.name else min(received.copy - 1, last)]
 
 
 class Webhooks:
@@ -259,6 +158,49 @@ class Webhooks:
             raise AssertionError(f"{event} was {found}: {decision.explanation}{wanted}")
         return decision
 
+    def hold(self, event: Event, webhook: Webhook) -> Hold | None:
+        """Return the reason why the delivery of an event to a webhook is not sent now, or None if it can be.
+
+        Raises LookupError if the event has no delivery to the webhook.
+        """
+        deliveries = self._deliveries(webhook).select_related("webhook__lane", "queue_entry").filter(event=event)
+        delivery = deliveries.order_by("id").last()
+        if delivery is None:
+            raise LookupError(f"{event} has no delivery to {webhook.pk}.")
+        return holds_of([delivery], now=self.clock())[0]
+
+    def assert_held(
+        self, event: Event, webhook: Webhook, *, reason: str | None = None, behind: Event | None = None
+    ) -> Hold:
+        """Assert that the delivery of an event to a webhook is held, for any reason or for this one; return the hold.
+
+        ``reason`` is a value of ``webhooks_app.models.hold.HoldReason``, such as ``ordered``. ``behind`` is the event
+        that the webhook has to receive before, in its order. Raises LookupError if there is no delivery.
+        """
+        hold = self.hold(event, webhook)
+        if hold is None or hold.reason == HoldReason.FINAL:
+            raise AssertionError(f"The delivery of {event} is not held.{self._results(webhook)}")
+        if reason not in (None, hold.reason):
+            wanted = HoldReason(reason).value
+            raise AssertionError(f"{event} is held by {hold.reason.value}. The expected reason is {wanted}.")
+        if behind is not None and not self._deliveries(webhook).filter(pk=hold.blocker, event=behind).exists():
+            raise AssertionError(f"{event} is not held behind {behind}.{self._results(webhook)}")
+        return hold
+
+    def assert_ordered(self, *events: Event, to: Webhook) -> list[ReceivedRequest]:
+        """Make all attempts, and assert that the receiver got these events in this order; return its requests.
+
+        All attempts of an event precede those of the next. Requests of other events may be between them.
+        """
+        self.deliver()
+        ids = [event.pk for event in events]
+        received = [each for each in self.receiver.received if each.url == to.url and each.event.id in ids]
+        found = [event_id for event_id, _ in groupby(each.event.id for each in received)]
+        if found != ids:
+            listing = "".join(f"\n  {each.event.id}, attempt {each.copy}" for each in received) or " none"
+            raise AssertionError(f"The receiver did not get {', '.join(ids)} in this order. It got:{listing}")
+        return received
+
     def deliver(self, *, retries: bool = True) -> list[ReceivedRequest]:
         """Make all attempts, moving the clock to each retry; return the requests to the receiver.
 
@@ -273,7 +215,7 @@ class Webhooks:
         return self.receiver.received[before:]
 
     def _run_engine(self) -> None:
-        Engine(transport=_ScriptedTransport(self.receiver), clock=self.clock).run_until_idle(await_retries=False)
+        Engine(transport=ScriptedTransport(self.receiver), clock=self.clock).run_until_idle(await_retries=False)
 
     def _next_attempt_at(self) -> datetime | None:
         upcoming = QueueEntry.objects.filter(is_upcoming(), due_at__gt=self.clock())
@@ -339,18 +281,3 @@ class WebhooksMixin:
     def setUp(self) -> None:
         super().setUp()  # type: ignore[misc]
         self.webhooks = Webhooks()
-
-
-class _ScriptedTransport(MemoryTransport):
-    """Passes requests to the receiver, which answers immediately."""
-
-    def __init__(self, receiver: ScriptedReceiver) -> None:
-        super().__init__(transport_options(), answer=self._ask, clock=lambda: 0.0)
-        self._receiver = receiver
-
-    def wait(self, timeout_seconds: float) -> list[Exchange]:
-        return super().wait(0)
-
-    def _ask(self, request: Request) -> Answer:
-        webhook = Webhook.objects.get(pk=request.context.claim.pick.webhook_id)
-        return self._receiver.respond(request, webhook.verification_keys)

@@ -1,0 +1,20 @@
+"""Test kit for projects that send webhooks, without a network, waiting or a broker."""
+
+from __future__ import annotations
+
+from ..matchers import containing, instance_of, matching, satisfying
+from .clock import ManualClock
+from .kit import Webhooks, WebhooksMixin
+from .receiver import ReceivedRequest, ScriptedReceiver
+
+__all__ = [
+    "ManualClock",
+    "ReceivedRequest",
+    "ScriptedReceiver",
+    "Webhooks",
+    "WebhooksMixin",
+    "containing",
+    "instance_of",
+    "matching",
+    "satisfying",
+]

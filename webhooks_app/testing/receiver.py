@@ -1,0 +1,96 @@
+"""The receiver of a test, and the transport that leads to it."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from ..choices import known_signatures
+from ..event_types import RETRY_NOTICE
+from ..models import Webhook
+from ..outbound import transport_options
+from ..receiver import ReceivedEvent, challenge_answer, verify
+from ..routing.admission import INTERNAL_NAMES
+from ..transport import Exchange, Request, Response
+from ..transport.memory import Answer, MemoryTransport
+from .clock import ManualClock
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ReceivedRequest:
+    """A request to the receiver, with a verified signature."""
+
+    at: datetime
+    url: str
+    headers: Mapping[str, str]
+    body: bytes = field(repr=False)
+    event: ReceivedEvent
+    copy: int
+    """1 for the first attempt of an event, 2 for its first retry."""
+
+
+class ScriptedReceiver:
+    """A receiver that sends scripted answers and records the requests.
+
+    ``answers`` are statuses, responses or transport errors. The first request of each event gets the first answer, its
+    retry the second, and so on; all further requests, and retry notices, get the last. Handshakes pass while
+    ``passes_handshakes`` is True.
+    """
+
+    def __init__(self, clock: ManualClock) -> None:
+        self.answers: tuple[Answer, ...] = (200,)
+        self.passes_handshakes = True
+        self.received: list[ReceivedRequest] = []
+        self._clock = clock
+        self._copies: Counter[str] = Counter()
+
+    def events(self, event_type: str | None = None) -> list[ReceivedRequest]:
+        """Return the requests of one type or of all, without handshakes and retry notices."""
+        wanted = {event_type} if event_type else {request.event.type for request in self.received} - INTERNAL_NAMES
+        return [request for request in self.received if request.event.type in wanted]
+
+    def respond(self, request: Request, secret: str | Sequence[str]) -> Answer:
+        """Verify a request and return its answer. Raises WebhookVerificationError for a wrong signature.
+
+        ``secret`` is the secret of the webhook, together with the keys of its other signature schemes.
+        """
+        headers = dict(request.headers)
+        schemes = tuple(known_signatures().values())
+        event = verify(request.body, headers, secret, now=self._clock(), schemes=schemes)
+        self._copies[event.id or ""] += 1
+        received = ReceivedRequest(
+            at=self._clock(),
+            url=request.url,
+            headers=headers,
+            body=request.body,
+            event=event,
+            copy=self._copies[event.id or ""],
+        )
+        self.received.append(received)
+        return self._handshake_answer(event) if event.is_verification else self._event_answer(received)
+
+    def _handshake_answer(self, event: ReceivedEvent) -> Answer:
+        answer = challenge_answer(event) if self.passes_handshakes else {}
+        return Response(status=200, body=json.dumps(answer).encode())
+
+    def _event_answer(self, received: ReceivedRequest) -> Answer:
+        last = len(self.answers) - 1
+        return self.answers[last if received.event.type == RETRY_NOTICE.name else min(received.copy - 1, last)]
+
+
+class ScriptedTransport(MemoryTransport):
+    """Passes requests to the receiver, which answers immediately."""
+
+    def __init__(self, receiver: ScriptedReceiver) -> None:
+        super().__init__(transport_options(), answer=self._ask, clock=lambda: 0.0)
+        self._receiver = receiver
+
+    def wait(self, timeout_seconds: float) -> list[Exchange]:
+        return super().wait(0)
+
+    def _ask(self, request: Request) -> Answer:
+        webhook = Webhook.objects.get(pk=request.context.claim.pick.webhook_id)
+        return self._receiver.respond(request, webhook.verification_keys)
