@@ -39,7 +39,7 @@ def test_only_offered_orders_can_be_chosen(api, alice, settings):
     refused = api.call("POST", "/v1/webhooks", {**NEW, "order": "webhook"})
     kept = api.call("PATCH", f"/v1/webhooks/{webhook.pk}", {"description": "still in order"})
 
-    assert refused.json()["errors"]["order"] == ["webhook: not offered. Choose among none."]
+    assert refused.json()["errors"]["order"] == ["webhook: not offered. Choose from none."]
     assert kept.json()["order"] == "key"
 
 

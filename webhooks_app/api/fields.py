@@ -10,7 +10,7 @@ from rest_framework import serializers
 
 from ..choices import known_policies, known_signatures
 from ..models.limits import SECRET_LENGTHS, check_secret
-from ..models.own_headers import MAX_HEADERS
+from ..models.own_headers import MAX_HEADERS, MAX_SHOWN
 from ..models.visibility import public_event_types
 from ..protocol.header_rules import MAX_VALUE_LENGTH
 from ..protocol.times import format_time
@@ -55,6 +55,15 @@ class UrlField(TextField):
 
     def schema_extras(self) -> dict[str, Any]:
         return {"format": "uri", "pattern": URL_PATTERN}
+
+
+class OptionField(serializers.ChoiceField):
+    """One of several strings; other types are refused."""
+
+    def to_internal_value(self, data: Any) -> Any:
+        if not isinstance(data, str) or data not in self.choice_strings_to_values:
+            self.fail("invalid_choice", input=str(data)[:MAX_SHOWN])
+        return super().to_internal_value(data)
 
 
 class EventTypeField(TextField):
@@ -108,14 +117,18 @@ class SecretField(TextField):
 
 
 class HeadersField(serializers.DictField):
-    """Headers by name. The operation checks the names and values."""
+    """Headers by name. The operation checks the names and values; all errors are those of the whole field."""
 
     child = TextField(max_length=MAX_VALUE_LENGTH)
 
     def to_internal_value(self, data: Any) -> dict[str, Any]:
-        if isinstance(data, dict) and len(data) > MAX_HEADERS:
+        if not isinstance(data, dict):
+            self.fail("not_a_dict", input_type=type(data).__name__)
+        if len(data) > MAX_HEADERS:
             raise serializers.ValidationError(f"Give at most {MAX_HEADERS} headers.")
-        return super().to_internal_value(data)
+        if others := [name for name, value in data.items() if not isinstance(value, str)]:
+            raise serializers.ValidationError(f"{others[0][:MAX_SHOWN]!r} has a value that is not a string.")
+        return dict(data)
 
 
 class CredentialsSerializer(serializers.Serializer[Any]):

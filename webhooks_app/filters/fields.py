@@ -8,6 +8,7 @@ from typing import Any
 from django.utils.translation import gettext as _
 
 from ..exceptions import InvalidFilterError
+from ..protocol.json_data import dotted
 from .matching import Filter, Use
 
 Schema = Mapping[str, Any]
@@ -23,7 +24,7 @@ def check_fields(checked: Filter, schemas: Mapping[str, Schema]) -> None:
     for use in checked.uses():
         found = {name: list(_at(schema, use.path, schema)) for name, schema in schemas.items()}
         if not any(found.values()):
-            raise InvalidFilterError(".".join(use.path), _missing(use.path, schemas))
+            raise InvalidFilterError(dotted(use.path), _missing(use.path, schemas))
         _check_types(use, [_types(schema) for fields in found.values() for schema in fields])
 
 
@@ -32,7 +33,7 @@ def _check_types(use: Use, types: Sequence[frozenset[str]]) -> None:
     if not wanted or any(not found or found & wanted for found in types):
         return
     found = ", ".join(sorted(frozenset().union(*types)))
-    path = ".".join((*use.path, use.operator.name))
+    path = dotted((*use.path, use.operator.name))
     raise InvalidFilterError(path, _("can match nothing: the type of the field is %(types)s") % {"types": found})
 
 
@@ -82,6 +83,6 @@ def _missing(path: Sequence[str], schemas: Mapping[str, Schema]) -> str:
         depth -= 1
         parents = [found for schema in schemas.values() for found in _at(schema, path[:depth], schema)]
         names = {name for found in parents for name in found.get("items", found).get("properties", {})}
-    place = ".".join(("data", *path[:depth]))
+    place = dotted(("data", *path[:depth]))
     values = {"types": ", ".join(schemas), "place": place, "fields": ", ".join(sorted(names))}
     return _("is not a field of %(types)s; the fields of %(place)s are %(fields)s") % values

@@ -207,4 +207,4 @@ class _Parser:
 
 
 def _invalid(keys: Sequence[str], problem: str) -> InvalidFilterError:
-    return InvalidFilterError(".".join(keys), problem)
+    return InvalidFilterError(json_data.dotted(keys), problem)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, TypeAlias
 
 from django.core.exceptions import ValidationError
 from django.db import models
+from django.utils.translation import gettext, gettext_noop
 from django.utils.translation import gettext_lazy as _
 
 from ..choices import known_signatures
@@ -18,6 +19,7 @@ from ..transport.endpoint import ANYWHERE, parse_endpoint
 from .base import BaseModel
 
 MAX_HEADERS = 20
+MAX_SHOWN = 100
 AUTHORIZATION = "Authorization"
 
 REDACTED = "********"
@@ -75,7 +77,7 @@ class OwnHeaders(BaseModel):
                 raise ValidationError({"basic_auth": _("Give either basic_auth or the header Authorization.")})
             changed = _with_credentials(changed, stored, basic_auth)
         if len(changed) > MAX_HEADERS:
-            raise ValidationError({"headers": f"Give at most {MAX_HEADERS} headers."})
+            raise ValidationError({"headers": _("Give at most %(limit)d headers.") % {"limit": MAX_HEADERS}})
         self.encrypted_headers = changed
 
 
@@ -91,24 +93,22 @@ def is_same_origin(first: str, second: str) -> bool:
 def _encrypted(headers: Mapping[str, str], stored: EncryptedHeaders) -> EncryptedHeaders:
     reserved = {name.lower() for scheme in known_signatures().values() for name in scheme.header_names}
     known = {name.lower(): token for name, token in stored}
-    problems: list[str] = []
     found: dict[str, list[str]] = {}
     for name, value in headers.items():
         problem = problem_with_name(name, reserved)
         if not problem and name.lower() in found:
-            problem = "is given twice; names are the same in any case"
-        if not problem and value == REDACTED:
-            if name.lower() not in known:
-                problem = "has no stored value to keep; give it again. A new scheme, host or port drops all values"
-        elif not problem:
-            problem = problem_with_value(value)
+            problem = gettext_noop("is given twice; names are the same in any case")
+        problem = problem or (_problem_of_redacted(name, known) if value == REDACTED else problem_with_value(value))
         if problem:
-            problems.append(f"{name[:100]!r} {problem}.")
-        else:
-            found[name.lower()] = [name, _token(value, known.get(name.lower()))]
-    if problems:
-        raise ValidationError({"headers": problems[:MAX_HEADERS]})
+            raise ValidationError({"headers": f"{name[:MAX_SHOWN]!r} {gettext(problem)}."})
+        found[name.lower()] = [name, _token(value, known.get(name.lower()))]
     return list(found.values())
+
+
+def _problem_of_redacted(name: str, known: Collection[str]) -> str:
+    if name.lower() in known:
+        return ""
+    return gettext_noop("has no stored value to keep; give it again. A new scheme, host or port drops all values")
 
 
 def _with_credentials(
@@ -120,9 +120,9 @@ def _with_credentials(
     try:
         value = basic_authorization(*credentials)
     except ValueError as error:
-        raise ValidationError({"basic_auth": str(error)}) from None
+        raise ValidationError({"basic_auth": gettext(str(error))}) from None
     if problem := problem_with_value(value):
-        raise ValidationError({"basic_auth": f"{AUTHORIZATION} {problem}."})
+        raise ValidationError({"basic_auth": f"{AUTHORIZATION} {gettext(problem)}."})
     known = {name.lower(): token for name, token in stored}
     return [*others, [AUTHORIZATION, _token(value, known.get("authorization"))]]
 

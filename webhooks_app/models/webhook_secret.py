@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from django.core.exceptions import ValidationError
 from django.db import models, transaction
+from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from ..choices import known_signatures
@@ -216,7 +217,7 @@ class SigningSecret(Audited):
         users = [found for name, found in known.items() if name in self.signatures and found.key_scheme == scheme]
         for found in users or [known[scheme]]:
             if problem := found.problem_with_key(key):
-                raise ValidationError({"secret": problem})
+                raise ValidationError({"secret": gettext(problem)})
 
     def _clean_secret(self) -> None:
         if not self._state.adding:
@@ -243,12 +244,14 @@ class SigningSecret(Audited):
             key = self.current_key(scheme.key_scheme)
             problem = scheme.problem_with_key(key.readable_key) if key is not None and key.readable_key else ""
             if problem:
-                raise ValidationError(f"{scheme.name}: {problem} {self._hint()}", code="unfit_secret")
+                raise ValidationError(f"{scheme.name}: {gettext(problem)} {self._hint()}", code="unfit_secret")
 
     def _hint(self) -> str:
         if self._state.adding:
-            return "Omit the secret to create one."
-        return "Rotate the secret first: a new one has this form, and the old one keeps signing during the overlap."
+            return gettext("Omit the secret to create one.")
+        return gettext(
+            "Rotate the secret first: a new one has this form, and the old one keeps signing during the overlap."
+        )
 
 
 def _check_scheme(scheme: str) -> None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from django.core.exceptions import ValidationError
 from django.db import router
+from django.utils.translation import gettext_lazy as _
 
 from ..choices import offered_operators, offered_orders, offered_policies, offered_signatures, parse_filter
 from ..database.sql import writing
@@ -17,6 +18,7 @@ from ..models.order import Order
 from ..models.own_headers import UNCHANGED, Credentials
 from ..models.webhook_secret import default_signatures
 from ..owners import owner_model
+from ..protocol.json_data import dotted
 from .actors import PROJECT, BaseActor
 from .ownership import check_owner
 from .performing import performing
@@ -140,26 +142,28 @@ def check_offered(webhook: Webhook, *, since: Webhook | None = None) -> None:
     if webhook.filter is not None and (since is None or webhook.filter != since.filter):
         _check_operators(webhook)
     if refused := [name for name in webhook.signatures if name not in offered and name not in before]:
-        message = f"{', '.join(refused)}: not offered. Choose from {', '.join(offered)}."
-        raise ValidationError({"signatures": message})
+        raise _not_offered("signatures", ", ".join(refused), offered)
     policies = offered_policies()
     known = since.retry_policy if since is not None else ""
     if webhook.retry_policy not in ("", known) and webhook.retry_policy not in policies:
-        message = f"{webhook.retry_policy}: not offered. Choose from {', '.join(policies)}."
-        raise ValidationError({"retry_policy": message})
+        raise _not_offered("retry_policy", webhook.retry_policy, policies)
     orders = offered_orders()
     earlier = since.order if since is not None else Order.NONE
     if webhook.order != earlier and webhook.order not in orders:
-        message = f"{webhook.order}: not offered. Choose among {', '.join(orders)}."
-        raise ValidationError({"order": message})
+        raise _not_offered("order", webhook.order, orders)
 
 
 def _check_operators(webhook: Webhook) -> None:
     offered = offered_operators()
-    used = {use.operator.name for use in parse_filter(webhook.filter).uses()}
-    if refused := sorted(used - offered.keys()):
-        names = ", ".join(offered) or "none"
-        raise ValidationError({"filter": f"{', '.join(refused)}: not offered. The offered operators are {names}."})
+    for use in parse_filter(webhook.filter).uses():
+        if use.operator.name not in offered:
+            raise _not_offered("filter", dotted((*use.path, use.operator.name)), offered)
+
+
+def _not_offered(field: str, refused: str, offered: Iterable[str]) -> ValidationError:
+    message = _("%(refused)s: not offered. Choose from %(offered)s.")
+    params = {"refused": refused, "offered": ", ".join(offered) or _("none")}
+    return ValidationError({field: ValidationError(message, code="not_offered", params=params)})
 
 
 def _lock_owner(webhook: Webhook) -> None:

@@ -20,6 +20,7 @@ from ..fields import (
     FlagField,
     HeadersField,
     KeySchemeField,
+    OptionField,
     RateField,
     RetryPolicyField,
     SecretField,
@@ -93,12 +94,12 @@ class SettableFields(serializers.Serializer[Webhook]):
         max_length=40,
         help_text="The name of the retry policy for new deliveries; empty for the default of the service.",
     )
-    accepted_statuses = serializers.ChoiceField(
+    accepted_statuses = OptionField(
         required=False,
         choices=Webhook.AcceptedStatuses.choices,
         help_text="The statuses that confirm receipt. A verification always needs 200.",
     )
-    order = serializers.ChoiceField(
+    order = OptionField(
         required=False,
         choices=Order.choices,
         help_text="Deliveries to send one after another: `none`, all of the `webhook`, or those of events with the "
