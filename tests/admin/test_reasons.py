@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from ipaddress import ip_network
 from pathlib import Path
 
 import pytest
 from django.utils import translation
 
 from webhooks_app.admin import reasons
+from webhooks_app.exceptions import InvalidEndpointError
 from webhooks_app.models import Webhook
+from webhooks_app.protocol.handshake import refusal_of_answer
 from webhooks_app.transport import errors
+from webhooks_app.transport.endpoint import parse_endpoint
+from webhooks_app.transport.header import NO_STATUS_LINE, TOO_LARGE
+from webhooks_app.transport.ip_filter import REFUSED_IPV4, REFUSED_IPV6
 
 from ..api.conftest import client_of
 from ..support.rows import make_webhook
@@ -35,6 +41,21 @@ ERRORS = [
     errors.timed_out(30),
     errors.invalid_response(""),
     errors.internal_error(),
+    errors.handshake_timed_out(1),
+    errors.connect_timed_out(1),
+    errors.timed_out(1),
+    errors.name_timed_out("hooks.example.com", 1),
+    errors.invalid_response(NO_STATUS_LINE),
+    errors.invalid_response(TOO_LARGE),
+]
+
+
+REFUSED_URLS = [
+    *("example.com", "https://example.com/" + "x" * 2048, "https://exämple.com/", "https://example.com\\a"),
+    *("https://example.com/#a", "http://example.com/", "ftp://example.com/", "https://a:b@example.com/"),
+    *("https://[::1", "https://example.com:22/", "https://example.com:/", "https://127.1/", "https://10.0.0.1/"),
+    *("https://8.8.8.8/", "https://[fe80::1]/", "https://[4000::1]/", "https://example/", "https://-a.example.com/"),
+    *("https://a.local/", "https://localhost/", "https://xn--a.example.com/", "https://example.com/{a}"),
 ]
 
 
@@ -63,7 +84,7 @@ def test_a_stored_text_is_translated_when_it_is_shown(german, stored, shown):
 
 def test_every_template_matches_a_text_of_the_code():
     code = "".join(
-        path.read_text() for path in Path(reasons.__file__).parents[1].rglob("*.py") if path.name != "reasons.py"
+        path.read_text() for path in Path(reasons.__file__).parents[1].rglob("*.py") if path.name != "english.py"
     )
 
     for template in reasons.TEMPLATES:
@@ -74,6 +95,47 @@ def test_every_template_matches_a_text_of_the_code():
 def test_an_error_of_the_transport_is_translated(error):
     with translation.override("de"):
         assert reasons.translated(error.message) != error.message
+
+
+@pytest.mark.parametrize("url", REFUSED_URLS)
+def test_the_refusal_of_a_url_is_translated(url):
+    with pytest.raises(InvalidEndpointError) as refused:
+        parse_endpoint(url, refused_networks=[ip_network("8.8.8.0/24")])
+
+    with translation.override("de"):
+        assert reasons.translated(str(refused.value)) != str(refused.value)
+
+
+@pytest.mark.parametrize("reason", sorted({reason for _, reason in (*REFUSED_IPV4, *REFUSED_IPV6)}))
+def test_every_kind_of_a_refused_address_is_translated(reason):
+    with translation.override("de"):
+        assert reasons.translated(reason) != reason
+
+
+@pytest.mark.parametrize(
+    ("body", "coding", "is_cut"),
+    [
+        pytest.param(b"", "", False, id="empty"),
+        pytest.param(b"\x1f\x8b", "", False, id="gzip"),
+        pytest.param(b"{", "br", False, id="compressed"),
+        pytest.param(b"\xef\xbb\xbf{}", "", False, id="byte order mark"),
+        pytest.param(b"\xff\xfe{", "", False, id="UTF-16"),
+        pytest.param(b'{"challenge": NaN}', "", False, id="NaN"),
+        pytest.param(b"\xc3", "", False, id="not UTF-8"),
+        pytest.param(b"{", "", True, id="cut"),
+        pytest.param(b"[" * 100_000, "", False, id="nested"),
+        pytest.param(b"OK", "", False, id="no JSON"),
+        pytest.param(b"[]", "", False, id="no object"),
+        pytest.param(b"{}", "", False, id="no challenge"),
+        pytest.param(b'{"challenge": 1}', "", False, id="wrong challenge"),
+    ],
+)
+def test_the_refusal_of_a_handshake_is_translated(body, coding, is_cut):
+    refusal = refusal_of_answer("abc", body, content_encoding=coding, is_cut=is_cut)
+
+    with translation.override("de"):
+        shown = reasons.translated(refusal)
+    assert not {"The", "the", "is", "Answer"} & set(shown.split())
 
 
 def test_the_console_shows_the_reason_of_a_webhook_translated(german, superuser: Page, owner):

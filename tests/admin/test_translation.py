@@ -6,23 +6,34 @@ import ast
 import gettext
 import re
 from collections.abc import Iterator
+from html import unescape
+from io import StringIO
 from pathlib import Path
+from typing import Any
 
 import pytest
 from django.conf import settings
-from django.utils import translation
+from django.core.management import call_command
+from django.core.management.base import CommandError
+from django.utils import timezone, translation
 
 import webhooks_app
-from webhooks_app.models import Delivery
+from tests.support.rows import URL, end_deliveries
+from webhooks_app.emission import emit
+from webhooks_app.models import Delivery, DeliveryAttempt, Webhook
 
-from .conftest import Page, text
+from .conftest import DATA, Page, shown_messages, text
 
 pytestmark = pytest.mark.only_on("sqlite")
 
 ROOT = Path(webhooks_app.__file__).parent
 CATALOGUE = ROOT / "locale" / "de" / "LC_MESSAGES" / "django.po"
-FUNCTIONS = {"_", "gettext", "gettext_lazy"}
+FUNCTIONS = {"_", "gettext", "gettext_lazy", "gettext_noop"}
 HOW_TO = "in webhooks_app: django-admin makemessages -l de --add-location file --no-wrap; django-admin compilemessages"
+
+
+ENGLISH = re.compile(r"\b(the|is|are|of|and|not|which|that|with|this|from|has|have|no|to|cannot)\b", re.IGNORECASE)
+"""Words of English sentences that German lacks."""
 
 
 def compiled() -> gettext.GNUTranslations:
@@ -56,7 +67,7 @@ def test_the_compiled_catalogue_is_up_to_date() -> None:
 
 
 def test_placeholders_survive_the_translation() -> None:
-    placeholder = re.compile(r"%\(\w+\)[sd]")
+    placeholder = re.compile(r"%\(\w+\)[sd]|%%")
 
     for msgid, msgstr in written().items():
         assert sorted(placeholder.findall(msgid)) == sorted(placeholder.findall(msgstr)), msgid
@@ -79,3 +90,119 @@ def test_the_admin_is_translated_to_german(
 def test_names_of_states_are_translated() -> None:
     with translation.override("de"):
         assert str(Delivery.State.GIVEN_UP.label) == "aufgegeben"
+
+
+@pytest.fixture
+def german(superuser: Page) -> Page:
+    """The console in German."""
+    superuser.client.cookies[settings.LANGUAGE_COOKIE_NAME] = "de"
+    return superuser
+
+
+def prose(page: Any, start: str, end: str) -> str:
+    """Return the text of a part of a page, without code and values."""
+    html = text(page).partition(start)[2].partition(end)[0]
+    assert html, start
+    html = re.sub(r"<(pre|code|script)\b.*?</\1>|<[^>]*>", " ", html, flags=re.DOTALL)
+    return re.sub(r"\s+", " ", unescape(html)).strip()
+
+
+def assert_german(text: str, *words: str) -> None:
+    assert ENGLISH.findall(text) == [], text
+    assert [word for word in words if word not in text] == [], text
+
+
+@pytest.mark.parametrize(
+    ("url", "words"),
+    [
+        pytest.param(
+            "https://10.0.0.1/hook", "Die Adresse 10.0.0.1 ist nicht erlaubt (ein privates Netz).", id="address"
+        ),
+        pytest.param("http://localhost:9000/", "Der Host 'localhost' ist ein lokaler Name.", id="local name"),
+        pytest.param("https://example.com/{id}", "Prozentkodierung, wie %7B für {.", id="percent sign"),
+    ],
+)
+def test_the_refusal_of_a_url_is_german(german: Page, url: str, words: str) -> None:
+    form = {"audience": "every", "event_types": ["file.deleted"], "signatures": ["native"], "accepted_statuses": "200"}
+
+    saved = german.post("webhook", "add", **form, url=url)
+    checked = german.post("webhook", "check_url", url=url)
+
+    assert_german(prose(saved, '<ul class="errorlist"', "</ul>"), words)
+    assert_german(prose(checked, "<span", "</span>"), words)
+
+
+def test_the_findings_of_the_doctor_are_german(german: Page, settings: Any) -> None:
+    settings.DEBUG = True  # The messages of system checks for deployment are those of Django's developers, in English.
+
+    findings = prose(german.get("webhook", "operations"), '<h2 id="findings">', "</section>")
+
+    assert_german(findings, "Es läuft kein Worker-Prozess", "internen Testadressen werden abgelehnt")
+
+
+def test_the_command_finds_the_same_in_english(db: None) -> None:
+    found = StringIO()
+
+    with translation.override("de"), pytest.raises(CommandError):
+        call_command("webhooks_doctor", "--json", stdout=found)
+
+    assert "No worker process is running" in found.getvalue()
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        pytest.param("The TLS handshake did not finish within 1 second.", id="second"),
+        pytest.param("The URL's port '22' may not be used. Use 443, or one from 1024 to 65535.", id="URL"),
+        pytest.param(
+            "The answer is not JSON. Answer with a JSON object in UTF-8 that has the field challenge.", id="two"
+        ),
+    ],
+)
+def test_the_failure_of_a_delivery_is_german(german: Page, delivery: Delivery, message: str) -> None:
+    DeliveryAttempt.objects.create(
+        delivery=delivery, number=1, result="address_refused", message=message, started_at=timezone.now(), url=URL
+    )
+    end_deliveries(state="given_up", last_result="address_refused")
+
+    page = german.get("delivery", "change", delivery.pk)
+
+    assert_german(prose(page, '<section class="module webhooks-attempt"', "</section>"), "Das war der letzte von")
+
+
+@pytest.mark.parametrize(
+    ("state", "words"),
+    [
+        pytest.param({"paused_at": timezone.now()}, "Pausiert seit", id="paused"),
+        pytest.param({"status": "pending"}, "Wartet auf die Überprüfung des Webhooks.", id="pending"),
+    ],
+)
+def test_the_hold_of_a_delivery_is_german(german: Page, delivery: Delivery, state: dict[str, Any], words: str) -> None:
+    Webhook.objects.update(**state)
+
+    page = german.get("delivery", "change", delivery.pk)
+
+    assert_german(prose(page, '<fieldset class="module', "</fieldset>"), words)
+
+
+def test_the_hold_by_an_order_is_german(german: Page, delivery: Delivery) -> None:
+    Webhook.objects.update(order="webhook")
+    _, held = (emit("file.deleted", DATA, owner=delivery.webhook.owner).deliveries.get() for _ in range(2))
+
+    page = german.get("delivery", "change", held.pk)
+
+    assert_german(prose(page, '<fieldset class="module', "</fieldset>"), "Wartet auf eine frühere Zustellung")
+
+
+def test_a_refused_operation_is_explained_in_german(german: Page, delivery: Delivery) -> None:
+    answer = german.act("enable", delivery.webhook, confirmed=True)
+
+    assert_german(" ".join(shown_messages(answer)), "ist nicht deaktiviert; es gibt nichts zu aktivieren.")
+
+
+def test_refused_choices_are_explained_in_german(german: Page, delivery: Delivery) -> None:
+    form = {"url": delivery.webhook.url, "event_types": ["file.deleted"], "signatures": ["native", "standard"]}
+
+    page = german.post("webhook", "change", delivery.webhook_id, **form, headers="Host: a")
+
+    assert_german(prose(page, '<ul class="errorlist"', "</ul>"), "Erneuern Sie zuerst das Geheimnis")

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from django import forms
+from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from ..choices import (
@@ -24,14 +25,14 @@ from ..models.webhook_secret import default_signatures
 def signature_choices(webhook: Webhook) -> list[tuple[str, str]]:
     """Return the offered schemes and those of the webhook."""
     schemes = {name: each for name, each in known_signatures().items() if name in webhook.signatures}
-    return [(name, f"{name}: {each.description}") for name, each in {**offered_signatures(), **schemes}.items()]
+    return [_choice(name, each.description) for name, each in {**offered_signatures(), **schemes}.items()]
 
 
 def policy_choices(webhook: Webhook) -> list[tuple[str, str]]:
     """Return the offered retry policies and that of the webhook, the default first."""
     default = retry_policy()
     own = {name: each for name, each in known_policies().items() if name == webhook.retry_policy}
-    named = [(name, f"{name}: {each.description}") for name, each in {**offered_policies(), **own}.items()]
+    named = [_choice(name, each.description) for name, each in {**offered_policies(), **own}.items()]
     return [("", _("Default (%(name)s)") % {"name": default.name}), *named]
 
 
@@ -39,6 +40,10 @@ def order_choices(webhook: Webhook) -> list[tuple[str, str]]:
     """Return the orders that are offered, and that of the webhook."""
     offered = {*offered_orders(), webhook.order}
     return [(value, str(label)) for value, label in Order.choices if value in offered]
+
+
+def _choice(name: str, description: str) -> tuple[str, str]:
+    return name, f"{name}: {gettext(description)}" if description else name
 
 
 CHOICES = (("signatures", signature_choices), ("retry_policy", policy_choices), ("order", order_choices))

@@ -26,6 +26,9 @@ from ..models.table_sizes import table_sizes
 from .overview import SEEN_WITHIN
 from .owned import OwnedAdmin, manages_all
 
+OF_CHECKS = "webhooks_app."
+"""Prefix of the names of findings by system checks."""
+
 MAX_WORKERS = 100
 MAX_SHOWN = 200
 
@@ -40,6 +43,11 @@ class Found:
     finding: Finding
     level: Any
     css: str
+
+    @property
+    def is_english(self) -> bool:
+        """True for messages of system checks, which are not translated."""
+        return self.finding.name.startswith(OF_CHECKS)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

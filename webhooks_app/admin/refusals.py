@@ -1,4 +1,4 @@
-"""Errors of operations, shown on the form whose save they refused."""
+"""Errors of operations, shown on the form whose save they refused, in the language of the page."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from django.core.exceptions import ValidationError
 from django.http import HttpRequest
 
 from ..exceptions import WebhooksError
+from .reasons import translated
 
 REFUSALS = (ValidationError, WebhooksError)
 """Errors of refused operations. Django handles missing permissions."""
@@ -27,9 +28,20 @@ class RefusableForm(forms.ModelForm):  # type: ignore[type-arg]
             self.add_error(None, self.refusal)
         return cleaned
 
+    def add_error(self, field: str | None, error: Any) -> None:
+        super().add_error(field, _translated(error) if isinstance(error, ValidationError) else error)
+
 
 def as_form_error(error: Exception) -> ValidationError:
-    return error if isinstance(error, ValidationError) else ValidationError(str(error))
+    """Return a refusal as an error of a form, translated."""
+    return _translated(error if isinstance(error, ValidationError) else ValidationError(str(error)))
+
+
+def _translated(error: ValidationError) -> ValidationError:
+    if hasattr(error, "error_dict"):
+        return ValidationError({name: list(map(_translated, errors)) for name, errors in error.error_dict.items()})
+    found = [(text, each.code) for each in error.error_list for text in each.messages]
+    return ValidationError([ValidationError(translated(text), code=code) for text, code in found])
 
 
 def refuse(request: HttpRequest, error: Exception) -> None:

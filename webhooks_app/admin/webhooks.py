@@ -159,7 +159,7 @@ class WebhookAdmin(OwnableAdmin, HealthColumns, EventTypePages, OperationsPage, 
         try:
             _ = webhook.secret
         except SecretUnreadableError as error:
-            return str(error)
+            return translated(str(error))
         return gettext("Stored encrypted; rotate to get a new one.")
 
     @admin.display(description=_("public keys"))
@@ -229,7 +229,7 @@ class WebhookAdmin(OwnableAdmin, HealthColumns, EventTypePages, OperationsPage, 
         try:
             check_endpoint(request.POST.get("url", ""))
         except InvalidEndpointError as error:
-            return HttpResponse(format_html('<span class="webhooks-bad">{}</span>', error))
+            return HttpResponse(format_html('<span class="webhooks-bad">{}</span>', translated(str(error))))
         allowed = gettext("This URL is allowed. It is verified after you save it.")
         return HttpResponse(format_html('<span class="webhooks-good">{}</span>', allowed))
 

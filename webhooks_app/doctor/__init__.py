@@ -1,4 +1,4 @@
-"""Diagnosis of everything that delivery depends on, with a hint for each problem."""
+"""Diagnosis of everything that delivery depends on, with a hint for each problem, in the current language."""
 
 from __future__ import annotations
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from django.utils.translation import gettext as _
+
 from ..outbound import transport_options
 from ..transport import TransportError
 from ..transport.guard import AddressGuard
@@ -50,11 +52,16 @@ def examine_guard(name: str) -> Iterator[Finding]:
     networks = ", ".join(map(str, options.allowed_networks))
     metadata = [address for address in reachable if address in METADATA]
     if metadata:
-        found = f"A webhook can reach {', '.join(metadata)}, where clouds return a machine's credentials."
-        yield fail(name, found, "Remove the network of this address from WEBHOOKS_ALLOWED_NETWORKS.")
+        found = _("A webhook can reach %(addresses)s, where clouds return a machine's credentials.")
+        hint = _("Remove the network of this address from WEBHOOKS_ALLOWED_NETWORKS.")
+        yield fail(name, found % {"addresses": ", ".join(metadata)}, hint)
     elif reachable and not networks:
-        found = f"A webhook can reach {', '.join(reachable)}, which no setting allows."
-        yield fail(name, found, "The guard's table was modified: reinstall the package.")
+        found = _("A webhook can reach %(addresses)s, which no setting allows.")
+        hint = _("The guard's table was modified: reinstall the package.")
+        yield fail(name, found % {"addresses": ", ".join(reachable)}, hint)
     else:
-        refused = f"{len(MUST_REFUSE) - len(reachable)} of {len(MUST_REFUSE)} internal test addresses are refused"
-        yield ok(name, refused + (f"; the settings allow {networks}." if networks else "."))
+        found = _("%(refused)d of %(number)d internal test addresses are refused.")
+        if networks:
+            found = _("%(refused)d of %(number)d internal test addresses are refused; the settings allow %(networks)s.")
+        numbers = {"refused": len(MUST_REFUSE) - len(reachable), "number": len(MUST_REFUSE)}
+        yield ok(name, found % {**numbers, "networks": networks})

@@ -10,6 +10,7 @@ from typing import Any
 
 from django.apps import apps
 from django.conf import settings as django_settings
+from django.utils.translation import gettext as _
 
 from ..database.clock import DatabaseClock
 from ..maintenance.runner import BEAT
@@ -32,10 +33,11 @@ def examine_broker(name: str) -> Iterator[Finding]:
     shown = connection.as_uri()  # with the password masked
     problem = _problem_of_connecting(connection)
     if problem:
-        hint = "Start the broker, or fix CELERY_BROKER_URL. Nothing is lost: deliveries stay in the database meanwhile."
-        yield fail(name, f"{shown} does not answer: {problem}.", hint)
+        hint = _("Start the broker, or fix CELERY_BROKER_URL. Deliveries stay in the database meanwhile.")
+        found = _("%(broker)s does not answer: %(problem)s.")
+        yield fail(name, found % {"broker": shown, "problem": problem}, hint)
     else:
-        yield ok(name, f"{shown} answers.")
+        yield ok(name, _("%(broker)s answers.") % {"broker": shown})
 
 
 def _problem_of_connecting(connection: Any) -> str:
@@ -57,36 +59,36 @@ def _problem_of_connecting(connection: Any) -> str:
     try:
         return outcome.get(timeout=BROKER_SECONDS * 1.5)
     except Empty:
-        return f"no answer within {BROKER_SECONDS * 1.5:g} s"
+        return _("no answer within %(seconds)s s") % {"seconds": f"{BROKER_SECONDS * 1.5:g}"}
 
 
 def examine_beat(name: str) -> Iterator[Finding]:
     if BEAT_CHECK in django_settings.SILENCED_SYSTEM_CHECKS:
-        yield ok(name, f"The schedule is not examined: {BEAT_CHECK} is silenced.")
+        yield ok(name, _("The schedule is not examined: %(check)s is silenced.") % {"check": BEAT_CHECK})
         return
     is_in_database = "django_celery_beat" in str(_celery().conf.beat_scheduler)
     scheduled = _tasks_in_database() if is_in_database else _tasks_in_settings()
-    where = "Beat's schedule in the database" if is_in_database else "Beat's schedule in the settings"
-    hint = "Merge webhooks_app.beat.BEAT_SCHEDULE into CELERY_BEAT_SCHEDULE" + (
-        ", start beat once to copy it to the database, and enable the entry in the admin." if is_in_database else "."
-    )
+    hint = _("Merge webhooks_app.beat.BEAT_SCHEDULE into CELERY_BEAT_SCHEDULE.")
+    if is_in_database:
+        hint += " " + _("Start beat once to copy it to the database, and enable the entry in the admin.")
     missing = [task for task in (SWEEP_TASK, PRUNE_TASK) if task not in scheduled]
     if missing:
-        yield warn(name, f"{where} has no entry for {' and '.join(missing)}.", hint)
+        yield warn(name, _("Beat's schedule has no entry for %(tasks)s.") % {"tasks": ", ".join(missing)}, hint)
     else:
-        yield from _beat_seen(name, f"{where} contains the sweep and the pruning")
+        yield from _beat_seen(name)
 
 
-def _beat_seen(name: str, found: str) -> Iterator[Finding]:
+def _beat_seen(name: str) -> Iterator[Finding]:
     came_at = (
         MaintenanceJob.objects.using(database_alias()).filter(name=BEAT).values_list("ended_at", flat=True).first()
     )
     if came_at is not None and DatabaseClock(database_alias())() - came_at < SEEN_WITHIN:
-        yield ok(name, f"{found}, and its messages arrive.")
+        yield ok(name, _("Beat's schedule contains the sweep and the pruning, and its messages arrive."))
         return
-    last = f"the last one came at {came_at:%F %T} UTC" if came_at else "none has ever come"
-    hint = "Start `celery beat`. Without it, workers still deliver, but nothing is pruned."
-    yield warn(name, f"{found}, but no message arrived within the last minute: {last}.", hint)
+    found = _("Beat's schedule contains the sweep and the pruning, but no message has ever arrived.")
+    if came_at:
+        found = _("The last message of beat arrived at %(time)s UTC.") % {"time": f"{came_at:%F %T}"}
+    yield warn(name, found, _("Start `celery beat`. Without it, workers still deliver, but nothing is pruned."))
 
 
 def _tasks_in_settings() -> set[str]:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from django.conf import settings as django_settings
 from django.core import checks
+from django.utils.translation import gettext as _
 
 from ..outbound import configured_transport
 from ..wake.registry import WAKES, chosen_path
@@ -24,7 +25,7 @@ def examine_settings(name: str) -> Iterator[Finding]:
     ]
     yield from (_of_check(message) for message in messages)
     if not messages:
-        yield ok(name, "All system checks pass.")
+        yield ok(name, _("All system checks pass."))
 
 
 def _is_ours(message: checks.CheckMessage) -> bool:
@@ -40,14 +41,15 @@ def examine_transport(name: str) -> Iterator[Finding]:
     try:
         transport = configured_transport()
     except ValueError as error:
-        yield fail(name, f"WEBHOOKS_TRANSPORT cannot be used: {error}", "Choose an installed transport.")
+        found = _("WEBHOOKS_TRANSPORT cannot be used: %(error)s") % {"error": error}
+        yield fail(name, found, _("Choose an installed transport."))
         return
     transport.close()
-    yield ok(name, f"Requests are sent by {transport.name!r}.")
+    yield ok(name, _("Requests are sent by the transport '%(name)s'.") % {"name": transport.name})
 
 
 def examine_wake(name: str) -> Iterator[Finding]:
     path = chosen_path()
     found = next((short for short, full in WAKES.items() if full == path), path)
-    how = "Workers poll the database." if found == "none" else f"Workers are woken by {found!r}."
-    yield ok(name, how)
+    how = _("Workers poll the database.") if found == "none" else _("Workers are woken by '%(name)s'.")
+    yield ok(name, how % {"name": found})

@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 from django.core import checks
 from django.db import DatabaseError, InterfaceError, connections, router
 from django.db.migrations.executor import MigrationExecutor
+from django.utils.translation import gettext as _
 
 from ..database.clock import DatabaseClock
 from ..database.dialects import dialect_of
@@ -26,26 +27,29 @@ def examine_database(name: str) -> Iterator[Finding]:
     try:
         executor = MigrationExecutor(connection)
     except (DatabaseError, InterfaceError) as error:
-        yield fail(name, f"The database does not answer: {str(error).strip()}", "Start it, or fix DATABASES.")
+        found = _("The database does not answer: %(error)s") % {"error": str(error).strip()}
+        yield fail(name, found, _("Start it, or fix DATABASES."))
         return
     leaves = [node for node in executor.loader.graph.leaf_nodes() if node[0] == "webhooks_app"]
     if executor.migration_plan(leaves):
-        yield fail(name, "The tables do not match this version.", "Run `manage.py migrate webhooks_app`.")
+        yield fail(name, _("The tables do not match this version."), _("Run `manage.py migrate webhooks_app`."))
     else:
-        yield ok(name, f"{connection.display_name} ({connection.alias}) answers and has the tables.")
+        found = _("%(database)s (%(alias)s) answers and has the tables.")
+        yield ok(name, found % {"database": connection.display_name, "alias": connection.alias})
 
 
 def examine_clock(name: str) -> Iterator[Finding]:
     """Compare this machine's clock, which signatures use, with that of the database, which due times use."""
     if dialect_of(database_alias()).now_sql is None:
-        yield ok(name, f"{connections[database_alias()].display_name} uses this machine's clock.")
+        found = _("%(database)s uses this machine's clock.")
+        yield ok(name, found % {"database": connections[database_alias()].display_name})
         return
     asked, started = datetime.now(UTC), time.monotonic()
     database = DatabaseClock(database_alias())()
     took = timedelta(seconds=time.monotonic() - started)
     ahead = max(timedelta(), abs(asked + took / 2 - database) - took / 2)
-    found = f"This machine and the database are {ahead.total_seconds():.1f} s apart."
-    hint = "Synchronize both clocks by NTP: receivers reject signatures with a time that is minutes off."
+    found = _("This machine and the database are %(seconds).1f s apart.") % {"seconds": ahead.total_seconds()}
+    hint = _("Synchronize both clocks by NTP: receivers reject signatures with a time that is minutes off.")
     if ahead <= CLOCK_WARNING:
         yield ok(name, found)
     else:
@@ -58,7 +62,7 @@ def examine_keys(name: str) -> Iterator[Finding]:
     unreadable = [message for message in messages if message.id == KEYS_CHECK]
     yield from (fail(name, str(message.msg), str(message.hint)) for message in unreadable)
     if not unreadable:
-        yield ok(name, "The encryption keys decrypt the stored secrets.")
+        yield ok(name, _("The encryption keys decrypt the stored secrets."))
 
 
 def database_alias() -> str:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import timedelta
 
+from django.utils.translation import gettext as _
+
 from ..conf import settings
 from ..database.clock import DatabaseClock
 from ..delivery.overdue import oldest_due_at
 from ..models import MaintenanceJob, WorkerProcess
-from ..plurals import counted
 from .database import database_alias
 from .findings import Finding, fail, ok, warn
 
@@ -27,20 +28,23 @@ def examine_workers(name: str) -> Iterator[Finding]:
     )
     alive = [moment for moment in seen_at if now - moment < SEEN_WITHIN]
     if alive:
-        yield ok(name, counted(len(alive), "worker process is running.", "worker processes are running."))
+        yield ok(name, _("Running worker processes: %(number)d.") % {"number": len(alive)})
         return
-    last = f"the last one was seen at {seen_at[0]:%F %T} UTC" if seen_at else "none has ever been seen"
-    found = f"No worker process is running: {last}."
-    yield fail(name, found, "Start a Celery worker or `manage.py deliver_webhooks`. Events stay queued until then.")
+    found = _("No worker process is running: none has ever been seen.")
+    if seen_at:
+        found = _("No worker process is running: the last one was seen at %(time)s UTC.")
+    hint = _("Start a Celery worker or `manage.py deliver_webhooks`. Events stay queued until then.")
+    yield fail(name, found % {"time": f"{seen_at[0]:%F %T}" if seen_at else ""}, hint)
 
 
 def examine_jobs(name: str) -> Iterator[Finding]:
     """Yield the errors of the workers' maintenance jobs."""
     failed = MaintenanceJob.objects.using(database_alias()).exclude(error="")
     for job, error in failed.values_list("name", "error"):
-        yield warn(name, f"The job {job!r} failed: {error}", "See the log of the workers for the traceback.")
+        found = _("The job '%(job)s' failed: %(error)s") % {"job": job, "error": error}
+        yield warn(name, found, _("See the log of the workers for the traceback."))
     if not failed:
-        yield ok(name, "The last run of every maintenance job succeeded.")
+        yield ok(name, _("The last run of every maintenance job succeeded."))
 
 
 def examine_due(name: str) -> Iterator[Finding]:
@@ -50,12 +54,16 @@ def examine_due(name: str) -> Iterator[Finding]:
     late = now - due_at if due_at else timedelta()
     sweeps = timedelta(seconds=3 * settings.SWEEP_SECONDS)
     if due_at is None or late < max(DUE_WARNING, sweeps):
-        yield ok(name, f"No delivery is overdue by more than {max(DUE_WARNING, sweeps).total_seconds():g} s.")
+        found = _("No delivery is overdue by more than %(seconds)s s.")
+        yield ok(name, found % {"seconds": f"{max(DUE_WARNING, sweeps).total_seconds():g}"})
         return
-    hint = (
+    hint = _(
         "Check that workers run and consume the queue of webhooks_app.deliver_due. If they do, add workers, or raise "
         "the limits of a webhook that receives more than they allow. `manage.py estimate_capacity`, of the app "
         "webhooks_app.demo, calculates the capacity that you need."
     )
-    found = f"A delivery is overdue by {timedelta(seconds=round(late.total_seconds()))} (due at {due_at:%F %T} UTC)."
+    found = _("A delivery is overdue by %(span)s (due at %(time)s UTC).") % {
+        "span": timedelta(seconds=round(late.total_seconds())),
+        "time": f"{due_at:%F %T}",
+    }
     yield (warn if late < max(DUE_ERROR, sweeps) else fail)(name, found, hint)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
+from django.utils.translation import gettext as _
+
 from ..wake.registry import uses_celery
 from .addresses import examine_guard
 from .celery import examine_beat, examine_broker
@@ -48,5 +50,5 @@ def _examined(name: str, examination: Examination) -> list[Finding]:
         return list(examination(name))
     except Exception as error:  # noqa: BLE001 - a broken part may raise anything, and the other examinations continue
         # Without the error's message: an invalid setting may be a secret.
-        found = f"The examination failed ({type(error).__name__})."
-        return [fail(name, found, "Fix the other findings, then run this again.")]
+        found = _("The examination failed (%(error)s).") % {"error": type(error).__name__}
+        return [fail(name, found, _("Fix the other findings, then run this again."))]

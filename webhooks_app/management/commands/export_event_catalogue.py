@@ -24,8 +24,8 @@ class Command(WebhooksCommand):
             "--format",
             choices=["json-schema", "markdown", "openapi"],
             default="json-schema",
-            help="json-schema (default): JSON with a JSON Schema for each type. markdown: a page for integrators. "
-            "openapi: OpenAPI 3.1 with a `webhooks` section.",
+            help="JSON with a JSON Schema for each type, a Markdown page for integrators, or OpenAPI 3.1 with a "
+            "`webhooks` section. Default: %(default)s.",
         )
         parser.add_argument(
             "--title", default="Event catalogue", help="The title of the page or the document. Default: %(default)s."
