@@ -107,6 +107,12 @@ def test_a_choice_that_is_no_json_is_refused(api: Any, alice: Any, body: bytes, 
     assert detail in answer.json()["detail"]
 
 
+def test_an_error_of_the_whole_filter_names_the_filter(api: Any) -> None:
+    answer = api.call("POST", "/v1/webhooks", {**NEW, "filter": []})
+
+    assert answer.json()["errors"] == {"filter": ["The filter must be an object."]}
+
+
 @pytest.mark.parametrize("path", ["amount.$gt", "amount.$and[1].$lt"])
 def test_an_error_in_a_filter_names_its_path(api: Any, path: str) -> None:
     wrong = {"$gt": None} if path == "amount.$gt" else {"$and": [{"$gt": 1}, {"$lt": None}]}

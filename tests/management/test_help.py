@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import re
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from django.core.management import get_commands, load_command_class
@@ -78,6 +79,24 @@ def test_an_unknown_row_is_named_in_one_line_and_the_status_is_1(run: Run, db: N
     assert refused.value.returncode == 1
     assert str(refused.value).count("\n") == 0
     assert str(refused.value).isprintable()
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        pytest.param(["create_api_key", "amina", "--name", NOT_UTF_8], id="name of a key"),
+        pytest.param(["create_api_key", "amina", "--service", "--create-user"], id="owner and service"),
+        pytest.param(["create_api_key", "--service", "--create-user"], id="service with a user"),
+        pytest.param(["listen_webhooks", "--host", NOT_UTF_8], id="host"),
+        pytest.param(["listen_webhooks", "--port", "99999999"], id="port"),
+    ],
+)
+def test_an_unusable_option_is_explained_in_one_line(run: Run, owner: Any, arguments: list[str]) -> None:
+    with pytest.raises(CommandError) as refused:
+        run(*arguments)
+
+    assert str(refused.value).isprintable()
+    assert ".." not in str(refused.value)
 
 
 def test_an_unknown_row_causes_no_traceback(db: None, capsys: pytest.CaptureFixture[str]) -> None:

@@ -28,6 +28,8 @@ class WebhooksCommand(BaseCommand):
             raise CommandError(str(error)) from error
         except ValidationError as error:
             raise CommandError(_described(error)) from error
+        except UnicodeEncodeError as error:
+            raise CommandError("An argument contains bytes that are not UTF-8.") from error
         except (DatabaseError, InterfaceError) as error:
             raise CommandError(
                 f"Database error: {printable(str(error).strip())}\n"

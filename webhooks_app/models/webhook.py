@@ -181,7 +181,8 @@ class Webhook(OwnHeaders, StatusRules, SigningSecret):
         try:
             check_fields(parse_filter(self.filter), schemas)
         except InvalidFilterError as error:
-            raise ValidationError({"filter": str(error)}, code="invalid_filter") from None
+            message = str(error) if error.path else _("The filter %(problem)s.") % {"problem": error.problem}
+            raise ValidationError({"filter": message}, code="invalid_filter") from None
 
     def _clean_retry_policy(self) -> None:
         policies = known_policies()

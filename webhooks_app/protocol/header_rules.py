@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import re
+import unicodedata
 from collections.abc import Collection
 
 MAX_NAME_LENGTH = 100
@@ -45,6 +46,6 @@ def basic_authorization(user: str, password: str) -> str:
     """Return the value of the Authorization header (RFC 7617). Raises ValueError if it cannot hold the credentials."""
     if ":" in user:
         raise ValueError("The user name for basic authentication must not contain a colon.")
-    if any(ord(character) < 32 or ord(character) == 127 for character in user + password):
+    if any(unicodedata.category(character) in ("Cc", "Cs") for character in user + password):
         raise ValueError("Credentials for basic authentication must not contain control characters.")
     return "Basic " + base64.b64encode(f"{user}:{password}".encode()).decode()

@@ -51,6 +51,8 @@ class Command(WebhooksCommand):
         is_service = options["service"]
         if is_service and options["scopes"]:
             raise CommandError("A service key has only the scope events:emit. Remove --scopes.")
+        if is_service and options["create_user"]:
+            raise CommandError("A service key has no owner. Remove --create-user.")
         scopes = sorted(SERVICE_SCOPES) if is_service else _scopes(options["scopes"])
         expires_at = _expiry(options["expires_days"])
         with writing(router.db_for_write(ApiKey), ApiKey):

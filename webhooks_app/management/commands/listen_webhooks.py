@@ -91,10 +91,10 @@ class Command(WebhooksCommand):
                 ),
                 on_received=arrivals.put,
             )
-        except (OSError, OverflowError) as error:
-            raise CommandError(
-                f"Cannot listen on {options['host']} port {options['port']}: {error}. Choose another --port or --host."
-            ) from None
+        except (OSError, OverflowError, TypeError) as error:  # TypeError for a name that is not in UTF-8
+            address = f"{options['host']!r}, port {options['port']}"
+            problem = str(error).rstrip(".")
+            raise CommandError(f"Cannot listen on {address}: {problem}. Choose another --port or --host.") from None
 
     def _show(self, received: Received, *, as_lines: bool) -> None:
         text = as_json(received) if as_lines else as_text(received, self.style)
