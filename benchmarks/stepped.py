@@ -8,6 +8,9 @@ from webhooks_app.database.clock import DatabaseClock
 from webhooks_app.testing import ManualClock
 from webhooks_app.transport import BaseTransport, Exchange, Request, Response
 
+CLOCK_TICK_SECONDS = 0.000001
+"""The resolution of the clock. Without a tick, a shorter wait would not move it."""
+
 REQUEST_SECONDS = 0.0001
 """The simulated time of a request: 10,000 per second."""
 
@@ -60,7 +63,7 @@ class SteppedTransport(BaseTransport):
     def wait(self, timeout_seconds: float) -> list[Exchange]:
         finished, self._finished = self._finished, []
         if not finished:
-            self._clock.advance(timeout_seconds)
+            self._clock.advance(timeout_seconds + CLOCK_TICK_SECONDS)
         return finished
 
     def wake(self) -> None:
