@@ -7,8 +7,8 @@ from datetime import timedelta
 import pytest
 
 from webhooks_app.retry import BaseRetryPolicy, DelaysPolicy, ExtendedPolicy, SpecificationPolicy
-from webhooks_app.retry.base import MAX_ATTEMPTS, MAX_LENGTH, MAX_NAME_LENGTH
 from webhooks_app.retry.fixed import pack_policy, unpack_policy
+from webhooks_app.retry.policies import MAX_ATTEMPTS, MAX_LENGTH, MAX_NAME_LENGTH
 
 
 class Own(DelaysPolicy):

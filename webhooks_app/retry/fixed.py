@@ -5,8 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from functools import lru_cache
 
-from .base import MAX_LENGTH, BaseRetryPolicy
-from .policies import SpecificationPolicy
+from .policies import MAX_LENGTH, BaseRetryPolicy, SpecificationPolicy
 from .registry import BUILT_IN
 
 

@@ -1,12 +1,82 @@
-"""The built-in policies."""
+"""Retry policies: the time of the next attempt. The base class and the built-in policies."""
 
 from __future__ import annotations
 
+import abc
+import random
 from collections.abc import Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import ClassVar
 
-from .base import BaseRetryPolicy
+MAX_NAME_LENGTH = 40
+MAX_ATTEMPTS = 100
+"""Maximum number of attempts of every policy."""
+MAX_LENGTH = 300
+"""Maximum length of a policy as stored in deliveries."""
+
+
+class BaseRetryPolicy(abc.ABC):
+    """A retry policy. Instances hold no state.
+
+    A delivery keeps the number of attempts and the delays with which it was queued.
+    """
+
+    name: str
+    description: str = ""
+    max_attempts: int
+    jitter: float = 0.0
+    """Largest random extension of a delay, as a fraction of it."""
+    max_retry_after: timedelta = timedelta(0)
+    """Largest delay that a receiver can request by Retry-After; zero ignores the header."""
+
+    @abc.abstractmethod
+    def delay(self, number: int) -> timedelta:
+        """Return the shortest delay between the end of failed attempt ``number`` (from 1) and the next attempt."""
+
+    def next_attempt_at(
+        self, number: int, failed_at: datetime, *, retry_after: timedelta | None = None
+    ) -> datetime | None:
+        """Return the time of the attempt after failed attempt ``number`` (from 1); None after the last.
+
+        ``retry_after`` is the delay requested by the receiver. It never shortens a delay.
+        """
+        if number < 1:
+            raise ValueError(f"Attempts are counted from 1; there is no attempt {number}.")
+        if number >= self.max_attempts:
+            return None
+        delay = self.delay(number)
+        if self.jitter:
+            delay += delay * self.jitter * random.random()  # noqa: S311 - spreads load, protects nothing
+        if retry_after is not None:
+            delay = max(delay, min(retry_after, self.max_retry_after))
+        return failed_at + delay
+
+    @property
+    def delays(self) -> tuple[timedelta, ...]:
+        """The shortest delay before each retry."""
+        return tuple(self.delay(number) for number in range(1, self.max_attempts))
+
+    @property
+    def schedule(self) -> str:
+        """The delays in seconds, as text."""
+        return ",".join(f"{delay.total_seconds():.3f}".rstrip("0").rstrip(".") for delay in self.delays)
+
+    @property
+    def span(self) -> timedelta:
+        """Shortest time between the first failure and giving up a delivery."""
+        return sum(self.delays, timedelta(0))
+
+    def problem(self) -> str:
+        """Return the reason why the policy is unusable; "" if it is usable."""
+        if not 1 <= len(self.name) <= MAX_NAME_LENGTH or ":" in self.name:
+            return f"has the name {self.name!r}; give 1 to {MAX_NAME_LENGTH} characters without a colon"
+        if not 1 <= self.max_attempts <= MAX_ATTEMPTS:
+            return f"makes {self.max_attempts} attempts; 1 to {MAX_ATTEMPTS} are possible"
+        if any(not timedelta(0) <= delay <= timedelta(days=30) for delay in self.delays):
+            return "has a delay that is negative or longer than 30 days"
+        if len(f"{self.name}:{self.schedule}") > MAX_LENGTH:
+            return f"has delays that need more than {MAX_LENGTH} characters; use fewer, or whole seconds"
+        return ""
 
 
 class DelaysPolicy(BaseRetryPolicy):

@@ -7,8 +7,7 @@ from functools import lru_cache
 from types import MappingProxyType
 
 from ..extensions import load_class
-from .base import BaseRetryPolicy
-from .policies import ExtendedPolicy, SpecificationPolicy
+from .policies import BaseRetryPolicy, ExtendedPolicy, SpecificationPolicy
 
 BUILT_IN: Mapping[str, type[BaseRetryPolicy]] = MappingProxyType(
     {policy.name: policy for policy in (SpecificationPolicy, ExtendedPolicy)}
