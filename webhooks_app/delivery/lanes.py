@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from ..encryption import decrypt
 from ..models import Delivery
-from ..models.hold import standing_reason
+from ..models.hold import permitted_kinds
 from ..models.order import Order
 from ..models.rate_limit import LONG_AGO, RateLimit
 from ..signatures import Headers
@@ -120,7 +120,7 @@ class Lane:
     def kinds(self, now: datetime) -> tuple[Kind, ...]:
         """Return the kinds of deliveries that can be sent now."""
         withheld = Kind.RETRY_NOTICE if self.withholds_notices(now) else None
-        return tuple(kind for kind in Kind if kind != withheld and not standing_reason(kind, self))
+        return tuple(kind for kind in permitted_kinds(self) if kind != withheld)
 
     def withholds_notices(self, now: datetime) -> bool:
         """Return True if the rate limit only permits one delivery, which is reserved for a retry."""

@@ -1,14 +1,16 @@
-"""The reason why a delivery is not sent now, as a rule for one delivery and in SQL."""
+"""The rule that decides whether a delivery may be sent now: the reason for one delivery, and conditions in SQL."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import reduce
+from operator import or_
 from typing import NamedTuple, Protocol
 
 from django.db import models
-from django.db.models import Case, Count, Exists, Min, Q, Subquery, Value, When
+from django.db.models import Count, Exists, Min, Q, Subquery
 from django.utils.translation import gettext_lazy as _
 
 from ..conf import settings
@@ -161,6 +163,11 @@ def stop_reason(kind: str, webhook: WebhookState) -> str:
     return ""
 
 
+def permitted_kinds(webhook: WebhookState) -> tuple[Delivery.Kind, ...]:
+    """Return the kinds of deliveries that do not wait for a change of the webhook."""
+    return tuple(kind for kind in Delivery.Kind if not standing_reason(kind, webhook))
+
+
 def _hold_by_claim(delivery: Delivery, now: datetime) -> Hold | None:
     if delivery.state != Delivery.State.PENDING:
         return Hold(reason=HoldReason.FINAL, since=delivery.finished_at)
@@ -262,22 +269,30 @@ def in_flight_limit(webhook: Webhook) -> int:
 
 def _loads(using: str, webhook_ids: Collection[str], now: datetime) -> dict[str, Load]:
     """Return the load by webhook. Webhooks without claims are omitted."""
-    claimed = QueueEntry.objects.using(using).filter(_is_leased(now), webhook__in=webhook_ids)
-    rows = claimed.order_by().values_list("webhook_id").annotate(Count("pk"), Min("claimed_at"))
+    entries = QueueEntry.objects.using(using).filter(webhook__in=webhook_ids)
+    claims = entries.filter(claimed_at__isnull=False, leased_until__gt=now).order_by()
+    rows = claims.values_list("webhook_id").annotate(Count("pk"), Min("claimed_at"))
     return {webhook_id: Load(number, since) for webhook_id, number, since in rows}
 
 
-# The same rule in SQL, for rows of QueueEntry, except WITHHELD, CONCURRENCY and SLOW, which are arithmetic or differ
-# between workers.
+# The same rule as conditions for rows of QueueEntry, without the limits of a webhook. Claims in ``delivery/sql`` apply
+# these to locked rows, because they are arithmetic or differ between workers.
+
+
+class _State(NamedTuple):
+    """A webhook that is neither paused nor deleted."""
+
+    status: str
+    paused_at: datetime | None = None
+    deleted_at: datetime | None = None
+
+
+KINDS_BY_STATUS = {status.value: permitted_kinds(_State(status)) for status in Webhook.Status}
 
 _IS_WAITING = Q(claimed_at=None)
-_IS_STOPPED = (
-    Q(webhook__deleted_at__isnull=False)
-    | Q(webhook__status=Webhook.Status.DISABLED)
-    | Q(webhook__status=Webhook.Status.FAILED) & ~Q(kind=Delivery.Kind.TEST)
+_IS_PERMITTED = Q(webhook__deleted_at=None, webhook__paused_at=None) & reduce(
+    or_, (Q(webhook__status=status, kind__in=kinds) for status, kinds in KINDS_BY_STATUS.items())
 )
-_IS_PAUSED = Q(webhook__paused_at__isnull=False)
-_IS_UNVERIFIED = ~Q(webhook__status=Webhook.Status.ACTIVE) & ~Q(kind__in=UNVERIFIED_KINDS)
 _IS_IN_GROUP = Q(place__isnull=False) & ~Q(webhook__order=Order.NONE)
 
 
@@ -287,50 +302,14 @@ def _is_blocked() -> Q:
 
 def is_held() -> Q:
     """Return the condition for entries that wait for a change of their webhook, with a reason in ``STANDING``."""
-    return _IS_WAITING & (_IS_STOPPED | _IS_PAUSED | _IS_UNVERIFIED)
+    return _IS_WAITING & ~_IS_PERMITTED
 
 
 def is_upcoming() -> Q:
     """Return the condition for entries that will be sent, or cancelled as expired, at their due time."""
-    return _IS_WAITING & ~_IS_STOPPED & ~_IS_PAUSED & ~_IS_UNVERIFIED & ~_is_blocked()
+    return _IS_WAITING & _IS_PERMITTED & ~_is_blocked()
 
 
 def is_due(now: datetime) -> Q:
     """Return the condition for due entries. Only limits of their webhook can hold them."""
-    return is_upcoming() & Q(due_at__lte=now) & ~_is_expired(now)
-
-
-def is_sendable(now: datetime) -> Q:
-    """Return the condition for due entries below the rate limit of their webhook."""
-    return is_due(now) & ~_is_rate_limited(now)
-
-
-def hold_reason(now: datetime) -> Case:
-    """Return the expression for the reason, "" for a sendable entry."""
-    conditions = {
-        HoldReason.IN_FLIGHT: _is_leased(now),
-        HoldReason.LOST: ~_IS_WAITING,
-        HoldReason.STOPPED: _IS_STOPPED,
-        HoldReason.PAUSED: _IS_PAUSED,
-        HoldReason.UNVERIFIED: _IS_UNVERIFIED,
-        HoldReason.ORDERED: _is_blocked(),
-        HoldReason.EXPIRED: _is_expired(now),
-        HoldReason.ADDRESS_BUSY: Q(due_at__gt=now, kind__in=UNVERIFIED_KINDS, attempt=0),
-        HoldReason.NOT_DUE: Q(due_at__gt=now),
-        HoldReason.RATE_LIMITED: _is_rate_limited(now),
-        HoldReason.UNSIGNED: Q(webhook__lane__unsigned_until__gt=now),
-    }
-    whens = [When(condition, then=Value(reason.value)) for reason, condition in conditions.items()]
-    return Case(*whens, default=Value(""), output_field=models.CharField())
-
-
-def _is_leased(now: datetime) -> Q:
-    return Q(claimed_at__isnull=False, leased_until__gt=now)
-
-
-def _is_expired(now: datetime) -> Q:
-    return Q(expires_at__lte=now)
-
-
-def _is_rate_limited(now: datetime) -> Q:
-    return Q(webhook__rate_limit__isnull=False, webhook__lane__next_slot_at__gt=now)
+    return is_upcoming() & Q(due_at__lte=now) & ~Q(expires_at__lte=now)

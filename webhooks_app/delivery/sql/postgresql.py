@@ -12,6 +12,7 @@ from typing import Any
 from ...database.dialects import dialect_of
 from ...database.prepared import prepared
 from ...models import Event, QueueEntry, Webhook
+from ...models.hold import KINDS_BY_STATUS
 from ...models.order import Order
 from ...models.rate_limit import BURST
 from ..attempt_log import AttemptLog
@@ -106,6 +107,7 @@ class PostgresqlSql(PortableSql):
     def _claiming(self) -> str:
         lost = "%(lost_again_at)s::timestamptz IS NOT NULL AND leased_until <= %(now)s"
         fields = ", ".join(f"webhook.{self.quote(name)}" for name in WEBHOOK_FIELDS)
+        whens = " ".join(f"WHEN '{status}' THEN '{_array(kinds)}'" for status, kinds in KINDS_BY_STATUS.items())
         return f"""
             WITH locked AS (
                 SELECT lane.webhook_id, lane.in_flight, lane.next_slot_at,
@@ -149,13 +151,9 @@ class PostgresqlSql(PortableSql):
                     SELECT lane.id,
                         CASE WHEN lane.lost_only THEN lane.room
                             ELSE LEAST(lane.room, lane.free, lane.allowance) END AS room,
-                        CASE WHEN lane.lost_only THEN '{{}}'::text[]
-                            WHEN lane.deleted_at IS NOT NULL OR lane.status = 'disabled' THEN '{{}}'
-                            WHEN lane.status = 'failed' THEN '{{test}}'
-                            WHEN lane.status <> 'active' THEN '{{verification,test}}'
-                            WHEN lane.allowance < 2 THEN '{{event,test,verification}}'
-                            ELSE '{{event,test,verification,retry_notice}}'
-                        END AS kinds
+                        CASE WHEN lane.lost_only OR lane.deleted_at IS NOT NULL THEN '{{}}'::text[]
+                            ELSE array_remove((CASE lane.status {whens} END)::text[],
+                                CASE WHEN lane.allowance < 2 THEN 'retry_notice' END) END AS kinds
                     FROM lane
                     WHERE (lane.paused_at IS NULL OR lane.lost_only) AND lane."order" = '{Order.NONE.value}'
                 ) AS lane
