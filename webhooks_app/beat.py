@@ -5,6 +5,8 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
+__all__ = ["BEAT_SCHEDULE"]
+
 BEAT_SCHEDULE: dict[str, dict[str, Any]] = {
     # Finds deliveries whose wake-up was lost. It expires because a late sweep is useless.
     "webhooks-deliver-due": {

@@ -26,7 +26,28 @@ import math
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 
-MAX_SHOWN_ERRORS = 5
+__all__ = [
+    "AlreadyInStateError",
+    "IdempotencyConflictError",
+    "InvalidBatchError",
+    "InvalidCatalogueError",
+    "InvalidEndpointError",
+    "InvalidEventDataError",
+    "InvalidEventTypeError",
+    "InvalidFilterError",
+    "InvalidOwnerError",
+    "LimitsUnavailableError",
+    "RateLimitedError",
+    "SchemeUnavailableError",
+    "SecretUnreadableError",
+    "UnknownEventTypeError",
+    "UnregisteredEventTypeError",
+    "WebhookStateError",
+    "WebhookVerificationError",
+    "WebhooksError",
+]
+
+_MAX_SHOWN_ERRORS = 5
 """Maximum number of errors in the message of a batch."""
 
 
@@ -107,8 +128,8 @@ class InvalidBatchError(WebhooksError, ValueError):
 
     def __init__(self, errors: Mapping[int, WebhooksError]) -> None:
         self.errors = dict(errors)
-        shown = "; ".join(f"[{index}] {error}" for index, error in list(self.errors.items())[:MAX_SHOWN_ERRORS])
-        more = len(self.errors) - MAX_SHOWN_ERRORS
+        shown = "; ".join(f"[{index}] {error}" for index, error in list(self.errors.items())[:_MAX_SHOWN_ERRORS])
+        more = len(self.errors) - _MAX_SHOWN_ERRORS
         super().__init__(f"No event was emitted. {shown}{f'; and {more} more' if more > 0 else ''}")
 
 

@@ -21,6 +21,8 @@ from django.views.generic import View
 from .exceptions import WebhookVerificationError
 from .receiver import DEFAULT_TOLERANCE, ReceivedEvent, challenge_answer, verify
 
+__all__ = ["WebhookReceiverView"]
+
 logger = logging.getLogger(__name__)
 
 IN_PROGRESS = "in progress"

@@ -12,6 +12,21 @@ from django.apps import apps
 from django.db import transaction
 from django.dispatch import Signal
 
+__all__ = [
+    "attempt_made",
+    "deliveries_created",
+    "delivery_given_up",
+    "delivery_succeeded",
+    "event_emitted",
+    "webhook_being_disabled",
+    "webhook_disabled",
+    "webhook_failing",
+    "webhook_paused",
+    "webhook_recovered",
+    "webhook_resumed",
+    "webhook_verified",
+]
+
 event_emitted = Signal()
 """An event was committed. ``event``, ``deliveries`` (number of deliveries)."""
 

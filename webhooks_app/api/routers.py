@@ -11,6 +11,8 @@ from .problems import not_found
 from .replays import ReplayViewSet
 from .views import EventTypeViewSet, EventViewSet, WebhookViewSet
 
+__all__ = ["ApiRouter"]
+
 
 class ApiRouter(SimpleRouter):
     """Route the view sets of the API, or a host's subclasses of them, and any others that are registered.

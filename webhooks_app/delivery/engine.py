@@ -19,6 +19,8 @@ from ..transport import BaseTransport, Exchange
 from .dispatcher import Dispatcher, DispatcherThreads
 from .sending import finish, finish_unsent, request_for
 
+__all__ = ["Engine"]
+
 logger = logging.getLogger("webhooks_app.delivery")
 
 STARTS_AT_A_TIME = 64

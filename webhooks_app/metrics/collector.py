@@ -24,6 +24,8 @@ from ..maintenance.rollups.counters import Counters, Histogram
 from ..models import Delivery, DeliveryAttempt, MaintenanceJob, WorkerProcess
 from ..models.rollup import OUTCOMES
 
+__all__ = ["WebhooksCollector"]
+
 SEEN_WITHIN = timedelta(minutes=1)
 """Maximum age of the last sign of life of a running worker process."""
 

@@ -17,6 +17,8 @@ from ..models.audit import Actor, Via
 from ..owners import owners
 from .rights import Right
 
+__all__ = ["ApiCaller", "BaseActor", "Operator", "ProjectCode", "StaffMember"]
+
 MANAGE_ALL = "webhooks_app.manage_all_webhooks"
 
 

@@ -10,6 +10,8 @@ from .actors import BaseActor
 from .ownership import check_owner
 from .rights import CHANGE_KEY, CREATE_KEY, DELETE_KEY
 
+__all__ = ["change_key", "create_key", "delete_key", "revoke_key"]
+
 
 def create_key(*, owner: Any, actor: BaseActor, **fields: Any) -> tuple[ApiKey, str]:
     """Create a key and return it with its text, which is not stored.

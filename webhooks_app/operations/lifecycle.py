@@ -10,6 +10,8 @@ from .rate_limits import limit_verification
 from .rights import DELETE_WEBHOOK, DISABLE_WEBHOOK, PAUSE_WEBHOOK
 from .verification import queue_handshake
 
+__all__ = ["delete", "disable", "enable", "pause", "resume"]
+
 BY_OWNER = "Disabled by its owner."
 BY_OPERATOR = "Disabled by the operator."
 """Owners read the reason in the API, in English; it contains no names."""

@@ -13,6 +13,8 @@ from ..models.audit import acting
 from .actors import PROJECT, BaseActor
 from .rights import FORGET_OWNER
 
+__all__ = ["forget_owner"]
+
 
 def forget_owner(
     owner: Any, *, actor: BaseActor = PROJECT, progress: Callable[[int], object] = lambda count: None

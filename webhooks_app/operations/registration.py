@@ -26,6 +26,8 @@ from .rate_limits import limit_verification
 from .rights import REGISTER_WEBHOOK, UPDATE_WEBHOOK
 from .verification import queue_handshake
 
+__all__ = ["create_webhook", "register_webhook", "update_webhook"]
+
 CHANGEABLE_FIELDS = (
     *("owner", "url", "event_types", "description", "retry_notices", "max_in_flight", "rate_limit"),
     *("signatures", "retry_policy", "accepted_statuses", "filter", "order"),

@@ -16,6 +16,8 @@ from ..replays.planning import COUNT_SECONDS, failing_periods, plan_replay
 from .actors import BaseActor
 from .rights import REPLAY
 
+__all__ = ["cancel", "pause", "plan", "recover_missed", "resume", "start"]
+
 MAX_FOLDS = 20
 """Upper bound of the transactions in which planning folds tallies; workers fold the rest."""
 

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 from ..models import ApiKey
 
+__all__ = ["Right"]
+
 WRITE = ApiKey.Scope.WEBHOOKS_WRITE.value
 TEST = ApiKey.Scope.WEBHOOKS_TEST.value
 

@@ -14,6 +14,8 @@ from .actors import BaseActor
 from .performing import performing
 from .rights import ROTATE_SECRET
 
+__all__ = ["revoke_previous_secret", "rotate_secret"]
+
 
 def rotate_secret(
     webhook: Webhook,

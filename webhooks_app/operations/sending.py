@@ -15,6 +15,8 @@ from .rights import REDELIVER, TEST_WEBHOOK
 if TYPE_CHECKING:
     from ..emission.events import EventData
 
+__all__ = ["redeliver", "send_test_event"]
+
 
 def send_test_event(
     webhook: Webhook, event_type: str, data: EventData | None = None, *, actor: BaseActor = PROJECT

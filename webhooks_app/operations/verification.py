@@ -10,6 +10,8 @@ from .performing import performing
 from .rate_limits import limit_verification
 from .rights import VERIFY_WEBHOOK
 
+__all__ = ["start_verification"]
+
 
 def start_verification(webhook: Webhook, *, actor: BaseActor) -> Delivery:
     """Hold the webhook's events and queue a handshake; an earlier handshake becomes ineffective.

@@ -22,6 +22,8 @@ from ..exceptions import WebhookVerificationError
 from ..protocol.handshake import VERIFICATION_TYPE
 from .verification import verify
 
+__all__ = ["Answers", "ChallengeAnswer", "LocalReceiver", "Received"]
+
 logger = logging.getLogger("webhooks_app.local_receiver")
 
 MAX_BODY_BYTES = 1024 * 1024

@@ -13,14 +13,17 @@ from .base import (
     Response,
     TransportError,
 )
-from .endpoint import Endpoint, parse_endpoint
+from .endpoint import Endpoint
+from .endpoint import parse_endpoint as parse_endpoint
+from .guard import AddressGuard
 from .options import TransportOptions
-from .registry import make_transport
+from .registry import make_transport as make_transport
 
 __all__ = [
     "BODY_SECONDS",
     "RESPONSE_KEPT",
     "RESPONSE_READ_LIMIT",
+    "AddressGuard",
     "BaseTransport",
     "Endpoint",
     "ErrorClass",
@@ -29,6 +32,4 @@ __all__ = [
     "Response",
     "TransportError",
     "TransportOptions",
-    "make_transport",
-    "parse_endpoint",
 ]
