@@ -1,4 +1,4 @@
-"""Sphinx extension for the generated parts of pages.
+"""Sphinx extension for the generated parts of pages and for the reference.
 
 A page has a line such as ``<!-- generated: rest_api -->``, which is replaced by Markdown of the same name.
 """
@@ -13,6 +13,7 @@ from typing import Any
 
 from .database import database_tables
 from .events import event_catalogue
+from .raises import with_fields
 from .rest_api import openapi_document, rest_api
 
 MARK = re.compile(r"^<!-- generated: (\w+) -->$", re.MULTILINE)
@@ -32,6 +33,10 @@ def _on_source_read(app: Any, name: str, source: list[str]) -> None:
     source[0] = render(source[0])
 
 
+def _on_docstring(app: Any, what: str, name: str, value: Any, options: Any, lines: list[str]) -> None:
+    lines[:] = with_fields(lines)
+
+
 def _on_build_finished(app: Any, error: Exception | None) -> None:
     if error is None and app.builder.format == "html":
         text = json.dumps(openapi_document(), indent=2, ensure_ascii=False)
@@ -40,5 +45,6 @@ def _on_build_finished(app: Any, error: Exception | None) -> None:
 
 def setup(app: Any) -> dict[str, bool]:
     app.connect("source-read", _on_source_read)
+    app.connect("autodoc-process-docstring", _on_docstring)
     app.connect("build-finished", _on_build_finished)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

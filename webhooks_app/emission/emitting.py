@@ -84,10 +84,10 @@ def emit(
     to 8 business identifiers for finding the event. Webhooks with order by key receive events with the same
     ``ordering_key`` one after another.
 
-    Raises UnknownEventTypeError, InvalidEventDataError, InvalidOwnerError, or IdempotencyConflictError for a key that
-    was used with another type or other data; and Django's TransactionManagementError in a transaction that an earlier
-    error has broken. Nothing is written then. No broker is required: workers find the deliveries after the commit in
-    any case.
+    Raises UnknownEventTypeError, InvalidEventDataError, InvalidOwnerError, IdempotencyConflictError for a key that was
+    used with another type or other data, and django.db.transaction.TransactionManagementError in a transaction that an
+    earlier error has broken. Nothing is written after an error. No broker is required: workers find the deliveries
+    after the commit in any case.
     """
     if idempotency_key is not None:
         return _emit_once(

@@ -139,7 +139,7 @@ class EventType(Generic[M]):
     def validate(self, data: Mapping[str, Any] | BaseModel) -> dict[str, Any]:
         """Return the data to be sent, in JSON types and without omitted optional fields.
 
-        Raises InvalidEventDataError, which names each field that does not fit.
+        Raises InvalidEventDataError with the problem of each field that does not fit.
         """
         instance = self._instance(data)
         self._refuse(json_data.problems(self._dump(instance, warnings=False), only_json_types=False))

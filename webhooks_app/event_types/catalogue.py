@@ -30,7 +30,7 @@ class EventTypeRegistry:
         return name in self._by_name
 
     def register(self, *event_types: EventType[Any]) -> None:
-        """Add event types. Raises InvalidEventTypeError, and adds none, if a name is taken or reserved."""
+        """Add event types, or none of them. Raises InvalidEventTypeError if a name is taken or reserved."""
         added = dict(self._by_name)
         for event_type in event_types:
             if event_type.name in RESERVED_NAMES:
@@ -51,7 +51,7 @@ class EventTypeRegistry:
         return event_type
 
     def get(self, name: object) -> EventType[Any]:
-        """Return the event type of this name. Raises UnknownEventTypeError, which lists the known names."""
+        """Return the event type of this name. Raises UnknownEventTypeError with the known names."""
         found = self._find(name)
         if found is None:
             raise UnknownEventTypeError(name, self.names())

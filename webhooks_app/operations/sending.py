@@ -23,8 +23,8 @@ def send_test_event(
 ) -> Delivery:
     """Queue a test event for one webhook, regardless of its subscriptions; the default data is the type's example.
 
-    Raises WebhookStateError for a deleted, disabled or paused webhook, the errors of ``emit``, RateLimitedError and
-    LimitsUnavailableError. The platform's webhooks also accept operational events.
+    The platform's webhooks also accept operational events. Raises WebhookStateError for a deleted, disabled or paused
+    webhook, UnknownEventTypeError, InvalidEventDataError, RateLimitedError and LimitsUnavailableError.
     """
     actor.require(TEST_WEBHOOK, webhook.owner_id)
     event = new_test_event(webhook, event_type, data)

@@ -52,8 +52,8 @@ def verify(
     or a number of seconds, is the largest accepted difference between the timestamp and the current time; None disables
     the check. ``schemes`` are the accepted signature schemes.
 
-    Raises WebhookVerificationError, and nothing else, for any body and headers. An empty secret is a programming error,
-    for which a plain ValueError is raised.
+    No body and no headers lead to another error than WebhookVerificationError. Raises WebhookVerificationError for a
+    request that is not genuine or not recent, and ValueError for an empty secret.
     """
     secrets = _secrets(secret)
     raw_body = _raw_body(body)
