@@ -23,33 +23,26 @@ from .values_in_messages import short
 
 
 def _wake(name: str, wake: str) -> Iterator[checks.CheckMessage]:
-    if wake == AUTO:
-        return
-    try:
-        found = import_string(WAKES.get(wake, wake))
-    except Exception as error:  # noqa: BLE001 - importing a module may raise anything
-        problem = f"cannot be imported: {short(error)}"
-    else:
-        problem = "" if isinstance(found, type) and issubclass(found, BaseWake) else "is not a BaseWake"
-    if problem:
+    if wake != AUTO and (problem := _problem_with_class(WAKES.get(wake, wake), BaseWake)):
         names = ", ".join([AUTO, *WAKES])
         hint = f"Use one of {names}, or the dotted path of a BaseWake. django_tasks needs Django 6.0 or django-tasks."
         yield checks.Error(f"The {name} '{short(wake)}' {problem}.", hint=hint, id="webhooks_app.E023")
 
 
 def _transport(name: str, transport: str) -> Iterator[checks.CheckMessage]:
-    if transport == "auto":
-        return
-    try:
-        found = import_string(TRANSPORTS.get(transport, transport))
-    except Exception as error:  # noqa: BLE001 - importing a module may raise anything
-        problem = f"cannot be imported: {short(error)}"
-    else:
-        problem = "" if isinstance(found, type) and issubclass(found, BaseTransport) else "is not a BaseTransport"
-    if problem:
+    if transport != "auto" and (problem := _problem_with_class(TRANSPORTS.get(transport, transport), BaseTransport)):
         names = ", ".join(["auto", *TRANSPORTS])
         hint = f"Use one of {names}, or the dotted path of a BaseTransport. curl needs the extra of that name."
         yield checks.Error(f"The {name} '{short(transport)}' {problem}.", hint=hint, id="webhooks_app.E007")
+
+
+def _problem_with_class(path: str, base: type) -> str:
+    """Return the reason why a path does not lead to a subclass of ``base``; "" if it does."""
+    try:
+        found = import_string(path)
+    except Exception as error:  # noqa: BLE001 - importing a module may raise anything
+        return f"cannot be imported: {short(error)}"
+    return "" if isinstance(found, type) and issubclass(found, base) else f"is not a {base.__name__}"
 
 
 def _signatures(name: str, signatures: Sequence[str]) -> Iterator[checks.CheckMessage]:
