@@ -1,11 +1,11 @@
-"""Fixtures for all tests: the real servers, each started when a test first asks for it."""
+"""Fixtures for all tests: two accounts, and the real servers, each started when a test first asks for it."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Generator, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import pytest
 from django.utils import translation
@@ -32,6 +32,18 @@ def _language_of_the_settings() -> Iterator[None]:
     """Deactivate the language of the last request, which Django's test client leaves active."""
     yield
     translation.deactivate()
+
+
+@pytest.fixture
+def alice(django_user_model: type[Any]) -> Any:
+    """An account."""
+    return django_user_model.objects.create_user("alice")
+
+
+@pytest.fixture
+def bob(django_user_model: type[Any]) -> Any:
+    """Another account."""
+    return django_user_model.objects.create_user("bob")
 
 
 @pytest.fixture(scope="session")

@@ -36,16 +36,6 @@ def _unthrottled():
 
 
 @pytest.fixture
-def alice(django_user_model):
-    return django_user_model.objects.create_user("alice")
-
-
-@pytest.fixture
-def bob(django_user_model):
-    return django_user_model.objects.create_user("bob")
-
-
-@pytest.fixture
 def api(alice):
     """A client with alice's key."""
     return client_of(alice)

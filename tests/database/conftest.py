@@ -1,3 +1,3 @@
 """Fixtures of the delivery tests: an account and its webhook."""
 
-from ..delivery.conftest import alice, webhook  # noqa: F401
+from ..delivery.conftest import webhook  # noqa: F401

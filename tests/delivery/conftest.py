@@ -105,10 +105,5 @@ def deliver(clock: ManualClock) -> Callable[[MemoryTransport], None]:
 
 
 @pytest.fixture
-def alice(django_user_model: Any) -> Any:
-    return django_user_model.objects.create_user("alice")
-
-
-@pytest.fixture
 def webhook(alice: Any) -> Webhook:
     return make_webhook(alice)

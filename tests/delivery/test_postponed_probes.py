@@ -45,11 +45,6 @@ def pending(owner, number):
     return [make_webhook(owner, status="pending") for _ in range(number)]
 
 
-@pytest.fixture
-def bob(django_user_model):
-    return django_user_model.objects.create_user("bob")
-
-
 def test_handshakes_beyond_the_rate_are_sent_later(alice, clock):
     pending(alice, 20)
     transport = OneAddress(clock)

@@ -38,16 +38,6 @@ class Anything(BaseModel, extra="allow"):
 OPEN_TYPE = EventType(name="shop.anything", description="Anything.", data_model=Anything, example={"a": 1})
 
 
-@pytest.fixture
-def alice(django_user_model):
-    return django_user_model.objects.create_user("alice")
-
-
-@pytest.fixture
-def bob(django_user_model):
-    return django_user_model.objects.create_user("bob")
-
-
 def reached():
     return set(Delivery.objects.filter(kind="event").values_list("webhook_id", flat=True))
 

@@ -15,16 +15,6 @@ from ..support.rows import EVENT_TYPE, make_webhook
 pytestmark = pytest.mark.django_db
 
 
-@pytest.fixture
-def alice(django_user_model):
-    return django_user_model.objects.create_user("alice")
-
-
-@pytest.fixture
-def bob(django_user_model):
-    return django_user_model.objects.create_user("bob")
-
-
 def failed(error, owner=None):
     return NewEvent(EVENT_TYPE, {"error": error}, owner=owner)
 

@@ -35,11 +35,6 @@ def event_type():
         yield event_type
 
 
-@pytest.fixture
-def alice(django_user_model):
-    return django_user_model.objects.create_user("alice")
-
-
 def test_an_event_type_emits_to_its_subscribers(event_type, alice):
     webhook = make_webhook(alice, "invoice.paid")
 

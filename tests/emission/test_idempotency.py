@@ -17,11 +17,6 @@ from ..support.rows import EVENT_TYPE, make_webhook
 pytestmark = pytest.mark.django_db
 
 
-@pytest.fixture
-def alice(django_user_model):
-    return django_user_model.objects.create_user("alice")
-
-
 def emit_with(key, error="No outline", owner=None, event_type=EVENT_TYPE):
     return emit(event_type, {"error": error}, owner=owner, idempotency_key=key)
 

@@ -14,15 +14,5 @@ def _fresh_limits():
 
 
 @pytest.fixture
-def alice(django_user_model):
-    return django_user_model.objects.create(username="alice")
-
-
-@pytest.fixture
-def bob(django_user_model):
-    return django_user_model.objects.create(username="bob")
-
-
-@pytest.fixture
 def api_key(alice):
     return ApiKey.objects.make(owner=alice)[1]

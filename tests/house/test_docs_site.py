@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import fcntl
 import importlib
 import json
-import os
 import re
 import subprocess
 import sys
@@ -16,6 +14,7 @@ import pytest
 from django.dispatch import Signal
 
 from tests.docs.pages import DOCS, blocks, names
+from tests.support.once import made_once
 from webhooks_app import signals
 
 ROOT = Path(__file__).parents[2]
@@ -28,24 +27,12 @@ IMPORT = re.compile(r"^ *from (webhooks_app[\w.]*) import ([\w, ]+)", re.MULTILI
 
 @pytest.fixture(scope="session")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Build the site once for all processes of a run."""
-    folder = tmp_path_factory.getbasetemp()
-    if "PYTEST_XDIST_WORKER" in os.environ:
-        folder = folder.parent
-    html = folder / "site"
-    with (folder / "site.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not html.exists():
-            _build(html)
-    return html
+    return made_once(tmp_path_factory, "site", _build) / "html"
 
 
-def _build(html: Path) -> None:
-    """Build the site, and put it in its place when it is complete."""
-    new = html.with_name("new-site")
-    options = ["--quiet", "--fail-on-warning", "--builder", "html", "--doctree-dir", str(html.with_name("doctrees"))]
-    subprocess.run([sys.executable, "-m", "sphinx", *options, "docs", str(new)], cwd=ROOT, check=True)
-    new.rename(html)
+def _build(folder: Path) -> None:
+    options = ["--quiet", "--fail-on-warning", "--builder", "html", "--doctree-dir", str(folder / "doctrees")]
+    subprocess.run([sys.executable, "-m", "sphinx", *options, "docs", str(folder / "html")], cwd=ROOT, check=True)
 
 
 def test_each_page_is_in_the_navigation(site: Path) -> None:

@@ -42,16 +42,6 @@ PATHS = {
 }
 
 
-@pytest.fixture
-def alice(django_user_model: Any) -> Any:
-    return django_user_model.objects.create_user("alice")
-
-
-@pytest.fixture
-def bob(django_user_model: Any) -> Any:
-    return django_user_model.objects.create_user("bob")
-
-
 def populate(owner: Any) -> Webhook:
     """Create rows of every kind for an owner: delivered, pending and redelivered."""
     webhook = make_webhook(owner)

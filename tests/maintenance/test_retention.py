@@ -25,11 +25,6 @@ YEAR = timedelta(days=365)
 TWO_MONTHS = timedelta(days=60)
 
 
-@pytest.fixture
-def alice(django_user_model):
-    return django_user_model.objects.create_user("alice")
-
-
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch):
     monkeypatch.setattr(retention.time, "sleep", lambda seconds: None)

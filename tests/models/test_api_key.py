@@ -14,11 +14,6 @@ from webhooks_app.models.api_key import owner_scopes
 pytestmark = pytest.mark.django_db
 
 
-@pytest.fixture
-def alice(django_user_model):
-    return django_user_model.objects.create_user("alice")
-
-
 def test_a_key_is_found_by_its_text(alice):
     api_key, text = ApiKey.objects.make(owner=alice)
 

@@ -17,11 +17,6 @@ from ..support.rows import EVENT_TYPE, URL, make_webhook
 pytestmark = pytest.mark.django_db
 
 
-@pytest.fixture
-def alice(django_user_model):
-    return django_user_model.objects.create_user("alice")
-
-
 def refused(owner, **fields):
     """Return the fields that the registration refused."""
     with pytest.raises(ValidationError) as caught:

@@ -18,11 +18,6 @@ AGO = timedelta(hours=1)
 
 
 @pytest.fixture
-def alice(django_user_model: Any) -> Any:
-    return django_user_model.objects.create_user("alice")
-
-
-@pytest.fixture
 def webhook(alice: Any) -> Webhook:
     """A webhook created before the events of the tests."""
     webhook = make_webhook(alice, EVENT_TYPE, "file.uploaded")

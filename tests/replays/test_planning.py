@@ -201,11 +201,6 @@ def test_the_number_of_unfinished_replays_of_a_webhook_is_limited(webhook, monke
     assert [plan(webhook).state, plan(make_webhook(webhook.owner)).state] == ["ready", "ready"]
 
 
-@pytest.fixture
-def bob(django_user_model):
-    return django_user_model.objects.create_user("bob")
-
-
 def succeed_days_ago(webhook, days):
     event = make_older(emit_with(webhook, "succeeded"), timedelta(days=days))
     moment = timezone.now() - timedelta(days=days)

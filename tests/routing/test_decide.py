@@ -26,11 +26,6 @@ pytestmark = pytest.mark.django_db
 HOUR = timedelta(hours=1)
 
 
-@pytest.fixture
-def alice(django_user_model):
-    return django_user_model.objects.create_user("alice")
-
-
 def change(webhook, **fields):
     update_webhook(webhook, actor=PROJECT, **fields)
 

@@ -33,11 +33,6 @@ def _real_wake_ups() -> Iterator[None]:
         yield
 
 
-@pytest.fixture
-def alice(django_user_model):
-    return django_user_model.objects.create_user("alice")
-
-
 @pytest.fixture(
     params=[
         pytest.param("embedded", marks=pytest.mark.only_on("sqlite")),

@@ -23,11 +23,6 @@ NEW = {"url": URL, "events": [EVENT_TYPE], "retry_notices": False}
 
 
 @pytest.fixture
-def alice(django_user_model: Any) -> Any:
-    return django_user_model.objects.create_user("alice")
-
-
-@pytest.fixture
 def api(alice: Any) -> ApiClient:
     return client_of(alice)
 

@@ -12,11 +12,6 @@ from ..support.rows import make_webhook
 
 
 @pytest.fixture
-def alice(django_user_model: Any) -> Any:
-    return django_user_model.objects.create_user("alice")
-
-
-@pytest.fixture
 def webhook(alice: Any) -> Any:
     return make_webhook(alice, url="https://receiver.invalid/", retry_notices=False)
 

@@ -11,11 +11,6 @@ from webhooks_app.models import AuditEntry
 
 
 @pytest.fixture
-def alice(django_user_model):
-    return django_user_model.objects.create_user("alice")
-
-
-@pytest.fixture
 def webhook(alice):
     """A webhook of alice's without audit entries."""
     made = make_webhook(alice)
