@@ -13,7 +13,6 @@ from django.db.models import Q
 from webhooks_app.delivery.queue import Queue
 from webhooks_app.models import Delivery, Event, QueueEntry, QueueLane, Webhook
 from webhooks_app.models.hold import (
-    STANDING,
     Hold,
     HoldReason,
     Load,
@@ -170,7 +169,7 @@ def test_a_delivery_is_claimed_if_and_only_if_nothing_holds_it(event, kind, time
 
 LIMITS = {"rate_limited", "withheld", "unsigned"}
 CONDITIONS: dict[str, tuple[Q, set[str]]] = {
-    "held": (is_held(), set(STANDING)),
+    "held": (is_held(), {"stopped", "paused", "unverified"}),
     "upcoming": (is_upcoming(), {"", "expired", "address_busy", "not_due", *LIMITS}),
     "due": (is_due(NOW), {"", *LIMITS}),
 }

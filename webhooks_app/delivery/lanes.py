@@ -2,6 +2,8 @@
 
 Therefore a long backlog of one webhook is never scanned to find the deliveries of another. The cost grows with the
 number of webhooks that have pending deliveries, not with the number of deliveries.
+
+The sharing of requests between fast and slow webhooks is in ``slots.py``.
 """
 
 from __future__ import annotations

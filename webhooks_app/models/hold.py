@@ -46,10 +46,6 @@ class HoldReason(models.TextChoices):
     SLOW = "slow", _("slow receiver")
 
 
-STANDING = (HoldReason.STOPPED, HoldReason.PAUSED, HoldReason.UNVERIFIED)
-"""Reasons in the state of the webhook. They do not pass with time."""
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Hold:
     reason: HoldReason
@@ -301,7 +297,7 @@ def _is_blocked() -> Q:
 
 
 def is_held() -> Q:
-    """Return the condition for entries that wait for a change of their webhook, with a reason in ``STANDING``."""
+    """Return the condition for entries that wait for a change of their webhook: stopped, paused or unverified."""
     return _IS_WAITING & ~_IS_PERMITTED
 
 

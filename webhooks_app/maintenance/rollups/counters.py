@@ -24,10 +24,6 @@ class Histogram:
     def count(self) -> int:
         return sum(self.buckets)
 
-    @property
-    def mean_ms(self) -> float | None:
-        return self.sum_ms / self.count if self.count else None
-
     def percentile(self, share: float) -> float | None:
         """Return the duration in ms of this percentile (0 to 1), interpolated linearly inside its bucket.
 
