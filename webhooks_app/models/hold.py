@@ -46,6 +46,10 @@ class HoldReason(models.TextChoices):
     SLOW = "slow", _("slow receiver")
 
 
+_AFTER_LOAD = (HoldReason.UNSIGNED, HoldReason.SLOW)
+"""Reasons with less precedence than the load of the webhook."""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Hold:
     reason: HoldReason
@@ -108,7 +112,7 @@ def holds_of(deliveries: Sequence[Delivery], *, now: datetime) -> list[Hold | No
     free = {
         delivery.webhook_id
         for delivery, hold in zip(deliveries, holds, strict=True)
-        if hold is None or hold.reason == HoldReason.SLOW
+        if hold is None or hold.reason in _AFTER_LOAD
     }
     if not free:
         return holds
