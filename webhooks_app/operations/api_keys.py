@@ -39,6 +39,7 @@ def revoke_key(api_key: ApiKey, *, actor: BaseActor) -> None:
 
 
 def delete_key(api_key: ApiKey, *, actor: BaseActor) -> None:
+    """Delete a key. Audit entries about it remain."""
     actor.require(DELETE_KEY, api_key.owner_id)
     with acting(actor):
         api_key.delete()
