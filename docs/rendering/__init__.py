@@ -11,6 +11,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from docutils import nodes
+
 from .database import database_tables
 from .events import event_catalogue
 from .raises import with_fields
@@ -37,6 +39,14 @@ def _on_docstring(app: Any, what: str, name: str, value: Any, options: Any, line
     lines[:] = with_fields(lines)
 
 
+def _on_doctree(app: Any, doctree: nodes.document) -> None:
+    """Remove the dash behind an error without an explanation."""
+    for field in doctree.findall(nodes.field_body):
+        for paragraph in field.findall(nodes.paragraph):
+            if paragraph.astext().endswith((" -- ", " \u2013 ")):
+                del paragraph[1:]
+
+
 def _on_build_finished(app: Any, error: Exception | None) -> None:
     if error is None and app.builder.format == "html":
         text = json.dumps(openapi_document(), indent=2, ensure_ascii=False)
@@ -46,5 +56,6 @@ def _on_build_finished(app: Any, error: Exception | None) -> None:
 def setup(app: Any) -> dict[str, bool]:
     app.connect("source-read", _on_source_read)
     app.connect("autodoc-process-docstring", _on_docstring)
+    app.connect("doctree-read", _on_doctree)
     app.connect("build-finished", _on_build_finished)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
