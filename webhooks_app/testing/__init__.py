@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ..matchers import containing, instance_of, matching, satisfying
 from .clock import ManualClock
 from .kit import Webhooks, WebhooksMixin
+from .matchers import containing, instance_of, matching, satisfying
 from .receiver import ReceivedRequest, ScriptedReceiver
 
 __all__ = [

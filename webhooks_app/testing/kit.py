@@ -14,14 +14,14 @@ from django.db.models import Min, QuerySet
 from ..database.clock import DatabaseClock
 from ..delivery.engine import Engine
 from ..event_types import EventType, registry
-from ..marks import described, has_marks, marks_of
-from ..matchers import holds
 from ..models import Delivery, Event, QueueEntry, Webhook
 from ..models.hold import Hold, HoldReason, holds_of, is_upcoming
 from ..models.own_headers import UNCHANGED, Credentials
 from ..routing.admission import ROUTED, Reason
 from ..routing.report import Decision, decide
 from .clock import ManualClock
+from .marks import described, has_marks, marks_of
+from .matchers import holds
 from .receiver import ReceivedRequest, ScriptedReceiver, ScriptedTransport
 
 EventName: TypeAlias = EventType[Any] | str

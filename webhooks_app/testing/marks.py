@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from .models import Event, IdempotencyKey
+from ..models import Event, IdempotencyKey
 
 
 def has_marks(event: Event, idempotency_key: str | None, references: Sequence[str]) -> bool:
