@@ -206,3 +206,10 @@ def test_refused_choices_are_explained_in_german(german: Page, delivery: Deliver
     page = german.post("webhook", "change", delivery.webhook_id, **form, headers="Host: a")
 
     assert_german(prose(page, '<ul class="errorlist"', "</ul>"), "Erneuern Sie zuerst das Geheimnis")
+
+
+@pytest.mark.parametrize("page", ["add", "event_types"])
+def test_the_choices_of_a_webhook_are_described_in_german(german: Page, page: str) -> None:
+    described = prose(german.get("webhook", page), "webhook.failing", "delivery.given_up")
+
+    assert_german(described, "Ein Webhook scheitert", "Ein scheiternder Webhook funktioniert wieder")

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from django import forms
-from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from ..choices import (
@@ -20,6 +19,7 @@ from ..choices import (
 from ..models import Webhook
 from ..models.order import Order
 from ..models.webhook_secret import default_signatures
+from .reasons import translated
 
 
 def signature_choices(webhook: Webhook) -> list[tuple[str, str]]:
@@ -43,7 +43,7 @@ def order_choices(webhook: Webhook) -> list[tuple[str, str]]:
 
 
 def _choice(name: str, description: str) -> tuple[str, str]:
-    return name, f"{name}: {gettext(description)}" if description else name
+    return name, f"{name}: {translated(description)}" if description else name
 
 
 CHOICES = (("signatures", signature_choices), ("retry_policy", policy_choices), ("order", order_choices))

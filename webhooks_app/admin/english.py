@@ -197,3 +197,11 @@ DESCRIPTIONS = (
     gettext_noop("10 attempts in about three days: after 5 s, 5 min, 30 min, 2, 5, 10, 14, 20 and 24 h."),
 )
 """Descriptions of the built-in signature schemes and retry policies."""
+
+EVENT_TYPES = (
+    gettext_noop("A webhook is failing and will be disabled"),
+    gettext_noop("A failing webhook has recovered"),
+    gettext_noop("A webhook was disabled"),
+    gettext_noop("The last attempt of a delivery failed"),
+)
+"""Descriptions of the operational event types."""

@@ -7,9 +7,9 @@ from functools import cache
 
 from django.utils.translation import gettext
 
-from .english import ADDRESSES, REFUSALS, STORED, URLS
+from .english import ADDRESSES, DESCRIPTIONS, EVENT_TYPES, REFUSALS, STORED, URLS
 
-TEMPLATES = (*STORED, *URLS, *ADDRESSES, *REFUSALS)
+TEMPLATES = (*STORED, *URLS, *ADDRESSES, *REFUSALS, *DESCRIPTIONS, *EVENT_TYPES)
 
 NESTED = frozenset({"counted", "problem", "reason"})
 """Variable parts that are texts themselves."""

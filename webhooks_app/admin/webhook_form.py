@@ -15,6 +15,7 @@ from ..models import Webhook
 from ..models.visibility import event_types_for
 from .choice_fields import ChoiceFields
 from .owner_fields import Audience, AudienceForm
+from .reasons import translated
 from .refusals import RefusableForm
 
 Choices = list[tuple[str, list[tuple[str, str]]]]
@@ -35,7 +36,7 @@ class GroupedCheckboxes(forms.CheckboxSelectMultiple):
 
     def create_option(self, name: str, value: Any, *args: Any, **kwargs: Any) -> dict[str, Any]:
         option = super().create_option(name, value, *args, **kwargs)
-        option["description"] = registry.get(value).description if value in registry else ""
+        option["description"] = translated(registry.get(value).description) if value in registry else ""
         return option
 
 

@@ -15,7 +15,8 @@ from ..event_types import registry
 from ..models import Delivery, DeliveryAttempt, Event, Webhook
 from ..protocol.ids import RANDOM_HEX_DIGITS, first_id_at
 from ..protocol.times import format_time
-from .webhooks import CHANGED_AFTER, Profile, Target
+from ..transport.errors import connection_lost, name_unknown
+from .webhooks import CHANGED_AFTER, HOST_SUFFIX, Profile, Target
 
 DUE_WITHIN = timedelta(minutes=1)
 """Span after the final deliveries in which the due ones are queued."""
@@ -33,12 +34,10 @@ class Answer(NamedTuple):
 
 ANSWERS: Mapping[str, Answer] = {
     "succeeded": Answer(status=200, body="ok"),
-    "http_status": Answer("Answered with status 503.", 503, "Service unavailable"),
+    "http_status": Answer("Answered with status 503. Only status 200 confirms receipt.", 503, "Service unavailable"),
     "timeout": Answer("The receiver sent no complete answer within 30 seconds."),
-    "connection_error": Answer(
-        "No connection could be opened. Check that the receiver runs and its port is reachable."
-    ),
-    "dns_error": Answer("The name could not be resolved. Check that it exists in the public DNS."),
+    "connection_error": Answer(connection_lost().message),
+    "dns_error": Answer(name_unknown(f"unknown{HOST_SUFFIX}").message),
 }
 """Recorded answers by result."""
 

@@ -55,7 +55,11 @@ PROFILES = (
     ),
     Profile(name="unverified", status=Webhook.Status.PENDING),
     Profile(name="unknown", given_up=1.0, failure="dns_error", milliseconds=20),
-    Profile(name="failed", status=Webhook.Status.FAILED, reason="No handshake passed in 4 attempts."),
+    Profile(
+        name="failed",
+        status=Webhook.Status.FAILED,
+        reason="Answered with status 404. Only status 200 confirms receipt.",
+    ),
     Profile(name="paused", at_once=0.97, later=0.02, given_up=0.01, is_paused=True),
     HEALTHY,
     HEALTHY,
