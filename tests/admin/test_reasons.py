@@ -15,7 +15,7 @@ from webhooks_app.protocol.handshake import refusal_of_answer
 from webhooks_app.transport import errors
 from webhooks_app.transport.endpoint import parse_endpoint
 from webhooks_app.transport.header import NO_STATUS_LINE, TOO_LARGE
-from webhooks_app.transport.ip_filter import REFUSED_IPV4, REFUSED_IPV6
+from webhooks_app.transport.refused_addresses import REFUSED_IPV4, REFUSED_IPV6
 
 from ..api.conftest import client_of
 from ..support.rows import make_webhook

@@ -141,7 +141,7 @@ def test_a_silenced_check_is_not_reported(db: None, settings: Any) -> None:
 
 def test_a_guard_that_allows_private_addresses_is_an_error(db: None, settings: Any, monkeypatch: Any) -> None:
     settings.WEBHOOKS_ALLOWED_NETWORKS = []
-    monkeypatch.setattr("webhooks_app.transport.ip_filter.REFUSED_IPV4", ())
+    monkeypatch.setattr("webhooks_app.transport.refused_addresses.REFUSED_IPV4", ())
 
     finding = found("guard")
 

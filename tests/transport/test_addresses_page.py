@@ -10,7 +10,13 @@ import pytest
 
 from webhooks_app.transport.endpoint import LOCAL_SUFFIXES, MAX_URL_LENGTH
 from webhooks_app.transport.guard import MAX_ADDRESSES
-from webhooks_app.transport.ip_filter import GLOBAL_IPV6, REFUSED_IPV4, REFUSED_IPV6, Network, refusal_of_address
+from webhooks_app.transport.refused_addresses import (
+    GLOBAL_IPV6,
+    REFUSED_IPV4,
+    REFUSED_IPV6,
+    Network,
+    refusal_of_address,
+)
 from webhooks_app.transport.resolver import LOOKUP_SECONDS
 
 PAGE = Path(__file__).parents[2].joinpath("docs", "addresses.md").read_text()

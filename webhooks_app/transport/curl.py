@@ -15,7 +15,6 @@ from .base import BaseTransport, ErrorClass, Exchange, Request, TransportError
 from .curl_connection import CurlConnection
 from .endpoint import Endpoint
 from .guard import AddressGuard
-from .ip_filter import Address
 from .libcurl import pycurl
 from .lookups import Lookup, PendingLookups
 from .multi import Multi
@@ -23,6 +22,7 @@ from .options import TransportOptions
 from .pool import ConnectionPool
 from .probe_turns import ProbeTurns
 from .proxy import parse_proxy
+from .refused_addresses import Address
 from .resolver import MAX_THREADS, NameResolver
 from .tls import combined_bundle, system_bundle
 from .transfer import Transfer

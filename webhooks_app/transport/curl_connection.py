@@ -13,8 +13,8 @@ from typing import Any
 from . import errors
 from .base import Request, TransportError
 from .endpoint import Endpoint
-from .ip_filter import Address
 from .libcurl import pycurl
+from .refused_addresses import Address
 from .wire_format import bracketed
 
 logger = logging.getLogger("webhooks_app.transport")

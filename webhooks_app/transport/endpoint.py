@@ -11,7 +11,7 @@ from ipaddress import AddressValueError, IPv4Address, IPv6Address, ip_network
 import idna
 
 from ..exceptions import InvalidEndpointError
-from .ip_filter import Address, Network, refusal_of_address
+from .refused_addresses import Address, Network, refusal_of_address
 
 MAX_URL_LENGTH = 2048
 DEFAULT_PORTS = {"https": 443, "http": 80}

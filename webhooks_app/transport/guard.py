@@ -9,8 +9,8 @@ from ipaddress import ip_address
 from .base import TransportError
 from .endpoint import Endpoint, parse_endpoint
 from .errors import address_refused, name_unknown
-from .ip_filter import Address, refusal_of_address
 from .options import TransportOptions
+from .refused_addresses import Address, refusal_of_address
 
 MAX_ADDRESSES = 8
 

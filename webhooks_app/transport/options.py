@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from .ip_filter import Network
+from .refused_addresses import Network
 from .resolver import Resolve, resolve_by_system
 
 IDLE_CONNECTION_SECONDS = 2

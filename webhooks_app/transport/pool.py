@@ -7,8 +7,8 @@ import time
 from collections.abc import Collection
 from typing import Generic, Protocol, TypeVar
 
-from .ip_filter import Address
 from .options import IDLE_CONNECTION_SECONDS
+from .refused_addresses import Address
 
 DISTRUST_SECONDS = 60.0
 MAX_DISTRUSTED = 10_000

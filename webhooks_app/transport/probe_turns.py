@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Sequence
 
 from .base import Request
-from .ip_filter import Address
+from .refused_addresses import Address
 
 BURST_SECONDS = 1.0
 """The time for which an address without probes accumulates its rate."""

@@ -10,8 +10,8 @@ from .answer import AnswerReader
 from .base import Exchange, Request, TransportError
 from .curl_connection import CurlConnection
 from .endpoint import Endpoint
-from .ip_filter import Address
 from .libcurl import pycurl
+from .refused_addresses import Address
 from .wire_format import wire_format
 
 

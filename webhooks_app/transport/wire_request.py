@@ -15,10 +15,10 @@ from .base import Request, TransportError
 from .endpoint import Endpoint
 from .guard import AddressGuard
 from .header import MAX_HEADER_BYTES
-from .ip_filter import Address
 from .probe_turns import ProbeTurns
 from .proxy import Proxy
 from .racing import connect_to_first
+from .refused_addresses import Address
 from .resolver import NameResolver
 from .wire_format import bracketed, wire_format
 

@@ -6,7 +6,13 @@ from ipaddress import IPv6Address, ip_address, ip_network
 
 import pytest
 
-from webhooks_app.transport.ip_filter import GLOBAL_IPV6, REFUSED_IPV4, REFUSED_IPV6, Network, refusal_of_address
+from webhooks_app.transport.refused_addresses import (
+    GLOBAL_IPV6,
+    REFUSED_IPV4,
+    REFUSED_IPV6,
+    Network,
+    refusal_of_address,
+)
 
 REFUSED = [
     *("0.0.0.0", "0.255.255.255", "10.0.0.0", "10.255.255.255", "100.64.0.0", "100.127.255.255"),
