@@ -58,12 +58,12 @@ class Command(WebhooksCommand):
         except InvalidEventDataError as error:
             example = json.dumps(event_type.example, ensure_ascii=False)
             raise CommandError(f"{error}\nA valid example: {example}") from error
-        self._say_who_gets(event)
+        self._note_number(event)
         self.result(event.id)
 
-    def _say_who_gets(self, event: Event) -> None:
+    def _note_number(self, event: Event) -> None:
         webhooks = event.deliveries.count()
         if webhooks:
             self.note(f"Queued for {counted(webhooks, 'webhook')}.")
         else:
-            self.note(f"No active webhook of this owner receives {event.type}.", role="WARNING")
+            self.note(f"Queued for no webhook. The reasons: manage.py explain_event {event.id}", role="WARNING")
