@@ -22,6 +22,7 @@ from ..operations.rights import REDELIVER
 from ..operations.sending import redeliver
 from .actions import ActingAdmin
 from .change_list import KeysetChangeList
+from .disclosed import disclosed
 from .display import PARTS_OF_TYPE, breakable, link_to, moment, next_try, state_and_result
 from .explanation import policy_in_words, waiting_for, why_cancelled
 from .filters import (
@@ -51,7 +52,7 @@ class DeliveryChangeList(KeysetChangeList):
 
     def get_results(self, request: HttpRequest) -> None:
         super().get_results(request)
-        self.result_list = list(self.result_list)
+        self.result_list = disclosed(request, self.result_list)
         for delivery, hold in zip(self.result_list, holds_of(self.result_list, now=timezone.now()), strict=True):
             delivery.shown_hold = hold
 
@@ -99,6 +100,10 @@ class DeliveryAdmin(ReadOnlyAdmin, ActingAdmin):
         return (
             super().get_queryset(request).select_related("event", "webhook__lane", "queue_entry").defer("event__body")
         )
+
+    def get_object(self, request: HttpRequest, object_id: str, from_field: str | None = None) -> Any:
+        delivery = super().get_object(request, object_id, from_field)
+        return disclosed(request, [delivery])[0] if delivery is not None else None
 
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[KeysetChangeList]:
         return DeliveryChangeList

@@ -20,6 +20,7 @@ from django.utils.safestring import SafeString, mark_safe
 from django.utils.text import Truncator
 from django.utils.translation import gettext
 
+from ..delivery.disclosure import UNREACHABLE
 from ..models import Delivery, DeliveryAttempt, Webhook
 from ..models.hold import Hold, HoldReason, holds_of
 from .reasons import translated
@@ -102,11 +103,18 @@ def state_and_result(delivery: Delivery) -> str:
     state = str(delivery.get_state_display())
     if not delivery.last_result or delivery.last_result == DeliveryAttempt.Result.SUCCEEDED:
         return state
-    return f"{state}: {dict(DeliveryAttempt.Result.choices).get(delivery.last_result, delivery.last_result)}"
+    return f"{state}: {result_in_words(delivery.last_result)}"
+
+
+def result_in_words(result: str) -> str:
+    labels = {**dict(DeliveryAttempt.Result.choices), UNREACHABLE: gettext("URL not reached")}
+    return str(labels.get(result, result))
 
 
 def next_try(delivery: Delivery, hold: Hold | None, *, now: datetime) -> SafeString | str:
     """Return the time of a delivery's next attempt in short form, or the reason why there is none."""
+    if delivery.last_result == UNREACHABLE:
+        return ""
     if hold is None:
         return moment(delivery.due_at or now, gettext("due"))
     if hold.reason == HoldReason.FINAL:

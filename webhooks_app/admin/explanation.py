@@ -8,6 +8,7 @@ from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.translation import gettext
 
+from ..delivery.disclosure import UNREACHABLE
 from ..models import Delivery, DeliveryAttempt
 from ..models.hold import HoldReason, holds_of
 from .display import in_time, link_to, moment
@@ -29,6 +30,9 @@ def why(attempt: DeliveryAttempt) -> str:
 
 def what_followed(attempt: DeliveryAttempt, following: DeliveryAttempt | None, delivery: Delivery, *, site: str) -> str:
     """Return a sentence about the next step after an attempt, its time and its reason, with links in an admin site."""
+    is_hidden = attempt.result == UNREACHABLE
+    if following is not None and is_hidden:
+        return ""
     if following is not None:
         return gettext("The next attempt followed %(time)s later, according to the retry schedule.") % {
             "time": in_time(following.started_at - _ended_at(attempt))
@@ -41,7 +45,7 @@ def what_followed(attempt: DeliveryAttempt, following: DeliveryAttempt | None, d
         }
     if delivery.state == Delivery.State.CANCELLED:
         return gettext("No further attempt: %(reason)s") % {"reason": why_cancelled(delivery)}
-    if delivery.due_at is None:
+    if delivery.due_at is None or is_hidden:
         return waiting_for(delivery, site=site)
     scheduled = gettext(
         "According to the retry schedule, the next attempt follows %(time)s after attempt %(number)d."
@@ -69,8 +73,11 @@ def policy_in_words(delivery: Delivery) -> str:
 def waiting_for(delivery: Delivery, *, site: str) -> str:
     """Return the reason why a pending delivery is not sent now, or the time since which it is due.
 
-    An earlier delivery is linked to its page in the named admin site.
+    An earlier delivery is linked to its page in the named admin site. Return "" if the user may not see when the last
+    attempt ended.
     """
+    if delivery.last_result == UNREACHABLE:
+        return ""
     now = timezone.now()
     (hold,) = holds_of([delivery], now=now)
     if hold is None:

@@ -20,6 +20,7 @@ from django.utils import timezone
 from django.utils.functional import cached_property
 from django.utils.translation import gettext_lazy as _
 
+from ..delivery.disclosure import UNREACHABLE
 from ..event_types import INTERNAL_EVENT_TYPES, VERIFICATION, registry
 from ..models import Delivery, DeliveryAttempt, EventReference
 from ..models.emission import MAX_REFERENCE_LENGTH
@@ -28,7 +29,8 @@ from ..protocol.ids import first_id_at
 from ..protocol.times import EARLIEST, LATEST
 from ..transport.endpoint import MAX_URL_LENGTH
 from .change_list import CURSOR_VAR
-from .display import MomentInput
+from .disclosed import with_result
+from .display import MomentInput, result_in_words
 from .owned import MAX_FOUND, actor_of, found_owners, knows_owners, manages_all
 
 WITHIN = (MinValueValidator(EARLIEST), MaxValueValidator(LATEST))
@@ -76,10 +78,12 @@ class ResultFilter(admin.SimpleListFilter):
     parameter_name = "result"
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, Any]]:
-        return list(DeliveryAttempt.Result.choices)
+        hidden = [] if manages_all(request) else [(UNREACHABLE, result_in_words(UNREACHABLE))]
+        return [*DeliveryAttempt.Result.choices, *hidden]
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
-        return queryset.filter(last_result=self.value()) if self.value() else queryset
+        value = self.value()
+        return with_result(request, queryset, value) if value else queryset
 
 
 class TypedFilter(admin.ListFilter):

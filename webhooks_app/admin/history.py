@@ -14,6 +14,7 @@ from django.utils.translation import gettext
 
 from ..models import ApiKey, AuditEntry, Delivery, Replay, Webhook
 from ..owners import owners
+from .disclosed import disclosed_entries
 from .owned import OwnedAdmin, actor_of, manages_all
 
 MAX_SHOWN = 50
@@ -40,7 +41,7 @@ class HistoryRow(NamedTuple):
 
 
 def with_names(request: HttpRequest, entries: QuerySet[AuditEntry]) -> QuerySet[AuditEntry]:
-    """Annotate entries with the actor's name (``by``) and the permission to name the owner (``names_owner``).
+    """Return the visible entries with the actor's name (``by``) and the permission to name the owner (``names_owner``).
 
     Users who do not manage all webhooks see only their own name and those of their owners.
     """
@@ -49,7 +50,7 @@ def with_names(request: HttpRequest, entries: QuerySet[AuditEntry]) -> QuerySet[
         names["by"] = Case(When(actor=request.user.pk, then=names["by"]), default=Value(""))
         is_own = Q(owner__in=actor_of(request).owner_ids)
         names["names_owner"] = Case(When(is_own, then=Value(True)), default=Value(False))
-    return entries.select_related("owner").annotate(**names)
+    return disclosed_entries(request, entries).select_related("owner").annotate(**names)
 
 
 def changes_of(entry: Any) -> list[Change]:

@@ -12,7 +12,10 @@ from django.http import HttpRequest
 from django.utils.translation import gettext_lazy as _
 
 from ..conf import settings
+from ..delivery.disclosure import UNREACHABLE
 from ..models import Delivery, DeliveryAttempt
+from .disclosed import disclosed_attempts
+from .display import result_in_words
 from .explanation import what_followed, why
 
 STAGES = {
@@ -60,13 +63,22 @@ class ShownAttempt:
         return bool(is_connected) or self.attempt.result not in AT_TIMES_CONNECTED
 
     @property
+    def result(self) -> str:
+        return result_in_words(self.attempt.result)
+
+    @property
+    def is_hidden(self) -> bool:
+        """True if the request and the response are hidden from the user."""
+        return self.attempt.result == UNREACHABLE
+
+    @property
     def is_success(self) -> bool:
         return self.attempt.result == DeliveryAttempt.Result.SUCCEEDED
 
 
 def transcript(request: HttpRequest, delivery: Delivery, *, site: str) -> list[ShownAttempt]:
     """Return the attempts of a delivery, oldest first, with event bodies only for users who may view events."""
-    attempts = list(delivery.attempts.order_by("number"))
+    attempts = disclosed_attempts(request, delivery)
     shows_body = delivery.kind == Delivery.Kind.VERIFICATION or request.user.has_perm("webhooks_app.view_event")
     return [
         _shown(attempt, following, delivery, shows_body, site)
@@ -77,7 +89,6 @@ def transcript(request: HttpRequest, delivery: Delivery, *, site: str) -> list[S
 def _shown(
     attempt: DeliveryAttempt, following: DeliveryAttempt | None, delivery: Delivery, shows_body: bool, site: str
 ) -> ShownAttempt:
-    attempt.delivery = delivery
     is_kept = delivery.event is None or delivery.event.has_body
     header = attempt.request_header
     if not is_kept:  # The length is lost with the body.

@@ -13,6 +13,7 @@ from ..event_types import registry
 from ..maintenance.rollups import reading
 from ..models import Delivery, Webhook
 from . import charts, webhook_health
+from .disclosed import disclosed
 from .display import deliveries_url, delivery_rows, shows_deliveries
 from .explanation import waiting_for, why, why_cancelled
 from .overview import window_of, windows
@@ -37,7 +38,7 @@ def recent(request: HttpRequest, webhook: Webhook, *, site: str) -> Context:
         return {"recent": []}
     newest = _deliveries(webhook).filter(kind__in=(Delivery.Kind.EVENT, Delivery.Kind.TEST))[:RECENT]
     listed = deliveries_url(site=site, webhook=webhook.pk)
-    return {"recent": delivery_rows(newest, site=site), "deliveries_url": listed}
+    return {"recent": delivery_rows(disclosed(request, newest), site=site), "deliveries_url": listed}
 
 
 def course(request: HttpRequest, webhook: Webhook) -> Context:
@@ -53,7 +54,8 @@ def course(request: HttpRequest, webhook: Webhook) -> Context:
 def handshake(request: HttpRequest, webhook: Webhook, *, site: str) -> Context:
     """Return the status of the latest verification, with its transcript if the user may view deliveries."""
     # Handshakes have no event. Databases without an index of handshakes find them by this condition.
-    delivery = _deliveries(webhook).filter(kind=Delivery.Kind.VERIFICATION, event=None).first()
+    newest = _deliveries(webhook).filter(kind=Delivery.Kind.VERIFICATION, event=None)[:1]
+    delivery = next(iter(disclosed(request, newest)), None)
     if delivery is None:
         return {"handshake": None, "shows_attempts": shows_deliveries(request)}
     attempts = transcript(request, delivery, site=site)

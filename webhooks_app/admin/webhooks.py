@@ -26,6 +26,7 @@ from ..operations import lifecycle
 from ..operations.registration import create_webhook, update_webhook
 from ..outbound import check_endpoint
 from . import webhook_page
+from .disclosed import shows_status_time
 from .display import breakable, deliveries_url, moment, shows_deliveries, state_of
 from .event_types import EventTypePages
 from .filters import CreatedFilter, OwnerFilter
@@ -117,6 +118,8 @@ class WebhookAdmin(OwnableAdmin, HealthColumns, EventTypePages, OperationsPage, 
         hidden = SHOWN if self.has_change_permission(request, obj) else (*SHOWN, "event_types", *CREDENTIALS)
         settable = [name for name in fields if name not in hidden]
         shown = [name for name in SHOWN if name not in SHOWN_IF_SET or getattr(obj, SHOWN_IF_SET[name])]
+        if not shows_status_time(request, obj):
+            shown.remove("status_changed_at")
         return [(None, {"fields": shown}), (_("Settings"), {"fields": settable})]
 
     def get_form(self, request: HttpRequest, obj: Any = None, change: bool = False, **kwargs: Any) -> Any:

@@ -17,7 +17,7 @@ from rest_framework.exceptions import ValidationError
 from rest_framework.filters import BaseFilterBackend
 from rest_framework.request import Request
 
-from ..delivery.disclosure import UNREACHABLE, UNREACHED, with_hidden_result
+from ..delivery.disclosure import UNREACHABLE, with_result_for_owner
 from ..event_types import VERIFICATION
 from ..models import Delivery, DeliveryAttempt, Event, EventReference, Webhook
 from ..models.audit import Action, Via
@@ -163,10 +163,7 @@ class DeliveryFilter(BoundedFilterSet):
         return found
 
     def with_result(self, queryset: QuerySet[Delivery], name: str, value: str) -> QuerySet[Delivery]:
-        if value == UNREACHABLE:
-            return queryset.filter(with_hidden_result())
-        found = queryset.filter(last_result=value)
-        return found.exclude(with_hidden_result()) if value in UNREACHED else found
+        return with_result_for_owner(queryset, value)
 
     def referring(self, queryset: QuerySet[Delivery], name: str, value: str) -> QuerySet[Delivery]:
         return queryset.filter(event__in=EventReference.events(value))

@@ -1,4 +1,6 @@
-"""The facts about an attempt that the owner of the webhook may see. Staff may see everything.
+"""The facts about an attempt that the owner of the webhook may see, over the API and in the console.
+
+Users who manage the webhooks of all owners may see everything.
 
 An account chooses the URLs of its webhooks. Details about an unverified URL would reveal which hosts, ports and names
 exist in the network of the workers.
@@ -6,7 +8,9 @@ exist in the network of the workers.
 
 from __future__ import annotations
 
-from django.db.models import Exists, OuterRef, Q
+from copy import copy
+
+from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from ..models import Delivery, DeliveryAttempt, Webhook
 from ..models.audit import Action
@@ -38,7 +42,35 @@ def hides_cause(attempt: DeliveryAttempt) -> bool:
 
 def hides_times(delivery: Delivery) -> bool:
     """Return True if the owner may not see when the last attempt ended."""
-    return delivery.last_result in UNREACHED and _is_undisclosed(delivery)
+    return delivery.last_result in (*UNREACHED, UNREACHABLE) and _is_undisclosed(delivery)
+
+
+def attempt_for_owner(attempt: DeliveryAttempt) -> DeliveryAttempt:
+    """Return the attempt, or an unsaved copy without the facts that are hidden from the owner."""
+    shown = copy(attempt)
+    if hides_cause(attempt):
+        shown.result, shown.message, shown.duration_ms = UNREACHABLE, UNREACHABLE_MESSAGE, None
+        shown.peer, shown.timings, shown.response_body, shown.timestamp = "", {}, "", None
+    if attempt.number > 1 and hides_times(attempt.delivery):
+        shown.started_at = None  # type: ignore[assignment] # a retry starts at a fixed time after the previous attempt
+    return shown
+
+
+def delivery_for_owner(delivery: Delivery) -> Delivery:
+    """Return the delivery, or an unsaved copy without the facts that are hidden from the owner."""
+    if not hides_times(delivery):
+        return delivery
+    shown = copy(delivery)
+    shown.last_result, shown.finished_at = UNREACHABLE, None
+    return shown
+
+
+def with_result_for_owner(deliveries: QuerySet[Delivery], result: str) -> QuerySet[Delivery]:
+    """Return the deliveries whose last attempt has this result, as shown to the owner."""
+    if result == UNREACHABLE:
+        return deliveries.filter(with_hidden_result())
+    found = deliveries.filter(last_result=result)
+    return found.exclude(with_hidden_result()) if result in UNREACHED else found
 
 
 def hides_status_time(webhook: Webhook) -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 from django.utils import timezone
 from rest_framework import serializers
 
-from ...delivery.disclosure import PROBES, UNREACHABLE, UNREACHABLE_MESSAGE, hides_cause, hides_times, message_for_owner
+from ...delivery.disclosure import PROBES, UNREACHABLE, attempt_for_owner, hides_times, message_for_owner
 from ...models import Delivery, DeliveryAttempt
 from ...models.hold import Hold, HoldReason, holds_of
 from ..fields import MomentField
@@ -123,14 +123,11 @@ class AttemptSerializer(serializers.Serializer[DeliveryAttempt]):
     )
 
     def to_representation(self, instance: DeliveryAttempt) -> dict[str, Any]:
-        shown = super().to_representation(instance)
-        if instance.delivery.kind in PROBES:
-            message = message_for_owner(instance.result, instance.message)
+        attempt = attempt_for_owner(instance)
+        shown = super().to_representation(attempt)
+        if attempt.delivery.kind in PROBES:
+            message = message_for_owner(attempt.result, attempt.message)
             shown.update(message=message, response_headers=[], response_body="", retry_after="")
-        if hides_cause(instance):
-            shown.update(result=UNREACHABLE, message=UNREACHABLE_MESSAGE, duration_ms=None)
-        if instance.number > 1 and hides_times(instance.delivery):
-            shown.update(started_at=None)  # a retry starts at a fixed time after the previous attempt
         return shown
 
 

@@ -1,0 +1,148 @@
+"""Facts about unreachable URLs that the console hides from the owner of an unverified webhook."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.delivery.conftest import ImpatientTransport, ManualClock
+from webhooks_app.delivery.disclosure import UNREACHABLE_MESSAGE
+from webhooks_app.delivery.engine import Engine
+from webhooks_app.models import AuditEntry, Delivery, DeliveryAttempt, Webhook
+from webhooks_app.operations.sending import send_test_event
+from webhooks_app.transport import TransportError, errors
+
+from .conftest import Page, shows, text
+
+pytestmark = pytest.mark.only_on("sqlite")
+
+NAME = "redis.default.example"
+VIEW = tuple(f"view_{model}" for model in ("webhook", "event", "delivery", "auditentry"))
+CAUSES = [
+    pytest.param(errors.name_unknown(NAME), "dns_error", id="unresolved"),
+    pytest.param(errors.address_refused(NAME), "address_refused", id="refused"),
+    pytest.param(errors.connect_timed_out(30), "timeout", id="filtered"),
+    pytest.param(errors.not_connected(NAME), "connection_error", id="closed"),
+    pytest.param(errors.handshake_failed(), "tls_error", id="tls"),
+]
+
+
+@pytest.fixture
+def member(staff: Callable[..., Page]) -> Page:
+    """A member of staff without the permission to manage all webhooks."""
+    return staff("berta", *VIEW)
+
+
+@pytest.fixture
+def unverified(member: Page, new_webhook: Callable[..., Webhook]) -> Webhook:
+    webhook = new_webhook(member.user, url=f"https://{NAME}/")
+    Webhook.objects.update(status="pending")
+    return webhook
+
+
+def fail(webhook: Webhook, cause: TransportError, *, kind: str = "verification") -> Delivery:
+    """Deliver until a test or a verification is given up."""
+    webhook.refresh_from_db()
+    if kind == "test":
+        send_test_event(webhook, "file.deleted")
+    else:
+        Delivery.objects.queue(webhook=webhook, kind=kind)
+    clock = ManualClock()
+    Engine(transport=ImpatientTransport(clock, cause), clock=clock).run_until_idle()
+    DeliveryAttempt.objects.update(duration_ms=1234, peer="10.9.8.7", response_body="HTTP/1.1 2")
+    return Delivery.objects.get(kind=kind)
+
+
+def pages_of(page: Page, delivery: Delivery) -> str:
+    """Return all pages about a delivery, without what every request changes."""
+    answers = [
+        page.get("delivery"),
+        page.get("delivery", "change", delivery.pk),
+        page.get("webhook"),
+        page.get("webhook", "change", delivery.webhook_id),
+        page.get("webhook", "history", delivery.webhook_id),
+        page.client.get(f"/admin/webhooks_app/webhook/{delivery.webhook_id}/live/handshake/"),
+        page.client.get(f"/admin/webhooks_app/webhook/{delivery.webhook_id}/live/recent/"),
+    ]
+    if delivery.event_id is not None:
+        answers.append(page.get("event", "change", delivery.event_id))
+    return re.sub(r"\w+_[0-9a-f]{32}|csrf\w+\" value=\"\w+|<time.*?</time>", "", "\n".join(map(text, answers)))
+
+
+@pytest.mark.parametrize("kind", ["verification", "test"])
+def test_the_owner_sees_the_same_for_every_cause(
+    member: Page, unverified: Webhook, kind: str, django_user_model: Any
+) -> None:
+    shown = set()
+    for cause in (each.values[0] for each in CAUSES):
+        Delivery.objects.all().delete()
+        AuditEntry.objects.all().delete()
+        Webhook.objects.update(status="pending", status_reason="")
+        shown.add(pages_of(member, fail(unverified, cause, kind=kind)))
+
+    assert len(shown) == 1
+
+
+@pytest.mark.parametrize(("cause", "result"), CAUSES)
+@pytest.mark.parametrize("kind", ["verification", "test"])
+def test_no_page_shows_the_owner_a_duration_an_address_or_the_cause(
+    member: Page, unverified: Webhook, cause: TransportError, result: str, kind: str
+) -> None:
+    pages = pages_of(member, fail(unverified, cause, kind=kind))
+
+    assert "URL not reached" in pages
+    assert [words for words in (cause.message, "1234", "10.9.8.7", "HTTP/1.1 2") if words in pages] == []
+
+
+@pytest.mark.parametrize(("cause", "result"), CAUSES)
+def test_a_filter_by_result_does_not_reveal_the_cause(
+    member: Page, unverified: Webhook, cause: TransportError, result: str
+) -> None:
+    delivery = fail(unverified, cause)
+
+    found = {
+        value: member.get("delivery", result=value).context["cl"].result_count for value in (result, "unreachable")
+    }
+
+    assert found == {result: 0, "unreachable": 1}
+    assert delivery.last_result == result
+
+
+def test_the_end_of_a_failed_verification_is_hidden_from_the_owner(member: Page, unverified: Webhook) -> None:
+    delivery = fail(unverified, errors.name_unknown(NAME))
+    assert delivery.finished_at is not None
+
+    page = member.get("delivery", "change", delivery.pk)
+    webhook = member.get("webhook", "change", unverified.pk)
+    audit = member.get("auditentry", q=unverified.pk)
+
+    assert delivery.finished_at.isoformat() not in text(page)
+    assert "status since" not in text(webhook).lower()
+    assert "verification failed" not in [entry.get_action_display() for entry in audit.context["cl"].result_list]
+    assert shows(webhook, UNREACHABLE_MESSAGE)
+
+
+@pytest.mark.parametrize(("cause", "result"), CAUSES)
+def test_users_who_manage_all_webhooks_see_the_cause(
+    superuser: Page, unverified: Webhook, cause: TransportError, result: str
+) -> None:
+    delivery = fail(unverified, cause)
+    page = superuser.get("delivery", "change", delivery.pk)
+
+    assert shows(page, cause.message)
+    assert "1234 ms" in text(page)
+    assert superuser.get("delivery", result=result).context["cl"].result_count == 1
+    assert AuditEntry.objects.filter(action="webhook.verification_failed").exists()
+
+
+def test_the_owner_of_a_verified_webhook_sees_the_cause_of_a_failed_test(member: Page, unverified: Webhook) -> None:
+    Webhook.objects.update(status="active")
+    delivery = fail(unverified, errors.not_connected(NAME), kind="test")
+
+    page = member.get("delivery", "change", delivery.pk)
+
+    assert shows(page, errors.not_connected(NAME).message)
+    assert "1234 ms" in text(page)
