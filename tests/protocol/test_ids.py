@@ -43,12 +43,9 @@ def test_80_bits_of_an_id_are_random(monkeypatch):
     assert seen_clear & every_bit == every_bit
 
 
-def test_ordered_ids_of_different_microseconds_sort_by_time(monkeypatch):
-    moments = [1_767_268_800_000_000, 1_767_268_800_000_001, 1_767_268_800_000_999, 1_767_268_800_001_000]
-    made = []
-    for microseconds in moments:
-        monkeypatch.setattr(time, "time_ns", lambda now=microseconds: now * 1000)
-        made.append(ids.new_ordered_id("aud"))
+def test_ordered_ids_of_different_microseconds_sort_by_time():
+    start = datetime(2026, 1, 1, 12, tzinfo=UTC)
+    made = [ids.new_ordered_id("aud", start + timedelta(microseconds=after)) for after in (0, 1, 999, 1000)]
 
     assert made == sorted(made)
     assert all(re.fullmatch(r"aud_[0-9a-f]{32}", each) for each in made)

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple, Protocol
 
 from django.db import connections
+from django.utils import timezone
 
 from .dialects import dialect_of
 
@@ -21,6 +25,33 @@ class Clock(Protocol):
 
     def monotonic(self) -> float:
         """Return the seconds of a monotonic clock, for measuring the waits of the engine."""
+
+
+_followed: ContextVar[Callable[[], datetime] | None] = ContextVar("webhooks_app_clock", default=None)
+
+
+@contextmanager
+def following(clock: Callable[[], datetime]) -> Iterator[None]:
+    """Use a clock for the times and identifiers of all rows created within the block, in this thread or task.
+
+    Workers use the database's, so that a wrong clock of their machine affects no row.
+    """
+    token = _followed.set(clock)
+    try:
+        yield
+    finally:
+        _followed.reset(token)
+
+
+def now() -> datetime:
+    """Return the current time of the followed clock, or else of the machine's."""
+    clock = _followed.get()
+    return timezone.now() if clock is None else clock()
+
+
+def is_followed() -> bool:
+    """Return True within a block of ``following``."""
+    return _followed.get() is not None
 
 
 RESYNC_SECONDS = 60.0

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 
 from ..conf import settings
-from ..database.clock import Clock
+from ..database.clock import Clock, following
 from .announcing import announce
 from .claim import Finished
 from .log_records import AttemptLogger
@@ -105,7 +105,8 @@ class Recorder:
 
     def _record(self) -> None:
         finished = self._batch
-        valid = record(self._using, finished, self._clock())
+        with following(self._clock):
+            valid = record(self._using, finished, self._clock())
         self._batch = []
         self._quiet_until = self._clock.monotonic() + PAUSE_SECONDS
         self._on_recorded(finished)

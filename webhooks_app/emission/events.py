@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from django.utils import timezone
 
 from ..conf import settings
+from ..database.clock import now
 from ..event_types import EventType
 from ..exceptions import InvalidEventDataError
 from ..models import Event
@@ -16,7 +17,6 @@ from ..models.emission import MAX_KEY_LENGTH, MAX_REFERENCE_LENGTH, MAX_REFERENC
 from ..models.order import MAX_ORDERING_KEY_LENGTH
 from ..owners import owners
 from ..protocol.envelope import encode
-from ..protocol.ids import new_id
 from .plain_data import plain_data
 
 if TYPE_CHECKING:
@@ -40,10 +40,10 @@ def new_event(
         owners().check(owner)
     name, max_bytes = event_type.name, settings.MAX_ENVELOPE_BYTES
     valid_data = event_type.validate(plain_data(name, data, max_items=max_bytes))
-    created_at = timezone.now() if occurred_at is None else occurred_at
+    created_at = now() if occurred_at is None else occurred_at
     if problem := _problem_of_time(created_at):
         raise InvalidEventDataError(name, {"occurred_at": problem})
-    event_id = new_id("evt")
+    event_id = str(Event._meta.pk.get_default())
     body = encode(id=event_id, type=name, created=created_at, data=valid_data)
     if len(body) > max_bytes:
         problem = f"makes an envelope of {len(body):,} bytes; the limit is {max_bytes:,} bytes"

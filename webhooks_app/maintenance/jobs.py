@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 
 from django.db import InterfaceError, OperationalError
 
+from ..database.clock import following
 from ..models import MaintenanceJob
 from ..models.audit import SYSTEM, acting
 from .gauges import gauge
@@ -77,7 +78,7 @@ def _run(job: Job, using: str, state: MaintenanceJob, clock: Callable[[], dateti
     now = state.started_at
     error, again_seconds = "", None
     try:
-        with acting(SYSTEM):
+        with acting(SYSTEM), following(clock):
             again_seconds = job.run(using, now, state.facts)
     except (OperationalError, InterfaceError) as problem:
         # Records a lock timeout. An unavailable database raises again in the statement below.

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from django.conf import settings as django_settings
 from django.db import models
-from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
+from ..database.clock import now
 from ..protocol.ids import new_ordered_id
 from ..protocol.times import format_time
 from .base import BaseModel, BaseQuerySet
@@ -109,7 +109,8 @@ class AuditEntryQuerySet(BaseQuerySet["AuditEntry"]):
         """Create an entry for an action on a row, in the transaction of the action."""
         actor = _actor.get()
         self.using(subject._state.db).create(
-            id=new_ordered_id("aud"),  # ordered even within one millisecond
+            id=new_ordered_id("aud", moment := now()),  # ordered even within one millisecond
+            created_at=moment,
             action=action,
             subject=subject.pk,
             owner_id=owner_id,
@@ -148,7 +149,7 @@ class AuditEntry(BaseModel):
     via = models.CharField(_("way"), max_length=10, choices=Via, editable=False)
     changes = models.JSONField(_("changes"), default=dict, editable=False)
     reason = models.CharField(_("reason"), max_length=MAX_REASON_LENGTH, blank=True, editable=False)
-    created_at = models.DateTimeField(_("time"), default=timezone.now, editable=False)
+    created_at = models.DateTimeField(_("time"), default=now, editable=False)
 
     objects = AuditEntryQuerySet.as_manager()  # type: ignore[misc]
 

@@ -7,10 +7,10 @@ from typing import Any, Self
 
 from django.conf import settings as django_settings
 from django.db import connections, models, transaction
-from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
 from ..choices import policy_of_delivery, retry_policy
+from ..database.clock import now
 from ..database.sql import UtcNow, writing
 from ..exceptions import WebhookStateError
 from ..retry import MAX_LENGTH, BaseRetryPolicy, pack_policy
@@ -114,7 +114,7 @@ class Delivery(BaseModel):
         db_constraint=False,
         db_index=False,
     )
-    created_at = models.DateTimeField(_("created"), default=timezone.now, editable=False)
+    created_at = models.DateTimeField(_("created"), default=now, editable=False)
     expires_at = models.DateTimeField(
         _("expires"), null=True, editable=False, help_text=_("No attempt starts or continues after this time.")
     )

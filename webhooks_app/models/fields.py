@@ -14,6 +14,7 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models.fields.related_descriptors import ForwardManyToOneDescriptor
 from django.utils.translation import gettext_lazy as _
 
+from ..database.clock import is_followed, now
 from ..database.dialects import dialect_for
 from ..owners import owner_model_name
 from ..protocol.ids import new_id
@@ -56,7 +57,7 @@ class IdField(_TextField):
         return dialect_for(connection).id_column
 
     def get_default(self) -> str | None:
-        return new_id(self.prefix) if self.primary_key else None
+        return new_id(self.prefix, now() if is_followed() else None) if self.primary_key else None
 
     def has_default(self) -> bool:
         return self.primary_key

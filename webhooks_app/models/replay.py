@@ -12,10 +12,10 @@ from django.conf import settings as django_settings
 from django.core.exceptions import ValidationError
 from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
-from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
 from ..conf import settings
+from ..database.clock import now
 from ..database.sql import writing
 from ..exceptions import WebhookStateError
 from ..protocol.ids import first_id_at, id_before
@@ -127,7 +127,7 @@ class Replay(Audited):
     failing = models.JSONField(_("failing periods"), default=list, editable=False)
     """The failing periods in its time range at planning, as returned by ``FailingPeriod.as_json``."""
     sample = models.JSONField(_("sample"), default=list, editable=False)
-    created_at = models.DateTimeField(_("created"), default=timezone.now, editable=False)
+    created_at = models.DateTimeField(_("created"), default=now, editable=False)
     started_at = models.DateTimeField(_("started"), null=True, editable=False)
     finished_at = models.DateTimeField(_("finished"), null=True, editable=False)
 
@@ -246,12 +246,12 @@ class Replay(Audited):
         running = Replay.objects.using(self.alias).filter(webhook=self.webhook_id, state=self.State.RUNNING)
         if (other := running.first()) is not None:
             raise WebhookStateError(f"Replay {other.id} of this webhook is running. Wait for it, pause or cancel it.")
-        self.started_at = self.started_at or timezone.now()
+        self.started_at = self.started_at or now()
         self.finished_at = None
         self._change_state(self.State.RUNNING, "started_at", "cursor", "examined", "queued")
 
     def _change_state(self, state: State, *also: str, reason: str = "") -> None:
         self.state, self.state_reason = state, reason[:MAX_REASON_LENGTH]
         if self.is_over:
-            self.finished_at = timezone.now()
+            self.finished_at = now()
         self.save(update_fields=["state", "state_reason", "finished_at", *also])

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from django.db import models
-from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
+from ..database.clock import now
 from ..exceptions import AlreadyInStateError, WebhookStateError
 from .base import BaseModel
 
@@ -27,7 +27,7 @@ class StatusRules(BaseModel):
         _("status"), max_length=10, choices=Status.choices, default=Status.PENDING, editable=False
     )
     status_reason = models.CharField(_("reason"), max_length=MAX_REASON_LENGTH, blank=True, editable=False)
-    status_changed_at = models.DateTimeField(_("status since"), default=timezone.now, editable=False)
+    status_changed_at = models.DateTimeField(_("status since"), default=now, editable=False)
     paused_at = models.DateTimeField(
         _("paused"), null=True, editable=False, help_text=_("Pending deliveries are held from this time.")
     )
@@ -83,5 +83,5 @@ class StatusRules(BaseModel):
     def _change_status(self, status: Status, reason: str = "") -> None:
         self.status = status
         self.status_reason = reason[:MAX_REASON_LENGTH]
-        self.status_changed_at = timezone.now()
+        self.status_changed_at = now()
         self.save(update_fields=["status", "status_reason", "status_changed_at"])

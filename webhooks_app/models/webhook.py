@@ -9,11 +9,11 @@ from django.core.exceptions import ValidationError
 from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models, transaction
 from django.dispatch import Signal
-from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
 from ..choices import known_policies, parse_filter, retry_policy
 from ..conf import settings
+from ..database.clock import now
 from ..database.sql import take_write_lock
 from ..event_types import registry
 from ..exceptions import AlreadyInStateError, InvalidEndpointError, InvalidFilterError, WebhookStateError
@@ -107,7 +107,7 @@ class Webhook(OwnHeaders, StatusRules, SigningSecret):
         default=Order.NONE,
         help_text=_("Deliveries that wait for an earlier one are sent when that has succeeded or was given up."),
     )
-    created_at = models.DateTimeField(_("created"), default=timezone.now, editable=False)
+    created_at = models.DateTimeField(_("created"), default=now, editable=False)
 
     objects = WebhookQuerySet.as_manager()  # type: ignore[misc]
 
@@ -266,7 +266,7 @@ class Webhook(OwnHeaders, StatusRules, SigningSecret):
             raise AlreadyInStateError(f"Webhook {self.id} is already paused.")
         self.require_sendable()
         with self.auditing(Action.WEBHOOK_PAUSED):
-            self.paused_at = timezone.now()
+            self.paused_at = now()
             self.save(update_fields=["paused_at"])
         self._announce(webhook_paused)
 
@@ -291,7 +291,7 @@ class Webhook(OwnHeaders, StatusRules, SigningSecret):
         self.lock()
         self.require_existing()
         with self.auditing(Action.WEBHOOK_DELETED):
-            self.deleted_at = timezone.now()
+            self.deleted_at = now()
             self.save(update_fields=["deleted_at"])
             self._end_pause()
         self.deliveries.waiting().cancel("webhook_deleted")

@@ -19,9 +19,9 @@ def new_id(prefix: str, moment: datetime | None = None) -> str:
     return f"{prefix}_{digits}{secrets.token_hex(RANDOM_HEX_DIGITS // 2)}"
 
 
-def new_ordered_id(prefix: str) -> str:
+def new_ordered_id(prefix: str, moment: datetime) -> str:
     """Return an identifier ordered to the microsecond, with 68 random bits, for objects without a public URL."""
-    milliseconds, rest = divmod(time.time_ns() // 1000, 1000)
+    milliseconds, rest = divmod((moment - EPOCH) // timedelta(microseconds=1), 1000)
     return f"{prefix}_{milliseconds:012x}{rest:03x}{secrets.token_hex(RANDOM_HEX_DIGITS // 2)[3:]}"
 
 
