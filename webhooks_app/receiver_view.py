@@ -20,6 +20,7 @@ from django.views.generic import View
 
 from .exceptions import WebhookVerificationError
 from .receiver import DEFAULT_TOLERANCE, ReceivedEvent, challenge_answer, verify
+from .request_body import read_at_most
 
 __all__ = ["WebhookReceiverView"]
 
@@ -96,7 +97,7 @@ class WebhookReceiverView(View):
     def _read_body(self, request: HttpRequest) -> bytes | None:
         """Return the body, or None if it is too long; nothing beyond the limit is read."""
         try:
-            body: bytes = request.read(self.max_body_bytes + 1)
+            body = read_at_most(request, self.max_body_bytes + 1)
         except UnreadablePostError:
             return b""
         return body if len(body) <= self.max_body_bytes else None

@@ -221,6 +221,40 @@ def test_a_chunked_body_without_a_marked_end_is_refused_unread(api):
     assert (answer.status_code, answer["Content-Type"], body.given) == (411, PROBLEM, 0)
 
 
+class Failing(io.RawIOBase):
+    """The body of a server that raises this error while it is read."""
+
+    def __init__(self, error):
+        self.error = error
+
+    def read(self, size=-1):
+        raise self.error
+
+
+ERRORS_OF_SERVERS = [OSError("reset"), EOFError(), ValueError("zz"), RuntimeError(), AssertionError(), TypeError()]
+
+
+@pytest.mark.parametrize("error", ERRORS_OF_SERVERS, ids=lambda error: type(error).__name__)
+@pytest.mark.parametrize("length", ["", "100"], ids=["chunks", "length"])
+def test_any_error_of_a_server_while_reading_is_a_400(api, error, length):
+    environ = {"wsgi.input": Failing(error), "CONTENT_TYPE": "application/json", "wsgi.input_terminated": True}
+    api.defaults.update(environ, CONTENT_LENGTH=length)
+
+    answer = api.call("POST", "/v1/webhooks", **({} if length else {"transfer-encoding": "chunked"}))
+
+    assert (answer.status_code, answer["Content-Type"]) == (400, PROBLEM)
+    assert answer.json()["detail"].startswith("The body ended too early, or its chunks are invalid.")
+
+
+@pytest.mark.parametrize("length", ["abc", "-1", "+2", "1_0", "2, 2", "\u0662", "9" * 400], ids=ascii)
+def test_an_invalid_length_that_a_server_passes_on_is_a_400(api, length):
+    api.defaults.update({"wsgi.input": io.BytesIO(b"{}"), "CONTENT_TYPE": "application/json", "CONTENT_LENGTH": length})
+
+    answer = api.call("POST", "/v1/webhooks")
+
+    assert (answer.status_code, answer["Content-Type"]) in ((400, PROBLEM), (413, PROBLEM))
+
+
 def over_asgi(key, body):
     """Post a body in two parts, without a length, to the ASGI application; return status and content type."""
     parts = [

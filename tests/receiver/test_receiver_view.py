@@ -255,6 +255,19 @@ def test_a_body_over_the_limit_is_answered_with_413(length, status):
     assert ("error" in answer.json()) == (status == 413)
 
 
+@pytest.mark.parametrize("error", [OSError, EOFError, ValueError, RuntimeError])
+def test_a_body_that_the_server_cannot_read_is_answered_with_400(error):
+    class Broken:
+        def read(self, size=-1):
+            raise error
+
+    body = {"wsgi.input": Broken(), "CONTENT_LENGTH": "100", "CONTENT_TYPE": "application/json"}
+    answer = Client(enforce_csrf_checks=True).post(ADDRESS, **body)
+
+    assert answer.status_code == 400
+    assert handled == []
+
+
 @pytest.mark.parametrize("method", ["get", "put", "patch", "delete", "head", "options"])
 def test_only_post_is_allowed(method):
     answer = getattr(Client(), method)(ADDRESS)

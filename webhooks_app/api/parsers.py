@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from io import BytesIO
 from typing import IO, Any, NoReturn
 
-from django.core.exceptions import SuspiciousOperation
 from django.http import HttpRequest, UnreadablePostError
 from rest_framework.exceptions import ParseError, UnsupportedMediaType, ValidationError
 from rest_framework.parsers import BaseParser
 
 from ..protocol import json_data
+from ..request_body import read_at_most
 from .problems import WHOLE, BodyTooLarge, LengthRequired
 
 MAX_INTEGER_DIGITS = 320
@@ -29,7 +29,7 @@ class StrictJsonParser(BaseParser):
         self, stream: IO[Any], media_type: str | None = None, parser_context: Mapping[str, Any] | None = None
     ) -> dict[str, Any]:
         request = (parser_context or {})["request"]
-        if int(request.headers.get("content-length") or 0) > self.max_body_bytes:
+        if _announced_length(request) > self.max_body_bytes:
             raise _too_large(self.max_body_bytes)
         return json_object(_read(stream, self.max_body_bytes))
 
@@ -52,15 +52,18 @@ def measure_body(request: HttpRequest, max_bytes: int) -> None:
     request._stream, request._read_started = BytesIO(body), False  # type: ignore[attr-defined]  # noqa: SLF001
 
 
+def _announced_length(request: Any) -> int:
+    """Return the Content-Length. Some servers pass an invalid one on, which Django treats as 0."""
+    text = request.headers.get("content-length", "")
+    return int(text) if text.isascii() and text.isdecimal() and len(text) < MAX_INTEGER_DIGITS else 0
+
+
 def _read(stream: Any, max_bytes: int) -> bytes:
     try:
-        body: bytes = stream.read(max_bytes + 1)
+        body = read_at_most(stream, max_bytes + 1)
     except UnreadablePostError:
-        raise ParseError("The body ended too early.") from None
-    except SuspiciousOperation:
-        raise
-    except Exception:  # noqa: BLE001 - the errors of servers that read chunks have no base class in common
-        raise ParseError("The body could not be read. Check its chunks, or send it with a Content-Length.") from None
+        message = "The body ended too early, or its chunks are invalid. Send it completely, with a Content-Length."
+        raise ParseError(message) from None
     if len(body) > max_bytes:
         raise _too_large(max_bytes)
     return body
