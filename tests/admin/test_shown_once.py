@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from django.contrib.sessions.models import Session
+from django.db import connection
 
 import webhooks_app
 from webhooks_app.encryption import Masked
@@ -20,10 +21,12 @@ pytestmark = pytest.mark.only_on("sqlite")
 
 TEMPLATES = Path(webhooks_app.__file__).parent / "templates"
 SHOWN = 'id="secret"'
+CREDENTIALS = ("the value of a header", "the password of a user")
 WEBHOOK = {"audience": "one", "url": "https://receiver.example.com/", "event_types": ["file.deleted"]}
 OVERRIDE = """{{% extends "{base}" %}}
 {{% block content %}}{{{{ nothing }}}}{{{{ secret.nothing }}}}{{{{ item.nothing.at_all }}}}
-{{{{ adminform.form.secret.value.x }}}}
+{{{{ adminform.form.secret.value.x }}}}{{{{ adminform.form.headers.value.x }}}}{{{{ adminform.form.cleaned_data.x }}}}
+{{{{ adminform.form.basic_password.value.x }}}}
 {{% if nothing.x %}}x{{% endif %}}{{{{ block.super }}}}{{% endblock %}}"""
 
 
@@ -78,9 +81,11 @@ def test_a_secret_is_shown_only_for_a_while(superuser: Page, owner: Any, monkeyp
 
 
 def test_a_refused_form_does_not_show_the_typed_secret(superuser: Page, owner: Any) -> None:
-    answer = superuser.post("webhook", "add", url="ftp://example.com", secret=SECRET, owner=owner.pk)
+    typed = {"secret": SECRET, "basic_auth": "me", "basic_password": CREDENTIALS[1]}
 
-    assert SECRET not in text(answer)
+    answer = superuser.post("webhook", "add", url="ftp://example.com", **typed, owner=owner.pk)
+
+    assert [value for value in (SECRET, CREDENTIALS[1]) if value in text(answer)] == []
 
 
 def test_the_repr_of_a_secret_is_masked(owner: Any) -> None:
@@ -113,15 +118,23 @@ def overridden(settings: Any) -> None:
 
 @pytest.mark.parametrize("templates", ["ours", "a host's"])
 def test_no_log_at_debug_has_a_secret(
-    superuser: Page, owner: Any, templates: str, request: pytest.FixtureRequest, caplog: pytest.LogCaptureFixture
+    superuser: Page,
+    owner: Any,
+    templates: str,
+    request: pytest.FixtureRequest,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(connection, "force_debug_cursor", True)  # so that statements are logged with their values
     if templates != "ours":
         request.getfixturevalue("overridden")
     for logger in ("", "django", "django.template", "webhooks_app"):
         caplog.set_level(logging.DEBUG, logger=logger)
     key = secret_on(superuser.client.get(new_key(superuser, owner)["Location"]))
-    superuser.post("webhook", "add", **WEBHOOK, secret=SECRET, owner=owner.pk)
-    superuser.post("webhook", "add", url="ftp://example.com", secret=SECRET, owner=owner.pk)
+    header, password = CREDENTIALS
+    typed = {"secret": SECRET, "headers": f"X-Key: {header}", "basic_auth": "me", "basic_password": password}
+    superuser.post("webhook", "add", **WEBHOOK, **typed, owner=owner.pk)
+    superuser.post("webhook", "add", url="ftp://example.com", **typed, owner=owner.pk)
     superuser.post("webhook", "add", **WEBHOOK, owner=owner.pk)
     made = [webhook.secret for webhook in Webhook.objects.all()]
     superuser.act("rotate_secret", Webhook.objects.first(), confirmed=True)
@@ -129,5 +142,6 @@ def test_no_log_at_debug_has_a_secret(
     formatter = logging.Formatter("%(message)s")
     logs = "\n".join(formatter.format(record) for record in caplog.records)
     assert "Exception while resolving variable" in logs
-    for secret in (key, SECRET, *made, *(each.secret for each in Webhook.objects.all())):
+    assert any(record.name == "django.db.backends" for record in caplog.records)
+    for secret in (key, SECRET, *CREDENTIALS, *made, *(each.secret for each in Webhook.objects.all())):
         assert str(secret) not in logs

@@ -16,10 +16,12 @@ from ..choices import (
     offered_signatures,
     retry_policy,
 )
+from ..encryption import Masked
 from ..models import Webhook
 from ..models.order import Order
 from ..models.webhook_secret import default_signatures
 from .reasons import translated
+from .secret_fields import MaskedField, SecretField
 
 
 def signature_choices(webhook: Webhook) -> list[tuple[str, str]]:
@@ -65,7 +67,7 @@ class ChoiceFields(forms.Form):
         ),
     )
     retry_policy = forms.ChoiceField(label=_("Retry policy"), required=False)
-    headers = forms.CharField(
+    headers = MaskedField(
         label=_("Headers"),
         required=False,
         widget=forms.Textarea(attrs={"rows": 3, "class": "vLargeTextField", "autocomplete": "off"}),
@@ -83,7 +85,7 @@ class ChoiceFields(forms.Form):
             "For basic authentication, sent in the Authorization header. Leave empty to keep the current value."
         ),
     )
-    basic_password = forms.CharField(
+    basic_password = SecretField(
         label=_("Password"),
         required=False,
         strip=False,
@@ -119,7 +121,7 @@ class ChoiceFields(forms.Form):
                 raise forms.ValidationError(_("Enter a name, a colon and a value on each line."))
             if name.strip().lower() in (known.lower() for known in found):
                 raise forms.ValidationError(_("Enter each name only once."))
-            found[name.strip()] = value.strip()
+            found[name.strip()] = Masked(value.strip())
         return found
 
     def header_changes(self, before: Mapping[str, str]) -> dict[str, Any]:

@@ -8,7 +8,6 @@ from typing import Any, ClassVar, cast
 from django import forms
 from django.utils.translation import gettext_lazy as _
 
-from ..encryption import Masked
 from ..event_types import EventTypeRegistry, registry
 from ..exceptions import InvalidEventDataError
 from ..models import Webhook
@@ -17,6 +16,7 @@ from .choice_fields import ChoiceFields
 from .owner_fields import Audience, AudienceForm
 from .reasons import translated
 from .refusals import RefusableForm
+from .secret_fields import SecretField
 
 Choices = list[tuple[str, list[tuple[str, str]]]]
 
@@ -38,16 +38,6 @@ class GroupedCheckboxes(forms.CheckboxSelectMultiple):
         option = super().create_option(name, value, *args, **kwargs)
         option["description"] = translated(registry.get(value).description) if value in registry else ""
         return option
-
-
-class SecretField(forms.CharField):
-    """A field for a secret. A form with errors does not show it again."""
-
-    def to_python(self, value: Any) -> str:
-        return Masked(super().to_python(value))
-
-    def bound_data(self, data: Any, initial: Any) -> None:
-        return None
 
 
 class CodeArea(forms.Textarea):
