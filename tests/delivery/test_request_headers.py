@@ -17,7 +17,7 @@ from webhooks_app.receiver import verify
 from webhooks_app.signatures import BaseSignature
 
 from ..api.conftest import client_of
-from ..support.rows import EVENT_TYPE, URL, deliveries, emit_one, make_webhook
+from ..support.rows import EVENT_TYPE, URL, emit_one, make_webhook
 
 pytestmark = pytest.mark.django_db
 
@@ -197,7 +197,7 @@ def test_a_custom_scheme_signs_and_is_verified(alice, receiver, deliver, setting
     assert "X-Shout: HEY-" in DeliveryAttempt.objects.last().request_header
 
 
-def test_the_error_names_a_removed_scheme(alice, receiver, deliver, settings):
+def test_a_delivery_of_a_removed_scheme_is_held_and_logged(alice, receiver, deliver, settings, caplog):
     settings.WEBHOOKS_SIGNATURES = [f"{__name__}.Shouting"]
     make_webhook(alice, signatures=["shouting"])
     settings.WEBHOOKS_SIGNATURES = ["native"]
@@ -205,5 +205,7 @@ def test_the_error_names_a_removed_scheme(alice, receiver, deliver, settings):
 
     deliver(receiver(200))
 
-    assert deliveries()[0].state == "given_up"
-    assert "shouting is not configured" in DeliveryAttempt.objects.first().message
+    (record,) = [record for record in caplog.records if record.levelname == "ERROR"]
+    assert "shouting is not configured" in record.getMessage()
+    assert not DeliveryAttempt.objects.exists()
+    assert hold_of(Delivery.objects.get(), now=timezone.now()).reason == HoldReason.UNSIGNED

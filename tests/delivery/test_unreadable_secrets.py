@@ -6,11 +6,14 @@ from datetime import timedelta
 
 import pytest
 from cryptography.fernet import Fernet
+from django.core.management.base import CommandError
+from django.utils import timezone
 
 from webhooks_app.delivery.engine import Engine
 from webhooks_app.delivery.queue import Queue
 from webhooks_app.delivery.slots import Slots
-from webhooks_app.models import DeliveryAttempt, QueueLane, SigningKey
+from webhooks_app.management.watching import follow
+from webhooks_app.models import ApiKey, DeliveryAttempt, QueueLane, SigningKey
 from webhooks_app.models.hold import HoldReason, hold_of
 
 from ..support.rows import deliveries, emit_one, make_webhook
@@ -90,15 +93,41 @@ def test_no_log_record_contains_a_key_or_an_encrypted_value(alice, unreadable, r
     assert [text for text in (KEY, ANOTHER, stored) if text in caplog.text] == []
 
 
-def test_nothing_is_sent_with_an_invalid_key(alice, webhook, receiver, deliver, settings):
+def test_no_attempt_is_made_with_an_invalid_key(alice, webhook, receiver, deliver, settings, caplog):
     settings.WEBHOOKS_ENCRYPTION_KEYS = ["no Fernet key"]
     emit_one(alice)
     transport = receiver(200)
 
     deliver(transport)
 
-    assert transport.requests == []
-    assert {attempt.result for attempt in DeliveryAttempt.objects.all()} == {"internal_error"}
+    (record,) = [record for record in caplog.records if record.levelname == "ERROR"]
+    assert (transport.requests, DeliveryAttempt.objects.count(), record.exc_info) == ([], 0, None)
+    assert "WEBHOOKS_ENCRYPTION_KEYS contains an invalid Fernet key" in record.getMessage()
+
+
+def test_the_hold_is_visible_in_the_api_and_the_console(alice, unreadable, receiver, deliver, admin_client, clock):
+    emit_one(alice)
+    deliver(receiver(200))
+    QueueLane.objects.update(unsigned_until=timezone.now() + timedelta(minutes=5))
+    _, key = ApiKey.objects.make(owner=alice)
+    (delivery,) = deliveries()
+
+    record = admin_client.get(f"/v1/deliveries/{delivery.pk}", headers={"authorization": f"Bearer {key}"}).json()
+    page = admin_client.get(f"/admin/webhooks_app/delivery/{delivery.pk}/change/")
+    listed = admin_client.get("/admin/webhooks_app/delivery/")
+
+    assert record["hold"]["reason"] == "unsigned"
+    assert "A worker cannot sign for the webhook" in page.text
+    assert "not signable" in listed.text
+
+
+def test_a_command_that_waits_shows_the_hold(alice, unreadable, receiver, deliver):
+    emit_one(alice)
+    deliver(receiver(200))
+    QueueLane.objects.update(unsigned_until=timezone.now() + timedelta(minutes=5))
+
+    with pytest.raises(CommandError, match=r"is still pending\. It is held: not signable\."):
+        follow(deliveries()[0], print, timeout_seconds=0.01)
 
 
 @pytest.mark.parametrize("stored", ["", "a secret in plain text", "gAAAAAB", "ü"], ids=repr)

@@ -109,8 +109,8 @@ def _sentences() -> dict[HoldReason, str]:
             "Many tests and verifications go to the receiver's address. This one is sent at {until}."
         ),
         HoldReason.UNSIGNED: gettext(
-            "A worker cannot read the webhook's secret and leaves the delivery to other workers until {until}. Compare "
-            "WEBHOOKS_ENCRYPTION_KEYS and SECRET_KEY on all workers, or rotate the secret."
+            "A worker cannot sign for the webhook and leaves the delivery to other workers until {until}. Compare "
+            "SECRET_KEY, WEBHOOKS_ENCRYPTION_KEYS and WEBHOOKS_SIGNATURES on all workers, or rotate the secret."
         ),
         HoldReason.ORDERED: gettext("Waiting for its turn, because the webhook has an order."),
         HoldReason.RATE_LIMITED: gettext("Rate limit reached; next slot at {until}."),

@@ -11,7 +11,6 @@ from functools import partial
 
 from ..conf import settings
 from ..database.clock import Clock
-from ..exceptions import SecretUnreadableError
 from ..signals import announce_deliveries
 from .claim import Claim, Finished
 from .commits import commit_event
@@ -105,7 +104,7 @@ class Claimer:
                 self._too_old.append(claim)
                 self.changed.set()
 
-    def hold_unsigned(self, claim: Claim, error: SecretUnreadableError) -> None:
+    def hold_unsigned(self, claim: Claim, error: Exception) -> None:
         """Leave a claim that this worker cannot sign to others. Log one record per webhook. Thread-safe."""
         webhook_id = claim.pick.webhook_id
         if webhook_id not in self._reported:

@@ -12,7 +12,7 @@ from django.db import router
 
 from ..conf import problem_with_lease, settings
 from ..database.clock import Clock, DatabaseClock
-from ..exceptions import SecretUnreadableError
+from ..exceptions import SchemeUnavailableError, SecretUnreadableError
 from ..models import Delivery
 from ..outbound import configured_transport
 from ..transport import BaseTransport, Exchange
@@ -28,6 +28,10 @@ STARTS_AT_A_TIME = 64
 
 WAIT_SECONDS = 60.0
 """Upper bound of the engine's sleep. The dispatcher's threads wake it earlier."""
+
+
+UNSIGNABLE = (SecretUnreadableError, SchemeUnavailableError, ImproperlyConfigured)
+"""The errors of a worker whose keys or signature schemes differ from those of others, or are invalid."""
 
 
 class Engine:
@@ -130,7 +134,7 @@ class Engine:
             now = self._clock()
             try:
                 request = request_for(claim, now=now, timeout_seconds=self._timeout_seconds)
-            except SecretUnreadableError as error:  # Another worker may have the key.
+            except UNSIGNABLE as error:  # Another worker may have the key, or the scheme.
                 self._dispatcher.claimer.hold_unsigned(claim, error)
             except Exception as error:  # An invalid delivery must not stop the others.
                 logger.exception("Delivery %s could not be prepared.", claim.delivery_id)

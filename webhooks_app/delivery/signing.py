@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from datetime import datetime
+from functools import lru_cache
 from typing import NamedTuple
 
 from ..choices import known_signatures
@@ -81,9 +82,15 @@ def _previous(webhook_id: str, scheme: BaseSignature, keys: Sequence[LaneKey]) -
         try:
             text = decrypt(key.token)
         except SecretUnreadableError:
-            # Receivers that have switched to the current key are not affected.
-            logger.exception("Webhook %s is signed without its previous secret.", webhook_id)
+            _report_unreadable(webhook_id)  # receivers that have switched to the current key are not affected
         else:
             if not scheme.problem_with_key(text):
                 found.append((text, key.valid_until))
     return found
+
+
+@lru_cache(maxsize=10_000)
+def _report_unreadable(webhook_id: str) -> None:
+    """Log one record per webhook. It is called for every claim."""
+    text = "Webhook %s is signed without its previous secret, which no encryption key of this worker decrypts."
+    logger.error(text, webhook_id, extra={"webhook_id": webhook_id})

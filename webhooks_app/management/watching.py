@@ -6,9 +6,11 @@ import time
 from collections.abc import Callable
 
 from django.core.management.base import CommandError
+from django.utils import timezone
 
 from ..conf import settings
 from ..models import Delivery, DeliveryAttempt
+from ..models.hold import HoldReason, holds_of
 
 LOOK_EVERY_SECONDS = 0.1
 WORKER_MISSED_AFTER_SECONDS = 10.0
@@ -36,7 +38,7 @@ def follow(delivery: Delivery, write: Callable[[str], None], *, timeout_seconds:
         if now > ends_at:
             raise CommandError(f"Delivery {delivery.id} is still pending. {_status(delivery)}")
         if now > warn_at and not delivery.attempt_count:
-            write(NO_WORKER)
+            write(_hold(delivery) or NO_WORKER)
             warn_at = ends_at
         time.sleep(LOOK_EVERY_SECONDS)
 
@@ -46,7 +48,15 @@ def _longest_seconds(delivery: Delivery) -> float:
 
 
 def _status(delivery: Delivery) -> str:
-    return f"Its attempts so far: {delivery.attempt_count}." if delivery.attempt_count else NO_WORKER
+    attempts = f"Its attempts so far: {delivery.attempt_count}." if delivery.attempt_count else ""
+    return " ".join(filter(None, (attempts, _hold(delivery)))) or NO_WORKER
+
+
+def _hold(delivery: Delivery) -> str:
+    """Return the reason why the delivery is not sent now, or "" if it is due or finished."""
+    (loaded,) = Delivery.objects.select_related("event", "webhook__lane", "queue_entry").filter(pk=delivery.pk)
+    (hold,) = holds_of([loaded], now=timezone.now())
+    return "" if hold is None or hold.reason == HoldReason.FINAL else f"It is held: {hold.reason.label}."
 
 
 def _line(delivery: Delivery, attempt: DeliveryAttempt) -> str:

@@ -42,7 +42,7 @@ class HoldReason(models.TextChoices):
     RATE_LIMITED = "rate_limited", _("rate limit reached")
     WITHHELD = "withheld", _("rate limit nearly reached")
     CONCURRENCY = "concurrency", _("all requests in flight")
-    UNSIGNED = "unsigned", _("secret not readable")
+    UNSIGNED = "unsigned", _("not signable")
     SLOW = "slow", _("slow receiver")
 
 
