@@ -88,6 +88,13 @@ def test_a_refused_form_does_not_show_the_typed_secret(superuser: Page, owner: A
     assert [value for value in (SECRET, CREDENTIALS[1]) if value in text(answer)] == []
 
 
+def test_a_short_secret_has_one_error(superuser: Page, owner: Any) -> None:
+    answer = superuser.post("webhook", "add", **WEBHOOK, secret="short", owner=owner.pk)
+
+    assert list(answer.context["adminform"].form.errors) == ["secret"]
+    assert len(answer.context["adminform"].form.errors["secret"]) == 1
+
+
 def test_the_repr_of_a_secret_is_masked(owner: Any) -> None:
     _, key = ApiKey.objects.make(owner=owner)
     webhook = Webhook(owner=owner, url=WEBHOOK["url"])

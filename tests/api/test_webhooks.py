@@ -184,6 +184,7 @@ def test_an_invalid_field_is_named(api, body, field):
 
     assert answer.status_code == 400
     assert list(answer.json()["errors"]) == [field]
+    assert len(answer.json()["errors"][field]) == 1
     assert not Webhook.objects.exists()
 
 

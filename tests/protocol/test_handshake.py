@@ -68,10 +68,13 @@ def test_an_answer_in_another_coding_is_refused_by_its_name():
     assert "compressed (br)" in refusal_of_answer(CHALLENGE, b"\x0b\x02\x80", content_encoding="br")
 
 
-def test_a_truncated_answer_is_refused_as_too_long():
-    body = f'{{"challenge": "{CHALLENGE}", "page": "'.encode() + b"x" * 65_000
+@pytest.mark.parametrize("end", [b"x" * 65_000, "ü".encode()[:1]], ids=["long", "in a character"])
+def test_an_incomplete_answer_is_refused_with_the_reason(end):
+    body = f'{{"challenge": "{CHALLENGE}", "page": "'.encode() + end
 
-    assert "more than 64 KiB" in refusal_of_answer(CHALLENGE, body, is_cut=True)
+    reason = refusal_of_answer(CHALLENGE, body, body_problem="It is too long: more than 64 KiB.")
+
+    assert reason.startswith("The body of the answer is incomplete. It is too long: more than 64 KiB. Answer with")
 
 
 def test_a_reason_never_quotes_the_answer():

@@ -12,7 +12,7 @@ from django.utils import timezone
 
 from tests.support.retries import ONCE
 from webhooks_app.delivery.engine import Engine
-from webhooks_app.models import Delivery, WebhookHealth
+from webhooks_app.models import ApiKey, Delivery, WebhookHealth
 from webhooks_app.models.health import FailingPeriod
 from webhooks_app.operations.actors import PROJECT
 from webhooks_app.operations.registration import update_webhook
@@ -83,6 +83,19 @@ def test_the_command_shows_the_failing_period(recovered):
 
     (period,) = WebhookHealth.objects.get().past_failures
     assert f"failing from {period['since']} to {period['until']}, 3 deliveries given up" in notes.getvalue()
+
+
+def test_the_api_shows_the_failing_period(recovered, client):
+    _, key = ApiKey.objects.make(owner=recovered.owner)
+    headers = {"authorization": f"Bearer {key}"}
+
+    planned = client.post("/v1/replays", {"webhook_id": recovered.pk}, "application/json", headers=headers).json()
+    read = client.get(f"/v1/replays/{planned['id']}", headers=headers).json()
+
+    (period,) = WebhookHealth.objects.get().past_failures
+    assert (planned["matched"], read["matched"]) == (3, 3)
+    assert planned["failing"] == read["failing"] == [{name: period[name] for name in ("since", "until", "given_up")}]
+    assert period["given_up"] == 3
 
 
 def test_the_console_shows_the_failing_period(recovered, admin_client):

@@ -298,6 +298,30 @@ def test_a_complete_200_header_decides_regardless_of_the_body(outcomes: Outcomes
     assert exchange.duration_seconds < SHORT_SECONDS + 5
 
 
+@pytest.mark.parametrize(
+    ("row", "problem"),
+    [
+        ("plain", ""),
+        ("http-1.0", ""),
+        ("endless-body", errors.BODY_TOO_LONG),
+        ("endless-chunks", errors.BODY_TOO_LONG),
+        ("huge-body", errors.BODY_TOO_LONG),
+        ("silent-after-the-header", errors.BODY_TOO_SHORT),
+        ("holds-in-a-chunk", errors.BODY_TOO_SHORT),
+        ("ends-early", errors.BODY_TOO_SHORT),
+        ("resets-in-the-body", errors.BODY_TOO_SHORT),
+        ("chunks-end-early", errors.BODY_TOO_SHORT),
+        ("broken-chunks", "A chunk has no valid size."),
+        ("chunk-longer-than-announced", "A chunk is longer than its announced size."),
+    ],
+)
+def test_the_reason_for_an_incomplete_body_is_known(outcomes: Outcomes, row: str, problem: str) -> None:
+    response = outcomes.exchanges[row].response
+
+    assert response is not None
+    assert response.body_problem == problem
+
+
 @pytest.mark.parametrize("row", OTHER_STATUSES)
 def test_any_other_status_is_a_response_with_that_status(outcomes: Outcomes, row: str) -> None:
     exchange = outcomes.exchanges[f"status-{row}"]

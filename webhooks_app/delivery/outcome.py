@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from ..models import Delivery, DeliveryAttempt, Webhook
 from ..protocol.handshake import refusal_of_answer
 from ..retry import BaseRetryPolicy
-from ..transport import RESPONSE_READ_LIMIT, Exchange, Response
+from ..transport import Exchange, Response
 
 Result = DeliveryAttempt.Result
 ANY_SUCCESS = Webhook.AcceptedStatuses.SUCCESS.value
@@ -70,8 +70,7 @@ def next_step(
 
 def _refusal_of(challenge: str, response: Response) -> str:
     coding = next((value for name, value in response.headers if name.lower() == "content-encoding"), "")
-    is_cut = len(response.body) >= RESPONSE_READ_LIMIT
-    return refusal_of_answer(challenge, response.body, content_encoding=coding, is_cut=is_cut)
+    return refusal_of_answer(challenge, response.body, content_encoding=coding, body_problem=response.body_problem)
 
 
 def _why_not(status: int, accepted: str) -> str:

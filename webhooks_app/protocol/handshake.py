@@ -20,15 +20,15 @@ def challenge_body(challenge: str) -> bytes:
     return json.dumps(message, separators=(",", ":")).encode()
 
 
-def refusal_of_answer(challenge: str, body: bytes, *, content_encoding: str = "", is_cut: bool = False) -> str:
+def refusal_of_answer(challenge: str, body: bytes, *, content_encoding: str = "", body_problem: str = "") -> str:
     """Return the reason why the body of a 200 answer does not pass the handshake; "" if it does.
 
-    ``is_cut`` marks a body that was not read to its end.
+    ``body_problem`` is the reason for an incomplete body, as a sentence about it.
     """
     try:
         answer = json.loads(body.decode(), parse_constant=_refuse_constant)
     except (ValueError, RecursionError) as error:
-        return f"{_why_not_json(body, error, content_encoding, is_cut=is_cut)} {_EXPECTED}"
+        return f"{_why_not_json(body, error, content_encoding, body_problem)} {_EXPECTED}"
     if not isinstance(answer, dict):
         return f"The answer is not a JSON object. {_EXPECTED}"
     if "challenge" not in answer:
@@ -47,10 +47,10 @@ class _ConstantError(ValueError):
     """A constant that JSON lacks, such as NaN."""
 
 
-def _why_not_json(body: bytes, error: Exception, content_encoding: str, *, is_cut: bool) -> str:
+def _why_not_json(body: bytes, error: Exception, content_encoding: str, body_problem: str) -> str:
     coding = content_encoding.strip().lower()
     if not body:
-        return "The answer has no body."
+        return f"The answer has no body. {body_problem}".strip()
     if body.startswith(_GZIP) or coding not in ("", "identity"):
         return f"The answer is compressed ({coding if coding.isalpha() else 'gzip'}). Send it without compression."
     if body.startswith(codecs.BOM_UTF8):
@@ -59,10 +59,10 @@ def _why_not_json(body: bytes, error: Exception, content_encoding: str, *, is_cu
         return "The answer is not JSON in UTF-8, but in UTF-16 or UTF-32."
     if isinstance(error, _ConstantError):
         return f"The answer is not JSON: it contains {error}, which JSON does not have."
+    if body_problem:
+        return f"The body of the answer is incomplete. {body_problem}"
     if isinstance(error, UnicodeDecodeError):
         return "The answer is not JSON in UTF-8."
-    if is_cut:
-        return "The answer is too long: more than 64 KiB."
     if isinstance(error, RecursionError):
         return "The answer is not JSON that can be read: it is nested too deeply."
     return "The answer is not JSON."

@@ -49,7 +49,7 @@ class AnswerReader:
         """The response, or None until its header is complete. The header alone decides about success."""
         if not self.header.complete:
             return None
-        return Response(status=self.header.status, headers=self.header.headers, body=self._body)
+        return Response(self.header.status, self.header.headers, self._body, self._body_problem)
 
     @property
     def problem(self) -> TransportError | None:
@@ -71,6 +71,16 @@ class AnswerReader:
             self.is_over = True
         elif self.header.complete:
             self._begin_body()
+
+    @property
+    def _body_problem(self) -> str:
+        if self._is_whole:
+            return ""
+        if self._body_bytes >= RESPONSE_READ_LIMIT:
+            return errors.BODY_TOO_LONG
+        if self._chunks is not None:
+            return self._chunks.broken or ("" if self._chunks.is_over else errors.BODY_TOO_SHORT)
+        return errors.BODY_TOO_SHORT if self._left else ""
 
     def _begin_body(self) -> None:
         framing = self.header.framing

@@ -78,6 +78,8 @@ class Response(NamedTuple):
     status: int
     headers: tuple[tuple[str, str], ...] = ()
     body: bytes = b""
+    body_problem: str = ""
+    """The reason for an incomplete body, worded for the owner of the webhook. It does not affect the outcome."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

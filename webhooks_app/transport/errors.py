@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..plurals import counted
-from .base import ErrorClass, TransportError
+from .base import RESPONSE_READ_LIMIT, ErrorClass, TransportError
 
 CERTIFICATE_PROBLEMS = {
     9: "is not valid yet",
@@ -17,6 +17,9 @@ CERTIFICATE_PROBLEMS = {
     64: "is for another address",
 }
 """The OpenSSL verification results that a receiver can cause, and their descriptions."""
+
+BODY_TOO_LONG = f"It is too long: more than {RESPONSE_READ_LIMIT // 1024} KiB."
+BODY_TOO_SHORT = "It ended before its announced end, or arrived too slowly."
 
 
 def address_refused(host: str) -> TransportError:
