@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from django.contrib.sessions.models import Session
-from django.db import connection
+from django.db import connections
 
 import webhooks_app
 from webhooks_app.encryption import Masked
@@ -132,7 +132,9 @@ def test_no_log_at_debug_has_a_secret(
     caplog: pytest.LogCaptureFixture,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(connection, "force_debug_cursor", True)  # so that statements are logged with their values
+    monkeypatch.setattr(
+        connections["default"], "force_debug_cursor", True
+    )  # so that statements are logged with their values
     if templates != "ours":
         request.getfixturevalue("overridden")
     for logger in ("", "django", "django.template", "webhooks_app"):

@@ -19,7 +19,7 @@ from webhooks_app.database.clock import DatabaseClock
 from webhooks_app.delivery.engine import Engine
 from webhooks_app.event_types import OPERATIONAL_EVENT_TYPES
 from webhooks_app.maintenance.jobs import JOBS, run_due
-from webhooks_app.models import AuditEntry, Delivery, Event, MaintenanceJob, Webhook
+from webhooks_app.models import AuditEntry, Delivery, Event, MaintenanceJob, Rollup, Webhook
 from webhooks_app.models.fields import IdField
 from webhooks_app.outbound import transport_options
 from webhooks_app.protocol import ids
@@ -62,6 +62,8 @@ def wrong_times() -> list[str]:
     """Return the columns, identifiers and envelopes with times of the wrong clock."""
     found = []
     for model in apps.get_app_config("webhooks_app").get_models():
+        if model is Rollup:  # begins with a day or an hour
+            continue
         for row in model._base_manager.all():
             for field in model._meta.concrete_fields:
                 value = getattr(row, field.attname)
@@ -90,6 +92,7 @@ def test_a_worker_with_a_wrong_clock_writes_the_time_of_the_database(alice: Any,
     work(hours)
 
     assert wrong_times() == []
+    assert not any(map(_is_wrong, Rollup.objects.filter(resolution="minute").values_list("start", flat=True)))
     assert Webhook.objects.filter(status="failed").exists()
     assert AuditEntry.objects.filter(action="webhook.verification_failed").exists()
     assert Delivery.objects.filter(kind="retry_notice").exists()

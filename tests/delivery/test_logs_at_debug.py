@@ -7,7 +7,7 @@ import logging
 from typing import Any
 
 import pytest
-from django.db import connection
+from django.db import connections
 
 from webhooks_app.delivery.engine import Engine
 from webhooks_app.models import Delivery
@@ -27,7 +27,9 @@ def test_no_record_of_a_delivery_has_a_secret(
     if transport == "curl":
         pytest.importorskip("pycurl", reason="the curl extra is not installed")
     settings.WEBHOOKS_TRANSPORT = transport
-    monkeypatch.setattr(connection, "force_debug_cursor", True)  # so that statements are logged with their values
+    monkeypatch.setattr(
+        connections["default"], "force_debug_cursor", True
+    )  # so that statements are logged with their values
     for logger in ("", "django", "urllib3", "webhooks_app"):
         caplog.set_level(logging.DEBUG, logger)
 

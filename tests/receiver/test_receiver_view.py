@@ -1,5 +1,6 @@
 """The receiver view: its answers to the service, and the calls of the handler."""
 
+import io
 import json
 import logging
 import time
@@ -257,7 +258,7 @@ def test_a_body_over_the_limit_is_answered_with_413(length, status):
 
 @pytest.mark.parametrize("error", [OSError, EOFError, ValueError, RuntimeError])
 def test_a_body_that_the_server_cannot_read_is_answered_with_400(error):
-    class Broken:
+    class Broken(io.RawIOBase):
         def read(self, size=-1):
             raise error
 
