@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.retries import NEVER
 from webhooks_app.delivery.engine import Engine
-from webhooks_app.models import DeliveryAttempt, Webhook
+from webhooks_app.models import DeliveryAttempt
 from webhooks_app.outbound import transport_options
 from webhooks_app.transport import make_transport
 
@@ -100,8 +100,12 @@ def test_the_log_has_the_time_of_each_stage(alice, raw_receiver, deliver_by):
     assert 0 <= attempt.timings["connect"] <= attempt.timings["first_byte"] <= attempt.duration_ms
 
 
-def test_an_unsent_attempt_shows_no_request(alice, webhook, receiver, deliver):
-    Webhook.objects.update(signatures=["removed"])
+def fail(*args, **kwargs):
+    raise RuntimeError("no luck")
+
+
+def test_an_unsent_attempt_shows_no_request(alice, webhook, receiver, deliver, monkeypatch):
+    monkeypatch.setattr("webhooks_app.delivery.engine.request_for", fail)
     emit_one(alice)
 
     deliver(receiver(200))

@@ -6,6 +6,7 @@ import threading
 import time
 from datetime import datetime, timedelta
 from itertools import pairwise
+from unittest.mock import Mock
 
 import pytest
 from django.core.exceptions import ImproperlyConfigured
@@ -64,12 +65,12 @@ def test_a_failing_receiver_gets_four_requests_on_the_schedule(alice, webhook, r
 
 @pytest.mark.parametrize("is_sent", [True, False], ids=["answered", "not sent"])
 def test_a_retry_counts_from_the_upper_bound_of_the_time(
-    alice, webhook, clock, receiver, deliver, monkeypatch, settings, is_sent
+    alice, webhook, clock, receiver, deliver, monkeypatch, is_sent
 ):
     monkeypatch.setattr(clock, "latest", lambda: clock() + timedelta(seconds=0.5))
     emit_one(alice)
     if not is_sent:
-        settings.WEBHOOKS_ENCRYPTION_KEYS = ["no Fernet key"]
+        monkeypatch.setattr("webhooks_app.delivery.engine.request_for", Mock(side_effect=RuntimeError))
 
     deliver(receiver(500))
 
