@@ -50,7 +50,8 @@ def with_names(request: HttpRequest, entries: QuerySet[AuditEntry]) -> QuerySet[
         names["by"] = Case(When(actor=request.user.pk, then=names["by"]), default=Value(""))
         is_own = Q(owner__in=actor_of(request).owner_ids)
         names["names_owner"] = Case(When(is_own, then=Value(True)), default=Value(False))
-    return disclosed_entries(request, entries).select_related("owner").annotate(**names)
+    found: QuerySet[AuditEntry] = disclosed_entries(request, entries)
+    return found.select_related("owner").annotate(**names)
 
 
 def changes_of(entry: Any) -> list[Change]:
