@@ -112,26 +112,34 @@ def test_every_kind_of_a_refused_address_is_translated(reason):
         assert reasons.translated(reason) != reason
 
 
+BROKEN_CHUNKS = [
+    *("A chunk has no valid size.", "A chunk is longer than its announced size."),
+    *("A line between the chunks is too long.", "A trailer is not a header line."),
+]
+
+
 @pytest.mark.parametrize(
-    ("body", "coding", "is_cut"),
+    ("body", "coding", "problem"),
     [
-        pytest.param(b"", "", False, id="empty"),
-        pytest.param(b"\x1f\x8b", "", False, id="gzip"),
-        pytest.param(b"{", "br", False, id="compressed"),
-        pytest.param(b"\xef\xbb\xbf{}", "", False, id="byte order mark"),
-        pytest.param(b"\xff\xfe{", "", False, id="UTF-16"),
-        pytest.param(b'{"challenge": NaN}', "", False, id="NaN"),
-        pytest.param(b"\xc3", "", False, id="not UTF-8"),
-        pytest.param(b"{", "", True, id="cut"),
-        pytest.param(b"[" * 100_000, "", False, id="nested"),
-        pytest.param(b"OK", "", False, id="no JSON"),
-        pytest.param(b"[]", "", False, id="no object"),
-        pytest.param(b"{}", "", False, id="no challenge"),
-        pytest.param(b'{"challenge": 1}', "", False, id="wrong challenge"),
+        pytest.param(b"", "", "", id="empty"),
+        pytest.param(b"\x1f\x8b", "", "", id="gzip"),
+        pytest.param(b"{", "br", "", id="compressed"),
+        pytest.param(b"\xef\xbb\xbf{}", "", "", id="byte order mark"),
+        pytest.param(b"\xff\xfe{", "", "", id="UTF-16"),
+        pytest.param(b'{"challenge": NaN}', "", "", id="NaN"),
+        pytest.param(b"\xc3", "", "", id="not UTF-8"),
+        pytest.param(b"{", "", errors.BODY_TOO_LONG, id="too long"),
+        pytest.param(b"{", "", errors.BODY_TOO_SHORT, id="too short"),
+        *(pytest.param(b"{", "", broken, id=broken) for broken in BROKEN_CHUNKS),
+        pytest.param(b"[" * 100_000, "", "", id="nested"),
+        pytest.param(b"OK", "", "", id="no JSON"),
+        pytest.param(b"[]", "", "", id="no object"),
+        pytest.param(b"{}", "", "", id="no challenge"),
+        pytest.param(b'{"challenge": 1}', "", "", id="wrong challenge"),
     ],
 )
-def test_the_refusal_of_a_handshake_is_translated(body, coding, is_cut):
-    refusal = refusal_of_answer("abc", body, content_encoding=coding, is_cut=is_cut)
+def test_the_refusal_of_a_handshake_is_translated(body, coding, problem):
+    refusal = refusal_of_answer("abc", body, content_encoding=coding, body_problem=problem)
 
     with translation.override("de"):
         shown = reasons.translated(refusal)

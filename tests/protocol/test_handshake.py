@@ -72,9 +72,9 @@ def test_an_answer_in_another_coding_is_refused_by_its_name():
 def test_an_incomplete_answer_is_refused_with_the_reason(end):
     body = f'{{"challenge": "{CHALLENGE}", "page": "'.encode() + end
 
-    reason = refusal_of_answer(CHALLENGE, body, body_problem="It is too long: more than 64 KiB.")
+    reason = refusal_of_answer(CHALLENGE, body, body_problem="The answer is too long.")
 
-    assert reason.startswith("The body of the answer is incomplete. It is too long: more than 64 KiB. Answer with")
+    assert reason.startswith("The answer is too long. Answer with a JSON object")
 
 
 def test_a_reason_never_quotes_the_answer():

@@ -91,6 +91,11 @@ STORED = (
     gettext_noop("The answer is not JSON: it contains %(constant)s, which JSON does not have."),
     gettext_noop("The answer is not JSON in UTF-8."),
     gettext_noop("The answer is too long: more than 64 KiB."),
+    gettext_noop("The answer ended before its announced end, or arrived too slowly."),
+    gettext_noop("A chunk has no valid size."),
+    gettext_noop("A chunk is longer than its announced size."),
+    gettext_noop("A line between the chunks is too long."),
+    gettext_noop("A trailer is not a header line."),
     gettext_noop("The answer is not JSON that can be read: it is nested too deeply."),
     gettext_noop("The answer is not JSON."),
 )

@@ -23,7 +23,7 @@ def challenge_body(challenge: str) -> bytes:
 def refusal_of_answer(challenge: str, body: bytes, *, content_encoding: str = "", body_problem: str = "") -> str:
     """Return the reason why the body of a 200 answer does not pass the handshake; "" if it does.
 
-    ``body_problem`` is the reason for an incomplete body, as a sentence about it.
+    ``body_problem`` is the reason for an incomplete body, as a sentence.
     """
     try:
         answer = json.loads(body.decode(), parse_constant=_refuse_constant)
@@ -50,7 +50,7 @@ class _ConstantError(ValueError):
 def _why_not_json(body: bytes, error: Exception, content_encoding: str, body_problem: str) -> str:
     coding = content_encoding.strip().lower()
     if not body:
-        return f"The answer has no body. {body_problem}".strip()
+        return body_problem or "The answer has no body."
     if body.startswith(_GZIP) or coding not in ("", "identity"):
         return f"The answer is compressed ({coding if coding.isalpha() else 'gzip'}). Send it without compression."
     if body.startswith(codecs.BOM_UTF8):
@@ -60,7 +60,7 @@ def _why_not_json(body: bytes, error: Exception, content_encoding: str, body_pro
     if isinstance(error, _ConstantError):
         return f"The answer is not JSON: it contains {error}, which JSON does not have."
     if body_problem:
-        return f"The body of the answer is incomplete. {body_problem}"
+        return body_problem
     if isinstance(error, UnicodeDecodeError):
         return "The answer is not JSON in UTF-8."
     if isinstance(error, RecursionError):

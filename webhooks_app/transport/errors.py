@@ -18,8 +18,8 @@ CERTIFICATE_PROBLEMS = {
 }
 """The OpenSSL verification results that a receiver can cause, and their descriptions."""
 
-BODY_TOO_LONG = f"It is too long: more than {RESPONSE_READ_LIMIT // 1024} KiB."
-BODY_TOO_SHORT = "It ended before its announced end, or arrived too slowly."
+BODY_TOO_LONG = f"The answer is too long: more than {RESPONSE_READ_LIMIT // 1024} KiB."
+BODY_TOO_SHORT = "The answer ended before its announced end, or arrived too slowly."
 
 
 def address_refused(host: str) -> TransportError:
