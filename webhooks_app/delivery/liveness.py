@@ -65,7 +65,7 @@ class Liveness:
         self._find_session()
         is_missing = self._write()
         if is_missing and self._is_written:
-            logger.warning("This worker was taken for dead: its claims are left to others.")
+            logger.warning("This worker was declared dead: its claims are left to others.")
             self._on_missing()
         self._is_written = True
         self._beaten_at, self._beaten_at_by_wall_clock = began_at, began_at_by_wall_clock
