@@ -335,13 +335,14 @@ def test_disabling_a_webhook_cancels_its_parked_deliveries(alice, in_order, queu
 
 def test_a_long_backlog_is_cancelled_in_pages(alice, in_order, queue, monkeypatch):
     monkeypatch.setattr("webhooks_app.models.queue.ENTRIES_AT_A_TIME", 2)
-    emitted(alice, *[None] * 5)
+    monkeypatch.setattr("webhooks_app.models.queue.KEYS_AT_A_TIME", 3)
+    emitted(alice, *[None] * 7)
     queue.claim(100)
 
     with transaction.atomic():
         pages = list(QueueEntry.objects.unclaimed().removing())
 
-    assert [len(page) for page in pages] == [2, 2]
+    assert [len(page) for page in pages] == [2, 1, 2, 1]
     assert QueueEntry.objects.get().claimed_at is not None
 
 

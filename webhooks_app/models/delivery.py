@@ -72,8 +72,8 @@ class DeliveryQuerySet(BaseQuerySet["Delivery"]):
         pending, number = self.pending().order_by(), 0
         changes = {"state": Delivery.State.CANCELLED, "state_reason": reason, "finished_at": UtcNow()}
         with transaction.atomic(using=self.db, savepoint=False):
-            entries = QueueEntry.objects.using(self.db).filter(delivery__in=pending.values("pk"))
-            for ids in entries.removing():
+            chosen = models.Exists(pending.filter(pk=models.OuterRef("pk")))  # SQLite would read all for each IN
+            for ids in QueueEntry.objects.using(self.db).filter(chosen).removing():
                 # Recording deletes an entry and changes the state together, so these without an entry are cancelled.
                 number += pending.filter(pk__in=ids, queue_entry=None).update(**changes)
         return number

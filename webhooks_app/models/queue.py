@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 
 ENTRIES_AT_A_TIME = 500
 
+KEYS_AT_A_TIME = 20 * ENTRIES_AT_A_TIME
+"""Keys to load at once. Selecting them may read all entries of a webhook."""
+
 
 class QueueEntryQuerySet(OrderedEntries):
     def unclaimed(self) -> Self:
@@ -155,6 +158,6 @@ class QueueEntry(BaseModel):
 def _pages(entries: QueueEntryQuerySet) -> Iterator[list[str]]:
     """Yield the keys in pages, in their order. A long backlog is never loaded at once."""
     rest = entries
-    while ids := list(rest.order_by("pk").values_list("pk", flat=True)[:ENTRIES_AT_A_TIME]):
-        yield ids
+    while ids := list(rest.order_by("pk").values_list("pk", flat=True)[:KEYS_AT_A_TIME]):
+        yield from (ids[start : start + ENTRIES_AT_A_TIME] for start in range(0, len(ids), ENTRIES_AT_A_TIME))
         rest = entries.filter(pk__gt=ids[-1])
