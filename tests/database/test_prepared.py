@@ -45,17 +45,41 @@ def test_a_new_connection_prepares_the_statement_again():
     assert number_of_prepared_statements() == 1
 
 
-def test_the_planner_setting_ends_with_the_statement():
+SETTINGS = ("enable_seqscan", "enable_bitmapscan")
+
+
+def test_the_planner_settings_end_with_the_statement():
     ADDITION.fetch(connection, {"first": 1, "second": 2})
 
-    assert value("SHOW enable_seqscan") == "on"
+    assert [value(f"SHOW {name}") for name in SETTINGS] == ["on", "on"]
 
 
-def test_the_planner_setting_does_not_affect_the_rest_of_a_transaction():
+def test_the_planner_settings_do_not_affect_the_rest_of_a_transaction():
     with transaction.atomic():
         ADDITION.fetch(connection, {"first": 1, "second": 2})
 
-        assert value("SHOW enable_seqscan") == "on"
+        assert [value(f"SHOW {name}") for name in SETTINGS] == ["on", "on"]
+
+
+def test_the_plan_of_an_empty_table_reads_only_the_beginning_of_a_later_backlog():
+    values = {"webhook": 1}
+    first = PreparedStatement(
+        "SELECT due FROM backlog WHERE webhook = %(webhook)s AND due > 0 ORDER BY due LIMIT 10", {"webhook": "integer"}
+    )
+    with connection.cursor() as cursor:
+        cursor.execute("CREATE TEMPORARY TABLE backlog (webhook integer, due integer)")
+        cursor.execute("CREATE INDEX ON backlog (webhook, due)")
+        for _ in range(6):  # PostgreSQL then keeps a plan for all values
+            first.fetch(connection, values)
+        cursor.execute("INSERT INTO backlog SELECT 1, generate_series(1, 10000)")
+        cursor.execute("SELECT name FROM pg_prepared_statements WHERE statement LIKE '%backlog%'")
+        (name,) = cursor.fetchone()
+        cursor.execute(f"EXPLAIN (FORMAT JSON) EXECUTE {name} (1)")
+        ((plan,),) = cursor.fetchall()
+
+    assert plan[0]["Plan"]["Node Type"] == "Limit"
+    assert plan[0]["Plan"]["Plans"][0]["Node Type"] in {"Index Scan", "Index Only Scan"}
+    assert first.fetch(connection, values) == [(number,) for number in range(1, 11)]
 
 
 def test_a_session_that_lost_the_statement_executes_it_unprepared():

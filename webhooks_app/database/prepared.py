@@ -22,10 +22,13 @@ from .dialects import dialect_for
 UNKNOWN_STATEMENT = "26000"
 """The SQLSTATE of ``EXECUTE`` for a statement unknown to the session, for example after ``DISCARD ALL``."""
 
-BY_INDEX = "SET LOCAL enable_seqscan = off"
-"""Prevents sequential scans, because the plan of an empty table is still used for a large backlog."""
+BY_INDEX = "SET LOCAL enable_seqscan = off; SET LOCAL enable_bitmapscan = off"
+"""Makes plans follow the order of an index, because the plan of an empty table is still used for a large backlog. A
+bitmap scan would read the whole backlog of a webhook for each claim."""
 
-BY_ANY_PLAN = "SET LOCAL enable_seqscan TO DEFAULT"
+NUMBER_OF_SETTINGS = BY_INDEX.count("SET ")
+
+BY_ANY_PLAN = "SET LOCAL enable_seqscan TO DEFAULT; SET LOCAL enable_bitmapscan TO DEFAULT"
 """For the other statements of the same transaction, whose plans are new."""
 
 _prepared: WeakKeyDictionary[Any, set[str]] = WeakKeyDictionary()
@@ -42,7 +45,7 @@ class PreparedStatement:
     """A statement with named parameters, planned once per session.
 
     ``types`` contains the PostgreSQL type of each parameter. Connections that execute the statement no more than
-    ``after`` times never prepare it. With ``by_index``, its plan has no sequential scans.
+    ``after`` times never prepare it. With ``by_index``, its plan has no sequential and no bitmap scans.
     """
 
     def __init__(self, sql: str, types: Mapping[str, str], *, after: int = 0, by_index: bool = True) -> None:
@@ -81,7 +84,7 @@ class PreparedStatement:
             before = f"{BY_INDEX}; " if self._by_index else ""
             after = f"; {BY_ANY_PLAN}" if has_results and connection.in_atomic_block else ""
             cursor.execute(f"{before}{self._execute}{after}", values)
-            if has_results:
+            for _ in range(NUMBER_OF_SETTINGS if has_results else 0):
                 cursor.nextset()
             return _rows(cursor)
 
