@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import datetime as dt
+import os
 import ssl
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -348,6 +351,38 @@ def test_an_authority_from_the_environment_is_not_trusted(
 
     assert exchange.error is not None
     assert exchange.error.error_class is ErrorClass.TLS_ERROR
+
+
+CONFIGURED = """
+import sys
+from tests.transport.sending import answers, post, send, transport
+
+sender = transport(sys.argv[1], resolve=answers(hooks_example_com=["127.0.0.1"]))
+print(send(sender, post(sys.argv[2])).error.error_class)
+sender.close()
+"""
+
+
+def test_an_authority_from_the_configuration_of_openssl_is_not_trusted(
+    name: str, good: Receiver, bundle: Path, tmp_path: Path
+) -> None:
+    configuration = tmp_path / "openssl.cnf"
+    configuration.write_text(
+        "openssl_conf = start\n[start]\nssl_conf = ssl\n[ssl]\nsystem_default = all\n"
+        f"[all]\nVerifyCAFile = {bundle}\nChainCAFile = {bundle}\nMinProtocol = TLSv1\n"
+    )
+
+    ended = subprocess.run(
+        [sys.executable, "-c", CONFIGURED, name, good.url("/ok", HOST)],
+        env={**os.environ, "OPENSSL_CONF": str(configuration)},
+        check=True,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+
+    assert ended.stdout.strip() == "tls_error"
+    assert good.requests == []
 
 
 def test_tls_keys_are_not_logged(
