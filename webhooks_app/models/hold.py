@@ -288,6 +288,8 @@ class _State(NamedTuple):
 
 
 KINDS_BY_STATUS = {status.value: permitted_kinds(_State(status)) for status in Webhook.Status}
+STOPPING = [status for status in KINDS_BY_STATUS if any(stop_reason(kind, _State(status)) for kind in Delivery.Kind)]
+"""The statuses that cancel pending deliveries of some kind."""
 
 _IS_WAITING = Q(claimed_at=None)
 _IS_PERMITTED = Q(webhook__deleted_at=None, webhook__paused_at=None) & reduce(

@@ -16,6 +16,7 @@ from ...models import (
     SigningKey,
     Webhook,
 )
+from ...models.hold import STOPPING
 from ...models.order import BEGUN, Order
 from ..lanes import FIRST_ENTRIES, LANE_NAMES, MAX_LANES, WEBHOOK_FIELDS, Ask, DueWebhook, Lane, Pick, Picked, Terms
 from ..signing import LaneKey
@@ -54,6 +55,7 @@ class ClaimingSql(SharingSql):
         flight come first in the index, and their number is limited for each webhook.
         """
         following = f"SELECT webhook_id FROM {self.entries} WHERE webhook_id > {{}} ORDER BY webhook_id LIMIT 1"
+        stopping = ", ".join(f"'{status}'" for status in STOPPING)
         sql = f"""
             WITH RECURSIVE found (webhook_id, number) AS (
                 SELECT ({following.format("%(after)s")}), 1
@@ -68,7 +70,7 @@ class ClaimingSql(SharingSql):
                     ORDER BY due_at LIMIT 1
                 ) END,
                 webhook.owner_id, lane.webhook_id IS NOT NULL, lane.is_fast,
-                webhook.deleted_at IS NOT NULL OR webhook.status IN ('disabled', 'failed')
+                webhook.deleted_at IS NOT NULL OR webhook.status IN ({stopping})
             FROM found
             JOIN {self.webhooks} AS webhook ON webhook.id = found.webhook_id
             LEFT JOIN {self.lanes} AS lane ON lane.webhook_id = found.webhook_id
