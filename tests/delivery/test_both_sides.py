@@ -112,3 +112,15 @@ def test_an_unsent_attempt_shows_no_request(alice, webhook, receiver, deliver, m
 
     assert {attempt.result for attempt in DeliveryAttempt.objects.all()} == {"internal_error"}
     assert {attempt.request_header for attempt in DeliveryAttempt.objects.all()} == {""}
+
+
+def test_an_error_of_all_deliveries_to_a_webhook_is_logged_once(alice, webhook, receiver, deliver, monkeypatch, caplog):
+    monkeypatch.setattr("webhooks_app.delivery.engine.request_for", fail)
+    for _ in range(3):
+        emit_one(alice)
+
+    deliver(receiver(200))
+
+    (record,) = [record for record in caplog.records if record.levelname == "ERROR"]
+    assert f"to webhook {webhook.pk} could not be prepared" in record.getMessage()
+    assert DeliveryAttempt.objects.filter(delivery__kind="event").count() == 12

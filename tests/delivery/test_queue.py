@@ -470,5 +470,7 @@ def test_unstorable_text_is_not_logged(alice, webhook, queue, clock, monkeypatch
     monkeypatch.setattr(type(queue._sql), "save", refuse)
 
     assert recorded(queue, [answered(claim, clock)], clock()) == []
-    assert caplog.messages == [f"Delivery {claim.delivery_id} could not be recorded: DataError."]
+    assert caplog.messages == [
+        f"Delivery {claim.delivery_id} to webhook {claim.pick.webhook_id} could not be recorded: DataError."
+    ]
     assert "said by the receiver" not in caplog.text

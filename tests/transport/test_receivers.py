@@ -6,10 +6,11 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from random import Random
 
 import pytest
 
-from webhooks_app.transport import Exchange, errors
+from webhooks_app.transport import Exchange, TransportError, errors
 from webhooks_app.transport.base import RECEIVED_KEPT
 from webhooks_app.transport.header import NO_STATUS_LINE, TOO_LARGE
 
@@ -373,6 +374,46 @@ def test_endless_data_is_not_read_completely(outcomes: Outcomes, row: str) -> No
     wait_until(lambda: f"/{row}" in outcomes.receiver.bytes_sent)
 
     assert outcomes.receiver.bytes_sent[f"/{row}"] < IN_THE_BUFFERS_OF_BOTH_SYSTEMS
+
+
+PARTS = [
+    *(b"HTTP/1.1 200 OK\r\n", b"HTTP/1.0 200 OK\n", b"HTTP/1.1 100 Continue\r\n\r\n", b"HTTP/1.1 103 Early Hints\r\n"),
+    *(
+        b"HTTP/1.1 204 No Content\r\n\r\n",
+        b"HTTP/1.1 101 Switch\r\n\r\n",
+        b"PRI * HTTP/2.0\r\n\r\n",
+        b"220 mail ESMTP\r\n",
+    ),
+    *(b"Connection: keep-alive\r\n", b"Content-Length: 5\r\n", b"Content-Length: -5\r\n", b"X: y\r\n", b": \r\n"),
+    *(b"Transfer-Encoding: chunked\r\n", b"5\r\nhello\r\n", b"0\r\n\r\n", b"ok", b" folded\r\n", b"\0", b"\xff\xfe"),
+    *(b"\r\n", b"\n", b"\r"),
+]
+
+
+def random_answer(random: Random) -> bytes:
+    parts = random.choices(PARTS, k=random.randint(1, 8))
+    answer = b"".join([PARTS[0], *parts] if random.random() < 0.7 else parts)
+    return answer[: random.randint(0, len(answer))] if random.random() < 0.2 else answer
+
+
+def outcome_of(exchange: Exchange) -> tuple[object, ...]:
+    return exchange.response, exchange.error, exchange.received
+
+
+def test_both_transports_have_the_same_outcome_for_random_answers() -> None:
+    pytest.importorskip("pycurl", reason="the curl extra is not installed")
+    random = Random(7)
+    answers: dict[str, Mode | bytes] = {f"/{number}": random_answer(random) for number in range(150)}
+    found: dict[str, dict[str, tuple[object, ...]]] = {}
+    with receiving(answers) as receiver:
+        for name in REAL:
+            sender = transport(name)
+            exchanges = send_all(sender, [post(receiver.url(path), fresh_connection=True) for path in answers])
+            found[name] = {str(answers[path]): outcome_of(each) for path, each in zip(answers, exchanges, strict=True)}
+            sender.close()
+
+    assert found["curl"] == found["requests"]
+    assert {type(error) for _, error, _ in found["curl"].values()} == {TransportError, type(None)}
 
 
 MEASURED = """

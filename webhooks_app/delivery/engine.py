@@ -16,6 +16,7 @@ from ..exceptions import SchemeUnavailableError, SecretUnreadableError
 from ..models import Delivery
 from ..outbound import configured_transport
 from ..transport import BaseTransport, Exchange
+from .claim import Claim
 from .dispatcher import Dispatcher, DispatcherThreads
 from .sending import finish, finish_unsent, request_for
 
@@ -58,6 +59,7 @@ class Engine:
         self._transport = transport or configured_transport()
         self._database_thread = database_thread
         self._timeout_seconds = settings.TIMEOUT_SECONDS
+        self._reported: set[str] = set()
         self._dispatcher = Dispatcher(
             using=self._using,
             clock=self._clock,
@@ -129,6 +131,14 @@ class Engine:
             due_at = now + timedelta(seconds=exchange.postponed_seconds)
             self._dispatcher.claimer.postpone(exchange.request.context.claim, due_at)
 
+    def _report(self, claim: Claim, error: Exception) -> None:
+        """Log an error with level ERROR once per webhook, then with DEBUG: all its deliveries may have the same one."""
+        webhook_id = claim.pick.webhook_id
+        level = logging.DEBUG if webhook_id in self._reported else logging.ERROR
+        self._reported.add(webhook_id)
+        text = "Delivery %s to webhook %s could not be prepared."
+        logger.log(level, text, claim.delivery_id, webhook_id, exc_info=error, extra={"webhook_id": webhook_id})
+
     def _start_claimed(self) -> None:
         for claim in islice(self._dispatcher.take(), STARTS_AT_A_TIME):
             now = self._clock()
@@ -136,8 +146,8 @@ class Engine:
                 request = request_for(claim, now=now, timeout_seconds=self._timeout_seconds)
             except UNSIGNABLE as error:  # Another worker may have the key, or the scheme.
                 self._dispatcher.claimer.hold_unsigned(claim, error)
-            except Exception as error:  # An invalid delivery must not stop the others.
-                logger.exception("Delivery %s could not be prepared.", claim.delivery_id)
+            except Exception as error:  # noqa: BLE001 - an invalid delivery must not stop the others
+                self._report(claim, error)
                 self._dispatcher.put([finish_unsent(claim, error, self._clock.latest())])
             else:
                 self._transport.start(request)

@@ -38,7 +38,10 @@ def _record_without_text(using: str, item: Finished, now: datetime) -> list[Fini
         return _record(using, [item._replace(attempt=item.attempt.without_response_text())], now)
     except (DataError, IntegrityError, ValueError) as error:  # At the end of its lease it is recorded as lost.
         logger.error(  # noqa: TRY400 - a traceback would quote the receiver
-            "Delivery %s could not be recorded: %s.", item.claim.delivery_id, _kind_of(error)
+            "Delivery %s to webhook %s could not be recorded: %s.",
+            item.claim.delivery_id,
+            item.claim.pick.webhook_id,
+            _kind_of(error),
         )
         return []
 
