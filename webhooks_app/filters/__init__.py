@@ -3,9 +3,9 @@
 from .base import MISSING, BaseOperator
 from .fields import check_fields as check_fields
 from .matching import COMBINING as COMBINING
-from .matching import Filter
+from .matching import Filter as Filter
 from .matching import Mismatch as Mismatch
 from .operators import BUILT_IN as BUILT_IN
 from .registry import make_operators as make_operators
 
-__all__ = ["MISSING", "BaseOperator", "Filter"]
+__all__ = ["MISSING", "BaseOperator"]
