@@ -15,8 +15,9 @@ import pytest
 import trustme
 
 from webhooks_app.transport import BaseTransport, ErrorClass, errors
+from webhooks_app.transport.header import NO_STATUS_LINE
 
-from .receiver import Peer, Receiver, receiving
+from .receiver import OK, Peer, Receiver, receiving
 from .sending import answers, post, send
 
 HOST = "hooks.example.com"
@@ -337,6 +338,37 @@ def test_a_chain_without_its_intermediate_is_refused(sender: BaseTransport, auth
 
     assert exchange.error is not None
     assert "intermediate certificates are missing" in exchange.error.message
+
+
+@pytest.mark.parametrize("offered", [["h2", "http/1.1"], ["http/1.1"]], ids=str)
+def test_http_1_1_is_negotiated(sender: BaseTransport, authority: trustme.CA, offered: list[str]) -> None:
+    context = context_of(authority.issue_cert(HOST))
+    context.set_alpn_protocols(offered)
+    selected: list[str | None] = []
+
+    def answer(peer: Peer) -> None:
+        selected.append(peer.sock.selected_alpn_protocol())  # type: ignore[attr-defined]
+        peer.read_request()
+        peer.send(OK)
+
+    with receiving(tls=context, act=answer) as receiver:
+        exchange = send(sender, post(receiver.url("/ok", HOST)))
+
+    assert exchange.response is not None
+    assert selected == ["http/1.1"]
+
+
+def test_a_receiver_that_speaks_only_http_2_is_an_invalid_response(
+    sender: BaseTransport, authority: trustme.CA
+) -> None:
+    context = context_of(authority.issue_cert(HOST))
+    context.set_alpn_protocols(["h2"])
+    settings = b"\x00\x00\x12\x04\x00\x00\x00\x00\x00" + b"\x00\x03\x00\x00\x00\x80" * 3
+
+    with receiving({"/h2": settings}, tls=context) as receiver:
+        exchange = send(sender, post(receiver.url("/h2", HOST)))
+
+    assert exchange.error == errors.invalid_response(NO_STATUS_LINE)
 
 
 @pytest.mark.parametrize(

@@ -33,9 +33,13 @@ def combined_bundle(extra: str) -> IO[bytes]:
 
 
 def tls_context(extra: str = "") -> ssl.SSLContext:
-    """Return a client context that verifies names and certificates and requires TLS 1.2 or newer."""
+    """Return a client context that verifies names and certificates and requires TLS 1.2 or newer.
+
+    It offers HTTP/1.1 (ALPN), as libcurl does, because some receivers otherwise choose HTTP/2.
+    """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.set_alpn_protocols(["http/1.1"])  # once, because the call is not thread-safe
     context.load_verify_locations(cafile=system_bundle())
     if extra:
         context.load_verify_locations(cafile=extra)
