@@ -280,6 +280,19 @@ def test_an_immediate_reset_is_a_lost_connection(sender: BaseTransport) -> None:
     assert {exchange.error for exchange in exchanges} == {errors.connection_lost()}
 
 
+def test_an_answer_before_the_end_of_the_request_counts(sender: BaseTransport) -> None:
+    def refuse(peer: Peer) -> None:
+        peer.read_header()
+        peer.send(b"HTTP/1.1 413 Too Large\r\nConnection: close\r\nContent-Length: 0\r\n\r\n")
+        peer.stop_sending()
+
+    with receiving(act=refuse) as receiver:
+        response = send(sender, post(receiver.url(), body=b"x" * 8_000_000)).response
+
+    assert response is not None
+    assert response.status == 413
+
+
 @pytest.mark.parametrize("size", [RESPONSE_KEPT + 100, RESPONSE_READ_LIMIT])
 def test_the_request_determines_the_stored_size_of_the_body(sender: BaseTransport, size: int) -> None:
     body = b"x" * size
