@@ -48,7 +48,7 @@ INTERNAL_EVENT_TYPES = (VERIFICATION, RETRY_NOTICE)
 
 
 def retry_notice_data(*, original_event_id: str, retry_count: int, next_retry_at: datetime) -> dict[str, Any]:
-    """Return the data of a ``webhook.retry`` notice (interface: Retry event body)."""
+    """Return the data of a ``webhook.retry`` notice."""
     return RETRY_NOTICE.validate(
         {"original_event_id": original_event_id, "retry_count": retry_count, "next_retry_at": next_retry_at}
     )

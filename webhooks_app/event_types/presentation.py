@@ -1,4 +1,4 @@
-"""The 13 event types of the presentation service (interface: Event types).
+"""The 13 event types of the presentation service.
 
 The data of ``ppt.generation.completed`` and the field ``error`` of ``ppt.generation.failed`` follow the specification
 exactly. The specification shows none of the others, whose few fields are chosen here.

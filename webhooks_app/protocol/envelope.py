@@ -1,4 +1,4 @@
-"""The body of a delivery, encoded once and sent unchanged in every attempt (interface: Event envelope)."""
+"""The body of a delivery, encoded once and sent unchanged in every attempt."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The two messages of the verification handshake (interface: Verification handshake)."""
+"""The two messages of the verification handshake."""
 
 from __future__ import annotations
 

@@ -93,7 +93,7 @@ class DelaysPolicy(BaseRetryPolicy):
 
 
 class SpecificationPolicy(DelaysPolicy):
-    """Interface, Limits: at most 3 retries, after 1, 5 and 30 seconds."""
+    """The default: at most 3 retries, after 1, 5 and 30 seconds."""
 
     name = "specification"
     description = "4 attempts: after 1, 5 and 30 seconds."

@@ -63,7 +63,7 @@ class NativeSignature(BaseSignature):
 
 
 def sign(secret: str, timestamp: int | str, body: bytes) -> str:
-    """Return ``sha256=<hex>`` for a body sent at a Unix time in seconds (interface: Signing of deliveries)."""
+    """Return ``sha256=<hex>`` for a body sent at a Unix time in seconds."""
     digest = hmac.digest(secret.encode(), f"{timestamp}.".encode() + body, hashlib.sha256)
     return f"sha256={digest.hex()}"
 
