@@ -14,7 +14,7 @@ from .test_security_page import anchors
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = (DOCS / "console.md").read_text()
-SECTIONS = re.split(r"^## (?!Permissions)", PAGE, flags=re.MULTILINE)[1:]
+SECTIONS = re.split(r"^## (?!Permissions|Languages)", PAGE, flags=re.MULTILINE)[1:]
 
 MOST_BYTES, MOST_PICTURES = 150_000, 20
 
