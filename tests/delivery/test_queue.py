@@ -11,6 +11,7 @@ from django.test.utils import CaptureQueriesContext
 from webhooks_app.delivery.overdue import oldest_due_at
 from webhooks_app.delivery.queue import Queue
 from webhooks_app.delivery.sending import finish, finish_lost, request_for
+from webhooks_app.delivery.slots import Slots
 from webhooks_app.encryption import decrypt
 from webhooks_app.models import Delivery, DeliveryAttempt, Event, QueueEntry, Webhook
 from webhooks_app.transport import Exchange, Response
@@ -73,6 +74,24 @@ def test_claims_for_a_webhook_do_not_exceed_its_limit(alice, webhook, queue, clo
     assert queue.claim(100) == []
     recorded(queue, [answered(claim, clock) for claim in claims[:3]], clock())
     assert len(queue.claim(100)) == 3
+
+
+def test_a_webhook_is_still_fast_after_hours_without_deliveries(alice, webhook, clock):
+    queue = Queue(using="default", clock=clock, lease=LEASE, slots=Slots(clock=clock, window=64, cap=4))
+    emit_one(alice)
+    finished = [answered(claim, clock) for claim in queue.claim(10)]
+    queue.slots.note(finished)
+    recorded(queue, finished, clock())
+    queue.publish(at_once=True)
+
+    for _ in range(2):
+        clock.advance(3601)
+        assert queue.claim(10) == []
+    assert not queue.slots.is_known(webhook.pk)
+    for _ in range(4):
+        emit_one(alice)
+
+    assert len(queue.claim(10)) == 4
 
 
 def test_a_long_backlog_does_not_delay_a_short_one(alice, queue):
