@@ -105,6 +105,19 @@ def test_results_are_recorded_in_the_order_of_their_deliveries(claims, queue, cl
     assert len(recording.result()) == 2
 
 
+@pytest.mark.only_on("postgresql")
+def test_a_late_result_does_not_lock_a_delivery_that_others_may_claim(claims, queue, clock, beside):
+    late, current = claims
+    queue.release([late])
+
+    with transaction.atomic():
+        QueueEntry.objects.lock([late.delivery_id])
+        finished = [answered(late, clock, 500), answered(current, clock, 200)]
+        valid = beside(lambda: recorded(queue, finished, clock())).result(timeout=20)
+
+    assert [item.claim for item in valid] == [current]
+
+
 def test_a_lost_claim_is_not_claimed_while_its_result_is_recorded(claims, other_queue, clock, beside):
     first, second = claims
     clock.advance(46)

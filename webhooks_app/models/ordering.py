@@ -49,10 +49,10 @@ class OrderedEntries(BaseQuerySet[Any]):
     def lock(self, ids: Iterable[str]) -> None:
         """Lock the entries with these keys, in their order, until the end of the transaction.
 
-        The keys are the only condition, because MariaDB locks rows in the order of the index that it reads.
+        Other conditions must not use an index, because MariaDB locks rows in the order of the index that it reads.
         """
         if connections[self.db].features.has_select_for_update:
-            entries = self.model.objects.using(self.db).filter(pk__in=list(ids)).order_by("pk")
+            entries = self.filter(pk__in=list(ids)).order_by("pk")
             list(entries.select_for_update().values_list("pk", flat=True))
 
     def following(self) -> set[str]:

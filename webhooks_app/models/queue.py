@@ -69,7 +69,7 @@ class QueueEntryQuerySet(OrderedEntries):
         QueueLane.objects.using(self.db).lock(webhook_ids)
         promoted = 0
         for ids in _pages(self.filter(webhook__in=webhook_ids)):
-            self.lock(ids)
+            QueueEntry.objects.using(self.db).lock(ids)
             page = self.filter(pk__in=ids)
             following = page.following()
             page._raw_delete(self.db)  # noqa: SLF001 - nothing refers to the rows

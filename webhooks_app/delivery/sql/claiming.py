@@ -139,7 +139,7 @@ class ClaimingSql(SharingSql):
         keys, entries = list(ids), QueueEntry.objects.using(self.using)
         later = {"due_at": due_at} if due_at else {}
         with self.writing():
-            entries.lock(keys)
+            entries.claimed().lock(keys)
             entries.filter(pk__in=keys, worker=worker, attempt=number, claimed_at=claimed_at).update(
                 attempt=number - 1, claimed_at=None, leased_until=None, worker=None, **later
             )

@@ -254,7 +254,7 @@ class PostgresqlSql(PortableSql):
             "now": now,
         }
         if len({item.step.next_attempt_at is None for item in finished}) > 1:  # the statement deletes before it updates
-            QueueEntry.objects.using(self.using).lock(item.claim.delivery_id for item in finished)
+            QueueEntry.objects.using(self.using).claimed().lock(item.claim.delivery_id for item in finished)
         saved = {(delivery_id, number) for delivery_id, number in self.fetch_prepared(self._saving, SAVE_TYPES, values)}
         self._save_attempts([item.attempt for item in finished if item.claim.key in saved])
         return saved

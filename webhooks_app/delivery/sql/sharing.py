@@ -48,7 +48,7 @@ class SharingSql(BaseSql):
         entries = QueueEntry.objects.using(self.using)
         held = entries.filter(worker=worker, leased_until__gt=now)
         ids = sorted(held.values_list("pk", flat=True))
-        entries.lock(ids)
+        entries.claimed().lock(ids)
         pages = [ids[start : start + MAX_PARAMS // 2] for start in range(0, len(ids), MAX_PARAMS // 2)]
         return sum(held.filter(pk__in=page).update(leased_until=now) for page in pages)
 
