@@ -25,6 +25,8 @@ from .sharing import SharingSql
 
 NO_WEBHOOK_ID = "wh_" + "0" * 32
 
+STOPPING_STATUSES = ", ".join(f"'{status}'" for status in STOPPING)
+
 PARKED_AT_A_TIME = 200
 """Maximum number of deliveries of a lane that one claim parks."""
 
@@ -55,7 +57,6 @@ class ClaimingSql(SharingSql):
         flight come first in the index, and their number is limited for each webhook.
         """
         following = f"SELECT webhook_id FROM {self.entries} WHERE webhook_id > {{}} ORDER BY webhook_id LIMIT 1"
-        stopping = ", ".join(f"'{status}'" for status in STOPPING)
         sql = f"""
             WITH RECURSIVE found (webhook_id, number) AS (
                 SELECT ({following.format("%(after)s")}), 1
@@ -70,7 +71,7 @@ class ClaimingSql(SharingSql):
                     ORDER BY due_at LIMIT 1
                 ) END,
                 webhook.owner_id, lane.webhook_id IS NOT NULL, lane.is_fast,
-                webhook.deleted_at IS NOT NULL OR webhook.status IN ({stopping})
+                webhook.deleted_at IS NOT NULL OR webhook.status IN ({STOPPING_STATUSES})
             FROM found
             JOIN {self.webhooks} AS webhook ON webhook.id = found.webhook_id
             LEFT JOIN {self.lanes} AS lane ON lane.webhook_id = found.webhook_id
