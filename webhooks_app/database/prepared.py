@@ -22,11 +22,9 @@ from .dialects import dialect_for
 UNKNOWN_STATEMENT = "26000"
 """The SQLSTATE of ``EXECUTE`` for a statement unknown to the session, for example after ``DISCARD ALL``."""
 
-BY_INDEX = "SET LOCAL enable_seqscan = off; SET LOCAL enable_bitmapscan = off"
+BY_INDEX = "SELECT set_config('enable_seqscan', 'off', true), set_config('enable_bitmapscan', 'off', true)"
 """Makes plans follow the order of an index, because the plan of an empty table is still used for a large backlog. A
 bitmap scan would read the whole backlog of a webhook for each claim."""
-
-NUMBER_OF_SETTINGS = BY_INDEX.count("SET ")
 
 BY_ANY_PLAN = "SET LOCAL enable_seqscan TO DEFAULT; SET LOCAL enable_bitmapscan TO DEFAULT"
 """For the other statements of the same transaction, whose plans are new."""
@@ -84,7 +82,7 @@ class PreparedStatement:
             before = f"{BY_INDEX}; " if self._by_index else ""
             after = f"; {BY_ANY_PLAN}" if has_results and connection.in_atomic_block else ""
             cursor.execute(f"{before}{self._execute}{after}", values)
-            for _ in range(NUMBER_OF_SETTINGS if has_results else 0):
+            if has_results:
                 cursor.nextset()
             return _rows(cursor)
 
