@@ -152,12 +152,14 @@ class Attempt:
         """Return the socket with TLS, after verifying the host's certificate."""
         sock.settimeout(self.seconds_left())
         try:
+            sock.getpeername()  # raises for a reset connection, of which wrap_socket would leave the socket open
             secured = context.wrap_socket(sock, server_hostname=self.endpoint.host)
         except ssl.SSLCertVerificationError as error:
             raise self.fail(errors.certificate_refused(error.verify_code)) from None
         except TimeoutError:
             raise self.fail(errors.handshake_timed_out(self.request.timeout_seconds)) from None
         except OSError:
+            sock.close()
             raise self.fail(errors.handshake_failed()) from None
         self.sock = secured
         self.timings["tls"] = self.duration_seconds
