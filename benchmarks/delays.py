@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import statistics
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from django.db import transaction
@@ -13,9 +13,11 @@ from django.db import transaction
 from webhooks_app.models import DeliveryAttempt
 
 from .progress import Progress
-from .receivers import Receiver
+from .receivers import LoggedRequest, Receiver
 from .rows import emit_one
 from .scenario import Figures
+
+LOG_SECONDS = 5.0
 
 
 def emit_timed(owner: Any) -> tuple[str, float]:
@@ -45,14 +47,21 @@ def to_first_byte_ms(receiver: Receiver, commits: Mapping[str, float]) -> list[f
     events = dict(
         DeliveryAttempt.objects.filter(delivery__event__in=commits).values_list("signatures", "delivery__event_id")
     )
-    delays = [
-        1000 * (request.at - commits[events[request.signature]])
-        for request in receiver.requests()
-        if request.signature in events
-    ]
+    arrivals = _arrivals(receiver, events)
+    delays = [1000 * (request.at - commits[events[request.signature]]) for request in arrivals]
     if not len(delays) == len(events) == len(commits):
         raise RuntimeError(f"{len(commits)} events, {len(events)} attempts, {len(delays)} requests.")
     return delays
+
+
+def _arrivals(receiver: Receiver, signatures: Collection[str]) -> list[LoggedRequest]:
+    """Return the requests with these signatures. nginx logs a request a moment after its answer."""
+    deadline = time.monotonic() + LOG_SECONDS
+    while True:
+        found = [request for request in receiver.requests() if request.signature in signatures]
+        if len(found) >= len(signatures) or time.monotonic() > deadline:
+            return found
+        time.sleep(0.05)
 
 
 def percentiles(prefix: str, delays_ms: Sequence[float]) -> Figures:
