@@ -19,6 +19,7 @@ from webhooks_app.transport import Exchange, Request, Response
 from webhooks_app.transport.memory import Answer, MemoryTransport
 
 from ..support.rows import make_webhook
+from ..support.slots import open_slots
 
 
 class ManualClock:
@@ -107,3 +108,18 @@ def deliver(clock: ManualClock) -> Callable[[MemoryTransport], None]:
 @pytest.fixture
 def webhook(alice: Any) -> Webhook:
     return make_webhook(alice)
+
+
+def _new_queue(clock: ManualClock) -> Queue:
+    return Queue(using="default", clock=clock, lease=timedelta(seconds=45), slots=open_slots(clock))
+
+
+@pytest.fixture
+def queue(clock: ManualClock) -> Queue:
+    return _new_queue(clock)
+
+
+@pytest.fixture
+def other_queue(clock: ManualClock) -> Queue:
+    """The queue of another worker."""
+    return _new_queue(clock)

@@ -13,19 +13,16 @@ from django.db import connection, transaction
 from django.db.models import F
 
 from webhooks_app import emit
-from webhooks_app.delivery.queue import Queue
 from webhooks_app.delivery.sending import finish, request_for
 from webhooks_app.models import Delivery, QueueEntry, QueueLane
 from webhooks_app.transport import Exchange, Response
 
 from ..support.rows import EVENT_TYPE, emit_one, make_webhook
-from ..support.slots import open_slots
 from ..support.waiting import wait_until
 from .conftest import recorded
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.only_on("postgresql", "mariadb")]
 
-LEASE = timedelta(seconds=45)
 
 BLOCKED_SQL = {
     "postgresql": "SELECT EXISTS (SELECT FROM pg_locks WHERE pg_backend_pid() = ANY (pg_blocking_pids(pid)))",
@@ -63,16 +60,6 @@ def beside() -> Iterator[Callable[[Callable[[], Any]], Future[Any]]]:
 
     with ThreadPoolExecutor(1) as threads:
         yield start
-
-
-@pytest.fixture
-def queue(clock):
-    return Queue(using="default", clock=clock, lease=LEASE, slots=open_slots(clock))
-
-
-@pytest.fixture
-def other_queue(clock):
-    return Queue(using="default", clock=clock, lease=LEASE, slots=open_slots(clock))
 
 
 @pytest.fixture

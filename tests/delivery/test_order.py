@@ -10,7 +10,6 @@ from django.test.utils import CaptureQueriesContext
 
 from webhooks_app import emit
 from webhooks_app.delivery.lanes import Ask
-from webhooks_app.delivery.queue import Queue
 from webhooks_app.delivery.sending import finish, finish_lost, request_for
 from webhooks_app.emission import NewEvent, emit_many
 from webhooks_app.exceptions import InvalidEventDataError
@@ -25,22 +24,9 @@ from webhooks_app.replays.runner import advance
 from webhooks_app.transport import Exchange, Response
 
 from ..support.rows import EVENT_TYPE, make_webhook
-from ..support.slots import open_slots
 from .conftest import recorded
 
 pytestmark = pytest.mark.django_db
-
-LEASE = timedelta(seconds=45)
-
-
-@pytest.fixture
-def queue(clock):
-    return Queue(using="default", clock=clock, lease=LEASE, slots=open_slots(clock))
-
-
-@pytest.fixture
-def other_queue(clock):
-    return Queue(using="default", clock=clock, lease=LEASE, slots=open_slots(clock))
 
 
 @pytest.fixture

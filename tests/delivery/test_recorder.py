@@ -1,0 +1,74 @@
+"""The times at which results are recorded."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+from webhooks_app.delivery import recorder as recorder_module
+from webhooks_app.delivery.recorder import Recorder
+
+WINDOW = 2000
+
+
+def result(is_ordered=False):
+    return SimpleNamespace(claim=SimpleNamespace(pick=SimpleNamespace(is_ordered=is_ordered)))
+
+
+@pytest.fixture
+def in_flight():
+    return [1]
+
+
+@pytest.fixture
+def batches():
+    return []
+
+
+@pytest.fixture
+def recorder(clock, in_flight, batches, monkeypatch):
+    monkeypatch.setattr(recorder_module, "record", lambda using, finished, now: [])
+    return Recorder(
+        using="default", clock=clock, window=WINDOW, in_flight=lambda: in_flight[0], on_recorded=batches.append
+    )
+
+
+def record(recorder, *results):
+    recorder.put(results)
+    recorder.turn()
+
+
+def test_the_first_result_is_recorded_at_once(recorder, batches):
+    record(recorder, result())
+
+    assert [len(batch) for batch in batches] == [1]
+
+
+def test_at_light_load_a_batch_follows_after_a_pause(recorder, batches, clock):
+    for _ in range(3):
+        record(recorder, result())
+    assert [len(batch) for batch in batches] == [1]
+    assert recorder.pause_seconds() == pytest.approx(0.01, abs=0.001)
+
+    clock.advance(0.02)
+    recorder.turn()
+
+    assert [len(batch) for batch in batches] == [1, 2]
+
+
+def test_an_ordered_result_is_recorded_at_once(recorder, batches):
+    record(recorder, result())
+    record(recorder, result(is_ordered=True))
+
+    assert [len(batch) for batch in batches] == [1, 1]
+
+
+def test_at_high_load_half_of_the_open_claims_are_recorded_together(recorder, batches, in_flight):
+    in_flight[0] = 200
+    record(recorder, *[result()] * 99)
+    assert batches == []
+
+    record(recorder, result())
+
+    assert [len(batch) for batch in batches] == [100]
