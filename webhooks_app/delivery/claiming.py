@@ -16,6 +16,7 @@ from .claim import Claim, Finished
 from .commits import commit_event
 from .dead_workers import DeadWorkers
 from .liveness import Liveness
+from .once import OncePerWebhook
 from .outage import Outage
 from .poll_schedule import LINGER_SECONDS, PollSchedule
 from .queue import Queue
@@ -71,7 +72,7 @@ class Claimer:
         self._freed: deque[tuple[str, datetime]] = deque()
         """Webhooks with a delivery that became due by a recorded result, with the end of the attempt."""
         self._due_from: dict[str, datetime] = {}
-        self._reported: set[str] = set()
+        self._reported = OncePerWebhook()
         self._look_again_at: datetime | None = None
         self.found_nothing = False
         """Whether the last look found nothing due, and no result since has made a delivery due."""
@@ -107,8 +108,7 @@ class Claimer:
     def hold_unsigned(self, claim: Claim, error: Exception) -> None:
         """Leave a claim that this worker cannot sign to others. Log one record per webhook. Thread-safe."""
         webhook_id = claim.pick.webhook_id
-        if webhook_id not in self._reported:
-            self._reported.add(webhook_id)
+        if self._reported.is_first(webhook_id):
             text = "This worker cannot sign for webhook %s, and leaves its deliveries to others: %s"
             logger.error(text, webhook_id, error, extra={"webhook_id": webhook_id})
         self._unsigned.append(claim)

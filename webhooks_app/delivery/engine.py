@@ -18,6 +18,7 @@ from ..outbound import configured_transport
 from ..transport import BaseTransport, Exchange
 from .claim import Claim
 from .dispatcher import Dispatcher, DispatcherThreads
+from .once import OncePerWebhook
 from .sending import finish, finish_unsent, request_for
 
 __all__ = ["Engine"]
@@ -29,7 +30,6 @@ STARTS_AT_A_TIME = 64
 
 WAIT_SECONDS = 60.0
 """Upper bound of the engine's sleep. The dispatcher's threads wake it earlier."""
-
 
 UNSIGNABLE = (SecretUnreadableError, SchemeUnavailableError, ImproperlyConfigured)
 """The errors of a worker whose keys or signature schemes differ from those of others, or are invalid."""
@@ -59,7 +59,7 @@ class Engine:
         self._transport = transport or configured_transport()
         self._database_thread = database_thread
         self._timeout_seconds = settings.TIMEOUT_SECONDS
-        self._reported: set[str] = set()
+        self._reported = OncePerWebhook()
         self._dispatcher = Dispatcher(
             using=self._using,
             clock=self._clock,
@@ -134,8 +134,7 @@ class Engine:
     def _report(self, claim: Claim, error: Exception) -> None:
         """Log an error with level ERROR once per webhook, then with DEBUG: all its deliveries may have the same one."""
         webhook_id = claim.pick.webhook_id
-        level = logging.DEBUG if webhook_id in self._reported else logging.ERROR
-        self._reported.add(webhook_id)
+        level = logging.ERROR if self._reported.is_first(webhook_id) else logging.DEBUG
         text = "Delivery %s to webhook %s could not be prepared."
         logger.log(level, text, claim.delivery_id, webhook_id, exc_info=error, extra={"webhook_id": webhook_id})
 

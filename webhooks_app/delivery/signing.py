@@ -5,15 +5,17 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from datetime import datetime
-from functools import lru_cache
 from typing import NamedTuple
 
 from ..choices import known_signatures
 from ..encryption import decrypt
 from ..exceptions import SchemeUnavailableError, SecretUnreadableError
 from ..signatures import BaseSignature, Headers, Message, combine, pack
+from .once import OncePerWebhook
 
 logger = logging.getLogger("webhooks_app.delivery")
+
+_reported = OncePerWebhook()
 
 
 class LaneKey(NamedTuple):
@@ -89,8 +91,8 @@ def _previous(webhook_id: str, scheme: BaseSignature, keys: Sequence[LaneKey]) -
     return found
 
 
-@lru_cache(maxsize=10_000)
 def _report_unreadable(webhook_id: str) -> None:
     """Log one record per webhook. It is called for every claim."""
-    text = "Webhook %s is signed without its previous secret, which no encryption key of this worker decrypts."
-    logger.error(text, webhook_id, extra={"webhook_id": webhook_id})
+    if _reported.is_first(webhook_id):
+        text = "Webhook %s is signed without its previous secret, which no encryption key of this worker decrypts."
+        logger.error(text, webhook_id, extra={"webhook_id": webhook_id})

@@ -1,0 +1,21 @@
+"""Log records that all deliveries of a webhook would repeat."""
+
+from __future__ import annotations
+
+MAX_REMEMBERED = 10_000
+
+
+class OncePerWebhook:
+    """Remembers the webhooks with a logged problem. A full memory starts anew."""
+
+    def __init__(self) -> None:
+        self._webhook_ids: set[str] = set()
+
+    def is_first(self, webhook_id: str) -> bool:
+        """Return True the first time for each webhook."""
+        if webhook_id in self._webhook_ids:
+            return False
+        if len(self._webhook_ids) >= MAX_REMEMBERED:
+            self._webhook_ids.clear()
+        self._webhook_ids.add(webhook_id)
+        return True
