@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import datetime as dt
 import os
+import select
+import socket
 import ssl
 import subprocess
 import sys
@@ -16,6 +18,7 @@ import trustme
 
 from webhooks_app.transport import BaseTransport, ErrorClass, errors
 from webhooks_app.transport.header import NO_STATUS_LINE
+from webhooks_app.transport.tls import tls_context
 
 from .receiver import OK, Peer, Receiver, receiving
 from .sending import answers, post, send
@@ -153,9 +156,23 @@ def test_a_connection_closed_during_the_handshake_is_a_tls_error(sender: BaseTra
 
 def test_an_immediate_reset_is_a_tls_error(sender: BaseTransport) -> None:
     with receiving(act=Peer.reset) as receiver:
-        exchanges = [send(sender, post(f"https://{HOST}:{receiver.port}/")) for _ in range(10)]
+        exchanges = [send(sender, post(f"https://{HOST}:{receiver.port}/")) for _ in range(100)]
 
     assert {exchange.error for exchange in exchanges} == {errors.handshake_failed()}
+
+
+def test_a_connection_reset_before_the_handshake_is_closed() -> None:
+    with receiving(act=Peer.reset) as receiver:
+        sock = socket.create_connection(("127.0.0.1", receiver.port))
+        select.select([sock], [], [])
+    fd = sock.fileno()
+
+    with pytest.raises(ConnectionResetError) as raised:
+        tls_context().wrap_socket(sock, server_hostname=HOST)
+
+    assert raised.tb is not None  # refers to the new socket
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(fd)
 
 
 def test_a_stalled_handshake_is_a_tls_error_at_the_deadline(sender: BaseTransport) -> None:

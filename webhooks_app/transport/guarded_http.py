@@ -94,12 +94,16 @@ class GuardedAdapter(HTTPAdapter):
         return connection
 
     def _open(self, attempt: Attempt) -> Connection:
-        if self._proxy is None:
-            sock, address = attempt.connect()
-        else:
-            sock, address = attempt.connect_through(self._proxy, self._proxy_names)
-        if attempt.endpoint.scheme == "https":
-            sock = attempt.secure(sock, self._context)
+        try:
+            if self._proxy is None:
+                sock, address = attempt.connect()
+            else:
+                sock, address = attempt.connect_through(self._proxy, self._proxy_names)
+            if attempt.endpoint.scheme == "https":
+                sock = attempt.secure(sock, self._context)
+        except BaseException:
+            attempt.close()
+            raise
         return Connection(sock, origin=attempt.endpoint.origin, address=address, peer=attempt.peer)
 
 

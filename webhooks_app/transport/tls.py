@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ssl
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
@@ -32,12 +33,25 @@ def combined_bundle(extra: str) -> IO[bytes]:
     return combined
 
 
+class HandshakingSocket(ssl.SSLSocket):
+    """A connected socket. A reset before the handshake raises OSError in the handshake, which closes the socket.
+
+    Otherwise ``wrap_socket`` itself notices the reset (``getpeername`` raises) and leaves the new socket open.
+    """
+
+    def getpeername(self) -> object:
+        with suppress(OSError):
+            return super().getpeername()
+        return None
+
+
 def tls_context(extra: str = "") -> ssl.SSLContext:
     """Return a client context that verifies names and certificates and requires TLS 1.2 or newer.
 
     It offers HTTP/1.1 (ALPN), as libcurl does, because some receivers otherwise choose HTTP/2.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.sslsocket_class = HandshakingSocket
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.set_alpn_protocols(["http/1.1"])  # once, because the call is not thread-safe
     context.load_verify_locations(cafile=system_bundle())

@@ -152,14 +152,12 @@ class Attempt:
         """Return the socket with TLS, after verifying the host's certificate."""
         sock.settimeout(self.seconds_left())
         try:
-            sock.getpeername()  # raises for a reset connection, of which wrap_socket would leave the socket open
             secured = context.wrap_socket(sock, server_hostname=self.endpoint.host)
         except ssl.SSLCertVerificationError as error:
             raise self.fail(errors.certificate_refused(error.verify_code)) from None
         except TimeoutError:
             raise self.fail(errors.handshake_timed_out(self.request.timeout_seconds)) from None
         except OSError:
-            sock.close()
             raise self.fail(errors.handshake_failed()) from None
         self.sock = secured
         self.timings["tls"] = self.duration_seconds
@@ -177,6 +175,11 @@ class Attempt:
         if self.sock is not None:
             with suppress(OSError):
                 socket.socket.shutdown(self.sock, socket.SHUT_RDWR)  # SSLSocket.shutdown() could block
+
+    def close(self) -> None:
+        """Close the connection, if one was opened."""
+        if self.sock is not None:
+            self.sock.close()
 
     def failure(self, *, timed_out: bool) -> TransportError:
         """Return the error for the current stage of the attempt."""
