@@ -10,16 +10,25 @@ from django.core.exceptions import ValidationError
 from django.core.management.base import BaseCommand, CommandError
 from django.core.management.color import no_style
 from django.db import DatabaseError, InterfaceError
+from django.utils import translation
 
 from ..exceptions import WebhooksError
 from ..operations.actors import Operator
 from .terminal import is_colour_refused, printable
 
 
+LANGUAGE = "en"
+"""The language of all output. As in Django's own commands, only parts of it are translatable."""
+
+
 class WebhooksCommand(BaseCommand):
     """Base command for use in scripts: stdout contains only the result."""
 
     def execute(self, *args: Any, **options: Any) -> str | None:
+        with translation.override(LANGUAGE):
+            return self._execute(*args, **options)
+
+    def _execute(self, *args: Any, **options: Any) -> str | None:
         if is_colour_refused() and not options["force_color"]:
             options["no_color"] = True
         try:

@@ -9,7 +9,6 @@ from dataclasses import asdict
 from typing import Any
 
 from django.core.management.base import CommandError, CommandParser
-from django.utils import translation
 
 from ...doctor import Finding, Level, examine, worst
 from ..base import WebhooksCommand
@@ -33,8 +32,7 @@ class Command(WebhooksCommand):
         parser.add_argument("--json", action="store_true", help="Print the findings as JSON.")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        with translation.override("en"):  # as all output of commands
-            findings = examine()
+        findings = examine()
         if options["json"]:
             self.result(json.dumps([_as_json(finding) for finding in findings], indent=2))
         else:
