@@ -71,6 +71,19 @@ def test_a_shown_headers_line_keeps_its_value(superuser: Page) -> None:
     assert stored() == {"X-Tenant": "value-4711", "X-New": "n"}
 
 
+def test_a_refused_form_shows_names_without_the_entered_values(superuser: Page) -> None:
+    webhook = make_webhook(superuser.user, headers={"X-Tenant": "value-4711"})
+    typed = form(url="ftp://example.com/", headers="X-Tenant: ********\r\nX-New: value-4712\r\nvalue-4713")
+
+    page = superuser.post("webhook", "change", webhook.pk, **typed).content.decode()
+    again = superuser.post("webhook", "change", webhook.pk, **form(headers="X-Tenant: ********\r\nX-New:"))
+
+    assert re.search(r"<textarea name=\"headers\"[^>]*>\s*X-Tenant: \*{8}\s+X-New:\s*</textarea>", page)
+    assert re.findall("value-471.", page) == []
+    assert "Enter a name, a colon and a value on each line." in text(again)
+    assert stored() == {"X-Tenant": "value-4711"}
+
+
 def test_a_reserved_header_is_an_error_of_the_field(superuser: Page) -> None:
     answer = superuser.post("webhook", "add", **form(headers="Host: elsewhere"))
 

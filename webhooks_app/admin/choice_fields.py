@@ -19,6 +19,7 @@ from ..choices import (
 from ..encryption import Masked
 from ..models import Webhook
 from ..models.order import Order
+from ..models.own_headers import REDACTED
 from ..models.webhook_secret import default_signatures
 from .reasons import translated
 from .secret_fields import MaskedField, SecretField
@@ -51,6 +52,18 @@ def _choice(name: str, description: str) -> tuple[str, str]:
 CHOICES = (("signatures", signature_choices), ("retry_policy", policy_choices), ("order", order_choices))
 
 
+class HeadersField(MaskedField):
+    """A field for custom headers, one per line. A form with errors shows their names, not the entered values."""
+
+    def bound_data(self, data: Any, initial: Any) -> str:
+        lines = [line.partition(":") for line in (data or "").splitlines()]
+        return "\n".join(f"{name}:{_without_value(value)}" for name, colon, value in lines if colon)
+
+
+def _without_value(text: str) -> str:
+    return f" {REDACTED}" if text.strip() == REDACTED else ""
+
+
 class ChoiceFields(forms.Form):
     """Mixin for ModelForms of webhooks."""
 
@@ -67,7 +80,7 @@ class ChoiceFields(forms.Form):
         ),
     )
     retry_policy = forms.ChoiceField(label=_("Retry policy"), required=False)
-    headers = MaskedField(
+    headers = HeadersField(
         label=_("Headers"),
         required=False,
         widget=forms.Textarea(attrs={"rows": 3, "class": "vLargeTextField", "autocomplete": "off"}),
@@ -117,7 +130,7 @@ class ChoiceFields(forms.Form):
             name, colon, value = line.partition(":")
             if not line.strip():
                 continue
-            if not colon:
+            if not colon or not value.strip():
                 raise forms.ValidationError(_("Enter a name, a colon and a value on each line."))
             if name.strip().lower() in (known.lower() for known in found):
                 raise forms.ValidationError(_("Enter each name only once."))

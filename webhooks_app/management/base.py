@@ -16,7 +16,6 @@ from ..exceptions import WebhooksError
 from ..operations.actors import Operator
 from .terminal import is_colour_refused, printable
 
-
 LANGUAGE = "en"
 """The language of all output. As in Django's own commands, only parts of it are translatable."""
 
