@@ -21,7 +21,7 @@ from django.utils.functional import cached_property
 from django.utils.translation import gettext_lazy as _
 
 from ..delivery.disclosure import UNREACHABLE
-from ..event_types import INTERNAL_EVENT_TYPES, VERIFICATION, registry
+from ..event_types import INTERNAL_EVENT_TYPES, VERIFICATION
 from ..models import Delivery, DeliveryAttempt, EventReference
 from ..models.emission import MAX_REFERENCE_LENGTH
 from ..owners import owners
@@ -31,7 +31,7 @@ from ..transport.endpoint import MAX_URL_LENGTH
 from .change_list import CURSOR_VAR
 from .disclosed import with_result
 from .display import MomentInput, result_in_words
-from .owned import MAX_FOUND, actor_of, found_owners, knows_owners, manages_all
+from .owned import MAX_FOUND, actor_of, found_owners, knows_owners, manages_all, visible_event_types
 
 WITHIN = (MinValueValidator(EARLIEST), MaxValueValidator(LATEST))
 
@@ -52,13 +52,14 @@ class StateFilter(admin.ChoicesFieldListFilter):
 
 
 class EventTypeFilter(admin.SimpleListFilter):
-    """Filter by event type, with the catalogue's types as choices."""
+    """Filter by event type, with the visible types of the catalogue as choices."""
 
     title = _("event type")
     parameter_name = "event_type"
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
-        return [(event_type.name, event_type.name) for event_type in (*registry, *INTERNAL_EVENT_TYPES)]
+        event_types = (*visible_event_types(request), *INTERNAL_EVENT_TYPES)
+        return [(event_type.name, event_type.name) for event_type in event_types]
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
         return queryset.filter(type=self.value()) if self.value() else queryset

@@ -7,11 +7,12 @@ from typing import Any
 from django import forms
 from django.utils.translation import gettext_lazy as _
 
+from ..event_types import EventTypeRegistry
 from ..models import Replay, Webhook
 from ..models.limits import MAX_RATE
 from ..models.replay import LEAST_RATE, missing_outcomes
 from .display import MomentInput, WideCheckboxes
-from .webhook_form import Choices, GroupedCheckboxes, event_type_choices
+from .webhook_form import GroupedCheckboxes, event_type_choices
 
 
 class ReplayForm(forms.Form):
@@ -40,7 +41,6 @@ class ReplayForm(forms.Form):
     event_types = forms.MultipleChoiceField(
         label=_("Event types"),
         required=False,
-        choices=event_type_choices,
         widget=GroupedCheckboxes,
         help_text=_("Default: all subscribed event types."),
     )
@@ -52,17 +52,9 @@ class ReplayForm(forms.Form):
         help_text=_("Upper limit. Default: the value of the setting. Live traffic takes precedence."),
     )
 
-    def __init__(self, *args: Any, webhooks: Any, **kwargs: Any) -> None:
+    def __init__(self, *args: Any, webhooks: Any, event_types: EventTypeRegistry, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.fields["webhook"].queryset = webhooks  # type: ignore[attr-defined]
         if not self.is_bound and (webhook := webhooks.filter(pk=self.initial.get("webhook")).first()) is not None:
-            self.fields["event_types"].choices = _of(webhook)  # type: ignore[attr-defined]
-
-
-def _of(webhook: Webhook) -> Choices:
-    """Return the event types of a webhook in their groups."""
-    groups = [
-        (group, [choice for choice in choices if choice[0] in webhook.event_types])
-        for group, choices in event_type_choices()
-    ]
-    return [(group, choices) for group, choices in groups if choices]
+            event_types = event_types.where(lambda event_type: event_type.name in webhook.event_types)
+        self.fields["event_types"].choices = event_type_choices(event_types)  # type: ignore[attr-defined]

@@ -27,7 +27,7 @@ from .actions import ActingAdmin
 from .display import breakable, deliveries_url, link_to, moment, shows_deliveries
 from .filters import CreatedFilter, OwnerOfWebhookFilter
 from .missed import may_replay
-from .owned import ReadOnlyAdmin, actor_of, own_rows
+from .owned import ReadOnlyAdmin, actor_of, own_rows, visible_event_types
 from .refusals import REFUSALS, as_form_error
 from .replay_form import ReplayForm
 
@@ -94,7 +94,12 @@ class ReplayAdmin(ReadOnlyAdmin, ActingAdmin):
         if not self.has_add_permission(request):
             raise PermissionDenied
         webhooks = own_rows(request, Webhook.objects.existing())
-        form = ReplayForm(request.POST or None, initial=request.GET.dict(), webhooks=webhooks)
+        form = ReplayForm(
+            request.POST or None,
+            initial=request.GET.dict(),
+            webhooks=webhooks,
+            event_types=visible_event_types(request),
+        )
         if form.is_valid() and (replay := self._plan(request, form)) is not None:
             self.log_addition(request, replay, gettext("Planned the replay."))
             return HttpResponseRedirect(self.page_url(replay))

@@ -21,7 +21,7 @@ from .secret_fields import SecretField
 Choices = list[tuple[str, list[tuple[str, str]]]]
 
 
-def event_type_choices(event_types: EventTypeRegistry = registry) -> Choices:
+def event_type_choices(event_types: EventTypeRegistry) -> Choices:
     """Return event types as grouped choices of a form field."""
     return [
         (group or str(_("Other")), [(each.name, each.name) for each in members])
@@ -65,9 +65,7 @@ class WebhookForm(ChoiceFields, AudienceForm, RefusableForm):
         widget=forms.RadioSelect,
         help_text=_("A webhook for every account belongs to the platform and receives the events of all accounts."),
     )
-    event_types = forms.MultipleChoiceField(
-        label=_("Event types"), choices=event_type_choices, widget=GroupedCheckboxes
-    )
+    event_types = forms.MultipleChoiceField(label=_("Event types"), widget=GroupedCheckboxes)
     secret = SecretField(
         label=_("Secret"),
         required=False,
@@ -164,7 +162,7 @@ class TryFilterForm(forms.Form):
 class TestEventForm(forms.Form):
     """Type and data of a test event."""
 
-    event_type = forms.ChoiceField(label=_("Event type"), choices=event_type_choices)
+    event_type = forms.ChoiceField(label=_("Event type"))
     event_data = forms.CharField(
         label=_("Data"),
         required=False,
@@ -172,24 +170,25 @@ class TestEventForm(forms.Form):
         help_text=_("A JSON object that matches the event type. Leave empty to send the example of the type."),
     )
 
-    def __init__(self, *args: Any, event_types: EventTypeRegistry = registry, **kwargs: Any) -> None:
+    def __init__(self, *args: Any, event_types: EventTypeRegistry, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        self.event_types = event_types
         event_type = cast("forms.ChoiceField", self.fields["event_type"])
         event_type.choices = event_type_choices(event_types)
         event_type.widget.attrs["data-examples"] = "examples"
         self.fields["event_data"].widget.attrs["data-example"] = ""
 
     @classmethod
-    def with_example(cls, event_type: str = "", *, event_types: EventTypeRegistry = registry) -> TestEventForm:
-        """Return the form filled with the example of a type, by default of the first type."""
+    def with_example(cls, event_type: str, *, event_types: EventTypeRegistry) -> TestEventForm:
+        """Return the form filled with the example of a type, or of the first type if it is not offered."""
         name = event_type if event_type in event_types else next(iter(event_types.names()), "")
-        initial = {"event_type": name, "event_data": cls.examples().get(name, "")}
-        return cls(initial=initial, event_types=event_types)
+        form = cls(event_types=event_types)
+        form.initial = {"event_type": name, "event_data": form.examples().get(name, "")}
+        return form
 
-    @staticmethod
-    def examples() -> dict[str, str]:
-        """Return the example of each type as indented JSON."""
-        return {found.name: json.dumps(found.example, indent=2, ensure_ascii=False) for found in registry}
+    def examples(self) -> dict[str, str]:
+        """Return the example of each offered type as indented JSON."""
+        return {found.name: json.dumps(found.example, indent=2, ensure_ascii=False) for found in self.event_types}
 
     def clean_event_data(self) -> dict[str, Any] | None:
         text = self.cleaned_data["event_data"]
