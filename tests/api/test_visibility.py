@@ -46,3 +46,18 @@ def test_the_public_documentation_contains_only_public_event_types(client):
 
     assert "file.deleted" in names
     assert not any(name.startswith("ppt.") for name in names)
+
+
+def test_a_webhook_with_a_hidden_event_type_can_be_changed(api, bobs_api, settings):
+    settings.WEBHOOKS_OWNERS = "webhooks_app.owners.UserOwners"
+    webhook = register(bobs_api).json()
+    settings.WEBHOOKS_OWNERS = f"{__name__}.BetaOwners"
+    path = f"/v1/webhooks/{webhook['id']}"
+
+    described = bobs_api.call("PATCH", path, {"description": "changed"})
+    kept = bobs_api.call("PATCH", path, {"events": ["file.deleted", "ppt.edit.started"]})
+    refused = bobs_api.call("PATCH", path, {"events": ["ppt.edit.started", "ppt.edit.failed"]})
+
+    assert [answer.status_code for answer in (described, kept, refused)] == [200, 200, 400]
+    assert kept.json()["events"] == ["file.deleted", "ppt.edit.started"]
+    assert "Unknown event type 'ppt.edit.failed'" in refused.content.decode()

@@ -12,6 +12,7 @@ from pydantic import BaseModel, Field
 
 from webhooks_app.catalogue import markdown
 from webhooks_app.event_types import EventType, registry
+from webhooks_app.owners import UserOwners
 
 from ..management.conftest import run_command as run
 
@@ -31,6 +32,11 @@ def order_created(**changes: Any) -> EventType[Any]:
     example = {"order_id": "ord_1", "lines": [{"product": "pen", "amount": 100}]}
     values = {"name": "order.created", "group": "Orders", "description": "An order."}
     return EventType(**{"data_model": Order, "example": example, **values, **changes})
+
+
+class NoOrders(UserOwners):
+    def sees(self, owner, event_type):
+        return not event_type.name.startswith("order.")
 
 
 @pytest.fixture
@@ -77,6 +83,15 @@ def test_an_unchanged_catalogue_passes(catalogue):
 def test_a_removed_type_is_a_breaking_change(catalogue):
     with pytest.raises(CommandError, match=r"1 breaking change:\n  order.created: the event type was removed."):
         run("check_event_types", "--against", str(catalogue))
+
+
+def test_a_hidden_type_is_not_removed(catalogue, settings):
+    settings.WEBHOOKS_OWNERS = f"{__name__}.NoOrders"
+
+    with registry.temporarily(order_created(), order_created(name="order.deleted")):
+        output = run("check_event_types", "--against", str(catalogue))
+
+    assert output.stderr == "No breaking change.\n"
 
 
 def test_a_removed_field_is_a_breaking_change(catalogue):

@@ -125,3 +125,20 @@ def test_the_projects_code_can_name_an_account(alice):
 
     entry = AuditEntry.objects.about(webhook).get()
     assert (entry.via, entry.actor) == ("code", alice)
+
+
+def test_a_webhook_whose_event_type_is_retired_can_be_changed(webhook):
+    Webhook.objects.update(event_types=["gone.type"], filter={"gone_id": 1})
+    webhook = Webhook.objects.get()
+
+    update_webhook(webhook, description="changed", actor=PROJECT)
+
+    webhook = Webhook.objects.get()
+    assert (webhook.description, webhook.event_types) == ("changed", ["gone.type"])
+
+
+def test_a_new_owner_must_see_the_event_types(webhook, bob):
+    Webhook.objects.update(event_types=["gone.type"])
+
+    with pytest.raises(ValidationError, match="Unknown event type"):
+        update_webhook(Webhook.objects.get(), owner=bob, actor=PROJECT)

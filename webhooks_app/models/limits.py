@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
+from collections.abc import Collection
 from datetime import timedelta
 from typing import Any
 
@@ -22,14 +23,17 @@ MIN_RATE, MAX_RATE = 0.01, 10_000
 MAX_IN_FLIGHT = 1000
 
 
-def check_event_types(names: Any, *, owner: Any | None) -> list[str]:
+def check_event_types(names: Any, *, owner: Any | None, saved: Collection[str] = ()) -> list[str]:
     """Return the names without duplicates.
 
     Raise ValidationError unless a webhook of this owner, or of the platform for None, can subscribe to all of them.
+    The ``saved`` ones remain allowed, even if they are hidden or no longer registered.
     """
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         raise ValidationError(_("Give a list of event types."))
-    if owner is not None and (operational := [name for name in names if registry.is_operational(name)]):
+    found = list(dict.fromkeys(names))
+    new = [name for name in found if name not in saved]
+    if owner is not None and (operational := [name for name in new if registry.is_operational(name)]):
         raise ValidationError(
             _("%(names)s: only a webhook without an owner, the platform's, can subscribe to these."),
             code="operational_event_type",
@@ -37,7 +41,8 @@ def check_event_types(names: Any, *, owner: Any | None) -> list[str]:
         )
     visible = event_types_for(owner)
     try:
-        found = [visible.get(name).name for name in dict.fromkeys(names)]
+        for name in new:
+            visible.get(name)
     except UnknownEventTypeError as error:
         raise ValidationError(str(error), code="unknown_event_type") from None
     if not 1 <= len(found) <= MAX_EVENT_TYPES:

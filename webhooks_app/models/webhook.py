@@ -145,11 +145,12 @@ class Webhook(OwnHeaders, StatusRules, SigningSecret):
         return lane.is_fast if lane is not None else None
 
     def clean(self) -> None:
+        saved = self._saved()
         errors: dict[str, list[Any]] = {}
         checks = {
             "url": self._clean_url,
-            "event_types": self._clean_event_types,
-            "filter": self.clean_filter,
+            "event_types": lambda: self._clean_event_types(saved),
+            "filter": lambda: self._clean_new_filter(saved),
             "secret": self._clean_secret,
             "signatures": self._clean_signatures,
             "retry_policy": self._clean_retry_policy,
@@ -170,8 +171,19 @@ class Webhook(OwnHeaders, StatusRules, SigningSecret):
         except InvalidEndpointError as error:
             raise ValidationError(str(error), code=error.rule) from None
 
-    def _clean_event_types(self) -> None:
-        self.event_types = check_event_types(self.event_types, owner=self.owner)
+    def _saved(self) -> Webhook | None:
+        """Return the saved row, whose values remain allowed; None for a new webhook or after a change of the owner."""
+        if self._state.adding:
+            return None
+        return Webhook.objects.using(self.alias).filter(pk=self.pk, owner=self.owner_id).first()
+
+    def _clean_event_types(self, saved: Webhook | None) -> None:
+        names = saved.event_types if saved is not None else ()
+        self.event_types = check_event_types(self.event_types, owner=self.owner, saved=names)
+
+    def _clean_new_filter(self, saved: Webhook | None) -> None:
+        if saved is None or (self.filter, self.event_types) != (saved.filter, saved.event_types):
+            self.clean_filter()
 
     def clean_filter(self) -> None:
         """Raise ValidationError if the filter is invalid, or does not match the event types' schemas."""
