@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from random import Random
+from unittest.mock import patch
 
 import pytest
 
@@ -24,6 +27,13 @@ LONG_SECONDS = 20.0
 HEADER = b"HTTP/1.1 200 OK\r\nConnection: close\r\n"
 CLOSING_OK = HEADER + b"Content-Length: 2\r\n\r\nok"
 GZIP = b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\x03"
+
+
+def reset_after_a_flood_of_100(peer: Peer) -> None:
+    peer.send(b"HTTP/1.1 100 Continue\r\n\r\n" * 3000)
+    peer.wait_until_delivered()
+    time.sleep(0.2)
+    peer.reset()
 
 
 def then(data: bytes, act: str, *arguments: bytes) -> Mode:
@@ -59,6 +69,7 @@ NEVER_ANSWER: dict[str, Mode | bytes] = {
     "holds-after-bytes-of-another-protocol": then(HEADER + b"\x00\x00\x12\x04\x00\r\n", "hold"),
     "holds-in-the-status-line": then(b"HTTP/1.", "hold"),
     "flood-of-103": lambda peer: peer.flood(b"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n"),
+    "resets-after-a-flood-of-100": reset_after_a_flood_of_100,
 }
 
 NEVER_END_THE_BODY: dict[str, Mode | bytes] = {
@@ -374,6 +385,19 @@ def test_endless_data_is_not_read_completely(outcomes: Outcomes, row: str) -> No
     wait_until(lambda: f"/{row}" in outcomes.receiver.bytes_sent)
 
     assert outcomes.receiver.bytes_sent[f"/{row}"] < IN_THE_BUFFERS_OF_BOTH_SYSTEMS
+
+
+def test_a_reset_of_a_stalled_connection_does_not_keep_the_process_busy() -> None:
+    multi = pytest.importorskip("webhooks_app.transport.multi", reason="the curl extra is not installed").Multi
+
+    with (
+        patch.object(multi, "run", autospec=True, side_effect=multi.run) as run,
+        receiving({"/flood": reset_after_a_flood_of_100}) as receiver,
+        closing(transport("curl")) as sender,
+    ):
+        send_all(sender, [post(receiver.url("/flood"), timeout_seconds=1.5)])
+
+    assert run.call_count < 50
 
 
 PARTS = [

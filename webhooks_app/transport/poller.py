@@ -9,7 +9,6 @@ from typing import Protocol
 from .libcurl import pycurl
 
 _INTEREST = {
-    pycurl.POLL_NONE: 0,
     pycurl.POLL_IN: select.POLLIN,
     pycurl.POLL_OUT: select.POLLOUT,
     pycurl.POLL_INOUT: select.POLLIN | select.POLLOUT,
@@ -38,11 +37,14 @@ class SocketPoller:
         self._doubtful = False
 
     def watch(self, what: int, fd: int, *_: object) -> None:
-        """Watch a socket for an event of libcurl's ``M_SOCKETFUNCTION``."""
-        if what == pycurl.POLL_REMOVE:
-            self._wanted.pop(fd, None)
-        else:
+        """Watch a socket for an event of libcurl's ``M_SOCKETFUNCTION``.
+
+        A socket without interest is not registered, because the system would still report its errors, endlessly.
+        """
+        if what in _INTEREST:
             self._wanted[fd] = _INTEREST[what]
+        else:  # POLL_NONE or POLL_REMOVE
+            self._wanted.pop(fd, None)
         self._changed.add(fd)
 
     def socket_opened(self) -> None:
