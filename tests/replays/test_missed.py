@@ -12,16 +12,17 @@ from django.utils import timezone
 
 from tests.support.retries import ONCE
 from webhooks_app.delivery.engine import Engine
-from webhooks_app.models import ApiKey, Delivery, WebhookHealth
+from webhooks_app.models import ApiKey, Delivery, QueueEntry, Rollup, Webhook, WebhookHealth
 from webhooks_app.models.health import FailingPeriod
 from webhooks_app.operations.actors import PROJECT
+from webhooks_app.operations.lifecycle import disable, enable
 from webhooks_app.operations.registration import update_webhook
 from webhooks_app.operations.replays import recover_missed
 from webhooks_app.outbound import transport_options
 from webhooks_app.transport import Response
 from webhooks_app.transport.memory import MemoryTransport
 
-from ..support.rows import emit_one, make_webhook
+from ..support.rows import emit_one, end_deliveries, make_older, make_webhook
 from .conftest import carry_to_the_end
 
 pytestmark = pytest.mark.django_db
@@ -118,6 +119,40 @@ def test_an_event_queued_long_before_it_was_given_up_is_found(alice):
     health.save()
 
     assert recover_missed(webhook, actor=PROJECT).since < emitted_at
+
+
+@pytest.mark.parametrize("has_order", [False, True], ids=["retry", "parked"])
+def test_an_event_cancelled_long_after_it_was_queued_is_found(alice, has_order):
+    webhook = make_webhook(alice, url=FIXED, order="webhook" if has_order else "none")
+    Webhook.objects.filter(pk=webhook.pk).update(created_at=timezone.now() - timedelta(days=60))
+    cancelled = make_older(emit_one(alice), timedelta(hours=6))
+    QueueEntry.objects.update(due_at=None if has_order else timezone.now() + timedelta(hours=1))
+    succeeded = emit_one(alice)
+    end_deliveries(Delivery.objects.filter(event=succeeded), state="succeeded", finished_at=timezone.now())
+
+    disable(webhook, actor=PROJECT)
+    webhook.refresh_from_db()
+    enable(webhook, actor=PROJECT)
+    deliver()
+
+    webhook.refresh_from_db()
+    replay = recover_missed(webhook, actor=PROJECT)
+    assert Delivery.objects.get(event=cancelled).state_reason == "webhook_disabled"
+    assert replay.since < cancelled.created_at
+    assert replay.matched == 1
+    assert not Rollup.objects.exists()
+
+
+def test_a_cancelled_event_is_found_although_a_request_in_flight_succeeds_later(alice):
+    health = WebhookHealth(webhook=make_webhook(alice))
+    emitted_at = timezone.now() - timedelta(hours=6)
+
+    health.note_cancelled(emitted_at)
+    health.end_period(timezone.now())
+
+    (period,) = health.failures()
+    assert (period.missed_from, period.given_up) == (emitted_at, 0)
+    assert health.missed_from is None
 
 
 def test_two_failing_periods_of_a_week_are_both_replayed(alice):

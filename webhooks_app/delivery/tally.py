@@ -18,6 +18,7 @@ from ..models.rollup import (
     SUM,
     bucket_names,
 )
+from ..protocol.ids import milliseconds_of
 from .attempt_log import AttemptLog
 from .claim import Finished
 from .outcome import State
@@ -37,7 +38,7 @@ def tally(finished: Sequence[Finished]) -> str:
             counters = webhooks[pick.webhook_id[-32:]]
             _count(counters, attempt, step.state)
             if step.state is State.GIVEN_UP:
-                emitted_ms = int(str(pick.event_id)[-32:-20], 16)
+                emitted_ms = milliseconds_of(str(pick.event_id))
                 counters[MISSED_FROM] = min(counters.get(MISSED_FROM, emitted_ms), emitted_ms)
                 given_up.append(pick.delivery_id[-32:])
     if not webhooks:
@@ -59,7 +60,7 @@ def _count(counters: MutableMapping[str, int], attempt: AttemptLog, state: State
         counters[TOOK[bisect_left(BUCKETS_MS, duration_ms)]] += 1
         counters[TOOK_SUM] += duration_ms
     if attempt.number == 1:
-        queued_ms = int(attempt.delivery_id[-32:-20], 16)
+        queued_ms = milliseconds_of(attempt.delivery_id)
         waited_ms = max(0, int(attempt.started_at.timestamp() * 1000) - queued_ms)
         counters[WAITED[bisect_left(BUCKETS_MS, waited_ms)]] += 1
         counters[WAITED_SUM] += waited_ms

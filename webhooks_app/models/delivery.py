@@ -20,7 +20,11 @@ from .base import BaseModel, BaseQuerySet
 from .event import Event
 from .fields import AccountField, IdField, LooseCharField, PartialIndex
 from .queue import QueueEntry
+from .rollup import Tally
 from .webhook import Webhook
+
+RECOVERABLE = ("webhook_disabled", "webhook_failed")
+"""Reasons of cancellation that a new verification ends. By default, replays include the cancelled events."""
 
 
 def default_max_attempts() -> int:
@@ -76,6 +80,10 @@ class DeliveryQuerySet(BaseQuerySet["Delivery"]):
             for ids in QueueEntry.objects.using(self.db).filter(chosen).removing():
                 # Recording deletes an entry and changes the state together, so these without an entry are cancelled.
                 number += pending.filter(pk__in=ids, queue_entry=None).update(**changes)
+                if reason in RECOVERABLE:
+                    events = self.model.objects.using(self.db).filter(pk__in=ids, failure=Delivery.State.CANCELLED)
+                    events = events.filter(kind=Delivery.Kind.EVENT).order_by()
+                    Tally.objects.using(self.db).note_cancelled(events.values_list("webhook_id", "event_id"))
         return number
 
 

@@ -29,16 +29,15 @@ class FailingPeriod:
     """None for a period that has not ended."""
     given_up: int = 0
     missed_from: datetime | None = None
-    """The creation time of the oldest event that was given up, or None without one."""
+    """The creation time of the oldest event that was given up or cancelled, or None without one."""
 
     def joined(self, other: FailingPeriod) -> FailingPeriod:
         """Return the merged period of this one and a later one."""
-        missed = [at for at in (self.missed_from, other.missed_from) if at is not None]
         return FailingPeriod(
             began_at=min(self.began_at, other.began_at),
             ended_at=other.ended_at,
             given_up=self.given_up + other.given_up,
-            missed_from=min(missed, default=None),
+            missed_from=_earliest(self.missed_from, other.missed_from),
         )
 
     def as_json(self) -> dict[str, Any]:
@@ -97,7 +96,9 @@ class WebhookHealth(BaseModel):
         _("given up"), default=0, help_text=_("Deliveries given up since the last success.")
     )
     missed_from = models.DateTimeField(
-        _("missed from"), null=True, help_text=_("Creation time of the oldest event given up since the last success.")
+        _("missed from"),
+        null=True,
+        help_text=_("Creation time of the oldest event given up or cancelled since the last success."),
     )
     past_failures = models.JSONField(_("past failing periods"), default=list)
     """A list of ``FailingPeriod`` as JSON, in order."""
@@ -132,15 +133,19 @@ class WebhookHealth(BaseModel):
         """Count deliveries that were given up. Start a failing period if there is none."""
         self.failing_since = self.failing_since or at
         self.given_up_count += number
-        self.missed_from = min((time for time in (self.missed_from, missed_from) if time is not None), default=None)
+        self.missed_from = _earliest(self.missed_from, missed_from)
         self.last_given_up_at = at
+
+    def note_cancelled(self, missed_from: datetime) -> None:
+        """Record the oldest event cancelled by a stop of the webhook, which starts no failing period by itself."""
+        self.missed_from = _earliest(self.missed_from, missed_from)
 
     def end_period(self, at: datetime) -> None:
         """End the failing period, if there is one, and store it."""
-        if self.failing_since is not None:
+        if self.failing_since is not None or self.missed_from is not None:
             self.keep(
                 FailingPeriod(
-                    began_at=self.failing_since,
+                    began_at=self.failing_since or at,
                     ended_at=at,
                     given_up=self.given_up_count,
                     missed_from=self.missed_from,
@@ -168,3 +173,7 @@ class WebhookHealth(BaseModel):
             return past
         now = FailingPeriod(began_at=self.failing_since, given_up=self.given_up_count, missed_from=self.missed_from)
         return [*past, now]
+
+
+def _earliest(*moments: datetime | None) -> datetime | None:
+    return min((moment for moment in moments if moment is not None), default=None)

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterable
+
 from django.db import models
 from django.utils.translation import gettext_lazy as _
 
-from .base import BaseModel
+from ..database.sql import UtcNow
+from ..protocol.ids import milliseconds_of
+from .base import BaseModel, BaseQuerySet
 from .fields import IdField, PartialIndex
 
 EVERY_WEBHOOK = "wh_" + "0" * 32
@@ -39,7 +44,19 @@ def bucket_names(histogram: str) -> tuple[str, ...]:
 SINCE_SUCCESS = "given_up_since_success"
 """A counter in tallies: deliveries given up after the last success in the batch, or all of them without a success."""
 MISSED_FROM = "missed_from_ms"
-"""A counter in tallies: Unix time in milliseconds of the oldest event that was given up."""
+"""A counter in tallies: Unix time in milliseconds of the oldest event that was given up or cancelled."""
+
+
+class TallyQuerySet(BaseQuerySet["Tally"]):
+    def note_cancelled(self, deliveries: Iterable[tuple[str, str]]) -> None:
+        """Record the oldest event per webhook of cancelled deliveries, given as pairs of a webhook and an event."""
+        webhooks: dict[str, dict[str, int]] = {}
+        for webhook_id, event_id in deliveries:
+            emitted_ms = milliseconds_of(event_id)
+            counters = webhooks.setdefault(webhook_id[-32:], {MISSED_FROM: emitted_ms})
+            counters[MISSED_FROM] = min(counters[MISSED_FROM], emitted_ms)
+        if webhooks:
+            self.create(recorded_at=UtcNow(), counts=json.dumps({"webhooks": webhooks, "given_up": []}))
 
 
 class Tally(BaseModel):
@@ -54,6 +71,8 @@ class Tally(BaseModel):
 
     Counters of 0 are omitted. Other versions of the app may know more or fewer counters.
     """
+
+    objects = TallyQuerySet.as_manager()  # type: ignore[misc]
 
     class Meta:
         verbose_name = _("tally")

@@ -27,7 +27,12 @@ def new_ordered_id(prefix: str, moment: datetime) -> str:
 
 def time_of(public_id: str) -> datetime:
     """Return the creation time in an identifier, to the millisecond, by the clock of the machine that made it."""
-    return datetime.fromtimestamp(int(public_id[-32:-RANDOM_HEX_DIGITS], 16) / 1000, UTC)
+    return datetime.fromtimestamp(milliseconds_of(public_id) / 1000, UTC)
+
+
+def milliseconds_of(public_id: str) -> int:
+    """Return the creation time in an identifier as Unix time in milliseconds."""
+    return int(public_id[-32:-RANDOM_HEX_DIGITS], 16)
 
 
 def first_id_at(prefix: str, moment: datetime) -> str:

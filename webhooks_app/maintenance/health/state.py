@@ -40,6 +40,9 @@ def move(health: WebhookHealth, entry: TalliedWebhook) -> bool:
         if number > since_success:
             health.note_given_up(at, number - since_success, entry.missed_from)
         has_changed = _note_success(health, entry)
+    if not number and entry.missed_from is not None:
+        health.note_cancelled(entry.missed_from)
+        return True
     if not since_success:
         return has_changed
     health.note_given_up(at, since_success, entry.missed_from)
@@ -48,7 +51,7 @@ def move(health: WebhookHealth, entry: TalliedWebhook) -> bool:
 
 def _add_to_past(health: WebhookHealth, entry: TalliedWebhook, number: int) -> bool:
     """Add results to the past periods that were recorded before the health was cleared, but folded later."""
-    if not number:
+    if not number and entry.missed_from is None:
         return False
     health.keep(
         FailingPeriod(

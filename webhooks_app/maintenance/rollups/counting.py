@@ -32,7 +32,7 @@ class TalliedWebhook(NamedTuple):
     given_up_since_success: int
     """Number of deliveries given up after the last success, or of all given up without a success."""
     missed_from: datetime | None = None
-    """The creation time of the oldest event that was given up."""
+    """The creation time of the oldest event that was given up or cancelled."""
 
 
 def start_of(resolution: str, moment: datetime) -> datetime:
@@ -73,7 +73,8 @@ def add_up(entries: Iterable[TalliedWebhook]) -> dict[Key, Sums]:
     for recorded_at, of_one_moment in groupby(entries, lambda entry: entry.recorded_at):
         minute = start_of(Resolution.MINUTE, recorded_at)
         for entry in of_one_moment:
-            add(by_minute[entry.webhook_id, minute], entry.counters)
+            if entry.counters:
+                add(by_minute[entry.webhook_id, minute], entry.counters)
     sums: defaultdict[Key, Sums] = defaultdict(dict)
     for (webhook_id, minute), counters in by_minute.items():
         for resolution in (Resolution.MINUTE.value, Resolution.HOUR.value, Resolution.DAY.value):
