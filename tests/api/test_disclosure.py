@@ -12,6 +12,9 @@ from webhooks_app import send_test_event
 from webhooks_app.delivery.disclosure import UNREACHABLE_MESSAGE
 from webhooks_app.delivery.engine import Engine
 from webhooks_app.models import AuditEntry, Delivery, DeliveryAttempt, Webhook
+from webhooks_app.operations.actors import PROJECT
+from webhooks_app.operations.verification import start_verification
+from webhooks_app.protocol.times import format_time
 from webhooks_app.transport import errors
 
 pytestmark = [pytest.mark.django_db, pytest.mark.only_on("sqlite")]
@@ -128,3 +131,16 @@ def test_staff_see_the_cause(admin_client, unverified):
     page = admin_client.get(f"/admin/webhooks_app/webhook/{unverified.id}/change/")
 
     assert errors.name_unknown(NAME).message in page.text
+
+
+@pytest.mark.parametrize("again", [False, True], ids=["failed", "verified-again"])
+def test_a_replay_hides_the_end_of_a_failed_verification(api, unverified, again):
+    deliver(CAUSES[0].values[0], await_retries=True)
+    handshake = Delivery.objects.get(kind="verification")
+    if again:
+        start_verification(Webhook.objects.get(), actor=PROJECT)
+
+    planned = api.call("POST", "/v1/replays", {"webhook_id": unverified.id}).json()
+
+    (period,) = planned["failing"]
+    assert period["since"] == format_time(handshake.created_at)

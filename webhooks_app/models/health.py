@@ -12,6 +12,7 @@ from django.utils.translation import gettext_lazy as _
 from ..database.sql import UtcNow
 from ..protocol.times import format_time
 from .base import BaseModel, BaseQuerySet
+from .delivery import Delivery
 from .fields import PartialIndex
 from .webhook import Webhook
 
@@ -58,6 +59,18 @@ class FailingPeriod:
         )
 
 
+def stopped_since(webhook: Webhook) -> datetime:
+    """Return the time from which a stopped webhook missed events: its disabling, or the start of its verification.
+
+    The end of a failed verification would reveal how long an unreachable URL took.
+    """
+    if webhook.status != webhook.Status.FAILED:
+        return webhook.status_changed_at
+    handshakes = webhook.deliveries.filter(kind=Delivery.Kind.VERIFICATION, event=None)
+    started_at = handshakes.order_by("-pk").values_list("created_at", flat=True).first()
+    return started_at or webhook.created_at
+
+
 class WebhookHealthQuerySet(BaseQuerySet["WebhookHealth"]):
     def clear(self, webhook: Webhook) -> None:
         """End the webhook's failing period. Only later deliveries then affect its health.
@@ -70,7 +83,7 @@ class WebhookHealthQuerySet(BaseQuerySet["WebhookHealth"]):
             health = self.select_for_update().get(webhook=webhook)
             assert health.cleared_at is not None
             if webhook.is_stopped:
-                stopped_at = webhook.status_changed_at
+                stopped_at = stopped_since(webhook)
                 health.failing_since = min(health.failing_since or stopped_at, stopped_at)
             health.end_period(health.cleared_at)
             health.save(update_fields=["failing_since", "given_up_count", "missed_from", "warned_at", "past_failures"])

@@ -15,7 +15,7 @@ from ..database.clock import DatabaseClock
 from ..exceptions import WebhookStateError
 from ..models import Delivery, Replay, Webhook, WebhookHealth
 from ..models.audit import Action
-from ..models.health import FailingPeriod
+from ..models.health import FailingPeriod, stopped_since
 from ..models.keyset import read_page
 from ..models.replay import MOST_OPEN, missing_outcomes
 from ..protocol.ids import first_id_at, time_of
@@ -108,7 +108,7 @@ def failing_periods(webhook: Webhook, *, since: datetime | None = None) -> list[
     using = webhook.alias
     health = WebhookHealth.objects.using(using).filter(pk=webhook.pk).first() or WebhookHealth(webhook=webhook)
     if webhook.is_stopped and health.failing_since is None:
-        health.failing_since = webhook.status_changed_at
+        health.failing_since = stopped_since(webhook)
     edge = since or timezone.now() - LOOK_BACK
     success_at = health.last_success_at
     return [
