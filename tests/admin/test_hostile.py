@@ -328,3 +328,35 @@ def test_the_owner_of_a_webhook_cannot_be_changed(superuser: Page, webhook: Webh
     superuser.post("webhook", "change", webhook.pk, **form)
 
     assert Webhook.objects.get().owner == webhook.owner
+
+
+HOSTILE_FILTERS = [
+    pytest.param("9" * 5000, id="digits"),
+    pytest.param('{"a":' * 3000 + "1" + "}" * 3000, id="objects"),
+    pytest.param("[" * 900 + "]" * 900, id="arrays"),
+    pytest.param("[" * 40 + "]" * 40, id="levels"),
+    pytest.param('"\\ud800"', id="surrogate"),
+    pytest.param("NaN", id="constant"),
+]
+
+
+@pytest.mark.parametrize("source", HOSTILE_FILTERS)
+def test_no_filter_breaks_a_form(superuser: Page, rows: dict[str, Any], source: str) -> None:
+    webhook = rows["webhook"]
+    form = {"url": webhook.url, "event_types": webhook.event_types, "filter": source}
+
+    changed = superuser.post("webhook", "change", webhook.pk, **form)
+    tried = superuser.act("try_filter", webhook, confirmed=True, event_id=rows["event"].pk, filter=source)
+
+    webhook.refresh_from_db()
+    assert webhook.filter is None
+    assert all("errorlist" in text(answer) for answer in (changed, tried))
+
+
+@pytest.mark.parametrize("source", HOSTILE_FILTERS)
+def test_no_data_breaks_the_form_of_a_test_event(superuser: Page, rows: dict[str, Any], source: str) -> None:
+    answer = superuser.act(
+        "send_test", rows["webhook"], confirmed=True, event_type="file.deleted", event_data=f'{{"file_id": {source}}}'
+    )
+
+    assert "errorlist" in text(answer)

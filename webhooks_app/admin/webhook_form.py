@@ -13,6 +13,7 @@ from ..exceptions import InvalidEventDataError
 from ..models import Webhook
 from ..models.visibility import event_types_for
 from .choice_fields import ChoiceFields
+from .json_fields import BoundedJSONField
 from .owner_fields import Audience, AudienceForm
 from .reasons import translated
 from .refusals import RefusableForm
@@ -91,6 +92,7 @@ class WebhookForm(ChoiceFields, AudienceForm, RefusableForm):
             "order",
         )
         widgets: ClassVar[dict[str, Any]] = {"filter": CodeArea()}
+        field_classes: ClassVar[dict[str, Any]] = {"filter": BoundedJSONField}
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -151,7 +153,7 @@ class TryFilterForm(forms.Form):
         widget=forms.TextInput(attrs={"class": "vTextField", "placeholder": "evt_…", "spellcheck": "false"}),
         help_text=_("ID of an event (evt_…)."),
     )
-    filter = forms.JSONField(
+    filter = BoundedJSONField(
         label=_("Filter"),
         required=False,
         widget=CodeArea,
