@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import time
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
 
 import pytest
 from django.db import connection
@@ -76,19 +78,53 @@ def test_the_clock_is_the_databases(monkeypatch):
     assert abs(DatabaseClock("default")() - datetime.now(UTC)) < timedelta(minutes=1)
 
 
+@pytest.fixture
+def machine(monkeypatch):
+    """The clocks of the machine, set by hand."""
+    clocks = SimpleNamespace(monotonic=1000.0, time=5000.0)
+    monkeypatch.setattr(clock_module.time, "monotonic", lambda: clocks.monotonic)
+    monkeypatch.setattr(clock_module.time, "time", lambda: clocks.time)
+    return clocks
+
+
+def pass_seconds(machine, monotonic, wall):
+    machine.monotonic += monotonic
+    machine.time += wall
+
+
 @NOT_SQLITE
-def test_the_time_is_queried_once_a_minute(monkeypatch, django_assert_num_queries):
-    moment = 1000.0
-    monkeypatch.setattr(clock_module.time, "monotonic", lambda: moment)
+def test_the_time_is_queried_once_a_minute(machine, django_assert_num_queries):
     clock = DatabaseClock("default")
     with django_assert_num_queries(1):
         first = clock()
-        moment += 59
+        pass_seconds(machine, 59, 59)
         assert clock() - first == timedelta(seconds=59)
 
-    moment += 2
+    pass_seconds(machine, 2, 2)
     with django_assert_num_queries(1):
         assert clock() - first < timedelta(seconds=59)
+
+
+@NOT_SQLITE
+@pytest.mark.parametrize("wall", [3600, -3600], ids=["suspended", "set-back"])
+def test_the_time_is_queried_again_if_the_clocks_of_the_machine_diverge(machine, wall, django_assert_num_queries):
+    clock = DatabaseClock("default")
+    clock()
+
+    pass_seconds(machine, 1, wall)
+    with django_assert_num_queries(1):
+        clock()
+        clock()
+
+
+@NOT_SQLITE
+def test_other_threads_never_query(machine):
+    clock = DatabaseClock("default")
+    first = clock()
+    pass_seconds(machine, 1, 3600)
+
+    with ThreadPoolExecutor(1) as other:
+        assert other.submit(clock).result() - first == timedelta(seconds=1)
 
 
 def slow(before, after, times):

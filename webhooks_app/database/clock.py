@@ -55,6 +55,9 @@ def is_followed() -> bool:
 
 
 RESYNC_SECONDS = 60.0
+MAX_DRIFT_SECONDS = 1.0
+"""Drift between the machine's clocks after which the time is read again: a suspension stops the monotonic one."""
+
 QUICK_SECONDS = 0.001
 MAX_QUERIES = 5
 MAX_QUERY_SECONDS = 0.1
@@ -65,14 +68,22 @@ class _Anchor(NamedTuple):
 
     moment: datetime
     answered_at: float
+    answered_at_by_wall_clock: float
     seconds: float = 0.0
 
     def time(self) -> datetime:
         return self.moment + timedelta(seconds=time.monotonic() - self.answered_at)
 
+    def is_outdated(self) -> bool:
+        elapsed = time.monotonic() - self.answered_at
+        drift = time.time() - self.answered_at_by_wall_clock - elapsed
+        return elapsed > RESYNC_SECONDS or abs(drift) > MAX_DRIFT_SECONDS
+
 
 class DatabaseClock:
     """A clock that reads the database's time once a minute, and adds the monotonic time since.
+
+    It also reads it after a suspension of the machine, and after a change of the machine's time.
 
     The transmission time of the result is unknown, so the clock lags by up to the duration of the query. ``latest``
     adds that duration. A slow query is repeated within limits, and the fastest result counts.
@@ -99,11 +110,9 @@ class DatabaseClock:
 
     def _anchor(self) -> _Anchor:
         if self._now_sql is None:
-            return _Anchor(datetime.now(UTC), time.monotonic())
+            return _Anchor(datetime.now(UTC), time.monotonic(), time.time())
         anchor = self._last_read
-        if anchor is None or (
-            time.monotonic() - anchor.answered_at > RESYNC_SECONDS and threading.get_ident() == self._reading_thread
-        ):
+        if anchor is None or (threading.get_ident() == self._reading_thread and anchor.is_outdated()):
             anchor = self._last_read = self._read(f"SELECT {self._now_sql}")
             self._reading_thread = threading.get_ident()
         return anchor
@@ -115,9 +124,9 @@ class DatabaseClock:
                 started_at = time.monotonic()
                 cursor.execute(query)
                 moment: datetime = cursor.fetchone()[0]
-                answered_at = time.monotonic()
+                answered_at, answered_at_by_wall_clock = time.monotonic(), time.time()
                 moment = moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
-                answers.append(_Anchor(moment, answered_at, answered_at - started_at))
+                answers.append(_Anchor(moment, answered_at, answered_at_by_wall_clock, answered_at - started_at))
                 taken = sum(answer.seconds for answer in answers)
                 if answers[-1].seconds <= QUICK_SECONDS or taken > MAX_QUERY_SECONDS:
                     break
