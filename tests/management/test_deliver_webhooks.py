@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import signal
 import subprocess
 from collections.abc import Callable
@@ -12,6 +13,9 @@ import pytest
 from webhooks_app.emission import emit
 from webhooks_app.models import Delivery, Webhook
 from webhooks_app.receiver.local import Answers, LocalReceiver
+from webhooks_app.signals import attempt_made
+
+from .conftest import Output
 
 Begin = Callable[..., "subprocess.Popen[str]"]
 
@@ -35,6 +39,23 @@ def test_until_idle_delivers_what_is_due_and_counts_it(
     assert stderr.startswith("Delivering webhooks from ")
     assert "with the transport" in stderr
     assert len(receiver.events("file.deleted")) == 3
+
+
+def test_collections_skip_long_lived_objects_while_it_runs(
+    run: Callable[..., Output], owner: Any, webhook: Webhook, receiver: LocalReceiver
+) -> None:
+    frozen: list[int] = []
+
+    def count(**kwargs: Any) -> None:
+        frozen.append(gc.get_freeze_count())
+
+    attempt_made.connect(count)
+    emit("file.deleted", DATA, owner=owner)
+
+    run("deliver_webhooks", "--until-idle")
+
+    assert frozen[0] > 10_000
+    assert gc.get_freeze_count() == 0
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=lambda number: number.name)
