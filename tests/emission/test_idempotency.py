@@ -146,6 +146,26 @@ def test_concurrent_calls_with_one_key_write_one_event(alice):
 
 
 @pytest.mark.django_db(transaction=True)
+def test_batches_with_the_same_keys_of_two_owners_do_not_deadlock(alice, django_user_model):
+    bob = django_user_model.objects.create_user("bob")
+    both = threading.Barrier(2)
+
+    def emit_batch(owners):
+        both.wait()
+        try:
+            batch = [NewEvent(EVENT_TYPE, {"error": "a"}, owner=owner, idempotency_key="k") for owner in owners]
+            return {event.pk for event in emit_many(batch)}
+        finally:
+            connections.close_all()
+
+    with ThreadPoolExecutor(2) as threads:
+        for _ in range(20):
+            IdempotencyKey.objects.all().delete()
+            first, second = threads.map(emit_batch, [(alice, bob), (bob, alice)])
+            assert first == second
+
+
+@pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("commits", [True, False], ids=["commit", "rollback"])
 def test_a_call_waits_for_the_transaction_that_has_the_key(commits):
     has_key, waits = threading.Event(), threading.Event()

@@ -21,7 +21,7 @@ from ..exceptions import (
     UnknownEventTypeError,
     WebhooksError,
 )
-from ..models import Delivery, Event, Webhook
+from ..models import Delivery, Event, IdempotencyKey, Webhook
 from ..models.audit import Action
 from ..models.visibility import event_types_for
 from .events import check_key, new_event
@@ -148,13 +148,17 @@ def _record(
     using: str, pairs: Sequence[tuple[NewEvent[Any], Event]]
 ) -> tuple[list[Event], dict[int, IdempotencyConflictError]]:
     """Insert the events with unused idempotency keys; return all events, and the conflicts by index."""
-    keys = {index: new.idempotency_key for index, (new, _) in enumerate(pairs) if new.idempotency_key is not None}
+    keys = {
+        index: IdempotencyKey.of(event, new.idempotency_key)
+        for index, (new, event) in enumerate(pairs)
+        if new.idempotency_key is not None
+    }
     ids = [event.pk for _, event in pairs]
     conflicts: dict[int, IdempotencyConflictError] = {}
     # In a fixed order, so that two batches with the same keys do not deadlock.
-    for index, key in sorted(keys.items(), key=lambda item: item[1]):
+    for index, key in sorted(keys.items(), key=lambda item: item[1].pk):
         try:
-            ids[index] = claim_key(pairs[index][1], key, using)
+            ids[index] = claim_key(key, using)
         except IdempotencyConflictError as error:
             conflicts[index] = error
     if conflicts:

@@ -107,17 +107,16 @@ def is_one_statement(event: Event, using: str) -> bool:
     return not event.unsaved_references and dialect_of(using).inserts_in_with
 
 
-def claim_key(event: Event, key: str, using: str) -> str:
-    """Claim an idempotency key for an event, within a transaction; return the id of the event that has it.
+def claim_key(claimed: IdempotencyKey, using: str) -> str:
+    """Claim an unsaved idempotency key within a transaction; return the id of the event that has it.
 
     Waits for other transactions that claimed the key. Raises IdempotencyConflictError if that event has another type
     or other data.
     """
-    claimed = IdempotencyKey.of(event, key)
     IdempotencyKey.objects.using(using).bulk_create([claimed], ignore_conflicts=True)
     saved = find_committed(IdempotencyKey, claimed.pk, using)
     if saved.digest != claimed.digest:
-        raise IdempotencyConflictError(key, saved.event_id)
+        raise IdempotencyConflictError(claimed.key, saved.event_id)
     return saved.event_id
 
 
