@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 from django.contrib.auth import get_user_model
 from django.core.cache import cache
@@ -10,9 +12,10 @@ from django.test.utils import CaptureQueriesContext
 
 from tests.api.conftest import client_of
 from tests.support.rows import make_webhook
+from webhooks_app.api.serializers.audit import AuditEntrySerializer
 from webhooks_app.models import ApiKey, AuditEntry
 from webhooks_app.models.audit import Actor, Via, acting
-from webhooks_app.operations.actors import PROJECT
+from webhooks_app.operations.actors import PROJECT, ApiCaller
 from webhooks_app.operations.registration import update_webhook
 from webhooks_app.protocol.times import format_time
 
@@ -54,6 +57,25 @@ def test_names_of_staff_and_machines_are_hidden(api, webhook):
         webhook.resume()
 
     assert [(record["via"], record["by"]) for record in records(api, webhook)] == [("command", ""), ("console", "")]
+
+
+@pytest.mark.parametrize(
+    ("caller", "shown"),
+    [
+        pytest.param({"owner": "alice", "scopes": ()}, "", id="key-created-by-staff"),
+        pytest.param({"owner": "berta", "scopes": ()}, "berta", id="key-of-the-account"),
+        pytest.param({"owner": "alice"}, "berta", id="host-authentication"),
+    ],
+)
+def test_the_creator_of_a_key_remains_anonymous(alice, webhook, caller, shown):
+    berta = get_user_model().objects.create_user("berta")
+    with acting(Actor(via=Via.CONSOLE, account=berta)):
+        webhook.pause()
+
+    owner = {"alice": alice, "berta": berta}[caller["owner"]]
+    view = SimpleNamespace(actor=ApiCaller(account=berta, **{**caller, "owner": owner}))
+
+    assert AuditEntrySerializer(AuditEntry.objects.get(), context={"view": view}).data["by"] == shown
 
 
 def test_pages_link_to_the_next_one(api, webhook):

@@ -19,7 +19,7 @@ class AuditEntrySerializer(serializers.Serializer[AuditEntry]):
     action = serializers.ChoiceField(choices=Action.choices)
     via = serializers.ChoiceField(choices=Via.choices, help_text="The interface that was used.")
     by = serializers.SerializerMethodField(
-        help_text="The account, or the beginning of its API key; empty for staff and the service itself."
+        help_text="The account, or the beginning of its API key; empty for staff, the service and other accounts."
     )
     changes = serializers.DictField(
         child=serializers.ListField(min_length=2, max_length=2),
@@ -29,7 +29,10 @@ class AuditEntrySerializer(serializers.Serializer[AuditEntry]):
     created = MomentField(source="created_at")
 
     def get_by(self, entry: AuditEntry) -> str:
-        return entry.name_for(self.context["view"].actor.account)
+        caller = self.context["view"].actor
+        # The account of a key that belongs to no user is that of its creator, possibly staff.
+        is_own = caller.scopes is None or caller.account == caller.owner
+        return entry.name_for(caller.account if is_own else None)
 
     def to_representation(self, instance: AuditEntry) -> dict[str, Any]:
         shown = super().to_representation(instance)
