@@ -12,9 +12,9 @@ import pytest
 from django.db import connection, transaction
 from django.db.models import F
 
-from webhooks_app import emit
+from webhooks_app import emit, registry
 from webhooks_app.delivery.sending import finish, request_for
-from webhooks_app.models import Delivery, QueueEntry, QueueLane
+from webhooks_app.models import Delivery, QueueEntry, QueueLane, Webhook
 from webhooks_app.transport import Exchange, Response
 
 from ..support.rows import EVENT_TYPE, emit_one, make_webhook
@@ -188,3 +188,18 @@ def test_a_missing_lane_is_inserted_when_it_is_locked(webhook):
         QueueLane.objects.lock([webhook.pk])
 
     assert QueueLane.objects.filter(pk=webhook.pk).exists()
+
+
+def test_others_are_claimed_while_a_page_of_a_stopped_webhook_is_cancelled(alice, queue, other_queue, beside):
+    stopped, other = make_webhook(alice, "file.deleted"), make_webhook(alice)
+    emit("file.deleted", registry.get("file.deleted").example, owner=alice)
+    event = emit_one(alice)
+    Webhook.objects.filter(pk=stopped.pk).update(status="disabled")
+    QueueLane.objects.ensure([stopped.pk, other.pk])
+
+    with transaction.atomic():
+        Delivery.objects.cancel_first(stopped, "webhook_disabled")
+        claims = beside(lambda: queue.claim(10))
+        assert [claim.pick.event_id for claim in claims.result(timeout=60)] == [event.pk]
+
+    assert Delivery.objects.get(webhook=stopped).state == "cancelled"

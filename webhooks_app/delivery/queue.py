@@ -19,8 +19,10 @@ from typing import Any
 from django.db.models import Min
 
 from ..database.clock import Clock
+from ..database.sql import writing
 from ..models import Delivery, QueueEntry, QueueLane, Webhook
 from ..models.hold import is_upcoming, stop_reason
+from ..models.queue import ENTRIES_AT_A_TIME
 from ..protocol.handshake import VERIFICATION_TYPE
 from .claim import Claim
 from .lanes import MAX_LANES, Ask, DueWebhook, Lane, Pick, Picked, Terms
@@ -298,18 +300,26 @@ class Queue:
         self._paced[lane.webhook_id] = now + min(max(lane.limit.next_slot_at - now, PACED_FOR), PACED_FOR_AT_MOST)
 
     def _cancel_stopped(self, page: Sequence[DueWebhook]) -> None:
-        """Cancel deliveries that were queued while their webhook was being stopped."""
-        stopped = [found.webhook_id for found in page if found.is_stopped]
-        if not stopped:
-            return
-        for webhook in Webhook.objects.using(self._using).filter(pk__in=stopped):
-            kinds: dict[str, list[str]] = defaultdict(list)
-            for kind in Delivery.Kind.values:
-                kinds[stop_reason(kind, webhook)].append(kind)
-            for reason, stopped_kinds in kinds.items():
-                if reason:
-                    waiting = Delivery.objects.using(self._using).filter(webhook=webhook).waiting()
-                    waiting.filter(kind__in=stopped_kinds).cancel(reason)
+        """Cancel at most a page of the deliveries of stopped webhooks. If more may remain, a look is due at once."""
+        left = ENTRIES_AT_A_TIME
+        for found in page:
+            if found.is_stopped and left:
+                left -= self._cancel_first(found.webhook_id, left)
+        if not left:
+            self.due_soon.append(self._clock())
+
+    def _cancel_first(self, webhook_id: str, limit: int) -> int:
+        """Cancel the first pending deliveries of a webhook if it is still stopped. Return their number.
+
+        A webhook that another transaction holds is skipped.
+        """
+        with writing(self._using, Webhook):
+            webhook = Webhook.objects.using(self._using).filter(pk=webhook_id).order_by().free().first()
+            reason = stop_reason(Delivery.Kind.EVENT, webhook) if webhook else ""
+            if webhook is None or not reason or not QueueLane.objects.using(self._using).lock_free(webhook_id):
+                return 0
+            with_tests = bool(stop_reason(Delivery.Kind.TEST, webhook))
+            return Delivery.objects.using(self._using).cancel_first(webhook, reason, with_tests=with_tests, limit=limit)
 
     def _drop_expired(self, picks: Sequence[Pick], now: datetime) -> list[Pick]:
         """Cancel expired deliveries. Return the others."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
 
-from django.db import models, router, transaction
+from django.db import connections, models, router, transaction
 
 Row = TypeVar("Row", bound="BaseModel")
 Row_co = TypeVar("Row_co", bound=models.Model, covariant=True)
@@ -27,6 +27,10 @@ class BaseQuerySet(models.QuerySet[Row_co]):
         def db(self) -> str:
             hints: dict[str, Any] = self._hints
             return self._db or router.db_for_write(self.model, **hints)
+
+    def free(self) -> Self:
+        """Lock the rows, except those locked by other transactions. Databases that cannot skip these wait instead."""
+        return self.select_for_update(skip_locked=connections[self.db].features.has_select_for_update_skip_locked)
 
 
 class BaseModel(models.Model):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, Self
 
@@ -19,7 +20,7 @@ from .audit import Action, AuditEntry
 from .base import BaseModel, BaseQuerySet
 from .event import Event
 from .fields import AccountField, IdField, LooseCharField, PartialIndex
-from .queue import QueueEntry
+from .queue import ENTRIES_AT_A_TIME, QueueEntry
 from .rollup import Tally
 from .webhook import Webhook
 
@@ -46,9 +47,6 @@ class DeliveryQuerySet(BaseQuerySet["Delivery"]):
         """Return the pending deliveries without a claim."""
         return self.pending().filter(queue_entry__claimed_at=None)
 
-    def except_tests(self) -> Self:
-        return self.exclude(kind=Delivery.Kind.TEST)
-
     def final(self) -> Self:
         return self.exclude(state=Delivery.State.PENDING)
 
@@ -73,18 +71,40 @@ class DeliveryQuerySet(BaseQuerySet["Delivery"]):
 
         Queue entries are locked first, as in recording, to prevent deadlocks.
         """
-        pending, number = self.pending().order_by(), 0
-        changes = {"state": Delivery.State.CANCELLED, "state_reason": reason, "finished_at": UtcNow()}
+        pending = self.pending().order_by()
         with transaction.atomic(using=self.db, savepoint=False):
             chosen = models.Exists(pending.filter(pk=models.OuterRef("pk")))  # SQLite would read all for each IN
-            for ids in QueueEntry.objects.using(self.db).filter(chosen).removing():
-                # Recording deletes an entry and changes the state together, so these without an entry are cancelled.
-                number += pending.filter(pk__in=ids, queue_entry=None).update(**changes)
-                if reason in RECOVERABLE:
-                    events = self.model.objects.using(self.db).filter(pk__in=ids, failure=Delivery.State.CANCELLED)
-                    events = events.filter(kind=Delivery.Kind.EVENT).order_by()
-                    Tally.objects.using(self.db).note_cancelled(events.values_list("webhook_id", "event_id"))
-        return number
+            removed = QueueEntry.objects.using(self.db).filter(chosen).removing()
+            return sum(_end_cancelled(pending, ids, reason) for ids in removed)
+
+    def cancel_first(
+        self, webhook: Webhook, reason: str, *, with_tests: bool = True, limit: int = ENTRIES_AT_A_TIME
+    ) -> int:
+        """Cancel the first unclaimed deliveries to a webhook, and return their number. If it is ``limit``, more remain.
+
+        The cost does not depend on the webhook's backlog.
+        """
+        entries = QueueEntry.objects.using(self.db).unclaimed()
+        if not with_tests:
+            entries = entries.exclude(kind=Delivery.Kind.TEST)
+        with transaction.atomic(using=self.db, savepoint=False):
+            ids = entries.remove_first(webhook.pk, limit)
+            _end_cancelled(self.pending().order_by(), ids, reason)
+        return len(ids)
+
+
+def _end_cancelled(pending: DeliveryQuerySet, ids: Sequence[str], reason: str) -> int:
+    """Mark those of the deliveries as cancelled that have no queue entry. Return their number.
+
+    Recording deletes an entry and changes the state together, so that they were not recorded.
+    """
+    changes = {"state": Delivery.State.CANCELLED, "state_reason": reason, "finished_at": UtcNow()}
+    number = pending.filter(pk__in=ids, queue_entry=None).update(**changes)
+    if reason in RECOVERABLE:
+        cancelled = Delivery.objects.using(pending.db).filter(pk__in=ids, failure=Delivery.State.CANCELLED)
+        events = cancelled.filter(kind=Delivery.Kind.EVENT).order_by()
+        Tally.objects.using(pending.db).note_cancelled(events.values_list("webhook_id", "event_id"))
+    return number
 
 
 class Delivery(BaseModel):

@@ -32,6 +32,13 @@ class QueueLaneQuerySet(BaseQuerySet["QueueLane"]):
             self.ensure(sorted(missing))
             self._locked(missing)
 
+    def lock_free(self, webhook_id: str) -> bool:
+        """Do as ``lock`` for one webhook, or return False if another transaction holds its lane."""
+        rows = self.filter(pk=webhook_id).order_by()
+        if not rows.exists():  # the insertion of an existing row would wait for its lock on MariaDB
+            self.ensure([webhook_id])
+        return bool(rows.free().values_list("pk", flat=True))
+
     def forget_pace(self, webhook: Webhook) -> None:
         """Reset the pace of a webhook after a change of its URL."""
         self.filter(pk=webhook.pk).update(is_fast=None)

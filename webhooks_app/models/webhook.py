@@ -248,21 +248,24 @@ class Webhook(OwnHeaders, StatusRules, SigningSecret):
 
     @atomic
     def fail(self, reason: str) -> None:
-        """Record a failed verification, and cancel pending deliveries. ``reason`` is for the owner."""
+        """Record a failed verification, and stop sending except of tests. ``reason`` is for the owner."""
         with acting(SYSTEM), self.auditing(Action.VERIFICATION_FAILED, reason=reason):
             self._change_status(self.Status.FAILED, reason)
-        self.deliveries.waiting().except_tests().cancel("webhook_failed")
+        self.deliveries.cancel_first(self, "webhook_failed", with_tests=False)
         self._announce(webhook_disabled, reason=reason)
 
     @atomic
     def disable(self, reason: str) -> None:
-        """Stop sending, and cancel pending deliveries. ``reason`` is for the owner."""
+        """Stop sending, and cancel the first pending deliveries. ``reason`` is for the owner.
+
+        Workers cancel the others of a long backlog in short transactions, also after ``fail`` and ``soft_delete``.
+        """
         self.lock()
         self.require_existing()
         with self.auditing(Action.WEBHOOK_DISABLED, reason=reason):
             self._change_status(self.Status.DISABLED, reason)
             self._end_pause()
-        self.deliveries.waiting().cancel("webhook_disabled")
+        self.deliveries.cancel_first(self, "webhook_disabled")
         webhook_being_disabled.send(Webhook, webhook=self)
         self._announce(webhook_disabled, reason=reason)
 
@@ -299,14 +302,14 @@ class Webhook(OwnHeaders, StatusRules, SigningSecret):
 
     @atomic
     def soft_delete(self) -> None:
-        """Stop sending, cancel pending deliveries and hide the webhook. Its history stays until retention ends."""
+        """Stop sending, as ``disable`` does, and hide the webhook. Its history stays until retention ends."""
         self.lock()
         self.require_existing()
         with self.auditing(Action.WEBHOOK_DELETED):
             self.deleted_at = now()
             self.save(update_fields=["deleted_at"])
             self._end_pause()
-        self.deliveries.waiting().cancel("webhook_deleted")
+        self.deliveries.cancel_first(self, "webhook_deleted")
 
     def _end_pause(self) -> None:
         """End a pause, if there is one. A stopped webhook is not paused."""
