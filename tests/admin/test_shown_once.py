@@ -58,6 +58,47 @@ def test_a_reload_after_creation_creates_nothing_and_shows_nothing(
     assert model.objects.count() == 1
 
 
+@pytest.mark.parametrize(
+    ("model", "form"), [("apikey", {"scopes": ["webhooks:read"], "audience": "one"}), ("webhook", WEBHOOK)], ids=str
+)
+def test_a_form_sent_twice_creates_one_row_and_shows_its_secret(
+    superuser: Page, owner: Any, model: str, form: dict[str, Any]
+) -> None:
+    path = f"/admin/webhooks_app/{model}/add/"
+    (token,) = re.findall(r'name="submission" value="([^"]+)"', superuser.client.get(path).text)
+    form = {**form, "owner": owner.pk, "submission": token}
+
+    first, second = superuser.client.post(path, form), superuser.client.post(path, form)
+
+    assert first["Location"] == second["Location"]
+    assert secret_on(superuser.client.get(second["Location"]))
+    assert {"apikey": ApiKey, "webhook": Webhook}[model].objects.count() == 1
+
+
+def test_a_form_sent_again_after_its_secret_was_shown_creates_another_row(superuser: Page, owner: Any) -> None:
+    form = {**WEBHOOK, "owner": owner.pk, "submission": "token"}
+    superuser.client.post("/admin/webhooks_app/webhook/add/", form, follow=True)
+
+    superuser.client.post("/admin/webhooks_app/webhook/add/", form)
+
+    assert Webhook.objects.count() == 2
+
+
+def test_a_rotation_sent_twice_shows_the_new_secret(superuser: Page, webhook: Webhook) -> None:
+    form = {name: field.value() for name, field in _fields(superuser.act("rotate_secret", webhook))}
+    path = f"/admin/webhooks_app/webhook/{webhook.pk}/act/rotate_secret/"
+
+    first, second = (superuser.client.post(path, {**form, "confirmed": "yes"}) for _ in range(2))
+
+    assert first["Location"] == second["Location"]
+    assert secret_on(superuser.client.get(second["Location"])) == Webhook.objects.get().secret
+
+
+def _fields(page: Any) -> list[Any]:
+    form = page.context["form"]
+    return [(name, form[name]) for name in form.fields]
+
+
 def test_a_page_with_a_secret_belongs_to_the_session_that_created_it(superuser: Page, owner: Any) -> None:
     location = new_key(superuser, owner)["Location"]
 

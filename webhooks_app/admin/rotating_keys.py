@@ -21,7 +21,7 @@ from ..models.webhook_secret import SECRET
 from ..operations import rights, rotation
 from ..operations.actors import BaseActor
 from .owned import actor_of
-from .shown_once import ShowingSecrets
+from .shown_once import ShowingSecrets, new_submission
 
 REPLACES = "replaces_"
 """Prefix of the hidden fields with the fingerprint of each key."""
@@ -42,6 +42,8 @@ class RotationForm(forms.Form):
             "after a leak."
         ),
     )
+
+    submission = forms.CharField(required=False, widget=forms.HiddenInput, initial=new_submission)
 
     def __init__(self, *args: Any, webhook: Webhook, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -79,6 +81,8 @@ class KeyRotation(ShowingSecrets):
 
     @admin.action(description=_("Rotate the secret"), permissions=["rotate"])
     def rotate_secret(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponseBase | None:
+        if (shown_by_first := self.shown_by_first(request)) is not None:
+            return shown_by_first
         webhooks = list(queryset[:2])
         if len(webhooks) != 1:
             self.message_user(

@@ -2,13 +2,16 @@
 
 The session holds the encrypted secret under a random token until the page is shown. A message of Django's would remain
 readable in a cookie or in the database.
+
+Each form carries a random token too. A form that is sent twice redirects to the same page until the secret is shown:
+browsers follow only the last answer.
 """
 
 from __future__ import annotations
 
 import time
 from secrets import token_urlsafe
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.contrib.admin.utils import unquote
 from django.core.exceptions import PermissionDenied
@@ -23,8 +26,25 @@ from ..exceptions import SecretUnreadableError
 from .actions import ActingAdmin
 
 SESSION_KEY = "webhooks_app.shown_once"
+SUBMISSION = "submission"
+"""Name of the hidden field with the token of a form."""
 KEPT_SECONDS = 600
 MAX_KEPT = 10
+
+
+class Kept(NamedTuple):
+    """A secret that was not shown yet, as stored in the session."""
+
+    encrypted: str
+    expires_at: float
+    submission: str
+    """The token of the form that created the secret."""
+    url: str
+
+
+def new_submission() -> str:
+    """Return the token of a new form."""
+    return token_urlsafe(16)
 
 
 class ShowingSecrets(ActingAdmin):
@@ -37,7 +57,24 @@ class ShowingSecrets(ActingAdmin):
 
     def show_once(self, request: HttpRequest, item: Any, secret: str) -> HttpResponseRedirect:
         """Redirect to the page that shows a new secret of an item once."""
-        return HttpResponseRedirect(self.page_url(item, "shown", _put(request, secret)))
+        token = token_urlsafe(16)
+        url = self.page_url(item, "shown", token)
+        kept = Kept(encrypt(secret), time.time() + KEPT_SECONDS, request.POST.get(SUBMISSION, ""), url)
+        request.session[SESSION_KEY] = dict([*_kept(request).items(), (token, kept)][-MAX_KEPT:])
+        return HttpResponseRedirect(url)
+
+    def shown_by_first(self, request: HttpRequest) -> HttpResponseRedirect | None:
+        """Redirect a form that was sent before to the page of its secret, if this was not shown yet."""
+        submission = request.POST.get(SUBMISSION)
+        urls = (kept.url for kept in _kept(request).values() if submission and kept.submission == submission)
+        return next(map(HttpResponseRedirect, urls), None)
+
+    def changeform_view(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
+        return self.shown_by_first(request) or super().changeform_view(request, *args, **kwargs)
+
+    def render_change_form(self, request: HttpRequest, context: Any, *args: Any, **kwargs: Any) -> Any:
+        context["submission"] = new_submission() if kwargs.get("obj") is None else ""
+        return super().render_change_form(request, context, *args, **kwargs)
 
     def shown_view(self, request: HttpRequest, object_id: str, token: str) -> TemplateResponse:
         """Show a secret, or a note that it was already shown. The token is valid only in the same session."""
@@ -70,15 +107,6 @@ class ShowingSecrets(ActingAdmin):
         return {}
 
 
-def _put(request: HttpRequest, secret: str) -> str:
-    """Store a secret in the session and return its token."""
-    kept = _kept(request)
-    token = token_urlsafe(16)
-    kept[token] = [encrypt(secret), time.time() + KEPT_SECONDS]
-    request.session[SESSION_KEY] = dict(list(kept.items())[-MAX_KEPT:])
-    return token
-
-
 def _take(request: HttpRequest, token: str) -> str | None:
     """Remove a secret from the session and return it; None if it was already shown or has expired."""
     kept = _kept(request)
@@ -87,11 +115,13 @@ def _take(request: HttpRequest, token: str) -> str | None:
         return None
     request.session[SESSION_KEY] = kept
     try:
-        return decrypt(found[0])
+        return decrypt(found.encrypted)
     except SecretUnreadableError:
         return None
 
 
-def _kept(request: HttpRequest) -> dict[str, Any]:
-    kept = request.session.get(SESSION_KEY, {})
-    return {token: entry for token, entry in kept.items() if entry[1] > time.time()}
+def _kept(request: HttpRequest) -> dict[str, Kept]:
+    """Return the secrets in the session that have not expired, by token."""
+    stored = request.session.get(SESSION_KEY, {})
+    kept = {token: Kept(*entry) for token, entry in stored.items()}
+    return {token: entry for token, entry in kept.items() if entry.expires_at > time.time()}
