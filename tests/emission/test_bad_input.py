@@ -14,7 +14,7 @@ from typing import NamedTuple
 import pytest
 from asgiref.sync import sync_to_async
 from django.contrib.auth.models import AnonymousUser, Group
-from django.db import DatabaseError, IntegrityError, connection, connections, transaction
+from django.db import DatabaseError, IntegrityError, InternalError, connection, connections, transaction
 from django.dispatch import Signal
 from django.utils.functional import SimpleLazyObject
 from pydantic import BaseModel
@@ -281,6 +281,21 @@ def test_emit_in_a_broken_transaction_raises_an_error(committed, listening_for_c
 
     assert listening_for_commits == []
     assert Event.objects.count() == 0
+
+
+def test_emit_after_a_hidden_error_raises_the_same_error_with_psycopg2(committed):
+    class DriverError(Exception):
+        pgcode = "25P02"
+
+    def refuse(*arguments):
+        raise InternalError("current transaction is aborted") from DriverError()
+
+    with (
+        pytest.raises(transaction.TransactionManagementError, match="an earlier error broke this transaction"),
+        transaction.atomic(),
+        connection.execute_wrapper(refuse),
+    ):
+        emit(OPEN_TYPE, {"a": 1}, owner=committed)
 
 
 @pytest.fixture

@@ -18,6 +18,7 @@ from django.db import DatabaseError
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 from .dialects import dialect_for
+from .sql import sqlstate
 
 UNKNOWN_STATEMENT = "26000"
 """The SQLSTATE of ``EXECUTE`` for a statement unknown to the session, for example after ``DISCARD ALL``."""
@@ -64,7 +65,7 @@ class PreparedStatement:
         try:
             return self._fetch_prepared(connection, values)
         except DatabaseError as error:
-            if _sqlstate(error) != UNKNOWN_STATEMENT:
+            if sqlstate(error) != UNKNOWN_STATEMENT:
                 raise
             _is_pooled[connection.connection] = True
             if connection.in_atomic_block:  # aborted by the error
@@ -129,8 +130,3 @@ def _is_behind_pooler(connection: BaseDatabaseWrapper) -> bool:
 def _rows(cursor: Any) -> list[tuple[Any, ...]]:
     rows: list[tuple[Any, ...]] = cursor.fetchall() if cursor.description else []
     return rows
-
-
-def _sqlstate(error: DatabaseError) -> str | None:
-    cause: Any = error.__cause__
-    return getattr(cause, "sqlstate", None) or getattr(cause, "pgcode", None)

@@ -48,6 +48,12 @@ def with_names(sql: str, params: Sequence[Any], literal: Callable[[Any], str]) -
     return "".join(chain(*zip(texts, [*marks, ""], strict=True)))
 
 
+def sqlstate(error: Exception) -> str:
+    """Return the SQLSTATE of a database error, or "" if the driver reports none. psycopg2 has ``pgcode``."""
+    cause: Any = error.__cause__
+    return getattr(cause, "sqlstate", None) or getattr(cause, "pgcode", None) or ""
+
+
 @contextmanager
 def writing(using: str, model: type[models.Model]) -> Iterator[None]:
     """Open a transaction for writing."""

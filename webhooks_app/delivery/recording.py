@@ -8,6 +8,7 @@ from datetime import datetime
 
 from django.db import DataError, IntegrityError
 
+from ..database.sql import sqlstate
 from ..models import Delivery, QueueEntry, QueueLane, Webhook
 from .claim import Claim, Finished
 from .disclosure import reason_of_handshake
@@ -48,8 +49,8 @@ def _record_without_text(using: str, item: Finished, now: datetime) -> list[Fini
 
 def _kind_of(error: Exception) -> str:
     """Return the kind of an error without its text, because databases quote the row in it."""
-    sqlstate = getattr(error.__cause__, "sqlstate", None) or getattr(error.__cause__, "pgcode", None)
-    return f"{type(error).__name__}, SQLSTATE {sqlstate}" if sqlstate else type(error).__name__
+    code = sqlstate(error)
+    return f"{type(error).__name__}, SQLSTATE {code}" if code else type(error).__name__
 
 
 def _record(using: str, finished: Sequence[Finished], now: datetime) -> list[Finished]:

@@ -18,7 +18,7 @@ from django.db.models.functions import MD5, Cast, Concat, Substr
 from ..choices import known_policies, retry_policy
 from ..database.dialects import dialect_of
 from ..database.prepared import PreparedStatement
-from ..database.sql import Slot, UtcNow, fill, with_names
+from ..database.sql import Slot, UtcNow, fill, sqlstate, with_names
 from ..exceptions import IdempotencyConflictError
 from ..models import Delivery, Event, EventReference, IdempotencyKey, QueueEntry, Webhook
 from ..models.fields import IdField
@@ -148,7 +148,7 @@ def writing_event(
             yield
     except InternalError as error:
         # PostgreSQL remembers an error that the caller caught; Django does not.
-        if getattr(error.__cause__, "sqlstate", "") != IN_FAILED_TRANSACTION:
+        if sqlstate(error) != IN_FAILED_TRANSACTION:
             raise
         raise transaction.TransactionManagementError(refusal) from error
 
