@@ -17,7 +17,7 @@ REAL = ("curl", "requests")
 @pytest.fixture(params=REAL)
 def name(request: pytest.FixtureRequest) -> str:
     if request.param == "curl":
-        pytest.importorskip("pycurl", reason="the curl extra is not installed")
+        pytest.importorskip("webhooks_app.transport.libcurl", reason="the curl extra is not installed")
     return str(request.param)
 
 

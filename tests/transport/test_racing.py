@@ -38,6 +38,13 @@ def test_the_next_addresses_are_tried_while_earlier_ones_are_silent() -> None:
     assert 3 * NEXT_ADDRESS_SECONDS <= time.monotonic() - started_at < 5
 
 
+def test_an_address_of_an_unavailable_family_is_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(socket, "AF_INET6", 255)  # as if IPv6 were switched off in the kernel
+
+    with receiving() as receiver, connect_to_first(["::1", "127.0.0.1"], receiver.port, 5) as sock:
+        assert sock.getpeername()[0] == "127.0.0.1"
+
+
 def test_no_data_is_sent_during_the_race() -> None:
     heard: list[bytes] = []
 

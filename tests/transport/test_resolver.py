@@ -243,7 +243,7 @@ def scarce(monkeypatch: pytest.MonkeyPatch) -> ScarceThreads:
 def test_a_thread_that_cannot_start_does_not_count_towards_the_limit(scarce: ScarceThreads) -> None:
     pool, done, forgotten = DaemonThreads("pool", 1), threading.Event(), threading.Event()
 
-    with pytest.raises(RuntimeError, match="new thread"):
+    with pytest.raises(OSError, match="new thread"):
         pool.submit(forgotten.set)
     scarce.left = 1
     pool.submit(done.set)
@@ -268,7 +268,7 @@ def test_work_is_queued_for_running_threads_if_no_more_can_start(scarce: ScarceT
 def test_a_lookup_whose_thread_cannot_start_fails_at_once_and_can_be_repeated(scarce: ScarceThreads) -> None:
     names = NameResolver(lambda _host, _port: ["192.0.2.1"])
 
-    with pytest.raises(RuntimeError, match="new thread"):
+    with pytest.raises(OSError, match="new thread"):
         names.lookup("a.example", 443).result(10)
     scarce.left = 1
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import logging
+import os
 import socket
 import time
 from collections.abc import Callable, Mapping
@@ -13,6 +14,7 @@ from typing import Any
 from . import errors
 from .base import Request, TransportError
 from .endpoint import Endpoint
+from .exhaustion import exhaustion_log, is_exhaustion
 from .libcurl import pycurl
 from .refused_addresses import Address
 from .wire_format import bracketed
@@ -30,7 +32,7 @@ class _Socket(socket.socket):
     """A socket for libcurl, which uses a duplicate of it. Closed by the collector without a ResourceWarning."""
 
     def __del__(self) -> None:
-        self.close()
+        super(socket.socket, self).close()  # unlike socket.close(), possible after a failure of __init__
 
 
 class CurlConnection:
@@ -65,7 +67,7 @@ class CurlConnection:
         """Configure the handle for a connection to one of the checked addresses, within ``seconds``."""
         self._endpoint = endpoint
         self._addresses = addresses
-        self._no_socket = self._met_other_peer = False
+        self._is_exhausted = self._met_other_peer = False
         self.origin = endpoint.origin
         self.peer = ""
         self.requests = 0
@@ -122,13 +124,15 @@ class CurlConnection:
             return errors.certificate_refused(self._verify_code())
         if code in HANDSHAKE:
             return errors.handshake_failed()
+        if self._is_exhausted and code == pycurl.E_COULDNT_CONNECT:
+            return errors.internal_error()
         if self._proxied:
             return errors.proxy_failed()
         if self._met_other_peer:
             return errors.address_refused(self._endpoint.host)
         if code in LOST or (code == pycurl.E_COULDNT_CONNECT and self._was_reset()):
             return errors.reset_at_once(self._endpoint.scheme)
-        if code == pycurl.E_COULDNT_CONNECT and not self._no_socket:
+        if code == pycurl.E_COULDNT_CONNECT:
             return errors.not_connected(self._endpoint.authority)
         logger.error("libcurl could not connect to %s: %s (%d)", self._endpoint.authority, message, code)
         return errors.internal_error()
@@ -152,6 +156,11 @@ class CurlConnection:
         """Return True if the receiver accepted the connection and reset it immediately."""
         return int(self.curl.getinfo(pycurl.OS_ERRNO)) in (errno.ECONNRESET, errno.EPIPE)
 
+    def _note_exhaustion(self, error: OSError) -> None:
+        if is_exhaustion(error):
+            exhaustion_log.add(error)
+            self._is_exhausted = True
+
     def _set(self, option: int, value: str | int) -> None:
         """Set an option unless it already has this value from an earlier connection."""
         if self._settings.get(option) != value:
@@ -164,9 +173,9 @@ class CurlConnection:
             return pycurl.SOCKET_BAD
         try:
             opened = _Socket(address.family, address.socktype, address.protocol)
-        except OSError:
-            logger.exception("No socket could be opened")
-            self._no_socket = True
+            os.close(os.dup(opened.fileno()))  # pycurl duplicates the socket, without an error if it cannot
+        except OSError as error:
+            self._note_exhaustion(error)
             return pycurl.SOCKET_BAD
         self._socket_opened()
         return opened

@@ -12,6 +12,7 @@ from functools import partial
 from . import errors
 from .base import Request, TransportError
 from .endpoint import Endpoint
+from .exhaustion import error_of
 from .resolver import LOOKUP_SECONDS, LookupAnswer, NameResolver
 
 
@@ -77,6 +78,5 @@ class PendingLookups:
 
 
 def _result_of(lookup: Lookup, answer: LookupAnswer) -> Sequence[str] | TransportError:
-    if answer.exception() is None:
-        return answer.result()
-    return errors.name_unknown(lookup.endpoint.host)
+    error = answer.exception()
+    return answer.result() if error is None else error_of(error, errors.name_unknown(lookup.endpoint.host))

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import select
 import socket
 import time
 from collections import deque
 from collections.abc import Sequence
+
+from .exhaustion import is_exhaustion
 
 NEXT_ADDRESS_SECONDS = 0.25
 """The delay before trying the next address as well. RFC 8305 recommends 250 ms."""
@@ -54,14 +57,18 @@ class _Race:
             sock.close()
 
     def _start(self, address: str) -> None:
-        sock = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET)
+        try:
+            sock = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET)
+        except OSError as error:  # for example without IPv6 in the kernel
+            self._fail(error)
+            return
         sock.setblocking(False)
         try:
             sock.connect((address, self._port))
         except BlockingIOError:
             pass
         except OSError as error:
-            self._error = error
+            self._fail(error)
             sock.close()
             return
         self._running[sock.fileno()] = sock
@@ -79,6 +86,11 @@ class _Race:
                 number = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
                 if not number:
                     return sock
-                self._error = OSError(number, "connect")
+                self._fail(OSError(number, os.strerror(number)))
                 sock.close()
         return None
+
+    def _fail(self, error: OSError) -> None:
+        """Record the error of an address. An error of the sender takes precedence over those of receivers."""
+        if not is_exhaustion(self._error):
+            self._error = error

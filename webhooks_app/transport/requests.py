@@ -15,6 +15,7 @@ from ..exceptions import InvalidEndpointError
 from . import errors
 from .base import RESPONSE_KEPT, RESPONSE_READ_LIMIT, BaseTransport, Exchange, Request, Response, TransportError
 from .connection import Answer
+from .exhaustion import exhaustion_log
 from .guard import AddressGuard
 from .guarded_http import GuardedAdapter
 from .options import TransportOptions
@@ -68,8 +69,9 @@ class RequestsTransport(BaseTransport):
         started_at = time.monotonic()
         try:
             self._threads.submit(partial(self._run, request, started_at))
-        except RuntimeError as error:
-            self._finish(_unsendable(request, started_at, error))
+        except OSError as error:
+            exhaustion_log.add(error)
+            self._finish(_internal_error(request, started_at))
 
     def wait(self, timeout_seconds: float) -> list[Exchange]:
         with self._changed:
@@ -99,8 +101,9 @@ class RequestsTransport(BaseTransport):
     def _run(self, request: Request, started_at: float) -> None:
         try:
             exchange = self._exchange(request, started_at)
-        except Exception as error:  # noqa: BLE001 - the thread must survive any error
-            exchange = _unsendable(request, started_at, error)
+        except Exception:  # the thread must survive any error
+            logger.exception("A request could not be sent")
+            exchange = _internal_error(request, started_at)
         self._finish(exchange)
 
     def _finish(self, exchange: Exchange) -> None:
@@ -133,9 +136,7 @@ class RequestsTransport(BaseTransport):
         )
 
 
-def _unsendable(request: Request, started_at: float, error: Exception) -> Exchange:
-    """Log an internal error, and return its exchange."""
-    logger.error("A request could not be sent", exc_info=error)
+def _internal_error(request: Request, started_at: float) -> Exchange:
     duration = time.monotonic() - started_at
     return Exchange(request=request, duration_seconds=duration, error=errors.internal_error())
 

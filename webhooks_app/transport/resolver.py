@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 import time
 from collections import Counter
@@ -18,8 +17,6 @@ from .system_names import resolve_by_system, resolve_with_search_list
 from .threads import DaemonThreads
 
 __all__ = ["LOOKUP_SECONDS", "LookupAnswer", "NameResolver", "Resolve", "resolve_by_system", "resolve_with_search_list"]
-
-logger = logging.getLogger("webhooks_app.transport")
 
 LOOKUP_SECONDS = 5.0
 """Maximum duration of a lookup."""
@@ -169,8 +166,7 @@ class NameResolver:
         for lookup in begun:
             try:
                 self._groups[lookup.pace].threads.submit(partial(self._run, lookup))
-            except RuntimeError as error:
-                logger.exception("The name %s could not be looked up", lookup.host)
+            except OSError as error:
                 self._end(lookup)
                 lookup.answer.set_exception(error)
 

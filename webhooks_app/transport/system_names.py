@@ -24,7 +24,11 @@ def resolve_by_system(host: str, port: int) -> list[str]:
 
 def resolve_with_search_list(host: str, port: int) -> list[str]:
     """Return the addresses that any other program on the machine would use. Raise OSError if there are none."""
-    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except socket.gaierror:
+        socket.socket().close()  # raises the true error if the process has no more file descriptors
+        raise
     return list(dict.fromkeys(str(sockaddr[0]) for *_, sockaddr in found))
 
 

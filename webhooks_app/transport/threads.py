@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import threading
 from collections import deque
 from collections.abc import Callable
@@ -24,7 +25,7 @@ class DaemonThreads:
     def submit(self, work: Callable[[], None]) -> None:
         """Run ``work`` in a thread of the pool. It must not raise.
 
-        Raise RuntimeError, and discard ``work``, if the pool has no thread and cannot start one.
+        Raise OSError, and discard ``work``, if the pool has no thread and cannot start one.
         """
         with self._changed:
             self._waiting.append(work)
@@ -44,11 +45,11 @@ class DaemonThreads:
         self._running += 1
         try:
             threading.Thread(target=self._run, name=self._name, daemon=True).start()
-        except RuntimeError:
+        except RuntimeError as error:
             self._running -= 1
             if not self._running:  # otherwise a running thread takes the work
                 self._waiting.pop()
-                raise
+                raise OSError(errno.ENOMEM, str(error)) from error
 
     def _run(self) -> None:
         while (work := self._next()) is not None:

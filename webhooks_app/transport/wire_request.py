@@ -13,6 +13,7 @@ from . import errors
 from .answer import AnswerReader
 from .base import Request, TransportError
 from .endpoint import Endpoint
+from .exhaustion import error_of
 from .guard import AddressGuard
 from .header import MAX_HEADER_BYTES
 from .probe_turns import ProbeTurns
@@ -105,8 +106,8 @@ class Attempt:
             found = answer.wait(self._ends_at)
         except TimeoutError:
             raise self.fail(answer.timed_out(self.request.timeout_seconds)) from None
-        except Exception:  # noqa: BLE001 - any exception means that there is no address
-            raise self.fail(errors.name_unknown(host)) from None
+        except Exception as error:  # noqa: BLE001 - any exception means that there is no address
+            raise self.fail(error_of(error, errors.name_unknown(host))) from None
         checked = guard.check_answer(host, found)
         if isinstance(checked, TransportError):
             raise self.fail(checked)
@@ -127,8 +128,8 @@ class Attempt:
             raise
         except ConnectionResetError:
             raise self.fail(errors.reset_at_once(self.endpoint.scheme)) from None
-        except OSError:
-            raise self.fail(errors.not_connected(self.endpoint.authority)) from None
+        except OSError as error:
+            raise self.fail(error_of(error, errors.not_connected(self.endpoint.authority))) from None
         try:
             self.peer = opened.getpeername()[0]
         except OSError:  # reset immediately after opening
@@ -137,7 +138,7 @@ class Attempt:
 
     def connect_through(self, proxy: Proxy, resolver: NameResolver) -> tuple[socket.socket, str]:
         """Return a socket with the proxy's tunnel to one of the addresses, and that address."""
-        with suppress(Exception):  # including exceptions of the resolver
+        try:
             proxy_addresses = resolver.lookup(proxy.host, proxy.port, until=self._ends_at).wait(self._ends_at)
             for number, address in enumerate(map(str, self.addresses)):
                 share = self.seconds_left() / (len(self.addresses) - number)
@@ -146,6 +147,8 @@ class Attempt:
                 if self._tunnels(opened, address, proxy.authorization, until=until):
                     return opened, address
                 opened.close()
+        except Exception as error:  # noqa: BLE001 - including exceptions of the resolver
+            raise self.fail(error_of(error, errors.proxy_failed())) from None
         raise self.fail(errors.proxy_failed())
 
     def secure(self, sock: socket.socket, context: ssl.SSLContext) -> ssl.SSLSocket:
