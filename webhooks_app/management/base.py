@@ -38,6 +38,12 @@ class WebhooksCommand(BaseCommand):
             raise CommandError(_described(error)) from error
         except UnicodeEncodeError as error:
             raise CommandError("An argument contains bytes that are not UTF-8.") from error
+        except UnicodeDecodeError as error:
+            raise CommandError(f"The input cannot be decoded: {error}.") from error
+        except EOFError as error:
+            raise CommandError("Standard input ended before the value was given.") from error
+        except KeyboardInterrupt:
+            raise CommandError("Stopped.", returncode=130) from None
         except (DatabaseError, InterfaceError) as error:
             raise CommandError(
                 f"Database error: {printable(str(error).strip())}\n"
@@ -59,7 +65,11 @@ class WebhooksCommand(BaseCommand):
             )
         self.stderr.write(f"{question} [y/N] ", str, ending="")
         self.stderr.flush()
-        return input().strip().lower() in ("y", "yes")
+        try:
+            return input().strip().lower() in ("y", "yes")
+        except EOFError:
+            self.note("")
+            return False
 
     def result(self, text: str) -> None:
         """Print a line of the result."""
