@@ -53,6 +53,12 @@ def test_refusals_are_named_and_the_others_are_sent(run: Run, owner: Any) -> Non
     assert [each.redelivery_of_id for each in Delivery.objects.filter(redelivery_of__isnull=False)] == [sent]
 
 
+@pytest.mark.django_db
+def test_the_only_refusal_is_the_error(run: Run) -> None:
+    with pytest.raises(CommandError, match=r"^dlv_none: No such delivery\. An id looks like \w+\.$"):
+        run("redeliver_webhooks", "dlv_none")
+
+
 @pytest.mark.django_db(transaction=True)
 def test_waiting_shows_each_attempt_and_fails_if_one_is_given_up(
     run: Run, webhook: Webhook, owner: Any, receiver: LocalReceiver, worker: Engine, settings: Any

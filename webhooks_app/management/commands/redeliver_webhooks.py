@@ -30,18 +30,22 @@ class Command(WebhooksCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         ids = list(dict.fromkeys(options["delivery_ids"]))
-        queued = [delivery for delivery_id in ids if (delivery := self._redeliver(delivery_id)) is not None]
+        is_only = len(ids) == 1
+        found = [self._redeliver(delivery_id, is_only=is_only) for delivery_id in ids]
+        queued = [delivery for delivery in found if delivery is not None]
         undelivered = [delivery for delivery in queued if options["wait"] and not self._arrives(delivery)]
         if len(queued) < len(ids):
             raise CommandError(f"Refused: {len(ids) - len(queued)} of {len(ids)}.")
         if undelivered:
             raise CommandError(f"Not delivered: {len(undelivered)} of {len(ids)}.")
 
-    def _redeliver(self, delivery_id: str) -> Delivery | None:
-        """Print the id of the new delivery, or the reason of the refusal to stderr."""
+    def _redeliver(self, delivery_id: str, *, is_only: bool) -> Delivery | None:
+        """Print the id of the new delivery, or the reason of the refusal to stderr. Raise the only refusal."""
         try:
             delivery = redeliver(_find(delivery_id), actor=self.actor)
         except (WebhooksError, CommandError) as error:
+            if is_only:
+                raise CommandError(f"{delivery_id}: {error}") from None
             self.note(f"{delivery_id}: {error}", role="ERROR")
             return None
         self.result(delivery.pk)
