@@ -7,6 +7,7 @@ plain SQL, so they work with psycopg 3, with psycopg2 and through Django's curso
 from __future__ import annotations
 
 import re
+import time
 from collections import Counter
 from collections.abc import Mapping
 from functools import lru_cache
@@ -20,8 +21,12 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from .dialects import dialect_for
 from .sql import sqlstate
 
-UNKNOWN_STATEMENT = "26000"
-"""The SQLSTATE of ``EXECUTE`` for a statement unknown to the session, for example after ``DISCARD ALL``."""
+UNKNOWN_STATEMENT, EXISTING_STATEMENT = "26000", "42P05"
+"""The SQLSTATEs of ``EXECUTE`` for a statement unknown to the session, for example after ``DISCARD ALL``, and of
+``PREPARE`` for one that another driver connection prepared in the same session."""
+
+UNPREPARED_SECONDS = 600.0
+"""Time without prepared statements after such an error, which shows that sessions are shared or reset."""
 
 BY_INDEX = "SELECT set_config('enable_seqscan', 'off', true), set_config('enable_bitmapscan', 'off', true)"
 """Makes plans follow the order of an index, because the plan of an empty table is still used for a large backlog. A
@@ -38,6 +43,9 @@ _unprepared: WeakKeyDictionary[Any, Counter[str]] = WeakKeyDictionary()
 
 _is_pooled: WeakKeyDictionary[Any, bool] = WeakKeyDictionary()
 """Whether the session of a driver connection belongs to a pooler, if known."""
+
+_unprepared_until: dict[str, float] = {}
+"""The end of the time without prepared statements by alias (monotonic), because a reconnection would prepare again."""
 
 
 class PreparedStatement:
@@ -65,9 +73,9 @@ class PreparedStatement:
         try:
             return self._fetch_prepared(connection, values)
         except DatabaseError as error:
-            if sqlstate(error) != UNKNOWN_STATEMENT:
+            if sqlstate(error) not in (UNKNOWN_STATEMENT, EXISTING_STATEMENT):
                 raise
-            _is_pooled[connection.connection] = True
+            _unprepared_until[connection.alias] = time.monotonic() + UNPREPARED_SECONDS
             if connection.in_atomic_block:  # aborted by the error
                 raise
             return self._fetch_unprepared(connection, values)
@@ -93,7 +101,7 @@ class PreparedStatement:
             return _rows(cursor)
 
     def _can_prepare(self, connection: BaseDatabaseWrapper) -> bool:
-        """Return False behind a pooler, for server-side binding, and for few executions.
+        """Return False behind a pooler, for server-side binding, after errors, and for few executions.
 
         ``EXECUTE`` accepts no parameters of server-side binding. The transaction of a caller, which is a nested atomic
         block, has its own planner settings.
@@ -102,6 +110,8 @@ class PreparedStatement:
         if options.get("DISABLE_SERVER_SIDE_CURSORS") or options["OPTIONS"].get("server_side_binding"):
             return False
         if self._by_index and connection.savepoint_ids:
+            return False
+        if time.monotonic() < _unprepared_until.get(connection.alias, 0.0):
             return False
         if self._after and self._name not in _prepared.get(connection.connection, ()):
             counts = _unprepared.setdefault(connection.connection, Counter())
