@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 import trustme
 
-from webhooks_app.transport import BaseTransport, ErrorClass
+from webhooks_app.transport import BaseTransport, ErrorClass, TransportError, errors
 
-from .receiver import Peer, Receiver, receiving
+from .receiver import Mode, Peer, Receiver, receiving
 from .sending import answers, post, send
 
 HOST = "hooks.example.com"
@@ -50,6 +50,7 @@ def _copy(source: socket.socket, target: socket.socket) -> None:
     with contextlib.suppress(OSError):
         while data := source.recv(65536):
             target.sendall(data)
+    with contextlib.suppress(OSError):
         target.shutdown(socket.SHUT_WR)
 
 
@@ -199,6 +200,34 @@ def test_a_proxy_that_never_answers_is_a_connection_error_on_time(
     assert exchange.error is not None
     assert exchange.error.error_class is ErrorClass.CONNECTION_ERROR
     assert 0.9 < exchange.duration_seconds < 5
+
+
+def test_a_handshake_through_the_proxy_may_use_all_of_the_time(make: Callable[..., BaseTransport]) -> None:
+    proxy, two_addresses = ConnectProxy(), answers(hooks_example_com=["127.0.0.1", "127.0.0.2"])
+
+    with receiving(act=Peer.hold, host="0.0.0.0") as receiver, receiving(act=proxy.serve) as listening:
+        sender = make(proxy=listening.url(""), resolve=two_addresses)
+        exchange = send(sender, post(f"https://{HOST}:{receiver.port}/", timeout_seconds=1.0))
+
+    assert 0.9 < exchange.duration_seconds < 5
+
+
+@pytest.mark.parametrize(
+    ("mode", "error"),
+    [(Peer.hold, errors.handshake_timed_out(1.0)), (Peer.reset, errors.handshake_failed())],
+    ids=["stalled", "reset"],
+)
+def test_the_receiver_is_at_fault_once_the_tunnel_is_open(
+    make: Callable[..., BaseTransport], mode: Mode, error: TransportError
+) -> None:
+    proxy, two_addresses = ConnectProxy(), answers(hooks_example_com=["127.0.0.1", "127.0.0.2"])
+
+    with receiving(act=mode, host="0.0.0.0") as receiver, receiving(act=proxy.serve) as listening:
+        sender = make(proxy=listening.url(""), resolve=two_addresses)
+        exchange = send(sender, post(f"https://{HOST}:{receiver.port}/", timeout_seconds=1.0))
+
+    assert exchange.error == error
+    assert {header.split()[1] for header in proxy.asked} == {b"127.0.0.1:%d" % receiver.port}
 
 
 @pytest.mark.parametrize("url", ["https://proxy:3128", "socks5://proxy:1080", "proxy:3128", "http://proxy", "http://"])

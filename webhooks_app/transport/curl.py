@@ -185,11 +185,21 @@ class CurlTransport(BaseTransport):
                 continue
             error = connection.failure(code, message, transfer.request)
             connection.close()
-            if self._options.proxy and len(transfer.addresses) > 1 and transfer.seconds_left() > 0:
-                transfer.addresses = transfer.addresses[1:]
+            if further := self._further_addresses(transfer, connection, code):
+                transfer.addresses = further
                 self._open_connection(transfer)
             else:
                 self._finished.append(transfer.exchange(error))
+
+    def _further_addresses(self, transfer: Transfer, connection: _Connection, code: int) -> tuple[Address, ...]:
+        """Return the addresses to try through the proxy after a failure."""
+        if not self._options.proxy or transfer.seconds_left() <= 0:
+            return ()
+        if not connection.has_tunnel():
+            return transfer.addresses[1:]
+        # A slow handshake may use the time of the other addresses as well.
+        is_late = code == pycurl.E_OPERATION_TIMEDOUT and len(transfer.addresses) > 1
+        return transfer.addresses[:1] if is_late else ()
 
     def _use(self, transfer: Transfer, connection: _Connection) -> None:
         connection.transfer = transfer

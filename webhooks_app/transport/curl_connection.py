@@ -111,6 +111,10 @@ class CurlConnection:
             return False
         return False
 
+    def has_tunnel(self) -> bool:
+        """Return True if the proxy opened a connection to the receiver."""
+        return int(self.curl.getinfo(pycurl.HTTP_CONNECTCODE)) // 100 == 2
+
     def timings(self, seconds_before: float) -> dict[str, float]:
         """Return the end of each stage, in seconds since the start of the attempt."""
         return {stage: seconds_before + seconds for stage, info in _STAGES if (seconds := self.curl.getinfo(info))}
@@ -126,7 +130,7 @@ class CurlConnection:
             return errors.handshake_failed()
         if self._is_exhausted and code == pycurl.E_COULDNT_CONNECT:
             return errors.internal_error()
-        if self._proxied:
+        if self._proxied and not self.has_tunnel():
             return errors.proxy_failed()
         if self._met_other_peer:
             return errors.address_refused(self._endpoint.host)
@@ -139,7 +143,7 @@ class CurlConnection:
 
     def _timeout(self, seconds: float) -> TransportError:
         assert self._endpoint is not None
-        if self._proxied:
+        if self._proxied and not self.has_tunnel():
             return errors.proxy_failed()
         if self._endpoint.scheme == "https" and self.curl.getinfo(pycurl.CONNECT_TIME):
             return errors.handshake_timed_out(seconds)
