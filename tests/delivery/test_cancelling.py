@@ -8,13 +8,15 @@ import pytest
 from django.db import connection, transaction
 from django.test.utils import CaptureQueriesContext
 
-from webhooks_app import send_test_event
+from webhooks_app import forget_owner, send_test_event
 from webhooks_app.models import Delivery, QueueEntry, Webhook
 from webhooks_app.models.hold import HoldReason, hold_of
 from webhooks_app.models.queue import ENTRIES_AT_A_TIME
 from webhooks_app.operations import lifecycle
 from webhooks_app.operations.actors import PROJECT
+from webhooks_app.operations.verification import start_verification
 
+from ..support.plans import recorded_plans
 from ..support.rows import EVENT_TYPE, emit_one, make_webhook
 
 pytestmark = pytest.mark.django_db
@@ -89,13 +91,43 @@ def test_a_page_costs_the_same_for_a_short_and_a_long_backlog(alice, queue):
 
 @pytest.mark.only_on("sqlite")
 def test_a_page_is_read_in_the_order_of_an_index(webhook):
-    with CaptureQueriesContext(connection) as queries:
+    with recorded_plans() as plans:
         webhook.disable("Over.")
-    (read,) = (query["sql"] for query in queries if "LIMIT" in query["sql"] and QUEUE in query["sql"])
 
-    with connection.cursor() as cursor:
-        cursor.execute(f"EXPLAIN QUERY PLAN {read}")
-        assert [row[3] for row in cursor] == [f"SEARCH {QUEUE} USING INDEX webhooks_queue_due (webhook_id=?)"]
+    assert f"SEARCH {QUEUE} USING INDEX webhooks_queue_due (webhook_id=?)" in plans.of(QueueEntry)
+    assert not [step for step in plans.of(QueueEntry) if "TEMP B-TREE" in step]
+
+
+CHANGES: dict[str, Any] = {
+    "create": lambda webhook: make_webhook(webhook.owner),
+    "verify": lambda webhook: start_verification(webhook, actor=PROJECT),
+    "disable": lambda webhook: lifecycle.disable(webhook, actor=PROJECT),
+    "delete": lambda webhook: lifecycle.delete(webhook, actor=PROJECT),
+    "forget": lambda webhook: forget_owner(webhook.owner),
+}
+
+
+@pytest.mark.only_on("sqlite")
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+def test_a_change_of_a_webhook_does_not_read_the_queue_of_others(webhook, change):
+    emit_one(webhook.owner)
+
+    with recorded_plans() as plans:
+        change(webhook)
+
+    assert plans.scans(QueueEntry) == []
+
+
+@pytest.mark.only_on("sqlite")
+def test_an_expired_delivery_is_cancelled_without_reading_the_queue_of_others(webhook, queue, clock):
+    emit_one(webhook.owner)
+    QueueEntry.objects.update(expires_at=clock())
+
+    with recorded_plans() as plans:
+        queue.claim(10)
+
+    assert waiting(webhook) == 0
+    assert plans.scans(QueueEntry) == []
 
 
 def test_tests_of_a_failed_webhook_are_not_cancelled(webhook, queue):

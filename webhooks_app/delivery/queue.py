@@ -336,7 +336,9 @@ class Queue:
 
     def _cancel(self, picks: Collection[Pick], reason: str) -> None:
         if picks:
-            Delivery.objects.using(self._using).filter(pk__in=[pick.delivery_id for pick in picks]).cancel(reason)
+            ids = [pick.delivery_id for pick in picks]
+            entries = QueueEntry.objects.using(self._using).filter(pk__in=ids)
+            Delivery.objects.using(self._using).filter(pk__in=ids).cancel(reason, among=entries)
 
 
 def new_worker_number() -> int:

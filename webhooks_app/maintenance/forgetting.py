@@ -17,9 +17,10 @@ from django.utils import timezone
 from ..database.sql import take_write_lock, writing
 from ..models import ApiKey, Delivery, DeliveryAttempt, Event, QueueEntry, QueueLane, Webhook
 from ..models.audit import Action
+from ..models.queue import QueueEntryQuerySet
 from ..owners import owner_model
 from ..plurals import counted
-from .batches import BatchSize
+from .batches import BatchSize, parts
 from .deletion import Counts, delete_rows
 
 PAGE = 1000
@@ -102,10 +103,10 @@ class Forgetting:
 
     def delete_rest(self) -> None:
         """Delete the remaining rows in the caller's transaction. Concurrent inserts wait for its end."""
-        self._lock_webhooks()
+        own, platforms = self._lock_webhooks()
         # Waits for results that are being recorded. Locked lanes prevent new ones.
-        own = models.Q(webhook__in=list(self._webhooks.values_list("pk", flat=True)))
-        self._remove_entries(own | models.Q(event__in=self._events.order_by().values("pk")))
+        of_events = models.Q(webhook__in=platforms, event__in=self._events.order_by().values("pk"))
+        self._entries(webhook__in=[*own, *platforms]).filter(models.Q(webhook__in=own) | of_events).remove()
         self._lock_owner()
         rows: models.QuerySet[Any]
         for rows in (self._events, self._deliveries()):
@@ -119,23 +120,35 @@ class Forgetting:
         """Return all deliveries to the owner's webhooks, including handshakes and other owners' events."""
         return Delivery.objects.using(self._using).filter(webhook__owner=self._owner_id)
 
-    def _lock_webhooks(self) -> None:
-        """Prevent workers from claiming deliveries to the webhooks that receive the owner's events."""
+    def _lock_webhooks(self) -> tuple[list[str], list[str]]:
+        """Prevent workers from claiming deliveries to the webhooks that receive the owner's events.
+
+        Return the owner's webhooks and those of the platform.
+        """
         own = list(self._webhooks.order_by("pk").select_for_update().values_list("pk", flat=True))
-        platforms = Webhook.objects.using(self._using).filter(owner=None).order_by()
-        QueueLane.objects.using(self._using).lock([*own, *platforms.values_list("pk", flat=True)])
+        rows = Webhook.objects.using(self._using).filter(owner=None).order_by()
+        platforms = list(rows.values_list("pk", flat=True))
+        QueueLane.objects.using(self._using).lock([*own, *platforms])
+        return own, platforms
 
     def _lock_owner(self) -> None:
         rows = owner_model()._default_manager.using(self._using).filter(pk=self._owner_id)
         list(rows.order_by().select_for_update().values_list("pk", flat=True))
 
     def _delete(self, model: type[models.Model], ids: Sequence[str]) -> None:
-        self._remove_entries(models.Q(event__in=ids) if model is Event else models.Q(pk__in=ids))
+        deliveries = self._deliveries_of(ids) if model is Event else ids
+        pending = [pk for part in parts(deliveries) for pk in self._entries(pk__in=part).values_list("pk", flat=True)]
+        if pending:  # a claim of one can no longer record a result
+            self._entries(pk__in=pending).remove()
         self.forgotten.add(delete_rows(self._using, model, ids))
 
-    def _remove_entries(self, condition: models.Q) -> None:
-        """Delete queue entries. A claim of one can no longer record a result."""
-        QueueEntry.objects.using(self._using).filter(condition).remove()
+    def _deliveries_of(self, event_ids: Sequence[str]) -> list[str]:
+        """Return the deliveries of these events. No index of the queue covers events."""
+        rows = Delivery.objects.using(self._using).order_by()
+        return [pk for part in parts(event_ids) for pk in rows.filter(event__in=part).values_list("pk", flat=True)]
+
+    def _entries(self, **conditions: Any) -> QueueEntryQuerySet:
+        return QueueEntry.objects.using(self._using).filter(**conditions).order_by()
 
     def _batches(self, rows: models.QuerySet[Any]) -> Iterator[list[str]]:
         """Yield keys in batches of limited duration, with a pause after each."""

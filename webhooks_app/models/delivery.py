@@ -20,7 +20,7 @@ from .audit import Action, AuditEntry
 from .base import BaseModel, BaseQuerySet
 from .event import Event
 from .fields import AccountField, IdField, LooseCharField, PartialIndex
-from .queue import ENTRIES_AT_A_TIME, QueueEntry
+from .queue import ENTRIES_AT_A_TIME, QueueEntry, QueueEntryQuerySet
 from .rollup import Tally
 from .webhook import Webhook
 
@@ -66,15 +66,17 @@ class DeliveryQuerySet(BaseQuerySet["Delivery"]):
             QueueEntry.objects.using(self.db).add([delivery])
         return delivery
 
-    def cancel(self, reason: str) -> int:
+    def cancel(self, reason: str, *, among: QueueEntryQuerySet | None = None) -> int:
         """Cancel the pending deliveries, and return their number. Claims of them can no longer record a result.
 
-        Queue entries are locked first, as in recording, to prevent deadlocks.
+        ``among`` limits the queue entries to read, by default all. Entries are locked first, as in recording, to
+        prevent deadlocks.
         """
         pending = self.pending().order_by()
+        entries = QueueEntry.objects.using(self.db).all() if among is None else among
         with transaction.atomic(using=self.db, savepoint=False):
             chosen = models.Exists(pending.filter(pk=models.OuterRef("pk")))  # SQLite would read all for each IN
-            removed = QueueEntry.objects.using(self.db).filter(chosen).removing()
+            removed = entries.filter(chosen).removing()
             return sum(_end_cancelled(pending, ids, reason) for ids in removed)
 
     def cancel_first(

@@ -78,7 +78,7 @@ def create_webhook(
         webhook.create_missing_keys()
         limit_verification(webhook, actor=actor)
         webhook.save(force_insert=True)
-        queue_handshake(webhook)
+        queue_handshake(webhook, is_first=True)
         webhook.audit_creation(Action.WEBHOOK_CREATED)
 
 

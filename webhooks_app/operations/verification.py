@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..models import Delivery, Webhook, WebhookHealth
+from ..models import Delivery, QueueEntry, Webhook, WebhookHealth
 from ..models.audit import Action
 from ..signals import announce_deliveries
 from .actors import BaseActor
@@ -28,11 +28,21 @@ def start_verification(webhook: Webhook, *, actor: BaseActor) -> Delivery:
             return queue_handshake(webhook)
 
 
-def queue_handshake(webhook: Webhook) -> Delivery:
-    """Queue a handshake for a locked webhook as a part of another operation; a pause may hold the handshake."""
+def queue_handshake(webhook: Webhook, *, is_first: bool = False) -> Delivery:
+    """Queue a handshake for a locked webhook as a part of another operation; a pause may hold the handshake.
+
+    An earlier one is cancelled. ``is_first`` saves the search for it.
+    """
     webhook.require_testable()
     webhook.await_verification()
-    webhook.deliveries.filter(kind=Delivery.Kind.VERIFICATION).pending().cancel("superseded")
+    if not is_first:
+        _cancel_handshake(webhook)
     delivery = Delivery.objects.queue(webhook=webhook, kind=Delivery.Kind.VERIFICATION)
     announce_deliveries(delivery.alias)
     return delivery
+
+
+def _cancel_handshake(webhook: Webhook) -> None:
+    handshakes = webhook.deliveries.filter(kind=Delivery.Kind.VERIFICATION)
+    entries = QueueEntry.objects.using(webhook.alias).filter(webhook=webhook, kind=Delivery.Kind.VERIFICATION)
+    handshakes.cancel("superseded", among=entries)
