@@ -1,5 +1,5 @@
-# `make` alone says what there is. Nothing is needed but python3 (3.11 or newer) and make: the first target that is
-# asked for makes .venv from the pins in requirements-dev.txt.
+# `make` lists the targets. The requirements are make and python3, 3.11 or newer. The first target creates .venv from the
+# pins in requirements-dev.txt.
 
 PYTHON ?= python3
 PORT ?= 8000
@@ -10,16 +10,16 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 NEWER := .venv-newer
-# Not among the pins, because the pinned django-celery-beat does not declare that it works with it.
+# Not pinned, because the pinned django-celery-beat does not declare support for this version.
 DJANGO_6_1 := django==6.1.3
 DJANGO_NEXT := django>=6.2a1
-# What newer versions are not tried with: once is enough for it, and it takes long.
+# Long tests that do not run again with newer versions.
 ON_ONE_DJANGO := faults house acceptance example_project browser tasks management
-# What depends on Django more than on Python, and so is left to the newest Django.
+# Tests that depend more on Django than on Python. They run with the newest Django only.
 DJANGO_S := admin api checks emission maintenance metrics models operations replays routing
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
-# The tests start hundreds of processes: each would compile all that it imports.
+# Otherwise each of the tests' hundreds of processes would compile all of its imports.
 unexport PYTHONDONTWRITEBYTECODE
 .DEFAULT_GOAL := help
 .PHONY: help demo run test test-newer soak lint format types imports pictures docs bench build pins clean
@@ -33,10 +33,10 @@ demo: $(INSTALLED) ## Show the whole service at work, from registration to retri
 run: $(INSTALLED) ## Run the example service, a worker and beat in the foreground (PORT=8000)
 	@PORT=$(PORT) $(BIN)/python -m example_project.run
 
-test: $(INSTALLED) ## Run the tests on every database and broker that this machine has (DATABASE=sqlite: on it alone)
+test: $(INSTALLED) ## Run the tests on every database and broker that this machine has (DATABASE=sqlite: only on that one)
 	@$(BIN)/python -m tests $(if $(filter command,$(origin DATABASE)),--database=$(DATABASE))
 
-test-newer: ## Run the tests on SQLite with a newer Python, Django 6.0, 6.1 and the next, in .venv-newer (PYTHON=python3.12 …)
+test-newer: ## Run the tests on SQLite with a newer Python and Django 6.0, 6.1 and the next one, in .venv-newer (PYTHON=python3.12 …)
 	@$(MAKE) --no-print-directory VENV=$(NEWER) $(NEWER)/.installed
 	$(NEWER)/bin/python -m pytest --quiet --numprocesses=4 $(ON_ONE_DJANGO:%=--ignore=tests/%) $(DJANGO_S:%=--ignore=tests/%)
 	$(NEWER)/bin/pip install --quiet --no-compile --target $(NEWER)/django-6.1 --no-deps --upgrade $(DJANGO_6_1)
@@ -57,7 +57,7 @@ lint: $(INSTALLED) ## Check style, formatting and prose: ruff, django-upgrade, t
 	@git ls-files -z '*.py' | xargs -0 $(BIN)/django-upgrade --check --target-version 5.2
 	@$(BIN)/python -m tests.house.prose
 
-format: $(INSTALLED) ## Repair what lint can repair
+format: $(INSTALLED) ## Apply the automatic fixes of lint
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
 	@git ls-files -z '*.py' | xargs -0 $(BIN)/django-upgrade --exit-zero-even-if-changed --target-version 5.2
@@ -68,7 +68,7 @@ types: $(INSTALLED) ## Check types: mypy, strict
 imports: $(INSTALLED) ## Check that imports point downwards only
 	$(BIN)/lint-imports
 
-pictures: $(INSTALLED) ## Take the pictures of docs/console.md anew, of demo data
+pictures: $(INSTALLED) ## Retake the pictures of docs/console.md, with demo data
 	$(BIN)/python -m pytest --quiet tests/browser/pictures.py
 
 docs: $(INSTALLED) ## Build the documentation site into build/docs; a warning is an error
@@ -83,19 +83,19 @@ build: $(INSTALLED) ## Build the wheel and the sdist into dist/
 	$(BIN)/python -m build --no-isolation
 	$(BIN)/twine check --strict dist/*
 
-pins: $(INSTALLED) ## Write requirements-dev.txt anew from pyproject.toml
+pins: $(INSTALLED) ## Update requirements-dev.txt from pyproject.toml
 	$(BIN)/python -m pip install --quiet uv
 	$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --all-extras --group dev --no-annotate \
 		--no-emit-index-url --custom-compile-command "make pins" --output-file requirements-dev.txt pyproject.toml
 
-clean: ## Remove .venv and what the tools left
+clean: ## Remove .venv and the files of the tools
 	rm -rf $(VENV) build dist var .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
 
 $(INSTALLED): requirements-dev.txt pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
 		echo "$(PYTHON) is missing or older than Python 3.11; name a newer one: make PYTHON=python3.12 …" >&2; exit 1; }
 	@test -x $(BIN)/pip || $(PYTHON) -m venv --clear $(VENV) || { rm -rf $(VENV); \
-		echo "$(PYTHON) cannot make a virtual environment; on Debian and Ubuntu: apt install python3-venv" >&2; exit 1; }
+		echo "$(PYTHON) cannot create a virtual environment; on Debian and Ubuntu: apt install python3-venv" >&2; exit 1; }
 	@echo "Installing the pinned requirements into $(VENV) …"
 	@$(BIN)/pip install --quiet --no-compile --requirement requirements-dev.txt
 	@$(BIN)/pip install --quiet --no-deps --no-build-isolation --editable .

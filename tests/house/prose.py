@@ -28,9 +28,11 @@ AREAS: dict[str, tuple[str, ...]] = {
     "example_project": ("example_project/*.py", "manage.py"),
     "tests": ("tests/*.py",),
     "benchmarks": ("benchmarks/*.py",),
+    "other files": ("Makefile", ".ci/run", "pyproject.toml", "*.js", "*.css"),
 }
 """Patterns of `git ls-files` for each area."""
 
+BINARY = (".png", ".svg")
 WHAT, SPEECH, OPENER = "what", "tell/say", "opener"
 WORDS = {
     WHAT: re.compile(r"\bwhat(?:ever|'s)?\b", re.IGNORECASE),
@@ -45,6 +47,9 @@ WORD = re.compile(r"[A-Za-z][A-Za-z'-]*")
 SENTENCE_END = re.compile(r"(?<=[.!?:])\s+(?=[A-Z`*\"])|\n\s*\n|\n\s*[-*|]\s")
 CODE = re.compile(r"```.*?```|``.*?``|`[^`\n]*`|\{[{%].*?[%}]\}|\]\([^)]*\)|https?://\S+", re.DOTALL)
 SQL = re.compile(r"\b(?:SELECT|INSERT|UPDATE|DELETE|CREATE|ALTER|WHERE|FROM|SET)\b")
+COMMENT = re.compile(r"^(.*?)(?<!\S)(?:#+|//|/\*) (.*)", re.MULTILINE)
+"""A line's code and comment."""
+
 LEAST_WORDS = 4
 """Shorter pieces of text are labels, which have no sentences to measure."""
 
@@ -63,15 +68,22 @@ class Passage:
 
 
 def passages(path: Path) -> Iterator[Passage]:
-    """Yield the prose of a file: of Python its docstrings, comments, messages and the names of tests."""
+    """Yield the prose of a file: of Python its docstrings, comments, messages and the names of tests.
+
+    Documents and mails are prose throughout. Of other files, the comments are.
+    """
     source = path.read_text()
     name = str(path.relative_to(ROOT))
     if path.suffix == ".py":
         yield from (Passage(name, line, text) for line, text in [*_strings(source), *_comments(source)])
     elif path.suffix == ".html":
         yield Passage(name, 1, _text_of(source))
-    else:
+    elif path.suffix in (".md", ".txt"):
         yield Passage(name, 1, source)
+    else:
+        yield Passage(
+            name, 1, "\n".join(f"{text}\n" if code.strip() else text for code, text in COMMENT.findall(source))
+        )
 
 
 def _strings(source: str) -> Iterator[tuple[int, str]]:
@@ -142,7 +154,7 @@ def measure(texts: Iterable[Passage]) -> Measure:
 
 def files(patterns: Sequence[str]) -> list[Path]:
     listed = subprocess.run(["git", "ls-files", "-z", *patterns], cwd=ROOT, check=True, capture_output=True, text=True)
-    names = (name for name in listed.stdout.split("\0") if name.endswith((".py", ".html", ".md")))
+    names = (name for name in listed.stdout.split("\0") if name and not name.endswith(BINARY))
     return [ROOT / name for name in names if "/migrations/" not in name]
 
 

@@ -44,3 +44,16 @@ def test_long_sentences_exceed_the_limit(tmp_path, monkeypatch):
     found = measured(tmp_path, "page.md", "Deliveries are " + "very " * 20 + "late.", monkeypatch)
 
     assert found.exceeded == ["median"]
+
+
+def test_comments_of_other_files_are_measured(tmp_path, monkeypatch):
+    makefile = (
+        'test: ## Run what was found here\n# It does what the\n# caller said before.\n\techo "what is not said"\n'
+    )
+
+    found = measured(tmp_path, "Makefile", makefile, monkeypatch)
+
+    assert [sentence for _, sentence in found.found[prose.WHAT]] == [
+        "Run what was found here",
+        "It does what the caller said before.",
+    ]
