@@ -109,7 +109,7 @@ def test_celery_accepts_every_option(command):
 
 
 def test_workers_have_time_to_finish_requests_in_flight():
-    assert "`WEBHOOKS_TIMEOUT_SECONDS` and 20 s before the kill" in PAGE
+    assert "`WEBHOOKS_TIMEOUT_SECONDS` plus 20 s before SIGKILL" in PAGE
     needed = Settings.TIMEOUT_SECONDS + 20
     (unit,) = [path.read_text() for path in UNITS if "worker" in path.name]
 

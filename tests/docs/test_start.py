@@ -18,7 +18,7 @@ from .pages import DOCS, blocks
 
 QUICKSTART = (DOCS / "start" / "quickstart.md").read_text()
 UNITS = {block.file.rpartition("/")[2]: block.code for block in blocks("ini", under=("start/",))}
-(COMPOSE,) = [yaml.safe_load(block.code) for block in blocks("yaml", under=("start/",))]
+(COMPOSE,) = [yaml.safe_load(block.code) for block in blocks("yaml", under=("start/",)) if block.file == "compose.yaml"]
 
 
 @pytest.mark.timeout(300)
@@ -62,6 +62,15 @@ def test_the_services_depend_on_services() -> None:
     assert {"web", "deliver", "prune", "migrate", "postgresql"} <= services.keys()
     for service in services.values():
         assert service.get("depends_on", {}).keys() <= services.keys()
+
+
+def test_the_celery_workers_consume_the_queue_of_the_settings() -> None:
+    page = (DOCS / "start" / "production.md").read_text()
+    (queue,) = re.findall(r'CELERY_TASK_ROUTES = .*"queue": "(\w+)"', page)
+
+    commands = re.findall(r"celery -A mysite worker.*?(?=[`\n])", page)
+    assert len(commands) == 2
+    assert [command for command in commands if f"--queues {queue}" not in command] == []
 
 
 def test_requests_in_flight_may_finish_before_the_kill() -> None:
