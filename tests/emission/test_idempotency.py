@@ -7,8 +7,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from django.db import connection, connections, transaction
+from pydantic import BaseModel
 
-from webhooks_app import NewEvent, emit, emit_many
+from webhooks_app import EventType, NewEvent, emit, emit_many
+from webhooks_app.event_types import registry
 from webhooks_app.exceptions import IdempotencyConflictError, InvalidBatchError, InvalidEventDataError
 from webhooks_app.models import Delivery, Event, IdempotencyKey
 
@@ -117,6 +119,53 @@ def test_a_conflict_in_a_batch_prevents_all_events():
 
     assert list(caught.value.errors) == [1]
     assert (Event.objects.count(), IdempotencyKey.objects.count()) == (1, 1)
+
+
+class Tagged(BaseModel):
+    tags: set[int]
+
+
+class Listed(BaseModel):
+    items: list[dict[str, int]]
+
+
+def test_sets_are_the_same_data_in_any_order():
+    one, other = (set(numbers) for numbers in ([0, 8], [8, 0]))  # equal hashes, in the order of insertion
+    event_type = EventType(name="shop.tagged", description="Tagged.", data_model=Tagged, example={"tags": [1]})
+
+    with registry.temporarily(event_type):
+        events = [emit("shop.tagged", {"tags": tags}, owner=None, idempotency_key="k") for tags in (one, other)]
+
+    assert list(one) != list(other)
+    assert events[0] == events[1]
+
+
+def test_objects_in_another_order_are_other_data():
+    batch = [{"a": 1}, {"a": 2}]
+    event_type = EventType(name="shop.listed", description="Listed.", data_model=Listed, example={"items": batch})
+
+    with registry.temporarily(event_type):
+        emit("shop.listed", {"items": batch}, owner=None, idempotency_key="k")
+        with pytest.raises(IdempotencyConflictError):
+            emit("shop.listed", {"items": batch[::-1]}, owner=None, idempotency_key="k")
+
+
+@pytest.mark.parametrize("table", ["webhooks_app_idempotencykey", "webhooks_app_event"])
+def test_a_key_that_pruning_deletes_meanwhile_is_claimed_again(table):
+    first, deleted = emit_with("k"), []
+
+    def prune(execute, sql, *arguments):
+        if not deleted and sql.startswith("SELECT") and f"FROM {connection.ops.quote_name(table)}" in sql:
+            deleted.append(True)
+            Event.objects.all().delete()
+        return execute(sql, *arguments)
+
+    with connection.execute_wrapper(prune):
+        event = emit_with("k")
+
+    assert deleted
+    assert event.pk != first.pk
+    assert IdempotencyKey.objects.get().event_id == Event.objects.get().pk == event.pk
 
 
 def test_emit_without_a_key_needs_no_additional_statement(django_assert_max_num_queries):

@@ -164,8 +164,11 @@ def _record(
     if conflicts:
         return [], conflicts
     new_events = {event.pk: event for (_, event), pk in zip(pairs, ids, strict=True) if event.pk == pk}
+    earlier = {pk: find_committed(Event, pk, using) for pk in ids if pk not in new_events}
+    if None in earlier.values():  # pruned with its key since
+        return _record(using, pairs)
     announce_events(using, *((event, insert_event(event, using)) for event in new_events.values()))
-    return [new_events.get(pk) or find_committed(Event, pk, using) for pk in ids], {}
+    return [event for pk in ids if (event := new_events.get(pk) or earlier[pk])], {}
 
 
 aemit = sync_to_async(emit)

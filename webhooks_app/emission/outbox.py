@@ -113,17 +113,19 @@ def claim_key(claimed: IdempotencyKey, using: str) -> str:
     Waits for other transactions that claimed the key. Raises IdempotencyConflictError if that event has another type
     or other data.
     """
-    IdempotencyKey.objects.using(using).bulk_create([claimed], ignore_conflicts=True)
-    saved = find_committed(IdempotencyKey, claimed.pk, using)
+    saved = None
+    while saved is None:  # pruning may delete the key between the two statements
+        IdempotencyKey.objects.using(using).bulk_create([claimed], ignore_conflicts=True)
+        saved = find_committed(IdempotencyKey, claimed.pk, using)
     if saved.digest != claimed.digest:
         raise IdempotencyConflictError(claimed.key, saved.event_id)
     return saved.event_id
 
 
-def find_committed(model: type[Row], pk: Any, using: str) -> Row:
-    """Return an existing row, although it may be newer than the snapshot of a repeatable read."""
-    rows = model._default_manager.using(using)
-    return rows.filter(pk=pk).first() or rows.select_for_update().get(pk=pk)
+def find_committed(model: type[Row], pk: Any, using: str) -> Row | None:
+    """Return a row, although it may be newer than the snapshot of a repeatable read; None if it is deleted."""
+    rows = model._default_manager.using(using).filter(pk=pk)
+    return rows.first() or rows.select_for_update().first()
 
 
 @contextmanager
