@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import ast
+import json
+import re
 from ipaddress import ip_network
 from pathlib import Path
 
 import pytest
 from django.utils import translation
 
-from webhooks_app.admin import reasons
-from webhooks_app.exceptions import InvalidEndpointError
-from webhooks_app.models import Webhook
+from webhooks_app.admin import reasons, webhook_form
+from webhooks_app.admin.english import REFUSALS
+from webhooks_app.event_types import registry
+from webhooks_app.exceptions import InvalidEndpointError, UnknownEventTypeError, WebhookStateError
+from webhooks_app.models import Replay, Webhook
 from webhooks_app.protocol.handshake import refusal_of_answer
+from webhooks_app.replays.planning import plan_replay
 from webhooks_app.transport import errors
 from webhooks_app.transport.endpoint import parse_endpoint
 from webhooks_app.transport.header import NO_STATUS_LINE, TOO_LARGE
@@ -89,6 +95,81 @@ def test_every_template_matches_a_text_of_the_code():
 
     for template in reasons.TEMPLATES:
         assert template.split("%(")[0][:30] in code, template
+
+
+def refusals():
+    """Yield the message of each refusal in the code, with a letter for each variable part."""
+    for path in Path(reasons.__file__).parents[1].rglob("*.py"):
+        raised = [node.exc for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Raise)]
+        for error in raised:
+            if getattr(getattr(error, "func", None), "id", "") in ("WebhookStateError", "AlreadyInStateError"):
+                parts = getattr(error.args[0], "values", error.args)
+                yield "".join(part.value if isinstance(part, ast.Constant) else "x" for part in parts)
+
+
+def test_every_refusal_has_a_template():
+    messages = list(refusals())
+
+    assert len(messages) > 15
+    assert [text for text in messages if not any(matches(template, text) for template in REFUSALS)] == []
+
+
+def matches(template, text):
+    return reasons._pattern(template).fullmatch(text)
+
+
+@pytest.mark.parametrize("verb", ["start", "resume", "pause", "cancel"])
+def test_a_refusal_of_a_replay_is_translated(owner, verb):
+    replay = plan_replay(make_webhook(owner))
+    Replay.objects.update(state="done")
+
+    with pytest.raises(WebhookStateError) as refused:
+        getattr(replay, verb)()
+    with translation.override("de"):
+        shown = reasons.translated(str(refused.value))
+
+    assert shown.startswith(f"Die Nachsendung {replay.pk}")
+    assert not {"is", "only", "can", "done", "replay"} & set(re.findall(r"\w+", shown))
+
+
+@pytest.mark.parametrize(
+    ("data", "shown"),
+    [
+        ({"file_id": {}, "wrong": 1}, ["wrong: ist kein Feld dieses Typs; die Felder sind", "user_id: fehlt."]),
+        ({"file_id": "\0"}, ["file_id: enthält NUL."]),
+        ({"file_id": 10**400}, ["ist eine ganze Zahl mit mehr als 1023 Bit"]),
+    ],
+    ids=["fields", "NUL", "number"],
+)
+def test_problems_of_test_data_are_translated(data, shown):
+    with translation.override("de"):
+        form = webhook_form.TestEventForm(
+            {"event_type": "file.deleted", "event_data": json.dumps(data)}, event_types=registry
+        )
+
+        problems = " ".join(form.errors["event_data"])
+
+    assert [words for words in shown if words not in problems] == []
+
+
+@pytest.mark.parametrize("name", ["file.delete", "nothing.like_it"])
+def test_an_unknown_event_type_is_translated(name):
+    with pytest.raises(UnknownEventTypeError) as unknown:
+        registry.get(name)
+
+    with translation.override("de"):
+        shown = reasons.translated(str(unknown.value))
+    assert not {"Unknown", "Did", "Known"} & set(shown.split())
+
+
+def test_a_problem_of_json_in_a_filter_is_translated(owner, superuser: Page, settings):
+    settings.LANGUAGE_CODE = "de"
+    webhook = make_webhook(owner)
+    form = {"url": webhook.url, "event_types": webhook.event_types, "filter": '{"file_id": "\\u0000"}'}
+
+    answer = superuser.post("webhook", "change", webhook.pk, **form)
+
+    assert "file_id: enthält NUL." in text(answer)
 
 
 @pytest.mark.parametrize("error", ERRORS, ids=lambda error: error.message[:40])

@@ -170,6 +170,11 @@ REFUSALS = (
     gettext_noop("The secret of webhook %(id)s was rotated in the meantime. It has not been replaced."),
     gettext_noop("Replay %(id)s is no longer kept. Plan another."),
     gettext_noop("Replay %(id)s of this webhook is running. Wait for it, pause or cancel it."),
+    gettext_noop("Replay %(id)s is %(state)s; %(rule)s."),
+    gettext_noop("only a ready replay can be started"),
+    gettext_noop("only a paused or stopped replay can be resumed"),
+    gettext_noop("only a running replay can be paused"),
+    gettext_noop("an ended replay cannot be cancelled"),
     gettext_noop("A verification is not redelivered; verify the webhook again."),
     gettext_noop("Event %(id)s is no longer kept: its retention ended."),
     gettext_noop("The body of event %(id)s is no longer kept: its retention ended."),
@@ -181,6 +186,39 @@ REFUSALS = (
     gettext_noop("Rate limits are unavailable, so tests and verifications are refused. Try again later."),
 )
 """Reasons for refusing an operation."""
+
+STATES = (
+    gettext_noop("counting"),
+    gettext_noop("ready"),
+    gettext_noop("running"),
+    gettext_noop("paused"),
+    gettext_noop("stopped"),
+    gettext_noop("done"),
+    gettext_noop("cancelled"),
+)
+"""States of replays in these reasons."""
+
+INPUT = (
+    gettext_noop("Unknown event type %(name)s. Did you mean %(near)s? Known types: %(known)s."),
+    gettext_noop("Unknown event type %(name)s. Known types: %(known)s."),
+    gettext_noop("Unknown event type %(name)s."),
+    gettext_noop("The owner is not saved yet; save it first."),
+    gettext_noop("The owner is deleted; emit its last events before you delete it."),
+    gettext_noop("is missing"),
+    gettext_noop("is not a field of this type; the fields are %(fields)s"),
+    gettext_noop("is not a field of this type"),
+    gettext_noop("is nested deeper than %(limit)s levels"),
+    gettext_noop("has the key %(key)s, which %(problem)s"),
+    gettext_noop("contains NUL"),
+    gettext_noop("contains a lone surrogate"),
+    gettext_noop("is an integer of more than %(limit)s bits; send it as a string"),
+    gettext_noop("makes an envelope of %(size)s bytes; the limit is %(limit)s bytes"),
+    gettext_noop("%(value)s is not a JSON number"),
+    gettext_noop("Invalid data for %(type)s: %(problem)s"),
+    gettext_noop("%(path)s: %(problem)s."),
+    gettext_noop("%(path)s: %(problem)s"),
+)
+"""Problems of input. General templates are last."""
 
 PARTS = (
     gettext_noop("is reserved: it belongs to HTTP or to the service"),

@@ -7,11 +7,11 @@ from functools import cache
 
 from django.utils.translation import gettext
 
-from .english import ADDRESSES, DESCRIPTIONS, EVENT_TYPES, REFUSALS, STORED, URLS
+from .english import ADDRESSES, DESCRIPTIONS, EVENT_TYPES, INPUT, REFUSALS, STATES, STORED, URLS
 
-TEMPLATES = (*STORED, *URLS, *ADDRESSES, *REFUSALS, *DESCRIPTIONS, *EVENT_TYPES)
+TEMPLATES = (*STORED, *URLS, *ADDRESSES, *REFUSALS, *DESCRIPTIONS, *EVENT_TYPES, *STATES, *INPUT)
 
-NESTED = frozenset({"counted", "problem", "reason"})
+NESTED = frozenset({"counted", "problem", "reason", "rule", "state"})
 """Variable parts that are texts themselves."""
 
 

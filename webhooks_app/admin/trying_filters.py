@@ -16,6 +16,7 @@ from ..models import Event, Webhook
 from ..routing.admission import events_for
 from ..routing.report import try_filter
 from .actions import ActingAdmin
+from .refusals import as_form_error
 from .webhook_form import TryFilterForm
 
 
@@ -46,7 +47,7 @@ class FilterTrial(ActingAdmin):
         try:
             found = try_filter(webhook, event, form.cleaned_data["filter"])
         except ValidationError as error:
-            form.add_error(None, error)
+            form.add_error(None, as_form_error(error))
             return
         if found is None:
             self.message_user(request, gettext("The filter matches: the event would be sent."), messages.SUCCESS)

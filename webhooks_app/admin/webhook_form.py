@@ -206,5 +206,6 @@ class TestEventForm(forms.Form):
         try:
             registry.get(event_type).validate(data)
         except InvalidEventDataError as error:
-            raise forms.ValidationError(str(error)) from None
+            problems = [f"{path or 'data'}: {translated(problem)}." for path, problem in error.errors.items()]
+            raise forms.ValidationError(problems) from None
         return data

@@ -210,8 +210,9 @@ class EventType(Generic[M]):
         if kind == "missing":
             return "is missing"
         if kind == "extra_forbidden":
-            known = f"; the fields are {', '.join(self._field_names())}" if len(path) == 1 else ""
-            return f"is not a field of this type{known}"
+            if len(path) > 1:
+                return "is not a field of this type"
+            return f"is not a field of this type; the fields are {', '.join(self._field_names())}"
         expected = re.sub(r"^\w+ should", "should", message)[:200]
         return f"{expected}, not {type(value).__name__}" if kind.endswith("_type") else expected
 

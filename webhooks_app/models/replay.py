@@ -179,28 +179,28 @@ class Replay(Audited):
         webhook is running.
         """
         with self._changing(Action.REPLAY_STARTED):
-            self._require("start", self.State.READY)
+            self._require("only a ready replay can be started", self.State.READY)
             self.cursor, self.examined = "", 0
             self._run()
 
     def resume(self) -> None:
         """Continue a paused or stopped replay, first with cancelled deliveries. Raise WebhookStateError otherwise."""
         with self._changing(Action.REPLAY_RESUMED):
-            self._require("resume", self.State.PAUSED, self.State.STOPPED)
+            self._require("only a paused or stopped replay can be resumed", self.State.PAUSED, self.State.STOPPED)
             self._go_back()
             self._run()
 
     def pause(self) -> None:
         """Stop queueing until it is resumed. Queued deliveries are sent. Raise WebhookStateError unless running."""
         with self._changing(Action.REPLAY_PAUSED):
-            self._require("pause", self.State.RUNNING)
+            self._require("only a running replay can be paused", self.State.RUNNING)
             self._change_state(self.State.PAUSED)
 
     def cancel(self) -> None:
         """End the replay, and cancel its unclaimed deliveries. Raise WebhookStateError if it has ended."""
         with self._changing(Action.REPLAY_CANCELLED):
             ended = (self.State.DONE, self.State.CANCELLED)
-            self._require("cancel", *(state for state in self.State if state not in ended))
+            self._require("an ended replay cannot be cancelled", *(state for state in self.State if state not in ended))
             self._change_state(self.State.CANCELLED)
             self.deliveries.waiting().cancel("replay_cancelled")
             announce_deliveries(self.alias)  # workers skipped the others of the webhook meanwhile
@@ -222,11 +222,9 @@ class Replay(Audited):
             with self.auditing(action):
                 yield
 
-    def _require(self, verb: str, *states: State) -> None:
+    def _require(self, rule: str, *states: State) -> None:
         if self.state not in states:
-            raise WebhookStateError(
-                f"Replay {self.id} is {self.state}; {verb} takes one that is {' or '.join(states)}."
-            )
+            raise WebhookStateError(f"Replay {self.id} is {self.state}; {rule}.")
 
     def _go_back(self) -> None:
         """Move the cursor back so that deliveries cancelled with the webhook are queued again."""
