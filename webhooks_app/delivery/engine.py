@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import timedelta
 from itertools import islice
 
@@ -112,7 +114,7 @@ class Engine:
             self._send(self._dispatcher.pause_seconds())
 
     def _run_beside(self, threads: DispatcherThreads) -> None:
-        with threads:
+        with threads, _frozen_objects():
             while not self._dispatcher.is_over:
                 self._start_claimed()
                 self._send(WAIT_SECONDS)
@@ -150,3 +152,13 @@ class Engine:
                 self._dispatcher.put([finish_unsent(claim, error, self._clock.latest())])
             else:
                 self._transport.start(request)
+
+
+@contextmanager
+def _frozen_objects() -> Iterator[None]:
+    """Exempt all existing objects from garbage collections, which stop every thread for about 70 ms to visit them."""
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.unfreeze()

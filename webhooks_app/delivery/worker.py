@@ -6,7 +6,6 @@ would delay the host's own tasks.
 
 from __future__ import annotations
 
-import gc
 import logging
 import os
 import threading
@@ -78,8 +77,6 @@ class Worker:
         self._thread.start()
 
     def _run(self) -> None:
-        # Exempts everything loaded so far from garbage collection, which otherwise runs every few hundred deliveries.
-        gc.freeze()
         while not self._stopping.is_set():
             try:
                 engine = self._new_engine()

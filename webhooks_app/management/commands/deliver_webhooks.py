@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import sys
 from collections import Counter
 from collections.abc import Iterator
@@ -44,7 +43,7 @@ class Command(WebhooksCommand):
         transport = configured_transport()
         engine = Engine(transport=transport, database_thread=True)
         self.note(f"Delivering webhooks from {_database()} with the transport {transport.name}.")
-        with _counting() as counts, _frozen():
+        with _counting() as counts:
             try:
                 with stopped_by_signal(engine.stop), MaintenanceRunner(engine):
                     engine.run_until_idle() if options["until_idle"] else engine.run()
@@ -53,17 +52,6 @@ class Command(WebhooksCommand):
                     "Ended at once. Deliveries in flight are retried when their leases expire.", returncode=130
                 ) from None
         self.result(", ".join(f"{name}: {counts[name]}" for name in COUNTED))
-
-
-@contextmanager
-def _frozen() -> Iterator[None]:
-    """Exempt all existing objects from garbage collections, which stop every thread for about 70 ms to visit them."""
-    gc.collect()
-    gc.freeze()
-    try:
-        yield
-    finally:
-        gc.unfreeze()
 
 
 def _database() -> str:
