@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from base64 import b64decode
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from openapi_spec_validator import OpenAPIV31SpecValidator
 from pydantic import BaseModel
 
 from tests.support.retries import TWO
+from webhooks_app.api import examples, serializers
 from webhooks_app.api.fields import URL_PATTERN
 from webhooks_app.api.openapi import OperationSchema
 from webhooks_app.api.routers import ApiRouter
@@ -26,6 +28,7 @@ from webhooks_app.protocol.ids import attempt_id
 from webhooks_app.transport import parse_endpoint
 
 URL_CASES = json.loads(Path(__file__).parents[1].joinpath("transport", "urls.json").read_text())
+API_PAGE = Path(__file__).parents[2] / "docs" / "api.md"
 DELIVERED = [*registry.emittable_names(), *(event_type.name for event_type in INTERNAL_EVENT_TYPES)]
 
 
@@ -190,6 +193,29 @@ def test_the_documented_limit_of_concurrent_requests_follows_the_settings(settin
 
     limit = load()["components"]["schemas"]["NewWebhook"]["properties"]["max_in_flight"]
     assert (limit["minimum"], limit["maximum"]) == (1, 7)
+
+
+def test_the_documented_size_of_bodies_is_that_of_the_parser(settings):
+    settings.WEBHOOKS_EMIT_BODY_BYTES = 2_000_000
+
+    paths = load()["paths"]
+
+    described = [paths[path]["post"]["responses"]["413"]["description"] for path in ("/v1/webhooks", "/v1/events")]
+    assert described == ["The body is larger than 65,536 bytes.", "The body is larger than 2,000,000 bytes."]
+
+
+def test_every_rate_limit_is_documented(document):
+    described = document["components"]["schemas"]["Problem"]["properties"]["limit"]["description"]
+
+    names = re.findall(r"^\| `(\w+)` \|.*`WEBHOOKS_\w+_RATE`", API_PAGE.read_text(), re.MULTILINE)
+    assert len(names) == 5
+    assert [name for name in names if f"`{name}`" not in described] == []
+
+
+def test_the_example_of_a_secret_has_the_form_of_a_generated_one():
+    secret = examples.EXAMPLES[serializers.WebhookWithSecretSerializer]["secret"]
+
+    assert len(b64decode(secret.removeprefix("whsec_"), validate=True)) == 32
 
 
 def test_the_document_is_the_same_in_every_language(document):

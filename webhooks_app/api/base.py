@@ -185,10 +185,14 @@ class ApiViewSet(ApiView, GenericViewSet[Any]):
         super().initial(request, *args, **kwargs)
         _check_query(request)
         if self.operation and request.method in ("POST", "PATCH"):
-            limits = [getattr(parser, "max_body_bytes", 0) for parser in self.get_parsers()]
-            measure_body(request._request, max(limits))  # noqa: SLF001
+            measure_body(request._request, self.max_body_bytes)  # noqa: SLF001
             # Read the body now, so that a bad body is refused even by operations that ignore it.
             _ = request.data
+
+    @property
+    def max_body_bytes(self) -> int:
+        """The maximum size of a request body."""
+        return max(getattr(parser, "max_body_bytes", 0) for parser in self.get_parsers())
 
     def get_queryset(self) -> QuerySet[Any]:
         return self.owned(super().get_queryset())

@@ -70,7 +70,8 @@ def document(patterns: Patterns, prefix: str) -> dict[str, Any]:
     """Return the document of the view sets in ``patterns``, mounted at ``prefix`` (such as ``/v1``)."""
     # One at a time: drf-spectacular's settings are changed for all threads meanwhile.
     with _generating:
-        documented_settings = (tuple(settings.RETRY_POLICIES), tuple(settings.SIGNATURES), most_in_flight())
+        limits = (most_in_flight(), settings.EMIT_BODY_BYTES)
+        documented_settings = (tuple(settings.RETRY_POLICIES), tuple(settings.SIGNATURES), limits)
         unmounted = _document(tuple(patterns), tuple(public_event_types()), documented_settings)
     return {**unmounted, "paths": {f"{prefix}{path}": item for path, item in unmounted["paths"].items()}}
 
@@ -79,7 +80,7 @@ def document(patterns: Patterns, prefix: str) -> dict[str, Any]:
 def _document(
     patterns: Patterns,
     event_types: tuple[EventType[Any], ...],
-    documented_settings: tuple[tuple[str, ...], tuple[str, ...], int],  # only a part of the cache's key
+    documented_settings: tuple[tuple[str, ...], tuple[str, ...], tuple[int, int]],  # only a part of the cache's key
 ) -> dict[str, Any]:
     generator: Any = SchemaGenerator
     with patched_settings(SETTINGS), translation.override("en"):

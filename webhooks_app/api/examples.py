@@ -11,7 +11,7 @@ from . import deliveries, emission, replays, serializers
 WEBHOOK_ID = "wh_019c138f9ac012d1c9a64a2e0f3b7d55"
 DELIVERY_ID = "dlv_019c138fa291c40a7e55d3b0962f18ec"
 REPLAY_ID = "rpl_019c138fb3a15dd0e8c1b92f04a6c7e3"
-_SECRET = "whsec_VYJ6q0o9zD3vA4m4kQ1yPDkWwT0v1sO8n5oJfX2bE0c"  # noqa: S105 (an example)
+_SECRET = "whsec_VYJ6q0o9zD3vA4m4kQ1yPDkWwT0v1sO8n5oJfX2bE0c="  # noqa: S105 (an example)
 
 _WEBHOOK: dict[str, Any] = {
     "id": WEBHOOK_ID,

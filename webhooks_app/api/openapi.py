@@ -30,7 +30,8 @@ PROBLEM_SCHEMA: dict[str, Any] = {
         },
         "limit": {
             "type": "string",
-            "description": "The exceeded rate limit (429): `requests`, `tests`, `verifications` or `probes`.",
+            "description": "The exceeded rate limit (429): `requests`, `emitting`, `tests`, `verifications` or "
+            "`probes`.",
         },
     },
 }
@@ -43,7 +44,7 @@ PROBLEMS = {
     406: "The Accept header excludes JSON.",
     409: "The state of the webhook or replay does not allow the operation.",
     411: "The body is chunked and has no Content-Length.",
-    413: "The body is larger than 64 KiB.",
+    413: "The body is larger than {max_body_bytes:,} bytes.",
     415: "The body is not JSON in UTF-8.",
     429: "The rate limit named in `limit` is exceeded. Try again after the number of seconds in Retry-After.",
     503: "The rate limits of such requests are unavailable at the moment. Try again later.",
@@ -136,7 +137,8 @@ class OperationSchema(AutoSchema):
         ]
 
     def _problem(self, status: int, schema: Any) -> dict[str, Any]:
-        return {"description": PROBLEMS[status], "content": {problems.MEDIA_TYPE: {"schema": schema}}}
+        description = PROBLEMS[status].format(max_body_bytes=self.view.max_body_bytes)
+        return {"description": description, "content": {problems.MEDIA_TYPE: {"schema": schema}}}
 
     def _resolve_path_parameters(self, variables: Any) -> Any:
         return [{"name": name, "in": "path", "required": True, "schema": {"type": "string"}} for name in variables]
