@@ -130,3 +130,20 @@ def test_staff_of_one_account_are_not_offered_service_keys(staff: Callable[..., 
     assert "events:emit" not in text(page.get("apikey", "add"))
     page.post("apikey", "add", name="ci", scopes=["events:emit"])
     assert not ApiKey.objects.exists()
+
+
+def test_a_key_of_an_inactive_account_is_not_created(superuser: Page, owner: Any) -> None:
+    owner.is_active = False
+    owner.save()
+
+    answer = superuser.post("apikey", "add", **FORM, owner=owner.pk)
+
+    assert shows(answer, "amina is not active, so its keys are refused.")
+    assert not ApiKey.objects.exists()
+
+
+def test_a_key_that_has_expired_is_not_created(superuser: Page, owner: Any) -> None:
+    answer = superuser.post("apikey", "add", **FORM, owner=owner.pk, expires_at_0="2020-01-01", expires_at_1="00:00:00")
+
+    assert answer.context["adminform"].form.errors["expires_at"] == ["Enter a time in the future."]
+    assert not ApiKey.objects.exists()

@@ -77,10 +77,7 @@ class Command(WebhooksCommand):
             raise CommandError(f"--create-user requires that owners are users, but they are {kind}.")
         if create and find_owner(name) is None:
             return self._new_user(name)
-        owner = get_owner(name, hint="Add --create-user to create it." if has_users else "")
-        if not owners().is_active(owner):
-            raise CommandError(f"{name!r} is not active, so its keys are refused. Activate it first.")
-        return owner
+        return get_owner(name, hint="Add --create-user to create it." if has_users else "")
 
     def _new_user(self, username: str) -> Any:
         accounts = get_user_model()
