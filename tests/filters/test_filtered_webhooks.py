@@ -75,6 +75,26 @@ def test_emit_without_filters_takes_one_statement_on_postgresql(alice, django_as
         emit_error(alice, "a")
 
 
+@pytest.mark.only_on("postgresql")
+@pytest.mark.parametrize("status", ["pending", "active"], ids=["activated", "filter-set"])
+def test_a_filter_that_appears_during_an_emission_is_evaluated(alice, status):
+    matching = make_webhook(alice, filter={"error": "disk full"})
+    late = make_webhook(alice, status=status)
+    done = []
+
+    def change(execute, sql, *arguments):
+        rows = execute(sql, *arguments)
+        if not done:
+            done.append(True)
+            Webhook.objects.filter(pk=late.pk).update(status="active", filter={"error": "no memory"})
+        return rows
+
+    with connection.execute_wrapper(change):
+        event = emit_error(alice, "disk full")
+
+    assert receivers_of(event) == {matching.pk}
+
+
 def test_an_unreadable_filter_matches_everything(alice, caplog):
     webhook = make_webhook(alice)
     Webhook.objects.update(filter={"error": {"$gone": 1}})

@@ -66,15 +66,23 @@ def insert_event(event: Event, using: str) -> Queued:
 
 
 def _insert_at_once(event: Event, values: dict[str, Any], using: str) -> Queued:
-    """Insert with one statement. If a webhook has a filter, it returns the filters instead, and is executed again."""
+    """Insert with one statement. It returns new filters instead, if there are any, and is executed again."""
     connection = connections[using]
     statement = _statement(using, has_owner=event.owner_id is not None, policies=_policies())
-    rows = statement.fetch(connection, {**values, "is_decided": False, "refused": "{}"})
-    filters = [(webhook_id, source) for webhook_id, source in rows if source is not None]
-    if filters:
-        refused = ",".join(str(webhook_id) for webhook_id in _refused(filters, event))
-        rows = statement.fetch(connection, {**values, "is_decided": True, "refused": f"{{{refused}}}"})
-    return Queued(len(rows), [f"wh_{webhook_id.hex}" for webhook_id, _ in rows])
+    evaluated: list[Any] = []
+    refused: list[Any] = []
+    while True:
+        rows = statement.fetch(connection, {**values, "evaluated": _array(evaluated), "refused": _array(refused)})
+        filters = [(webhook_id, source) for webhook_id, source in rows if source is not None]
+        if not filters:
+            return Queued(len(rows), [f"wh_{webhook_id.hex}" for webhook_id, _ in rows])
+        evaluated += [webhook_id for webhook_id, _ in filters]
+        refused += _refused(filters, event)
+
+
+def _array(ids: Iterable[Any]) -> str:
+    """Return these ids as the text of a PostgreSQL array."""
+    return f"{{{','.join(map(str, ids))}}}"
 
 
 def _insert_in_steps(event: Event, values: dict[str, Any], using: str) -> Queued:
@@ -168,8 +176,8 @@ def announce_events(using: str, *events: tuple[Event, Queued]) -> None:
 def _statement(using: str, *, has_owner: bool, policies: tuple[str, ...]) -> PreparedStatement:
     """Return the statement that inserts an event, its deliveries and their queue entries.
 
-    It returns a row for each delivery. If a webhook has a filter and nothing is decided yet, it inserts nothing and
-    returns the webhooks with filters, and these filters. It depends on the available retry policies.
+    It returns a row for each delivery. If a webhook has a filter that is not evaluated yet, it inserts nothing
+    and returns these webhooks and filters. It depends on the available retry policies.
     """
     connection: Any = connections[using]
     quote = connection.ops.quote_name
@@ -177,7 +185,8 @@ def _statement(using: str, *, has_owner: bool, policies: tuple[str, ...]) -> Pre
     webhooks = _webhooks(using, has_owner=has_owner)
     candidates, params = _compiled(webhooks.values_list(*columns, "filter", "order"), using)
     column_names = ", ".join(map(quote, names))
-    is_open = "(%s OR NOT EXISTS (SELECT 1 FROM candidate WHERE filter IS NOT NULL))"
+    is_new = "filter IS NOT NULL AND webhook_id <> ALL (%s::uuid[])"
+    is_open = f"NOT EXISTS (SELECT 1 FROM candidate WHERE {is_new})"
     is_sent = f"{is_open} AND webhook_id <> ALL (%s::uuid[])"
     entries, entry_params = _insert_entries(using, "candidate", webhook_order='"order"', place=str(number_sql(using)))
     event_names = ", ".join(quote(field.column) for field in _EVENT_FIELDS)
@@ -194,17 +203,17 @@ def _statement(using: str, *, has_owner: bool, policies: tuple[str, ...]) -> Pre
         entry AS ({entries} WHERE {is_sent} RETURNING webhook_id)
         SELECT webhook_id, NULL FROM entry
         UNION ALL
-        SELECT webhook_id, filter::text FROM candidate WHERE NOT %s AND filter IS NOT NULL"""
-    decided = Slot("is_decided")
+        SELECT webhook_id, filter::text FROM candidate WHERE {is_new}"""
+    evaluated = Slot("evaluated")
     event_params = [Slot(field.name) for field in _EVENT_FIELDS]
-    sent_params = [decided, Slot("refused")]
-    params = [*params, *event_params, decided, *sent_params, *entry_params, *sent_params, decided]
+    sent_params = [evaluated, Slot("refused")]
+    params = [*params, *event_params, evaluated, *sent_params, *entry_params, *sent_params, evaluated]
     named = with_names(sql, params, lambda value: connection.ops.compose_sql("%s", [value]))
     types = {
         **{field.name: field.db_type(connection) for field in _EVENT_FIELDS},
         "time": "text",
         "seed": "text",
-        "is_decided": "boolean",
+        "evaluated": "text",
         "refused": "text",
     }
     return PreparedStatement(named, types, after=UNPREPARED_EVENTS, by_index=False)
