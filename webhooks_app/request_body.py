@@ -1,4 +1,4 @@
-"""Reading of request bodies, whatever the server raises."""
+"""Reading of request bodies, with the server's errors translated."""
 
 from __future__ import annotations
 

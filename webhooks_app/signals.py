@@ -37,7 +37,7 @@ attempt_made = Signal()
 """An attempt ended. ``attempt`` (with a DeliveryAttempt's values), ``delivery_id``, ``webhook_id``, ``event_id``."""
 
 delivery_succeeded = Signal()
-"""A receiver answered 200. ``delivery_id``, ``webhook_id``, ``event_id``."""
+"""A receiver answered 200, or another accepted 2xx. ``delivery_id``, ``webhook_id``, ``event_id``."""
 
 delivery_given_up = Signal()
 """The last attempt failed. ``delivery_id``, ``webhook_id``, ``event_id``, ``attempt``."""

@@ -1,4 +1,4 @@
-"""What a delivery of an ordered webhook costs PostgreSQL, by the number of deliveries that wait behind it."""
+"""PostgreSQL's cost of an ordered delivery behind 10 and 100,000 waiting ones."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ ROUNDS = 5
 
 class Order(BaseScenario):
     name = "order"
-    summary = "what an ordered delivery costs PostgreSQL behind 10 and behind 100,000 that wait"
+    summary = "PostgreSQL's cost of an ordered delivery behind 10 and 100,000 waiting ones"
     variants = tuple(Variant(label=label, broker="folder") for label in WAITING)
     options: ClassVar = {"most": (100_000, "deliveries that wait, at most")}
     quick: ClassVar = {"most": 500}

@@ -1,4 +1,4 @@
-"""Course of the demo."""
+"""The steps of the demo."""
 
 from __future__ import annotations
 

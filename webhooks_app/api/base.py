@@ -198,7 +198,7 @@ class ApiViewSet(ApiView, GenericViewSet[Any]):
         return self.owned(super().get_queryset())
 
     def owned(self, queryset: Any) -> QuerySet[Any]:
-        """Limit a queryset to the caller's objects. This rule exists only here."""
+        """Limit a queryset to the caller's objects. All views of the API use this method."""
         owned: QuerySet[Any] = queryset.owned_by(self.owner)
         return owned
 

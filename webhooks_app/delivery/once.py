@@ -1,4 +1,4 @@
-"""Log records that all deliveries of a webhook would repeat."""
+"""Logging of a problem once per webhook."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Batching of results before recording. At light load a batch follows 10 ms after the previous one."""
+"""Batching of results before recording. At light load a batch waits only until 10 ms after the previous one."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Periodic jobs besides delivery. Every worker process can run them, and one process at a time runs each job."""
+"""Periodic jobs other than delivery. Every worker process can run them, and one process at a time runs each job."""

@@ -1,1 +1,1 @@
-"""Replays: sending missed or past events to a webhook again, besides live traffic."""
+"""Replays: sending missed or past events to a webhook again, alongside live traffic."""

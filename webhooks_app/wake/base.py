@@ -14,8 +14,8 @@ from .folding import FoldedCall
 class BaseWake(ABC):
     """Wakes workers after a commit. Each process has one instance.
 
-    A wake-up carries no state, and nothing depends on its arrival: workers also find due deliveries by themselves, with
-    their sweep at the latest.
+    A wake-up carries no state. If one is lost, a running engine finds the due deliveries with its next sweep. Workers
+    without a running engine find them with the next wake-up.
     """
 
     @abstractmethod
