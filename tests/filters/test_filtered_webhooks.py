@@ -12,7 +12,7 @@ from django.db import connection
 
 from webhooks_app import emit, register_webhook, send_test_event
 from webhooks_app.filters import BUILT_IN, BaseOperator
-from webhooks_app.models import AuditEntry, Delivery, Webhook
+from webhooks_app.models import ApiKey, AuditEntry, Delivery, Webhook
 from webhooks_app.operations.actors import PROJECT
 from webhooks_app.operations.registration import update_webhook
 from webhooks_app.routing.report import decide
@@ -178,6 +178,21 @@ def test_the_api_tries_a_filter_on_a_past_event(client, alice, api_key):
         "matches": False,
         "mismatch": 'data.error is "disk full", the filter requires a string that ends with "memory"',
     }
+
+
+def test_a_key_without_the_scope_for_webhooks_learns_no_filter(client, alice):
+    webhook = make_webhook(alice, filter={"error": "a"})
+    event = emit_error(alice, "b")
+    _, key = ApiKey.objects.make(owner=alice, scopes=["events:read"])
+    path = f"/v1/webhooks/{webhook.pk}/try-filter"
+
+    stored = post(client, key, path, {"event_id": event.pk})
+    given = post(client, key, path, {"event_id": event.pk, "filter": {"error": "b"}})
+    decisions = client.get(f"/v1/events/{event.pk}/decisions", headers={"Authorization": f"Bearer {key}"})
+
+    assert (stored.status_code, stored.json()["detail"]) == (403, "This API key lacks the scope webhooks:read.")
+    assert given.json() == {"matches": True, "mismatch": ""}
+    assert [(each["reason"], each["detail"]) for each in decisions.json()["results"]] == [("filtered", "")]
 
 
 def test_an_unusable_filter_is_answered_with_its_path(client, alice, api_key):

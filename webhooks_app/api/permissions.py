@@ -9,6 +9,7 @@ from rest_framework.permissions import IsAuthenticated
 from rest_framework.request import Request
 
 from ..models.api_key import SERVICE_SCOPES
+from ..operations.actors import ApiCaller, ServiceCaller
 
 if TYPE_CHECKING:
     from .base import ApiViewSet
@@ -20,9 +21,15 @@ class HasScope(IsAuthenticated):
     def has_permission(self, request: Request, view: ApiViewSet | Any) -> bool:
         if not super().has_permission(request, view):
             return False
-        scope = view.operation.scope if view.operation else ""
-        if scope and not view.actor.has_scope(scope):
-            if scope in SERVICE_SCOPES:
-                raise PermissionDenied(f"This requires a service key, with the scope {scope}.")
-            raise PermissionDenied(f"This API key lacks the scope {scope}.")
+        if view.operation and view.operation.scope:
+            require_scope(view.actor, view.operation.scope)
         return True
+
+
+def require_scope(caller: ApiCaller | ServiceCaller, scope: str) -> None:
+    """Raise PermissionDenied unless the caller has the scope."""
+    if caller.has_scope(scope):
+        return
+    if scope in SERVICE_SCOPES:
+        raise PermissionDenied(f"This requires a service key, with the scope {scope}.")
+    raise PermissionDenied(f"This API key lacks the scope {scope}.")

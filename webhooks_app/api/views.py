@@ -39,6 +39,7 @@ from .emission import (
 )
 from .filters import AuditFilter, DeliveryFilter, EventFilter, WebhookFilter
 from .pagination import WholeListPagination
+from .permissions import require_scope
 
 READ = ApiKey.Scope.WEBHOOKS_READ.value
 READ_EVENTS = ApiKey.Scope.EVENTS_READ.value
@@ -234,10 +235,13 @@ class WebhookViewSet(ApiViewSet):
     def try_filter(self, request: Request, webhook_id: str) -> Response:
         """Try a filter on a past event.
 
-        Nothing is saved or sent. The answer contains the first condition that does not hold.
+        Nothing is saved or sent. The answer contains the first condition that does not hold. Without a `filter` in the
+        body, it quotes the filter of the webhook, and also requires the scope `webhooks:read`.
         """
         webhook = self.find(webhook_id)
         fields = self.validated()
+        if "filter" not in fields:
+            require_scope(self.actor, READ)
         event = self.find(fields["event_id"], self.owned(Event.objects.all()))
         found = try_filter(webhook, event, fields.get("filter", webhook.filter))
         return self.answer({"matches": found is None, "mismatch": str(found or "")})

@@ -7,7 +7,7 @@ from typing import Any
 from rest_framework import serializers
 
 from ...event_types import EventType
-from ...models import Event
+from ...models import ApiKey, Event
 from ...routing.report import REPORTED, Decision
 from ..fields import MomentField
 
@@ -59,5 +59,12 @@ class DecisionSerializer(serializers.Serializer[Decision]):
     webhook_id = serializers.CharField(source="webhook.pk")
     sent = serializers.BooleanField(source="is_sent")
     reason = serializers.ChoiceField(choices=REPORTED, help_text="The reason at the time of the event.")
-    detail = serializers.CharField(help_text="For `filtered`: the condition that the data did not satisfy.")
+    detail = serializers.SerializerMethodField(
+        help_text="For `filtered`: the condition that the data did not satisfy; empty without the scope "
+        "`webhooks:read`."
+    )
     delivery_id = serializers.CharField(source="delivery.pk", default=None, allow_null=True)
+
+    def get_detail(self, decision: Decision) -> str:
+        reads_webhooks = self.context["view"].actor.has_scope(ApiKey.Scope.WEBHOOKS_READ.value)
+        return decision.detail if reads_webhooks else ""
