@@ -430,3 +430,44 @@ def test_an_event_without_a_delivery_has_no_hold(webhooks: Webhooks, owner: Any)
 
     with pytest.raises(LookupError, match="has no delivery to"):
         webhooks.hold(event, webhook)
+
+
+@pytest.fixture
+def both(webhooks: Webhooks, owner: Any) -> tuple[Webhook, Webhook]:
+    """Two webhooks with the same URL."""
+    first, second = (webhooks.register(owner, EVENT_TYPE, retry_notices=False) for _ in range(2))
+    return first, second
+
+
+def test_the_answers_are_those_to_each_webhook(webhooks: Webhooks, owner: Any, both: tuple[Webhook, Webhook]) -> None:
+    webhooks.receiver.answers = (500, 200)
+    emit_one(owner)
+
+    received = webhooks.deliver()
+
+    for webhook in both:
+        assert [each.copy for each in received if each.webhook_id == webhook.pk] == [1, 2]
+    assert set(Delivery.objects.values_list("attempt_count", "state")) == {(2, "succeeded")}
+
+
+def test_a_delivery_to_one_of_several_webhooks_is_returned(
+    webhooks: Webhooks, owner: Any, both: tuple[Webhook, Webhook]
+) -> None:
+    emit_one(owner)
+
+    for webhook in both:
+        request = webhooks.assert_delivered(EVENT_TYPE, to=webhook)
+        assert request.webhook_id == webhook.pk
+        assert request.delivery_id == Delivery.objects.get(webhook=webhook).pk
+
+
+def test_the_order_of_one_webhook_is_not_that_of_another_with_the_same_url(webhooks: Webhooks, owner: Any) -> None:
+    ordered = webhooks.register(owner, EVENT_TYPE, order="webhook", retry_notices=False)
+    webhooks.register(owner, EVENT_TYPE, retry_notices=False)
+    webhooks.receiver.answers = (503, 200)
+    first, second = emit_one(owner), emit_one(owner)
+
+    requests = webhooks.assert_ordered(first, second, to=ordered)
+
+    assert {request.webhook_id for request in requests} == {ordered.pk}
+    assert len(requests) == 4

@@ -137,7 +137,7 @@ class Webhooks:
             raise AssertionError(
                 f"{len(found)} of {times} expected deliveries of {wanted} succeeded.{self._results(to)}"
             )
-        return next(request for request in reversed(self.receiver.received) if request.event.id == found[-1].event_id)
+        return next(request for request in reversed(self.receiver.received) if request.delivery_id == found[-1].pk)
 
     def decision(self, event: Event, webhook: Webhook) -> Decision:
         """Return whether an event was sent to a webhook, and why. Raises LookupError for a webhook of another owner."""
@@ -188,17 +188,17 @@ class Webhooks:
         return hold
 
     def assert_ordered(self, *events: Event, to: Webhook) -> list[ReceivedRequest]:
-        """Make all attempts, and assert that the receiver got these events in this order; return its requests.
+        """Make all attempts, and assert that the webhook got these events in this order; return its requests.
 
         All attempts of an event precede those of the next. Requests of other events may be between them.
         """
         self.deliver()
         ids = [event.pk for event in events]
-        received = [each for each in self.receiver.received if each.url == to.url and each.event.id in ids]
+        received = [each for each in self.receiver.received if each.webhook_id == to.pk and each.event.id in ids]
         found = [event_id for event_id, _ in groupby(each.event.id for each in received)]
         if found != ids:
             listing = "".join(f"\n  {each.event.id}, attempt {each.copy}" for each in received) or " none"
-            raise AssertionError(f"The receiver did not get {', '.join(ids)} in this order. It got:{listing}")
+            raise AssertionError(f"The webhook did not get {', '.join(ids)} in this order. It got:{listing}")
         return received
 
     def deliver(self, *, retries: bool = True) -> list[ReceivedRequest]:

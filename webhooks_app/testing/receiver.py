@@ -28,16 +28,18 @@ class ReceivedRequest:
     headers: Mapping[str, str]
     body: bytes = field(repr=False)
     event: ReceivedEvent
+    webhook_id: str
+    delivery_id: str
     copy: int
-    """1 for the first attempt of an event, 2 for its first retry."""
+    """1 for the first request of an event to the webhook, 2 for its first retry."""
 
 
 class ScriptedReceiver:
     """A receiver that sends scripted answers and records the requests.
 
-    ``answers`` are statuses, responses or transport errors. The first request of each event gets the first answer, its
-    retry the second, and so on; all further requests, and retry notices, get the last. Handshakes pass while
-    ``passes_handshakes`` is True.
+    ``answers`` are statuses, responses or transport errors. The first request of each event to each webhook gets
+    the first answer, its retry the second, and so on; all further requests, and retry notices, get the last.
+    Handshakes pass while ``passes_handshakes`` is True.
     """
 
     def __init__(self, clock: ManualClock) -> None:
@@ -45,7 +47,7 @@ class ScriptedReceiver:
         self.passes_handshakes = True
         self.received: list[ReceivedRequest] = []
         self._clock = clock
-        self._copies: Counter[str] = Counter()
+        self._copies: Counter[tuple[str, str]] = Counter()
 
     def events(self, event_type: str | None = None) -> list[ReceivedRequest]:
         """Return the requests of one type or of all, without handshakes and retry notices."""
@@ -60,14 +62,18 @@ class ScriptedReceiver:
         headers = dict(request.headers)
         schemes = tuple(known_signatures().values())
         event = verify(request.body, headers, secret, now=self._clock(), schemes=schemes)
-        self._copies[event.id or ""] += 1
+        pick = request.context.claim.pick
+        subject = pick.webhook_id, event.id or ""
+        self._copies[subject] += 1
         received = ReceivedRequest(
             at=self._clock(),
             url=request.url,
             headers=headers,
             body=request.body,
             event=event,
-            copy=self._copies[event.id or ""],
+            webhook_id=pick.webhook_id,
+            delivery_id=pick.delivery_id,
+            copy=self._copies[subject],
         )
         self.received.append(received)
         return self._handshake_answer(event) if event.is_verification else self._event_answer(received)
