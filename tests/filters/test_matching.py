@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from pydantic import BaseModel
 
 from webhooks_app.choices import parse_filter
 from webhooks_app.event_types import EventType
 from webhooks_app.exceptions import InvalidFilterError
-from webhooks_app.filters import check_fields
+from webhooks_app.filters import BUILT_IN, check_fields
 
 DATA: dict[str, Any] = {
     "amount": 5,
@@ -20,7 +22,8 @@ DATA: dict[str, Any] = {
     "nothing": None,
     "customer": {"country": "DE", "age": 30},
     "tags": ["new", "vip"],
-    "lines": [{"product": "pen", "number": 2}, {"product": "cup", "number": 1}],
+    "lines": [{"product": "pen", "number": 2, "discount": 1}, {"product": "cup", "number": 1}],
+    "none": [],
     "created": "2026-01-31T12:00:00.000000Z",
 }
 
@@ -61,6 +64,20 @@ DATA: dict[str, Any] = {
         ({"tags": {"$ne": "vip"}}, False),
         ({"lines": {"product": "cup", "number": 1}}, True),
         ({"lines": {"product": "hat"}}, False),
+        ({"lines": {"product": "cup", "number": 2}}, True),
+        ({"lines": {"product": {"$ne": "cup"}}}, False),
+        ({"lines": {"product": {"$ne": "hat"}}}, True),
+        ({"lines": {"product": {"$nin": ["hat", "cup"]}}}, False),
+        ({"lines": {"product": {"$not": {"$eq": "cup"}}}}, False),
+        ({"lines": {"product": {"$exists": False}}}, False),
+        ({"lines": {"price": {"$exists": False}}}, True),
+        ({"lines": {"discount": {"$exists": False}}}, False),
+        ({"lines": {"discount": {"$exists": True}}}, True),
+        ({"none": {"product": {"$ne": "cup"}}}, True),
+        ({"none": {"product": {"$exists": True}}}, False),
+        ({"tags": {"$nin": ["vip"]}}, False),
+        ({"name": {"$in": [["Ada"], {"a": 1}]}}, False),
+        ({"is_paid": {"$in": [1, "x"]}}, False),
         ({"$and": [{"amount": 5}, {"name": "Ada"}]}, True),
         ({"$or": [{"amount": 6}, {"name": "Ada"}]}, True),
         ({"$or": [{"amount": 6}, {"name": "Bob"}]}, False),
@@ -71,7 +88,10 @@ DATA: dict[str, Any] = {
     ids=str,
 )
 def test_a_filter_matches_by_its_conditions(source, matches):
-    assert (parse_filter(source).mismatch(DATA) is None) == matches
+    parsed = parse_filter(source)
+
+    assert parsed.holds(DATA) is matches
+    assert (parsed.mismatch(DATA) is None) is matches
 
 
 @pytest.mark.parametrize(
@@ -80,6 +100,8 @@ def test_a_filter_matches_by_its_conditions(source, matches):
         ({"amount": {"$gt": 100}}, "data.amount is 5, the filter requires more than 100"),
         ({"customer": {"country": "FR"}}, 'data.customer.country is "DE", the filter requires "FR"'),
         ({"missing": "x"}, 'data.missing is missing, the filter requires "x"'),
+        ({"lines": {"product": {"$ne": "cup"}}}, 'data.lines.product is "cup", the filter requires anything but "cup"'),
+        ({"none": {"product": "cup"}}, 'data.none.product is missing, the filter requires "cup"'),
         ({"$not": {"amount": 5}}, 'the filter requires anything that does not match {"amount": 5}'),
         (
             {"$or": [{"amount": 1}, {"amount": 2}]},
@@ -90,6 +112,32 @@ def test_a_filter_matches_by_its_conditions(source, matches):
 )
 def test_a_mismatch_names_the_field_its_value_and_the_condition(source, message):
     assert message in str(parse_filter(source).mismatch(DATA))
+
+
+def test_evaluation_without_a_report_composes_no_message(monkeypatch):
+    monkeypatch.setattr(BUILT_IN["$gt"], "wanted", lambda self, operand: pytest.fail("composed"))
+
+    assert not parse_filter({"lines": {"number": {"$gt": 5}}}).holds(DATA)
+
+
+VALUES = st.recursive(
+    st.sampled_from([None, True, 0, 1, 1.0, 2, "", "a", "ab"]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from("ab"), inner, max_size=2),
+    max_leaves=8,
+)
+
+
+@given(st.dictionaries(st.sampled_from("ab"), VALUES, max_size=2), st.lists(st.sampled_from("ab"), min_size=1), VALUES)
+def test_a_negative_operator_is_the_negation_of_the_positive_one(data, path, operand):
+    def holds(condition):
+        for name in reversed(path[:4]):
+            condition = {name: condition}
+        return parse_filter(condition).holds(data)
+
+    assert holds({"$ne": operand}) is not holds({"$eq": operand})
+    assert holds({"$nin": [operand]}) is not holds({"$in": [operand]})
+    assert holds({"$in": [operand]}) is holds({"$eq": operand})
+    assert holds({"$exists": False}) is not holds({"$exists": True})
 
 
 def test_a_long_value_is_shortened_in_the_message():

@@ -25,7 +25,7 @@ from ..models.fields import IdField
 from ..models.order import Order, OrderNumber, number_sql
 from ..protocol.ids import RANDOM_HEX_DIGITS, time_digits
 from ..retry import BaseRetryPolicy, pack_policy
-from ..routing import RoutedEvent, filter_mismatch, webhooks_for
+from ..routing import RoutedEvent, filter_holds, webhooks_for
 from ..signals import announce_deliveries, event_emitted
 
 Row = TypeVar("Row", bound=models.Model)
@@ -107,7 +107,7 @@ def _insert_in_steps(event: Event, values: dict[str, Any], using: str) -> Queued
 
 def _refused(filters: Iterable[tuple[Any, str]], event: Event) -> list[Any]:
     """Return the webhooks whose filters do not match the event, by their ids in the database's form."""
-    return [webhook_id for webhook_id, source in filters if filter_mismatch(source, event.data) is not None]
+    return [webhook_id for webhook_id, source in filters if not filter_holds(source, event.data)]
 
 
 def is_one_statement(event: Event, using: str) -> bool:

@@ -33,6 +33,10 @@ class BaseOperator(abc.ABC):
     def wanted(self, operand: Any) -> str:
         """Return the condition in words that complete "the filter requires …"."""
 
+    def is_negative(self, operand: Any) -> bool:
+        """Return True if all values at a path through lists must satisfy the condition, not only one of them."""
+        return False
+
     def types_for(self, operand: Any) -> frozenset[str]:
         """Return the JSON Schema types of the values that can satisfy this operand; empty for any type."""
         return self.json_types

@@ -66,9 +66,13 @@ class Filter:
             raise InvalidFilterError(path, problem)
         self._condition = _Parser(operators).parse(source, (), ())
 
+    def holds(self, data: Mapping[str, Any]) -> bool:
+        """Return True if the data satisfies all conditions."""
+        return self._condition.holds([data])
+
     def mismatch(self, data: Mapping[str, Any]) -> Mismatch | None:
-        """Return the first unsatisfied condition; None if the data satisfies all."""
-        return self._condition.mismatch(data, "data")
+        """Return the first unsatisfied condition, for a message; None if the data satisfies all."""
+        return None if self.holds(data) else self._condition.mismatch([data], "data")
 
     def uses(self) -> Iterator[Use]:
         """Yield the operators of the filter with their fields."""
@@ -76,8 +80,14 @@ class Filter:
 
 
 class _Condition(ABC):
+    """A condition on all values at a path. Paths through lists lead to several values, each path to at least one."""
+
     @abstractmethod
-    def mismatch(self, value: Any, path: str) -> Mismatch | None: ...
+    def holds(self, values: Sequence[Any]) -> bool: ...
+
+    @abstractmethod
+    def mismatch(self, values: Sequence[Any], path: str) -> Mismatch:
+        """Return the first unsatisfied condition. Must be called only if the condition does not hold."""
 
     @abstractmethod
     def uses(self, path: tuple[str, ...]) -> Iterator[Use]: ...
@@ -85,13 +95,18 @@ class _Condition(ABC):
 
 @dataclass(frozen=True, slots=True)
 class _Operation(_Condition):
+    """An operator, satisfied by one of the values. A negative one must be satisfied by all of them."""
+
     operator: BaseOperator
     operand: Any
 
-    def mismatch(self, value: Any, path: str) -> Mismatch | None:
-        if self.operator.holds(value, self.operand):
-            return None
-        return Mismatch(path, value, self.operator.wanted(self.operand))
+    def holds(self, values: Sequence[Any]) -> bool:
+        satisfied = (self.operator.holds(value, self.operand) for value in values)
+        return all(satisfied) if self.operator.is_negative(self.operand) else any(satisfied)
+
+    def mismatch(self, values: Sequence[Any], path: str) -> Mismatch:
+        found = next(value for value in values if not self.operator.holds(value, self.operand))
+        return Mismatch(path, found, self.operator.wanted(self.operand))
 
     def uses(self, path: tuple[str, ...]) -> Iterator[Use]:
         yield Use(path, self.operator, self.operand)
@@ -102,29 +117,34 @@ class _Field(_Condition):
     name: str
     condition: _Condition
 
-    def mismatch(self, value: Any, path: str) -> Mismatch | None:
-        path = f"{path}.{self.name}"
-        if not isinstance(value, list):
-            return self.condition.mismatch(self._of(value), path)
-        mismatches = [self.condition.mismatch(self._of(item), path) for item in value]
-        if None in mismatches:
-            return None
-        return mismatches[0] if mismatches else self.condition.mismatch(MISSING, path)
+    def holds(self, values: Sequence[Any]) -> bool:
+        return self.condition.holds(self._of(values))
+
+    def mismatch(self, values: Sequence[Any], path: str) -> Mismatch:
+        return self.condition.mismatch(self._of(values), f"{path}.{self.name}")
 
     def uses(self, path: tuple[str, ...]) -> Iterator[Use]:
         return self.condition.uses((*path, self.name))
 
-    def _of(self, value: Any) -> Any:
-        return value.get(self.name, MISSING) if isinstance(value, dict) else MISSING
+    def _of(self, values: Sequence[Any]) -> Sequence[Any]:
+        """Return the values of the field, also those in the items of lists."""
+        name, found = self.name, list[Any]()
+        for value in values:
+            items = (value or [MISSING]) if isinstance(value, list) else [value]
+            found += [item.get(name, MISSING) if isinstance(item, dict) else MISSING for item in items]
+        return found
 
 
 @dataclass(frozen=True, slots=True)
 class _All(_Condition):
     conditions: Sequence[_Condition]
 
-    def mismatch(self, value: Any, path: str) -> Mismatch | None:
-        mismatches = (condition.mismatch(value, path) for condition in self.conditions)
-        return next((found for found in mismatches if found is not None), None)
+    def holds(self, values: Sequence[Any]) -> bool:
+        return all(condition.holds(values) for condition in self.conditions)
+
+    def mismatch(self, values: Sequence[Any], path: str) -> Mismatch:
+        first = next(condition for condition in self.conditions if not condition.holds(values))
+        return first.mismatch(values, path)
 
     def uses(self, path: tuple[str, ...]) -> Iterator[Use]:
         for condition in self.conditions:
@@ -132,14 +152,11 @@ class _All(_Condition):
 
 
 class _Any(_All):
-    def mismatch(self, value: Any, path: str) -> Mismatch | None:
-        first = None
-        for condition in self.conditions:
-            found = condition.mismatch(value, path)
-            if found is None:
-                return None
-            first = first or found
-        assert first is not None
+    def holds(self, values: Sequence[Any]) -> bool:
+        return any(condition.holds(values) for condition in self.conditions)
+
+    def mismatch(self, values: Sequence[Any], path: str) -> Mismatch:
+        first = self.conditions[0].mismatch(values, path)
         more = _("%(wanted)s (or another of %(number)d alternatives)")
         return first._replace(wanted=more % {"wanted": first.wanted, "number": len(self.conditions)})
 
@@ -149,10 +166,12 @@ class _Not(_Condition):
     condition: _Condition
     source: Any
 
-    def mismatch(self, value: Any, path: str) -> Mismatch | None:
-        if self.condition.mismatch(value, path) is not None:
-            return None
-        return Mismatch(path, value, _("anything that does not match %(filter)s") % {"filter": shown(self.source)})
+    def holds(self, values: Sequence[Any]) -> bool:
+        return not self.condition.holds(values)
+
+    def mismatch(self, values: Sequence[Any], path: str) -> Mismatch:
+        wanted = _("anything that does not match %(filter)s") % {"filter": shown(self.source)}
+        return Mismatch(path, values[0], wanted)
 
     def uses(self, path: tuple[str, ...]) -> Iterator[Use]:
         return self.condition.uses(path)

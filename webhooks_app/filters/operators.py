@@ -46,6 +46,9 @@ class NotEqual(Equal):
     def holds(self, value: Any, operand: Any) -> bool:
         return not super().holds(value, operand)
 
+    def is_negative(self, operand: Any) -> bool:
+        return True
+
     def wanted(self, operand: Any) -> str:
         return _("anything but %(value)s") % {"value": shown(operand)}
 
@@ -61,7 +64,9 @@ class In(BaseOperator):
         return "" if is_list else _("must be a list of 1 to %(most)d values") % {"most": MAX_OPTIONS}
 
     def holds(self, value: Any, operand: Any) -> bool:
-        return any(_same(item, option) for item in _items(value) for option in operand)
+        # Python's equality, which is faster, includes the one of JSON.
+        items = [item for item in _items(value) if item in operand]
+        return any(_same(item, option) for item in items for option in operand)
 
     def wanted(self, operand: Any) -> str:
         return _("one of %(values)s") % {"values": shown(operand)}
@@ -76,6 +81,9 @@ class NotIn(In):
 
     def holds(self, value: Any, operand: Any) -> bool:
         return not super().holds(value, operand)
+
+    def is_negative(self, operand: Any) -> bool:
+        return True
 
     def wanted(self, operand: Any) -> str:
         return _("none of %(values)s") % {"values": shown(operand)}
@@ -94,7 +102,9 @@ class Comparison(BaseOperator):
 
     def holds(self, value: Any, operand: Any) -> bool:
         kind, compare = _kind(operand), type(self).compare
-        return any(_kind(item) == kind and bool(compare(item, operand)) for item in _items(value))
+        if not isinstance(value, list):
+            return _kind(value) == kind and bool(compare(value, operand))
+        return any(_kind(item) == kind and bool(compare(item, operand)) for item in value)
 
     def types_for(self, operand: Any) -> frozenset[str]:
         return NUMBER if _kind(operand) == "number" else STRING
@@ -140,6 +150,9 @@ class Exists(BaseOperator):
 
     def holds(self, value: Any, operand: Any) -> bool:
         return (value is not MISSING) is operand
+
+    def is_negative(self, operand: Any) -> bool:
+        return not operand
 
     def wanted(self, operand: Any) -> str:
         return _("the field to exist") if operand else _("the field not to exist")

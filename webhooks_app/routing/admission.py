@@ -164,7 +164,9 @@ class FilterCondition(Condition):
         return models.Q()  # Evaluated in Python, for the webhooks that have a filter.
 
     def refusal(self, webhook: Webhook, event: RoutedEvent) -> Reason | None:
-        return Reason.FILTERED if mismatch(webhook, event) else None
+        if webhook.filter is None or event.data is None:
+            return None
+        return None if filter_holds(compact_json(webhook.filter), event.data) else Reason.FILTERED
 
 
 CONDITIONS: tuple[Condition, ...] = (
@@ -208,16 +210,17 @@ def mismatch(webhook: Webhook, event: RoutedEvent) -> Mismatch | None:
     """Return the condition of the webhook's filter that the event's data does not satisfy; None if there is none."""
     if webhook.filter is None or event.data is None:
         return None
-    return filter_mismatch(compact_json(webhook.filter), event.data)
+    source = compact_json(webhook.filter)
+    return _parsed_filter(source).mismatch(event.data) if not filter_holds(source, event.data) else None
 
 
-def filter_mismatch(source: str, data: Mapping[str, Any]) -> Mismatch | None:
-    """Return the mismatch of a filter given as JSON. A filter that cannot be evaluated refuses nothing."""
+def filter_holds(source: str, data: Mapping[str, Any]) -> bool:
+    """Return True if the data satisfies a filter given as JSON. A filter that cannot be evaluated refuses nothing."""
     try:
-        return _parsed_filter(source).mismatch(data)
+        return _parsed_filter(source).holds(data)
     except Exception:
         logger.exception("The filter %s cannot be evaluated, and is ignored.", source)
-        return None
+        return True
 
 
 @lru_cache(maxsize=1024)
