@@ -12,9 +12,9 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from tests.support.engines import at_work
-from tests.support.rows import emit_one, make_webhook
+from tests.support.rows import EVENT_TYPE, emit_one, make_webhook
 from tests.support.waiting import wait_until
-from webhooks_app import forget_owner, send_test_event
+from webhooks_app import emit, forget_events, forget_owner, send_test_event
 from webhooks_app.delivery.engine import Engine
 from webhooks_app.models import (
     ApiKey,
@@ -42,13 +42,17 @@ PATHS = {
 }
 
 
+def deliver() -> None:
+    Engine(transport=MemoryTransport(transport_options(), answer=200)).run_until_idle()
+
+
 def populate(owner: Any) -> Webhook:
     """Create rows of every kind for an owner: delivered, pending and redelivered."""
     webhook = make_webhook(owner)
     ApiKey.objects.make(owner=owner)
     for _ in range(3):
         emit_one(owner)
-    Engine(transport=MemoryTransport(transport_options(), answer=200)).run_until_idle()
+    deliver()
     first = webhook.deliveries.order_by("pk").first()
     assert first is not None
     first.redeliver(requested_by=owner)
@@ -118,6 +122,32 @@ def test_the_numbers_of_deleted_rows_are_returned_and_the_owner_remains(alice: A
     assert str(forgotten) == "1 webhook, 1 API key, 3 events, 3 deliveries, 0 attempts"
     assert sum(done) == 6
     alice.refresh_from_db()
+
+
+@pytest.mark.django_db
+def test_single_events_are_deleted_with_their_deliveries(alice: Any) -> None:
+    webhook = make_webhook(alice)
+    emit(EVENT_TYPE, {"error": "sent"}, owner=alice, references=["user_7"])
+    deliver()
+    emit(EVENT_TYPE, {"error": "pending"}, owner=alice, references=["user_7", "user_8"])
+    kept = emit_one(alice)
+
+    forgotten = forget_events(Event.objects.filter(references__value__in=["user_7", "user_8"]))
+
+    assert (forgotten.events, forgotten.deliveries, forgotten.attempts) == (2, 2, 1)
+    assert list(Event.objects.all()) == [kept]
+    assert [entry.event_id for entry in QueueEntry.objects.all()] == [kept.pk]
+    deliver()
+    assert [delivery.state for delivery in webhook.deliveries.all()] == ["succeeded"]
+
+
+@pytest.mark.django_db
+def test_forgetting_events_requires_the_permission_for_all_webhooks(alice: Any) -> None:
+    event = emit_one(alice)
+
+    with pytest.raises(PermissionDenied):
+        forget_events(Event.objects.all(), actor=ApiCaller(account=alice, owner=alice, scopes=ApiKey.Scope.values))
+    assert list(Event.objects.all()) == [event]
 
 
 @pytest.mark.django_db

@@ -1,8 +1,12 @@
-"""Sizes of deletion batches. They adapt to the duration of the last batches, so that locks are short."""
+"""Batches of a deletion. Their sizes adapt to the duration of the last batches, so that locks are short."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Collection, Iterator
+from typing import Any
+
+from django.db.models import QuerySet
 
 SLOW_SECONDS, QUICK_SECONDS = 0.03, 0.012
 """Bounds for the duration of a batch, during which it holds its locks. The next batch is halved after a slower one and
@@ -36,3 +40,19 @@ def parts(ids: Collection[str]) -> Iterator[list[str]]:
     listed = list(ids)
     for start in range(0, len(listed), IDS_TO_A_STATEMENT):
         yield listed[start : start + IDS_TO_A_STATEMENT]
+
+
+def batches_of(rows: QuerySet[Any]) -> Iterator[list[Any]]:
+    """Yield the keys of rows that the caller deletes, in batches of limited duration with a pause after each."""
+    size = BatchSize()
+    while ids := first_keys(rows, size.rows):
+        began = time.monotonic()
+        yield ids
+        seconds = time.monotonic() - began
+        size.adapt(seconds)
+        time.sleep(seconds)
+
+
+def first_keys(rows: QuerySet[Any], number: int) -> list[Any]:
+    """Return the keys of some of the rows, at most ``number``."""
+    return list(rows.order_by().values_list("pk", flat=True)[:number])

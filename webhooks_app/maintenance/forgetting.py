@@ -1,4 +1,4 @@
-"""Removal of an owner's webhooks, API keys and events, with their deliveries.
+"""Removal of an owner's webhooks, API keys and events, or of single events, with their deliveries.
 
 Locks are taken in the order of workers: webhooks, lanes, queue entries. The owner's row comes last, because a worker
 that records a failed attempt locks the queue entry first. Its retry notice then refers to the owner.
@@ -6,7 +6,6 @@ that records a failed attempt locks the queue entry first. Its retry notice then
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,10 +16,9 @@ from django.utils import timezone
 from ..database.sql import take_write_lock, writing
 from ..models import ApiKey, Delivery, DeliveryAttempt, Event, QueueEntry, QueueLane, Webhook
 from ..models.audit import Action
-from ..models.queue import QueueEntryQuerySet
 from ..owners import owner_model
 from ..plurals import counted
-from .batches import BatchSize, parts
+from .batches import batches_of, first_keys, parts
 from .deletion import Counts, delete_rows
 
 PAGE = 1000
@@ -79,7 +77,7 @@ class Forgetting:
         self.stop()
         rows: models.QuerySet[Any]
         for rows in (self._events, self._deliveries()):
-            for ids in self._batches(rows):
+            for ids in batches_of(rows):
                 before = self.forgotten.events + self.forgotten.deliveries
                 with writing(self._using, Event):
                     self._lock_webhooks()
@@ -106,7 +104,8 @@ class Forgetting:
         own, platforms = self._lock_webhooks()
         # Waits for results that are being recorded. Locked lanes prevent new ones.
         of_events = models.Q(webhook__in=platforms, event__in=self._events.order_by().values("pk"))
-        self._entries(webhook__in=[*own, *platforms]).filter(models.Q(webhook__in=own) | of_events).remove()
+        entries = QueueEntry.objects.using(self._using).filter(webhook__in=[*own, *platforms]).order_by()
+        entries.filter(models.Q(webhook__in=own) | of_events).remove()
         self._lock_owner()
         rows: models.QuerySet[Any]
         for rows in (self._events, self._deliveries()):
@@ -136,29 +135,7 @@ class Forgetting:
         list(rows.order_by().select_for_update().values_list("pk", flat=True))
 
     def _delete(self, model: type[models.Model], ids: Sequence[str]) -> None:
-        deliveries = self._deliveries_of(ids) if model is Event else ids
-        pending = [pk for part in parts(deliveries) for pk in self._entries(pk__in=part).values_list("pk", flat=True)]
-        if pending:  # a claim of one can no longer record a result
-            self._entries(pk__in=pending).remove()
-        self.forgotten.add(delete_rows(self._using, model, ids))
-
-    def _deliveries_of(self, event_ids: Sequence[str]) -> list[str]:
-        """Return the deliveries of these events. No index of the queue covers events."""
-        rows = Delivery.objects.using(self._using).order_by()
-        return [pk for part in parts(event_ids) for pk in rows.filter(event__in=part).values_list("pk", flat=True)]
-
-    def _entries(self, **conditions: Any) -> QueueEntryQuerySet:
-        return QueueEntry.objects.using(self._using).filter(**conditions).order_by()
-
-    def _batches(self, rows: models.QuerySet[Any]) -> Iterator[list[str]]:
-        """Yield keys in batches of limited duration, with a pause after each."""
-        size = BatchSize()
-        while ids := _first(rows, size.rows):
-            began = time.monotonic()
-            yield ids
-            seconds = time.monotonic() - began
-            size.adapt(seconds)
-            time.sleep(seconds)
+        self.forgotten.add(_delete(self._using, model, ids))
 
 
 def forget(using: str, owner_id: Any, progress: Callable[[int], object] = lambda count: None) -> Forgotten:
@@ -172,10 +149,31 @@ def forget_deleted(sender: type[models.Model], instance: Any, using: str, **kwar
     Forgetting(using, instance.pk).delete_rest()
 
 
-def _first(rows: models.QuerySet[Any], number: int) -> list[str]:
-    return list(rows.order_by().values_list("pk", flat=True)[:number])
+def forget_events(using: str, events: models.QuerySet[Event]) -> Forgotten:
+    """Delete events with their deliveries, in short transactions."""
+    forgotten = Forgotten()
+    for ids in batches_of(events.using(using)):
+        with writing(using, Event):
+            forgotten.add(_delete(using, Event, ids))
+    return forgotten
+
+
+def _delete(using: str, model: type[models.Model], ids: Sequence[str]) -> Counts:
+    """Delete events or deliveries with their queue entries. A claim of one can no longer record a result."""
+    entries = QueueEntry.objects.using(using).order_by()
+    deliveries = _deliveries_of(using, ids) if model is Event else ids
+    pending = [pk for part in parts(deliveries) for pk in entries.filter(pk__in=part).values_list("pk", flat=True)]
+    if pending:
+        entries.filter(pk__in=pending).remove()
+    return delete_rows(using, model, ids)
+
+
+def _deliveries_of(using: str, event_ids: Sequence[str]) -> list[str]:
+    """Return the deliveries of these events. No index of the queue covers events."""
+    rows = Delivery.objects.using(using).order_by()
+    return [pk for part in parts(event_ids) for pk in rows.filter(event__in=part).values_list("pk", flat=True)]
 
 
 def _pages(rows: models.QuerySet[Any]) -> Iterator[list[str]]:
-    while ids := _first(rows, PAGE):
+    while ids := first_keys(rows, PAGE):
         yield ids
