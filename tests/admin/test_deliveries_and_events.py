@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -201,3 +202,16 @@ def test_a_delivery_held_by_the_order_links_to_the_one_before_it(superuser: Page
 
     link = reverse("admin:webhooks_app_delivery_change", args=(first.pk,))
     assert f'Waiting for an earlier delivery, <a href="{link}">{first.pk}</a>, because' in page
+
+
+def test_a_list_links_a_held_delivery_to_the_one_before_it(
+    superuser: Page, owner: Any, new_webhook: Callable[..., Webhook]
+) -> None:
+    webhook = new_webhook(owner, order="webhook")
+    for _ in range(2):
+        emit("file.deleted", DATA, owner=owner)
+    first, _second = Delivery.objects.order_by("pk")
+    link = f'<a href="/admin/webhooks_app/delivery/{first.pk}/change/">behind an earlier delivery</a>'
+
+    assert link in text(superuser.get("delivery"))
+    assert link in text(superuser.get("webhook", "change", webhook.pk))

@@ -161,7 +161,7 @@ class DeliveryAdmin(ReadOnlyAdmin, ActingAdmin):
 
     @admin.display(description=_("next attempt"))
     def next_try(self, delivery: Any) -> SafeString | str:
-        return next_try(delivery, delivery.shown_hold, now=timezone.now())
+        return next_try(delivery, delivery.shown_hold, now=timezone.now(), site=self.admin_site.name)
 
     def offers(self, item: Delivery, action: str) -> bool:
         return item.event_id is not None

@@ -72,10 +72,10 @@ def state_of(webhook: Webhook) -> str:
     return format_html('<span class="webhooks-text" title="{}">{}: {}</span>', reason, status, short)
 
 
-def link_to(item: Model, *, site: str) -> SafeString:
-    """Return a link to the page of a row in the named admin site."""
+def link_to(item: Model, *, site: str, text: str = "") -> SafeString:
+    """Return a link to the page of a row in the named admin site, with the ID or a text."""
     name = f"admin:{item._meta.app_label}_{item._meta.model_name}_change"
-    return format_html('<a href="{}">{}</a>', reverse(name, args=(item.pk,), current_app=site), item.pk)
+    return format_html('<a href="{}">{}</a>', reverse(name, args=(item.pk,), current_app=site), text or item.pk)
 
 
 def deliveries_url(*, site: str, **query: str) -> str:
@@ -111,8 +111,11 @@ def result_in_words(result: str) -> str:
     return str(labels.get(result, result))
 
 
-def next_try(delivery: Delivery, hold: Hold | None, *, now: datetime) -> SafeString | str:
-    """Return the time of a delivery's next attempt in short form, or the reason why there is none."""
+def next_try(delivery: Delivery, hold: Hold | None, *, now: datetime, site: str) -> SafeString | str:
+    """Return the time of a delivery's next attempt in short form, or the reason why there is none.
+
+    A delivery that has to be sent before is linked to its page in the named admin site.
+    """
     if delivery.last_result == UNREACHABLE:
         return ""
     if hold is None:
@@ -123,6 +126,8 @@ def next_try(delivery: Delivery, hold: Hold | None, *, now: datetime) -> SafeStr
         return moment(hold.until, gettext("in %(time)s") % {"time": in_time(hold.until - now)})
     at = hold.until or hold.since
     label = str(hold.reason.label)
+    if hold.reason == HoldReason.ORDERED and hold.blocker:
+        return link_to(Delivery(pk=hold.blocker), site=site, text=label)
     return moment(at, label) if at else label
 
 
@@ -143,7 +148,7 @@ def delivery_rows(deliveries: Iterable[Delivery], *, site: str) -> list[Delivery
             delivery,
             reverse(name, args=(delivery.pk,), current_app=site),
             state_and_result(delivery),
-            next_try(delivery, hold, now=now),
+            next_try(delivery, hold, now=now, site=site),
         )
         for delivery, hold in zip(rows, holds_of(rows, now=now), strict=True)
     ]
