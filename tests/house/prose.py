@@ -28,7 +28,7 @@ AREAS: dict[str, tuple[str, ...]] = {
     "example_project": ("example_project/*.py", "manage.py"),
     "tests": ("tests/*.py",),
     "benchmarks": ("benchmarks/*.py",),
-    "other files": ("Makefile", ".ci/run", "pyproject.toml", "*.js", "*.css"),
+    "other files": ("Makefile", ".ci/run", "pyproject.toml", "deploy/*", "*.js", "*.css"),
 }
 """Patterns of `git ls-files` for each area."""
 
