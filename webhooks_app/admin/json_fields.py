@@ -14,7 +14,7 @@ MAX_NESTING = 100
 class BoundedDecoder(json.JSONDecoder):
     """Decoder that raises only JSONDecodeError, the one error that Django's field catches."""
 
-    def decode(self, text: str, *args: Any) -> Any:  # type: ignore[override]
+    def decode(self, text: str, *args: Any) -> Any:
         try:
             value = super().decode(text, *args)
             json.dumps(value, ensure_ascii=False).encode()
