@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import BaseModel
+from pydantic import BaseModel, Field, JsonValue
+from typing_extensions import TypeAliasType
 
 from webhooks_app.choices import parse_filter
 from webhooks_app.event_types import EventType
@@ -231,6 +232,101 @@ def test_a_filter_that_does_not_fit_the_data_model_is_refused(source, message):
         check_fields(parse_filter(source), {ORDER.name: ORDER.json_schema()})
 
     assert message in str(caught.value)
+
+
+class Card(BaseModel):
+    kind: Literal["card"]
+    digits: str
+
+
+class Transfer(BaseModel):
+    kind: Literal["transfer"]
+    iban: str
+
+
+class Node(BaseModel):
+    label: str
+    children: list[Node] = []
+
+
+Json = TypeAliasType("Json", "list[Json] | dict[str, Json] | str | int")
+
+
+class Rich(BaseModel):
+    payment: Card | Transfer = Field(discriminator="kind")
+    payments: list[Annotated[Card | Transfer, Field(discriminator="kind")]]
+    place: tuple[float, str]
+    pairs: tuple[Line, Card]
+    value: JsonValue
+    tree: Node
+    json_data: Json
+    anything: Any
+    lists: list[list[int]]
+
+
+RICH = Rich.model_json_schema(mode="serialization")
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        {"payment": {"digits": "1"}},
+        {"payment": {"iban": {"$startsWith": "DE"}}},
+        {"payments": {"iban": "DE"}},
+        {"place": 1.5},
+        {"place": "north"},
+        {"pairs": {"product": "pen", "digits": "1"}},
+        {"value": {"a": {"b": 1}}},
+        {"value": "x"},
+        {"tree": {"children": {"children": {"label": "x"}}}},
+        {"json_data": {"a": {"b": {"c": 1}}}},
+        {"json_data": "x"},
+        {"anything": {"a": 1}},
+        {"lists": 5},
+        {"tree": {"label": {"$not": {"$eq": 5}}}},
+    ],
+    ids=str,
+)
+def test_a_filter_that_fits_a_rich_data_model_is_accepted(source):
+    check_fields(parse_filter(source), {"rich.made": RICH})
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        ({"payment": {"bic": "1"}}, "the fields of data.payment are digits, iban, kind."),
+        ({"payments": {"bic": "1"}}, "the fields of data.payments are digits, iban, kind."),
+        ({"payment": {"digits": {"$gt": 1}}}, "payment.digits.$gt: can match nothing"),
+        ({"tree": {"children": {"name": "x"}}}, "the fields of data.tree.children are children, label."),
+        ({"tree": {"label": {"$not": {"$not": {"$eq": 5}}}}}, "tree.label.$eq: can match nothing"),
+        ({"place": {"x": 1}}, "place.x: is not a field of rich.made"),
+    ],
+    ids=str,
+)
+def test_a_filter_that_does_not_fit_a_rich_data_model_is_refused(source, message):
+    with pytest.raises(InvalidFilterError) as caught:
+        check_fields(parse_filter(source), {"rich.made": RICH})
+
+    assert message in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {},
+        {"type": "object"},
+        {"type": "object", "properties": {}, "patternProperties": {"^a": {}}},
+        {"type": "object", "additionalProperties": True},
+        {"type": "array", "items": True},
+        {"$ref": "#/$defs/Gone"},
+        {"allOf": [{"type": "object", "properties": {}}, {"type": "object", "properties": {"a": {}}}]},
+    ],
+    ids=str,
+)
+def test_a_field_that_a_schema_leaves_open_is_accepted(schema):
+    root = {"type": "object", "properties": {"value": schema}}
+
+    check_fields(parse_filter({"value": {"a": {"b": 1}}}), {"open.made": root})
 
 
 def test_a_field_need_only_exist_in_one_of_several_types():

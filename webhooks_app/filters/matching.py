@@ -50,6 +50,8 @@ class Use(NamedTuple):
     path: tuple[str, ...]
     operator: BaseOperator
     operand: Any
+    is_negated: bool = False
+    """True inside of a ``$not``, where the filter matches if the operator does not hold."""
 
 
 class Filter:
@@ -174,7 +176,8 @@ class _Not(_Condition):
         return Mismatch(path, values[0], wanted)
 
     def uses(self, path: tuple[str, ...]) -> Iterator[Use]:
-        return self.condition.uses(path)
+        for use in self.condition.uses(path):
+            yield use._replace(is_negated=not use.is_negated)
 
 
 class _Parser:
