@@ -7,6 +7,7 @@ import json
 import shutil
 import subprocess
 import time
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -172,6 +173,46 @@ def test_verify_accepts_only_the_request_that_was_sent(scheme, key):
     ):
         with pytest.raises(WebhookVerificationError):
             verify(body, {**headers, **changed}, public)
+
+
+class CountingSignature(StandardSignature):
+    """Counts the passes over the body."""
+
+    def __init__(self):
+        self.passes = 0
+
+    def digest(self, key, signed):
+        self.passes += 1
+        return super().digest(key, signed)
+
+
+@pytest.mark.parametrize(
+    ("header", "passes"),
+    [
+        (" ".join(["v1,"] * 1000), 0),
+        (" ".join(["v1,AAAA"] * 1000), 0),
+        (" ".join(f"v1,{base64.b64encode(number.to_bytes(32)).decode()}" for number in range(100)), 2),
+    ],
+    ids=["empty", "short", "forged"],
+)
+def test_a_forged_header_costs_at_most_one_pass_per_key(header, passes):
+    scheme = CountingSignature()
+    headers = {**headers_of(STANDARD, SECRETS[0]), "webhook-signature": header}
+
+    with pytest.raises(WebhookVerificationError):
+        scheme.verify(vector.BODY, headers, SECRETS[:2])
+
+    assert scheme.passes == passes
+
+
+@pytest.mark.parametrize(("position", "is_genuine"), [(7, True), (8, False)])
+def test_eight_signatures_of_a_version_are_verified(position, is_genuine):
+    headers = headers_of(STANDARD, SECRETS[0])
+    forged = [f"v1,{base64.b64encode(number.to_bytes(32)).decode()}" for number in range(position)]
+    headers["webhook-signature"] = " ".join(["v1a,AAAA", *forged, headers["webhook-signature"]])
+
+    with nullcontext() if is_genuine else pytest.raises(WebhookVerificationError):
+        STANDARD.verify(vector.BODY, headers, SECRETS[:1])
 
 
 def test_an_old_standard_request_is_refused():

@@ -10,6 +10,7 @@ import secrets
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from ..exceptions import WebhookVerificationError
@@ -29,6 +30,9 @@ SECRET_SIZES = range(24, 65)
 PRIVATE_PREFIX, PUBLIC_PREFIX = "whsk_", "whpk_"
 ED25519_BYTES = 32
 
+MAX_SIGNATURES = 8
+"""Signatures of one version that are verified in a request. A rotation has two."""
+
 
 class _StandardSignature(BaseSignature):
     """The headers of both versions. A webhook with both versions sends one header with all signatures."""
@@ -36,6 +40,8 @@ class _StandardSignature(BaseSignature):
     signature_header = SIGNATURE_HEADER
     header_names = (ID_HEADER, TIMESTAMP_HEADER, SIGNATURE_HEADER)
     version: str
+    signature_size: int
+    """Length of a signature in bytes."""
 
     def sign(self, message: Message, keys: Sequence[str]) -> str:
         signed = _signed_bytes(message.id, message.timestamp, message.body)
@@ -58,20 +64,25 @@ class _StandardSignature(BaseSignature):
         if not headers.get(ID_HEADER):
             raise WebhookVerificationError(f"The header {ID_HEADER} is missing.")
         signed = _signed_bytes(headers[ID_HEADER], timestamp, body)
-        for part in headers.get(SIGNATURE_HEADER, "").split(" "):
-            version, _, text = part.partition(",")
-            signature = _decoded(text) if version == self.version else None
-            if signature is not None and any(self.matches(key, signed, signature) for key in keys):
-                return int(timestamp)
+        received = self._received(headers.get(SIGNATURE_HEADER, ""))
+        if received and any(self.matches(key, signed, received) for key in keys):
+            return int(timestamp)
         raise WebhookVerificationError("The signature does not match; check the key, and that the body is raw.")
+
+    def _received(self, header: str) -> list[bytes]:
+        """Return the first possible signatures of this version: few, because each may take a pass over the body."""
+        parts = (part.partition(",") for part in header.split(" "))
+        decoded = (_decoded(text) for version, _, text in parts if version == self.version)
+        possible = (found for found in decoded if found is not None and len(found) == self.signature_size)
+        return list(islice(dict.fromkeys(possible), MAX_SIGNATURES))
 
     @abstractmethod
     def digest(self, key: str, signed: bytes) -> bytes:
         """Return the signature of these bytes by a key."""
 
     @abstractmethod
-    def matches(self, key: str, signed: bytes, signature: bytes) -> bool:
-        """Return True if the key verifies the signature of these bytes."""
+    def matches(self, key: str, signed: bytes, received: Sequence[bytes]) -> bool:
+        """Return True if the key verifies one of the received signatures of these bytes."""
 
 
 class StandardSignature(_StandardSignature):
@@ -80,13 +91,15 @@ class StandardSignature(_StandardSignature):
     name = "standard"
     description = "Standard Webhooks v1: HMAC-SHA256, keyed with the decoded bytes of the secret."
     version = "v1"
+    signature_size = 32
     keys_of = NativeSignature.name
 
     def digest(self, key: str, signed: bytes) -> bytes:
         return hmac.digest(_secret_bytes(key), signed, hashlib.sha256)
 
-    def matches(self, key: str, signed: bytes, signature: bytes) -> bool:
-        return hmac.compare_digest(self.digest(key, signed), signature)
+    def matches(self, key: str, signed: bytes, received: Sequence[bytes]) -> bool:
+        digest = self.digest(key, signed)
+        return any(hmac.compare_digest(digest, signature) for signature in received)
 
     def new_key(self) -> str:
         return NativeSignature().new_key()
@@ -104,19 +117,13 @@ class StandardEd25519Signature(_StandardSignature):
     name = "standard-ed25519"
     description = "Standard Webhooks v1a: Ed25519, verified with a public key."
     version = "v1a"
+    signature_size = 64
 
     def digest(self, key: str, signed: bytes) -> bytes:
         return _private_key(key).sign(signed)
 
-    def matches(self, key: str, signed: bytes, signature: bytes) -> bool:
-        from cryptography.exceptions import InvalidSignature  # noqa: PLC0415
-        from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey  # noqa: PLC0415
-
-        try:
-            Ed25519PublicKey.from_public_bytes(_key_bytes(key, PUBLIC_PREFIX) or b"").verify(signature, signed)
-        except (InvalidSignature, ValueError):
-            return False
-        return True
+    def matches(self, key: str, signed: bytes, received: Sequence[bytes]) -> bool:
+        return any(_is_signature(key, signed, signature) for signature in received)
 
     def new_key(self) -> str:
         return PRIVATE_PREFIX + base64.b64encode(secrets.token_bytes(ED25519_BYTES)).decode()
@@ -139,6 +146,17 @@ class StandardEd25519Signature(_StandardSignature):
 
 def _signed_bytes(message_id: str, timestamp: int | str, body: bytes) -> bytes:
     return f"{message_id}.{timestamp}.".encode(errors="replace") + body
+
+
+def _is_signature(key: str, signed: bytes, signature: bytes) -> bool:
+    from cryptography.exceptions import InvalidSignature  # noqa: PLC0415
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey  # noqa: PLC0415
+
+    try:
+        Ed25519PublicKey.from_public_bytes(_key_bytes(key, PUBLIC_PREFIX) or b"").verify(signature, signed)
+    except (InvalidSignature, ValueError):
+        return False
+    return True
 
 
 @lru_cache(maxsize=4096)
