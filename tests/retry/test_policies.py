@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -92,11 +93,24 @@ def test_retry_after_has_seconds_or_a_date(value, seconds):
     assert parse_retry_after(value, FAILED_AT) == expected
 
 
-def test_an_unusable_policy_has_a_reason():
-    class Hasty(DelaysPolicy):
-        name = "hasty"
-        delays_seconds = (1, -5)
+@pytest.mark.parametrize(
+    ("fields", "reason"),
+    [
+        pytest.param({"delays_seconds": (1, -5)}, "a delay that is negative", id="negative delay"),
+        pytest.param({"jitter": -0.1}, "a jitter of -0.1; 0 to 1", id="negative jitter"),
+        pytest.param({"jitter": 1.1}, "a jitter of 1.1", id="large jitter"),
+        pytest.param({"jitter": math.nan}, "a jitter of nan", id="no number"),
+        pytest.param({"jitter": math.inf}, "a jitter of inf", id="infinite jitter"),
+        pytest.param(
+            {"max_retry_after": timedelta(seconds=-1)}, "a max_retry_after that is negative", id="negative wait"
+        ),
+        pytest.param({"max_retry_after": timedelta(days=31)}, "longer than 30 days", id="long wait"),
+    ],
+)
+def test_an_unusable_policy_has_a_reason(fields, reason):
+    assert reason in type("Hasty", (Twice,), fields)().problem()
 
-    assert "negative" in Hasty().problem()
-    assert not SPECIFICATION.problem()
-    assert not EXTENDED.problem()
+
+@pytest.mark.parametrize("policy", [SPECIFICATION, EXTENDED, Twice()], ids=lambda policy: policy.name)
+def test_a_usable_policy_has_no_problem(policy):
+    assert not policy.problem()

@@ -11,6 +11,7 @@ from typing import ClassVar
 MAX_NAME_LENGTH = 40
 MAX_ATTEMPTS = 100
 """Maximum number of attempts of every policy."""
+MAX_DELAY = timedelta(days=30)
 MAX_LENGTH = 300
 """Maximum length of a policy as stored in deliveries."""
 
@@ -72,8 +73,12 @@ class BaseRetryPolicy(abc.ABC):
             return f"has the name {self.name!r}; give 1 to {MAX_NAME_LENGTH} characters without a colon"
         if not 1 <= self.max_attempts <= MAX_ATTEMPTS:
             return f"makes {self.max_attempts} attempts; 1 to {MAX_ATTEMPTS} are possible"
-        if any(not timedelta(0) <= delay <= timedelta(days=30) for delay in self.delays):
+        if any(not timedelta(0) <= delay <= MAX_DELAY for delay in self.delays):
             return "has a delay that is negative or longer than 30 days"
+        if not 0 <= self.jitter <= 1:
+            return f"has a jitter of {self.jitter}; 0 to 1 is possible"
+        if not timedelta(0) <= self.max_retry_after <= MAX_DELAY:
+            return "has a max_retry_after that is negative or longer than 30 days"
         if len(f"{self.name}:{self.schedule}") > MAX_LENGTH:
             return f"has delays that need more than {MAX_LENGTH} characters; use fewer, or whole seconds"
         return ""
