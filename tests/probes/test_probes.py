@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pytest
-from django.db import OperationalError, connection
+from django.db import OperationalError, connection, connections
 from django.test import Client
 from django.utils import timezone
 
@@ -47,6 +47,18 @@ def test_a_process_is_not_ready_without_the_database():
 
     assert (answer.status_code, answer.json()["checks"]) == (503, {"database": False})
     assert b"secret-host" not in answer.content
+
+
+@pytest.mark.parametrize(("name", "status"), [("live", 200), ("ready", 503), ("delivery", 503)])
+def test_the_endpoints_need_no_transaction_of_the_request(monkeypatch, name, status):
+    for alias in connections:
+        monkeypatch.setitem(connections.settings[alias], "ATOMIC_REQUESTS", True)
+
+    with connection.execute_wrapper(refuse):
+        found, checks = get(name)
+
+    assert found == status
+    assert not any(checks.values())
 
 
 def test_delivery_is_healthy_with_a_worker_and_nothing_overdue(worker):

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable
 
 from django.contrib.auth.decorators import login_not_required
-from django.db import DatabaseError, InterfaceError
+from django.db import DatabaseError, InterfaceError, connections, transaction
 from django.http import HttpRequest, JsonResponse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
@@ -15,26 +15,30 @@ from .checks import has_tables, has_workers, is_punctual
 
 logger = logging.getLogger("webhooks_app.probes")
 
+View = Callable[[HttpRequest], JsonResponse]
 
-@login_not_required
-@never_cache
-@require_safe
+
+def _endpoint(view: View) -> View:
+    """Return a public view outside of the transactions of ATOMIC_REQUESTS, which fail while a database is away."""
+    view = login_not_required(never_cache(require_safe(view)))
+    for alias in connections:
+        view = transaction.non_atomic_requests(using=alias)(view)
+    return view
+
+
+@_endpoint
 def live(request: HttpRequest) -> JsonResponse:
     """Answer 200 if this process answers at all."""
     return _answer()
 
 
-@login_not_required
-@never_cache
-@require_safe
+@_endpoint
 def ready(request: HttpRequest) -> JsonResponse:
     """Answer 200 if this process can accept events and requests: the database answers and is migrated."""
     return _answer(database=has_tables)
 
 
-@login_not_required
-@never_cache
-@require_safe
+@_endpoint
 def delivery(request: HttpRequest) -> JsonResponse:
     """Answer 200 if webhooks are delivered: a worker runs, and no delivery is overdue by 5 minutes."""
     return _answer(workers=has_workers, punctual=is_punctual)
