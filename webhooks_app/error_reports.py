@@ -9,6 +9,9 @@ from typing import Any
 from django.http import HttpRequest
 from django.views.debug import SafeExceptionReporterFilter, get_default_exception_reporter_filter
 
+PROXY = "WEBHOOKS_EGRESS_PROXY"
+"""A setting with a password that Django does not recognize by the name."""
+
 
 class HidingReporterFilter(SafeExceptionReporterFilter):
     """Hide all variables and posted values; the host's own filter applies to the rest.
@@ -21,7 +24,14 @@ class HidingReporterFilter(SafeExceptionReporterFilter):
         self.hosts_own: Any = get_default_exception_reporter_filter()
 
     def get_safe_settings(self) -> Any:
-        return self.hosts_own.get_safe_settings()
+        found = self.hosts_own.get_safe_settings()
+        return {**found, PROXY: self._without_user(found[PROXY])} if found.get(PROXY) else found
+
+    def _without_user(self, url: Any) -> str:
+        """Return a URL without its user and password."""
+        scheme, _, rest = str(url).rpartition("://")
+        user, _, address = rest.rpartition("@")
+        return f"{scheme}://{self.cleansed_substitute}@{address}" if user else str(url)
 
     def get_safe_request_meta(self, request: HttpRequest) -> Any:
         return self.hosts_own.get_safe_request_meta(request)

@@ -252,8 +252,9 @@ def test_a_shown_key_is_not_in_the_session(superuser: Page, owner: Any) -> None:
 
 
 def test_error_reports_contain_no_secret(
-    superuser: Page, webhook: Webhook, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    superuser: Page, webhook: Webhook, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, settings: Any
 ) -> None:
+    settings.WEBHOOKS_EGRESS_PROXY = "http://worker:p@ssword@proxy.example.com:3128"
     superuser.client.raise_request_exception = False
     form = {"url": "https://receiver.example.com/", "event_types": ["file.deleted"], "secret": SECRET}
     form |= {"audience": "every"}
@@ -269,7 +270,8 @@ def test_error_reports_contain_no_secret(
     records: list[Any] = [record for record in caplog.records if record.levelname == "ERROR"]
     reports = [ExceptionReporter(record.request, *record.exc_info, is_email=True) for record in records]
     assert len(reports) == 2
-    for secret in (SECRET, Webhook.objects.get().secret):
+    assert all("@proxy.example.com:3128" in report.get_traceback_text() for report in reports)
+    for secret in (SECRET, Webhook.objects.get().secret, "ssword", "worker:"):
         assert not any(secret in report.get_traceback_html() + report.get_traceback_text() for report in reports)
 
 
