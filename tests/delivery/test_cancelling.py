@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from django.db import connection, transaction
+from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from webhooks_app import forget_owner, send_test_event
@@ -17,21 +17,12 @@ from webhooks_app.operations.actors import PROJECT
 from webhooks_app.operations.verification import start_verification
 
 from ..support.plans import recorded_plans
-from ..support.rows import EVENT_TYPE, emit_one, make_webhook
+from ..support.rows import EVENT_TYPE, emit_one, make_backlog, make_webhook
 
 pytestmark = pytest.mark.django_db
 
 QUEUE = QueueEntry._meta.db_table
 LONG = 4 * ENTRIES_AT_A_TIME + 100
-
-
-def backlog(webhook: Webhook, number: int = LONG) -> None:
-    """Queue many deliveries of one event."""
-    event = emit_one(webhook.owner)
-    webhook.deliveries.all().delete()
-    with transaction.atomic():
-        new = Delivery.objects.bulk_create([Delivery(event=event, webhook=webhook) for _ in range(number)])
-        QueueEntry.objects.add(new)
 
 
 def waiting(webhook: Webhook) -> int:
@@ -48,7 +39,7 @@ STOPS: dict[str, Any] = {
 
 @pytest.mark.parametrize("stop", STOPS.values(), ids=STOPS)
 def test_stopping_a_webhook_cancels_a_page_and_each_look_another(webhook, queue, stop):
-    backlog(webhook)
+    make_backlog(webhook, LONG)
 
     stop(webhook)
 
@@ -65,7 +56,7 @@ def stop_name(webhook: Webhook) -> str:
 
 
 def test_a_worker_cancels_the_whole_backlog_and_sends_none_of_it(webhook, receiver, deliver):
-    backlog(webhook)
+    make_backlog(webhook, LONG)
     lifecycle.disable(webhook, actor=PROJECT)
     transport = receiver(200)
 
@@ -79,7 +70,7 @@ def test_a_page_costs_the_same_for_a_short_and_a_long_backlog(alice, queue):
     numbers = []
     for number in (ENTRIES_AT_A_TIME + 1, LONG):
         webhook = make_webhook(alice)
-        backlog(webhook, number)
+        make_backlog(webhook, number)
         with CaptureQueriesContext(connection) as queries:
             webhook.disable("Over.")
         numbers.append(len(queries))
@@ -131,7 +122,7 @@ def test_an_expired_delivery_is_cancelled_without_reading_the_queue_of_others(we
 
 
 def test_tests_of_a_failed_webhook_are_not_cancelled(webhook, queue):
-    backlog(webhook)
+    make_backlog(webhook, LONG)
     kept = send_test_event(webhook, EVENT_TYPE)
 
     webhook.fail("Over.")
@@ -142,7 +133,7 @@ def test_tests_of_a_failed_webhook_are_not_cancelled(webhook, queue):
 
 
 def test_a_delivery_that_is_not_yet_cancelled_has_the_hold_of_its_webhook(webhook, clock):
-    backlog(webhook)
+    make_backlog(webhook, LONG)
 
     webhook.disable("Over.")
 
@@ -153,7 +144,7 @@ def test_a_delivery_that_is_not_yet_cancelled_has_the_hold_of_its_webhook(webhoo
 
 
 def test_an_enabled_webhook_keeps_the_deliveries_that_were_not_yet_cancelled(webhook, queue):
-    backlog(webhook)
+    make_backlog(webhook, LONG)
     webhook.disable("Over.")
     Webhook.objects.update(status="active")
 
@@ -164,7 +155,7 @@ def test_an_enabled_webhook_keeps_the_deliveries_that_were_not_yet_cancelled(web
 
 def test_an_ordered_backlog_is_cancelled(alice, deliver, receiver):
     webhook = make_webhook(alice, order="webhook")
-    backlog(webhook)
+    make_backlog(webhook, LONG)
     QueueEntry.objects.filter(place__gt=QueueEntry.objects.order_by("place")[0].place).update(due_at=None)
     webhook.disable("Over.")
 

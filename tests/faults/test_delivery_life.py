@@ -166,6 +166,11 @@ class Series:
             return False
         return self.is_claimed or (not self.is_over(now) and self.webhook.may_be_sent(self.kind))
 
+    @property
+    def is_searched_for_later(self) -> bool:
+        """Return True for a claim that is searched for once a second, if it is lost."""
+        return self.is_claimed and (self.webhook.status != "active" or self.webhook.is_deleted)
+
 
 @dataclass(eq=False)
 class Ticket:
@@ -318,6 +323,7 @@ class DeliveryLife(RuleBasedStateMachine):
             assert len(self._in_flight(webhook, now)) <= CAP
         if not claims:
             left = [series for series in self.series.values() if series.could_be_claimed(now)]
+            left = [series for series in left if not series.is_searched_for_later]
             assert not [series for series in left if worker.real.counts(series.webhook.row.pk) < CAP], "stuck"
 
     def send(self, index: int) -> None:

@@ -150,7 +150,8 @@ def test_a_held_backlog_is_not_read(alice, webhook, queue, clock):
         queue.claim(10)
 
     assert len(captured) == 2  # the webhooks with due deliveries, and their lost claims among the first few
-    assert queue._sql.due_webhooks(clock(), after=None) == [(webhook.pk, None, webhook.owner_id, False, None, False)]
+    (found,) = queue._sql.due_webhooks(clock(), after=None)
+    assert (found.webhook_id, found.due_at) == (webhook.pk, None)
 
 
 def test_pausing_and_resuming_send_signals_and_wake_workers(webhook, django_capture_on_commit_callbacks):

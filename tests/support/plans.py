@@ -1,8 +1,11 @@
-"""Plans of statements on SQLite, with their parameters, because it chooses some indexes by the text of a statement."""
+"""The cost of statements, regardless of the machine: plans on SQLite, and rows read on the other databases.
+
+SQLite gets the plans with their parameters, because it chooses some indexes by the text of a statement.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -40,3 +43,25 @@ def recorded_plans() -> Iterator[Plans]:
     plans = Plans()
     with connection.execute_wrapper(plans.record):
         yield plans
+
+
+READ_SQL = {
+    "postgresql": "SELECT coalesce(sum(seq_tup_read + idx_tup_fetch), 0) FROM pg_stat_xact_user_tables",
+    "mysql": """
+        SELECT SUM(VARIABLE_VALUE) FROM information_schema.SESSION_STATUS
+        WHERE VARIABLE_NAME LIKE 'HANDLER_READ%%' AND VARIABLE_NAME NOT LIKE '%%RND%%'""",
+}
+"""The number of rows read by this session, on PostgreSQL in this transaction."""
+
+
+def rows_read(action: Callable[[], object]) -> int:
+    """Return the number of rows that an action reads from tables and indexes."""
+    before = _rows_read()
+    action()
+    return _rows_read() - before
+
+
+def _rows_read() -> int:
+    with connection.cursor() as cursor:
+        cursor.execute(READ_SQL[connection.vendor])
+        return int(cursor.fetchone()[0])

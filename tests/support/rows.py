@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
+from django.db import transaction
 from django.utils import timezone
 
 from webhooks_app import emit
@@ -28,6 +29,15 @@ def make_webhook(owner: Any, *event_types: str, status: str = "active", url: str
 
 def emit_one(owner: Any, error: str = "No outline") -> Event:
     return emit(EVENT_TYPE, {"error": error}, owner=owner)
+
+
+def make_backlog(webhook: Webhook, number: int) -> None:
+    """Queue deliveries of one event."""
+    event = emit_one(webhook.owner)
+    webhook.deliveries.filter(event=event).delete()
+    with transaction.atomic():
+        new = [Delivery(event=event, webhook=webhook) for _ in range(number)]
+        QueueEntry.objects.add(Delivery.objects.bulk_create(new))
 
 
 def deliveries(kind: str = "event") -> list[Delivery]:

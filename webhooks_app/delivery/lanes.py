@@ -14,7 +14,7 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from ..encryption import decrypt
-from ..models import Delivery
+from ..models import Delivery, Webhook
 from ..models.hold import permitted_kinds
 from ..models.order import Order
 from ..models.rate_limit import LONG_AGO, RateLimit
@@ -82,12 +82,14 @@ class DueWebhook(NamedTuple):
 
     webhook_id: str
     due_at: datetime | None
-    """The due time of its first delivery that is not in flight, or None during a pause."""
+    """The due time of its first delivery that is neither in flight nor held by the webhook's state, or None."""
     owner_id: Any
     """In the database's form."""
     has_lane: bool
     is_fast: bool | None
     """See ``QueueLane.is_fast``."""
+    is_active: bool
+    """Whether deliveries of all kinds may be sent, except during a pause."""
     is_stopped: bool
     """Whether its pending deliveries are to be cancelled."""
 
@@ -118,6 +120,11 @@ class Lane:
     keys: Sequence[LaneKey] = field(default=(), repr=False)
     """Current keys first."""
     _signer: Signer | None = field(default=None, repr=False)
+
+    @property
+    def is_active(self) -> bool:
+        """Whether deliveries of all kinds may be sent, except during a pause."""
+        return self.status == Webhook.Status.ACTIVE and self.deleted_at is None
 
     def kinds(self, now: datetime) -> tuple[Kind, ...]:
         """Return the kinds of deliveries that can be sent now."""

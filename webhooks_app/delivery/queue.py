@@ -75,7 +75,7 @@ class Queue:
         self._with_lost = True
         self._looked_at = -math.inf
         self._without_slot: list[str] = []
-        """Webhooks of the last look that are paused or have no free slot. Only their lost claims are claimed."""
+        """Webhooks of the last look that are paused, not active or have no free slot. Their lost claims are claimed."""
         self._look_for_lost_at = -math.inf
 
     @property
@@ -210,7 +210,8 @@ class Queue:
         due = [found for found in due if not self._is_left_alone(found.webhook_id)]
         self._learn((found.webhook_id, found.owner_id, found.has_lane, found.is_fast) for found in due)
         sendable = self._with_room([found.webhook_id for found in due])
-        self._without_slot += {found.webhook_id for found in page if not found.is_stopped} - set(sendable)
+        read_completely = {found.webhook_id for found in page if found.is_active} & set(sendable)
+        self._without_slot += [found.webhook_id for found in page if found.webhook_id not in read_completely]
         if len(sendable) > limit:
             sendable = sendable[:limit]
             self._last_webhook_id = sendable[-1]
@@ -262,7 +263,7 @@ class Queue:
                 return claims
 
     def _claim_lost(self) -> list[Claim]:
-        """Claim the lost claims of webhooks without free slots. They are only recorded, so they need no slot."""
+        """Claim the lost claims that other claims do not include. They are only recorded, so they need no slot."""
         self._look_for_lost_at = self._clock.monotonic() + LOOK_FOR_LOST_EVERY_SECONDS
         now = self._clock()
         claims: list[Claim] = []

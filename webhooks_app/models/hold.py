@@ -18,12 +18,11 @@ from .delivery import Delivery
 from .fields import IdField
 from .lane import FAST_SECONDS
 from .order import Order
-from .queue import QueueEntry
+from .queue import PROBES, QueueEntry
 from .rate_limit import LONG_AGO, RateLimit
 from .webhook import Webhook
 
-UNVERIFIED_KINDS = (Delivery.Kind.VERIFICATION, Delivery.Kind.TEST)
-"""Kinds that are sent to an unverified URL: the handshake itself, and manual tests."""
+UNVERIFIED_KINDS = tuple(Delivery.Kind(kind) for kind in PROBES)
 
 
 class HoldReason(models.TextChoices):

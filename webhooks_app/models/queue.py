@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 
 ENTRIES_AT_A_TIME = 500
 
+PROBES = ("verification", "test")
+"""Kinds that are sent to an unverified URL: the handshake itself, and manual tests."""
+
 KEYS_AT_A_TIME = 20 * ENTRIES_AT_A_TIME
 """Keys to load at once. Selecting them may read all entries of a webhook."""
 
@@ -148,6 +151,13 @@ class QueueEntry(BaseModel):
         verbose_name_plural = _("queue entries")
         indexes = (
             models.Index(fields=("webhook", "due_at"), name="webhooks_queue_due"),
+            # Finds them before the events that wait for the verification, without a cost for events.
+            PartialIndex(
+                fields=("webhook", "due_at"),
+                only=models.Q(kind__in=PROBES),
+                otherwise=("webhook", "kind", "due_at"),
+                name="webhooks_queue_probes",
+            ),
             PartialIndex(
                 fields=("webhook", "order_key", "place"),
                 only=models.Q(place__isnull=False),

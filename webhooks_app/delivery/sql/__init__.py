@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from ...database.dialects import dialect_of
+from .mysql import MysqlSql
 from .portable import PortableSql
 from .postgresql import PostgresqlSql
 from .sqlite import SqliteSql
 
-_BY_DIALECT: dict[str, type[PortableSql]] = {"postgresql": PostgresqlSql, "sqlite": SqliteSql}
+_BY_DIALECT: dict[str, type[PortableSql]] = {"mysql": MysqlSql, "postgresql": PostgresqlSql, "sqlite": SqliteSql}
 
 
 def sql_for(using: str) -> PortableSql:

@@ -42,6 +42,9 @@ class BaseSql:
     slow_claims_apart: ClassVar[timedelta] = timedelta(0)
     """The time between two claims from slow webhooks."""
 
+    probes_hint: ClassVar[str] = ""
+    """A hint after the name of the queue's table, to read probes by their index."""
+
     changes_are_free: ClassVar[bool] = False
     """Whether ``changes_sql`` requires no server."""
 

@@ -16,7 +16,7 @@ from ...models import (
     SigningKey,
     Webhook,
 )
-from ...models.hold import STOPPING
+from ...models.hold import KINDS_BY_STATUS, STOPPING, UNVERIFIED_KINDS
 from ...models.order import BEGUN, Order
 from ..lanes import FIRST_ENTRIES, LANE_NAMES, MAX_LANES, WEBHOOK_FIELDS, Ask, DueWebhook, Lane, Pick, Picked, Terms
 from ..signing import LaneKey
@@ -26,6 +26,17 @@ from .sharing import SharingSql
 NO_WEBHOOK_ID = "wh_" + "0" * 32
 
 STOPPING_STATUSES = ", ".join(f"'{status}'" for status in STOPPING)
+
+IS_ACTIVE = f"webhook.deleted_at IS NULL AND webhook.status = '{Webhook.Status.ACTIVE.value}'"
+
+IS_PROBE = f"kind IN {tuple(kind.value for kind in UNVERIFIED_KINDS)}"
+"""The condition of an index, with the kinds in its order, which SQLite compares."""
+
+PROBED = {
+    kind: [status for status, kinds in KINDS_BY_STATUS.items() if kind in kinds and status != Webhook.Status.ACTIVE]
+    for kind in UNVERIFIED_KINDS
+}
+"""The statuses besides active in which a kind is sent."""
 
 PARKED_AT_A_TIME = 200
 """Maximum number of deliveries of a lane that one claim parks."""
@@ -44,6 +55,7 @@ class LockedLane(NamedTuple):
     room: int
     kinds: Sequence[Delivery.Kind]
     due_from: datetime | None = None
+    lost_only: bool = False
 
 
 class ClaimingSql(SharingSql):
@@ -54,9 +66,20 @@ class ClaimingSql(SharingSql):
 
         A page of fewer than ``MAX_LANES`` is the last. Only the first index entries of each webhook are read, by a
         recursive query, because no database turns ``SELECT DISTINCT`` into such a loose index scan. Deliveries in
-        flight come first in the index, and their number is limited for each webhook.
+        flight come first in the index, and their number is limited for each webhook. Of a webhook that is not active,
+        only the kinds are read that can be sent, one by one, because MariaDB would read the others too.
         """
         following = f"SELECT webhook_id FROM {self.entries} WHERE webhook_id > {{}} ORDER BY webhook_id LIMIT 1"
+        first = f"""
+            SELECT due_at FROM {self.entries} {{}}
+            WHERE webhook_id = found.webhook_id AND due_at IS NOT NULL
+                AND (claimed_at IS NULL OR leased_until <= %(now)s) {{}}
+            ORDER BY due_at LIMIT 1"""
+        columns = [f"CASE WHEN webhook.paused_at IS NULL AND {IS_ACTIVE} THEN ({first.format('', '')}) END"]
+        for kind, statuses in PROBED.items():
+            is_sent = f"webhook.deleted_at IS NULL AND webhook.status IN ({', '.join(map(repr, statuses))})"
+            probe = first.format(self.probes_hint, f"AND {IS_PROBE} AND kind = '{kind.value}'")
+            columns.append(f"CASE WHEN webhook.paused_at IS NULL AND {is_sent} THEN ({probe}) END")
         sql = f"""
             WITH RECURSIVE found (webhook_id, number) AS (
                 SELECT ({following.format("%(after)s")}), 1
@@ -64,14 +87,9 @@ class ClaimingSql(SharingSql):
                 SELECT ({following.format("found.webhook_id")}), number + 1
                 FROM found WHERE found.webhook_id IS NOT NULL AND number < {MAX_LANES}
             )
-            SELECT {self.public_id("wh", "found.webhook_id")}, CASE WHEN webhook.paused_at IS NULL THEN (
-                    SELECT due_at FROM {self.entries}
-                    WHERE webhook_id = found.webhook_id AND due_at IS NOT NULL
-                        AND (claimed_at IS NULL OR leased_until <= %(now)s)
-                    ORDER BY due_at LIMIT 1
-                ) END,
-                webhook.owner_id, lane.webhook_id IS NOT NULL, lane.is_fast,
-                webhook.deleted_at IS NOT NULL OR webhook.status IN ({STOPPING_STATUSES})
+            SELECT {self.public_id("wh", "found.webhook_id")}, webhook.owner_id, lane.webhook_id IS NOT NULL,
+                lane.is_fast, {IS_ACTIVE}, webhook.deleted_at IS NOT NULL OR webhook.status IN ({STOPPING_STATUSES}),
+                {", ".join(columns)}
             FROM found
             JOIN {self.webhooks} AS webhook ON webhook.id = found.webhook_id
             LEFT JOIN {self.lanes} AS lane ON lane.webhook_id = found.webhook_id
@@ -81,13 +99,14 @@ class ClaimingSql(SharingSql):
         return [
             DueWebhook(
                 self.read_id("wh", pk),
-                self.read_time(due_at),
+                min((moment for moment in map(self.read_time, due_at) if moment), default=None),
                 owner_id,
                 bool(has_lane),
                 None if is_fast is None else bool(is_fast),
+                bool(is_active),
                 bool(is_stopped),
             )
-            for pk, due_at, owner_id, has_lane, is_fast, is_stopped in rows
+            for pk, owner_id, has_lane, is_fast, is_active, is_stopped, *due_at in rows
         ]
 
     def lost_claims(self, webhook_ids: Sequence[str], now: datetime) -> dict[str, int]:
@@ -164,7 +183,7 @@ class ClaimingSql(SharingSql):
             lane.max_in_flight = 1 if ask.is_unknown else lane.max_in_flight or ask.cap
             in_flight = ask.own + row.claims_of_others(terms.worker, terms.now)
             if ask.lost_only:
-                found.append(LockedLane(lane, row, ask.room, ()))
+                found.append(LockedLane(lane, row, ask.room, (), lost_only=True))
             else:
                 room = lane.room(ask.room, in_flight, terms.now)
                 found.append(LockedLane(lane, row, room, lane.kinds(terms.now), ask.due_from))
@@ -198,13 +217,15 @@ class ClaimingSql(SharingSql):
         kinds = [kind.value for kind in found.kinds] or [""]
         marks = ", ".join(["%s"] * len(kinds))
         is_ordered = found.lane.order != Order.NONE
+        only_probes = not (found.lane.is_active or found.lost_only)
+        limits = ("AND due_at >= %s" if found.due_from else "") + (f" AND {IS_PROBE}" if only_probes else "")
         may_park = is_ordered and bool(found.kinds)  # otherwise the search for them would read the whole backlog
         sql = f"""
             SELECT {self.public_id("dlv", "delivery_id")} AS id, {self.public_id("wh", "webhook_id")} AS webhook_id,
                 {self.public_id("evt", "event_id")} AS event_id, kind, attempt, max_attempts, claimed_at, expires_at,
                 retry_policy, place IS NOT NULL AS is_ordered, {self._is_blocked if is_ordered else "0"} AS is_blocked
-            FROM {self.entries} AS entry
-            WHERE webhook_id = %s AND due_at <= %s {"AND due_at >= %s" if found.due_from else ""}
+            FROM {self.entries} AS entry {self.probes_hint if only_probes else ""}
+            WHERE webhook_id = %s AND due_at <= %s {limits}
                 AND ((claimed_at IS NULL AND (kind IN ({marks}) OR expires_at <= %s)) {lost})
             ORDER BY due_at LIMIT {int(found.room) + PARKED_AT_A_TIME * may_park}"""
         since = [self.write_time(found.due_from)] if found.due_from else []

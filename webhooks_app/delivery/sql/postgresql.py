@@ -19,6 +19,7 @@ from ..attempt_log import AttemptLog
 from ..claim import Finished
 from ..lanes import FIRST_ENTRIES, WEBHOOK_FIELDS, Ask, Lane, Pick, Picked, Terms
 from ..signing import LaneKey
+from .claiming import IS_PROBE
 from .copying import copy_line
 from .portable import PortableSql
 
@@ -40,6 +41,8 @@ SAVE_TYPES = {
     "next_attempts": "timestamptz[]",
     "now": "timestamptz",
 }
+ACTIVE = Webhook.Status.ACTIVE.value
+
 MAX_REMEMBERED = 10_000
 """Webhooks with an order, deleted ones included, after which a worker starts anew."""
 
@@ -108,6 +111,12 @@ class PostgresqlSql(PortableSql):
         lost = "%(lost_again_at)s::timestamptz IS NOT NULL AND leased_until <= %(now)s"
         fields = ", ".join(f"webhook.{self.quote(name)}" for name in WEBHOOK_FIELDS)
         whens = " ".join(f"WHEN '{status}' THEN '{_array(kinds)}'" for status, kinds in KINDS_BY_STATUS.items())
+        first = f"""
+                    SELECT ctid AS row, claimed_at IS NOT NULL AS is_lost FROM {self.entries}
+                    WHERE {{}} AND webhook_id = lane.id AND due_at <= GREATEST(%(now)s, statement_timestamp())
+                        AND (claimed_at IS NULL AND (kind = ANY (lane.kinds) OR expires_at <= %(now)s) OR {lost})
+                    ORDER BY due_at
+                    LIMIT GREATEST(0, lane.room)"""
         return f"""
             WITH locked AS (
                 SELECT lane.webhook_id, lane.in_flight, lane.next_slot_at,
@@ -153,16 +162,14 @@ class PostgresqlSql(PortableSql):
                             ELSE LEAST(lane.room, lane.free, lane.allowance) END AS room,
                         CASE WHEN lane.lost_only OR lane.deleted_at IS NOT NULL THEN '{{}}'::text[]
                             ELSE array_remove((CASE lane.status {whens} END)::text[],
-                                CASE WHEN lane.allowance < 2 THEN 'retry_notice' END) END AS kinds
+                                CASE WHEN lane.allowance < 2 THEN 'retry_notice' END) END AS kinds,
+                        lane.lost_only OR lane.deleted_at IS NULL AND lane.status = '{ACTIVE}' AS has_all_kinds
                     FROM lane
                     WHERE (lane.paused_at IS NULL OR lane.lost_only) AND lane."order" = '{Order.NONE.value}'
                 ) AS lane
                 CROSS JOIN LATERAL (
-                    SELECT ctid AS row, claimed_at IS NOT NULL AS is_lost FROM {self.entries}
-                    WHERE webhook_id = lane.id AND due_at <= GREATEST(%(now)s, statement_timestamp())
-                        AND (claimed_at IS NULL AND (kind = ANY (lane.kinds) OR expires_at <= %(now)s) OR {lost})
-                    ORDER BY due_at
-                    LIMIT GREATEST(0, lane.room)
+                    ({first.format("lane.has_all_kinds")})
+                    UNION ALL ({first.format(f"NOT lane.has_all_kinds AND {IS_PROBE}")})
                 ) AS due
             ),
             uncontested AS MATERIALIZED (
