@@ -150,6 +150,7 @@ def test_the_django_example_behaves_the_same(settings, monkeypatch, client, caps
     settings.PRESENTATION_WEBHOOK_SECRET = SECRET
     settings.ROOT_URLCONF = "wire_format_example"
     urls = types.ModuleType("wire_format_example")
+    urls.urlpatterns = []  # of the project
     exec(code_under("Django"), vars(urls))
     monkeypatch.setitem(sys.modules, "wire_format_example", urls)
 
