@@ -7,9 +7,11 @@ from typing import Any
 
 import pytest
 from django.core.management.base import CommandError
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 
 from webhooks_app import emit
-from webhooks_app.models import Webhook
+from webhooks_app.models import Delivery, Webhook
 
 from .conftest import Output
 
@@ -29,6 +31,17 @@ def test_pause_and_resume_print_the_number_of_waiting_deliveries(run: Run, webho
 
     assert (paused.stdout, resumed.stdout) == ("1\n", "1\n")
     assert Webhook.objects.get().paused_at is None
+
+
+@pytest.mark.parametrize("verb", ["pause", "resume"])
+def test_finished_deliveries_are_not_read(run: Run, webhook: Webhook, verb: str) -> None:
+    if verb == "resume":
+        webhook.pause()
+
+    with CaptureQueriesContext(connection) as queries:
+        run(f"{verb}_webhook", webhook.id)
+
+    assert [query["sql"] for query in queries if Delivery._meta.db_table in query["sql"]] == []
 
 
 @pytest.mark.parametrize(("verb", "reason"), [("pause", "is disabled"), ("resume", "is not paused")])

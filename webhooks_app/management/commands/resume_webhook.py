@@ -6,7 +6,7 @@ from typing import Any
 
 from django.core.management.base import CommandParser
 
-from ...models import Delivery
+from ...models import QueueEntry
 from ...operations import lifecycle
 from ..base import WebhooksCommand
 from ..webhooks import get_webhook
@@ -24,4 +24,4 @@ class Command(WebhooksCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         webhook = get_webhook(options["webhook_id"])
         lifecycle.resume(webhook, actor=self.actor)
-        self.result(str(Delivery.objects.filter(webhook=webhook).waiting().count()))
+        self.result(str(QueueEntry.objects.unclaimed().filter(webhook=webhook).count()))
