@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -93,6 +93,26 @@ def test_queue_metrics_are_the_counts_of_the_job(scrape: Scrape, owner: Any, web
     assert samples["webhooks_deliveries_held",] == 0
     assert 90 <= samples["webhooks_oldest_due_seconds",] < 150
     assert samples["webhooks_gauges_age_seconds",] < 60
+
+
+class AnHourAhead(datetime):
+    @classmethod
+    def now(cls, tz: Any = None) -> Any:
+        return datetime.now(tz) + timedelta(hours=1)
+
+
+@pytest.mark.django_db
+def test_ages_follow_the_database_and_not_the_web_process(
+    scrape: Scrape, owner: Any, webhook: Webhook, monkeypatch: Any
+) -> None:
+    emit("file.deleted", DATA, owner=owner)
+    MaintenanceJob.objects.create(name="fold", ended_at=timezone.now())
+    monkeypatch.setattr("django.utils.timezone.datetime", AnHourAhead)
+
+    samples = scrape()
+
+    assert samples["webhooks_oldest_due_seconds",] < 600
+    assert samples["webhooks_maintenance_job_age_seconds", "fold"] < 600
 
 
 @pytest.mark.django_db

@@ -2,7 +2,8 @@
 
 Every value is read from the database on request, so that it covers all workers and does not depend on the answering web
 process. Counters come from the roll-up of all time and the tallies not yet folded into it. Values that need a table
-scan are counted by a maintenance job. The cost of a request does not grow with the number of deliveries.
+scan are counted by a maintenance job. The cost of a request grows with the number of webhooks with pending deliveries,
+not with the number of deliveries.
 """
 
 from __future__ import annotations
@@ -13,10 +14,10 @@ from itertools import accumulate
 
 from django.db import router
 from django.db.models import Count, Sum
-from django.utils import timezone
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from ..database.clock import DatabaseClock
 from ..database.sql import UtcNow
 from ..delivery.overdue import oldest_due_at
 from ..maintenance.rollups import reading
@@ -38,10 +39,11 @@ class WebhooksCollector(Collector):
         yield from ()
 
     def collect(self) -> Iterator[Metric]:
+        now = DatabaseClock(router.db_for_write(Delivery))()
         yield from _counted(reading.ever())
-        yield from _of_jobs(timezone.now())
+        yield from _of_jobs(now)
         yield from _of_workers()
-        yield _oldest_due(timezone.now())
+        yield _oldest_due(now)
 
 
 def _counted(counters: Counters) -> Iterator[Metric]:
