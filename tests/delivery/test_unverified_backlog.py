@@ -18,7 +18,7 @@ from ..support.rows import EVENT_TYPE, make_backlog, make_webhook
 
 pytestmark = pytest.mark.django_db
 
-BACKLOG = 3000
+BACKLOG = 1200
 
 
 @pytest.fixture(params=["none", "webhook"])
