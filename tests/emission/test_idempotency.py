@@ -121,33 +121,17 @@ def test_a_conflict_in_a_batch_prevents_all_events():
     assert (Event.objects.count(), IdempotencyKey.objects.count()) == (1, 1)
 
 
-class Tagged(BaseModel):
-    tags: set[int]
-
-
 class Listed(BaseModel):
-    items: list[dict[str, int]]
+    items: list[int]
 
 
-def test_sets_are_the_same_data_in_any_order():
-    one, other = (set(numbers) for numbers in ([0, 8], [8, 0]))  # equal hashes, in the order of insertion
-    event_type = EventType(name="shop.tagged", description="Tagged.", data_model=Tagged, example={"tags": [1]})
-
-    with registry.temporarily(event_type):
-        events = [emit("shop.tagged", {"tags": tags}, owner=None, idempotency_key="k") for tags in (one, other)]
-
-    assert list(one) != list(other)
-    assert events[0] == events[1]
-
-
-def test_objects_in_another_order_are_other_data():
-    batch = [{"a": 1}, {"a": 2}]
-    event_type = EventType(name="shop.listed", description="Listed.", data_model=Listed, example={"items": batch})
+def test_a_list_in_another_order_is_other_data():
+    event_type = EventType(name="shop.listed", description="Listed.", data_model=Listed, example={"items": [1]})
 
     with registry.temporarily(event_type):
-        emit("shop.listed", {"items": batch}, owner=None, idempotency_key="k")
+        emit("shop.listed", {"items": [1, 2]}, owner=None, idempotency_key="k")
         with pytest.raises(IdempotencyConflictError):
-            emit("shop.listed", {"items": batch[::-1]}, owner=None, idempotency_key="k")
+            emit("shop.listed", {"items": [2, 1]}, owner=None, idempotency_key="k")
 
 
 @pytest.mark.parametrize("table", ["webhooks_app_idempotencykey", "webhooks_app_event"])

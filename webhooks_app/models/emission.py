@@ -29,7 +29,7 @@ class IdempotencyKey(BaseModel):
         Event, on_delete=models.CASCADE, related_name="idempotency", db_constraint=False, editable=False
     )
     digest = models.CharField(max_length=64, editable=False)
-    """SHA-256 of the event's type and data, without the order of lists of plain values."""
+    """SHA-256 of the event's type and data."""
 
     class Meta:
         verbose_name = _("idempotency key")
@@ -43,22 +43,11 @@ class IdempotencyKey(BaseModel):
         """Return the unsaved key of an event."""
         owner = "" if event.owner_id is None else str(event.owner_id)
         scope = hashlib.sha256(f"{owner}\0{key}".encode())
-        content = json.dumps([event.type, _ordered(event.data)], sort_keys=True, separators=(",", ":"))
+        content = json.dumps([event.type, event.data], sort_keys=True, separators=(",", ":"))
         digest = hashlib.sha256(content.encode()).hexdigest()
         # Sets the version bits, because MariaDB does not find every UUID without them.
         pk = uuid.UUID(bytes=scope.digest()[:16], version=5)
         return cls(id=pk, key=key, event_id=event.pk, digest=digest)
-
-
-def _ordered(value: Any) -> Any:
-    """Return JSON data with sorted lists of plain values, because a set is a list in the order of each process."""
-    if isinstance(value, dict):
-        return {name: _ordered(item) for name, item in value.items()}
-    if not isinstance(value, list):
-        return value
-    if any(isinstance(item, dict | list) for item in value):
-        return [_ordered(item) for item in value]
-    return sorted(value, key=json.dumps)
 
 
 class EventReference(BaseModel):
