@@ -16,7 +16,7 @@ from webhooks_app.operations import lifecycle
 from webhooks_app.operations.actors import PROJECT
 from webhooks_app.operations.verification import start_verification
 
-from ..support.plans import recorded_plans
+from ..support.plans import recorded_plans, rows_read
 from ..support.rows import EVENT_TYPE, emit_one, make_backlog, make_webhook
 
 pytestmark = pytest.mark.django_db
@@ -119,6 +119,15 @@ def test_an_expired_delivery_is_cancelled_without_reading_the_queue_of_others(we
 
     assert waiting(webhook) == 0
     assert plans.scans(QueueEntry) == []
+
+
+@pytest.mark.only_on("postgresql")
+def test_a_page_does_not_read_the_whole_backlog(webhook):
+    make_backlog(webhook, 20 * ENTRIES_AT_A_TIME)
+    with connection.cursor() as cursor:
+        cursor.execute("ANALYZE")
+
+    assert rows_read(lambda: webhook.disable("Over.")) < 15 * ENTRIES_AT_A_TIME
 
 
 def test_tests_of_a_failed_webhook_are_not_cancelled(webhook, queue):

@@ -101,7 +101,9 @@ def _end_cancelled(pending: DeliveryQuerySet, ids: Sequence[str], reason: str) -
     Recording deletes an entry and changes the state together, so that they were not recorded.
     """
     changes = {"state": Delivery.State.CANCELLED, "state_reason": reason, "finished_at": UtcNow()}
-    number = pending.filter(pk__in=ids, queue_entry=None).update(**changes)
+    entries = QueueEntry.objects.using(pending.db).filter(pk__in=ids).order_by()
+    kept = set(entries.values_list("pk", flat=True))  # a join would read the whole queue on PostgreSQL
+    number = pending.filter(pk__in=[pk for pk in ids if pk not in kept]).update(**changes)
     if reason in RECOVERABLE:
         cancelled = Delivery.objects.using(pending.db).filter(pk__in=ids, failure=Delivery.State.CANCELLED)
         events = cancelled.filter(kind=Delivery.Kind.EVENT).order_by()
