@@ -126,6 +126,7 @@ def test_a_page_does_not_read_the_whole_backlog(webhook):
     make_backlog(webhook, 20 * ENTRIES_AT_A_TIME)
     with connection.cursor() as cursor:
         cursor.execute("ANALYZE")
+        cursor.execute("SET LOCAL enable_seqscan = off")  # which is cheaper for a short queue
 
     assert rows_read(lambda: webhook.disable("Over.")) < 15 * ENTRIES_AT_A_TIME
 

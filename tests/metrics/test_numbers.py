@@ -158,7 +158,8 @@ def test_the_number_of_queries_is_constant(scrape: Scrape, owner: Any, webhook: 
     def asked() -> int:
         with CaptureQueriesContext(connection) as queries:
             scrape()
-        return len(queries)
+        # Without those of the clock, which repeats a slow query.
+        return sum("webhooks_app" in query["sql"] for query in queries)
 
     def work(number: int) -> None:
         for _ in range(number):
@@ -171,7 +172,7 @@ def test_the_number_of_queries_is_constant(scrape: Scrape, owner: Any, webhook: 
     few = asked()
     work(20)
 
-    assert asked() == few <= 7
+    assert asked() == few <= 6
 
 
 def test_registering_the_collector_executes_no_query(django_assert_num_queries: Any, db: None) -> None:

@@ -86,13 +86,10 @@ def test_a_receiver_with_only_ipv6_is_unreachable_without_ipv6(make: Callable[..
     assert exchange.error == errors.not_connected(f"{HOST}:8080")
 
 
-@pytest.mark.parametrize("left", [0, 1])
+@pytest.mark.parametrize(("name", "left"), [("curl", 0), ("curl", 1), ("requests", 0)], indirect=["name"])
 def test_missing_descriptors_are_an_internal_error_with_one_log_record(
     receiver: Receiver, name: str, left: int
 ) -> None:
-    if name == "requests" and left:
-        pytest.skip("requires one descriptor")
-
     results, log = starved(name, left, receiver.url())
 
     assert results == ["internal_error"] * 3 + ["True"]

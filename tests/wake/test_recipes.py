@@ -1,4 +1,4 @@
-"""The recipes of ``docs/waking.md``, the one for Huey with a real consumer."""
+"""The documented recipes for task queues, the one for Huey with a real consumer."""
 
 from __future__ import annotations
 
@@ -23,8 +23,9 @@ from ..support.rows import make_webhook
 from ..support.waiting import wait_until
 
 ROOT = Path(__file__).parents[2]
-RECIPE = re.compile(r"^### (\w+)\n.*?```python\n# billing/tasks.py\n(.*?)```", re.MULTILINE | re.DOTALL)
-RECIPES = dict(RECIPE.findall((ROOT / "docs" / "waking.md").read_text()))
+PAGES = ("guides/without-celery.md", "waking.md")
+RECIPE = re.compile(r"^##+ (\w+)\n(?:(?!^##).)*?```python\n# billing/tasks.py\n(.*?)```", re.MULTILINE | re.DOTALL)
+RECIPES = {name: code for page in PAGES for name, code in RECIPE.findall((ROOT / "docs" / page).read_text())}
 SETTINGS = """
 from tests.settings import *
 
@@ -73,7 +74,7 @@ def test_each_queue_has_a_documented_recipe() -> None:
     for name, code in RECIPES.items():
         compile(code, name, "exec")
 
-    assert list(RECIPES) == ["Huey", "Dramatiq", "RQ"]
+    assert list(RECIPES) == ["Huey", "RQ", "Dramatiq"]
 
 
 @pytest.mark.only_on("sqlite")
