@@ -213,8 +213,8 @@ def _statement(using: str, *, has_owner: bool, policies: tuple[str, ...]) -> Pre
         **{field.name: field.db_type(connection) for field in _EVENT_FIELDS},
         "time": "text",
         "seed": "text",
-        "evaluated": "text",
-        "refused": "text",
+        "evaluated": "uuid[]",
+        "refused": "uuid[]",
     }
     return PreparedStatement(named, types, after=UNPREPARED_EVENTS, by_index=False)
 

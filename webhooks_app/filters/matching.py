@@ -103,6 +103,8 @@ class _Operation(_Condition):
     operand: Any
 
     def holds(self, values: Sequence[Any]) -> bool:
+        if len(values) == 1:
+            return self.operator.holds(values[0], self.operand)
         satisfied = (self.operator.holds(value, self.operand) for value in values)
         return all(satisfied) if self.operator.is_negative(self.operand) else any(satisfied)
 
@@ -130,7 +132,10 @@ class _Field(_Condition):
 
     def _of(self, values: Sequence[Any]) -> Sequence[Any]:
         """Return the values of the field, also those in the items of lists."""
-        name, found = self.name, list[Any]()
+        name = self.name
+        if len(values) == 1 and isinstance(values[0], dict):
+            return (values[0].get(name, MISSING),)
+        found: list[Any] = []
         for value in values:
             items = (value or [MISSING]) if isinstance(value, list) else [value]
             found += [item.get(name, MISSING) if isinstance(item, dict) else MISSING for item in items]
