@@ -223,10 +223,8 @@ class Lab:
 
     def move_clock(self, span: timedelta) -> None:
         """Simulate a jump of the clock by moving all recorded times the other way."""
-        with transaction.atomic():
-            for model in (Delivery, DeliveryAttempt, Event, QueueEntry, QueueLane):
-                fields = [field.name for field in model._meta.fields if isinstance(field, DateTimeField)]
-                model.objects.update(**{name: F(name) - span for name in fields})
+        # A worker locks the same rows in another order: after a deadlock the move is repeated.
+        wait_until(lambda: asked(lambda: _moved_all_times(-span)), self.explain)
         self._jumps.append((time.time(), span.total_seconds()))
 
     def _shifted(self, moment: float | None) -> float | None:
@@ -343,6 +341,14 @@ def _event(event_id: str, owner: Any, now: datetime) -> Event:
 
 def path_of(webhook: Webhook) -> str:
     return "/" + str(webhook.url).split("/", 3)[3]
+
+
+def _moved_all_times(span: timedelta) -> bool:
+    with transaction.atomic():
+        for model in (Delivery, DeliveryAttempt, Event, QueueEntry, QueueLane):
+            fields = [field.name for field in model._meta.fields if isinstance(field, DateTimeField)]
+            model.objects.update(**{name: F(name) + span for name in fields})
+    return True
 
 
 def asked(question: Callable[[], bool]) -> bool:
