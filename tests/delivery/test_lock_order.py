@@ -9,10 +9,12 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.contrib.auth import get_user_model
 from django.db import connection, transaction
 from django.db.models import F
 
 from webhooks_app import emit, registry
+from webhooks_app.delivery.dispatcher import Dispatcher
 from webhooks_app.delivery.sending import finish, request_for
 from webhooks_app.models import Delivery, QueueEntry, QueueLane, Webhook
 from webhooks_app.transport import Exchange, Response
@@ -203,3 +205,34 @@ def test_others_are_claimed_while_a_page_of_a_stopped_webhook_is_cancelled(alice
         assert [claim.pick.event_id for claim in claims.result(timeout=60)] == [event.pk]
 
     assert Delivery.objects.get(webhook=stopped).state == "cancelled"
+
+
+def test_the_victim_of_a_deadlock_records_again_at_once(alice, webhook, clock, beside, caplog):
+    """A host's own update may lock deliveries in another order."""
+    caplog.set_level("INFO", "webhooks_app.delivery")
+    make_webhook(alice)
+    emit_one(alice)
+    dispatcher = Dispatcher(using="default", clock=clock, window=8)
+    dispatcher.turn(lambda _: False)
+    first, second = sorted(dispatcher.take(), key=lambda claim: claim.delivery_id)
+    dispatcher.put([answered(claim, clock, 200) for claim in (first, second)])
+
+    with transaction.atomic():
+        be_no_victim()
+        QueueEntry.objects.lock([second.delivery_id])
+        recording = beside(dispatcher.record_turn)
+        assert not recording.done()
+        QueueEntry.objects.lock([first.delivery_id])
+    recording.result(timeout=20)
+
+    assert "Repeating a transaction after a deadlock." in caplog.messages
+    assert not dispatcher.outage.is_open
+    assert not Delivery.objects.exclude(state="succeeded").exists()
+
+
+def be_no_victim() -> None:
+    """PostgreSQL ends the session that notices the deadlock, InnoDB the one with fewer changes."""
+    if connection.vendor == "postgresql":
+        with connection.cursor() as cursor:
+            cursor.execute("SET LOCAL deadlock_timeout = '60s'")
+    get_user_model().objects.bulk_create(get_user_model()(username=f"user {number}") for number in range(100))

@@ -54,6 +54,11 @@ def sqlstate(error: Exception) -> str:
     return getattr(cause, "sqlstate", None) or getattr(cause, "pgcode", None) or ""
 
 
+def is_deadlock(using: str, error: Exception) -> bool:
+    """Return True if a transaction was rolled back in favor of another one, so that it can be repeated at once."""
+    return not dialect_of(using).deadlock_codes.isdisjoint({sqlstate(error), *error.args[:1]})
+
+
 @contextmanager
 def writing(using: str, model: type[models.Model]) -> Iterator[None]:
     """Open a transaction for writing."""

@@ -10,6 +10,7 @@ from django.db import DatabaseError, InterfaceError, connections
 
 from ..conf import settings
 from ..database.clock import Clock
+from ..database.sql import is_deadlock
 from .claim import Claim, Finished
 from .claiming import Claimer
 from .outage import FIRST_BACKOFF_SECONDS, Outage
@@ -31,6 +32,7 @@ class Dispatcher:
     """
 
     def __init__(self, *, using: str, clock: Clock, window: int, is_woken: bool = False) -> None:
+        self._using = using
         self._clock = clock
         self.outage = Outage(clock, using)
         self.claimer = Claimer(
@@ -150,11 +152,22 @@ class Dispatcher:
         if not self.outage.may_ask:
             return
         try:
-            if turn():
+            if self._repeated_after_deadlock(turn):
                 self.outage.ended(side)
         except (DatabaseError, InterfaceError) as error:
             self.outage.began(error, side)
             self.claimer.polls.wake()  # a notification may have been lost
+
+    def _repeated_after_deadlock(self, turn: Callable[[], bool]) -> bool:
+        """Run a turn, and once more at once if it was the victim of a deadlock."""
+        try:
+            return turn()
+        except DatabaseError as error:
+            if not is_deadlock(self._using, error):
+                raise
+            logger.info("Repeating a transaction after a deadlock.")
+            self.claimer.polls.wake()
+            return turn()
 
     def _is_out_of_time(self) -> bool:
         if self._clock.monotonic() <= self._stop_by:

@@ -16,6 +16,7 @@ class MysqlDialect(BaseDialect):
     systems = ("MySQL", "MariaDB")
     now_sql = "UTC_TIMESTAMP(6)"
     no_operation_sql = "DO 0"
+    deadlock_codes = frozenset({1213})
 
     def table_estimates(self, connection: BaseDatabaseWrapper, tables: Sequence[str]) -> Mapping[str, TableEstimate]:
         """Return InnoDB's sampled statistics."""

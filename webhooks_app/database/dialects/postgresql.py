@@ -23,6 +23,7 @@ class PostgresqlDialect(BaseDialect):
     # Without statistics, the planner estimates the width of a row by the limits of its columns.
     loose_text_column = "text"
     generates_rows = True
+    deadlock_codes = frozenset({"40P01", "40001"})
 
     def next_number_sql(self, table: str) -> str | None:
         return f"nextval(pg_get_serial_sequence('{table}', 'id'))"
