@@ -55,11 +55,11 @@ def test_a_sleeping_engine_sends_new_deliveries(alice, webhook, settings, monkey
     transport = MemoryTransport(transport_options())
     with at_work(Engine(transport=transport, database_thread=True)) as engine:
         emit_one(alice)
-        wait_until(lambda: len(transport.requests) == 1 and not engine.in_flight, timeout_seconds=20)
+        wait_until(lambda: len(transport.requests) == 1 and not engine.in_flight)
 
         emit_one(alice)
 
-        wait_until(lambda: len(transport.requests) == 2, timeout_seconds=20)
+        wait_until(lambda: len(transport.requests) == 2)
 
 
 def test_a_commit_ends_the_wait_and_makes_a_look_due(alice, webhook, event, polls):

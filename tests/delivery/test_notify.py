@@ -59,7 +59,7 @@ def test_new_deliveries_are_sent_at_once(alice, webhook, settings):
     with asleep(alice, settings) as transport:
         emit_one(alice)
 
-        wait_until(lambda: len(transport.requests) == 2, timeout_seconds=20)
+        wait_until(lambda: len(transport.requests) == 2)
 
 
 def test_new_deliveries_are_sent_even_if_the_engines_clock_lags(alice, webhook, settings, monkeypatch):
@@ -73,7 +73,7 @@ def test_new_deliveries_are_sent_even_if_the_engines_clock_lags(alice, webhook, 
     with asleep(alice, settings) as transport:
         emit_one(alice)
 
-        wait_until(lambda: len(transport.requests) == 2, timeout_seconds=20)
+        wait_until(lambda: len(transport.requests) == 2)
 
 
 def test_deliveries_after_the_suspension_of_notifications_are_sent(alice, webhook, settings, monkeypatch):
@@ -85,7 +85,7 @@ def test_deliveries_after_the_suspension_of_notifications_are_sent(alice, webhoo
     with asleep(alice, settings) as transport:
         emit_one(alice)
 
-        wait_until(lambda: len(transport.requests) == 2, timeout_seconds=20)
+        wait_until(lambda: len(transport.requests) == 2)
         assert rate.take() is None
 
 
@@ -97,7 +97,7 @@ def test_a_new_connection_listens_again(alice, webhook, settings):
 
         emit_one(alice)
 
-        wait_until(lambda: len(transport.requests) == 2, timeout_seconds=20)
+        wait_until(lambda: len(transport.requests) == 2)
 
 
 def test_a_closed_connection_does_not_listen():

@@ -55,7 +55,7 @@ def assert_healthy_is_served(lab, healthy):
     wait_until(lambda: slow.count() >= SLOW_WEBHOOKS // 4, lab.explain)
     for expected in (20, 40):
         lab.queue(healthy, 20)
-        wait_until(lambda expected=expected: len(lab.requests(healthy)) == expected, lab.explain, timeout_seconds=30)
+        wait_until(lambda expected=expected: len(lab.requests(healthy)) == expected, lab.explain)
 
     assert slow.count() >= SLOW_WEBHOOKS // 4
     assert not DeliveryAttempt.objects.filter(result="timeout").exists()

@@ -33,7 +33,7 @@ def test_the_wheel_works_in_the_host(
         with project.running():
             integrator = Integrator(project, prepared["key"])
             webhook = integrator.register(receiver.url, SECRET)
-            wait_until(lambda: integrator.status(webhook) == "active", project.log, timeout_seconds=20)
+            wait_until(lambda: integrator.status(webhook) == "active", project.log)
 
             assert integrator.pay("declined", decline=True).status_code == 500
             assert integrator.pay("paid").status_code == 200, project.log()
@@ -41,7 +41,7 @@ def test_the_wheel_works_in_the_host(
             assert arrived, project.log()
 
             assert [each.message["data"]["order"] for each in receiver.events("order.paid")] == ["paid", "paid"]
-            wait_until(lambda: _states(integrator) == ["succeeded"], project.log, timeout_seconds=10)
+            wait_until(lambda: _states(integrator) == ["succeeded"], project.log)
             assert len(integrator.get("/v1/events?type=order.paid")["results"]) == 1
 
             pages = Staff(project, prepared["staff"]).statuses()
@@ -61,11 +61,11 @@ def test_without_celery_an_event_arrives_soon(environment: Environment, tmp_path
     with LocalReceiver(secrets=[SECRET]) as receiver, project.running():
         integrator = Integrator(project, prepared["key"])
         webhook = integrator.register(receiver.url, SECRET)
-        wait_until(lambda: integrator.status(webhook) == "active", project.log, timeout_seconds=20)
+        wait_until(lambda: integrator.status(webhook) == "active", project.log)
 
         answers = [integrator.pay(f"order {number}") for number in range(5)]
 
         assert [answer.status_code for answer in answers] == [200] * 5, project.log()
         # Generous, because other tests run at the same time.
-        assert max(answer.elapsed.total_seconds() for answer in answers) < 1, project.log()
-        assert receiver.wait_until(lambda seen: sum(each.type == "order.paid" for each in seen) == 5, 5), project.log()
+        assert max(answer.elapsed.total_seconds() for answer in answers) < 3, project.log()
+        assert receiver.wait_until(lambda seen: sum(each.type == "order.paid" for each in seen) == 5, 60), project.log()

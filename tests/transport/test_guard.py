@@ -139,7 +139,7 @@ def test_an_address_that_never_answers_leaves_time_for_the_next(make: Callable[.
         exchange = send(sender, post(receiver.url("/ok", HOST), timeout_seconds=6.0))
 
     assert exchange.response is not None
-    assert exchange.duration_seconds < 2
+    assert exchange.duration_seconds < 5
     assert exchange.peer == "127.0.0.1"
     assert receiver.hits("/ok") == 1
 
@@ -185,29 +185,29 @@ def test_a_hanging_name_server_delays_no_other_name(make: Callable[..., BaseTran
         return ["127.0.0.1"]
 
     sender = make(resolve=resolve)
-    hanging = [post(receiver.url("/hang", "hang.example.com"), timeout_seconds=1.0) for _ in range(20)]
+    hanging = [post(receiver.url("/hang", "hang.example.com"), timeout_seconds=3.0) for _ in range(20)]
     exchanges = send_all(sender, [*hanging, post(receiver.url("/ok", HOST))])
     released.set()
 
     assert {exchange.error.error_class for exchange in exchanges[:-1] if exchange.error} == {ErrorClass.DNS_ERROR}
-    assert all(0.9 < exchange.duration_seconds < 5 for exchange in exchanges[:-1])
+    assert all(2.9 < exchange.duration_seconds < 9 for exchange in exchanges[:-1])
     assert exchanges[-1].response is not None
-    assert exchanges[-1].duration_seconds < 1
+    assert exchanges[-1].duration_seconds < 3
     assert receiver.hits("/hang") == 0
 
 
 def test_the_timeout_of_an_attempt_includes_the_lookup(make: Callable[..., BaseTransport]) -> None:
     def resolve(_host: str, _port: int) -> list[str]:
-        time.sleep(0.7)
+        time.sleep(2)
         return ["127.0.0.1"]
 
     with receiving({"/silent": Peer.hold}) as receiver:
-        exchange = send(make(resolve=resolve), post(receiver.url("/silent", HOST), timeout_seconds=1.5))
+        exchange = send(make(resolve=resolve), post(receiver.url("/silent", HOST), timeout_seconds=3.0))
 
     assert exchange.error is not None
     assert exchange.error.error_class is ErrorClass.TIMEOUT
-    assert 1.4 < exchange.duration_seconds < 2.1
-    assert exchange.timings["dns"] >= 0.7
+    assert 2.9 < exchange.duration_seconds < 4.9
+    assert exchange.timings["dns"] >= 2
 
 
 @pytest.mark.parametrize("code", [301, 302, 303, 307, 308])

@@ -7,6 +7,7 @@ import time
 
 import pytest
 
+from webhooks_app.transport import racing
 from webhooks_app.transport.racing import NEXT_ADDRESS_SECONDS, connect_to_first
 
 from .receiver import Peer, receiving
@@ -20,12 +21,11 @@ def test_the_first_accepting_address_wins() -> None:
         assert receiver.connections == 1
 
 
-def test_a_refused_address_costs_no_delay() -> None:
-    started_at = time.monotonic()
+def test_a_refused_address_costs_no_delay(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(racing, "NEXT_ADDRESS_SECONDS", 60)
 
     with receiving() as receiver, connect_to_first(["127.0.0.9", "127.0.0.1"], receiver.port, 5) as sock:
         assert sock.getpeername()[0] == "127.0.0.1"
-    assert time.monotonic() - started_at < NEXT_ADDRESS_SECONDS
 
 
 def test_the_next_addresses_are_tried_while_earlier_ones_are_silent() -> None:
@@ -35,7 +35,7 @@ def test_the_next_addresses_are_tried_while_earlier_ones_are_silent() -> None:
         silent = ["127.0.0.9", "127.0.0.9", "127.0.0.9"]
         with connect_to_first([*silent, "127.0.0.1"], receiver.port, 10) as sock:
             assert sock.getpeername()[0] == "127.0.0.1"
-    assert 3 * NEXT_ADDRESS_SECONDS <= time.monotonic() - started_at < 5
+    assert 3 * NEXT_ADDRESS_SECONDS <= time.monotonic() - started_at < 9
 
 
 def test_an_address_of_an_unavailable_family_is_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -74,4 +74,4 @@ def test_a_race_without_a_winner_ends_at_the_deadline() -> None:
 
     with full_backlog("127.0.0.9") as port, pytest.raises(TimeoutError):
         connect_to_first(["127.0.0.9", "127.0.0.9"], port, 0.6)
-    assert 0.5 < time.monotonic() - started_at < 3
+    assert 0.5 < time.monotonic() - started_at < 9

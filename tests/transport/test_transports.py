@@ -196,7 +196,7 @@ def test_wait_returns_nothing_when_nothing_happens(sender: BaseTransport, receiv
     started_at = time.monotonic()
 
     assert sender.wait(0.2) == []
-    assert 0.15 < time.monotonic() - started_at < 3
+    assert 0.15 < time.monotonic() - started_at < 25
 
 
 def test_wake_ends_the_current_wait(sender: BaseTransport) -> None:
@@ -314,14 +314,14 @@ def test_a_slow_body_is_abandoned_soon_after_the_header(sender: BaseTransport) -
             sender,
             [
                 post(receiver.url("/drip"), body_seconds=0.3),
-                post(receiver.url("/drip"), body_seconds=9.0, timeout_seconds=2.0),
+                post(receiver.url("/drip"), body_seconds=9.0, timeout_seconds=4.0),
             ],
         )
 
     assert brief.response is not None
     assert brief.response.status == 200
-    assert brief.duration_seconds < 1.5
-    assert 1.9 < whole.duration_seconds < 4
+    assert brief.duration_seconds < 3.9
+    assert 3.9 < whole.duration_seconds < 8
 
 
 def test_ipv6_is_supported(sender: BaseTransport) -> None:
