@@ -207,3 +207,19 @@ def test_an_accepted_status_is_named(superuser: Page) -> None:
     page = superuser.get("delivery", "change", webhook.deliveries.get(kind="event").pk)
 
     assert shows(page, "Answered with status 204, which confirms receipt.")
+
+
+def test_choices_that_are_no_longer_configured_stay_until_changed(superuser: Page) -> None:
+    webhook = make_webhook(superuser.user)
+    gone = {"signatures": ["native", "gone"], "retry_policy": "lost"}
+    Webhook.objects.update(**gone)
+
+    page = superuser.get("webhook", "change", webhook.pk).content.decode()
+    superuser.post("webhook", "change", webhook.pk, **form(description="kept", **gone))
+    kept = Webhook.objects.get()
+    superuser.post("webhook", "change", webhook.pk, **form())
+
+    assert "gone: no longer configured" in page
+    assert "lost: no longer configured" in page
+    assert (kept.description, kept.signatures, kept.retry_policy) == ("kept", ["native", "gone"], "lost")
+    assert Webhook.objects.filter(signatures=["native"], retry_policy="").exists()

@@ -163,4 +163,4 @@ def test_no_kind_of_attempt_follows_a_redirect(alice, transport_name, settings, 
 
         assert {kind for _, kind in attempts} == KINDS
         assert {(one.result, one.response_status) for one in attempts.values()} == {("http_status", 302)}
-        assert len(receiver.requests) == len(KINDS)
+        assert len(receiver.requests) == DeliveryAttempt.objects.count()  # a slow run includes retries

@@ -152,13 +152,6 @@ def test_a_key_that_pruning_deletes_meanwhile_is_claimed_again(table):
     assert IdempotencyKey.objects.get().event_id == Event.objects.get().pk == event.pk
 
 
-def test_emit_without_a_key_needs_no_additional_statement(django_assert_max_num_queries):
-    emit(EVENT_TYPE, {"error": "warm"}, owner=None)
-
-    with django_assert_max_num_queries(1 if connection.vendor == "postgresql" else 4):
-        emit(EVENT_TYPE, {"error": "a"}, owner=None)
-
-
 @pytest.mark.django_db(transaction=True)
 def test_concurrent_calls_with_one_key_write_one_event(alice):
     make_webhook(alice)

@@ -142,3 +142,18 @@ def test_a_new_owner_must_see_the_event_types(webhook, bob):
 
     with pytest.raises(ValidationError, match="Unknown event type"):
         update_webhook(Webhook.objects.get(), owner=bob, actor=PROJECT)
+
+
+@pytest.mark.parametrize(
+    "saved",
+    [{"retry_policy": "lost"}, {"signatures": ["native", "gone"]}, {"url": "http://hooks.example.com:25/"}],
+    ids=str,
+)
+def test_a_saved_value_that_is_no_longer_permitted_prevents_no_other_change(webhook, saved):
+    Webhook.objects.update(**saved)
+
+    update_webhook(webhook, description="new", actor=PROJECT)
+    with pytest.raises(ValidationError):
+        update_webhook(webhook, **{name: f"{value}x" for name, value in saved.items()}, actor=PROJECT)
+
+    assert Webhook.objects.filter(description="new", **saved).exists()

@@ -7,13 +7,12 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from django.db import connection
 from django.utils import timezone
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.api.conftest import client_of
-from tests.support.rows import EVENT_TYPE, URL, emit_one, make_webhook
+from tests.support.rows import EVENT_TYPE, URL, make_webhook
 from webhooks_app.emission import Operational, emit, emit_operational
 from webhooks_app.event_types import WEBHOOK_DISABLED, EventData, EventType, registry
 from webhooks_app.models import Delivery, Event, Replay, Webhook
@@ -209,12 +208,3 @@ def test_the_filter_of_the_api_accepts_only_names(owners):
     answer = client_of(owners["alice"]).call("GET", f'/v1/webhooks?event_type={EVENT_TYPE}", "file.deleted')
 
     assert answer.json()["results"] == []
-
-
-def test_an_event_takes_one_statement_on_postgresql(owners, django_assert_num_queries, db):
-
-    make_webhook(owners["alice"])
-    emit_one(owners["alice"])
-
-    with django_assert_num_queries(1 if connection.vendor == "postgresql" else 4):
-        emit_one(owners["alice"])

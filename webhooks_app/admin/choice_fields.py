@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from django import forms
@@ -21,22 +21,21 @@ from ..models import Webhook
 from ..models.order import Order
 from ..models.own_headers import REDACTED
 from ..models.webhook_secret import default_signatures
+from ..retry import BaseRetryPolicy
+from ..signatures import BaseSignature
 from .reasons import translated
 from .secret_fields import MaskedField, SecretField
 
 
 def signature_choices(webhook: Webhook) -> list[tuple[str, str]]:
     """Return the offered schemes and those of the webhook."""
-    schemes = {name: each for name, each in known_signatures().items() if name in webhook.signatures}
-    return [_choice(name, each.description) for name, each in {**offered_signatures(), **schemes}.items()]
+    return _choices(offered_signatures(), webhook.signatures, known_signatures())
 
 
 def policy_choices(webhook: Webhook) -> list[tuple[str, str]]:
     """Return the offered retry policies and that of the webhook, the default first."""
-    default = retry_policy()
-    own = {name: each for name, each in known_policies().items() if name == webhook.retry_policy}
-    named = [_choice(name, each.description) for name, each in {**offered_policies(), **own}.items()]
-    return [("", _("Default (%(name)s)") % {"name": default.name}), *named]
+    default = ("", _("Default (%(name)s)") % {"name": retry_policy().name})
+    return [default, *_choices(offered_policies(), filter(None, [webhook.retry_policy]), known_policies())]
 
 
 def order_choices(webhook: Webhook) -> list[tuple[str, str]]:
@@ -45,8 +44,14 @@ def order_choices(webhook: Webhook) -> list[tuple[str, str]]:
     return [(value, str(label)) for value, label in Order.choices if value in offered]
 
 
-def _choice(name: str, description: str) -> tuple[str, str]:
-    return name, f"{name}: {translated(description)}" if description else name
+def _choices(offered: Iterable[str], own: Iterable[str], known: Mapping[str, Any]) -> list[tuple[str, str]]:
+    return [(name, _label(name, known.get(name))) for name in dict.fromkeys((*offered, *own))]
+
+
+def _label(name: str, choice: BaseSignature | BaseRetryPolicy | None) -> str:
+    if choice is None:
+        return _("%(name)s: no longer configured") % {"name": name}
+    return f"{name}: {translated(choice.description)}" if choice.description else name
 
 
 CHOICES = (("signatures", signature_choices), ("retry_policy", policy_choices), ("order", order_choices))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any, Self, cast
 
@@ -145,25 +146,32 @@ class Webhook(OwnHeaders, StatusRules, SigningSecret):
         return lane.is_fast if lane is not None else None
 
     def clean(self) -> None:
+        """Validate the changed fields. Saved values remain allowed, also if the settings no longer permit them."""
         saved = self._saved()
         errors: dict[str, list[Any]] = {}
-        checks = {
-            "url": self._clean_url,
-            "event_types": lambda: self._clean_event_types(saved),
-            "filter": lambda: self._clean_new_filter(saved),
-            "secret": self._clean_secret,
-            "signatures": self._clean_signatures,
-            "retry_policy": self._clean_retry_policy,
-        }
-        if self._state.adding:
-            checks["__all__"] = self._clean_count
-        for field, check in checks.items():
+        for field, check in self._checks(saved).items():
             try:
                 check()
             except ValidationError as error:
                 errors[field] = error.messages
         if errors:
             raise ValidationError(errors)
+
+    def _checks(self, saved: Webhook | None) -> Mapping[str, Callable[[], None]]:
+        """Return the checks to run, by field. The check of the signatures needs the secret."""
+        checks = {
+            ("url",): self._clean_url,
+            ("event_types",): lambda: self._clean_event_types(saved),
+            ("filter", "event_types"): self.clean_filter,
+            ("signatures",): self._clean_signatures,
+            ("retry_policy",): self._clean_retry_policy,
+        }
+        first = {"secret": self._clean_secret, "__all__": self._clean_count} if self._state.adding else {}
+        return first | {
+            fields[0]: check
+            for fields, check in checks.items()
+            if saved is None or any(getattr(self, field) != getattr(saved, field) for field in fields)
+        }
 
     def _clean_url(self) -> None:
         try:
@@ -180,10 +188,6 @@ class Webhook(OwnHeaders, StatusRules, SigningSecret):
     def _clean_event_types(self, saved: Webhook | None) -> None:
         names = saved.event_types if saved is not None else ()
         self.event_types = check_event_types(self.event_types, owner=self.owner, saved=names)
-
-    def _clean_new_filter(self, saved: Webhook | None) -> None:
-        if saved is None or (self.filter, self.event_types) != (saved.filter, saved.event_types):
-            self.clean_filter()
 
     def clean_filter(self) -> None:
         """Raise ValidationError if the filter is invalid, or does not match the event types' schemas."""

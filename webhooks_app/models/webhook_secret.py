@@ -220,8 +220,7 @@ class SigningSecret(Audited):
                 raise ValidationError({"secret": gettext(problem)})
 
     def _clean_secret(self) -> None:
-        if not self._state.adding:
-            return
+        """Validate the secret of a new webhook, or create one."""
         if SECRET in self._new_keys:
             check_secret(self.secret)
         else:
