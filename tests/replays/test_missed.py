@@ -10,7 +10,7 @@ import pytest
 from django.core.management import call_command
 from django.utils import timezone
 
-from tests.support.retries import ONCE
+from tests.support.retries import MINUTE, ONCE
 from webhooks_app.delivery.engine import Engine
 from webhooks_app.models import ApiKey, Delivery, QueueEntry, Rollup, Webhook, WebhookHealth
 from webhooks_app.models.health import FailingPeriod
@@ -49,9 +49,11 @@ def recovered(alice, settings):
     webhook = make_webhook(alice, url=BROKEN)
     given_up = [emit_one(alice).pk for _ in range(3)]
     deliver()
+    settings.WEBHOOKS_RETRY_POLICIES = [MINUTE]
     pending = [emit_one(alice).pk for _ in range(2)]
     deliver(await_retries=False)
     update_webhook(webhook, url=FIXED, actor=PROJECT)
+    QueueEntry.objects.update(due_at=timezone.now())
     deliver()
     assert set(Delivery.objects.filter(state="given_up").values_list("event", flat=True)) == set(given_up)
     assert Delivery.objects.filter(event__in=pending, state="succeeded").count() == 2
