@@ -72,7 +72,7 @@ pictures: $(INSTALLED) ## Retake the pictures of docs/console.md, with demo data
 	$(BIN)/python -m pytest --quiet tests/browser/pictures.py
 
 docs: $(INSTALLED) ## Build the documentation site into build/docs; a warning is an error
-	$(BIN)/python -m sphinx --quiet --fail-on-warning --keep-going --builder html docs build/docs
+	$(BIN)/python -m sphinx --quiet --fail-on-warning --keep-going --fresh-env --builder html docs build/docs
 	@echo "Open build/docs/index.html"
 
 bench: $(INSTALLED) ## Measure everything on this machine, more than an hour (QUICK=1: 15 minutes)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -20,7 +21,7 @@ def database_tables() -> str:
 
 def _section(model: type[models.Model]) -> Iterator[str]:
     yield from (f"## {model._meta.db_table}", "", _summary(model), "", *COLUMNS)
-    for field in model._meta.local_concrete_fields:
+    for field in sorted(model._meta.local_concrete_fields, key=lambda field: not field.primary_key):
         yield _row(field)
     yield ""
     names = [index.name for index in model._meta.indexes]
@@ -32,10 +33,11 @@ def _section(model: type[models.Model]) -> Iterator[str]:
 
 
 def _summary(model: type[models.Model]) -> str:
-    """Return the first paragraph of the model's docstring, unless Django made it."""
+    """Return the first paragraph of the docstring of the model or, if Django made that, of its module."""
     text = inspect.getdoc(model) or ""
-    first = " ".join(text.partition("\n\n")[0].split())
-    return f"Model `{model.__name__}`." if first.startswith(f"{model.__name__}(") else first
+    if text.startswith(f"{model.__name__}("):
+        text = inspect.getdoc(sys.modules[model.__module__]) or ""
+    return " ".join(text.partition("\n\n")[0].split())
 
 
 def _row(field: Any) -> str:
