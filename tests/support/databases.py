@@ -52,8 +52,11 @@ LEFT_OUT: Mapping[str, Collection[str]] = {
 
 LONG = (
     *("demo", "example_project", "faults", "tasks"),
-    *("delivery/test_limits.py", "delivery/test_urls.py", "emission/test_typing.py", "models/test_hold.py"),
-    *("house/test_benchmarks.py", "house/test_counts.py", "owners/test_projects.py", "wake/test_recipes.py"),
+    *("acceptance/test_deployment.py", "api/test_servers.py", "database/test_replicas.py"),
+    *("delivery/test_cancelling.py", "delivery/test_hanging_names.py", "delivery/test_limits.py"),
+    *("delivery/test_urls.py", "emission/test_typing.py", "house/test_benchmarks.py", "house/test_counts.py"),
+    *("house/test_distribution.py", "house/test_docs_site.py", "management/test_listen_webhooks.py"),
+    *("models/test_hold.py", "owners/test_projects.py", "wake/test_recipes.py"),
 )
 """Half of the suite's time: tests that start and kill processes, and large tables of cases."""
 
