@@ -26,7 +26,7 @@ from .support.servers.process import ServerMissingError
 
 # Tests mostly wait for receivers, so more processes than cores are faster.
 PROCESSES = {"sqlite": 3, "postgresql": 3, "mariadb": 2}
-PROCESSES_ALONE = 4
+PROCESSES_ALONE = 5
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
