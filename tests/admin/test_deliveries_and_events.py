@@ -13,9 +13,9 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils import timezone
 
-from tests.support.rows import end_deliveries
+from tests.support.rows import emit_one, end_deliveries, make_webhook
 from webhooks_app.emission import emit
-from webhooks_app.models import Delivery, DeliveryAttempt, Event, Webhook
+from webhooks_app.models import Delivery, DeliveryAttempt, Event, QueueEntry, Webhook
 
 from .conftest import DATA, Page, shown_messages, shows, text
 
@@ -124,6 +124,16 @@ def test_a_redelivery_has_the_same_event_and_its_requester(superuser: Page, deli
     assert (again.event, again.requested_by, again.state) == (delivery.event, superuser.user, Delivery.State.PENDING)
     assert shown_messages(answer) == ["Redelivered the event. (1)"]
     assert LogEntry.objects.get().object_id == delivery.pk
+
+
+def test_selected_deliveries_are_redelivered_in_the_order_of_their_events(superuser: Page) -> None:
+    make_webhook(superuser.user, order="webhook", retry_notices=False)
+    events = [emit_one(superuser.user).pk for _ in range(10)]
+    end_deliveries(state=Delivery.State.GIVEN_UP)
+
+    superuser.act("redeliver", *Delivery.objects.all(), confirmed=True)
+
+    assert list(QueueEntry.objects.order_by("place").values_list("event", flat=True)) == events
 
 
 def test_only_users_who_manage_all_see_the_requester_of_a_redelivery(

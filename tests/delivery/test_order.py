@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from datetime import timedelta
 
 import pytest
@@ -14,12 +15,13 @@ from webhooks_app.delivery.sending import finish, finish_lost, request_for
 from webhooks_app.emission import NewEvent, emit_many
 from webhooks_app.exceptions import InvalidEventDataError
 from webhooks_app.maintenance.ordering import repair_groups
-from webhooks_app.models import Delivery, Event, OrderNumber, QueueEntry, Webhook
+from webhooks_app.models import Delivery, Event, OrderNumber, QueueEntry, Replay, Webhook
 from webhooks_app.models.queue import QueueEntryQuerySet
 from webhooks_app.operations import lifecycle, replays
 from webhooks_app.operations.actors import PROJECT
 from webhooks_app.operations.registration import update_webhook
 from webhooks_app.operations.sending import send_test_event
+from webhooks_app.replays import selection
 from webhooks_app.replays.runner import advance
 from webhooks_app.transport import Exchange, Response
 
@@ -358,6 +360,28 @@ def test_replayed_deliveries_are_last_in_their_group(alice, by_key, queue, clock
     batches = drained(queue, clock)
     assert sorted(batches[0]) == sorted([live, b1])
     assert batches[1:] == [[a1], [a2]]
+
+
+def test_replayed_events_of_one_millisecond_keep_their_order(alice, by_key, queue, clock, monkeypatch):
+    """Within a millisecond, identifiers are random. The replay may queue two deliveries at a time."""
+    monkeypatch.setattr(selection, "LEAST_EVENTS", 5)
+    Webhook.objects.update(max_in_flight=1)
+    at = time.time_ns()
+    with monkeypatch.context() as patch:
+        patch.setattr(time, "time_ns", lambda: at)
+        events = emitted(alice, *["a"] * 12)
+    events += emitted(alice, *["a"] * 12)
+    Delivery.objects.all().delete()
+    replay = replays.plan(by_key, actor=PROJECT)
+    replays.start(replay, actor=PROJECT)
+
+    replayed = []
+    while Replay.objects.get().state != "done":
+        advance("default", replay.pk, clock())
+        clock.advance(1)
+        replayed += drained(queue, clock)
+
+    assert replayed == [[event] for event in events]
 
 
 def test_tests_and_handshakes_are_outside_the_order(alice, in_order, queue, clock):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Any
 
 from django.contrib import admin
@@ -18,6 +19,7 @@ from django.utils.translation import gettext_lazy as _
 from ..models import Delivery, Webhook
 from ..models.hold import holds_of
 from ..models.keyset import WHOLE, Parts
+from ..models.order import order_of_creation
 from ..operations.rights import REDELIVER
 from ..operations.sending import redeliver
 from .actions import ActingAdmin
@@ -202,6 +204,10 @@ class DeliveryAdmin(ReadOnlyAdmin, ActingAdmin):
     def has_redeliver_permission(self, request: HttpRequest) -> bool:
         return actor_of(request).holds(REDELIVER)
 
+    def _selected(self, request: HttpRequest, queryset: QuerySet[Any]) -> list[Any]:
+        """Return the selected deliveries in the order of their events, which a webhook's order keeps."""
+        return sorted(super()._selected(request, queryset), key=_event_order)
+
     @admin.action(description=_("Redeliver"), permissions=["redeliver"])
     def redeliver(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponseBase | None:
         question = gettext("Send each event again, as a new delivery?")
@@ -209,3 +215,7 @@ class DeliveryAdmin(ReadOnlyAdmin, ActingAdmin):
         return self.ask_and_carry_out(
             request, queryset, redeliver, action="redeliver", question=question, history=history
         )
+
+
+def _event_order(delivery: Delivery) -> tuple[int, datetime]:
+    return order_of_creation(delivery.event_id or delivery.pk, (delivery.event or delivery).created_at)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 from django.db import connections, models
 from django.utils.translation import gettext_lazy as _
 
 from ..database.dialects import dialect_of
+from ..protocol.ids import milliseconds_of
 from .base import BaseModel, BaseQuerySet
 
 MAX_ORDERING_KEY_LENGTH = 100
@@ -24,6 +27,11 @@ class Order(models.TextChoices):
     def key_of(self, ordering_key: str | None) -> str | None:
         """Return the group of an event's delivery, or None if it is unordered."""
         return {Order.NONE: None, Order.WEBHOOK: "", Order.KEY: ordering_key}[self]
+
+
+def order_of_creation(public_id: str, created_at: datetime) -> tuple[int, datetime]:
+    """Return a sort key for sending events again. Identifiers of one millisecond are in random order."""
+    return milliseconds_of(public_id), created_at
 
 
 class OrderNumberQuerySet(BaseQuerySet["OrderNumber"]):

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 from django.db.models import BooleanField, ExpressionWrapper, Q
 
 from ..models import Delivery, Event, Replay
-from ..protocol.ids import first_id_at
+from ..models.order import Order, order_of_creation
+from ..protocol.ids import first_id_at, id_before, time_of
 from ..routing import RoutedEvent, concerns
 from ..routing.admission import OPERATIONAL_NAMES, ROUTED, events_for
 
@@ -69,11 +70,20 @@ class Look(NamedTuple):
 
     def cut(self, limit: int) -> Look:
         """Return a copy that ends with the match number ``limit``."""
-        if len(self.matches) <= limit:
-            return self
-        matches = self.matches[:limit]
-        end = self.examined.index(matches[-1].event_id) + 1
-        return Look(self.examined[:end], matches, is_last=False, is_cut=True)
+        return self if len(self.matches) <= limit else _until(self.matches[limit - 1].event_id, self)
+
+    def cut_in_order(self, limit: int) -> Look:
+        """Return a copy in the order of creation that ends with the millisecond of the match number ``limit``."""
+        matches = sorted(self.matches, key=lambda match: order_of_creation(match.event_id, match.created_at))
+        found = self._replace(matches=matches)
+        return found if len(matches) <= limit else _until(_end_of_millisecond(matches[limit - 1].event_id), found)
+
+
+def _until(last_id: str, found: Look) -> Look:
+    examined = [event_id for event_id in found.examined if event_id <= last_id]
+    matches = [match for match in found.matches if match.event_id <= last_id]
+    is_cut = len(matches) < len(found.matches)
+    return Look(examined, matches, is_last=found.is_last and not is_cut, is_cut=is_cut)
 
 
 def look(using: str, replay: Replay, limit: int | None = None) -> Look:
@@ -81,9 +91,17 @@ def look(using: str, replay: Replay, limit: int | None = None) -> Look:
 
     Events with a pending delivery never match. Nor do events that this replay has already queued, unless their
     delivery was cancelled.
+
+    For a webhook with an order, a page contains whole milliseconds, and can therefore exceed the limit.
     """
     size = MOST_EVENTS if limit is None else max(LEAST_EVENTS, min(MOST_EVENTS, 4 * limit))
-    events = [Row(*values) for values in _events(using, replay)[:size]]
+    is_ordered = replay.webhook.order != Order.NONE
+    rows = _events(using, replay)
+    events = [Row(*values) for values in rows[:size]]
+    is_last = len(events) < size
+    if is_ordered and not is_last:
+        end = events[-1].event_id
+        events += [Row(*values) for values in rows.filter(pk__gt=end, pk__lte=_end_of_millisecond(end))]
     wanted = _wanted(using, replay, events)
     pasts = _pasts(using, replay, [event.event_id for event in wanted])
     matches = [
@@ -91,8 +109,15 @@ def look(using: str, replay: Replay, limit: int | None = None) -> Look:
         for event in wanted
         if (past := pasts.get(event.event_id, NO_PAST)).is_wanted_in(replay.states)
     ]
-    found = Look([event.event_id for event in events], matches, len(events) < size)
-    return found if limit is None else found.cut(limit)
+    found = Look([event.event_id for event in events], matches, is_last)
+    if limit is None:
+        return found
+    return found.cut_in_order(limit) if is_ordered else found.cut(limit)
+
+
+def _end_of_millisecond(event_id: str) -> str:
+    """Return the last possible identifier of the same millisecond. Within one, identifiers are in random order."""
+    return id_before(first_id_at("evt", time_of(event_id) + timedelta(milliseconds=1)))
 
 
 def _events(using: str, replay: Replay) -> Any:
