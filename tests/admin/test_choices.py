@@ -210,12 +210,16 @@ def test_an_accepted_status_is_named(superuser: Page) -> None:
 
 
 def test_choices_that_are_no_longer_configured_stay_until_changed(superuser: Page) -> None:
-    webhook = make_webhook(superuser.user)
-    gone = {"signatures": ["native", "gone"], "retry_policy": "lost"}
-    Webhook.objects.update(**gone)
+    """A form submits several values in its own order."""
+    types, gone = [EVENT_TYPE, "file.deleted"], {"signatures": ["native", "gone"], "retry_policy": "lost"}
+    webhook = make_webhook(superuser.user, *types)
+    Webhook.objects.update(**gone, filter={"error": {"$gone": 1}})
+    reordered = {**gone, "signatures": ["gone", "native"], "event_types": types[::-1]}
 
     page = superuser.get("webhook", "change", webhook.pk).content.decode()
-    superuser.post("webhook", "change", webhook.pk, **form(description="kept", **gone))
+    superuser.post(
+        "webhook", "change", webhook.pk, **form(description="kept", filter='{"error": {"$gone": 1}}', **reordered)
+    )
     kept = Webhook.objects.get()
     superuser.post("webhook", "change", webhook.pk, **form())
 

@@ -150,10 +150,12 @@ def test_a_new_owner_must_see_the_event_types(webhook, bob):
     ids=str,
 )
 def test_a_saved_value_that_is_no_longer_permitted_prevents_no_other_change(webhook, saved):
+    update_webhook(webhook, headers={"X-Tenant": "acme"}, actor=PROJECT)
     Webhook.objects.update(**saved)
 
     update_webhook(webhook, description="new", actor=PROJECT)
     with pytest.raises(ValidationError):
         update_webhook(webhook, **{name: f"{value}x" for name, value in saved.items()}, actor=PROJECT)
 
-    assert Webhook.objects.filter(description="new", **saved).exists()
+    kept = Webhook.objects.get(description="new", **saved)
+    assert list(kept.headers) == ["X-Tenant"]

@@ -44,6 +44,11 @@ def order_choices(webhook: Webhook) -> list[tuple[str, str]]:
     return [(value, str(label)) for value, label in Order.choices if value in offered]
 
 
+def unless_same(chosen: list[str], saved: list[str]) -> list[str]:
+    """Return the chosen names, or the saved list if it has the same in another order. A form has its own order."""
+    return saved if sorted(chosen) == sorted(saved) else chosen
+
+
 def _choices(offered: Iterable[str], own: Iterable[str], known: Mapping[str, Any]) -> list[tuple[str, str]]:
     return [(name, _label(name, known.get(name))) for name in dict.fromkeys((*offered, *own))]
 
@@ -121,7 +126,8 @@ class ChoiceFields(forms.Form):
             self.fields["headers"].initial = _as_lines(webhook.headers)
 
     def clean_signatures(self) -> list[str]:
-        return self.cleaned_data["signatures"] or list(self.instance.signatures)
+        saved = list(self.instance.signatures)
+        return unless_same(self.cleaned_data["signatures"] or saved, saved)
 
     def clean_accepted_statuses(self) -> str:
         return self.cleaned_data["accepted_statuses"] or str(self.instance.accepted_statuses)

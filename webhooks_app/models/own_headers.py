@@ -82,7 +82,9 @@ class OwnHeaders(BaseModel):
 
 
 def is_same_origin(first: str, second: str) -> bool:
-    """Return True if two valid URLs have the same scheme, host and port."""
+    """Return True if two URLs are equal, or valid with the same scheme, host and port."""
+    if first == second:
+        return True
     try:
         origins = {parse_endpoint(url, allow_http=True, allowed_networks=ANYWHERE).origin for url in (first, second)}
     except InvalidEndpointError:

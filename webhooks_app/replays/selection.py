@@ -80,19 +80,20 @@ class Look(NamedTuple):
 
 
 def _until(last_id: str, found: Look) -> Look:
-    examined = [event_id for event_id in found.examined if event_id <= last_id]
     matches = [match for match in found.matches if match.event_id <= last_id]
-    is_cut = len(matches) < len(found.matches)
-    return Look(examined, matches, is_last=found.is_last and not is_cut, is_cut=is_cut)
+    if len(matches) == len(found.matches):
+        return found
+    examined = [event_id for event_id in found.examined if event_id <= last_id]
+    return Look(examined, matches, is_last=False, is_cut=True)
 
 
 def look(using: str, replay: Replay, limit: int | None = None) -> Look:
-    """Return the events after the replay's cursor, with at most ``limit`` matches.
+    """Return the events after the replay's cursor, with at most ``limit`` matches and the rest of a millisecond.
 
     Events with a pending delivery never match. Nor do events that this replay has already queued, unless their
     delivery was cancelled.
 
-    For a webhook with an order, a page contains whole milliseconds, and can therefore exceed the limit.
+    Only a webhook with an order gets whole milliseconds, because identifiers of one are in random order.
     """
     size = MOST_EVENTS if limit is None else max(LEAST_EVENTS, min(MOST_EVENTS, 4 * limit))
     is_ordered = replay.webhook.order != Order.NONE
@@ -116,7 +117,7 @@ def look(using: str, replay: Replay, limit: int | None = None) -> Look:
 
 
 def _end_of_millisecond(event_id: str) -> str:
-    """Return the last possible identifier of the same millisecond. Within one, identifiers are in random order."""
+    """Return the last possible identifier of the same millisecond."""
     return id_before(first_id_at("evt", time_of(event_id) + timedelta(milliseconds=1)))
 
 
