@@ -68,3 +68,13 @@ def test_the_first_identifier_of_a_moment_is_the_smallest():
     assert ids.time_of(first) == moment
     assert ids.first_id_at("dlv", moment - timedelta(milliseconds=1)) < first
     assert ids.first_id_at("dlv", datetime(1969, 1, 1, tzinfo=UTC)) == "dlv_" + "0" * 32
+
+
+def test_the_last_identifier_of_a_millisecond_is_the_greatest(monkeypatch):
+    monkeypatch.setattr(time, "time_ns", lambda: 1_767_268_800_000_000_000)
+    made = [ids.new_id("evt") for _ in range(100)]
+
+    last = ids.last_id_like(made[0])
+
+    assert all(ids.last_id_like(each) == last >= each for each in made)
+    assert last < ids.first_id_at("evt", ids.time_of(last) + timedelta(milliseconds=1))

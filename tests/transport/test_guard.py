@@ -136,10 +136,10 @@ def test_ipv4_is_tried_if_ipv6_fails(make: Callable[..., BaseTransport], receive
 def test_an_address_that_never_answers_leaves_time_for_the_next(make: Callable[..., BaseTransport]) -> None:
     with full_backlog("127.0.0.9") as port, receiving(port=port) as receiver:
         sender = make(resolve=answers(hooks_example_com=["127.0.0.9", "127.0.0.1"]))
-        exchange = send(sender, post(receiver.url("/ok", HOST), timeout_seconds=6.0))
+        exchange = send(sender, post(receiver.url("/ok", HOST), timeout_seconds=20.0))
 
     assert exchange.response is not None
-    assert exchange.duration_seconds < 5
+    assert exchange.duration_seconds < 9
     assert exchange.peer == "127.0.0.1"
     assert receiver.hits("/ok") == 1
 

@@ -44,7 +44,7 @@ def order_choices(webhook: Webhook) -> list[tuple[str, str]]:
     return [(value, str(label)) for value, label in Order.choices if value in offered]
 
 
-def unless_same(chosen: list[str], saved: list[str]) -> list[str]:
+def without_reordering(chosen: list[str], saved: list[str]) -> list[str]:
     """Return the chosen names, or the saved list if it has the same in another order. A form has its own order."""
     return saved if sorted(chosen) == sorted(saved) else chosen
 
@@ -127,7 +127,7 @@ class ChoiceFields(forms.Form):
 
     def clean_signatures(self) -> list[str]:
         saved = list(self.instance.signatures)
-        return unless_same(self.cleaned_data["signatures"] or saved, saved)
+        return without_reordering(self.cleaned_data["signatures"] or saved, saved)
 
     def clean_accepted_statuses(self) -> str:
         return self.cleaned_data["accepted_statuses"] or str(self.instance.accepted_statuses)

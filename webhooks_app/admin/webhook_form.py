@@ -12,7 +12,7 @@ from ..event_types import EventTypeRegistry, registry
 from ..exceptions import InvalidEventDataError
 from ..models import Webhook
 from ..models.visibility import event_types_for
-from .choice_fields import ChoiceFields, unless_same
+from .choice_fields import ChoiceFields, without_reordering
 from .json_fields import BoundedJSONField
 from .owner_fields import Audience, AudienceForm
 from .reasons import translated
@@ -109,7 +109,7 @@ class WebhookForm(ChoiceFields, AudienceForm, RefusableForm):
         self._headers_before = dict(self.instance.headers)
 
     def clean_event_types(self) -> list[str]:
-        return unless_same(self.cleaned_data["event_types"], list(self.instance.event_types))
+        return without_reordering(self.cleaned_data["event_types"], list(self.instance.event_types))
 
     def clean(self) -> dict[str, Any] | None:
         cleaned = super().clean()

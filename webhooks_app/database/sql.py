@@ -55,7 +55,7 @@ def sqlstate(error: Exception) -> str:
 
 
 def is_deadlock(using: str, error: Exception) -> bool:
-    """Return True if a transaction was rolled back in favor of another one, so that it can be repeated at once."""
+    """Return True if a transaction was rolled back in favour of another one, so that it can be repeated at once."""
     return not dialect_of(using).deadlock_codes.isdisjoint({sqlstate(error), *error.args[:1]})
 
 

@@ -41,6 +41,11 @@ def first_id_at(prefix: str, moment: datetime) -> str:
     return f"{prefix}_{milliseconds:012x}{'0' * RANDOM_HEX_DIGITS}"
 
 
+def last_id_like(public_id: str) -> str:
+    """Return the upper bound of the identifiers of the same millisecond."""
+    return f"{public_id[:-RANDOM_HEX_DIGITS]}{'f' * RANDOM_HEX_DIGITS}"
+
+
 def attempt_id(delivery_id: str, number: int) -> str:
     """Return the identifier of a delivery's attempt: the delivery's own digits, and two for the number."""
     return f"att_{delivery_id.partition('_')[2]}{number:02x}"

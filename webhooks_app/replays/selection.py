@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any, NamedTuple
 
 from django.db.models import BooleanField, ExpressionWrapper, Q
 
 from ..models import Delivery, Event, Replay
 from ..models.order import Order, order_of_creation
-from ..protocol.ids import first_id_at, id_before, time_of
+from ..protocol.ids import first_id_at, last_id_like
 from ..routing import RoutedEvent, concerns
 from ..routing.admission import OPERATIONAL_NAMES, ROUTED, events_for
 
@@ -70,16 +70,16 @@ class Look(NamedTuple):
 
     def cut(self, limit: int) -> Look:
         """Return a copy that ends with the match number ``limit``."""
-        return self if len(self.matches) <= limit else _until(self.matches[limit - 1].event_id, self)
+        return self if len(self.matches) <= limit else _until(self, self.matches[limit - 1].event_id)
 
     def cut_in_order(self, limit: int) -> Look:
         """Return a copy in the order of creation that ends with the millisecond of the match number ``limit``."""
         matches = sorted(self.matches, key=lambda match: order_of_creation(match.event_id, match.created_at))
         found = self._replace(matches=matches)
-        return found if len(matches) <= limit else _until(_end_of_millisecond(matches[limit - 1].event_id), found)
+        return found if len(matches) <= limit else _until(found, last_id_like(matches[limit - 1].event_id))
 
 
-def _until(last_id: str, found: Look) -> Look:
+def _until(found: Look, last_id: str) -> Look:
     matches = [match for match in found.matches if match.event_id <= last_id]
     if len(matches) == len(found.matches):
         return found
@@ -101,8 +101,8 @@ def look(using: str, replay: Replay, limit: int | None = None) -> Look:
     events = [Row(*values) for values in rows[:size]]
     is_last = len(events) < size
     if is_ordered and not is_last:
-        end = events[-1].event_id
-        events += [Row(*values) for values in rows.filter(pk__gt=end, pk__lte=_end_of_millisecond(end))]
+        last_id = events[-1].event_id
+        events += [Row(*values) for values in rows.filter(pk__gt=last_id, pk__lte=last_id_like(last_id))]
     wanted = _wanted(using, replay, events)
     pasts = _pasts(using, replay, [event.event_id for event in wanted])
     matches = [
@@ -114,11 +114,6 @@ def look(using: str, replay: Replay, limit: int | None = None) -> Look:
     if limit is None:
         return found
     return found.cut_in_order(limit) if is_ordered else found.cut(limit)
-
-
-def _end_of_millisecond(event_id: str) -> str:
-    """Return the last possible identifier of the same millisecond."""
-    return id_before(first_id_at("evt", time_of(event_id) + timedelta(milliseconds=1)))
 
 
 def _events(using: str, replay: Replay) -> Any:

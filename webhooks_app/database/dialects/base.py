@@ -66,7 +66,7 @@ class BaseDialect:
     """Whether test data can be generated in the database, with ``generate_series`` and JSON."""
 
     deadlock_codes: ClassVar[frozenset[object]] = frozenset()
-    """The SQLSTATEs or error numbers of a transaction that was rolled back in favor of another one."""
+    """The SQLSTATEs or error numbers of a transaction that was rolled back in favour of another one."""
 
     def next_number_sql(self, table: str) -> str | None:
         """Return an expression for the next key of a table, whose name is quoted; None if only an INSERT makes one.
