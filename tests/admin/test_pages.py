@@ -96,7 +96,7 @@ def test_the_command_sends_the_same_bytes_to_the_same_url(superuser: Page, attem
             "According to the retry schedule, the next attempt follows 30 s after attempt 1.",
         ),
         ({"claimed_at": timedelta(0), "leased_until": timedelta(minutes=1)}, "In flight. If there is no result by"),
-        ({"claimed_at": timedelta(0), "leased_until": timedelta(0)}, "The worker was lost at"),
+        ({"claimed_at": -timedelta(minutes=1), "leased_until": -timedelta(seconds=1)}, "The worker was lost at"),
     ],
     ids=["given up", "cancelled", "retried", "in flight", "lost"],
 )
