@@ -6,10 +6,11 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.__main__ import Result, _look_for_servers, exit_status, read_report
+from tests.__main__ import Result, _look_for_servers, exit_status, merge, read_report
 from tests.support.databases import DATABASES, LONG, TESTS
 from tests.support.servers.process import ServerMissingError
 
@@ -45,6 +46,27 @@ def test_every_outcome_is_counted(report: Path) -> None:
     assert str(result) == "3 passed, 2 failed, 1 skipped"
     assert result.failed == ("test_toy::test_fails", "test_toy::test_has_no_fixture")
     assert result.skipped == ("no server",)
+
+
+@pytest.mark.parametrize(
+    ("repeated", "failed", "unsteady"),
+    [
+        pytest.param({"passed": 2}, [], ["a", "b"], id="both pass alone"),
+        pytest.param({"passed": 1, "failed": ("b",)}, ["b"], ["a"], id="one fails again"),
+        pytest.param({"passed": 1}, ["a", "b"], [], id="one did not run again"),
+        pytest.param({"passed": 2, "was_aborted": True}, ["a", "b"], [], id="the second run was aborted"),
+    ],
+)
+def test_a_failed_test_counts_as_unsteady_only_if_it_passes_alone(
+    repeated: dict[str, Any], failed: list[str], unsteady: list[str]
+) -> None:
+    first = Result(database="sqlite", passed=5, failed=("a", "b"), skipped=(), seconds=1)
+    again = replace(Result(database="sqlite", passed=0, failed=(), skipped=(), seconds=1), **repeated)
+
+    result = merge(first, again)
+
+    assert (list(result.failed), list(result.unsteady)) == (failed, unsteady)
+    assert result.passed == 5 + len(unsteady)
 
 
 def test_an_aborted_run_counts_as_failed(tmp_path: Path) -> None:
