@@ -51,7 +51,7 @@ test-newer: ## Run the tests on SQLite with a newer Python and Django 6.0, 6.1 a
 soak: $(INSTALLED) ## Inject faults at random and count (MINUTES=10 DATABASE=postgresql BROKER=redis SEED=… CHOICES=1)
 	@$(BIN)/python -m tests.faults.soak --minutes $(MINUTES) --database $(DATABASE) --broker $(BROKER) $(SEED:%=--seed %) $(if $(CHOICES),--choices)
 
-lint: $(INSTALLED) ## Check style, formatting and prose: ruff, django-upgrade, the measure of English
+lint: $(INSTALLED) ## Check style, formatting and prose: ruff, django-upgrade, word-for-word translations
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	@git ls-files -z '*.py' | xargs -0 $(BIN)/django-upgrade --check --target-version 5.2

@@ -98,7 +98,7 @@ def test_a_hostile_value_is_refused_with_one_message(api: Any, alice: Any, field
         pytest.param(b'{"order": "key", "order": "none"}', "a key twice", id="order twice"),
     ],
 )
-def test_a_choice_that_is_no_json_is_refused(api: Any, alice: Any, body: bytes, detail: str) -> None:
+def test_a_choice_that_is_not_json_is_refused(api: Any, alice: Any, body: bytes, detail: str) -> None:
     webhook = make_webhook(alice)
 
     answer = api.call("PATCH", f"/v1/webhooks/{webhook.pk}", body)

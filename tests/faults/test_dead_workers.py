@@ -16,7 +16,7 @@ pytestmark = pytest.mark.timeout(300)
 
 SETTINGS = {"WEBHOOKS_TIMEOUT_SECONDS": 40, "WEBHOOKS_LEASE_SECONDS": 100}
 PRESENT_SECONDS = 17
-"""Time for which a worker must run before it declares others dead, with a margin."""
+"""How long a worker must run before it declares others dead, with a margin."""
 
 WITHIN_SECONDS = {"postgresql": 14, "sqlite": 35}
 """More than the documented 5 and 15 s. On PostgreSQL, heartbeats alone would need longer."""

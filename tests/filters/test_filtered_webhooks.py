@@ -206,7 +206,7 @@ def test_an_unusable_filter_is_answered_with_its_path(client, alice, api_key):
     )
 
     assert answer.status_code == 400
-    assert "error.$x: is no operator" in json.dumps(answer.json()["errors"]["filter"])
+    assert "error.$x: isn't an operator" in json.dumps(answer.json()["errors"]["filter"])
 
 
 def test_another_owners_event_is_not_found(client, alice, bob, api_key):

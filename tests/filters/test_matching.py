@@ -157,7 +157,7 @@ def nested(levels):
         ([], "filter: must be an object."),
         ({}, "filter: is empty; name a field and a condition."),
         ({"$gt": 5}, '$gt: must be inside a field, as in {"amount": {"$gt": 100}}.'),
-        ({"amount": {"$regex": "x"}}, "amount.$regex: is no operator; the operators are $and, $or, $not, $eq"),
+        ({"amount": {"$regex": "x"}}, "amount.$regex: isn't an operator; the operators are $and, $or, $not, $eq"),
         ({"amount": {}}, "amount: is empty; name a field and a condition."),
         ({"amount": {"$gt": True}}, "amount.$gt: must be a number or a string."),
         ({"amount": {"$in": []}}, "amount.$in: must be a list of 1 to 100 values."),

@@ -68,7 +68,7 @@ def test_a_header_named_twice_is_refused_before_its_values_are_read(
 ) -> None:
     monkeypatch.setattr("sys.stdin", io.StringIO("one\ntwo\nthree\n"))
 
-    with pytest.raises(CommandError, match=f"'{names[-1]}' is given twice; names are the same in any case"):
+    with pytest.raises(CommandError, match=f"'{names[-1]}' is given twice; names are case-insensitive"):
         run("configure_webhook", webhook.pk, "--headers", *names)
 
     assert Webhook.objects.get().headers == {}

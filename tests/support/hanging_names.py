@@ -10,7 +10,7 @@ from webhooks_app.transport.curl import CurlTransport
 from webhooks_app.transport.requests import RequestsTransport
 
 HANGING_SECONDS = 10.0
-"""The time for which glibc asks a name server that does not answer."""
+"""How long glibc asks a name server that does not answer."""
 
 
 class HangingCurl(CurlTransport):

@@ -33,7 +33,7 @@ class BoundedJSONField(forms.JSONField):
 
 
 def _is_deeper(value: Any, levels: int) -> bool:
-    """Return True if arrays and objects are nested in more levels."""
+    """Return True if arrays and objects are nested more than ``levels`` deep."""
     if not isinstance(value, dict | list):
         return False
     items = value.values() if isinstance(value, dict) else value

@@ -28,7 +28,7 @@ REPLACES = "replaces_"
 
 
 class RotationForm(forms.Form):
-    """The key to be replaced, and the time for which it goes on signing."""
+    """The key to be replaced, and how long it goes on signing."""
 
     scheme = forms.ChoiceField(label=_("Key"), widget=forms.RadioSelect)
     overlap_hours = forms.FloatField(

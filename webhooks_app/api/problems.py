@@ -73,7 +73,7 @@ def document(status: int, detail: str = "", errors: Mapping[str, Any] | None = N
 
 
 def problem_response(error: Exception, context: Mapping[str, Any]) -> Response:
-    """Answer an exception of a view. An unexpected exception is logged, and the answer has no details of it."""
+    """Turn an exception into a response. Log an unexpected one, and hide its details."""
     known = _api_exception(error)
     if known is None:
         return _answer_unexpected(error, context)

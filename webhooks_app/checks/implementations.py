@@ -109,7 +109,7 @@ def _problem_of_policy(policy: BaseRetryPolicy) -> str:
 
 def _problem_of_operator(operator: BaseOperator) -> str:
     is_operator = operator.name.startswith("$") and len(operator.name) > 1
-    return "" if is_operator else f"{short(operator.name)!r} is no name of an operator: begin it with a dollar sign"
+    return "" if is_operator else f"{short(operator.name)!r} isn't the name of an operator: begin it with a dollar sign"
 
 
 def _owner_model(name: str, model: str) -> Iterator[checks.CheckMessage]:

@@ -242,7 +242,7 @@ class Claimer:
             self.polls.look_at(self._look_again_at)
         new = [claim for claim in claims if not claim.is_lost]
         self._claimed.extend((claim, began_at + self._begin_within_seconds) for claim in new)
-        # An own claim in progress is not lost: the clock jumped, or the database was unavailable for a lease.
+        # Its own claim in progress is not lost: the clock jumped, or the database was unavailable for a lease.
         lost = [claim for claim in claims if claim.is_lost and claim not in self.slots]
         if lost:
             self._put_lost(finish_all_lost(lost, self._clock.latest()))

@@ -11,7 +11,7 @@ from datetime import datetime
 from ..database.clock import Clock
 
 LINGER_SECONDS = 0.25
-"""Time for which an idle engine continues to query, so that new work need not wake it."""
+"""How long an idle engine continues to query, so that new work need not wake it."""
 
 LOOK_EVERY_SECONDS = 0.005
 LOOK_EVERY_SECONDS_LISTENING = 0.05
@@ -21,7 +21,7 @@ LOOK_SHARE = 0.1
 """Maximum share of a lingering engine's time for queries. Slow queries are therefore less frequent."""
 
 UNNOTIFIED_SECONDS = 0.1
-"""Time for which a process suspends notifications after announcing it."""
+"""How long a process suspends notifications after announcing it."""
 
 
 class PollSchedule:

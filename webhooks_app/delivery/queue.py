@@ -35,7 +35,7 @@ MANY = 64
 """Size of a claim above which its webhooks are assumed to have more due deliveries."""
 
 PACED_FOR, PACED_FOR_AT_MOST = timedelta(seconds=0.05), timedelta(seconds=5)
-"""Time for which a webhook at its rate limit is skipped, so that its next deliveries are claimed in batches."""
+"""How long a webhook at its rate limit is skipped, so that its next deliveries are claimed in batches."""
 
 PARKINGS_TO_A_LOOK = 3
 """Consecutive claims with only blocked deliveries, after which other webhooks have their turn."""
@@ -44,11 +44,11 @@ LOOK_FOR_LOST_EVERY_SECONDS = 1.0
 """Interval of searches for lost claims of webhooks without free slots. A dead worker makes one due at once."""
 
 PUBLISH_AFTER_SECONDS = 0.1
-"""Time for which other workers may see too many claims of a webhook. This is safe, but delays them."""
+"""How long other workers may see too many claims of a webhook. This is safe, but delays them."""
 
 
 UNSIGNED_FOR, UNSIGNED_FOR_AT_MOST = timedelta(seconds=5), timedelta(minutes=5)
-"""Time for which a worker skips a webhook with unreadable keys. It doubles each time."""
+"""How long a worker skips a webhook with unreadable keys. It doubles each time."""
 
 
 class Queue:

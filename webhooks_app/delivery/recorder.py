@@ -13,7 +13,7 @@ from .log_records import AttemptLogger
 from .recording import record
 
 RECORD_WITHIN_SECONDS = 0.02
-"""Maximum time for which a result waits for others. The documented limit is 50 ms."""
+"""How long a result waits at most for others. The documented limit is 50 ms."""
 
 PAUSE_SECONDS = 0.01
 """Time between two batches at light load. The transaction and the tally of a batch cost more than its results."""

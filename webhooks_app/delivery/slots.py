@@ -1,6 +1,6 @@
 """Slots: the sharing of one worker's concurrent requests between webhooks and owners.
 
-A claim holds a slot until its result is recorded. The sharing depends on the time for which slots are held, regardless
+A claim holds a slot until its result is recorded. The sharing depends on how long slots are held, regardless
 of the result. A request open for a second makes its webhook slow immediately, not only at its end.
 """
 

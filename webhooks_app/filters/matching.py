@@ -227,7 +227,7 @@ class _Parser:
         operator = self._operators.get(name)
         if operator is None:
             known = ", ".join([*COMBINING, *self._operators])
-            raise _invalid(keys, _("is no operator; the operators are %(known)s") % {"known": known})
+            raise _invalid(keys, _("isn't an operator; the operators are %(known)s") % {"known": known})
         if problem := operator.problem(operand):
             raise _invalid(keys, problem)
         return _Operation(operator, operand)

@@ -64,7 +64,7 @@ class In(BaseOperator):
         return "" if is_list else _("must be a list of 1 to %(most)d values") % {"most": MAX_OPTIONS}
 
     def holds(self, value: Any, operand: Any) -> bool:
-        # Python's equality, which is faster, includes the one of JSON.
+        # Python's equality, which is faster, also covers JSON equality.
         items = [item for item in _items(value) if item in operand]
         return any(_same(item, option) for item in items for option in operand)
 

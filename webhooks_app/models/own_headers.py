@@ -99,7 +99,7 @@ def _encrypted(headers: Mapping[str, str], stored: EncryptedHeaders) -> Encrypte
     for name, value in headers.items():
         problem = problem_with_name(name, reserved)
         if not problem and name.lower() in found:
-            problem = gettext_noop("is given twice; names are the same in any case")
+            problem = gettext_noop("is given twice; names are case-insensitive")
         problem = problem or (_problem_of_redacted(name, known) if value == REDACTED else problem_with_value(value))
         if problem:
             raise ValidationError({"headers": f"{name[:MAX_SHOWN]!r} {gettext(problem)}."})

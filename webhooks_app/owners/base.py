@@ -29,7 +29,7 @@ class BaseOwners:
         if not isinstance(owner, owner_model()):
             # The apparent class, because request.user is a proxy for another object.
             raise InvalidOwnerError(
-                f"The owner is of type {owner.__class__.__name__}; give an instance of {owner_model()._meta.label}, "
+                f"The owner is of type {owner.__class__.__name__}; pass an instance of {owner_model()._meta.label}, "
                 "or None for the platform."
             )
         if owner._state.adding:

@@ -16,7 +16,7 @@ TIMESTAMP_HEADER = "X-Webhook-Timestamp"
 EVENT_HEADER = "X-Webhook-Event"
 
 PREVIOUS_SIGNATURE_HEADER = "X-Webhook-Signature-Previous"
-"""The signature by the previous secret, during the overlap of a rotation."""
+"""The signature made with the previous secret, during the overlap of a rotation."""
 
 SECRET_PREFIX = "whsec_"  # noqa: S105 - of every secret that is made
 SECRET_BYTES = 32

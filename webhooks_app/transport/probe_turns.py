@@ -14,7 +14,7 @@ from .base import Request
 from .refused_addresses import Address
 
 BURST_SECONDS = 1.0
-"""The time for which an address without probes accumulates its rate."""
+"""How long an address without probes accumulates its rate."""
 
 GRACE_SECONDS = 1.0
 """The time within which a postponed request must return. Later, its turn passes to the next."""

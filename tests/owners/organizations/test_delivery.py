@@ -73,5 +73,5 @@ def test_a_test_event_belongs_to_the_organization(acme: Any) -> None:
 
 
 def test_a_user_cannot_own_an_event(amina: Any) -> None:
-    with pytest.raises(InvalidOwnerError, match=r"of type User; give an instance of organizations\.Organization"):
+    with pytest.raises(InvalidOwnerError, match=r"of type User; pass an instance of organizations\.Organization"):
         emit("file.deleted", {"file_id": "f", "user_id": "u", "filename": "a"}, owner=amina)

@@ -104,7 +104,7 @@ def _check_names(names: list[str]) -> None:
     found: set[str] = set()
     for name in names:
         if name.lower() in found:
-            raise CommandError(f"--headers: {name!r} is given twice; names are the same in any case.")
+            raise CommandError(f"--headers: {name!r} is given twice; names are case-insensitive.")
         found.add(name.lower())
 
 
