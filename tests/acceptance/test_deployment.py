@@ -40,7 +40,7 @@ def test_every_linked_page_and_file_exists():
     links = re.findall(r"\]\(([^)#:]+)\)", PAGE)
 
     assert [link for link in links if not (ROOT / "docs" / link).exists()] == []
-    assert "/deployment.html)" in (ROOT / "README.md").read_text()
+    assert "(docs/deployment.md)" in (ROOT / "README.md").read_text()
 
 
 def test_every_mentioned_setting_exists():

@@ -46,4 +46,4 @@ def test_the_page_has_its_parts(part: str) -> None:
 
 
 def test_the_readme_links_to_the_page() -> None:
-    assert "/SECURITY.md)" in (ROOT / "README.md").read_text()
+    assert "(SECURITY.md)" in (ROOT / "README.md").read_text()

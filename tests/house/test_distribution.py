@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 import subprocess
 import sys
 from email.message import Message
@@ -21,7 +23,8 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> ZipFile:
     """The wheel, built from the sdist as for a release."""
     directory = tmp_path_factory.mktemp("dist")
     command = [sys.executable, "-m", "build", "--no-isolation", "--outdir", directory, ROOT]
-    subprocess.run(command, check=True, capture_output=True)
+    environment = {name: value for name, value in os.environ.items() if name != "WEBHOOKS_PROJECT_URL"}
+    subprocess.run(command, check=True, capture_output=True, env=environment)
     return ZipFile(next(directory.glob("*.whl")))
 
 
@@ -77,6 +80,54 @@ def test_the_metadata_describes_the_package(metadata: Message) -> None:
     assert metadata["Requires-Python"] == ">=3.11"
     assert metadata["License-Expression"] == "MIT"
     assert metadata["Metadata-Version"] == "2.4"
+
+
+LINKS = re.compile(r"!?\[[^\]]+\]\(([^)]+)\)")
+
+
+def test_without_a_published_repository_the_description_has_no_links(metadata: Message) -> None:
+    assert LINKS.findall(metadata.get_payload()) == []
+    assert metadata.get_all("Project-URL") is None
+    assert "pip install" in metadata.get_payload()
+
+
+def test_with_a_published_repository_the_links_lead_there(tmp_path: Path) -> None:
+    metadata = built_with("https://forge.example/shop/webhooks/", tmp_path)
+
+    links = LINKS.findall(metadata.get_payload())
+    assert "https://forge.example/shop/webhooks/blob/HEAD/docs/settings.md" in links
+    assert "https://forge.example/shop/webhooks/raw/HEAD/docs/pictures/delivery.png" in links
+    assert {link for link in links if not link.startswith("https://forge.example/shop/webhooks/")} == set()
+    assert "Source, https://forge.example/shop/webhooks" in metadata.get_all("Project-URL")
+
+
+@pytest.mark.parametrize("url", ["forge.example/shop", "http://forge.example/shop/webhooks", "https://forge.example"])
+def test_an_address_that_is_no_repository_stops_the_build(url: str, tmp_path: Path) -> None:
+    with pytest.raises(subprocess.CalledProcessError) as raised:
+        built_with(url, tmp_path)
+
+    assert "must be the address of a repository" in raised.value.stderr
+
+
+def test_no_file_has_an_invented_address() -> None:
+    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split(
+        "\n"
+    )
+    invented = re.compile(r"https?://[\w.-]*readthedocs[\w.-]*|" + "github.com/" + r"webhooks-app")
+
+    files = [ROOT / name for name in listed if name.endswith((".md", ".toml", ".py", ".html", ".yaml"))]
+    assert files
+    assert [path for path in files if path.is_file() and invented.search(path.read_text())] == []
+
+
+def built_with(url: str, directory: Path) -> Message:
+    """Return the metadata of a wheel built with this address of the repository."""
+    code = "import sys, build_backend; build_backend.prepare_metadata_for_build_wheel(sys.argv[1])"
+    environment = {**os.environ, "WEBHOOKS_PROJECT_URL": url}
+    command = [sys.executable, "-c", code, directory]
+    subprocess.run(command, cwd=ROOT, env=environment, check=True, capture_output=True, text=True)
+    (written,) = directory.glob("*.dist-info/METADATA")
+    return Parser().parsestr(written.read_text())
 
 
 def test_future_versions_of_django_are_permitted(metadata: Message) -> None:
