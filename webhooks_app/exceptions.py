@@ -113,13 +113,19 @@ class InvalidOwnerError(WebhooksError, ValueError):
 
 
 class IdempotencyConflictError(WebhooksError, ValueError):
-    """The idempotency key belongs to an event with another type or other data; ``event_id`` is that event."""
+    """The idempotency key belongs to an event with other content.
 
-    def __init__(self, key: str, event_id: str) -> None:
+    ``event_id`` is that event, and ``differences`` are the arguments of ``emit`` that differ, such as ``references``.
+    """
+
+    def __init__(self, key: str, event_id: str, differences: Sequence[str]) -> None:
         self.key = key
         self.event_id = event_id
+        self.differences = tuple(differences)
+        names = ", ".join(self.differences)
         super().__init__(
-            f"The idempotency key {key[:100]!r} was used for {event_id}, whose type or data differs. Use another key."
+            f"The idempotency key {key[:100]!r} was used for {event_id}, with other values of: {names}. Repeat the "
+            "first values, or use another key."
         )
 
 

@@ -46,6 +46,12 @@ def bobs_api(bob):
     return client_of(bob)
 
 
+@pytest.fixture
+def service(db):
+    """A client with a service key."""
+    return client_of(None, scopes=["events:emit"])
+
+
 def client_of(owner: Any, **fields: Any) -> ApiClient:
     _, text = ApiKey.objects.make(owner=owner, **fields)
     return ApiClient(text)

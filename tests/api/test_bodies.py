@@ -110,7 +110,10 @@ def test_a_body_other_than_a_json_object_is_refused(api, body, problem):
 def test_32_levels_of_nesting_are_accepted(api):
     inner = json.loads(nested(31))
 
-    assert api.call("POST", "/v1/webhooks", {**NEW, "extra": inner}).status_code == 201
+    answer = api.call("POST", "/v1/webhooks", {**NEW, "extra": inner})
+
+    (message,) = answer.json()["errors"]["extra"]
+    assert message.startswith("Unknown field.")
 
 
 @pytest.mark.parametrize(
@@ -162,8 +165,8 @@ def test_utf_8_may_be_declared(api, charset):
 
 
 def padded(size):
-    body = text(extra="").encode()
-    return body.replace(b'"extra": ""', b'"extra": "' + b"x" * (size - len(body)) + b'"')
+    body = text().encode()
+    return body + b" " * (size - len(body))
 
 
 def test_64_kib_are_accepted(api):

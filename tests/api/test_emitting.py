@@ -12,15 +12,9 @@ from webhooks_app.operations.emitting import emit_events
 from webhooks_app.operations.rights import EMIT_EVENT
 
 from ..support.rows import EVENT_TYPE, make_webhook
-from .conftest import PROBLEM, client_of
+from .conftest import PROBLEM
 
 pytestmark = pytest.mark.django_db
-
-
-@pytest.fixture
-def service(db):
-    """A client with a service key."""
-    return client_of(None, scopes=["events:emit"])
 
 
 def event_of(owner, error="No outline", **fields):
@@ -70,10 +64,65 @@ def test_a_batch_with_errors_is_refused_as_a_whole_with_their_indexes(service, a
     owners = post(service, {"events": batch}).json()["errors"]
     types = post(service, {"events": batch[:3]}).json()["errors"]
 
-    assert owners == {"events[3].owner": ["There is no owner 'no one'."]}
+    assert owners == {**types, "events[3].owner": ["There is no owner 'no one'."]}
     assert list(types) == ["events[1].data.error", "events[2].type"]
     assert "Did you mean ppt.generation.failed?" in types["events[2].type"][0]
     assert Event.objects.count() == 0
+
+
+def test_all_problems_of_all_events_of_a_batch_are_reported_at_once(service, alice):
+    batch = [
+        event_of(alice),
+        {**event_of(alice), "typ": EVENT_TYPE, "occurred_at": "yesterday", "owner": "no one"},
+        event_of(alice, error=5, ordering_key="a\n", references=["\t"]),
+        "no event",
+        {"type": EVENT_TYPE, "data": {}, "owner": 7},
+    ]
+
+    answer = post(service, {"events": batch, "event": {}})
+
+    assert answer.status_code == 400
+    errors = answer.json()["errors"]
+    assert {name: errors[name] for name in ("event", "events[1].typ")} == {
+        "event": ["Unknown field. Did you mean events?"],
+        "events[1].typ": ["Unknown field. Did you mean type?"],
+    }
+    assert set(errors) == {
+        *("event", "events[1].typ", "events[1].occurred_at", "events[1].owner"),
+        *("events[2].data.error", "events[2].ordering_key", "events[2].references[0]"),
+        *("events[3]", "events[4].data.error", "events[4].owner"),
+    }
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "differing"),
+    [
+        pytest.param({}, {"references": ["r"]}, "references", id="references"),
+        pytest.param({}, {"ordering_key": "o"}, "ordering_key", id="ordering key"),
+        pytest.param({"occurred_at": "2026-01-31T12:00:00Z"}, {}, "occurred_at", id="no time"),
+        pytest.param(
+            {"occurred_at": "2026-01-31T12:00:00Z"}, {"occurred_at": "2026-01-31T12:00:01Z"}, "occurred_at", id="time"
+        ),
+        pytest.param({}, {"references": ["r"], "ordering_key": "o"}, "references, ordering_key", id="two"),
+    ],
+)
+def test_a_conflict_names_what_differs(service, alice, first, second, differing):
+    post(service, event_of(alice, idempotency_key="k", **first))
+
+    answer = post(service, event_of(alice, idempotency_key="k", **second))
+
+    assert answer.status_code == 409
+    assert f"with other values of: {differing}." in answer.json()["detail"]
+
+
+def test_the_same_time_and_references_written_otherwise_are_the_same_event(service, alice):
+    first = {"occurred_at": "2026-01-31T12:00:00Z", "references": ["a", "b"]}
+    second = {"occurred_at": "2026-01-31T13:00:00+01:00", "references": ["b", "a"]}
+
+    answers = [post(service, event_of(alice, idempotency_key="k", **fields)) for fields in (first, second)]
+
+    assert answers[0].json() == answers[1].json()
+    assert [answer.status_code for answer in answers] == [202, 202]
 
 
 @pytest.mark.parametrize("number", [0, 101])

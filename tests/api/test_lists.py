@@ -151,8 +151,24 @@ def test_a_query_is_checked_on_every_route(api, alice):
     assert [answer.status_code for answer in answers] == [400, 400, 400]
 
 
-def test_an_unknown_parameter_is_ignored(api, events):
-    assert len(ids(api.call("GET", "/v1/events?format=xml&page=7&state=none"))) == 5
+def test_an_unknown_parameter_is_refused_with_the_nearest_one(api):
+    answer = api.call("GET", "/v1/events?typ=file.deleted&page=7")
+
+    assert answer.status_code == 400
+    assert answer.json()["errors"] == {
+        "typ": ["Unknown parameter. Did you mean type?"],
+        "page": [
+            "Unknown parameter. Known parameters: created_after, created_before, cursor, limit, reference, test, type."
+        ],
+    }
+
+
+@pytest.mark.parametrize("path", ["/v1/webhooks/choices", "/v1/event-types", "/v1/webhooks/{id}"])
+def test_other_operations_have_no_parameters(api, alice, path):
+    answer = api.call("GET", path.format(id=make_webhook(alice).id) + "?limit=5")
+
+    assert answer.status_code == 400
+    assert answer.json()["errors"] == {"limit": ["No parameters are expected here."]}
 
 
 def test_webhooks_are_filtered_by_status(api, alice):

@@ -197,15 +197,18 @@ def test_an_unknown_event_type_is_answered_with_the_known_types(api):
     assert "ppt.generation.started" in message
 
 
-def test_read_only_fields_are_ignored(api, bob):
-    forged = {"id": "wh_" + "0" * 32, "owner": bob.pk, "owner_id": bob.pk, "status": "active", "created": "2001-01-01"}
+def test_a_new_webhook_has_no_read_only_fields(api, bob):
+    forged = {"id": "wh_" + "0" * 32, "status": "active", "created": "2001-01-01", "paused_at": None}
 
-    answer = api.call("POST", "/v1/webhooks", {**NEW, **forged})
+    answer = api.call("POST", "/v1/webhooks", {**NEW, **forged, "owner": bob.pk})
 
-    assert answer.status_code == 201
-    webhook = Webhook.objects.get()
-    assert (webhook.owner.username, webhook.status, webhook.created_at.year > 2001) == ("alice", "pending", True)
-    assert webhook.id != forged["id"]
+    errors = answer.json()["errors"]
+    assert answer.status_code == 400
+    assert {name: "read-only" in messages[0] for name, messages in errors.items()} == {
+        **dict.fromkeys(forged, True),
+        "owner": False,
+    }
+    assert Webhook.objects.count() == 0
 
 
 def test_the_number_of_an_owners_webhooks_is_limited(api, settings):
@@ -292,15 +295,29 @@ def test_an_invalid_change_is_refused_as_a_whole(api, alice, changes, field):
     assert webhook.description == "old"
 
 
-def test_a_change_of_read_only_fields_is_ignored(api, alice, bob):
+def test_a_change_of_read_only_fields_is_refused(api, alice):
     webhook = make_webhook(alice, status="pending")
-    forged = {"id": "wh_" + "0" * 32, "owner": bob.pk, "status": "active", "created": "2001-01-01T00:00:00Z"}
+    forged = {"id": "wh_" + "0" * 32, "status": "active", "created": "2001-01-01T00:00:00Z"}
 
     before = api.call("GET", f"/v1/webhooks/{webhook.id}").json()
-    answer = api.call("PATCH", f"/v1/webhooks/{webhook.id}", forged)
+    answer = api.call("PATCH", f"/v1/webhooks/{webhook.id}", {**forged, "description": "new"})
 
-    assert answer.status_code == 200
-    assert answer.json() == before
+    assert answer.status_code == 400
+    message = "This field is read-only. Leave it out, or send it unchanged."
+    assert answer.json()["errors"] == {name: [message] for name in forged}
+    assert api.call("GET", f"/v1/webhooks/{webhook.id}").json() == before
+
+
+def test_a_webhook_can_be_read_changed_and_sent_back(api, alice):
+    webhook = make_webhook(alice, status="failed", filter={"error": "E"}, rate_limit=2, description="old")
+    path = f"/v1/webhooks/{webhook.id}"
+    api.call("PATCH", path, {"headers": {"X-Tenant": "blue"}, "signatures": ["native", "standard-ed25519"]})
+
+    record = api.call("GET", path).json()
+    answer = api.call("PATCH", path, {**record, "description": "new"})
+
+    assert answer.status_code == 200, answer.text
+    assert answer.json() == {**record, "description": "new"}
 
 
 def test_deletion_hides_the_webhook_and_cancels_pending_deliveries(api, alice):
@@ -403,12 +420,16 @@ def test_a_disabled_webhook_is_not_paused(api, alice):
     assert (answer.status_code, "Enable it first" in answer.json()["detail"]) == (409, True)
 
 
-@pytest.mark.parametrize("path", ["/v1/webhooks/{id}/verify", "/v1/webhooks/test"], ids=["verify", "test"])
-def test_tests_and_verifications_are_refused_during_a_pause(api, alice, path):
+@pytest.mark.parametrize("verb", ["verify", "test"])
+def test_tests_and_verifications_are_refused_during_a_pause(api, alice, verb):
     webhook = make_webhook(alice)
     webhook.pause()
+    requests = {
+        "verify": (f"/v1/webhooks/{webhook.id}/verify", {}),
+        "test": ("/v1/webhooks/test", {"webhook_id": webhook.id, "event_type": EVENT_TYPE}),
+    }
 
-    answer = api.call("POST", path.format(id=webhook.id), {"webhook_id": webhook.id, "event_type": EVENT_TYPE})
+    answer = api.call("POST", *requests[verb])
 
     assert (answer.status_code, "Resume it first" in answer.json()["detail"]) == (409, True)
 

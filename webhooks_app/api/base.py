@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from importlib.util import find_spec
 from types import SimpleNamespace
 from typing import Any, ClassVar
@@ -36,6 +36,7 @@ from ..operations.actors import ApiCaller, ServiceCaller
 from ..owners import owners
 from .authentication import ApiKeyAuthentication
 from .filters import QueryFilterBackend
+from .known_fields import NOT_SAVED, unknown_names
 from .pagination import NewestFirstPagination
 from .parsers import StrictJsonParser, measure_body
 from .permissions import HasScope
@@ -184,10 +185,14 @@ class ApiViewSet(ApiView, GenericViewSet[Any]):
         _check_charset(request)
         super().initial(request, *args, **kwargs)
         _check_query(request)
+        if self.operation and (unknown := unknown_names(request.query_params, self.query_parameters(), "parameter")):
+            raise ValidationError(unknown)
         if self.operation and request.method in ("POST", "PATCH"):
             measure_body(request._request, self.max_body_bytes)  # noqa: SLF001
             # Read the body now, so that a bad body is refused even by operations that ignore it.
-            _ = request.data
+            body = request.data
+            if self.operation.request is None and (unknown := unknown_names(body, (), "field")):
+                raise ValidationError(unknown)
 
     @property
     def max_body_bytes(self) -> int:
@@ -211,13 +216,29 @@ class ApiViewSet(ApiView, GenericViewSet[Any]):
         assert self.operation.answer is not None
         return self.operation.answer
 
-    def validated(self) -> dict[str, Any]:
-        """Return the valid fields of the body. Raises ValidationError."""
+    def validated(self, instance: Any = None) -> dict[str, Any]:
+        """Return the valid fields of the body, which may change ``instance``. Raises ValidationError."""
         assert self.operation is not None
         assert self.operation.request is not None
-        serializer = self.operation.request(data=self.request.data, context=self.get_serializer_context())
+        context = {**self.get_serializer_context(), "read_only": partial(self._read_only, instance)}
+        serializer = self.operation.request(data=self.request.data, context=context)
         serializer.is_valid(raise_exception=True)
         return dict(serializer.validated_data)
+
+    def _read_only(self, instance: Any) -> Mapping[str, Any]:
+        if instance is not None:
+            return dict(self.get_serializer(instance).data)
+        # Only a record that the request creates has the fields of the answer.
+        answer: Any = self.get_serializer()
+        return dict.fromkeys(answer.fields, NOT_SAVED) if self.action == "create" else {}
+
+    def query_parameters(self) -> set[str]:
+        """Return the names of the query parameters of the called operation, as the documentation lists them."""
+        if self.operation is None or not self.operation.many:
+            return set()
+        described: list[Any] = [backend() for backend in self.filter_backends]
+        described += [self.paginator] if self.paginator is not None else []
+        return {each["name"] for source in described for each in source.get_schema_operation_parameters(self)}
 
     def answer(self, instance: Any, headers: Mapping[str, str] | None = None) -> Response:
         assert self.operation is not None

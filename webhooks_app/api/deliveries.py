@@ -19,13 +19,14 @@ from ..operations.sending import redeliver
 from .base import ApiViewSet, Operation
 from .fields import ShortListField, TextField
 from .filters import DeliveryOfAnyWebhookFilter
+from .known_fields import BodySerializer
 from .serializers import DeliverySerializer, DeliveryWithAttemptsSerializer, QueuedEventSerializer
 
 READ = ApiKey.Scope.WEBHOOKS_READ.value
 MAX_SELECTED = 100
 
 
-class SelectionSerializer(serializers.Serializer[Any]):
+class SelectionSerializer(BodySerializer[Any]):
     delivery_ids = ShortListField(
         child=TextField(),
         min_length=1,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from django.core.exceptions import ValidationError as DjangoValidationError
@@ -23,6 +24,7 @@ from ..models.emission import MAX_KEY_LENGTH, MAX_REFERENCE_LENGTH, MAX_REFERENC
 from ..models.order import MAX_ORDERING_KEY_LENGTH
 from ..owners import owner_model
 from .fields import EventTypeField, MomentInputField, ShortListField, TextField
+from .known_fields import BodySerializer
 from .parsers import StrictJsonParser
 from .problems import Conflict
 from .serializers import EventSerializer
@@ -49,7 +51,7 @@ class EmitThrottle(ApiThrottle):
         return str(settings.EMIT_RATE)
 
 
-class NewEventSerializer(serializers.Serializer[Any]):
+class NewEventSerializer(BodySerializer[Any]):
     type = EventTypeField(help_text="The event type.")
     owner = TextField(
         allow_null=True, max_length=255, help_text="Primary key of the owner; null for an event of the platform."
@@ -76,7 +78,7 @@ class NewEventSerializer(serializers.Serializer[Any]):
     )
 
 
-class EventBatchSerializer(serializers.Serializer[Any]):
+class EventBatchSerializer(BodySerializer[Any]):
     events = ShortListField(
         child=NewEventSerializer(), min_length=1, max_length=MAX_BATCH, help_text="Either all are recorded, or none."
     )
@@ -91,28 +93,54 @@ class Emission:
 
     def __init__(self, body: Mapping[str, Any], key: str | None) -> None:
         self.is_batch = "events" in body
+        self._key = key
         serializer_class = EventBatchSerializer if self.is_batch else NewEventSerializer
         serializer: serializers.Serializer[Any] = serializer_class(data=body)
-        serializer.is_valid(raise_exception=True)
-        valid = serializer.validated_data
-        self._fields: list[dict[str, Any]] = list(valid["events"]) if self.is_batch else [dict(valid)]
-        if key is not None:
-            self._apply_key(key)
+        serializer.is_valid()
+        self._errors: dict[str, Any] = dict(serializer.errors)
+        if not self._errors:
+            valid = serializer.validated_data
+            self._fields: list[dict[str, Any]] = list(valid["events"]) if self.is_batch else [dict(valid)]
+        elif self.is_batch and not isinstance(self._errors.get("events", {}), dict):
+            raise serializers.ValidationError(self._errors)
+        else:
+            items = body["events"] if self.is_batch else [body]
+            self._fields = [_valid_fields(item) for item in items]
 
     def new_events(self) -> list[NewEvent[Any]]:
-        """Return the events with their owners. Raises ValidationError for unknown owners."""
-        owners = _owners_by_key([fields["owner"] for fields in self._fields])
-        missing: dict[int, Any] = {
-            index: {"owner": [f"There is no owner {fields['owner'][:100]!r}."]}
-            for index, fields in enumerate(self._fields)
-            if fields["owner"] is not None and fields["owner"] not in owners
-        }
-        if missing:
-            raise serializers.ValidationError(self._located(missing))
-        return [
-            NewEvent(fields["type"], fields["data"], **{**_options(fields), "owner": owners.get(fields["owner"])})
+        """Return the events with their owners. Raises ValidationError with the problems of all events."""
+        owners = _owners_by_key([fields.get("owner") for fields in self._fields])
+        problems: dict[int, dict[str, Any]] = {}
+        for index, fields in enumerate(self._fields):
+            owner = fields.get("owner")
+            found = problems[index] = self._apply_key(index, fields)
+            if owner is not None and owner not in owners:
+                found["owner"] = [f"There is no owner {owner[:100]!r}."]
+        new_events = [
+            NewEvent(
+                fields.get("type", ""),
+                fields.get("data", {}),
+                **{**_options(fields), "owner": owners.get(fields.get("owner"))},
+            )
             for fields in self._fields
         ]
+        if self._errors or any(problems.values()):
+            raise serializers.ValidationError(self._all_problems(problems, new_events))
+        return new_events
+
+    def _all_problems(self, problems: dict[int, dict[str, Any]], new_events: Sequence[NewEvent[Any]]) -> dict[str, Any]:
+        """Return the errors of the body, with these problems and those of the events' data by index."""
+        for index, (fields, new) in enumerate(zip(self._fields, new_events, strict=True)):
+            if {"type", "data"} <= fields.keys():
+                try:
+                    new.unsaved()
+                except WebhooksError as error:
+                    problems[index] |= _messages(error)
+        if not self.is_batch:
+            return {**problems[0], **self._errors}
+        of_items = self._errors.get("events", {})
+        merged = {index: {**found, **of_items.get(index, {})} for index, found in problems.items()}
+        return {**self._errors, "events": {index: found for index, found in merged.items() if found}}
 
     def problem(self, error: InvalidBatchError) -> Exception:
         """Return the API's error with messages by field, and by index in a batch."""
@@ -126,16 +154,27 @@ class Emission:
             return EventSerializer(events[0]).data
         return EmittedBatchSerializer({"events": events}).data
 
-    def _apply_key(self, key: str) -> None:
-        """Apply the header's key; in a batch, the key of each event also contains its index."""
-        if any("idempotency_key" in fields for fields in self._fields):
-            message = "Send the key in the header or in the body, not in both."
-            raise serializers.ValidationError({"idempotency_key": [message]})
-        for index, fields in enumerate(self._fields):
-            fields["idempotency_key"] = f"{key}/{index}" if self.is_batch else key
+    def _apply_key(self, index: int, fields: dict[str, Any]) -> dict[str, Any]:
+        """Apply the header's key, and return the errors; in a batch, the key of each event also contains its index."""
+        if self._key is None:
+            return {}
+        if "idempotency_key" in fields:
+            return {"idempotency_key": ["Send the key in the header or in the body, not in both."]}
+        fields["idempotency_key"] = f"{self._key}/{index}" if self.is_batch else self._key
+        return {}
 
     def _located(self, errors: Mapping[int, Any]) -> Any:
         return {"events": dict(errors)} if self.is_batch else errors[0]
+
+
+def _valid_fields(item: Any) -> dict[str, Any]:
+    """Return the valid ones of the fields of an event that has others, so that their problems are found as well."""
+    fields: dict[str, Any] = {}
+    if isinstance(item, Mapping):
+        for name, field in NewEventSerializer().fields.items():
+            with suppress(serializers.ValidationError, serializers.SkipField):
+                fields[name] = field.run_validation(item.get(name, serializers.empty))
+    return fields
 
 
 def _options(fields: Mapping[str, Any]) -> dict[str, Any]:

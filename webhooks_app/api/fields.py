@@ -14,6 +14,7 @@ from ..models.own_headers import MAX_HEADERS, MAX_SHOWN
 from ..models.visibility import public_event_types
 from ..protocol.header_rules import MAX_VALUE_LENGTH
 from ..protocol.times import format_time
+from .known_fields import BodySerializer
 
 MOMENT_EXPECTED = "Give a time with a UTC offset, such as 2026-01-31T12:00:00Z."
 
@@ -131,7 +132,7 @@ class HeadersField(serializers.DictField):
         return dict(data)
 
 
-class CredentialsSerializer(serializers.Serializer[Any]):
+class CredentialsSerializer(BodySerializer[Any]):
     username = TextField(max_length=256)
     password = TextField(max_length=1024, allow_blank=True)
 

@@ -8,7 +8,11 @@ from __future__ import annotations
 from http import HTTPStatus
 from typing import Any
 
-from drf_spectacular.extensions import OpenApiAuthenticationExtension, OpenApiSerializerFieldExtension
+from drf_spectacular.extensions import (
+    OpenApiAuthenticationExtension,
+    OpenApiSerializerExtension,
+    OpenApiSerializerFieldExtension,
+)
 from drf_spectacular.openapi import AutoSchema
 from drf_spectacular.plumbing import ResolvedComponent
 
@@ -159,6 +163,15 @@ class ApiKeyScheme(OpenApiAuthenticationExtension):
 
     def get_security_definition(self, auto_schema: Any) -> dict[str, Any]:
         return {"type": "http", "scheme": "bearer", "description": "An API key of your account: `Bearer whk_…`."}
+
+
+class BodySchema(OpenApiSerializerExtension):
+    target_class = "webhooks_app.api.known_fields.BodySerializer"
+    match_subclasses = True
+
+    def map_serializer(self, auto_schema: Any, direction: Any) -> dict[str, Any]:
+        schema = auto_schema._map_serializer(self.target, direction, bypass_extensions=True)  # noqa: SLF001
+        return {**schema, "additionalProperties": False}
 
 
 class TextFieldSchema(OpenApiSerializerFieldExtension):

@@ -21,6 +21,7 @@ from ..operations.rights import REPLAY
 from .base import ApiViewSet, Operation
 from .fields import EventTypeField, MomentField, MomentInputField, RateField, ShortListField, TextField
 from .filters import BoundedFilterSet
+from .known_fields import BodySerializer
 
 READ = ApiKey.Scope.WEBHOOKS_READ.value
 
@@ -41,7 +42,7 @@ class StateField(TextField):
         return {"enum": list(Replay.State.values)}
 
 
-class NewReplaySerializer(serializers.Serializer[Replay]):
+class NewReplaySerializer(BodySerializer[Replay]):
     webhook_id = TextField(help_text="The webhook to send to.")
     since = MomentInputField(
         required=False,

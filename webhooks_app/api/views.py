@@ -133,8 +133,8 @@ class WebhookViewSet(ApiViewSet):
 
         A new URL is verified before any other request to it.
         """
-        changes = self.validated()
         webhook = self.find(webhook_id)
+        changes = self.validated(webhook)
         update_webhook(webhook, actor=self.actor, **changes)
         return self.answer(webhook)
 

@@ -85,7 +85,7 @@ def emit(
     ``ordering_key`` one after another.
 
     Raises UnknownEventTypeError, InvalidEventDataError, InvalidOwnerError, IdempotencyConflictError for a key that was
-    used with another type or other data, and django.db.transaction.TransactionManagementError in a transaction that an
+    used with other arguments, and django.db.transaction.TransactionManagementError in a transaction that an
     earlier error has broken. Nothing is written after an error. No broker is required: workers find the deliveries
     after the commit in any case.
     """
@@ -149,7 +149,7 @@ def _record(
 ) -> tuple[list[Event], dict[int, IdempotencyConflictError]]:
     """Insert the events with unused idempotency keys; return all events, and the conflicts by index."""
     keys = {
-        index: IdempotencyKey.of(event, new.idempotency_key)
+        index: IdempotencyKey.of(event, new.idempotency_key, new.occurred_at)
         for index, (new, event) in enumerate(pairs)
         if new.idempotency_key is not None
     }

@@ -39,18 +39,21 @@ def new_event(
     if owner is not None:
         owners().check(owner)
     name, max_bytes = event_type.name, settings.MAX_ENVELOPE_BYTES
-    valid_data = event_type.validate(plain_data(name, data, max_items=max_bytes))
     created_at = now() if occurred_at is None else occurred_at
-    if problem := _problem_of_time(created_at):
-        raise InvalidEventDataError(name, {"occurred_at": problem})
+    problems = _problems_of_options(created_at, references, ordering_key)
+    try:
+        valid_data = event_type.validate(plain_data(name, data, max_items=max_bytes))
+    except InvalidEventDataError as error:
+        raise InvalidEventDataError(name, {**error.errors, **problems}) from error.__cause__
+    if problems:
+        raise InvalidEventDataError(name, problems)
     event_id = str(Event._meta.pk.get_default())
     body = encode(id=event_id, type=name, created=created_at, data=valid_data)
     if len(body) > max_bytes:
         problem = f"makes an envelope of {len(body):,} bytes; the limit is {max_bytes:,} bytes"
         raise InvalidEventDataError(name, {"": problem})
     event = Event(id=event_id, type=name, owner=owner, body=body.decode(), is_test=is_test, created_at=created_at)
-    if ordering_key is not None:
-        event.ordering_key = _checked_ordering_key(name, ordering_key)
+    event.ordering_key = ordering_key
     if references or event_type.reference_fields:
         event.unsaved_references = _references(event_type, valid_data, references)
     return event
@@ -62,26 +65,33 @@ def check_key(event_type: str, key: object) -> None:
         raise InvalidEventDataError(event_type, {"idempotency_key": problem})
 
 
-def _checked_ordering_key(event_type: str, key: object) -> str:
-    if problem := _problem_of_text(key, MAX_ORDERING_KEY_LENGTH):
-        raise InvalidEventDataError(event_type, {"ordering_key": problem})
-    return str(key)
+def _problems_of_options(created_at: object, references: object, ordering_key: object) -> dict[str, str]:
+    problems = _problems_of_references(references)
+    if problem := _problem_of_time(created_at):
+        problems["occurred_at"] = problem
+    if ordering_key is not None and (problem := _problem_of_text(ordering_key, MAX_ORDERING_KEY_LENGTH)):
+        problems["ordering_key"] = problem
+    return problems
 
 
 def _references(event_type: EventType[Any], data: Mapping[str, Any], given: Sequence[str]) -> list[str]:
     found = list(dict.fromkeys([*given, *event_type.references(data)]))
-    problems = {
-        f"references[{index}]": problem
-        for index, value in enumerate(found)
-        if (problem := _problem_of_text(value, MAX_REFERENCE_LENGTH))
-    }
-    if isinstance(given, str):
-        problems = {"references": "is a string; give a list of strings"}
-    elif len(found) > MAX_REFERENCES:
-        problems = {"references": f"has {len(found)} values; an event has at most {MAX_REFERENCES}"}
-    if problems:
+    if problems := _problems_of_references(found):
         raise InvalidEventDataError(event_type.name, problems)
     return found
+
+
+def _problems_of_references(found: Any) -> dict[str, str]:
+    if isinstance(found, str):
+        return {"references": "is a string; give a list of strings"}
+    values = list(dict.fromkeys(found))
+    if len(values) > MAX_REFERENCES:
+        return {"references": f"has {len(values)} values; an event has at most {MAX_REFERENCES}"}
+    return {
+        f"references[{index}]": problem
+        for index, value in enumerate(values)
+        if (problem := _problem_of_text(value, MAX_REFERENCE_LENGTH))
+    }
 
 
 def _problem_of_text(text: object, max_length: int) -> str:

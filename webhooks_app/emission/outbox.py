@@ -118,15 +118,14 @@ def is_one_statement(event: Event, using: str) -> bool:
 def claim_key(claimed: IdempotencyKey, using: str) -> str:
     """Claim an unsaved idempotency key within a transaction; return the id of the event that has it.
 
-    Waits for other transactions that claimed the key. Raises IdempotencyConflictError if that event has another type
-    or other data.
+    Waits for other transactions that claimed the key. Raises IdempotencyConflictError if that event has other content.
     """
     saved = None
     while saved is None:  # pruning may delete the key between the two statements
         IdempotencyKey.objects.using(using).bulk_create([claimed], ignore_conflicts=True)
         saved = find_committed(IdempotencyKey, claimed.pk, using)
-    if saved.digest != claimed.digest:
-        raise IdempotencyConflictError(claimed.key, saved.event_id)
+    if differences := claimed.differences(saved):
+        raise IdempotencyConflictError(claimed.key, saved.event_id, differences)
     return saved.event_id
 
 

@@ -581,7 +581,7 @@ class Migration(migrations.Migration):
             fields=[
                 ("id", models.UUIDField(editable=False, primary_key=True, serialize=False)),
                 ("key", models.CharField(editable=False, max_length=255, verbose_name="idempotency key")),
-                ("digest", models.CharField(editable=False, max_length=64)),
+                ("digest", models.CharField(editable=False, max_length=120)),
                 (
                     "event",
                     models.OneToOneField(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import uuid
+from datetime import UTC, datetime
 from typing import Any
 
 from django.db import models
@@ -18,6 +19,12 @@ MAX_REFERENCES = 8
 MAX_REFERENCE_LENGTH = 100
 
 
+CONTENT = ("type", "data", "references", "occurred_at", "ordering_key")
+"""The arguments of ``emit`` that are the same whenever a key is used."""
+
+DIGEST_LENGTH = 24
+
+
 class IdempotencyKey(BaseModel):
     """The event that an owner, or the platform, emitted with a key. Deleted with the event."""
 
@@ -28,8 +35,8 @@ class IdempotencyKey(BaseModel):
     event = models.OneToOneField(
         Event, on_delete=models.CASCADE, related_name="idempotency", db_constraint=False, editable=False
     )
-    digest = models.CharField(max_length=64, editable=False)
-    """SHA-256 of the event's type and data."""
+    digest = models.CharField(max_length=DIGEST_LENGTH * len(CONTENT), editable=False)
+    """The beginnings of the SHA-256 digests of each part of ``CONTENT``."""
 
     class Meta:
         verbose_name = _("idempotency key")
@@ -39,15 +46,26 @@ class IdempotencyKey(BaseModel):
         return self.key
 
     @classmethod
-    def of(cls, event: Event, key: str) -> IdempotencyKey:
-        """Return the unsaved key of an event."""
+    def of(cls, event: Event, key: str, occurred_at: datetime | None) -> IdempotencyKey:
+        """Return the unsaved key of an event; ``occurred_at`` is the given time, if any."""
         owner = "" if event.owner_id is None else str(event.owner_id)
         scope = hashlib.sha256(f"{owner}\0{key}".encode())
-        content = json.dumps([event.type, event.data], sort_keys=True, separators=(",", ":"))
-        digest = hashlib.sha256(content.encode()).hexdigest()
+        moment = None if occurred_at is None else occurred_at.astimezone(UTC).isoformat()
+        content = (event.type, event.data, sorted(event.unsaved_references), moment, event.ordering_key)
+        digest = "".join(map(_digest, content))
         # Sets the version bits, because MariaDB does not find every UUID without them.
         pk = uuid.UUID(bytes=scope.digest()[:16], version=5)
         return cls(id=pk, key=key, event_id=event.pk, digest=digest)
+
+    def differences(self, other: IdempotencyKey) -> list[str]:
+        """Return the parts of ``CONTENT`` that differ between the events of two keys."""
+        spans = (slice(place, place + DIGEST_LENGTH) for place in range(0, len(self.digest), DIGEST_LENGTH))
+        return [part for part, span in zip(CONTENT, spans, strict=True) if self.digest[span] != other.digest[span]]
+
+
+def _digest(value: object) -> str:
+    content = json.dumps(value, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(content.encode()).hexdigest()[:DIGEST_LENGTH]
 
 
 class EventReference(BaseModel):

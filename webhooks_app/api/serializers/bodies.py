@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from rest_framework import serializers
 
@@ -29,9 +29,10 @@ from ..fields import (
     TextField,
     UrlField,
 )
+from ..known_fields import BodySerializer
 
 
-class SettableFields(serializers.Serializer[Webhook]):
+class SettableFields(BodySerializer[Webhook]):
     """Fields that an owner sets at creation and may change later."""
 
     url = UrlField(max_length=2048, help_text="URL of the receiver, verified before anything else is sent to it.")
@@ -117,19 +118,16 @@ class NewWebhookSerializer(SettableFields):
 
 
 class WebhookChangesSerializer(SettableFields):
+    hints: ClassVar = {"secret": "Use rotate-secret to change the secret."}
+
     def get_fields(self) -> dict[str, Any]:
         fields = super().get_fields()
         for field in fields.values():
             field.required = False
         return fields
 
-    def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
-        if "secret" in self.initial_data:
-            raise serializers.ValidationError({"secret": ["Use rotate-secret to change the secret."]})
-        return attrs
 
-
-class SchemeSerializer(serializers.Serializer[Webhook]):
+class SchemeSerializer(BodySerializer[Webhook]):
     scheme = KeySchemeField(
         required=False,
         help_text="The signature scheme of the key. Default: `native`, whose key is the secret.",
@@ -147,7 +145,7 @@ class NewSecretSerializer(SchemeSerializer):
     )
 
 
-class TestRequestSerializer(serializers.Serializer[Any]):
+class TestRequestSerializer(BodySerializer[Any]):
     webhook_id = TextField(help_text="The webhook to send to. It need not be subscribed to the type.")
     event_type = EventTypeField(help_text="The type whose example is sent.")
 
@@ -158,6 +156,6 @@ class TestRequestSerializer(serializers.Serializer[Any]):
             raise serializers.ValidationError(str(error)) from None
 
 
-class TryFilterSerializer(serializers.Serializer[Any]):
+class TryFilterSerializer(BodySerializer[Any]):
     event_id = TextField(max_length=40, help_text="An event of the webhook's owner.")
     filter = FilterField(required=False, allow_null=True, help_text="Default: the filter of the webhook.")
