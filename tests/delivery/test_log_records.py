@@ -23,7 +23,7 @@ from .conftest import ImpatientTransport
 
 pytestmark = pytest.mark.django_db
 
-DEPLOYMENT = Path(__file__).parents[2] / "docs" / "deployment.md"
+DEPLOYMENT = Path(__file__).parents[2] / "docs" / "guides" / "monitoring.md"
 OF_EVERY_RECORD = set(vars(logging.makeLogRecord({}))) | {"message", "asctime"}
 
 

@@ -19,7 +19,7 @@ from webhooks_app.conf import setting_types
 from .pages import MANAGE, Block, blocks
 
 LANGUAGES = {"python", "sh", "console", "json", "yaml", "ini", "sql", "http", "text", "js", "php", "go"}
-NEW = ("start/", "guides/", "integrators/", "reference/", "why/", "index")
+NEW = ("start/", "guides/", "integrators/", "reference/", "why/", "waking", "index")
 OTHER_PACKAGES = ("db_worker", "run_huey", "rqworker")
 """Commands of packages that are not installed here."""
 COMMANDS = [

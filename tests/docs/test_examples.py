@@ -21,8 +21,8 @@ from webhooks_app.event_types import EventData
 
 from .pages import Block, blocks
 
-PAGES = ("start/", "guides/", "reference/", "index")
-NEEDING_MORE = ("HueyWake", "RqWake", "Organization")
+PAGES = ("start/", "guides/", "reference/", "waking", "index")
+NEEDING_MORE = ("HueyWake", "RqWake", "DramatiqWake", "Organization")
 """Settings that need another package, or a model of the project."""
 SETTINGS = [
     block
@@ -33,7 +33,7 @@ EXAMPLES = {
     page: [block for block in blocks("python", under=(page,)) if block.file != "mysite/settings.py"]
     for page in sorted({block.page for block in blocks("python", under=PAGES)})
 }
-OTHER_PACKAGES = ("huey.contrib", "django_rq")
+OTHER_PACKAGES = ("huey.contrib", "django_rq", "dramatiq")
 NOT_HERE = ("accounts/models.py", "presentations/models.py", "mysite/celery.py", "mysite/__init__.py")
 """A process of the tests cannot have other models, and has a Celery app."""
 REPLACED = {'using("replica")': 'using("default")'}
@@ -59,7 +59,7 @@ def billing(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 @pytest.mark.parametrize("block", [pytest.param(block, id=str(block)) for block in SETTINGS])
 def test_settings_pass_the_system_checks(block: Block, settings: Any, billing: None) -> None:
     for other in blocks("python", under=(block.page,)):
-        if other.file.startswith("billing/") and not other.code.count("huey") and not other.code.count("django_rq"):
+        if other.file.startswith("billing/") and not any(package in other.code for package in OTHER_PACKAGES):
             run(other, {}, {})
     found = values_of(block)
     changed = {name: value for name, value in found.items() if name.startswith("WEBHOOKS_")}

@@ -1,4 +1,4 @@
-"""``docs/deployment.md`` describes each metric, and its rules use existing metrics."""
+"""``docs/guides/monitoring.md`` describes each metric, and its rules use existing metrics."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from webhooks_app.maintenance.gauges import gauge
 from webhooks_app.metrics.collector import WebhooksCollector
 from webhooks_app.models import MaintenanceJob
 
-PAGE = (Path(__file__).parents[2] / "docs" / "deployment.md").read_text()
+PAGE = (Path(__file__).parents[2] / "docs" / "guides" / "monitoring.md").read_text()
 OURS = re.compile(r"\bwebhooks_(?!app)\w+")
 
 
@@ -27,7 +27,7 @@ def names(db: None) -> set[str]:
 
 
 def test_the_table_lists_exactly_the_metrics(names: set[str]) -> None:
-    table = PAGE.partition("## Metrics")[2].partition("\n## ")[0]
+    table = PAGE.partition("### Metrics")[2].partition("\n##")[0]
     rows = [row.split("|")[1] for row in table.splitlines() if row.startswith("| `")]
 
     assert {name for row in rows for name in OURS.findall(row)} == names

@@ -23,7 +23,7 @@ from ..support.rows import make_webhook
 from ..support.waiting import wait_until
 
 ROOT = Path(__file__).parents[2]
-PAGES = ("guides/without-celery.md", "waking.md")
+PAGES = ("waking.md",)
 RECIPE = re.compile(r"^##+ (\w+)\n(?:(?!^##).)*?```python\n# billing/tasks.py\n(.*?)```", re.MULTILINE | re.DOTALL)
 RECIPES = {name: code for page in PAGES for name, code in RECIPE.findall((ROOT / "docs" / page).read_text())}
 SETTINGS = """

@@ -12,7 +12,7 @@ from .conftest import Days
 
 pytestmark = pytest.mark.django_db
 
-PAGE = (Path(__file__).parents[3] / "docs" / "deployment.md").read_text()
+PAGE = (Path(__file__).parents[3] / "docs" / "guides" / "monitoring.md").read_text()
 
 
 def test_the_warning_and_the_disabling_of_a_webhook_are_logged(days: Days, caplog: Any) -> None:
