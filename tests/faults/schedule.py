@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from random import Random
 
 import psycopg
+import pymysql
 from django.db import connection
 
 from webhooks_app.models import Webhook
@@ -21,7 +22,9 @@ from webhooks_app.operations.registration import update_webhook
 from .choices import ALL_CHOICES, has_all
 from .choices import TEMPERS as CHOOSING
 from .lab import Lab
-from .servers import FolderBroker, PostgresqlDatabase, Restartable
+from .servers import FolderBroker, MariadbDatabase, PostgresqlDatabase, Restartable
+
+DatabaseServer = PostgresqlDatabase | MariadbDatabase
 
 Injection = Callable[[Lab, Random], None]
 
@@ -71,8 +74,8 @@ def fault(applies_to: Callable[[Lab], bool] = lambda lab: True) -> Callable[[Inj
     return register
 
 
-def has_postgresql(lab: Lab) -> bool:
-    return isinstance(lab.database, PostgresqlDatabase)
+def has_server_as_database(lab: Lab) -> bool:
+    return isinstance(lab.database, DatabaseServer)
 
 
 def has_server_as_broker(lab: Lab) -> bool:
@@ -154,22 +157,22 @@ def broker_frozen(lab: Lab, dice: Random) -> None:
         time.sleep(dice.uniform(0, 3))
 
 
-@fault(has_postgresql)
+@fault(has_server_as_database)
 def database_crashed(lab: Lab, dice: Random) -> None:
-    assert isinstance(lab.database, PostgresqlDatabase)
+    assert isinstance(lab.database, DatabaseServer)
     lab.database.crash()
 
 
-@fault(has_postgresql)
+@fault(has_server_as_database)
 def database_away(lab: Lab, dice: Random) -> None:
-    assert isinstance(lab.database, PostgresqlDatabase)
+    assert isinstance(lab.database, DatabaseServer)
     with lab.database.away():
         time.sleep(dice.uniform(0, 2))
 
 
-@fault(has_postgresql)
+@fault(has_server_as_database)
 def database_frozen(lab: Lab, dice: Random) -> None:
-    assert isinstance(lab.database, PostgresqlDatabase)
+    assert isinstance(lab.database, DatabaseServer)
     with lab.database.frozen():
         time.sleep(dice.uniform(0, 3))
 
@@ -189,10 +192,10 @@ def webhook_changed(lab: Lab, dice: Random) -> None:
     lab.remember_keys(webhook)
 
 
-@fault(has_postgresql)
+@fault(has_server_as_database)
 def connections_terminated(lab: Lab, dice: Random) -> None:
-    assert isinstance(lab.database, PostgresqlDatabase)
+    assert isinstance(lab.database, DatabaseServer)
     for _ in range(dice.randint(1, 6)):
-        with suppress(psycopg.OperationalError):
+        with suppress(psycopg.OperationalError, pymysql.OperationalError):
             lab.database.terminate_connections()
         time.sleep(0.5)

@@ -16,9 +16,10 @@ from typing import ClassVar
 
 import amqp
 import psycopg
+import pymysql
 from redis import Redis
 
-from ..support.servers import postgresql, rabbitmq
+from ..support.servers import mariadb, postgresql, rabbitmq
 from ..support.servers.process import account, free_port, listens, program, running, server_directory, unprivileged_user
 
 
@@ -199,6 +200,77 @@ class PostgresqlDatabase(BaseDatabase, Restartable):
         self._directories.close()
 
 
+class MariadbDatabase(BaseDatabase, Restartable):
+    vendor = "mysql"
+
+    # As in other tests, except that a killed server loses no committed transaction.
+    OPTIONS = ("--innodb-flush-log-at-trx-commit=2", "--innodb-doublewrite=1")
+
+    def __init__(self) -> None:
+        self._directories = ExitStack()
+        directory = self._directories.enter_context(server_directory("faults-maria"))
+        self._port = free_port()
+        self._template = ""
+        command = mariadb.installed(directory, self._port, *self.OPTIONS)
+        ready = lambda: mariadb.answers(self._port)  # noqa: E731
+        super().__init__(lambda: running(command, directory=directory, ready=ready))
+        self.start()
+
+    def new(self) -> str:
+        name = f"faults_{uuid.uuid4().hex}"
+        self.execute(f"CREATE DATABASE {name}")
+        if self._template:
+            self._copy(self._template, name)
+        return f"mysql://root@127.0.0.1:{self._port}/{name}"
+
+    def keep_as_template(self, url: str) -> None:
+        self._template = url.rpartition("/")[2]
+
+    def _copy(self, source: str, target: str) -> None:
+        tables = [row[0] for row in self.execute(f"SHOW TABLES FROM {source}")]
+        definitions = [str(self.execute(f"SHOW CREATE TABLE {source}.{table}")[0][1]) for table in tables]
+        copies = [f"INSERT INTO {table} SELECT * FROM {source}.{table}" for table in tables]
+        self.execute(f"USE {target}", "SET foreign_key_checks = 0", *definitions, *copies)
+
+    def execute(self, *statements: str) -> Sequence[tuple[object, ...]]:
+        """Return the rows of the last statement."""
+        with self._connection() as connection, connection.cursor() as cursor:
+            for statement in statements:
+                cursor.execute(statement)
+            return cursor.fetchall()
+
+    def _connection(self) -> pymysql.Connection:
+        return pymysql.connect(host="127.0.0.1", port=self._port, user="root", autocommit=True, connect_timeout=5)
+
+    @contextmanager
+    def writes_held(self, url: str) -> Iterator[None]:
+        with self._connection() as connection, connection.cursor() as cursor:
+            cursor.execute(f"LOCK TABLES {url.rpartition('/')[2]}.webhooks_app_delivery READ")
+            yield
+            self.terminate_connections(other_than=connection.thread_id())
+
+    def crash(self) -> None:
+        self.stop()
+        self.start()
+
+    def terminate_connections(self, *, other_than: int = 0) -> int:
+        """End every connection to our databases except one. Return their number."""
+        listed = self.execute("SELECT id FROM information_schema.processlist WHERE db LIKE 'faults%'")
+        numbers = [number for (number,) in listed if number != other_than]
+        for number in numbers:
+            with suppress(pymysql.OperationalError):  # It has already ended.
+                self.execute(f"KILL {number}")
+        return len(numbers)
+
+    def deadlocks(self) -> int:
+        """Return how many transactions the server has ended because of a deadlock."""
+        return int(str(self.execute("SHOW GLOBAL STATUS LIKE 'Innodb_deadlocks'")[0][1]))
+
+    def close(self) -> None:
+        Restartable.close(self)
+        self._directories.close()
+
+
 class BaseBroker(abc.ABC):
     url: str
 
@@ -273,5 +345,5 @@ class RabbitmqBroker(BaseBroker, Restartable):
         self._directories.close()
 
 
-DATABASES = {"postgresql": PostgresqlDatabase, "sqlite": SqliteDatabase}
+DATABASES = {"postgresql": PostgresqlDatabase, "mariadb": MariadbDatabase, "sqlite": SqliteDatabase}
 BROKERS = {"embedded": FolderBroker, "redis": RedisBroker, "rabbitmq": RabbitmqBroker}

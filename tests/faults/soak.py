@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 
 import django
 
-from .choices import KEYS
 from .reporting import row_of, table
 from .servers import BROKERS, DATABASES
 
@@ -45,6 +44,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _soak(lab: Lab, seconds: float, seed: int, *, with_choices: bool) -> int:
+    from .choices import KEYS
     from .schedule import add_webhooks, inject_for
 
     add_webhooks(lab, with_choices=with_choices)

@@ -24,22 +24,22 @@ def programs() -> tuple[Path, Path]:
 @contextmanager
 def running() -> Generator[str]:
     """Yield the URL of a new MariaDB server. Its account can create databases."""
-    installer, server = programs()
     with server_directory("maria") as directory:
-        # Not a change of account: this option permits both programs to run as root.
-        common = ["--no-defaults", f"--datadir={directory / 'data'}", f"--user={pwd.getpwuid(os.geteuid()).pw_name}"]
-        install: list[str | Path] = [installer, *common, "--auth-root-authentication-method=normal", "--skip-test-db"]
-        subprocess.run(install, check=True, capture_output=True, cwd=directory)
         port = free_port()
-        command: list[str | Path] = [
-            server,
-            *common,
-            *_options(port),
-            f"--socket={directory / 's.sock'}",
-            f"--pid-file={directory / 'pid'}",
-        ]
-        with running_process(command, directory=directory, ready=lambda: _answers(port)):
+        command = installed(directory, port)
+        with running_process(command, directory=directory, ready=lambda: answers(port)):
             yield f"mysql://root@127.0.0.1:{port}/webhooks"
+
+
+def installed(directory: Path, port: int, *options: str) -> list[str | Path]:
+    """Create the data of a server in a directory. Return the command that starts it."""
+    installer, server = programs()
+    # Not a change of account: this option permits both programs to run as root.
+    common = ["--no-defaults", f"--datadir={directory / 'data'}", f"--user={pwd.getpwuid(os.geteuid()).pw_name}"]
+    install: list[str | Path] = [installer, *common, "--auth-root-authentication-method=normal", "--skip-test-db"]
+    subprocess.run(install, check=True, capture_output=True, cwd=directory)
+    files = [f"--socket={directory / 's.sock'}", f"--pid-file={directory / 'pid'}"]
+    return [server, *common, *_options(port), *files, *options]
 
 
 def _options(port: int) -> list[str]:
@@ -55,9 +55,9 @@ def _options(port: int) -> list[str]:
     ]
 
 
-def _answers(port: int) -> bool:
+def answers(port: int) -> bool:
     try:
         pymysql.connect(host="127.0.0.1", port=port, user="root").close()
-    except pymysql.err.OperationalError:
+    except pymysql.OperationalError:
         return False
     return True
