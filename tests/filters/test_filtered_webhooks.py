@@ -142,6 +142,29 @@ def test_a_filter_is_checked_against_the_event_types(alice):
         register_webhook(owner=alice, url="https://hooks.example.com/", event_types=[FAILED], filter={"eror": "x"})
 
 
+NESTED = {"$or": [{"error": "a"}, {"$not": {"titel": "b"}}]}
+
+
+def test_the_api_names_the_place_of_a_problem_in_a_filter(client, alice, api_key):
+    body = {"url": "https://hooks.example.com/", "events": [FAILED], "filter": NESTED}
+
+    answer = post(client, api_key, "/v1/webhooks", body)
+
+    assert "$or[1].$not.titel: is not a field" in json.dumps(answer.json()["errors"]["filter"])
+
+
+def test_the_console_names_the_place_of_a_problem_in_a_filter(admin_client, alice):
+    webhook = make_webhook(alice)
+    fields = {"action": "try_filter", "_selected_action": webhook.pk, "confirmed": "yes"}
+    event = emit_error(alice, "x")
+
+    page = admin_client.post(
+        "/admin/webhooks_app/webhook/", {**fields, "event_id": event.pk, "filter": json.dumps(NESTED)}
+    )
+
+    assert "$or[1].$not.titel: is not a field" in page.text
+
+
 def test_an_operator_that_is_not_offered_cannot_be_used_in_new_filters(alice, settings):
     webhook = make_webhook(alice, filter={"error": {"$startsWith": "a"}})
     settings.WEBHOOKS_FILTER_OPERATORS = ["$eq"]

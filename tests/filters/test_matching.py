@@ -224,6 +224,8 @@ def test_a_filter_that_fits_the_data_model_is_accepted(source):
         ({"amount": "5"}, "amount.$eq: can match nothing: the type of the field is integer, number."),
         ({"note": {"$gt": 5}}, "note.$gt: can match nothing: the type of the field is null, string."),
         ({"lines": {"product": {"$in": [1, 2]}}}, "lines.product.$in: can match nothing"),
+        ({"$or": [{"amount": 1}, {"$not": {"titel": "x"}}]}, "$or[1].$not.titel: is not a field of order.created"),
+        ({"lines": {"$and": [{"product": {"$gt": 1}}]}}, "lines.$and[0].product.$gt: can match nothing"),
     ],
     ids=str,
 )
@@ -298,7 +300,7 @@ def test_a_filter_that_fits_a_rich_data_model_is_accepted(source):
         ({"payments": {"bic": "1"}}, "the fields of data.payments are digits, iban, kind."),
         ({"payment": {"digits": {"$gt": 1}}}, "payment.digits.$gt: can match nothing"),
         ({"tree": {"children": {"name": "x"}}}, "the fields of data.tree.children are children, label."),
-        ({"tree": {"label": {"$not": {"$not": {"$eq": 5}}}}}, "tree.label.$eq: can match nothing"),
+        ({"tree": {"label": {"$not": {"$not": {"$eq": 5}}}}}, "tree.label.$not.$not.$eq: can match nothing"),
         ({"place": {"x": 1}}, "place.x: is not a field of rich.made"),
     ],
     ids=str,

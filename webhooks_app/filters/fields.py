@@ -35,7 +35,7 @@ def check_fields(checked: Filter, schemas: Mapping[str, Schema]) -> None:
     for use in checked.uses():
         found = {name: list(_at(schema, use.path, schema)) for name, schema in schemas.items()}
         if not any(found.values()):
-            raise InvalidFilterError(dotted(use.path), _missing(use.path, schemas))
+            raise InvalidFilterError(dotted(use.keys), _missing(use.path, schemas))
         if not use.is_negated:
             _check_types(use, [_types(field, schemas[name]) for name, fields in found.items() for field in fields])
 
@@ -45,7 +45,7 @@ def _check_types(use: Use, types: Sequence[frozenset[str]]) -> None:
     if not wanted or any(not found or found & wanted for found in types):
         return
     found = ", ".join(sorted(frozenset().union(*types)))
-    path = dotted((*use.path, use.operator.name))
+    path = dotted((*use.keys, use.operator.name))
     raise InvalidFilterError(path, _("can match nothing: the type of the field is %(types)s") % {"types": found})
 
 

@@ -50,6 +50,8 @@ class Use(NamedTuple):
     path: tuple[str, ...]
     operator: BaseOperator
     operand: Any
+    keys: tuple[str, ...] = ()
+    """The keys that lead to its field in the filter, such as ``("$or[1]", "$not", "amount")``, for messages."""
     is_negated: bool = False
     """True inside of a ``$not``, where the filter matches if the operator does not hold."""
 
@@ -101,6 +103,7 @@ class _Operation(_Condition):
 
     operator: BaseOperator
     operand: Any
+    keys: tuple[str, ...] = ()
 
     def holds(self, values: Sequence[Any]) -> bool:
         if len(values) == 1:
@@ -113,7 +116,7 @@ class _Operation(_Condition):
         return Mismatch(path, found, self.operator.wanted(self.operand))
 
     def uses(self, path: tuple[str, ...]) -> Iterator[Use]:
-        yield Use(path, self.operator, self.operand)
+        yield Use(path, self.operator, self.operand, self.keys)
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,7 +198,7 @@ class _Parser:
         if len(keys) > MAX_DEPTH:
             raise _invalid(keys, _("is nested too deeply; at most %(most)d levels") % {"most": MAX_DEPTH})
         if not isinstance(source, dict):
-            return self._operation("$eq", source, keys)
+            return self._operation("$eq", source, keys, keys)
         if not source:
             raise _invalid(keys, _("is empty; name a field and a condition"))
         parts = [self._part(key, value, path, (*keys, key)) for key, value in source.items()]
@@ -212,7 +215,7 @@ class _Parser:
         if key.startswith("$"):
             if not path:
                 raise _invalid(keys, _('must be inside a field, as in {"amount": {"$gt": 100}}'))
-            return self._operation(key, value, keys)
+            return self._operation(key, value, keys, keys[:-1])
         return _Field(key, self.parse(value, (*path, key), keys))
 
     def _inner(self, value: Any, path: tuple[str, ...], keys: tuple[str, ...]) -> _Condition:
@@ -220,7 +223,7 @@ class _Parser:
             raise _invalid(keys, _("must be an object"))
         return self.parse(value, path, keys)
 
-    def _operation(self, name: str, operand: Any, keys: tuple[str, ...]) -> _Condition:
+    def _operation(self, name: str, operand: Any, keys: tuple[str, ...], field: tuple[str, ...]) -> _Condition:
         self._number += 1
         if self._number > MAX_CONDITIONS:
             raise _invalid(keys, _("exceeds the limit of %(most)d conditions") % {"most": MAX_CONDITIONS})
@@ -230,7 +233,7 @@ class _Parser:
             raise _invalid(keys, _("isn't an operator; the operators are %(known)s") % {"known": known})
         if problem := operator.problem(operand):
             raise _invalid(keys, problem)
-        return _Operation(operator, operand)
+        return _Operation(operator, operand, field)
 
 
 def _invalid(keys: Sequence[str], problem: str) -> InvalidFilterError:

@@ -219,7 +219,7 @@ class Migration(migrations.Migration):
                 ("event_types", models.JSONField(default=list, verbose_name="event types")),
                 (
                     "filter",
-                    models.JSONField(
+                    webhooks_app.models.fields.CompactJSONField(
                         blank=True,
                         help_text="A condition on the data of events, as JSON; other events are not sent. Empty for all events.",
                         null=True,
@@ -948,7 +948,10 @@ class Migration(migrations.Migration):
                         verbose_name="way",
                     ),
                 ),
-                ("changes", models.JSONField(default=dict, editable=False, verbose_name="changes")),
+                (
+                    "changes",
+                    webhooks_app.models.fields.CompactJSONField(default=dict, editable=False, verbose_name="changes"),
+                ),
                 ("reason", models.CharField(blank=True, editable=False, max_length=500, verbose_name="reason")),
                 (
                     "created_at",

@@ -20,7 +20,7 @@ from ..database.clock import now
 from ..protocol.ids import new_ordered_id
 from ..protocol.times import format_time
 from .base import BaseModel, BaseQuerySet
-from .fields import AccountField, IdField, OwnerField
+from .fields import AccountField, CompactJSONField, IdField, OwnerField
 
 MAX_NAME_LENGTH = 150
 MAX_REASON_LENGTH = 500
@@ -147,7 +147,7 @@ class AuditEntry(BaseModel):
     )
     actor_name = models.CharField(_("by"), max_length=MAX_NAME_LENGTH, blank=True, editable=False)
     via = models.CharField(_("way"), max_length=10, choices=Via, editable=False)
-    changes = models.JSONField(_("changes"), default=dict, editable=False)
+    changes = CompactJSONField(_("changes"), default=dict, editable=False)
     reason = models.CharField(_("reason"), max_length=MAX_REASON_LENGTH, blank=True, editable=False)
     created_at = models.DateTimeField(_("time"), default=now, editable=False)
 

@@ -126,10 +126,20 @@ class OwnerField(AccountField):
 
 
 class CompactJSONField(models.JSONField):
-    """JSON that is never queried. Stored as text on every database, a third smaller than ``jsonb`` for short values."""
+    """JSON that is never queried. Stored as text on every database, a third smaller than ``jsonb`` for short values.
+
+    Numbers and the order of keys stay as they were given: ``jsonb`` turns ``1e23`` into an integer. A stored text that
+    is not JSON is read as that text.
+    """
 
     def get_internal_type(self) -> str:
         return "TextField"
+
+    def from_db_value(self, value: Any, expression: Any, connection: BaseDatabaseWrapper) -> Any:
+        try:
+            return None if value is None else json.loads(value)
+        except (ValueError, RecursionError):
+            return value
 
     def get_db_prep_value(self, value: Any, connection: BaseDatabaseWrapper, prepared: bool = False) -> Any:
         return value if value is None or isinstance(value, str) else compact_json(value)

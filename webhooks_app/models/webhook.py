@@ -31,7 +31,7 @@ from ..signals import (
 )
 from .audit import SYSTEM, Action, acting
 from .base import atomic
-from .fields import IdField, OwnerField, PartialIndex
+from .fields import CompactJSONField, IdField, OwnerField, PartialIndex
 from .limits import MAX_IN_FLIGHT, MAX_RATE, MIN_RATE, check_event_types
 from .order import Order
 from .own_headers import OwnHeaders
@@ -64,7 +64,7 @@ class Webhook(OwnHeaders, StatusRules, SigningSecret):
     )
     url = models.CharField(_("URL"), max_length=2048)
     event_types = models.JSONField(_("event types"), default=list)
-    filter = models.JSONField(
+    filter = CompactJSONField(
         _("filter"),
         null=True,
         blank=True,

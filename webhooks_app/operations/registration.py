@@ -159,7 +159,7 @@ def _check_operators(webhook: Webhook) -> None:
     offered = offered_operators()
     for use in parse_filter(webhook.filter).uses():
         if use.operator.name not in offered:
-            raise _not_offered("filter", dotted((*use.path, use.operator.name)), offered)
+            raise _not_offered("filter", dotted((*use.keys, use.operator.name)), offered)
 
 
 def _not_offered(field: str, refused: str, offered: Iterable[str]) -> ValidationError:
