@@ -371,11 +371,23 @@ def test_an_event_that_was_sent_or_had_another_reason_fails_the_test(webhooks: W
         webhooks.assert_not_sent(event, unsubscribing, reason="filtered")
 
 
-def test_a_webhook_of_another_owner_has_no_decision(webhooks: Webhooks, owner: Any, django_user_model: Any) -> None:
+def test_an_event_is_not_sent_to_another_customer(webhooks: Webhooks, owner: Any, django_user_model: Any) -> None:
     webhook = webhooks.register(django_user_model.objects.create_user("bela"), EVENT_TYPE)
+    event = emit_one(owner)
 
-    with pytest.raises(LookupError, match="never gets events of amina"):
-        webhooks.decision(emit_one(owner), webhook)
+    decision = webhooks.assert_not_sent(event, webhook, reason="other_owner")
+
+    assert decision.explanation == "The event belongs to another account."
+    with pytest.raises(AssertionError, match=r"other_owner.*The expected reason is filtered\."):
+        webhooks.assert_not_sent(event, webhook, reason="filtered")
+
+
+def test_a_test_event_has_no_decision_for_another_webhook(webhooks: Webhooks, owner: Any) -> None:
+    tested, other = webhooks.register(owner, EVENT_TYPE), webhooks.register(owner, EVENT_TYPE)
+    send_test_event(tested, EVENT_TYPE)
+
+    with pytest.raises(LookupError, match=f"is addressed to one webhook, which is not {other.pk}"):
+        webhooks.decision(Event.objects.get(is_test=True), other)
 
 
 @pytest.fixture

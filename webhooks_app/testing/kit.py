@@ -17,7 +17,7 @@ from ..event_types import EventType, registry
 from ..models import Delivery, Event, QueueEntry, Webhook
 from ..models.hold import Hold, HoldReason, holds_of, is_upcoming
 from ..models.own_headers import UNCHANGED, Credentials
-from ..routing.admission import ROUTED, Reason
+from ..routing.admission import ROUTED, Reason, RoutedEvent, admits
 from ..routing.report import Decision, decide
 from .clock import ManualClock
 from .marks import described, has_marks, marks_of
@@ -140,11 +140,17 @@ class Webhooks:
         return next(request for request in reversed(self.receiver.received) if request.delivery_id == found[-1].pk)
 
     def decision(self, event: Event, webhook: Webhook) -> Decision:
-        """Return whether an event was sent to a webhook, and why. Raises LookupError for a webhook of another owner."""
+        """Return whether an event was sent to a webhook, and why.
+
+        Raises LookupError if the event is addressed to another webhook of the same owner, such as a test event.
+        """
         found = [each for each in decide(event, with_platform=True) if each.webhook == webhook]
-        if not found:
-            raise LookupError(f"{webhook.pk} never gets events of {event.owner}.")
-        return found[0]
+        if found:
+            return found[0]
+        reason = admits(webhook, RoutedEvent.of(event))
+        if reason is Reason.SENT:
+            raise LookupError(f"{event} is addressed to one webhook, which is not {webhook.pk}.")
+        return Decision(webhook=webhook, reason=reason)
 
     def assert_not_sent(self, event: Event, webhook: Webhook, *, reason: str | None = None) -> Decision:
         """Assert that an event was not sent to a webhook, for any reason or for this one; return the decision.
