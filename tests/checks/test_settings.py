@@ -19,6 +19,7 @@ from webhooks_app.conf import Settings, setting_types
 from webhooks_app.filters.operators import Equal
 from webhooks_app.retry import DelaysPolicy, ExtendedPolicy
 from webhooks_app.signatures import NativeSignature
+from webhooks_app.transport.memory import MemoryTransport
 
 from .conftest import Found
 
@@ -75,6 +76,10 @@ def test_a_boolean_is_not_a_number(found: Check, value: Any) -> None:
         assert "webhooks_app.E001" in found()
 
 
+class NamelessTransport(MemoryTransport):
+    name = ""
+
+
 class Negative(DelaysPolicy):
     name = "negative"
     delays_seconds = (1, -5)
@@ -126,6 +131,8 @@ WRONG = [
     pytest.param("CA_BUNDLE", str(Path(__file__)), "E006", id="bundle without certificates"),
     pytest.param("TRANSPORT", "pigeon", "E007", id="unknown transport"),
     pytest.param("TRANSPORT", "pathlib.Path", "E007", id="a class that isn't a transport"),
+    pytest.param("TRANSPORT", "tests.checks.test_settings.NamelessTransport", "E007", id="a transport without a name"),
+    pytest.param("TRANSPORT", "webhooks_app.transport.BaseTransport", "E007", id="an abstract transport"),
     pytest.param("RETRY_POLICIES", [], "E008", id="no retry policy"),
     pytest.param("RETRY_POLICIES", ["never mind"], "E008", id="unknown retry policy"),
     pytest.param("RETRY_POLICIES", ["pathlib.Path"], "E008", id="a class that isn't a retry policy"),

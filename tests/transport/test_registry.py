@@ -20,6 +20,17 @@ class ToyTransport(MemoryTransport):
     name = "toy"
 
 
+class NamelessTransport(MemoryTransport):
+    name = BaseTransport.name
+
+
+def test_a_transport_without_a_name_delivers() -> None:
+    made = make_transport("tests.transport.test_registry.NamelessTransport")
+    made.close()
+
+    assert made.name == ""
+
+
 def test_auto_selects_curl_if_it_is_installed(caplog: pytest.LogCaptureFixture) -> None:
     pytest.importorskip("pycurl", reason="the curl extra is not installed")
 

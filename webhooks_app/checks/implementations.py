@@ -21,6 +21,9 @@ from ..wake import BaseWake
 from ..wake.registry import AUTO, WAKES
 from .values_in_messages import short
 
+MAX_NAME_LENGTH = 40
+"""The length of a transport's name, which each worker stores."""
+
 
 def _wake(name: str, wake: str) -> Iterator[checks.CheckMessage]:
     if wake != AUTO and (problem := _problem_with_class(WAKES.get(wake, wake), BaseWake)):
@@ -30,10 +33,21 @@ def _wake(name: str, wake: str) -> Iterator[checks.CheckMessage]:
 
 
 def _transport(name: str, transport: str) -> Iterator[checks.CheckMessage]:
-    if transport != "auto" and (problem := _problem_with_class(TRANSPORTS.get(transport, transport), BaseTransport)):
+    if transport != "auto" and (problem := _problem_with_transport(TRANSPORTS.get(transport, transport))):
         names = ", ".join(["auto", *TRANSPORTS])
         hint = f"Use one of {names}, or the dotted path of a BaseTransport. curl needs the extra of that name."
         yield checks.Error(f"The {name} '{short(transport)}' {problem}.", hint=hint, id="webhooks_app.E007")
+
+
+def _problem_with_transport(path: str) -> str:
+    """Return the reason why a path does not lead to a usable transport; "" if it does."""
+    if problem := _problem_with_class(path, BaseTransport):
+        return problem
+    found = import_string(path)
+    if missing := sorted(getattr(found, "__abstractmethods__", ())):
+        return f"does not implement {', '.join(missing)}"
+    is_named = isinstance(found.name, str) and 1 <= len(found.name) <= MAX_NAME_LENGTH
+    return "" if is_named else f"has no name; set its attribute name to 1 to {MAX_NAME_LENGTH} characters"
 
 
 def _problem_with_class(path: str, base: type) -> str:

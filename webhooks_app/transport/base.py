@@ -111,8 +111,9 @@ class Exchange(NamedTuple):
 class BaseTransport(abc.ABC):
     """Send requests concurrently. Only ``wake`` is thread-safe."""
 
-    name: str
-    capacity: int
+    name: str = ""
+    """Shown for each worker. A system check refuses a transport without one."""
+    capacity: int = 64
     """Maximum number of requests on the wire. Further requests are queued."""
 
     @abc.abstractmethod
