@@ -122,5 +122,5 @@ def test_an_error_of_all_deliveries_to_a_webhook_is_logged_once(alice, webhook, 
     deliver(receiver(200))
 
     (record,) = [record for record in caplog.records if record.levelname == "ERROR"]
-    assert f"to webhook {webhook.pk} could not be prepared" in record.getMessage()
+    assert f"to webhook {webhook.pk} could not be sent or judged" in record.getMessage()
     assert DeliveryAttempt.objects.filter(delivery__kind="event").count() == 12

@@ -46,6 +46,20 @@ def logged(caplog: pytest.LogCaptureFixture) -> Callable[..., list[dict[str, Any
     return logged
 
 
+@pytest.mark.parametrize("url", ["https://[bad", "https://[::1", "x", ""])
+def test_a_url_that_cannot_be_parsed_is_logged_without_its_host(
+    webhook: Webhook, receiver: Any, deliver: Any, logged: Any, caplog: Any, url: str, alice: Any
+) -> None:
+    emit_one(alice)
+    Webhook.objects.update(url=url)
+    caplog.set_level(logging.DEBUG, "webhooks_app.attempts")
+
+    deliver(receiver(200))
+
+    assert {record["host"] for record in logged("attempts")} == {"an unknown host"}
+    assert set(DeliveryAttempt.objects.values_list("result", flat=True)) == {"address_refused"}
+
+
 @pytest.mark.parametrize(
     ("level", "answers", "results"),
     [

@@ -489,7 +489,11 @@ def test_unstorable_text_is_not_logged(alice, webhook, queue, clock, monkeypatch
     monkeypatch.setattr(type(queue._sql), "save", refuse)
 
     assert recorded(queue, [answered(claim, clock)], clock()) == []
-    assert caplog.messages == [
-        f"Delivery {claim.delivery_id} to webhook {claim.pick.webhook_id} could not be recorded: DataError."
-    ]
+    delivery = Delivery.objects.get()
+    assert (delivery.state, delivery.state_reason, delivery.entry) == ("cancelled", "unrecordable", None)
+    (message,) = caplog.messages
+    assert message.startswith(
+        f"Delivery {claim.delivery_id} to webhook {claim.pick.webhook_id} is cancelled, because its attempt could not "
+        "be recorded: DataError in test_queue.py"
+    )
     assert "said by the receiver" not in caplog.text

@@ -70,7 +70,11 @@ STORED = (
     gettext_noop("The name %(host)s could not be resolved within %(seconds)s second. Check its name servers."),
     gettext_noop("The receiver's answer does not begin with an HTTP/1.1 status line."),
     gettext_noop("The receiver's header is too large: more than %(lines)s lines or %(size)s KiB."),
-    gettext_noop("The request could not be made. See the log."),
+    gettext_noop(
+        "The request could not be made from the stored data. The operator of this service finds the cause in its log."
+    ),
+    gettext_noop("The webhook's list of signature schemes is empty or damaged. Choose its schemes again."),
+    gettext_noop("The webhook's own headers are damaged. Set them again."),
     gettext_noop(
         "A stored secret was encrypted with a key that is not configured. Add that key to WEBHOOKS_ENCRYPTION_KEYS "
         "again, where %(derived)s stands for the keys derived from SECRET_KEY and SECRET_KEY_FALLBACKS, or rotate the "

@@ -130,6 +130,8 @@ def why_cancelled(delivery: Delivery) -> str:
         "webhook_disabled": gettext("The webhook was disabled."),
         "webhook_deleted": gettext("The webhook was deleted."),
         "replay_cancelled": gettext("Its replay was cancelled."),
+        "event_deleted": gettext("The content of its event is missing."),
+        "unrecordable": gettext("Its attempts could not be recorded. The cause is in the log of the workers."),
     }
     return reasons.get(delivery.state_reason) or translated(delivery.state_reason)
 

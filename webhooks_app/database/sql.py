@@ -5,9 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import chain
+from pathlib import Path
+from traceback import extract_tb
 from typing import Any, TypeVar
 
-from django.db import connections, models, transaction
+from django.db import (
+    DatabaseError,
+    DataError,
+    IntegrityError,
+    InterfaceError,
+    connections,
+    models,
+    transaction,
+)
 from django.db.models.functions import Now, StrIndex
 
 from .dialects import dialect_for, dialect_of
@@ -52,6 +62,19 @@ def sqlstate(error: Exception) -> str:
     """Return the SQLSTATE of a database error, or "" if the driver reports none. psycopg2 has ``pgcode``."""
     cause: Any = error.__cause__
     return getattr(cause, "sqlstate", None) or getattr(cause, "pgcode", None) or ""
+
+
+def concerns_rows(error: Exception) -> bool:
+    """Return True for an error that the values of a row can cause, and False if the database is unavailable."""
+    return isinstance(error, (DataError, IntegrityError)) or not isinstance(error, (DatabaseError, InterfaceError))
+
+
+def kind_of(error: Exception) -> str:
+    """Return the kind and the place of an error, without its text, because that may quote a row and its secrets."""
+    steps = extract_tb(error.__traceback__)
+    place = f" in {Path(steps[-1].filename).name}, line {steps[-1].lineno}" if steps else ""
+    code = sqlstate(error)
+    return f"{type(error).__name__}{f', SQLSTATE {code}' if code else ''}{place}"
 
 
 def is_deadlock(using: str, error: Exception) -> bool:

@@ -6,7 +6,7 @@ import gc
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from datetime import timedelta
+from datetime import datetime, timedelta
 from itertools import islice
 
 from django.core.exceptions import ImproperlyConfigured
@@ -14,11 +14,12 @@ from django.db import router
 
 from ..conf import problem_with_lease, settings
 from ..database.clock import Clock, DatabaseClock
+from ..database.sql import kind_of
 from ..exceptions import SchemeUnavailableError, SecretUnreadableError
 from ..models import Delivery
 from ..outbound import configured_transport
 from ..transport import BaseTransport, Exchange
-from .claim import Claim
+from .claim import Claim, Finished
 from .dispatcher import Dispatcher, DispatcherThreads
 from .once import OncePerWebhook
 from .sending import finish, finish_unsent, request_for
@@ -124,8 +125,16 @@ class Engine:
         if exchanges:
             seen_at = self._clock.latest()
             sent = [exchange for exchange in exchanges if not exchange.postponed_seconds]
-            self._dispatcher.put([finish(exchange, seen_at=seen_at) for exchange in sent])
+            self._dispatcher.put([self._finished(exchange, seen_at) for exchange in sent])
             self._postpone([exchange for exchange in exchanges if exchange.postponed_seconds])
+
+    def _finished(self, exchange: Exchange, seen_at: datetime) -> Finished:
+        try:
+            return finish(exchange, seen_at=seen_at)
+        except Exception as error:  # noqa: BLE001 - a result that cannot be judged must not stop the others
+            claim: Claim = exchange.request.context.claim
+            self._report(claim, error)
+            return finish_unsent(claim, error, seen_at)
 
     def _postpone(self, exchanges: Sequence[Exchange]) -> None:
         now = self._clock()
@@ -137,21 +146,19 @@ class Engine:
         """Log an error with level ERROR once per webhook, then with DEBUG: all its deliveries may have the same one."""
         webhook_id = claim.pick.webhook_id
         level = logging.ERROR if self._reported.is_first(webhook_id) else logging.DEBUG
-        text = "Delivery %s to webhook %s could not be prepared."
-        logger.log(level, text, claim.delivery_id, webhook_id, exc_info=error, extra={"webhook_id": webhook_id})
+        text = "Delivery %s to webhook %s could not be sent or judged: %s."
+        logger.log(level, text, claim.delivery_id, webhook_id, kind_of(error), extra={"webhook_id": webhook_id})
 
     def _start_claimed(self) -> None:
         for claim in islice(self._dispatcher.take(), STARTS_AT_A_TIME):
             now = self._clock()
             try:
-                request = request_for(claim, now=now, timeout_seconds=self._timeout_seconds)
+                self._transport.start(request_for(claim, now=now, timeout_seconds=self._timeout_seconds))
             except UNSIGNABLE as error:  # Another worker may have the key, or the scheme.
                 self._dispatcher.claimer.hold_unsigned(claim, error)
             except Exception as error:  # noqa: BLE001 - an invalid delivery must not stop the others
                 self._report(claim, error)
                 self._dispatcher.put([finish_unsent(claim, error, self._clock.latest())])
-            else:
-                self._transport.start(request)
 
 
 @contextmanager

@@ -14,6 +14,7 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from ..encryption import decrypt
+from ..exceptions import WebhooksError
 from ..models import Delivery, Webhook
 from ..models.hold import permitted_kinds
 from ..models.order import Order
@@ -22,6 +23,8 @@ from ..signatures import Headers
 from .signing import LaneKey, Signer
 
 Kind = Delivery.Kind
+
+DAMAGED_HEADERS = "The webhook's own headers are damaged. Set them again."
 
 FIRST_ENTRIES = 50
 """Number of a webhook's first entries to search for lost claims, which were due first."""
@@ -151,7 +154,11 @@ class Lane:
     @property
     def own_headers(self) -> Headers:
         """The custom headers of the webhook. Raise SecretUnreadableError if one cannot be decrypted."""
-        return tuple((name, decrypt(token)) for name, token in self.encrypted_headers)
+        try:
+            pairs = [(str(name), str(token)) for name, token in self.encrypted_headers]
+        except (TypeError, ValueError):
+            raise WebhooksError(DAMAGED_HEADERS) from None
+        return tuple((name, decrypt(token)) for name, token in pairs)
 
     @property
     def signer(self) -> Signer:

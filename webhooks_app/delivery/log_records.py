@@ -17,6 +17,8 @@ logger = logging.getLogger("webhooks_app.attempts")
 FOLD_SECONDS = 60.0
 """Time after a record in which further given-up deliveries to the same webhook are combined into one record."""
 
+UNKNOWN_HOST = "an unknown host"
+
 KINDS = {
     Delivery.Kind.EVENT.value: "event",
     Delivery.Kind.TEST.value: "test",
@@ -100,7 +102,10 @@ def _outcome(item: Finished) -> str:
 
 def _host(item: Finished) -> str:
     # Only the host, because the path or query may contain a token.
-    return urlsplit(item.claim.lane.url).hostname or "an unknown host"
+    try:
+        return urlsplit(item.claim.lane.url).hostname or UNKNOWN_HOST
+    except ValueError:
+        return UNKNOWN_HOST
 
 
 def _attributes(item: Finished) -> dict[str, object]:

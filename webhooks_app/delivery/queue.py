@@ -8,6 +8,7 @@ and the attempt number identify a claim, and every end of a claim changes one of
 
 from __future__ import annotations
 
+import logging
 import math
 import secrets
 from collections import Counter, defaultdict
@@ -19,7 +20,7 @@ from typing import Any
 from django.db.models import Min
 
 from ..database.clock import Clock
-from ..database.sql import writing
+from ..database.sql import concerns_rows, kind_of, writing
 from ..models import Delivery, QueueEntry, QueueLane, Webhook
 from ..models.hold import is_upcoming, stop_reason
 from ..models.queue import ENTRIES_AT_A_TIME
@@ -28,6 +29,8 @@ from .claim import Claim
 from .lanes import MAX_LANES, Ask, DueWebhook, Lane, Pick, Picked, Terms
 from .slots import Slots
 from .sql import sql_for
+
+logger = logging.getLogger("webhooks_app.delivery")
 
 LOST_AGAIN_AFTER = timedelta(seconds=5)
 LOOK_AT_LEAST_EVERY_SECONDS = 0.05
@@ -48,7 +51,7 @@ PUBLISH_AFTER_SECONDS = 0.1
 
 
 UNSIGNED_FOR, UNSIGNED_FOR_AT_MOST = timedelta(seconds=5), timedelta(minutes=5)
-"""How long a worker skips a webhook with unreadable keys. It doubles each time."""
+"""How long a worker skips a webhook with unreadable keys or rows. It doubles each time."""
 
 
 class Queue:
@@ -141,16 +144,29 @@ class Queue:
 
     def hold_unsigned(self, claims: Sequence[Claim]) -> None:
         """Release deliveries that this worker cannot sign, and skip their webhooks for a growing time."""
+        for webhook_id in {claim.pick.webhook_id for claim in claims}:
+            if until := self._skip(webhook_id):
+                QueueLane.objects.using(self._using).filter(pk=webhook_id).update(unsigned_until=until)
+        self.release(claims)
+
+    def _skip(self, webhook_id: str) -> datetime | None:
+        """Skip a webhook for a growing time. Return its end, or None if it is skipped already."""
         now = self._clock()
         forgotten = now - UNSIGNED_FOR_AT_MOST
         self._unsigned = {pk: (until, span) for pk, (until, span) in self._unsigned.items() if until > forgotten}
-        for webhook_id in {claim.pick.webhook_id for claim in claims}:
-            until, held_for = self._unsigned.get(webhook_id, (now, UNSIGNED_FOR / 2))
-            if until <= now:
-                until, held_for = now + min(held_for * 2, UNSIGNED_FOR_AT_MOST), min(held_for * 2, UNSIGNED_FOR_AT_MOST)
-                self._unsigned[webhook_id] = until, held_for
-                QueueLane.objects.using(self._using).filter(pk=webhook_id).update(unsigned_until=until)
-        self.release(claims)
+        until, held_for = self._unsigned.get(webhook_id, (now, UNSIGNED_FOR / 2))
+        if until > now:
+            return None
+        held_for = min(held_for * 2, UNSIGNED_FOR_AT_MOST)
+        self._unsigned[webhook_id] = now + held_for, held_for
+        return now + held_for
+
+    def _skip_unreadable(self, webhook_id: str, error: Exception) -> None:
+        """Skip a webhook with a row that cannot be read, so that it stops no other. Reset what workers share of it."""
+        text = "The deliveries of webhook %s are skipped, because a row of it cannot be used: %s."
+        logger.error(text, webhook_id, kind_of(error), extra={"webhook_id": webhook_id})
+        QueueLane.objects.using(self._using).filter(pk=webhook_id).update(in_flight={}, next_slot_at=None)
+        self._skip(webhook_id)
 
     def _is_left_alone(self, webhook_id: str) -> bool:
         return webhook_id in self._paced or self._is_unsigned(webhook_id)
@@ -253,7 +269,7 @@ class Queue:
             self.left_behind |= len(asks) < len(webhook_ids)
             if not asks:
                 return []
-            picked = self._sql.claim(asks, terms)
+            picked = self._picked(asks, terms)
             claims = self._claims(self._drop_expired(picked.picks, now), picked)
             self._count(claims, picked, asks, terms)
             parkings += bool(picked.parked)
@@ -261,6 +277,24 @@ class Queue:
                 self.due_soon.append(now)
             if claims or not (picked.picks or picked.parked) or parkings >= PARKINGS_TO_A_LOOK:
                 return claims
+
+    def _picked(self, asks: Sequence[Ask], terms: Terms) -> Picked:
+        """Claim, each webhook separately if a row of one of them cannot be used."""
+        try:
+            return self._sql.claim(asks, terms)
+        except Exception as error:
+            if not concerns_rows(error):
+                raise
+            if len(asks) == 1:
+                self._skip_unreadable(asks[0].webhook_id, error)
+                return Picked([], [], {})
+        parts = [self._picked([ask], terms) for ask in asks]
+        return Picked(
+            [lane for part in parts for lane in part.lanes],
+            [pick for part in parts for pick in part.picks],
+            {pk: event for part in parts for pk, event in part.events.items()},
+            sum(part.parked for part in parts),
+        )
 
     def _claim_lost(self) -> list[Claim]:
         """Claim the lost claims that other claims do not include. They are only recorded, so they need no slot."""
@@ -271,7 +305,7 @@ class Queue:
             found = self._sql.lost_claims(self._without_slot[start : start + MAX_LANES], now)
             asks = [Ask(pk, 0, 0, number, is_unknown=False, lost_only=True) for pk, number in found.items()]
             if asks:
-                picked = self._sql.claim(asks, self._terms(now))
+                picked = self._picked(asks, self._terms(now))
                 claims += self._claims(self._drop_expired(picked.picks, now), picked)
         return claims
 
@@ -304,10 +338,19 @@ class Queue:
         """Cancel at most a page of the deliveries of stopped webhooks. If more may remain, a look is due at once."""
         left = ENTRIES_AT_A_TIME
         for found in page:
-            if found.is_stopped and left:
-                left -= self._cancel_first(found.webhook_id, left)
+            if found.is_stopped and left and not self._is_unsigned(found.webhook_id):
+                left -= self._cancel_readable(found.webhook_id, left)
         if not left:
             self.due_soon.append(self._clock())
+
+    def _cancel_readable(self, webhook_id: str, limit: int) -> int:
+        try:
+            return self._cancel_first(webhook_id, limit)
+        except Exception as error:
+            if not concerns_rows(error):
+                raise
+            self._skip_unreadable(webhook_id, error)
+            return 0
 
     def _cancel_first(self, webhook_id: str, limit: int) -> int:
         """Cancel the first pending deliveries of a webhook if it is still stopped. Return their number.
@@ -332,14 +375,19 @@ class Queue:
         lanes = {lane.webhook_id: lane for lane in picked.lanes}
         found: dict[str | None, tuple[str, bytes]] = {None: (VERIFICATION_TYPE, b"")}
         found.update(picked.events)
-        self._cancel([pick for pick in picks if pick.event_id not in found], "event_deleted")
-        return [Claim(pick, lanes[pick.webhook_id], *found[pick.event_id]) for pick in picks if pick.event_id in found]
+        sendable = [pick for pick in picks if pick.event_id in found and _has_content(pick)]
+        self._cancel(set(picks) - set(sendable), "event_deleted")
+        return [Claim(pick, lanes[pick.webhook_id], *found[pick.event_id]) for pick in sendable]
 
     def _cancel(self, picks: Collection[Pick], reason: str) -> None:
         if picks:
             ids = [pick.delivery_id for pick in picks]
             entries = QueueEntry.objects.using(self._using).filter(pk__in=ids)
             Delivery.objects.using(self._using).filter(pk__in=ids).cancel(reason, among=entries)
+
+
+def _has_content(pick: Pick) -> bool:
+    return pick.event_id is not None or pick.kind == Delivery.Kind.VERIFICATION
 
 
 def new_worker_number() -> int:

@@ -6,9 +6,7 @@ import logging
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 
-from django.db import DataError, IntegrityError
-
-from ..database.sql import sqlstate
+from ..database.sql import concerns_rows, kind_of
 from ..models import Delivery, QueueEntry, QueueLane, Webhook
 from .claim import Claim, Finished
 from .disclosure import reason_of_handshake
@@ -20,6 +18,9 @@ from .tally import tally
 logger = logging.getLogger("webhooks_app.delivery")
 
 
+UNRECORDABLE = "unrecordable"
+
+
 def record(using: str, finished: Sequence[Finished], now: datetime) -> list[Finished]:
     """Record attempts and their next steps. Return those with a valid claim.
 
@@ -28,7 +29,9 @@ def record(using: str, finished: Sequence[Finished], now: datetime) -> list[Fini
     """
     try:
         return _record(using, finished, now)
-    except (DataError, IntegrityError, ValueError):
+    except Exception as error:
+        if not concerns_rows(error):
+            raise
         if len(finished) > 1:
             return [valid for item in finished for valid in record(using, [item], now)]
         return _record_without_text(using, finished[0], now)
@@ -37,20 +40,22 @@ def record(using: str, finished: Sequence[Finished], now: datetime) -> list[Fini
 def _record_without_text(using: str, item: Finished, now: datetime) -> list[Finished]:
     try:
         return _record(using, [item._replace(attempt=item.attempt.without_response_text())], now)
-    except (DataError, IntegrityError, ValueError) as error:  # At the end of its lease it is recorded as lost.
-        logger.error(  # noqa: TRY400 - a traceback would quote the receiver
-            "Delivery %s to webhook %s could not be recorded: %s.",
-            item.claim.delivery_id,
-            item.claim.pick.webhook_id,
-            _kind_of(error),
-        )
+    except Exception as error:
+        if not concerns_rows(error):
+            raise
+        text = "Delivery %s to webhook %s is cancelled, because its attempt could not be recorded: %s."
+        ids = item.claim.delivery_id, item.claim.pick.webhook_id
+        logger.error(text, *ids, kind_of(error), extra={"webhook_id": ids[1]})  # noqa: TRY400 - quotes the receiver
+        _cancel(using, item)
         return []
 
 
-def _kind_of(error: Exception) -> str:
-    """Return the kind of an error without its text, because databases quote the row in it."""
-    code = sqlstate(error)
-    return f"{type(error).__name__}, SQLSTATE {code}" if code else type(error).__name__
+def _cancel(using: str, item: Finished) -> None:
+    """Cancel a delivery whose attempts cannot be recorded. Otherwise workers would repeat it for ever."""
+    pick, lane = item.claim.pick, item.claim.lane
+    claim = QueueEntry.objects.using(using).filter(pk=pick.delivery_id, worker=lane.worker, attempt=pick.number)
+    with sql_for(using).writing():
+        Delivery.objects.using(using).filter(pk=pick.delivery_id).cancel(UNRECORDABLE, among=claim)
 
 
 def _record(using: str, finished: Sequence[Finished], now: datetime) -> list[Finished]:

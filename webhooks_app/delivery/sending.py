@@ -2,25 +2,34 @@
 
 from __future__ import annotations
 
+import logging
 import random
 from collections.abc import Sequence
 from datetime import datetime, timedelta
+from functools import partial
 from typing import NamedTuple
 
 from ..choices import policy_of_delivery
+from ..database.sql import kind_of
 from ..exceptions import WebhooksError
 from ..models import Delivery
 from ..models.hold import UNVERIFIED_KINDS
 from ..protocol.handshake import challenge_body, new_challenge
-from ..retry import parse_retry_after
+from ..retry import SpecificationPolicy, parse_retry_after
 from ..signatures import Message
 from ..transport import BODY_SECONDS, RESPONSE_KEPT, RESPONSE_READ_LIMIT, Exchange, Request
 from .attempt_log import SENDER, AttemptLog, log_exchange, log_unsent
 from .claim import Claim, Finished
 from .outcome import NOTHING_MORE, Result, Verdict, judge, next_step
 
+logger = logging.getLogger("webhooks_app.delivery")
+
 LOST_SPREAD = timedelta(seconds=3)
 """Time over which the retries of attempts lost together are distributed."""
+
+NOT_MADE = (
+    "The request could not be made from the stored data. The operator of this service finds the cause in its log."
+)
 
 CONTENT_TYPE = ("Content-Type", "application/json")
 USER_AGENT = ("User-Agent", SENDER)
@@ -111,7 +120,7 @@ def finish_all_lost(claims: Sequence[Claim], now: datetime) -> list[Finished]:
 
 def finish_unsent(claim: Claim, error: Exception, now: datetime) -> Finished:
     """Return the result of an attempt without a valid request."""
-    message = str(error) if isinstance(error, WebhooksError) else "The request could not be made. See the log."
+    message = str(error) if isinstance(error, WebhooksError) else NOT_MADE
     return _finished_unsent(claim, Verdict(result=Result.INTERNAL_ERROR, message=message), now)
 
 
@@ -129,12 +138,19 @@ def _finished_unsent(claim: Claim, verdict: Verdict, now: datetime) -> Finished:
 def _finished(claim: Claim, attempt: AttemptLog, verdict: Verdict, ended_at: datetime) -> Finished:
     if verdict.result is Result.SUCCEEDED:
         return Finished(claim, attempt, NOTHING_MORE, ended_at)
-    step = next_step(
+    retry_after = parse_retry_after(attempt.retry_after, ended_at) if attempt.retry_after else None
+    plan = partial(
+        next_step,
         verdict.result,
-        attempt_number=claim.number,
+        attempt_number=max(1, claim.number),
         max_attempts=claim.pick.max_attempts,
         ended_at=ended_at,
-        policy=policy_of_delivery(claim.pick.retry_policy),
-        retry_after=parse_retry_after(attempt.retry_after, ended_at) if attempt.retry_after else None,
+        retry_after=retry_after,
     )
+    try:
+        step = plan(policy=policy_of_delivery(claim.pick.retry_policy))
+    except Exception as error:  # noqa: BLE001 - the host's policy may raise anything
+        text = "The retry policy of delivery %s to webhook %s failed: %s. The default one is used."
+        logger.error(text, claim.delivery_id, claim.pick.webhook_id, kind_of(error))  # noqa: TRY400 - may quote a row
+        step = plan(policy=SpecificationPolicy())
     return Finished(claim, attempt, step, ended_at)

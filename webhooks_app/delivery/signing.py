@@ -9,13 +9,15 @@ from typing import NamedTuple
 
 from ..choices import known_signatures
 from ..encryption import decrypt
-from ..exceptions import SchemeUnavailableError, SecretUnreadableError
+from ..exceptions import SchemeUnavailableError, SecretUnreadableError, WebhooksError
 from ..signatures import BaseSignature, Headers, Message, combine, pack
 from .once import OncePerWebhook
 
 logger = logging.getLogger("webhooks_app.delivery")
 
 _reported = OncePerWebhook()
+
+NO_SCHEMES = "The webhook's list of signature schemes is empty or damaged. Choose its schemes again."
 
 
 class LaneKey(NamedTuple):
@@ -43,7 +45,12 @@ class Signer:
     __slots__ = ("_only", "_steps")
 
     def __init__(self, webhook_id: str, names: Sequence[str], keys: Sequence[LaneKey]) -> None:
-        """Decrypt the keys. Raise SchemeUnavailableError, or SecretUnreadableError for a current key."""
+        """Decrypt the keys.
+
+        Raise SchemeUnavailableError, SecretUnreadableError for a current key, or WebhooksError for a damaged list.
+        """
+        if not names or not isinstance(names, (list, tuple)):  # nothing is sent without a signature
+            raise WebhooksError(NO_SCHEMES)
         self._steps = [_step(webhook_id, name, keys) for name in names]
         self._only = self._steps[0] if len(self._steps) == 1 else None
 

@@ -84,6 +84,21 @@ class QueueLane(BaseModel):
         moment = now.timestamp()
         return {
             name: (number, until)
-            for name, (number, until) in self.in_flight.items()
+            for name, (number, until) in self.claims.items()
             if name != str(worker) and until > moment
         }
+
+    @property
+    def claims(self) -> dict[str, tuple[int, float]]:
+        """The values of ``in_flight``, except those of another form."""
+        found = self.in_flight if isinstance(self.in_flight, dict) else {}
+        return {name: (value[0], value[1]) for name, value in found.items() if _is_claim(value)}
+
+
+def _is_claim(value: object) -> bool:
+    return (
+        isinstance(value, (list, tuple))
+        and len(value) == 2
+        and isinstance(value[0], int)
+        and isinstance(value[1], (int, float))
+    )

@@ -39,11 +39,17 @@ def pack_policy(policy: BaseRetryPolicy) -> str:
 def unpack_policy(stored: str, current: BaseRetryPolicy | None) -> BaseRetryPolicy | None:
     """Return the policy for a text; ``current`` is that of the same name, which is used while its delays are the same.
 
-    Returns None for a name without delays that has no policy any more.
+    Returns None for a name without delays that has no policy any more, and for a text that is not a policy's.
     """
     if current is not None and pack_policy(current) == stored:
         return current
-    return FixedPolicy(stored, current) if ":" in stored else current
+    if ":" not in stored:
+        return current
+    try:
+        fixed = FixedPolicy(stored, current)
+        return None if fixed.problem() else fixed
+    except (OverflowError, ValueError):
+        return None
 
 
 def name_in(stored: str) -> str:

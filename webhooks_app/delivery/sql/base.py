@@ -19,6 +19,7 @@ from ...models import (
     SigningKey,
     Webhook,
 )
+from ...models.rate_limit import LONG_AGO
 from ..outcome import State
 
 MAX_PARAMS = 999
@@ -88,11 +89,19 @@ class BaseSql:
         """Return an identifier in the database's form, without its prefix."""
         return public_id[-32:]
 
+    def readable_time(self, column: str) -> str:
+        """Return the SQL expression for a time as ``read_time`` expects it."""
+        return column
+
     def read_time(self, value: datetime | str | None) -> datetime | None:
+        """Return a time of the database. An unreadable one counts as long ago, so that its delivery ends."""
         if value is None:
             return None
-        moment = datetime.fromisoformat(value) if isinstance(value, str) else value
-        return moment.replace(tzinfo=self.time_zone)
+        try:
+            moment = datetime.fromisoformat(value) if isinstance(value, str) else value
+            return moment.replace(tzinfo=self.time_zone)
+        except (AttributeError, TypeError, ValueError):  # SQLite stores any value
+            return LONG_AGO
 
     def write_time(self, moment: datetime) -> str:
         return str(moment.astimezone(self.time_zone).replace(tzinfo=None))

@@ -38,6 +38,9 @@ PROBED = {
 }
 """The statuses besides active in which a kind is sent."""
 
+MAX_ATTEMPT_NUMBER = 32_767
+"""The largest number of the column. No policy makes so many attempts, but a row may contain it."""
+
 PARKED_AT_A_TIME = 200
 """Maximum number of deliveries of a lane that one claim parks."""
 
@@ -71,7 +74,7 @@ class ClaimingSql(SharingSql):
         """
         following = f"SELECT webhook_id FROM {self.entries} WHERE webhook_id > {{}} ORDER BY webhook_id LIMIT 1"
         first = f"""
-            SELECT due_at FROM {self.entries} {{}}
+            SELECT {self.readable_time("due_at")} FROM {self.entries} {{}}
             WHERE webhook_id = found.webhook_id AND due_at IS NOT NULL
                 AND (claimed_at IS NULL OR leased_until <= %(now)s) {{}}
             ORDER BY due_at LIMIT 1"""
@@ -222,8 +225,9 @@ class ClaimingSql(SharingSql):
         may_park = is_ordered and bool(found.kinds)  # otherwise the search for them would read the whole backlog
         sql = f"""
             SELECT {self.public_id("dlv", "delivery_id")} AS id, {self.public_id("wh", "webhook_id")} AS webhook_id,
-                {self.public_id("evt", "event_id")} AS event_id, kind, attempt, max_attempts, claimed_at, expires_at,
-                retry_policy, place IS NOT NULL AS is_ordered, {self._is_blocked if is_ordered else "0"} AS is_blocked
+                {self.public_id("evt", "event_id")} AS event_id, kind, attempt + 0, max_attempts + 0,
+                {self.readable_time("claimed_at")}, {self.readable_time("expires_at")}, retry_policy,
+                place IS NOT NULL AS is_ordered, {self._is_blocked if is_ordered else "0"} AS is_blocked
             FROM {self.entries} AS entry {self.probes_hint if only_probes else ""}
             WHERE webhook_id = %s AND due_at <= %s {limits}
                 AND ((claimed_at IS NULL AND (kind IN ({marks}) OR expires_at <= %s)) {lost})
@@ -279,7 +283,7 @@ class ClaimingSql(SharingSql):
         lost = [self.write_id(row[0]) for row in rows if row[CLAIMED_AT] is not None]
         ordered = [self.write_id(row[0]) for row in rows if row[CLAIMED_AT] is None and row[IS_ORDERED]]
         self._execute_for(
-            f"UPDATE {self.entries} SET attempt = attempt + 1, claimed_at = %s, leased_until = %s, worker = %s",
+            f"UPDATE {self.entries} SET attempt = {self.next_attempt}, claimed_at = %s, leased_until = %s, worker = %s",
             [now, self.write_time(terms.leased_until), terms.worker],
             new,
             "delivery_id IN (%s) AND claimed_at IS NULL",
@@ -295,6 +299,10 @@ class ClaimingSql(SharingSql):
                 "delivery_id IN (%s) AND claimed_at IS NOT NULL",
             )
 
+    @property
+    def next_attempt(self) -> str:
+        return f"CASE WHEN attempt < {MAX_ATTEMPT_NUMBER} THEN attempt + 1 ELSE {MAX_ATTEMPT_NUMBER} END"
+
     def _read_pick(self, row: Sequence[Any]) -> Pick:
         delivery_id, webhook_id, event_id, kind, number, max_attempts, claimed_at, expires_at, policy, *_ = row
         return Pick(
@@ -302,7 +310,7 @@ class ClaimingSql(SharingSql):
             self.read_id("wh", webhook_id),
             self.read_id("evt", event_id) if event_id else None,
             kind,
-            number if claimed_at else number + 1,
+            number if claimed_at else min(number + 1, MAX_ATTEMPT_NUMBER),
             max_attempts,
             self.read_time(claimed_at),
             self.read_time(expires_at),

@@ -13,8 +13,9 @@ from ...database.dialects import dialect_of
 from ...database.prepared import prepared
 from ...models import Event, QueueEntry, Webhook
 from ...models.hold import KINDS_BY_STATUS
+from ...models.limits import MAX_RATE, MIN_RATE
 from ...models.order import Order
-from ...models.rate_limit import BURST
+from ...models.rate_limit import BURST, LONG_AGO
 from ..attempt_log import AttemptLog
 from ..claim import Finished
 from ..lanes import FIRST_ENTRIES, WEBHOOK_FIELDS, Ask, Lane, Pick, Picked, Terms
@@ -42,6 +43,9 @@ SAVE_TYPES = {
     "now": "timestamptz",
 }
 ACTIVE = Webhook.Status.ACTIVE.value
+
+FIRST_TIME, LAST_TIME = "timestamptz '0001-01-02 00:00Z'", "timestamptz '9999-12-30 00:00Z'"
+"""The times that drivers can read. PostgreSQL also has infinity and years of more digits."""
 
 MAX_REMEMBERED = 10_000
 """Webhooks with an order, deleted ones included, after which a worker starts anew."""
@@ -109,7 +113,7 @@ class PostgresqlSql(PortableSql):
     @cached_property
     def _claiming(self) -> str:
         lost = "%(lost_again_at)s::timestamptz IS NOT NULL AND leased_until <= %(now)s"
-        fields = ", ".join(f"webhook.{self.quote(name)}" for name in WEBHOOK_FIELDS)
+        fields = ", ".join(f"webhook.{self.quote(name)}" for name in WEBHOOK_FIELDS if name != "rate_limit")
         whens = " ".join(f"WHEN '{status}' THEN '{_array(kinds)}'" for status, kinds in KINDS_BY_STATUS.items())
         first = f"""
                     SELECT ctid AS row, claimed_at IS NOT NULL AS is_lost FROM {self.entries}
@@ -129,19 +133,24 @@ class PostgresqlSql(PortableSql):
             ),
             lane AS (
                 SELECT locked.own, locked.room, locked.lost_only, locked.next_slot_at, others.held, {fields},
+                    pace.rate_limit,
                     (
                         SELECT jsonb_agg(jsonb_build_array(scheme, encrypted_key, valid_until) ORDER BY key.id DESC)
                         FROM {self.keys} AS key WHERE key.webhook_id = webhook.id
                     ) AS keys,
                     CASE WHEN locked.is_unknown THEN 1 ELSE COALESCE(webhook.max_in_flight, locked.cap) END
                         - locked.own - others.number AS free,
-                    CASE WHEN webhook.rate_limit IS NULL THEN NULL
+                    CASE WHEN pace.rate_limit IS NULL THEN NULL
                         WHEN slot.waited < 0 THEN 0
-                        ELSE floor(slot.waited * webhook.rate_limit)::integer + 1
+                        ELSE floor(slot.waited * pace.rate_limit)::integer + 1
                     END AS allowance,
                     slot.first
                 FROM locked
                 JOIN {self.webhooks} AS webhook ON webhook.id = locked.webhook_id
+                CROSS JOIN LATERAL (
+                    SELECT CASE WHEN webhook.rate_limit IS NOT NULL
+                        THEN GREATEST({MIN_RATE}, LEAST(webhook.rate_limit, {MAX_RATE})) END AS rate_limit
+                ) AS pace
                 CROSS JOIN LATERAL (
                     SELECT COALESCE(jsonb_object_agg(key, value), '{{}}') AS held,
                         COALESCE(sum((value ->> 0)::integer), 0)::integer AS number
@@ -179,7 +188,7 @@ class PostgresqlSql(PortableSql):
             ),
             claimed AS (
                 UPDATE {self.entries}
-                SET attempt = CASE WHEN claimed_at IS NULL THEN attempt + 1 ELSE attempt END,
+                SET attempt = CASE WHEN claimed_at IS NULL THEN {self.next_attempt} ELSE attempt END,
                     leased_until = CASE WHEN claimed_at IS NULL THEN %(leased_until)s ELSE %(lost_again_at)s END,
                     claimed_at = COALESCE(claimed_at, %(now)s),
                     worker = %(worker)s::bigint
@@ -187,7 +196,8 @@ class PostgresqlSql(PortableSql):
                         SELECT row FROM due WHERE NOT is_lost UNION ALL SELECT row FROM uncontested
                     )) AND (claimed_at IS NULL OR {lost})
                 RETURNING delivery_id, webhook_id, event_id, kind, attempt, max_attempts, retry_policy,
-                    CASE WHEN claimed_at <> %(now)s THEN claimed_at END AS lost_since, expires_at,
+                    CASE WHEN claimed_at <> %(now)s THEN {self.readable_time("claimed_at")} END AS lost_since,
+                    {self.readable_time("expires_at")} AS expires_at,
                     place IS NOT NULL AS is_ordered
             ),
             counted AS (
@@ -237,7 +247,8 @@ class PostgresqlSql(PortableSql):
     def _publishing(self) -> str:
         return f"""
             UPDATE {self.lanes} AS saved
-            SET in_flight = CASE WHEN claims.number = 0 THEN saved.in_flight - %(worker)s
+            SET in_flight = CASE WHEN jsonb_typeof(saved.in_flight) <> 'object' THEN '{{}}'
+                WHEN claims.number = 0 THEN saved.in_flight - %(worker)s
                 ELSE saved.in_flight || jsonb_build_object(%(worker)s, jsonb_build_array(claims.number, %(until)s)) END,
                 is_fast = COALESCE(claims.is_fast, saved.is_fast)
             FROM (
@@ -300,6 +311,10 @@ class PostgresqlSql(PortableSql):
     def fetch_prepared(self, sql: str, types: Mapping[str, str], values: Mapping[str, Any]) -> list[tuple[Any, ...]]:
         return prepared(sql, tuple(types.items())).fetch(self.connection, values)
 
+    def readable_time(self, column: str) -> str:
+        return f"""CASE WHEN {column} BETWEEN {FIRST_TIME} AND {LAST_TIME} THEN {column}
+            WHEN {column} IS NOT NULL THEN timestamptz 'epoch' END"""
+
     def public_id(self, prefix: str, column: str) -> str:
         return f"'{prefix}_' || encode(uuid_send({column}), 'hex')"
 
@@ -336,7 +351,10 @@ def _lane(values: dict[str, Any], terms: Terms, next_slot_at: datetime | None) -
 
 
 def _read_moment(text: str | None) -> datetime | None:
-    return datetime.fromisoformat(text) if text else None
+    try:
+        return datetime.fromisoformat(text) if text else None
+    except ValueError:
+        return LONG_AGO
 
 
 def _array(values: Iterable[str]) -> str:

@@ -19,6 +19,7 @@ class SharingSql(BaseSql):
             lanes = QueueLane.objects.using(self.using).filter(pk__in=numbers).order_by("pk").select_for_update()
             changed = list(lanes)
             for lane in changed:
+                lane.in_flight = lane.claims
                 lane.in_flight.pop(str(worker), None)
                 if number := numbers[lane.pk][0]:
                     lane.in_flight[str(worker)] = number, leased_until.timestamp()
