@@ -32,17 +32,48 @@ def test_a_new_key_is_shown_once_and_valid(superuser: Page, owner: Any) -> None:
 
 
 def test_staff_create_keys_of_their_own_account(staff: Callable[..., Page], owner: Any) -> None:
-    page = staff("berta", "view_apikey", "add_apikey")
+    page = staff("berta", "view_apikey", "add_apikey", "view_webhook", "view_delivery")
 
     page.post("apikey", "add", **FORM, owner=owner.pk)
 
     assert ApiKey.objects.get().owner == page.user
 
 
-def test_a_new_key_has_all_scopes_of_owners_by_default(superuser: Page) -> None:
+def test_no_scope_of_a_new_key_is_selected_by_default(superuser: Page) -> None:
     form = superuser.get("apikey", "add").context["adminform"].form
 
-    assert form["scopes"].initial == [choice for choice, _ in form.fields["scopes"].choices] == owner_scopes()
+    assert [choice for choice, _ in form.fields["scopes"].choices] == owner_scopes()
+    assert not form["scopes"].initial
+
+
+def test_staff_cannot_give_a_key_a_right_that_they_lack(staff: Callable[..., Page]) -> None:
+    page = staff("berta", "view_apikey", "add_apikey", "view_event")
+
+    offered = page.get("apikey", "add").context["adminform"].form.fields["scopes"].choices
+    page.post("apikey", "add", name="ci", scopes=["events:read", "webhooks:write"])
+
+    assert [name for name, _ in offered] == ["events:read"]
+    assert not ApiKey.objects.exists()
+
+
+def test_staff_cannot_add_a_scope_that_they_lack_but_keep_one(staff: Callable[..., Page]) -> None:
+    page = staff("berta", "view_apikey", "change_apikey")
+    api_key, _ = ApiKey.objects.make(owner=page.user, scopes=["webhooks:write"])
+
+    page.post("apikey", "change", api_key.pk, name="ci", scopes=["webhooks:write", "webhooks:test"])
+    page.post("apikey", "change", api_key.pk, name="deploy", scopes=["webhooks:write"])
+
+    api_key.refresh_from_db()
+    assert (api_key.name, api_key.scopes) == ("deploy", ["webhooks:write"])
+
+
+def test_scopes_of_accounts_are_refused_for_a_service_key(superuser: Page) -> None:
+    answer = superuser.post("apikey", "add", audience="every", scopes=["webhooks:read"])
+
+    assert answer.context["adminform"].form.errors["scopes"] == [
+        "A service key has no scope of accounts. Untick them, or choose “one account”."
+    ]
+    assert not ApiKey.objects.exists()
 
 
 @pytest.mark.parametrize("form", [{"scopes": []}, {"scopes": ["webhooks:fly"]}, {"name": "x" * 101}], ids=str)
@@ -143,7 +174,7 @@ def test_a_key_of_an_inactive_account_is_not_created(superuser: Page, owner: Any
 
 
 def test_a_key_that_has_expired_is_not_created(superuser: Page, owner: Any) -> None:
-    answer = superuser.post("apikey", "add", **FORM, owner=owner.pk, expires_at_0="2020-01-01", expires_at_1="00:00:00")
+    answer = superuser.post("apikey", "add", **FORM, owner=owner.pk, expires_at="2020-01-01T00:00:00")
 
     assert answer.context["adminform"].form.errors["expires_at"] == ["Enter a time in the future."]
     assert not ApiKey.objects.exists()

@@ -22,9 +22,6 @@ OF_DJANGO = (
     ("link-in-text-block", ".breadcrumbs"),
     ("link-in-text-block", "a:nth-child(3)"),  # an alternative selector for one of those links
     ("link-in-text-block", 'a[href="?"]'),
-    # The two inputs of a time.
-    ("label", "_at_0"),
-    ("label", "_at_1"),
 )
 """Findings in Django's own parts of a page: the rule and a part of the selector."""
 

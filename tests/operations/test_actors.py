@@ -11,6 +11,7 @@ from webhooks_app.models import AuditEntry
 from webhooks_app.models.api_key import owner_scopes
 from webhooks_app.operations import lifecycle
 from webhooks_app.operations.actors import PROJECT, ApiCaller, BaseActor, Operator, StaffMember
+from webhooks_app.owners import Access
 
 from ..support.rows import make_webhook
 
@@ -18,8 +19,8 @@ pytestmark = pytest.mark.django_db
 
 
 def test_an_account_cannot_access_the_platforms_webhooks(alice):
-    assert not ApiCaller(account=alice, owner=alice).reaches(None)
-    assert not StaffMember(account=alice).reaches(None)
+    assert not ApiCaller(account=alice, owner=alice).access_to(None)
+    assert not StaffMember(account=alice).access_to(None)
 
 
 def test_scopes_limit_only_keys(alice):
@@ -54,8 +55,8 @@ class Customer(BaseActor):
     def holds(self, right):
         return right.scope != ""
 
-    def reaches(self, owner_id):
-        return owner_id == self.account.pk
+    def access_to(self, owner_id):
+        return Access.READ | Access.MANAGE if owner_id == self.account.pk else Access(0)
 
 
 def test_a_custom_actor_can_call_operations(webhook, alice):

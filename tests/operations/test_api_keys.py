@@ -14,7 +14,11 @@ from webhooks_app.operations.api_keys import change_key, create_key, delete_key,
 pytestmark = pytest.mark.django_db
 
 OPERATIONS = {
-    "create": (lambda key, actor: create_key(owner=key.owner, actor=actor), rights.CREATE_KEY, "api_key.created"),
+    "create": (
+        lambda key, actor: create_key(owner=key.owner, scopes=["events:read"], actor=actor),
+        rights.CREATE_KEY,
+        "api_key.created",
+    ),
     "change": (lambda key, actor: change_key(renamed(key), actor=actor), rights.CHANGE_KEY, "api_key.changed"),
     "revoke": (lambda key, actor: revoke_key(key, actor=actor), rights.CHANGE_KEY, "api_key.revoked"),
     "delete": (lambda key, actor: delete_key(key, actor=actor), rights.DELETE_KEY, "api_key.deleted"),
@@ -58,7 +62,7 @@ def test_staff_need_the_permission_and_can_manage_only_their_own_keys(
         with pytest.raises(PermissionDenied):
             call(key, actor)
 
-    call(key, staff(django_user_model.objects.get(pk=alice.pk), right))
+    call(key, staff(django_user_model.objects.get(pk=alice.pk), right, rights.VIEW_EVENTS.permission))
 
     entry = AuditEntry.objects.get()
     assert (entry.action, entry.via, entry.actor) == (action, "console", alice)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import wraps
 from typing import Any, NamedTuple
 
 from django.contrib import admin, messages
@@ -19,11 +20,15 @@ from django.urls import URLPattern, path, reverse
 from django.utils.translation import gettext
 
 from ..error_reports import hide_values
+from ..operations.actors import lacking
+from ..operations.rights import AccessDeniedError
 from .history import AuditedAdmin
 from .owned import actor_of
 from .refusals import REFUSALS, as_form_error, refusal_of, refuse
 
 MAX_SELECTED = 100
+MAX_NAMED = 3
+"""Maximum number of refused rows that are named in messages."""
 CONFIRMED = "confirmed"
 
 
@@ -32,6 +37,33 @@ class Button(NamedTuple):
 
     url: str
     label: str
+
+
+def explaining(view: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a view of an ActingAdmin that answers a refusal by the owner policy with its reason."""
+
+    @wraps(view)
+    def explained(admin: ActingAdmin, request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
+        object_id = args[0] if args else kwargs.get("object_id")
+        try:
+            return view(admin, request, *args, **kwargs)
+        except AccessDeniedError as error:
+            return admin.refused(request, str(error))
+        except PermissionDenied:
+            item = admin.get_object(request, unquote(object_id)) if object_id else None
+            if admin.permits(request, item):
+                raise
+            return admin.refused(request, admin.reason_of_refusal(request, item))
+
+    return explained
+
+
+def _on_permitted_rows(run: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(run)
+    def checked(admin: ActingAdmin, request: HttpRequest, queryset: QuerySet[Any]) -> Any:
+        return None if admin.changes_refused(request, run.__name__, queryset) else run(admin, request, queryset)
+
+    return checked
 
 
 class ActingAdmin(AuditedAdmin):
@@ -55,14 +87,36 @@ class ActingAdmin(AuditedAdmin):
         return [
             Button(self.page_url(item, "act", action), getattr(self, action).short_description)
             for action in self.page_actions
-            if action in allowed and self.offers(item, action)
+            if action in allowed and self.may_run(request, action, item) and self.offers(item, action)
         ]
+
+    def may_run(self, request: HttpRequest, action: str, item: Any) -> bool:
+        """Return True if the user has the permissions of an action for this row."""
+        needed = getattr(getattr(self, action), "allowed_permissions", ())
+        return all(getattr(self, f"has_{name}_permission")(request, item) for name in needed)
+
+    def get_actions(self, request: HttpRequest) -> dict[str, Any]:
+        """Return the actions of the list. They do nothing if the user lacks their permission for a selected row."""
+        found: dict[str, Any] = dict(super().get_actions(request))
+        return {name: (_on_permitted_rows(run), name, text) for name, (run, _, text) in found.items()}
+
+    def changes_refused(self, request: HttpRequest, action: str, queryset: QuerySet[Any]) -> bool:
+        """Show a message and return True if the user lacks the permission of an action for one of the rows."""
+        refused = [item for item in queryset[: MAX_SELECTED + 1] if not self.may_run(request, action, item)]
+        if not refused:
+            return False
+        text = gettext("%(row)s: %(reason)s Nothing was done.")
+        for item in refused[:MAX_NAMED]:
+            reason = self.reason_of_refusal(request, item)
+            self.message_user(request, text % {"row": item, "reason": reason}, messages.ERROR)
+        return True
 
     def page_url(self, item: Any, page: str = "change", *args: str) -> str:
         """Return the URL of a page about a row."""
         name = f"admin:{self.opts.app_label}_{self.opts.model_name}_{page}"
         return reverse(name, args=(quote(item.pk), *args), current_app=self.admin_site.name)
 
+    @explaining
     def act_view(self, request: HttpRequest, object_id: str, action: str) -> HttpResponseBase:
         """Run an action of the list on one row, after the same confirmation."""
         hide_values(request)
@@ -72,6 +126,8 @@ class ActingAdmin(AuditedAdmin):
         item = self.get_object(request, unquote(object_id))
         if item is None:
             raise Http404
+        if not self.may_run(request, action, item):
+            raise AccessDeniedError(self.reason_of_refusal(request, item))
         rows = self.get_queryset(request).filter(pk=item.pk)
         answer: HttpResponseBase | None = getattr(self, action)(request, rows)
         return answer or HttpResponseRedirect(self.page_url(item))
@@ -85,6 +141,27 @@ class ActingAdmin(AuditedAdmin):
         hide_values(request)
         return super().changelist_view(request, extra_context)
 
+    @explaining
+    def delete_view(self, request: HttpRequest, object_id: str, *args: Any, **kwargs: Any) -> Any:
+        return super().delete_view(request, object_id, *args, **kwargs)
+
+    def reason_of_refusal(self, request: HttpRequest, item: Any) -> str:
+        """Return the reason why the owner policy refuses a change of a row."""
+        return lacking(actor_of(request).access_to(self.owner_id_of(item)))
+
+    def refused(self, request: HttpRequest, reason: str) -> TemplateResponse:
+        """Return a page with the reason why the user may not do this."""
+        request.current_app = self.admin_site.name
+        context = {
+            **self.admin_site.each_context(request),
+            "title": gettext("Not permitted"),
+            "reason": reason,
+            "opts": self.opts,
+            "media": self.media,
+        }
+        return TemplateResponse(request, "admin/webhooks_app/refused.html", context, status=403)
+
+    @explaining
     def changeform_view(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
         """Show the page. If an operation refuses a valid form, show the form again with the reason."""
         hide_values(request)
@@ -154,6 +231,8 @@ class ActingAdmin(AuditedAdmin):
                 operation(item, actor=actor_of(request))
             except REFUSALS as error:
                 refusals.update(dict.fromkeys(as_form_error(error).messages))
+            except AccessDeniedError as error:
+                refusals[str(error)] = None
             else:
                 self.log_change(request, item, history)
                 done += 1

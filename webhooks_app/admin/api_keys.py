@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 from django import forms
@@ -13,9 +14,10 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from ..models import ApiKey
-from ..models.api_key import SERVICE_SCOPES, owner_scopes
-from ..operations.api_keys import change_key, create_key, delete_key, revoke_key
-from .display import WideCheckboxes
+from ..models.api_key import SERVICE_SCOPES
+from ..operations.api_keys import change_key, create_key, delete_key, may_grant, revoke_key
+from ..operations.rights import CREATE_KEY
+from .display import MomentInput, WideCheckboxes
 from .filters import CreatedFilter, OwnerFilter
 from .owned import actor_of, manages_all, without_names
 from .owner_fields import Audience, AudienceForm, OwnableAdmin
@@ -37,8 +39,12 @@ class ApiKeyForm(AudienceForm, RefusableForm):
         help_text=_("A service key emits events of every account, and does nothing else: its scope is events:emit."),
     )
     scopes = forms.MultipleChoiceField(
-        label=_("Scopes"), choices=ApiKey.Scope.choices, initial=owner_scopes, widget=WideCheckboxes
+        label=_("Scopes"),
+        choices=ApiKey.Scope.choices,
+        widget=WideCheckboxes,
+        help_text=_("Only what you may do yourself for the account. Leave empty for a service key."),
     )
+    expires_at = forms.DateTimeField(label=_("Expires"), required=False, widget=MomentInput)
 
     class Meta:
         model = ApiKey
@@ -46,6 +52,8 @@ class ApiKeyForm(AudienceForm, RefusableForm):
 
     new_owner: Any = None
     """Owner of a new key if the form has no owner field."""
+    grantable: Collection[str] = ()
+    """The scopes that the user may give to a key."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -55,13 +63,16 @@ class ApiKeyForm(AudienceForm, RefusableForm):
             self.instance.owner = self.new_owner
         scopes = self.fields.get("scopes")
         if isinstance(scopes, forms.MultipleChoiceField) and (is_new or not self.instance.is_service_key):
-            scopes.choices = [choice for choice in ApiKey.Scope.choices if choice[0] not in SERVICE_SCOPES]
+            offered = {*self.grantable, *([] if is_new else self.instance.scopes)} - SERVICE_SCOPES
+            scopes.choices = [choice for choice in ApiKey.Scope.choices if choice[0] in offered]
             scopes.required = "audience" not in self.fields  # by the model then: a service key has its own scope
 
     def clean(self) -> dict[str, Any] | None:
         cleaned = super().clean()
         self.check_audience()
-        if self.is_for_every:
+        if self.is_for_every and self.cleaned_data.get("scopes"):
+            self.add_error("scopes", _("A service key has no scope of accounts. Untick them, or choose “one account”."))
+        elif self.is_for_every:
             self.cleaned_data["scopes"] = sorted(SERVICE_SCOPES)
         return cleaned
 
@@ -69,6 +80,7 @@ class ApiKeyForm(AudienceForm, RefusableForm):
 @admin.register(ApiKey)
 class ApiKeyAdmin(OwnableAdmin, ShowingSecrets):
     form = ApiKeyForm
+    creating = CREATE_KEY
     id_lookups = (("key", "pk"),)
     search_help_text = _("An ID (key_…), the start of a key (whk_…) or an account name.")
     list_display = ("prefix", "name", "owner_name", "created_at", "expires_at", "last_used_at", "revoked_at")
@@ -95,7 +107,17 @@ class ApiKeyAdmin(OwnableAdmin, ShowingSecrets):
         form: Any = super().get_form(request, obj, change, **kwargs)
         form.new_owner = self.only_owner(request)
         form.chooses_audience = manages_all(request)
+        form.grantable = self._grantable(request, obj)
         return form
+
+    def _grantable(self, request: HttpRequest, obj: ApiKey | None) -> list[str]:
+        """Return the scopes that the user may give to this key, or to a new key of one of their accounts."""
+        actor = actor_of(request)
+        if obj is not None or manages_all(request):
+            owner_ids = [obj.owner_id if obj is not None else None]
+        else:
+            owner_ids = [owner.pk for owner in actor.owners_for(CREATE_KEY)]
+        return [name for name in ApiKey.Scope.values if any(may_grant(name, owner_id, actor) for owner_id in owner_ids)]
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:
         return ("owner_name", *GENERATED_FIELDS) if obj else ()

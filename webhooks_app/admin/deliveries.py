@@ -37,7 +37,7 @@ from .filters import (
     StateFilter,
     WebhookFilter,
 )
-from .owned import ReadOnlyAdmin, actor_of, found_owners, manages_all, own_rows
+from .owned import ReadOnlyAdmin, found_owners, manages_all, own_rows
 from .transcript import transcript
 
 SHOWN_IF_SET = {
@@ -201,8 +201,8 @@ class DeliveryAdmin(ReadOnlyAdmin, ActingAdmin):
     def _link(self, item: Model | None) -> SafeString | str:
         return link_to(item, site=self.admin_site.name) if item else self.get_empty_value_display()
 
-    def has_redeliver_permission(self, request: HttpRequest) -> bool:
-        return actor_of(request).holds(REDELIVER)
+    def has_redeliver_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return self.may(request, REDELIVER, obj)
 
     def _selected(self, request: HttpRequest, queryset: QuerySet[Any]) -> list[Any]:
         """Return the selected deliveries in the order of their events, which a webhook's order keeps."""

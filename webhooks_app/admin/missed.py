@@ -28,8 +28,8 @@ def may_replay(request: HttpRequest) -> bool:
 class MissedEvents(ActingAdmin):
     """Mixin for the admin of webhooks."""
 
-    def has_replay_permission(self, request: HttpRequest) -> bool:
-        return may_replay(request)
+    def has_replay_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return self.may(request, REPLAY, obj)
 
     @admin.action(description=_("Replay missed events"), permissions=["replay"])
     def replay_missed(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponseBase | None:

@@ -17,7 +17,8 @@ from ..event_types import EventTypeRegistry, registry
 from ..models.keyset import MAX_PARTS, WHOLE, Parts
 from ..models.visibility import event_types_for
 from ..operations.actors import StaffMember
-from ..owners import owners
+from ..operations.rights import Right
+from ..owners import Access, owners
 from .change_list import KeysetChangeList
 
 MAX_FOUND = 20
@@ -110,6 +111,23 @@ class OwnedAdmin(BaseAdmin):
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         return own_rows(request, super().get_queryset(request), self.owner_lookup)
+
+    def owner_id_of(self, item: Any) -> Any:
+        return item.owner_id if self.owner_lookup == "owner" else item.webhook.owner_id
+
+    def permits(self, request: HttpRequest, item: Any, access: Access = Access.READ | Access.MANAGE) -> bool:
+        """Return True if the owner policy gives the user this access to a row; also without a row."""
+        return item is None or access in actor_of(request).access_to(self.owner_id_of(item))
+
+    def may(self, request: HttpRequest, right: Right, item: Any = None) -> bool:
+        """Return True if the user has the right for a row, or for some rows if there is none."""
+        return actor_of(request).holds(right) and self.permits(request, item, right.access)
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return super().has_change_permission(request, obj) and self.permits(request, obj)
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return super().has_delete_permission(request, obj) and self.permits(request, obj)
 
     def get_list_display(self, request: HttpRequest) -> list[Any]:
         hidden = _hidden_names(request)

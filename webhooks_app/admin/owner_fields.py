@@ -10,8 +10,9 @@ from django.http import HttpRequest
 from django.utils.text import format_lazy
 from django.utils.translation import gettext_lazy as _
 
+from ..operations.rights import Right
 from ..owners import owner_model, owners
-from .owned import MAX_FOUND, OwnedAdmin, actor_of, knows_owners, manages_all
+from .owned import MAX_FOUND, OwnedAdmin, actor_of, manages_all
 
 if TYPE_CHECKING:
     _ModelChoiceField = forms.ModelChoiceField[Any]
@@ -65,11 +66,12 @@ class OwnerChoiceField(_ModelChoiceField):
         return _label(obj)
 
 
-def owner_field(request: HttpRequest, *, required: bool, help_text: Any = "") -> forms.Field:
-    """Return a field for the owners that the user manages."""
+def owner_field(request: HttpRequest, right: Right, *, required: bool, help_text: Any = "") -> forms.Field:
+    """Return a field for the owners for whom the user has the right."""
     if manages_all(request):
         return OwnerNameField(label=_("Account"), required=required, help_text=help_text)
-    own: QuerySet[Any] = owner_model()._default_manager.filter(pk__in=actor_of(request).owner_ids)
+    ids = [owner.pk for owner in actor_of(request).owners_for(right)]
+    own: QuerySet[Any] = owner_model()._default_manager.filter(pk__in=ids)
     return OwnerChoiceField(own, label=_("Account"))
 
 
@@ -115,24 +117,26 @@ class OwnableAdmin(OwnedAdmin):
     """Admin whose form has an owner field, unless the user has only one owner."""
 
     raw_id_fields = ("owner",)
+    creating: Right
+    """The right that a new row requires."""
 
     def owner_fields(self, request: HttpRequest) -> list[str]:
         """Return the owner fields of the form for a new row."""
-        return ["owner"] if knows_owners(request) else []
+        return [] if not manages_all(request) and self.only_owner(request) is not None else ["owner"]
 
     def only_owner(self, request: HttpRequest) -> Any:
-        """Return the user's owner if there is only one, otherwise None."""
-        own = actor_of(request).owners
+        """Return the owner for whom the user may create rows if there is only one, otherwise None."""
+        own = actor_of(request).owners_for(self.creating)
         return own[0] if len(own) == 1 else None
 
     def formfield_for_foreignkey(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
         if db_field.name == "owner":
             help_text = format_lazy("{} {}", _("Name or primary key."), db_field.help_text)
-            return owner_field(request, required=not db_field.blank, help_text=help_text)
+            return owner_field(request, self.creating, required=not db_field.blank, help_text=help_text)
         return super().formfield_for_foreignkey(db_field, request, **kwargs)
 
     def has_add_permission(self, request: HttpRequest) -> bool:
-        has_owner = manages_all(request) or bool(actor_of(request).owners)
+        has_owner = manages_all(request) or bool(actor_of(request).owners_for(self.creating))
         return has_owner and super().has_add_permission(request)
 
 

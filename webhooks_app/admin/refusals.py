@@ -28,6 +28,11 @@ class RefusableForm(forms.ModelForm):  # type: ignore[type-arg]
             self.add_error(None, self.refusal)
         return cleaned
 
+    def _post_clean(self) -> None:
+        refused = {name: errors.copy() for name, errors in self.errors.items() if name in self.fields}
+        super()._post_clean()  # type: ignore[misc]
+        self.errors.update(refused)  # Replace the model's errors on fields that already have their own.
+
     def add_error(self, field: str | None, error: Any) -> None:
         super().add_error(field, _translated(error) if isinstance(error, ValidationError) else error)
 

@@ -23,11 +23,12 @@ from django.utils.translation import gettext_lazy as _
 from ..models import Delivery, Event, Replay, Webhook
 from ..models.health import FailingPeriod
 from ..operations import replays
-from .actions import ActingAdmin
+from ..operations.rights import REPLAY
+from .actions import ActingAdmin, explaining
 from .display import breakable, deliveries_url, link_to, moment, shows_deliveries
 from .filters import CreatedFilter, OwnerOfWebhookFilter
 from .missed import may_replay
-from .owned import ReadOnlyAdmin, actor_of, own_rows, visible_event_types
+from .owned import ReadOnlyAdmin, actor_of, manages_all, own_rows, visible_event_types
 from .refusals import REFUSALS, as_form_error
 from .replay_form import ReplayForm
 
@@ -78,17 +79,18 @@ class ReplayAdmin(ReadOnlyAdmin, ActingAdmin):
 
     # Permissions
 
-    def has_replay_permission(self, request: HttpRequest) -> bool:
-        return may_replay(request)
+    def has_replay_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return self.may(request, REPLAY, obj)
 
     def has_add_permission(self, request: HttpRequest) -> bool:
-        return may_replay(request)
+        return may_replay(request) and (manages_all(request) or bool(actor_of(request).owners_for(REPLAY)))
 
     def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return may_replay(request) or super().has_view_permission(request, obj)
 
     # The form
 
+    @explaining
     def add_view(self, request: HttpRequest, form_url: str = "", extra_context: Any = None) -> HttpResponse:
         """Plan a replay and count its events. Nothing is sent yet."""
         if not self.has_add_permission(request):

@@ -20,7 +20,6 @@ from ..models.limits import MAX_SECRET_OVERLAP
 from ..models.webhook_secret import SECRET
 from ..operations import rights, rotation
 from ..operations.actors import BaseActor
-from .owned import actor_of
 from .shown_once import ShowingSecrets, new_submission
 
 REPLACES = "replaces_"
@@ -76,8 +75,8 @@ class RotationForm(forms.Form):
 class KeyRotation(ShowingSecrets):
     """To be mixed into the admin of webhooks."""
 
-    def has_rotate_permission(self, request: HttpRequest) -> bool:
-        return actor_of(request).holds(rights.ROTATE_SECRET)
+    def has_rotate_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return self.may(request, rights.ROTATE_SECRET, obj)
 
     @admin.action(description=_("Rotate the secret"), permissions=["rotate"])
     def rotate_secret(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponseBase | None:

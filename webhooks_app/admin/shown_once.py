@@ -23,7 +23,9 @@ from django.utils.translation import gettext
 from ..encryption import decrypt, encrypt
 from ..error_reports import hide_values
 from ..exceptions import SecretUnreadableError
-from .actions import ActingAdmin
+from ..operations.rights import AccessDeniedError
+from ..owners import Access
+from .actions import ActingAdmin, explaining
 
 SESSION_KEY = "webhooks_app.shown_once"
 SUBMISSION = "submission"
@@ -76,6 +78,7 @@ class ShowingSecrets(ActingAdmin):
         context["submission"] = new_submission() if kwargs.get("obj") is None else ""
         return super().render_change_form(request, context, *args, **kwargs)
 
+    @explaining
     def shown_view(self, request: HttpRequest, object_id: str, token: str) -> TemplateResponse:
         """Show a secret, or a note that it was already shown. The token is valid only in the same session."""
         hide_values(request)
@@ -85,6 +88,8 @@ class ShowingSecrets(ActingAdmin):
         item = self.get_queryset(request).filter(pk=unquote(object_id)).first()
         if item is None:
             raise Http404
+        if secret is not None and not self.permits(request, item, Access.ALL):
+            raise AccessDeniedError(self.reason_of_refusal(request, item))
         context = {
             **self.admin_site.each_context(request),
             "title": self.label_of_secret(item) if secret else gettext("Already shown"),

@@ -23,7 +23,7 @@ from .webhook_form import TryFilterForm
 class FilterTrial(ActingAdmin):
     """Mixin for the admin of webhooks."""
 
-    def has_try_filter_permission(self, request: HttpRequest) -> bool:
+    def has_try_filter_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         """Return True if the user may view events, because the result quotes a value of the event's data."""
         return request.user.has_perm("webhooks_app.view_event")
 

@@ -18,7 +18,7 @@ from ..operations.actors import BaseActor
 from ..operations.sending import send_test_event
 from ..operations.verification import start_verification
 from .missed import MissedEvents
-from .owned import actor_of, visible_event_types
+from .owned import visible_event_types
 from .rotating_keys import KeyRotation
 from .trying_filters import FilterTrial
 from .webhook_form import TestEventForm
@@ -65,14 +65,14 @@ class WebhookActions(KeyRotation, MissedEvents, FilterTrial):
             "revoke_previous_secret": item.has_previous_keys,
         }.get(action, True)
 
-    def has_verify_permission(self, request: HttpRequest) -> bool:
-        return actor_of(request).holds(rights.VERIFY_WEBHOOK)
+    def has_verify_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return self.may(request, rights.VERIFY_WEBHOOK, obj)
 
-    def has_test_permission(self, request: HttpRequest) -> bool:
-        return actor_of(request).holds(rights.TEST_WEBHOOK)
+    def has_test_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return self.may(request, rights.TEST_WEBHOOK, obj)
 
-    def has_pause_permission(self, request: HttpRequest) -> bool:
-        return actor_of(request).holds(rights.PAUSE_WEBHOOK)
+    def has_pause_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return self.may(request, rights.PAUSE_WEBHOOK, obj)
 
     @admin.action(description=_("Verify"), permissions=["verify"])
     def verify(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponseBase | None:

@@ -118,11 +118,6 @@ class WebhookForm(ChoiceFields, AudienceForm, RefusableForm):
             self.instance.secret = secret
         return cleaned
 
-    def _post_clean(self) -> None:
-        refused = {name: errors.copy() for name, errors in self.errors.items() if name in self.fields}
-        super()._post_clean()  # type: ignore[misc]
-        self.errors.update(refused)  # Replace the model's errors on fields that already have their own.
-
     @property
     def changes(self) -> dict[str, Any]:
         """Values of the changed fields."""

@@ -24,6 +24,7 @@ from ..exceptions import InvalidEndpointError, SecretUnreadableError
 from ..models import Webhook
 from ..operations import lifecycle
 from ..operations.registration import create_webhook, update_webhook
+from ..operations.rights import REGISTER_WEBHOOK
 from ..outbound import check_endpoint
 from . import webhook_page
 from .disclosed import shows_status_time
@@ -70,6 +71,7 @@ SHOWN_IF_SET = {
 @admin.register(Webhook)
 class WebhookAdmin(OwnableAdmin, HealthColumns, EventTypePages, OperationsPage, WebhookActions):
     form = WebhookForm
+    creating = REGISTER_WEBHOOK
     id_lookups = (("wh", "pk"),)
     search_help_text = _("An ID (wh_…), part of a URL or an account name.")
     list_display = ("target", "owner_name", "state", "course", "last_delivery", "failing")

@@ -32,8 +32,8 @@ from rest_framework.viewsets import GenericViewSet
 from ..error_reports import hide_values
 from ..models import ApiKey
 from ..models.keyset import WHOLE, Bounds, Parts
-from ..operations.actors import ApiCaller, ServiceCaller
-from ..owners import owners
+from ..operations.actors import ApiCaller, ServiceCaller, access_of
+from ..owners import Access, owners
 from .authentication import ApiKeyAuthentication
 from .filters import QueryFilterBackend
 from .known_fields import NOT_SAVED, unknown_names
@@ -132,6 +132,8 @@ class ApiView(APIView):
         owner = api_key.owner if isinstance(api_key, ApiKey) else owners().for_request(self.request)
         if owner is None:
             raise PermissionDenied("This account acts for no owner, or more than one. Use an API key of the owner.")
+        if not isinstance(api_key, ApiKey) and Access.READ not in access_of(self.request.user, [owner])[owner.pk]:
+            raise PermissionDenied("You may not view the webhooks of this account.")
         return owner
 
     def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Any:

@@ -21,6 +21,7 @@ from rest_framework.response import Response
 from rest_framework.views import set_rollback
 
 from ..exceptions import LimitsUnavailableError, RateLimitedError, WebhookStateError
+from ..operations.rights import AccessDeniedError
 from ..protocol.json_data import dotted
 
 LANGUAGE = "en"
@@ -112,7 +113,7 @@ def _api_exception(error: Exception) -> exceptions.APIException | None:
             # Without the message, so that another owner's id looks like an unknown one.
             return exceptions.NotFound()
         case PermissionDenied():
-            return exceptions.PermissionDenied()
+            return exceptions.PermissionDenied(str(error) if isinstance(error, AccessDeniedError) else None)
         case DjangoValidationError():
             return exceptions.ValidationError(_errors_by_field(error))
         case WebhookStateError():

@@ -5,17 +5,17 @@ A host's own interface adds a subclass of ``BaseActor``.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from django.core.exceptions import PermissionDenied
+from django.utils.translation import gettext
 
 from ..models.api_key import SERVICE_SCOPES
 from ..models.audit import Actor, Via
-from ..owners import owners
-from .rights import Right
+from ..owners import Access, owners
+from .rights import AccessDeniedError, Right
 
 __all__ = ["ApiCaller", "BaseActor", "Operator", "ProjectCode", "StaffMember"]
 
@@ -30,8 +30,8 @@ class BaseActor(Actor):
         """Return True if the actor has the right at all, for example to decide whether to show a button."""
         raise NotImplementedError
 
-    def reaches(self, owner_id: Any) -> bool:
-        """Return True if the actor may act on rows of this owner; None is the platform."""
+    def access_to(self, owner_id: Any) -> Access:
+        """Return what the actor may do with the rows of this owner; None is the platform."""
         raise NotImplementedError
 
     @property
@@ -49,20 +49,34 @@ class BaseActor(Actor):
         return False
 
     def may(self, right: Right, owner_id: Any) -> bool:
-        return self.holds(right) and self.reaches(owner_id)
+        return self.holds(right) and right.access in self.access_to(owner_id)
 
     def require(self, right: Right, owner_id: Any) -> None:
-        """Raise django.core.exceptions.PermissionDenied unless the actor may do this for the owner."""
-        if not self.may(right, owner_id):
-            raise PermissionDenied(f"This requires the permission {right.permission}, and access to the owner's rows.")
+        """Raise AccessDeniedError unless the actor may do this for the owner."""
+        if not self.holds(right):
+            message = gettext("This requires the permission %(permission)s.")
+            raise AccessDeniedError(message % {"permission": right.permission})
+        access = self.access_to(owner_id)
+        if right.access not in access:
+            raise AccessDeniedError(lacking(access))
+
+
+def lacking(access: Access) -> str:
+    """Return in words what an actor with this access may not do."""
+    if Access.READ not in access:
+        return gettext("This belongs to an account that you have no access to.")
+    if Access.MANAGE not in access:
+        return gettext("You may view the webhooks of this account, but not change them.")
+    return gettext("You may not create or replace secrets of this account.")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ApiCaller(BaseActor):
     """An account that calls the API.
 
-    ``account`` is the user, if known: the calling user, or the user of the key. ``scopes`` are those of the key; None
-    for another authentication of the host, which does not narrow the user's rights.
+    ``account`` is the user, if known: the calling user, or the user of the key. ``scopes`` are those of the key, which
+    may do what they permit. With another authentication of the host they are None: the owner policy then says what the
+    user may do for the owner.
     """
 
     via: str = Via.API
@@ -76,8 +90,10 @@ class ApiCaller(BaseActor):
     def holds(self, right: Right) -> bool:
         return bool(right.scope) and self.has_scope(right.scope)
 
-    def reaches(self, owner_id: Any) -> bool:
-        return self.is_owner(owner_id)
+    def access_to(self, owner_id: Any) -> Access:
+        if not self.is_owner(owner_id):
+            return Access(0)
+        return Access.ALL if self.scopes is not None else access_of(self.account, [self.owner]).get(owner_id, Access(0))
 
     def is_owner(self, owner_id: Any) -> bool:
         return owner_id is not None and owner_id == self.owner.pk
@@ -96,13 +112,13 @@ class ServiceCaller(BaseActor):
     def holds(self, right: Right) -> bool:
         return bool(right.scope) and self.has_scope(right.scope)
 
-    def reaches(self, owner_id: Any) -> bool:
-        return True
+    def access_to(self, owner_id: Any) -> Access:
+        return Access.ALL
 
 
 @dataclass(frozen=True, kw_only=True)
 class StaffMember(BaseActor):
-    """A user of the console, with Django's permissions."""
+    """A user of the console, with Django's permissions, and the access that the owner policy gives."""
 
     via: str = Via.CONSOLE
 
@@ -117,8 +133,8 @@ class StaffMember(BaseActor):
     def holds(self, right: Right) -> bool:
         return bool(self.account.has_perm(right.permission))
 
-    def reaches(self, owner_id: Any) -> bool:
-        return self.is_owner(owner_id) or self.manages_all
+    def access_to(self, owner_id: Any) -> Access:
+        return Access.ALL if self.manages_all else self._access.get(owner_id, Access(0))
 
     def is_owner(self, owner_id: Any) -> bool:
         return owner_id in self.owner_ids
@@ -126,11 +142,23 @@ class StaffMember(BaseActor):
     @cached_property
     def owners(self) -> list[Any]:
         """The owners whose rows are visible to the user."""
-        return list(owners().visible_to(self.account))
+        return [owner for owner in self._found if owner.pk in self.owner_ids]
 
     @cached_property
     def owner_ids(self) -> frozenset[Any]:
-        return frozenset(owner.pk for owner in self.owners)
+        return frozenset(pk for pk, access in self._access.items() if Access.READ in access)
+
+    def owners_for(self, right: Right) -> list[Any]:
+        """Return the owners for whom the user may do this."""
+        return [owner for owner in self.owners if self.may(right, owner.pk)]
+
+    @cached_property
+    def _found(self) -> list[Any]:
+        return list(owners().visible_to(self.account))
+
+    @cached_property
+    def _access(self) -> Mapping[Any, Access]:
+        return access_of(self.account, self._found)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -142,8 +170,8 @@ class _Trusted(BaseActor):
     def holds(self, right: Right) -> bool:
         return True
 
-    def reaches(self, owner_id: Any) -> bool:
-        return True
+    def access_to(self, owner_id: Any) -> Access:
+        return Access.ALL
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -165,3 +193,9 @@ class ProjectCode(_Trusted):
 
 
 PROJECT = ProjectCode()
+
+
+def access_of(user: Any, found: Sequence[Any]) -> dict[Any, Access]:
+    """Return what the owner policy permits a user for each of these owners."""
+    given = owners().access(user, found) if found else {}
+    return {owner.pk: given.get(owner.pk, Access(0)) for owner in found}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from datetime import datetime
 from typing import Any
 
@@ -9,23 +11,28 @@ from django.core.exceptions import ValidationError
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
+from ..database.sql import writing
+from ..exceptions import WebhookStateError
 from ..models import ApiKey
+from ..models.api_key import owner_scopes
 from ..models.audit import acting
 from ..owners import owners
 from .actors import BaseActor
 from .ownership import check_owner
-from .rights import CHANGE_KEY, CREATE_KEY, DELETE_KEY
+from .rights import CHANGE_KEY, CREATE_KEY, DELETE_KEY, Right, rights_of
 
 __all__ = ["change_key", "create_key", "delete_key", "revoke_key"]
 
 
 def create_key(*, owner: Any, actor: BaseActor, **fields: Any) -> tuple[ApiKey, str]:
-    """Create a key and return it with its text, which is not stored.
+    """Create a key and return it with its text, which is not stored. The actor needs every right of its scopes.
 
     Raises django.core.exceptions.ValidationError with the problems by field, also for an owner that is not active, or
     an ``expires_at`` in the past: the key would be refused.
     """
-    actor.require(CREATE_KEY, getattr(owner, "pk", None))
+    owner_id = getattr(owner, "pk", None)
+    actor.require(CREATE_KEY, owner_id)
+    _check_scopes(fields.get("scopes", owner_scopes()), owner_id, actor)
     check_owner(owner)
     _check_active(owner)
     _check_expiry(fields.get("expires_at"))
@@ -45,21 +52,46 @@ def _check_expiry(expires_at: datetime | None) -> None:
 
 
 def change_key(api_key: ApiKey, *, actor: BaseActor) -> None:
-    """Save the changed name, scopes and expiry of a key."""
-    actor.require(CHANGE_KEY, api_key.owner_id)
-    with acting(actor):
+    """Save the changed name, scopes and expiry of a key. The actor needs every right of the added scopes.
+
+    Raises django.core.exceptions.ValidationError.
+    """
+    with _performing(CHANGE_KEY, api_key, actor) as saved:
+        added = [scope for scope in api_key.scopes if scope not in saved.scopes]
+        _check_scopes(added, saved.owner_id, actor)
         api_key.change()
 
 
 def revoke_key(api_key: ApiKey, *, actor: BaseActor) -> None:
     """Revoke a key with effect from the next request. A second revocation does not change its time."""
-    actor.require(CHANGE_KEY, api_key.owner_id)
-    with acting(actor):
+    with _performing(CHANGE_KEY, api_key, actor):
         api_key.revoke()
 
 
 def delete_key(api_key: ApiKey, *, actor: BaseActor) -> None:
     """Delete a key. Audit entries about it remain."""
-    actor.require(DELETE_KEY, api_key.owner_id)
-    with acting(actor):
+    with _performing(DELETE_KEY, api_key, actor):
         api_key.delete()
+
+
+def may_grant(scope: str, owner_id: Any, actor: BaseActor) -> bool:
+    """Return True if the actor has every right that the scope gives to a key of this owner."""
+    return all(actor.may(right, owner_id) for right in rights_of(scope))
+
+
+def _check_scopes(scopes: Iterable[str], owner_id: Any, actor: BaseActor) -> None:
+    if refused := [scope for scope in scopes if not may_grant(scope, owner_id, actor)]:
+        message = _("A key cannot do more than you may do for this account. Remove these scopes: %(scopes)s.")
+        params = {"scopes": ", ".join(refused)}
+        raise ValidationError({"scopes": ValidationError(message, code="not_granted", params=params)})
+
+
+@contextmanager
+def _performing(right: Right, api_key: ApiKey, actor: BaseActor) -> Iterator[ApiKey]:
+    """Lock the key and attribute all changes within the block to the actor; yield the saved row."""
+    with acting(actor), writing(api_key.alias, ApiKey):
+        saved = ApiKey.objects.using(api_key.alias).select_for_update().filter(pk=api_key.pk).first()
+        if saved is None:
+            raise WebhookStateError(f"API key {api_key.pk} is deleted.")
+        actor.require(right, saved.owner_id)
+        yield saved

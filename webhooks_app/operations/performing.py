@@ -16,7 +16,7 @@ from .rights import Right
 def performing(right: Right, webhook: Webhook, actor: BaseActor) -> Iterator[Webhook]:
     """Lock the webhook and attribute all changes within the block to the actor; yield the saved row.
 
-    Raises django.core.exceptions.PermissionDenied, and WebhookStateError for a deleted webhook.
+    Raises AccessDeniedError, and WebhookStateError for a deleted webhook.
     """
     with acting(actor), writing(webhook.alias, Webhook):
         saved = webhook.lock()

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from functools import partial
 
+from ..database.sql import writing
 from ..maintenance.health.monitor import take_in
 from ..maintenance.rollups.folding import fold
 from ..models import Replay, Webhook
@@ -14,6 +15,7 @@ from ..models.health import FailingPeriod
 from ..replays import planning
 from ..replays.planning import COUNT_SECONDS, failing_periods, plan_replay
 from .actors import BaseActor
+from .performing import performing
 from .rights import REPLAY
 
 __all__ = ["cancel", "pause", "plan", "recover_missed", "resume", "start"]
@@ -38,7 +40,8 @@ def plan(
     Raises django.core.exceptions.ValidationError with the problems by field, and WebhookStateError for a webhook that
     is deleted, not subscribed to one of the types, or has too many open replays.
     """
-    actor.require(REPLAY, webhook.owner_id)
+    with performing(REPLAY, webhook, actor):
+        pass  # Counting may take seconds, without the lock.
     _fold(webhook.alias)
     with acting(actor):
         return plan_replay(
@@ -101,6 +104,6 @@ def cancel(replay: Replay, *, actor: BaseActor) -> None:
 
 
 def _steer(replay: Replay, actor: BaseActor, verb: Callable[[], None]) -> None:
-    actor.require(REPLAY, replay.owner_id)
-    with acting(actor):
+    with acting(actor), writing(replay.alias, Replay):
+        actor.require(REPLAY, replay.webhook.lock().owner_id)
         verb()

@@ -4,30 +4,44 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from django.core.exceptions import PermissionDenied
+
 from ..models import ApiKey
+from ..owners import Access
 
-__all__ = ["Right"]
+__all__ = ["AccessDeniedError", "Right"]
 
+READ = ApiKey.Scope.WEBHOOKS_READ.value
+READ_EVENTS = ApiKey.Scope.EVENTS_READ.value
 WRITE = ApiKey.Scope.WEBHOOKS_WRITE.value
 TEST = ApiKey.Scope.WEBHOOKS_TEST.value
 
 
+class AccessDeniedError(PermissionDenied):
+    """The actor may not do this. The message is for the actor."""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Right:
-    """``scope`` is "" if no API key has the right."""
+    """``scope`` is "" if no API key has the right. ``access`` is what the owner policy must permit."""
 
     permission: str
     scope: str = ""
+    access: Access = Access.READ | Access.MANAGE
 
 
-REGISTER_WEBHOOK = Right(permission="webhooks_app.add_webhook", scope=WRITE)
+VIEW_WEBHOOKS = Right(permission="webhooks_app.view_webhook", scope=READ, access=Access.READ)
+VIEW_DELIVERIES = Right(permission="webhooks_app.view_delivery", scope=READ, access=Access.READ)
+VIEW_EVENTS = Right(permission="webhooks_app.view_event", scope=READ_EVENTS, access=Access.READ)
+
+REGISTER_WEBHOOK = Right(permission="webhooks_app.add_webhook", scope=WRITE, access=Access.ALL)
 UPDATE_WEBHOOK = Right(permission="webhooks_app.change_webhook", scope=WRITE)
 DELETE_WEBHOOK = Right(permission="webhooks_app.delete_webhook", scope=WRITE)
 DISABLE_WEBHOOK = Right(permission="webhooks_app.change_webhook", scope=WRITE)
 """Also required for enabling."""
 PAUSE_WEBHOOK = Right(permission="webhooks_app.pause_webhook", scope=WRITE)
 """Also required for resuming."""
-ROTATE_SECRET = Right(permission="webhooks_app.rotate_webhook_secret", scope=WRITE)
+ROTATE_SECRET = Right(permission="webhooks_app.rotate_webhook_secret", scope=WRITE, access=Access.ALL)
 """Also required for revoking the previous secret."""
 VERIFY_WEBHOOK = Right(permission="webhooks_app.verify_webhook", scope=TEST)
 TEST_WEBHOOK = Right(permission="webhooks_app.test_webhook", scope=TEST)
@@ -38,9 +52,16 @@ REPLAY = Right(permission="webhooks_app.replay_webhook", scope=WRITE)
 EMIT_EVENT = Right(permission="webhooks_app.add_event", scope=ApiKey.Scope.EVENTS_EMIT.value)
 """Only service keys have this scope."""
 
-CREATE_KEY = Right(permission="webhooks_app.add_apikey")
+CREATE_KEY = Right(permission="webhooks_app.add_apikey", access=Access.ALL)
 CHANGE_KEY = Right(permission="webhooks_app.change_apikey")
 """Also required for revoking."""
 DELETE_KEY = Right(permission="webhooks_app.delete_apikey")
 
 FORGET_OWNER = Right(permission="webhooks_app.manage_all_webhooks")
+
+_RIGHTS = [each for each in tuple(globals().values()) if isinstance(each, Right)]
+
+
+def rights_of(scope: str) -> list[Right]:
+    """Return the rights that a scope gives to an API key."""
+    return [right for right in _RIGHTS if right.scope == scope]

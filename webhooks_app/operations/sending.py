@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..database.sql import writing
 from ..emission import new_test_event, queue_test
 from ..models import Delivery, Webhook
-from ..models.audit import acting
 from .actors import PROJECT, BaseActor
+from .performing import performing
 from .rate_limits import limit_test
 from .rights import REDELIVER, TEST_WEBHOOK
 
@@ -26,11 +25,10 @@ def send_test_event(
     The platform's webhooks also accept operational events. Raises WebhookStateError for a deleted, disabled or paused
     webhook, UnknownEventTypeError, InvalidEventDataError, RateLimitedError and LimitsUnavailableError.
     """
-    actor.require(TEST_WEBHOOK, webhook.owner_id)
-    event = new_test_event(webhook, event_type, data)
-    limit_test(webhook, actor=actor)
-    with acting(actor):
-        return queue_test(event, webhook)
+    with performing(TEST_WEBHOOK, webhook, actor) as saved:
+        event = new_test_event(saved, event_type, data)
+        limit_test(saved, actor=actor)
+        return queue_test(event, saved)
 
 
 def redeliver(delivery: Delivery, *, actor: BaseActor) -> Delivery:
@@ -38,9 +36,8 @@ def redeliver(delivery: Delivery, *, actor: BaseActor) -> Delivery:
 
     A redelivered test counts as a test. Raises WebhookStateError, RateLimitedError and LimitsUnavailableError.
     """
-    webhook = delivery.webhook
-    actor.require(REDELIVER, webhook.owner_id)
-    with acting(actor), writing(delivery.alias, Delivery):
+    with performing(REDELIVER, delivery.webhook, actor) as webhook:
+        delivery.webhook = webhook
         redelivery = delivery.redeliver(requested_by=actor.account)
         if delivery.kind == Delivery.Kind.TEST:  # last, so that a refused one is not counted
             limit_test(webhook, actor=actor)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from .base import BaseOwners
+from .base import Access, BaseOwners
 from .members import MemberOwners
 from .registry import owner_model, owners
 from .registry import owner_model_name as owner_model_name
 from .users import UserOwners
 
-__all__ = ["BaseOwners", "MemberOwners", "UserOwners", "owner_model", "owners"]
+__all__ = ["Access", "BaseOwners", "MemberOwners", "UserOwners", "owner_model", "owners"]

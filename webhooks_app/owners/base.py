@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from enum import Flag, auto
 from typing import Any
 
 from django.core.exceptions import FieldDoesNotExist, ValidationError
@@ -10,6 +12,19 @@ from django.db.models import QuerySet
 from ..event_types import EventType
 from ..exceptions import InvalidOwnerError
 from .registry import owner_model
+
+
+class Access(Flag):
+    """What a user may do with everything that belongs to an owner."""
+
+    READ = auto()
+    """See webhooks, events, deliveries, API keys and the audit log."""
+    MANAGE = auto()
+    """Change, pause, test and delete webhooks, send events again, revoke API keys."""
+    SECRETS = auto()
+    """Create what has a secret that is shown once, webhooks and API keys, and rotate secrets."""
+
+    ALL = READ | MANAGE | SECRETS
 
 
 class BaseOwners:
@@ -49,8 +64,15 @@ class BaseOwners:
         return bool(getattr(owner, "is_active", True))
 
     def visible_to(self, user: Any) -> QuerySet[Any]:
-        """Return the owners whose webhooks a staff member sees and manages in the console."""
+        """Return the owners whose webhooks a staff member sees in the console, and manages if ``access`` permits."""
         raise NotImplementedError
+
+    def access(self, user: Any, owners: Sequence[Any]) -> Mapping[Any, Access]:
+        """Return what a user may do for each of these owners, by primary key; nothing for a missing owner.
+
+        Called once per request with the owners from ``visible_to``, or the owner from ``for_request``.
+        """
+        return dict.fromkeys((owner.pk for owner in owners), Access.ALL)
 
     def recipients(self, owner: Any) -> list[str]:
         """Return the e-mail addresses for warnings about the owner's failing webhooks."""
