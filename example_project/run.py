@@ -6,6 +6,7 @@ import os
 import re
 import signal
 import sys
+import time
 
 import django
 from django.core.exceptions import ImproperlyConfigured
@@ -15,7 +16,8 @@ from .processes import ProcessEndedError, Processes
 from .terminal import Terminal
 
 COLOURS = {"web": "cyan", "worker": "green", "beat": "magenta"}
-START_SECONDS = 30.0
+PATIENCE_SECONDS = 15.0
+"""Interval of the lines about a slow start."""
 LEVELS = {"WARNING": "yellow", "ERROR": "red", "CRITICAL": "red"}
 
 
@@ -83,7 +85,7 @@ def _run(terminal: Terminal, port: int, login: list[str]) -> int:
         try:
             for name, command in service.commands(port).items():
                 processes.start(name, command)
-            _await_web(processes, port)
+            _await_web(terminal, processes, port)
             for line in ("", f"  console   http://{service.HOST}:{port}/admin/", *login, "  Press Ctrl-C to stop.", ""):
                 terminal.print_line(terminal.paint(line, "bold"))
             processes.wait()
@@ -96,14 +98,15 @@ def _run(terminal: Terminal, port: int, login: list[str]) -> int:
     return 0
 
 
-def _await_web(processes: Processes, port: int) -> None:
-    for _ in range(int(START_SECONDS / 0.1)):
-        if service.answers(port):
-            return
+def _await_web(terminal: Terminal, processes: Processes, port: int) -> None:
+    """Wait until the service answers, however slow the machine is. Raises ProcessEndedError if a process ends."""
+    noted_at = started_at = time.monotonic()
+    while not service.answers(port):
         processes.wait(0.1)
-    raise CannotRunError(
-        f"The service does not listen on port {port} after {START_SECONDS:.0f} s. See the lines above."
-    )
+        if time.monotonic() - noted_at > PATIENCE_SECONDS:
+            noted_at = time.monotonic()
+            waited = noted_at - started_at
+            terminal.print_line(f"Waiting for port {port} for {waited:.0f} s. Press Ctrl-C to stop.")
 
 
 def _stop(terminal: Terminal, processes: Processes) -> int:

@@ -17,7 +17,7 @@ from typing import Self
 from example_project import service
 from example_project.processes import PROJECT_DIR, Processes
 
-START_SECONDS = 60.0
+START_SECONDS = 300.0
 
 OWN_VARIABLES = ("ADMIN_PASSWORD", "ALLOWED_HOSTS", "BASE_URL", "DEBUG", "LOG_LEVEL", "SECRET_KEY")
 SERVER_VARIABLES = ("CELERY_BROKER_URL", "DATABASE_URL", "DJANGO_SETTINGS_MODULE")

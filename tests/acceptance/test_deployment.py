@@ -28,6 +28,7 @@ ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "deployment.md").read_text()
 DEPLOY = ROOT / "deploy"
 UNITS = sorted((DEPLOY / "systemd").glob("*.service"))
+TIMERS = sorted((DEPLOY / "systemd").glob("*.timer"))
 COMPOSE = yaml.safe_load((DEPLOY / "compose.yaml").read_text())
 TEXTS = [PAGE, *(path.read_text() for path in [*UNITS, DEPLOY / "compose.yaml", DEPLOY / "Dockerfile"])]
 
@@ -70,13 +71,14 @@ def test_the_plan_on_the_page_is_the_output_of_the_command():
     assert printed.getvalue() in blocks("text")
 
 
-@pytest.mark.parametrize("unit", UNITS, ids=lambda path: path.name)
+@pytest.mark.parametrize("unit", [*UNITS, *TIMERS], ids=lambda path: path.name)
 def test_systemd_accepts_the_unit(unit, tmp_path):
     if shutil.which("systemd-analyze") is None:
         skip_without("systemd-analyze was not found (Debian, Ubuntu: apt install systemd)")
-    text = unit.read_text().replace("User=mysite", "User=root").replace("WorkingDirectory=/srv/mysite", "")
+    for each in [*UNITS, *TIMERS]:
+        text = each.read_text().replace("User=mysite", "User=root").replace("WorkingDirectory=/srv/mysite", "")
+        (tmp_path / each.name).write_text(re.sub(r"/srv/mysite/\.venv/bin/\w+", "/bin/true", text))
     copy = tmp_path / unit.name
-    copy.write_text(re.sub(r"/srv/mysite/\.venv/bin/\w+", "/bin/true", text))
 
     verified = subprocess.run(
         ["systemd-analyze", "verify", "--man=no", copy], capture_output=True, text=True, check=False

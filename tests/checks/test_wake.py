@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from celery import Celery
+from django.core.checks import CheckMessage, Tags, run_checks
 from django.db import connection
 
 from tests.support.celery import app
@@ -55,10 +56,15 @@ class TestBeat:
 
         assert found() == {}
 
-    def test_the_sweep_may_have_another_name(self, found: Check, celery_says: Callable[..., None]) -> None:
-        celery_says(beat_schedule={"mine": BEAT_SCHEDULE["webhooks-deliver-due"]})
+    def test_an_entry_may_have_another_name(self, found: Check, celery_says: Callable[..., None]) -> None:
+        celery_says(beat_schedule=dict(enumerate(BEAT_SCHEDULE.values())))
 
         assert found() == {}
+
+    def test_a_schedule_without_the_pruning_is_a_warning(self, found: Check, celery_says: Callable[..., None]) -> None:
+        celery_says(beat_schedule={"mine": BEAT_SCHEDULE["webhooks-deliver-due"]})
+
+        assert "webhooks_app.prune, which deletes old rows" in found()["webhooks_app.W003"].msg
 
 
 def test_a_schedule_in_the_database_is_ignored(
@@ -67,6 +73,43 @@ def test_a_schedule_in_the_database_is_ignored(
     monkeypatch.setattr(wake.apps, "is_installed", lambda name: name == "django_celery_beat")
     celery_says(beat_schedule={})
 
+    assert found() == {}
+
+
+@pytest.mark.django_db
+def test_a_schedule_in_the_database_is_checked_with_the_database(celery_says: Callable[..., None]) -> None:
+    beat = pytest.importorskip("django_celery_beat.models")
+    celery_says(beat_schedule={})
+
+    (message,) = of_the_database()
+    assert "webhooks_app.deliver_due" in message.msg
+    assert "BEAT_SCHEDULE" in str(message.hint)
+
+    every, _ = beat.IntervalSchedule.objects.get_or_create(every=5, period="seconds")
+    for task in ("webhooks_app.deliver_due", "webhooks_app.prune"):
+        beat.PeriodicTask.objects.create(name=task, task=task, interval=every)
+    assert of_the_database() == []
+
+
+@pytest.mark.django_db
+def test_beat_copies_the_schedule_of_the_settings(celery_says: Callable[..., None]) -> None:
+    celery_says(beat_schedule=BEAT_SCHEDULE)
+
+    assert of_the_database() == []
+
+
+def of_the_database() -> list[CheckMessage]:
+    messages = run_checks(tags=[Tags.database], databases=["default"])
+    return [message for message in messages if message.id == "webhooks_app.W003"]
+
+
+def test_celery_without_a_broker_is_a_warning(found: Check, celery_says: Callable[..., None], settings: Any) -> None:
+    settings.WEBHOOKS_WAKE = "celery"
+    celery_says(broker_url=None)
+
+    assert "CELERY_BROKER_URL" in str(found()["webhooks_app.W013"].hint)
+
+    celery_says(broker_url="memory://")
     assert found() == {}
 
 
@@ -87,7 +130,7 @@ def test_redis_without_its_packages_is_an_error(
     monkeypatch.setattr(wake, "distribution", missing)
     message = found()["webhooks_app.E011"]
     assert "redis" in message.msg
-    assert "django-webhooks-app[redis]" in str(message.hint)
+    assert 'pip install "django-webhooks-app[redis]"' in str(message.hint)
 
 
 def test_another_broker_needs_no_redis(

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 from django.core.management.base import CommandError
@@ -12,12 +14,13 @@ from django.utils import timezone
 
 from tests.support.retries import NEVER
 from tests.support.rows import emit_one, make_webhook
+from webhooks_app.conf import settings as conf
 from webhooks_app.delivery.engine import Engine
 from webhooks_app.demo.deletion import DemoDeletion
 from webhooks_app.demo.writing import Size, make_demo_data
 from webhooks_app.maintenance.retention import Pruned, prune
 from webhooks_app.maintenance.rollups.reading import ever
-from webhooks_app.models import Delivery, DeliveryAttempt, Event, QueueEntry, Rollup, Webhook
+from webhooks_app.models import Delivery, DeliveryAttempt, Event, QueueEntry, Rollup, Webhook, WebhookHealth
 from webhooks_app.models.rollup import EVERY_WEBHOOK
 from webhooks_app.outbound import transport_options
 from webhooks_app.routing.report import Reason, decide
@@ -26,6 +29,8 @@ from webhooks_app.transport.memory import MemoryTransport
 from ..support.commands import Output
 
 Run = Callable[..., Output]
+
+MILLISECOND, MINUTES = timedelta(milliseconds=1), timedelta(minutes=3)
 
 
 @pytest.fixture
@@ -66,6 +71,26 @@ def test_each_delivery_has_the_attempts_that_it_counts(made: Output) -> None:
         .exists()
     )
     assert {1, 2, 3, 4} == set(counted.values())
+
+
+def test_no_row_contradicts_another(run: Run, db: None) -> None:
+    run("make_demo_data", "--deliveries", "1200", "--webhooks", "12", "--owners", "3", "--days", "20", "--force")
+
+    attempts = list(DeliveryAttempt.objects.select_related("delivery__webhook"))
+    for each in attempts:
+        assert each.result != "timeout" or each.duration_ms == 30_000
+        assert each.result != "dns_error" or f"{urlsplit(each.url).hostname}" in each.message
+        assert each.started_at + timedelta(milliseconds=each.duration_ms) <= each.delivery.finished_at + MILLISECOND
+    for delivery in Delivery.objects.select_related("webhook"):
+        webhook = delivery.webhook
+        assert delivery.finished_at >= delivery.created_at >= webhook.created_at
+        assert webhook.status != "disabled" or delivery.finished_at <= webhook.status_changed_at + MINUTES
+        assert webhook.paused_at is None or delivery.created_at <= webhook.paused_at
+        is_cancelled = delivery.state == Delivery.State.CANCELLED
+        assert is_cancelled == (delivery.attempt_count == 0)
+        assert not is_cancelled or delivery.finished_at == webhook.status_changed_at
+    for health in WebhookHealth.objects.exclude(failing_since=None):
+        assert timezone.now() - health.failing_since < timedelta(days=conf.AUTO_DISABLE_AFTER_DAYS)
 
 
 def test_an_event_looks_like_an_emitted_event(made: Output) -> None:

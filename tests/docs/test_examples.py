@@ -6,6 +6,7 @@ import importlib
 import sys
 import types
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -75,6 +76,7 @@ def test_settings_pass_the_system_checks(block: Block, settings: Any, billing: N
 def values_of(block: Block) -> dict[str, Any]:
     values: dict[str, Any] = {
         "DEBUG": True,
+        "BASE_DIR": Path(),
         "INSTALLED_APPS": [],
         "DATABASES": {"default": {"ENGINE": "django.db.backends.sqlite3", "NAME": ":memory:"}},
     }

@@ -11,11 +11,12 @@ from datetime import UTC, datetime
 
 import pytest
 from asgiref.sync import sync_to_async
+from django.core.exceptions import SynchronousOnlyOperation
 from django.db import connections, transaction
 from django.utils.translation import gettext_lazy
 from pydantic import BaseModel
 
-from webhooks_app import EventType, aemit, emit, registry, send_test_event
+from webhooks_app import EventType, NewEvent, aemit, emit, emit_many, registry, send_test_event
 from webhooks_app.exceptions import (
     InvalidEventDataError,
     InvalidOwnerError,
@@ -278,3 +279,16 @@ def test_the_asynchronous_version_writes_the_same_rows(alice):
     event = asyncio.run(emit_and_hang_up())
 
     assert Delivery.objects.filter(event=event).count() == 1
+
+
+@pytest.mark.parametrize("emitting", ["emit", "emit_many", "idempotent"])
+def test_emit_in_asynchronous_code_names_the_asynchronous_function(alice, emitting):
+    async def emit_directly():
+        if emitting == "emit_many":
+            emit_many([NewEvent(EVENT_TYPE, {"error": "a"}, owner=alice)])
+        else:
+            emit(EVENT_TYPE, {"error": "a"}, owner=alice, idempotency_key="1" if emitting == "idempotent" else None)
+
+    with pytest.raises(SynchronousOnlyOperation, match="await aemit"):
+        asyncio.run(emit_directly())
+    assert not Event.objects.exists()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import re
 import signal
 import socket
@@ -9,6 +10,9 @@ import socket
 import pytest
 import requests
 
+from example_project import run
+from example_project.processes import Processes
+from example_project.terminal import Terminal
 from tests.support.servers.process import free_port
 
 from .commands import running
@@ -72,6 +76,17 @@ def test_an_invalid_variable_is_named(variables, changes, said):
 
     assert said in program.output
     assert "Traceback" not in program.output
+
+
+def test_a_slow_start_is_reported_and_not_given_up(monkeypatch):
+    answers = iter([False, False, False, True])
+    printed = io.StringIO()
+    monkeypatch.setattr(run, "PATIENCE_SECONDS", 0)
+    monkeypatch.setattr(run.service, "answers", lambda port: next(answers))
+
+    run._await_web(Terminal(printed), Processes({}, print), 8000)
+
+    assert printed.getvalue().count("Waiting for port 8000") == 3
 
 
 def test_a_dead_program_stops_the_others(variables):

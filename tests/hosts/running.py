@@ -66,12 +66,19 @@ class Project:
     def prepare(self) -> dict[str, Any]:
         """Migrate and create the accounts. Return the output of ``prepare.py``."""
         command = self._command("python {project}/prepare.py")
+        found: dict[str, Any] = json.loads(self._output(command).splitlines()[-1])
+        return found
+
+    def manage(self, command: str) -> str:
+        """Run a management command to its end. Return its output."""
+        return self._output(self._command(f"django {command}"))
+
+    def _output(self, command: list[str]) -> str:
         # Celery puts the current directory first on the path.
         options = {"cwd": self.directory, "env": self.variables, "capture_output": True, "text": True}
         done = subprocess.run(command, check=False, **options)
         assert done.returncode == 0, done.stderr
-        found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-        return found
+        return str(done.stdout)
 
     @contextmanager
     def running(self) -> Generator[None]:

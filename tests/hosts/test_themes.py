@@ -22,6 +22,52 @@ WITHOUT_BORDER = """
 """
 
 
+COLOURS = """
+    () => {
+        const pen = document.createElement("canvas").getContext("2d", {willReadFrequently: true});
+        const painted = (...colours) => {
+            pen.clearRect(0, 0, 1, 1);
+            for (const colour of colours) { pen.fillStyle = colour; pen.fillRect(0, 0, 1, 1); }
+            return [...pen.getImageData(0, 0, 1, 1).data];
+        };
+        const behind = element => {
+            const colours = [];
+            for (let each = element; each; each = each.parentElement)
+                colours.unshift(getComputedStyle(each).backgroundColor);
+            return ["#fff", ...colours];
+        };
+        const light = ([r, g, b]) => [r, g, b].map(value => value / 255)
+            .map(value => value <= 0.04045 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4)
+            .reduce((sum, value, index) => sum + value * [0.2126, 0.7152, 0.0722][index], 0);
+        const resolved = (element, name) => {
+            const style = getComputedStyle(element);
+            const value = style[name];
+            return value.includes("currentcolor") ? style.color : value;
+        };
+        const contrast = (element, name) => {
+            const colour = resolved(element, name);
+            if (colour === "none") return 0;
+            const ground = behind(element.closest("svg")?.parentElement ?? element);
+            const [low, high] = [light(painted(...ground)), light(painted(...ground, colour))].sort((a, b) => a - b);
+            return (high + 0.05) / (low + 0.05);
+        };
+        const all = selector => [...document.querySelectorAll(`.webhooks-overview ${selector}`)];
+        const least = (selector, name) => Math.min(...all(selector).map(each => contrast(each, name)));
+        return {
+            text: least("svg text", "fill"), grid: least("svg .grid", "stroke"), median: least("svg .p50", "stroke"),
+            empty: least(".webhooks-heat .shade-none", "fill"), given_up: least("svg .given_up", "fill"),
+            plain_links: all(":is(td, th) a").filter(link =>
+                getComputedStyle(link).textDecorationLine === "none"
+                && getComputedStyle(link).color === getComputedStyle(link.parentElement).color).length,
+            collisions: all(":is(h2, h3)").filter(heading =>
+                parseFloat(getComputedStyle(heading).marginTop) < 8
+                || parseFloat(getComputedStyle(heading).marginBottom) < 4).length,
+        };
+    }
+"""
+"""Contrasts of the overview's charts with what is behind them, and links and headings that cannot be told from text."""
+
+
 @pytest.fixture(params=[pytest.param(host, id=host.name) for host in THEMES])
 def console(
     request: pytest.FixtureRequest,
@@ -33,6 +79,7 @@ def console(
     host: Host = request.param
     project = Project(host, environment, tmp_path)
     prepared = project.prepare()
+    project.manage("make_demo_data --deliveries 200 --webhooks 12 --owners 2 --days 2")
     with project.serving():
         webhook = Integrator(project, prepared["key"]).register("http://127.0.0.1:9999/", "a secret that we share")
         staff = Staff(project, prepared["staff"])
@@ -40,8 +87,9 @@ def console(
         cookies = [(cookie.name, cookie.value) for cookie in staff.session.cookies]
         context.add_cookies([{"name": name, "value": value, "url": project.address("/")} for name, value in cookies])
 
-        def opened(path: str) -> Page:
+        def opened(path: str, colours: str = "light") -> Page:
             page = context.new_page()
+            page.emulate_media(color_scheme=colours)
             page.goto(project.address(host.console + path.format(webhook=webhook["id"])))
             return page
 
@@ -63,3 +111,13 @@ def test_the_console_is_usable_in_the_theme(console: Any) -> None:
     deliveries.locator("input[name=webhook]").last.evaluate("field => field.form.requestSubmit()")
     deliveries.wait_for_url("**webhook=http**")
     assert deliveries.locator("#result_list tbody tr").count() == 0
+
+    for colours in ("light", "dark"):
+        page = console("", colours)
+        found = page.evaluate(COLOURS)
+        assert found["text"] >= 4.5, (colours, found)
+        assert found["median"] >= 3, (colours, found)
+        assert found["given_up"] >= 3, (colours, found)
+        assert 1.1 <= found["grid"] <= 5, (colours, found)
+        assert 1.1 <= found["empty"] <= 5, (colours, found)
+        assert (found["plain_links"], found["collisions"]) == (0, 0), (colours, found)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
 import pytest
 from django.contrib.auth import get_user_model
+from django.core.management import call_command
 from django.core.management.base import CommandError
 from django.utils import timezone
 
@@ -30,8 +32,18 @@ def test_stdout_contains_only_a_valid_key(run: Run, owner: Any) -> None:
 def test_the_notes_do_not_repeat_the_key(run: Run, owner: Any) -> None:
     output = run("create_api_key", "amina")
 
-    assert "not shown again" in output.stderr
+    assert "It does not expire." in output.stderr
     assert output.stdout.strip() not in output.stderr
+
+
+@pytest.mark.parametrize("is_terminal", [True, False], ids=["terminal", "pipe"])
+def test_only_on_a_terminal_there_is_something_to_copy(owner: Any, is_terminal: bool) -> None:
+    stdout, stderr = io.StringIO(), io.StringIO()
+    stdout.isatty = lambda: is_terminal  # type: ignore[method-assign]
+
+    call_command("create_api_key", "amina", stdout=stdout, stderr=stderr)
+
+    assert ("Copy it now" in stderr.getvalue()) is is_terminal
 
 
 def test_scopes_narrow_the_key(run: Run, owner: Any) -> None:

@@ -6,6 +6,7 @@ import gc
 import signal
 import subprocess
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -39,6 +40,15 @@ def test_until_idle_delivers_what_is_due_and_counts_it(
     assert stderr.startswith("Delivering webhooks from ")
     assert "with the transport" in stderr
     assert len(receiver.events("file.deleted")) == 3
+
+
+def test_without_tables_it_ends_with_one_sentence(begin: Begin, tmp_path: Path) -> None:
+    process = begin("deliver_webhooks", TEST_DATABASE_URL=f"sqlite:///{tmp_path}/empty.sqlite3")
+    stdout, stderr = process.communicate(timeout=TIMEOUT)
+
+    assert process.returncode == 1
+    assert stdout == ""
+    assert stderr == ("CommandError: The database has no tables of webhooks_app yet. Run `manage.py migrate` first.\n")
 
 
 def test_collections_skip_long_lived_objects_while_it_runs(

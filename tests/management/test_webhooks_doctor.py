@@ -58,15 +58,15 @@ def test_a_healthy_service_has_no_hints(webhook: Webhook) -> None:
     findings = examine()
 
     assert [finding for finding in findings if finding.level is not Level.OK] == []
-    names = "settings transport guard wake broker database clock keys workers jobs due beat"
+    names = "settings deployment transport guard wake broker database clock keys workers jobs due beat"
     assert [finding.name for finding in findings] == names.split()
 
 
 def test_the_report_has_a_line_for_each_finding(run: Run, webhook: Webhook) -> None:
     lines = run("webhooks_doctor").stdout.splitlines()
 
-    assert len(lines) == 12
-    assert all(line.startswith("ok ") for line in lines)
+    assert sum(line.startswith("ok ") for line in lines) == 13
+    assert all(line.startswith(("ok ", " ")) for line in lines)
 
 
 def test_a_warning_has_a_hint_and_exit_status_1(run: Run, webhook: Webhook, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -125,6 +125,24 @@ def test_deployment_checks_apply_if_debug_is_off(db: None, settings: Any) -> Non
     settings.DEBUG = False
 
     assert found("webhooks_app.W007").level is Level.WARNING
+
+
+def test_with_debug_the_deployment_checks_are_one_remark(db: None) -> None:
+    finding = found("deployment")
+
+    assert finding.level is Level.OK
+    assert "DEBUG is on" in finding.found
+    assert "webhooks_app.W007" in finding.found
+    assert "security.W" in finding.found
+
+
+def test_without_debug_each_deployment_check_is_named_as_such(db: None, settings: Any) -> None:
+    settings.DEBUG = False
+
+    ours, djangos = found("webhooks_app.W007"), found("security.W004")
+
+    assert ours.found.startswith("check --deploy: The first of WEBHOOKS_ENCRYPTION_KEYS")
+    assert (djangos.level, djangos.found.partition(":")[0]) == (Level.WARNING, "check --deploy")
 
 
 def test_a_silenced_check_is_not_reported(db: None, settings: Any) -> None:
@@ -229,6 +247,15 @@ def test_overdue_deliveries_are_found(webhook: Webhook, late: timedelta, level: 
     overdue(webhook, late)
 
     assert found("due").level is level
+
+
+def test_without_workers_the_hint_is_to_start_one(webhook: Webhook) -> None:
+    overdue(webhook, timedelta(hours=1))
+    assert "estimate_capacity" in found("due").hint
+
+    WorkerProcess.objects.all().delete()
+    assert "estimate_capacity" not in found("due").hint
+    assert "deliver_webhooks" in found("due").hint
 
 
 def test_deliveries_awaiting_a_handshake_are_not_overdue(webhook: Webhook) -> None:

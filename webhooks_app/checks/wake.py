@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Sequence
 from importlib.metadata import PackageNotFoundError, distribution, requires
 from typing import Any
 
 from django.apps import apps
 from django.core import checks
-from django.db import connections, router
+from django.db import DatabaseError, connections, router
 from django.utils.module_loading import import_string
 
+from ..conf import settings
 from ..database.dialects import dialect_for
 from ..models import Delivery
-from ..wake.registry import WAKES, chosen_path, uses_celery
+from ..wake.registry import WAKES, chosen_path, has_broker, uses_celery
 from .settings import TAG, problem_with
 
-SWEEP_TASK = "webhooks_app.deliver_due"
+SWEEP_TASK, PRUNE_TASK = "webhooks_app.deliver_due", "webhooks_app.prune"
+BEAT_TASKS = (SWEEP_TASK, PRUNE_TASK)
+PURPOSES = {SWEEP_TASK: "finds deliveries whose wake-up was lost", PRUNE_TASK: "deletes old rows"}
 REDIS_SCHEMES = ("redis", "rediss", "sentinel")
 TASK_BACKENDS_WITHOUT_WORKER = ("ImmediateBackend", "DummyBackend")
 
@@ -68,22 +72,59 @@ def check_eager_tasks(**kwargs: Any) -> list[checks.CheckMessage]:
 
 
 @checks.register(TAG)
-def check_beat(**kwargs: Any) -> list[checks.CheckMessage]:
-    """Return a warning if the schedule has no sweep. Schedules in the database are skipped: checks make no queries."""
-    if not uses_celery() or apps.is_installed("django_celery_beat"):
-        return []
-    entries = (_celery_conf().beat_schedule or {}).values()
-    if any(entry.get("task") == SWEEP_TASK for entry in entries):
+def check_broker(**kwargs: Any) -> list[checks.CheckMessage]:
+    if settings.WAKE != "celery" or has_broker():
         return []
     return [
         checks.Warning(
-            f"Celery's beat schedule has no entry for {SWEEP_TASK}, which finds deliveries whose wake-up was lost.",
+            "WEBHOOKS_WAKE is 'celery', but no broker is configured. Celery then tries amqp://guest@localhost.",
+            hint="Set CELERY_BROKER_URL and import your Celery app in your project's __init__.py, or remove "
+            "WEBHOOKS_WAKE and run `manage.py deliver_webhooks`.",
+            id="webhooks_app.W013",
+        )
+    ]
+
+
+@checks.register(TAG)
+def check_beat(**kwargs: Any) -> list[checks.CheckMessage]:
+    """Return a warning if the schedule has no entries of this app, unless the schedule may be in the database."""
+    if not uses_celery() or apps.is_installed("django_celery_beat"):
+        return []
+    return _beat_warning(task for task in BEAT_TASKS if task not in _tasks_in_settings())
+
+
+@checks.register(checks.Tags.database)
+def check_beat_in_database(databases: Sequence[str] | None = None, **kwargs: Any) -> list[checks.CheckMessage]:
+    """Return a warning if neither the settings, which beat copies, nor django-celery-beat's table has the entries."""
+    if not uses_celery() or not apps.is_installed("django_celery_beat"):
+        return []
+    entries: Any = apps.get_model("django_celery_beat", "PeriodicTask")
+    if router.db_for_read(entries) not in (databases or ()):
+        return []
+    try:
+        enabled = set(entries.objects.filter(enabled=True, task__in=BEAT_TASKS).values_list("task", flat=True))
+    except DatabaseError:  # `migrate` creates the table.
+        return []
+    return _beat_warning(task for task in BEAT_TASKS if task not in enabled | _tasks_in_settings())
+
+
+def _beat_warning(tasks: Iterable[str]) -> list[checks.CheckMessage]:
+    missing = [f"{task}, which {PURPOSES[task]}" for task in tasks]
+    if not missing:
+        return []
+    return [
+        checks.Warning(
+            f"Celery's beat schedule has no entry for {', nor for '.join(missing)}.",
             hint="Merge webhooks_app.beat.BEAT_SCHEDULE into CELERY_BEAT_SCHEDULE, and import your Celery app in your "
             "project's __init__.py. If `manage.py deliver_webhooks` delivers instead of Celery, set "
             "WEBHOOKS_WAKE to 'notify' on PostgreSQL, otherwise to 'none'.",
             id="webhooks_app.W003",
         )
     ]
+
+
+def _tasks_in_settings() -> set[str]:
+    return {str(entry.get("task")) for entry in (_celery_conf().beat_schedule or {}).values()}
 
 
 @checks.register(TAG)
@@ -96,8 +137,8 @@ def check_redis(**kwargs: Any) -> list[checks.CheckMessage]:
     return [
         checks.Error(
             f"Celery's broker is Redis, but {', '.join(missing)} cannot be found: no message can be sent.",
-            hint="Install django-webhooks-app[redis], which installs celery[redis]. The package redis alone is not "
-            "enough.",
+            hint='Run: pip install "django-webhooks-app[redis]" (this installs celery[redis]; the package redis '
+            "alone is not enough).",
             id="webhooks_app.E011",
         )
     ]

@@ -9,14 +9,16 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from itertools import accumulate
 from typing import Any, NamedTuple
+from urllib.parse import urlsplit
 
 from ..choices import retry_policy
+from ..conf import settings
 from ..event_types import registry
 from ..models import Delivery, DeliveryAttempt, Event, Webhook
 from ..protocol.ids import RANDOM_HEX_DIGITS, first_id_at
 from ..protocol.times import format_time
 from ..transport.errors import connection_lost, name_unknown
-from .webhooks import CHANGED_AFTER, HOST_SUFFIX, Profile, Target
+from .webhooks import CHANGED_AFTER, Profile, Target
 
 DUE_WITHIN = timedelta(minutes=1)
 """Span after the final deliveries in which the due ones are queued."""
@@ -37,7 +39,7 @@ ANSWERS: Mapping[str, Answer] = {
     "http_status": Answer("Answered with status 503. Only status 200 confirms receipt.", 503, "Service unavailable"),
     "timeout": Answer("The receiver sent no complete answer within 30 seconds."),
     "connection_error": Answer(connection_lost().message),
-    "dns_error": Answer(name_unknown(f"unknown{HOST_SUFFIX}").message),
+    "dns_error": Answer(name_unknown("{host}").message),
 }
 """Recorded answers by result."""
 
@@ -145,38 +147,46 @@ class History:
 
     def _finish(self, delivery: Delivery, target: Target) -> Sequence[DeliveryAttempt]:
         """Set a random outcome of a delivery and return its attempts."""
-        results = self._results(target.profile)
-        duration = timedelta(milliseconds=int(target.profile.milliseconds * (0.5 + self._chances.random())))
-        delivery.attempt_count = len(results)
-        delivery.last_result = results[-1] if results else ""
-        delivery.state = _state(delivery.last_result)
-        delivery.state_reason = "" if results else "webhook_disabled"
-        delivery.finished_at = self._started_at(delivery, max(1, len(results)), duration) + duration
+        if target.cancelled_since and delivery.created_at >= target.cancelled_since:
+            delivery.state, delivery.state_reason = Delivery.State.CANCELLED, "webhook_disabled"
+            delivery.finished_at = target.webhook.status_changed_at
+            return ()
+        profile = target.profile_at(delivery.created_at, self._until)
+        results = self._results(profile)
+        spans = [self._duration(profile, result) for result in results]
+        delivery.attempt_count, delivery.last_result = len(results), results[-1]
+        delivery.state = Delivery.State.SUCCEEDED if results[-1] == SUCCEEDED else Delivery.State.GIVEN_UP
+        starts = [self._started_at(delivery, number, spans) for number in range(1, len(results) + 1)]
+        delivery.finished_at = starts[-1] + spans[-1]
         if delivery.created_at < self._kept_since:
             return ()
-        return [self._attempt(delivery, target, number, result, duration) for number, result in enumerate(results, 1)]
+        rows = zip(results, starts, spans, strict=True)
+        return [self._attempt(delivery, target, number, *row) for number, row in enumerate(rows, 1)]
+
+    def _duration(self, profile: Profile, result: str) -> timedelta:
+        if result == "timeout":
+            return timedelta(seconds=settings.TIMEOUT_SECONDS)
+        return timedelta(milliseconds=int(profile.milliseconds * (0.5 + self._chances.random())))
 
     def _results(self, profile: Profile) -> list[str]:
-        """Return random results of the attempts; none for a cancelled delivery."""
+        """Return random results of the attempts."""
         share = self._chances.random()
         if share < profile.at_once:
             return [SUCCEEDED]
         if share < profile.at_once + profile.later:
             most = min(3, self._max_attempts - 1)
             return [profile.failure] * self._chances.randint(min(1, most), most) + [SUCCEEDED]
-        is_given_up = share < profile.at_once + profile.later + profile.given_up
-        return [profile.failure] * self._max_attempts if is_given_up else []
+        return [profile.failure] * self._max_attempts
 
     def _attempt(
-        self, delivery: Delivery, target: Target, number: int, result: str, duration: timedelta
+        self, delivery: Delivery, target: Target, number: int, result: str, started_at: datetime, duration: timedelta
     ) -> DeliveryAttempt:
-        started_at = self._started_at(delivery, number, duration)
         answer = ANSWERS[result]
         return DeliveryAttempt(
             delivery_id=delivery.pk,
             number=number,
             result=result,
-            message=answer.message,
+            message=answer.message.format(host=urlsplit(target.webhook.url).hostname),
             started_at=started_at,
             duration_ms=duration // timedelta(milliseconds=1),
             url=target.webhook.url,
@@ -188,19 +198,14 @@ class History:
             peer="203.0.113.7" if answer.status else "",
         )
 
-    def _started_at(self, delivery: Delivery, number: int, duration: timedelta) -> datetime:
-        return delivery.created_at + FIRST_ATTEMPT_AFTER + self._waits[number - 1] + (number - 1) * duration
+    def _started_at(self, delivery: Delivery, number: int, spans: Sequence[timedelta]) -> datetime:
+        earlier = sum(spans[: number - 1], timedelta())
+        return delivery.created_at + FIRST_ATTEMPT_AFTER + self._waits[number - 1] + earlier
 
     def _id(self, prefix: str, moment: datetime) -> str:
         return (
             f"{first_id_at(prefix, moment)[:-RANDOM_HEX_DIGITS]}{self._chances.getrandbits(80):0{RANDOM_HEX_DIGITS}x}"
         )
-
-
-def _state(last_result: str) -> str:
-    if not last_result:
-        return Delivery.State.CANCELLED
-    return Delivery.State.SUCCEEDED if last_result == SUCCEEDED else Delivery.State.GIVEN_UP
 
 
 def _example(event_type: str) -> str:

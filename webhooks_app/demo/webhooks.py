@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from django.db.models import EmailField
@@ -24,13 +24,16 @@ HOST_SUFFIX = ".demo.invalid"
 CHANGED_AFTER = 0.7
 """Share of the time after which inactive webhooks changed their status."""
 
+HELD_SHARE = 0.1
+"""Share of a disabled webhook's time before, in which it was paused."""
+
 SUBSCRIBERS = 3
 """Average number of an owner's webhooks that receive the same event."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Profile:
-    """Behaviour of a receiver as shares of its deliveries. The remaining deliveries are cancelled."""
+    """Behaviour of a receiver as shares of its deliveries."""
 
     name: str
     at_once: float = 0.0
@@ -41,6 +44,8 @@ class Profile:
     status: str = Webhook.Status.ACTIVE
     reason: str = ""
     is_paused: bool = False
+    fails_for: timedelta | None = None
+    """Span until the end in which the receiver behaves like this. Before, it is healthy."""
 
 
 HEALTHY = Profile(name="healthy", at_once=0.995, later=0.004, given_up=0.001)
@@ -51,10 +56,12 @@ PROFILES = (
     Profile(name="down", at_once=0.06, later=0.04, given_up=0.9, failure="connection_error", milliseconds=300),
     HEALTHY,
     Profile(
-        name="disabled", at_once=0.3, later=0.1, given_up=0.3, status=Webhook.Status.DISABLED, reason="Under repair."
+        name="disabled", at_once=0.4, later=0.1, given_up=0.5, status=Webhook.Status.DISABLED, reason="Under repair."
     ),
     Profile(name="unverified", status=Webhook.Status.PENDING),
-    Profile(name="unknown", given_up=1.0, failure="dns_error", milliseconds=20),
+    Profile(
+        name="unknown", given_up=1.0, failure="dns_error", milliseconds=20, fails_for=timedelta(days=3)
+    ),  # Less than the time after which the app disables a failing webhook.
     Profile(
         name="failed",
         status=Webhook.Status.FAILED,
@@ -75,6 +82,17 @@ class Target:
     @property
     def is_running(self) -> bool:
         return self.profile.status == Webhook.Status.ACTIVE and not self.profile.is_paused
+
+    @property
+    def cancelled_since(self) -> datetime | None:
+        """Start of the time in which deliveries were held until the webhook was disabled, which cancelled them."""
+        if self.profile.status != Webhook.Status.DISABLED:
+            return None
+        return self.webhook.status_changed_at - (self.webhook.status_changed_at - self.webhook.created_at) * HELD_SHARE
+
+    def profile_at(self, moment: datetime, until: datetime) -> Profile:
+        span = self.profile.fails_for
+        return HEALTHY if span is not None and moment < until - span else self.profile
 
     def receives(self, owner_id: Any, event_type: str) -> bool:
         return concerns(self.webhook, RoutedEvent(type=event_type, owner_id=owner_id))
@@ -112,7 +130,8 @@ def _target(
     profile = PROFILES[place]
     # Each dozen starts with another owner, so that every owner has webhooks of all profiles.
     owner = None if place == len(PROFILES) - 1 else owners[(number + dozen) % len(owners)]
-    is_changed = profile.status != Webhook.Status.ACTIVE
+    # The others never passed their handshake, which follows the registration.
+    is_changed = profile.status == Webhook.Status.DISABLED
     webhook = Webhook(
         owner=owner,
         url=f"https://{profile.name}-{number + 1}{HOST_SUFFIX}/webhooks",
@@ -121,7 +140,7 @@ def _target(
         status=profile.status,
         status_reason=profile.reason,
         status_changed_at=since + (until - since) * (CHANGED_AFTER if is_changed else 0),
-        paused_at=until - (until - since) * 0.1 if profile.is_paused else None,
+        paused_at=until if profile.is_paused else None,
         created_at=since,
     )
     webhook.secret = f"whsec_demo_{number:06}_nothing_is_sent"

@@ -17,24 +17,35 @@ BEAT_CHECK = "webhooks_app.W003"
 
 
 def examine_settings(name: str) -> Iterator[Finding]:
-    """Yield the messages of our system checks, and of those for deployment if DEBUG is off, except that of beat."""
-    messages = [
-        message
-        for message in checks.run_checks(tags=["webhooks"], include_deployment_checks=not django_settings.DEBUG)
-        if _is_ours(message) and message.id != BEAT_CHECK
-    ]
+    """Yield the messages of our system checks, except that of beat."""
+    messages = [message for message in _messages(deploy=False) if str(message.id).startswith(OURS)]
     yield from (_of_check(message) for message in messages)
     if not messages:
-        yield ok(name, _("All system checks pass."))
+        yield ok(name, _("All system checks of this app pass."))
 
 
-def _is_ours(message: checks.CheckMessage) -> bool:
-    return str(message.id).startswith(OURS) and not message.is_silenced()
+def examine_deployment(name: str) -> Iterator[Finding]:
+    """Yield what only `check --deploy` reports, also Django's own messages. With DEBUG, it is one remark."""
+    known = _messages(deploy=False)
+    messages = [message for message in _messages(deploy=True) if message not in known]
+    if not messages:
+        yield ok(name, _("`manage.py check --deploy` reports nothing else."))
+    elif django_settings.DEBUG:
+        found = _("DEBUG is on. For production, `manage.py check --deploy` also reports: %(ids)s.")
+        yield ok(name, found % {"ids": ", ".join(sorted(str(message.id) for message in messages))})
+    else:
+        yield from (_of_check(message, "check --deploy: ") for message in messages)
 
 
-def _of_check(message: checks.CheckMessage) -> Finding:
+def _messages(*, deploy: bool) -> list[checks.CheckMessage]:
+    tags = ["webhooks", checks.Tags.security] if deploy else ["webhooks"]
+    found = checks.run_checks(tags=tags, include_deployment_checks=deploy)
+    return [message for message in found if message.id != BEAT_CHECK and not message.is_silenced()]
+
+
+def _of_check(message: checks.CheckMessage, prefix: str = "") -> Finding:
     level = Level.ERROR if message.level >= checks.ERROR else Level.WARNING
-    return Finding(name=str(message.id), level=level, found=str(message.msg), hint=str(message.hint or ""))
+    return Finding(name=str(message.id), level=level, found=f"{prefix}{message.msg}", hint=str(message.hint or ""))
 
 
 def examine_transport(name: str) -> Iterator[Finding]:

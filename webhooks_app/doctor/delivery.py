@@ -33,8 +33,11 @@ def examine_workers(name: str) -> Iterator[Finding]:
     found = _("No worker process is running: none has ever been seen.")
     if seen_at:
         found = _("No worker process is running: the last one was seen at %(time)s UTC.")
-    hint = _("Start a Celery worker or `manage.py deliver_webhooks`. Events stay queued until then.")
-    yield fail(name, found % {"time": f"{seen_at[0]:%F %T}" if seen_at else ""}, hint)
+    yield fail(name, found % {"time": f"{seen_at[0]:%F %T}" if seen_at else ""}, _start_workers())
+
+
+def _start_workers() -> str:
+    return _("Start a Celery worker or `manage.py deliver_webhooks`. Events stay queued until then.")
 
 
 def examine_jobs(name: str) -> Iterator[Finding]:
@@ -57,11 +60,14 @@ def examine_due(name: str) -> Iterator[Finding]:
         found = _("No delivery is overdue by more than %(seconds)s s.")
         yield ok(name, found % {"seconds": f"{max(DUE_WARNING, sweeps).total_seconds():g}"})
         return
+    is_running = WorkerProcess.objects.using(database_alias()).filter(seen_at__gt=now - SEEN_WITHIN).exists()
     hint = _(
         "Check that workers run and consume the queue of webhooks_app.deliver_due. If they do, add workers, or raise "
         "the limits of a webhook that receives more than they allow. `manage.py estimate_capacity`, of the app "
         "webhooks_app.demo, calculates the capacity that you need."
     )
+    if not is_running:
+        hint = _start_workers()
     found = _("A delivery is overdue by %(span)s (due at %(time)s UTC).") % {
         "span": timedelta(seconds=round(late.total_seconds())),
         "time": f"{due_at:%F %T}",

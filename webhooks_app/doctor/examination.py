@@ -9,7 +9,7 @@ from django.utils.translation import gettext as _
 from ..wake.registry import uses_celery
 from .addresses import examine_guard
 from .celery import examine_beat, examine_broker
-from .configuration import examine_settings, examine_transport, examine_wake
+from .configuration import examine_deployment, examine_settings, examine_transport, examine_wake
 from .database import examine_clock, examine_database, examine_keys
 from .delivery import examine_due, examine_jobs, examine_workers
 from .findings import Finding, Level, fail, worst
@@ -18,6 +18,7 @@ Examination = Callable[[str], Iterator[Finding]]
 
 EXAMINATIONS: dict[str, Examination] = {
     "settings": examine_settings,
+    "deployment": examine_deployment,
     "transport": examine_transport,
     "guard": examine_guard,
     "wake": examine_wake,

@@ -6,12 +6,15 @@ execute them.
 
 from __future__ import annotations
 
+import os
 import secrets
+from asyncio import get_running_loop
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from functools import lru_cache, partial
 from typing import Any, NamedTuple, TypeVar
 
+from django.core.exceptions import SynchronousOnlyOperation
 from django.db import InternalError, connections, models, transaction
 from django.db.models.functions import MD5, Cast, Concat, Substr
 
@@ -135,6 +138,19 @@ def find_committed(model: type[Row], pk: Any, using: str) -> Row | None:
     return rows.first() or rows.select_for_update().first()
 
 
+def _refuse_event_loop() -> None:
+    """Raise SynchronousOnlyOperation in asynchronous code, as Django's database does, but with our names."""
+    try:
+        get_running_loop()
+    except RuntimeError:
+        return
+    if not os.environ.get("DJANGO_ALLOW_ASYNC_UNSAFE"):
+        raise SynchronousOnlyOperation(
+            "emit() writes to the database, which asynchronous code must not do directly. Use `await aemit(…)`, or "
+            "`aemit_many` for `emit_many`."
+        )
+
+
 @contextmanager
 def writing_event(
     event: Event, using: str, *, in_one_statement: bool = False, savepoint: bool = False
@@ -145,6 +161,7 @@ def writing_event(
     ``savepoint``, an error within the block leaves the caller's transaction usable.
     """
     connection = connections[using]
+    _refuse_event_loop()
     refusal = (
         f"The event {event.type} cannot be emitted: an earlier error broke this transaction, which can only be rolled "
         "back. Do not catch that error inside of its atomic() block."

@@ -43,12 +43,13 @@ def uses_celery() -> bool:
 
 def _automatic() -> str:
     """Return "celery" if the host has configured a broker; otherwise the best choice for the database."""
-    if _has_broker():
+    if has_broker():
         return "celery"
     return "notify" if dialect_of(router.db_for_write(Delivery)).can_notify else "none"
 
 
-def _has_broker() -> bool:
+def has_broker() -> bool:
+    """Return True if the host has imported Celery and configured a broker."""
     celery: Any = sys.modules.get("celery")  # imported by every host that configures it
     if celery is None:
         return False

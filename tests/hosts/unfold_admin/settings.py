@@ -2,4 +2,11 @@
 
 from common_settings import *
 
-INSTALLED_APPS = ["unfold", "unfold.contrib.filters", "unfold.contrib.forms", *INSTALLED_APPS, "look"]
+INSTALLED_APPS = [
+    "unfold",
+    "unfold.contrib.filters",
+    "unfold.contrib.forms",
+    *INSTALLED_APPS,
+    "look",
+    "webhooks_app.demo",
+]

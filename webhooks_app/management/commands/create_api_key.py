@@ -62,7 +62,8 @@ class Command(WebhooksCommand):
             )
         self.note(f"{self._described(api_key)} with the scopes {', '.join(scopes)}.")
         self.note(f"It expires at {expires_at:%Y-%m-%d %H:%M} UTC." if expires_at else "It does not expire.")
-        self.note("Copy it now. It is not shown again.", role="WARNING")
+        if self.stdout.isatty():  # Otherwise a script has it.
+            self.note("Copy it now. It is not shown again.", role="WARNING")
         self.result(text)
 
     def _described(self, api_key: ApiKey) -> str:

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from django.core.management.base import CommandError, CommandParser
-from django.db import connections, router
+from django.db import DatabaseError, InterfaceError, connections, router
 
 from ...delivery.engine import Engine
 from ...maintenance.runner import MaintenanceRunner
@@ -39,6 +39,8 @@ class Command(WebhooksCommand):
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
+        if _lacks_tables():
+            raise CommandError("The database has no tables of webhooks_app yet. Run `manage.py migrate` first.")
         sys.setswitchinterval(SWITCH_SECONDS)
         transport = configured_transport()
         engine = Engine(transport=transport, database_thread=True)
@@ -52,6 +54,19 @@ class Command(WebhooksCommand):
                     "Ended at once. Deliveries in flight are retried when their leases expire.", returncode=130
                 ) from None
         self.result(", ".join(f"{name}: {counts[name]}" for name in COUNTED))
+
+
+def _lacks_tables() -> bool:
+    """Return True if the database answers without our tables. The engine waits for one that does not answer."""
+    using = router.db_for_write(Delivery)
+    try:
+        Delivery.objects.using(using).order_by().exists()
+    except (DatabaseError, InterfaceError):
+        try:
+            return Delivery._meta.db_table not in connections[using].introspection.table_names()
+        except (DatabaseError, InterfaceError):
+            return False
+    return False
 
 
 def _database() -> str:

@@ -1,0 +1,46 @@
+"""The overview of the console as its charts appear in a browser."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.db import DEFAULT_DB_ALIAS
+from django.urls import reverse
+from django.utils import timezone
+from playwright.sync_api import Browser
+
+from tests.maintenance.rollups.conftest import make_tally
+from webhooks_app.maintenance.rollups.folding import fold
+
+from ..support.rows import EVENT_TYPE, make_webhook
+from .conftest import Console
+from .inspection import LOOKS, looking
+
+pytestmark = pytest.mark.only_on("sqlite")
+
+RED_CELLS = """
+    () => [...document.querySelectorAll(".webhooks-heat .shade-5")].map(cell => {
+        const shown = cell.closest(".webhooks-scroll").getBoundingClientRect(), box = cell.getBoundingClientRect();
+        return box.width > 0 && box.left >= Math.max(0, shown.left)
+            && box.right <= Math.min(innerWidth, shown.right) + 1;
+    })
+"""
+
+
+@pytest.mark.parametrize("look", LOOKS, ids=lambda look: str(look.width))
+@pytest.mark.parametrize("window", ["hour", "week"])
+def test_the_newest_cells_of_the_heat_map_are_in_view(
+    browser: Browser, empty_console: Console, look: Any, window: str
+) -> None:
+    webhook = make_webhook(empty_console.superuser, EVENT_TYPE, url=f"https://receiver.example/{'long-path/' * 20}")
+    webhook.disable("The receiver is out of order until its operators repair it.")
+    make_tally(timezone.now(), **{webhook.pk: {"given_up": 25}})
+    fold(DEFAULT_DB_ALIAS)
+
+    with looking(browser, empty_console, look) as (tab, problems):
+        tab.goto(f"{empty_console.address}{reverse('admin:app_list', args=['webhooks_app'])}?window={window}")
+        cells = tab.evaluate(RED_CELLS)
+
+    assert cells == [True]
+    assert problems == []
