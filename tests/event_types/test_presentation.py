@@ -165,3 +165,9 @@ def test_the_documented_verification_matches_the_sent_one():
 
     assert body == {"type": VERIFICATION.name, "data": VERIFICATION.example}
     assert VERIFICATION.name == VERIFICATION_TYPE
+
+
+def test_every_identifier_of_the_data_is_a_reference() -> None:
+    for event_type in PRESENTATION_EVENT_TYPES:
+        identifiers = [name for name in ("ppt_id", "file_id", "user_id") if name in event_type.data_model.model_fields]
+        assert list(event_type.reference_fields) == identifiers, event_type.name

@@ -16,7 +16,7 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from ..models import Delivery, Webhook
+from ..models import Delivery, EventReference, Webhook
 from ..models.hold import holds_of
 from ..models.keyset import WHOLE, Parts
 from ..models.order import order_of_creation
@@ -64,8 +64,8 @@ class DeliveryAdmin(ReadOnlyAdmin, ActingAdmin):
     owner_lookup = "webhook__owner"
     id_lookups = (("dlv", "pk"), ("evt", "event"), ("wh", "webhook"), ("rpl", "replay"))
     search_help_text = _(
-        "The ID of a delivery (dlv_…), event (evt_…), webhook (wh_…) or replay (rpl_…), part of a URL, or an account "
-        "name."
+        "The ID of a delivery (dlv_…), event (evt_…), webhook (wh_…) or replay (rpl_…), a reference of an event, part "
+        "of a URL, or an account name."
     )
     list_display = ("created", "state_and_result", "next_try", "type_and_kind", "target", "attempt_count")
     list_filter = (
@@ -111,12 +111,14 @@ class DeliveryAdmin(ReadOnlyAdmin, ActingAdmin):
         return DeliveryChangeList
 
     def matches_text(self, term: str) -> Q:
+        if found := EventReference.newest_events(term):
+            return Q(event__in=found)
         return Q(webhook__url__icontains=term) | super().matches_text(term)
 
     def parts(self, request: HttpRequest, query: str, filters: Sequence[Any]) -> Parts:
         """Return one part for each webhook if the list is limited to certain webhooks."""
         terms, of_webhooks = query.split(), [spec for spec in filters if isinstance(spec, OfWebhooksFilter)]
-        if any(term.startswith(("dlv_", "evt_", "rpl_")) for term in terms):
+        if any(term.startswith(("dlv_", "evt_", "rpl_")) or EventReference.newest_events(term) for term in terms):
             return WHOLE
         if manages_all(request) and not terms and not of_webhooks:
             return WHOLE

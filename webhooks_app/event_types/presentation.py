@@ -126,6 +126,7 @@ PRESENTATION_EVENT_TYPES = (
         group="PPT generation",
         description="Generation started",
         data_model=PptGenerationStarted,
+        reference_fields=("ppt_id", "user_id"),
         example={**_PPT, "title": _TITLE},
     ),
     EventType(
@@ -133,6 +134,7 @@ PRESENTATION_EVENT_TYPES = (
         group="PPT generation",
         description="Generation completed",
         data_model=PptGenerationCompleted,
+        reference_fields=("ppt_id", "user_id"),
         example={
             **_PPT,
             "title": _TITLE,
@@ -147,6 +149,7 @@ PRESENTATION_EVENT_TYPES = (
         group="PPT generation",
         description="Generation failed",
         data_model=PptGenerationFailed,
+        reference_fields=("ppt_id", "user_id"),
         example={"error": "The outline has no headings to make pages from.", **_PPT},
     ),
     EventType(
@@ -154,6 +157,7 @@ PRESENTATION_EVENT_TYPES = (
         group="PPT generation",
         description="Generation cancelled",
         data_model=PptGenerationCancelled,
+        reference_fields=("ppt_id", "user_id"),
         example={**_PPT, "title": _TITLE},
     ),
     EventType(
@@ -161,6 +165,7 @@ PRESENTATION_EVENT_TYPES = (
         group="Edit",
         description="Editing started",
         data_model=PptEditStarted,
+        reference_fields=("ppt_id", "user_id"),
         example={**_PPT, "title": _TITLE},
     ),
     EventType(
@@ -168,6 +173,7 @@ PRESENTATION_EVENT_TYPES = (
         group="Edit",
         description="Editing completed",
         data_model=PptEditCompleted,
+        reference_fields=("ppt_id", "user_id"),
         example={**_PPT, "title": _TITLE, "pages": 14, "download_url": _DOWNLOAD_URL},
     ),
     EventType(
@@ -175,6 +181,7 @@ PRESENTATION_EVENT_TYPES = (
         group="Edit",
         description="Editing failed",
         data_model=PptEditFailed,
+        reference_fields=("ppt_id", "user_id"),
         example={"error": "Page 20 does not exist; the presentation has 12 pages.", **_PPT},
     ),
     EventType(
@@ -182,6 +189,7 @@ PRESENTATION_EVENT_TYPES = (
         group="File",
         description="Upload completed",
         data_model=FileUploaded,
+        reference_fields=("file_id", "user_id"),
         example={**_FILE, "content_type": "application/pdf", "size_bytes": 482_133},
     ),
     EventType(
@@ -189,6 +197,7 @@ PRESENTATION_EVENT_TYPES = (
         group="File",
         description="Processing completed",
         data_model=FileProcessed,
+        reference_fields=("file_id", "user_id"),
         example={**_FILE, "sha256": "5feceb66ffc86f38d952786c6d696c79c2dbc239dd4e91b46729d73a27fb57e9", "pages": 31},
     ),
     EventType(
@@ -196,6 +205,7 @@ PRESENTATION_EVENT_TYPES = (
         group="File",
         description="File deleted",
         data_model=FileDeleted,
+        reference_fields=("file_id", "user_id"),
         example=_FILE,
     ),
     EventType(
@@ -203,6 +213,7 @@ PRESENTATION_EVENT_TYPES = (
         group="User",
         description="User registered",
         data_model=UserRegistered,
+        reference_fields=("user_id",),
         example={"user_id": "user_1024", "username": "amina"},
     ),
     EventType(
@@ -210,6 +221,7 @@ PRESENTATION_EVENT_TYPES = (
         group="User",
         description="User subscribed",
         data_model=UserSubscribed,
+        reference_fields=("user_id",),
         example=_SUBSCRIPTION,
     ),
     EventType(
@@ -217,6 +229,7 @@ PRESENTATION_EVENT_TYPES = (
         group="User",
         description="User unsubscribed",
         data_model=UserUnsubscribed,
+        reference_fields=("user_id",),
         example=_SUBSCRIPTION,
     ),
 )

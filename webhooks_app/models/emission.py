@@ -68,6 +68,10 @@ def _digest(value: object) -> str:
     return hashlib.sha256(content.encode()).hexdigest()[:DIGEST_LENGTH]
 
 
+MAX_FOUND = 1000
+"""Number of events that a search by reference examines."""
+
+
 class EventReference(BaseModel):
     """A business identifier for finding an event."""
 
@@ -88,3 +92,8 @@ class EventReference(BaseModel):
     def events(cls, value: str) -> models.QuerySet[EventReference, Any]:
         """Return the ids of the events with a reference, as a subquery."""
         return cls._default_manager.filter(value=value).values("event")
+
+    @classmethod
+    def newest_events(cls, value: str) -> list[str]:
+        """Return the ids of the newest events with a reference, at most ``MAX_FOUND``, newest first."""
+        return list(cls.events(value).order_by("-event").values_list("event", flat=True)[:MAX_FOUND])
