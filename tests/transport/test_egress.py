@@ -24,8 +24,10 @@ RESOLVE = answers(hooks_example_com=["127.0.0.1"], private_example_com=["10.0.0.
 class ConnectProxy:
     """A proxy that supports only CONNECT, and records its requests."""
 
-    def __init__(self, *, refuses: bool = False, dead: str = "") -> None:
+    def __init__(self, *, refuses: bool = False, dead: str = "", more: bytes = b"") -> None:
+        """``more`` follows the header of the answer, in the same packet."""
         self.asked: list[bytes] = []
+        self._more = more
         self._refuses = refuses
         self._dead = dead
 
@@ -39,7 +41,7 @@ class ConnectProxy:
             peer.send(b"HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n")
             return
         with socket.create_connection((host, int(port))) as receiver:
-            peer.send(b"HTTP/1.1 200 Connection established\r\nX-Proxy: yes\r\n\r\n")
+            peer.send(b"HTTP/1.1 200 Connection established\r\nX-Proxy: yes\r\n\r\n" + self._more)
             back = threading.Thread(target=_copy, args=(receiver, peer.sock), daemon=True)
             back.start()
             _copy(peer.sock, receiver)
@@ -189,6 +191,38 @@ def test_a_proxy_that_refuses_is_a_connection_error(make: Callable[..., BaseTran
     assert exchange.error.error_class is ErrorClass.CONNECTION_ERROR
     assert "proxy" in exchange.error.message
     assert receiver.connections == 0
+
+
+def test_bytes_of_a_proxy_before_the_request_are_an_error(
+    make: Callable[..., BaseTransport], receiver: Receiver
+) -> None:
+    proxy = ConnectProxy(more=b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+
+    with receiving(act=proxy.serve) as listening:
+        exchange = send(make(proxy=listening.url("")), post(receiver.url()))
+
+    assert exchange.error is not None
+    assert exchange.error.error_class is ErrorClass.CONNECTION_ERROR
+    assert "proxy" in exchange.error.message
+    assert receiver.requests == []
+
+
+@pytest.mark.parametrize("more", [b"x", b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"], ids=["byte", "answer"])
+def test_bytes_of_a_proxy_before_tls_are_an_error(
+    make: Callable[..., BaseTransport], tmp_path: Path, more: bytes
+) -> None:
+    authority, proxy = trustme.CA(), ConnectProxy(more=more)
+    authority.cert_pem.write_to_path(str(tmp_path / "ca.pem"))
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert(HOST).configure_cert(context)
+
+    with receiving(tls=context) as receiver, receiving(act=proxy.serve) as listening:
+        sender = make(proxy=listening.url(""), ca_bundle=str(tmp_path / "ca.pem"), resolve=RESOLVE)
+        exchange = send(sender, post(receiver.url("/ok", HOST)))
+
+    assert exchange.error is not None
+    assert exchange.error.error_class in (ErrorClass.CONNECTION_ERROR, ErrorClass.TLS_ERROR)
+    assert receiver.requests == []
 
 
 def test_a_proxy_that_never_answers_is_a_connection_error_on_time(

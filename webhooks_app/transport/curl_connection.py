@@ -67,7 +67,7 @@ class CurlConnection:
         """Configure the handle for a connection to one of the checked addresses, within ``seconds``."""
         self._endpoint = endpoint
         self._addresses = addresses
-        self._is_exhausted = self._met_other_peer = False
+        self._is_exhausted = self._met_other_peer = self._proxy_spoke = False
         self.origin = endpoint.origin
         self.peer = ""
         self.requests = 0
@@ -81,13 +81,19 @@ class CurlConnection:
         self._set(pycurl.TIMEOUT_MS, max(1, int(seconds * 1000)))
 
     def opened(self) -> bool:
-        """Record the details of the open connection. Return False if its peer is not a checked address."""
+        """Record the details of the open connection. Return False if its peer is not a checked address.
+
+        Also return False if a proxy has sent more than the header of its answer.
+        """
         self.fd = self.curl.getinfo(pycurl.ACTIVESOCKET)
         peer = str(self.curl.getinfo(pycurl.PRIMARY_IP))
         self.used_at = time.monotonic()
         if self._proxied:
             self.address = str(self._addresses[0])
-            return True
+            assert self._endpoint is not None
+            # With TLS, the handshake fails.
+            self._proxy_spoke = self._endpoint.scheme == "http" and not self.is_silent()
+            return not self._proxy_spoke
         self.peer = self.address = peer
         self._met_other_peer = ip_address(peer) not in self._addresses
         return not self._met_other_peer
@@ -130,7 +136,7 @@ class CurlConnection:
             return errors.handshake_failed()
         if self._is_exhausted and code == pycurl.E_COULDNT_CONNECT:
             return errors.internal_error()
-        if self._proxied and not self.has_tunnel():
+        if self._proxied and (self._proxy_spoke or not self.has_tunnel()):
             return errors.proxy_failed()
         if self._met_other_peer:
             return errors.address_refused(self._endpoint.host)

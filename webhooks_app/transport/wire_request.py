@@ -214,4 +214,5 @@ class Attempt:
                 header += (received := opened.recv(4096))
                 if not received:
                     return False
-        return b"\r\n\r\n" in header and _PROXY_AGREES.match(header) is not None
+        # What follows the header would be lost, or taken for the receiver's.
+        return header.find(b"\r\n\r\n") == len(header) - 4 >= 0 and _PROXY_AGREES.match(header) is not None
