@@ -134,6 +134,9 @@ class Claimer:
             to_release.append(claim)
             self._release([claim], partial(self.queue.release, due_at=due_at))
             self.polls.look_at(due_at)
+        while self.queue.release_unacknowledged():
+            has_asked = True
+            self.polls.look_soon()
         self._name_freed()
         if is_stopping:
             self._announce_freed()
@@ -160,7 +163,7 @@ class Claimer:
         """Return the seconds until the next turn, unless ``changed`` is set before."""
         if self._freed or self._too_old or self._unsigned or self._postponed:
             return 0.0
-        seconds = min(settings.SWEEP_SECONDS, self.queue.seconds_to_publish())
+        seconds = min(settings.SWEEP_SECONDS, self.queue.seconds_to_publish(), self.queue.seconds_to_release())
         return min(seconds, self.polls.seconds_to_look()) if self._has_room and not is_stopping else seconds
 
     def has_retries(self) -> bool:

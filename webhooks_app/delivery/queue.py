@@ -14,6 +14,7 @@ import secrets
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
+from operator import itemgetter
 from types import MappingProxyType
 from typing import Any
 
@@ -39,6 +40,9 @@ MANY = 64
 
 PACED_FOR, PACED_FOR_AT_MOST = timedelta(seconds=0.05), timedelta(seconds=5)
 """How long a webhook at its rate limit is skipped, so that its next deliveries are claimed in batches."""
+
+ASK_AGAIN_AFTER_SECONDS = (0.0, 5.0)
+"""When to look for the claims of a call that failed. A server may commit it after the connection has failed."""
 
 PARKINGS_TO_A_LOOK = 3
 """Consecutive claims with only blocked deliveries, after which other webhooks have their turn."""
@@ -70,6 +74,8 @@ class Queue:
         self._paced: dict[str, datetime] = {}
         self._unsigned: dict[str, tuple[datetime, timedelta]] = {}
         """Webhooks with keys that this worker cannot read: the end and the length of the time for skipping them."""
+        self._unacknowledged: list[tuple[datetime, float]] = []
+        """The times of failed claims, with the monotonic times at which to look for what they committed."""
         self.due_soon: list[datetime] = []
         """Due times of new deliveries, found by the last look, that are not yet due by this worker's lagging clock."""
         self.left_behind = False
@@ -141,6 +147,32 @@ class Queue:
             # With another worker, number or time, the claim has ended and another one may exist.
             self._sql.release(ids, self.worker, number, claimed_at, due_at)
         self.forget(claims)
+
+    def release_unacknowledged(self) -> bool:
+        """Release the claims of failed calls that were committed nevertheless. Return True if the database was queried.
+
+        Only this worker knows that nothing was sent for them. If it ends before, the attempts count.
+        """
+        if self.seconds_to_release():
+            return False
+        claimed_at = self._unacknowledged[0][0]
+        entries = QueueEntry.objects.using(self._using).filter(worker=self.worker, claimed_at=claimed_at)
+        rows = entries.order_by().values_list("pk", "attempt", "webhook")
+        found = [row for row in rows if not self.slots.is_open(row[0], row[1])]
+        for number in {number for _, number, _ in found}:
+            self._sql.release([pk for pk, attempt, _ in found if attempt == number], self.worker, number, claimed_at)
+        for webhook_id in {webhook_id for _, _, webhook_id in found}:
+            self._published[webhook_id] = self.slots.held_by(webhook_id) + len(found)
+        self.forget(())
+        del self._unacknowledged[0]
+        return True
+
+    def seconds_to_release(self) -> float:
+        """Return the seconds until ``release_unacknowledged`` has something to do."""
+        if not self._unacknowledged:
+            return math.inf
+        self._unacknowledged.sort(key=itemgetter(1))
+        return max(0.0, self._unacknowledged[0][1] - self._clock.monotonic())
 
     def hold_unsigned(self, claims: Sequence[Claim]) -> None:
         """Release deliveries that this worker cannot sign, and skip their webhooks for a growing time."""
@@ -283,6 +315,7 @@ class Queue:
         try:
             return self._sql.claim(asks, terms)
         except Exception as error:
+            self._unacknowledged += [(terms.now, self._clock.monotonic() + after) for after in ASK_AGAIN_AFTER_SECONDS]
             if not concerns_rows(error):
                 raise
             if len(asks) == 1:

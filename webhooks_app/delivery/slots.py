@@ -111,6 +111,10 @@ class Slots:
     def __contains__(self, claim: Claim) -> bool:
         return claim.key in self._open
 
+    def is_open(self, delivery_id: str, number: int) -> bool:
+        """Return True if a claim of this attempt holds a slot."""
+        return (delivery_id, number) in self._open
+
     def held_by(self, webhook_id: str) -> int:
         """Return the number of this webhook's claims that are neither recorded nor released."""
         webhook = self._webhooks.get(webhook_id)
