@@ -81,9 +81,10 @@ def is_free(delivery_id):
     return QueueEntry.objects.filter(pk=delivery_id).select_for_update(skip_locked=True).exists()
 
 
-def test_results_are_recorded_in_the_order_of_their_deliveries(claims, queue, clock, beside):
+@pytest.mark.parametrize("statuses", [(200, 200), (500, 500), (500, 200)], ids=["final", "retried", "both"])
+def test_results_are_recorded_in_the_order_of_their_deliveries(claims, queue, clock, beside, statuses):
     first, second = claims
-    finished = [answered(first, clock, 500), answered(second, clock, 200)]
+    finished = [answered(claim, clock, status) for claim, status in zip((second, first), statuses, strict=True)]
 
     with transaction.atomic():
         QueueEntry.objects.lock([first.delivery_id])

@@ -70,6 +70,13 @@ def test_nothing_is_claimed_while_results_cannot_be_written(alice, webhook, cloc
 
     for _ in range(4):
         clock.advance(dispatcher.pause_seconds())
-        dispatcher.turn(lambda _: False)
+        dispatcher.claim_turn(lambda _: False)  # of its own thread, and now first to use the database again
+        assert not dispatcher.has_claims
+        dispatcher.record_turn()
 
-    assert not dispatcher.has_claims
+    monkeypatch.undo()
+    clock.advance(dispatcher.pause_seconds())
+    dispatcher.record_turn()
+    dispatcher.outage.ended("results")
+    dispatcher.claim_turn(lambda _: False)
+    assert dispatcher.has_claims

@@ -10,6 +10,7 @@ from django.db import connection, connections, transaction
 from pydantic import BaseModel
 
 from webhooks_app import EventType, NewEvent, emit, emit_many
+from webhooks_app.emission.outbox import find_committed
 from webhooks_app.event_types import registry
 from webhooks_app.exceptions import IdempotencyConflictError, InvalidBatchError, InvalidEventDataError
 from webhooks_app.models import Delivery, Event, IdempotencyKey
@@ -216,3 +217,38 @@ def test_a_call_waits_for_the_transaction_that_has_the_key(commits):
 
     assert Event.objects.get().pk == found
     assert (found == first) is commits
+
+
+@pytest.fixture
+def repeatable_read():
+    """The isolation level of MariaDB without Django's setting, at which a transaction keeps its first snapshot."""
+    with connection.cursor() as cursor:
+        cursor.execute("SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+        cursor.execute("SHOW VARIABLES LIKE 'innodb_snapshot_isolation'")
+        if cursor.fetchone():  # since MariaDB 11.6 a locking read of a newer row would fail
+            cursor.execute("SET SESSION innodb_snapshot_isolation = OFF")
+    yield
+    connection.close()
+
+
+@pytest.mark.only_on("mariadb")
+@pytest.mark.django_db(transaction=True)
+def test_a_key_that_is_newer_than_the_snapshot_is_found(alice, repeatable_read):
+    def emit_elsewhere():
+        try:
+            return emit_with("order-1", owner=alice)
+        finally:
+            connections.close_all()
+
+    with transaction.atomic():
+        assert not IdempotencyKey.objects.exists()  # begins the snapshot
+        with ThreadPoolExecutor(1) as threads:
+            first = threads.submit(emit_elsewhere).result(timeout=60)
+        key = IdempotencyKey.objects.using("default").select_for_update().get()
+        assert not IdempotencyKey.objects.exists()
+
+        assert find_committed(IdempotencyKey, key.pk, "default") == key
+        assert find_committed(Event, first.pk, "default") == first
+        assert emit_with("order-1", owner=alice) == first
+
+    assert Event.objects.count() == 1

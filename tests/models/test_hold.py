@@ -282,3 +282,19 @@ def test_the_load_is_not_queried_for_deliveries_held_otherwise(event, django_ass
         holds_of([later, later], now=NOW)
     with django_assert_num_queries(1):
         holds_of([later, due, due], now=NOW)
+
+
+@pytest.mark.parametrize(("order", "expected"), [("webhook", 1), ("key", 1), ("none", 3)])
+def test_only_a_webhook_with_an_order_has_blocked_deliveries(event, order, expected):
+    """The places in a group remain when the order is switched off."""
+    webhook = Webhook.objects.create(url=URL, status="active", order=order)
+    new = Delivery.objects.bulk_create([Delivery(webhook=webhook, event=event) for _ in range(3)])
+    for place, delivery in enumerate(new, start=1):
+        QueueEntry.objects.create(**vars_of(delivery), order_key="", place=place, due_at=NOW - SECOND)
+    QueueLane.objects.create(webhook=webhook, is_fast=True)
+
+    due = QueueEntry.objects.filter(is_due(NOW), webhook=webhook)
+    rows = read([each.pk for each in new])
+
+    assert due.count() == expected
+    assert sum(hold is None for hold in holds_of(rows, now=NOW)) == expected
