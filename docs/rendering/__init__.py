@@ -16,12 +16,14 @@ from docutils import nodes
 from .database import database_tables
 from .events import event_catalogue
 from .raises import with_fields
+from .release_notes import release_notes
 from .rest_api import openapi_document, rest_api
 
 MARK = re.compile(r"^<!-- generated: (\w+) -->$", re.MULTILINE)
 RENDERERS: Mapping[str, Callable[[], str]] = {
     "database_tables": database_tables,
     "event_catalogue": event_catalogue,
+    "release_notes": release_notes,
     "rest_api": rest_api,
 }
 

@@ -1,16 +1,20 @@
-"""The tables of the app, from its models."""
+"""The tables of the app, from its models. ``columns.toml`` describes the columns that have no help text."""
 
 from __future__ import annotations
 
 import inspect
 import sys
+import tomllib
 from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 from django.apps import apps
 from django.db import models
 
-COLUMNS = ("| column | type | null | references |", "|---|---|---|---|")
+COLUMNS = ("| column | type | null | meaning |", "|---|---|---|---|")
+DESCRIPTIONS = Path(__file__).with_name("columns.toml")
 
 
 def database_tables() -> str:
@@ -43,5 +47,16 @@ def _summary(model: type[models.Model]) -> str:
 def _row(field: Any) -> str:
     key = " (primary key)" if field.primary_key else ""
     null = "yes" if field.null else "no"
-    target = f"`{field.related_model._meta.db_table}`" if field.related_model else ""
-    return f"| `{field.column}` | {field.get_internal_type()}{key} | {null} | {target} |"
+    target = f" References `{field.related_model._meta.db_table}`." if field.related_model else ""
+    return f"| `{field.column}` | {field.get_internal_type()}{key} | {null} | {description(field)}{target} |"
+
+
+def description(field: Any) -> str:
+    """Return the sentence about a column. Raises KeyError if nothing describes it."""
+    return str(field.help_text) or _descriptions()[field.model._meta.db_table][field.column]
+
+
+@cache
+def _descriptions() -> dict[str, dict[str, str]]:
+    """Return the sentences by table and column."""
+    return tomllib.loads(DESCRIPTIONS.read_text(encoding="utf-8"))

@@ -42,7 +42,9 @@ def compiled() -> gettext.GNUTranslations:
 
 
 def written() -> dict[str, str]:
-    entries = re.findall(r'^msgid "(.+)"\nmsgstr "(.*)"$', CATALOGUE.read_text(encoding="utf-8"), re.MULTILINE)
+    """Return the translations by text, without those that have a context."""
+    source = re.sub(r"^msgctxt .*\n.*\n.*$", "", CATALOGUE.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    entries = re.findall(r'^msgid "(.+)"\nmsgstr "(.*)"$', source, re.MULTILINE)
     return {ast.literal_eval(f'"{msgid}"'): ast.literal_eval(f'"{msgstr}"') for msgid, msgstr in entries}
 
 
@@ -168,6 +170,14 @@ def test_the_failure_of_a_delivery_is_german(german: Page, delivery: Delivery, m
     page = german.get("delivery", "change", delivery.pk)
 
     assert_german(prose(page, '<section class="module webhooks-attempt"', "</section>"), "Das war der letzte von")
+
+
+@pytest.mark.parametrize("page", ["change", "history"])
+def test_the_history_of_a_webhook_is_a_verlauf(german: Page, webhook: Webhook, page: str) -> None:
+    shown = german.get("webhook", page, webhook.pk).content.decode()
+
+    assert "Verlauf" in shown
+    assert "Geschichte" not in shown
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,23 @@ from webhooks_app.conf import setting_types
 
 from .pages import MANAGE, Block, blocks
 
-LANGUAGES = {"python", "sh", "console", "json", "yaml", "ini", "sql", "http", "text", "js", "php", "go"}
+LANGUAGES = {
+    "python",
+    "sh",
+    "console",
+    "json",
+    "yaml",
+    "ini",
+    "sql",
+    "http",
+    "text",
+    "js",
+    "php",
+    "go",
+    "ruby",
+    "java",
+    "csharp",
+}
 NEW = ("start/", "guides/", "integrators/", "reference/", "why/", "waking", "index")
 OTHER_PACKAGES = ("db_worker", "run_huey", "rqworker")
 """Commands of packages that are not installed here."""
