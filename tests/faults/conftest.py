@@ -21,15 +21,20 @@ PLACES = {
     f"{database}-{broker}": pytest.param(
         (database, broker), marks=pytest.mark.only_on(database), id=f"{database}-{broker}"
     )
-    for database, broker in (("postgresql", "redis"), ("postgresql", "rabbitmq"), ("sqlite", "embedded"))
+    for database, broker in (
+        *(("postgresql", "redis"), ("postgresql", "rabbitmq"), ("sqlite", "embedded")),
+        ("mariadb", "redis"),
+    )
 }
+UNLESS_MARKED = [name for name in PLACES if not name.startswith("mariadb")]
+"""MariaDB takes long to start. Only tests about databases and workers run there."""
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Run a test in every place, or only in those of its marker ``places("postgresql-redis")``."""
+    """Run a test in the places of its marker ``places("postgresql-redis")``, or else in all but those of MariaDB."""
     if "lab" in metafunc.fixturenames or "place" in metafunc.fixturenames:
         marker = metafunc.definition.get_closest_marker("places")
-        metafunc.parametrize("place", [PLACES[name] for name in (marker.args if marker else PLACES)])
+        metafunc.parametrize("place", [PLACES[name] for name in (marker.args if marker else UNLESS_MARKED)])
 
 
 @pytest.fixture(scope="session")

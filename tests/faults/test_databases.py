@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 
 import pytest
+from django.db import OperationalError, transaction
+
+from webhooks_app.models import Delivery, QueueEntry
 
 from ..support.waiting import wait_until
 
 pytestmark = [pytest.mark.timeout(300), pytest.mark.places("postgresql-redis")]
+
+EVERY_SERVER = pytest.mark.places("postgresql-redis", "mariadb-redis")
 
 RECORDS_PER_SECOND = 5
 
@@ -17,6 +23,7 @@ def survivors(lab):
     return [worker for worker in lab.workers if worker.is_running]
 
 
+@EVERY_SERVER
 def test_the_database_crashes_mid_batch(lab, report):
     for temper in ("ok", "slow-1", "fails-1", "fails-2"):
         lab.webhook(temper)
@@ -35,6 +42,34 @@ def test_the_database_crashes_mid_batch(lab, report):
     assert set(lab.results()) == {"succeeded"}
 
 
+@pytest.mark.places("mariadb-redis")
+def test_deadlocks_lose_and_double_nothing(lab, report):
+    """Another program locks the rows of deliveries in the opposite order, until the server ends transactions."""
+    for temper in ("ok", "fails-1"):
+        lab.webhook(temper)
+    host = lab.start_host()
+    lab.start_workers(2)
+    before = lab.database.deadlocks()
+    host.begin(200, pause_seconds=0.05, until_committed=True)
+    wait_until(lambda: lock_backwards() or lab.database.deadlocks() >= before + 3, lab.explain)
+    lab.take_report(host)
+
+    counts = lab.settle()
+    report(counts)
+    assert counts.duplicates == 0
+    assert len(survivors(lab)) == 2
+    assert lab.results() == {"succeeded": 400}
+
+
+def lock_backwards():
+    """Lock queue entries one by one, newest first, and then their deliveries."""
+    with suppress(OperationalError), transaction.atomic():
+        for key in QueueEntry.objects.order_by("-pk").values_list("pk", flat=True)[:20]:
+            QueueEntry.objects.filter(pk=key).select_for_update().first()
+            Delivery.objects.filter(pk=key).select_for_update().first()
+
+
+@EVERY_SERVER
 def test_connections_are_terminated_every_half_second(lab, report):
     for temper in ("ok", "slow-1", "fails-1", "never"):
         lab.webhook(temper)

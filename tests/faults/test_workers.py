@@ -44,7 +44,7 @@ def is_locked(path):
         return False
 
 
-@pytest.mark.places("postgresql-redis", "sqlite-embedded")
+@pytest.mark.places("postgresql-redis", "mariadb-redis", "sqlite-embedded")
 def test_a_worker_is_killed_mid_request(lab, report):
     slow = lab.webhook("slow-1")
     host = lab.start_host()
@@ -61,7 +61,7 @@ def test_a_worker_is_killed_mid_request(lab, report):
     assert results() == ["worker_lost", "succeeded"]
 
 
-@pytest.mark.places("postgresql-redis", "sqlite-embedded")
+@pytest.mark.places("postgresql-redis", "mariadb-redis", "sqlite-embedded")
 def test_a_worker_is_killed_between_the_answer_and_the_write(lab, report):
     webhook = lab.webhook("slow-0.5")
     host = lab.start_host()
