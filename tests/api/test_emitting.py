@@ -58,13 +58,13 @@ def test_a_batch_with_errors_is_refused_as_a_whole_with_their_indexes(service, a
         event_of(alice),
         event_of(alice, error=5),
         {**event_of(alice), "type": "ppt.generation.fail"},
-        {**event_of(alice), "owner": "no one"},
+        {**event_of(alice), "owner": "999999999"},
     ]
 
     owners = post(service, {"events": batch}).json()["errors"]
     types = post(service, {"events": batch[:3]}).json()["errors"]
 
-    assert owners == {**types, "events[3].owner": ["There is no owner 'no one'."]}
+    assert owners == {**types, "events[3].owner": ["There is no owner '999999999'."]}
     assert list(types) == ["events[1].data.error", "events[2].type"]
     assert "Did you mean ppt.generation.failed?" in types["events[2].type"][0]
     assert Event.objects.count() == 0
@@ -123,6 +123,15 @@ def test_the_same_time_and_references_written_otherwise_are_the_same_event(servi
 
     assert answers[0].json() == answers[1].json()
     assert [answer.status_code for answer in answers] == [202, 202]
+
+
+@pytest.mark.parametrize("pattern", ["alice", " {}", "0{}", "{}\n"], ids=["name", "space", "zero", "newline"])
+def test_an_owner_is_named_by_its_primary_key_only(service, alice, pattern):
+    answer = post(service, {**event_of(alice), "owner": pattern.format(alice.pk)})
+
+    assert answer.status_code == 400
+    assert "is not a primary key of auth.User. Send the owner's primary key" in answer.json()["errors"]["owner"][0]
+    assert Event.objects.count() == 0
 
 
 @pytest.mark.parametrize("number", [0, 101])

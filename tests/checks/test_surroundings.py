@@ -53,11 +53,18 @@ class Replicas(Elsewhere):
         return True
 
 
-class Forgetful(Elsewhere):
-    """Reads from a database without writes."""
+class NeverMigratedReplicas(Replicas):
+    """The tables of the replica come with its rows."""
 
-    def db_for_read(self, model: type[Model], **hints: object) -> str:
-        return "default"
+    def allow_migrate(self, db: str, app_label: str, **hints: object) -> bool:
+        return db == "elsewhere"
+
+
+class Forgetful(Elsewhere):
+    """Writes to a database without migrations."""
+
+    def allow_migrate(self, db: str, app_label: str, **hints: object) -> bool:
+        return db == "default"
 
 
 @pytest.mark.parametrize("router", [Divided, Forgetful], ids=lambda router: router.__name__)
@@ -66,7 +73,7 @@ def test_a_router_that_divides_the_tables_is_an_error(found: Check, router: type
         assert found().keys() & {"webhooks_app.E013", "webhooks_app.E022"}
 
 
-@pytest.mark.parametrize("router", [Elsewhere, Replicas], ids=lambda router: router.__name__)
+@pytest.mark.parametrize("router", [Elsewhere, Replicas, NeverMigratedReplicas], ids=lambda router: router.__name__)
 def test_all_tables_may_be_in_any_single_database(found: Check, router: type) -> None:
     with override_settings(DATABASE_ROUTERS=[f"{__name__}.{router.__name__}"]):
         assert found() == {}

@@ -22,6 +22,7 @@ class Host:
     serve: str = "python {project}/manage.py runserver --noreload {port}"
     work: str = "python {project}/manage.py deliver_webhooks"
     console: str = "/admin/webhooks_app/"
+    """The path of the console, or "" for a host without it."""
 
     @property
     def path(self) -> list[Path]:
@@ -39,7 +40,10 @@ HOSTS = [
     Host(name="organizations"),
     Host(name="email_login"),
     Host(name="django_tenants", database="postgresql"),
-    Host(name="read_replica", database="postgresql"),
+    Host(name="read_replica"),
+    Host(name="read_replica_postgresql", folder="read_replica", database="postgresql"),
+    Host(name="api_only", console=""),
+    Host(name="api_only_with_templates", console=""),
     Host(name="atomic_requests"),
     Host(name="hostile_rest_framework"),
     Host(name="unfold_admin"),

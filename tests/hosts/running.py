@@ -42,7 +42,8 @@ def database_of(host: Host) -> Generator[str]:
         try:
             yield urlunsplit(urlsplit(url)._replace(path=f"/{name}"))
         finally:
-            server.execute(f"DROP DATABASE {name} WITH (FORCE)")
+            for each in (name, f"{name}_replica"):
+                server.execute(f"DROP DATABASE IF EXISTS {each} WITH (FORCE)")
 
 
 class Project:
@@ -65,8 +66,11 @@ class Project:
 
     def prepare(self) -> dict[str, Any]:
         """Migrate and create the accounts. Return the output of ``prepare.py``."""
-        command = self._command("python {project}/prepare.py")
-        found: dict[str, Any] = json.loads(self._output(command).splitlines()[-1])
+        return self.output_of(FOLDER / "project" / "prepare.py")
+
+    def output_of(self, program: Path) -> dict[str, Any]:
+        """Run a Python program of the host. Return the JSON of its last line."""
+        found: dict[str, Any] = json.loads(self._output(self._command(f"python {program}")).splitlines()[-1])
         return found
 
     def manage(self, command: str) -> str:

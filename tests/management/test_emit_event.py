@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import io
 import json
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from django.core.management import call_command
 from django.core.management.base import CommandError
 
 from webhooks_app.exceptions import UnknownEventTypeError
@@ -80,6 +82,25 @@ def test_invalid_events_are_refused_with_a_hint(run: Run, db: None, arguments: l
 
     assert message in str(caught.value)
     assert not Event.objects.exists()
+
+
+def test_an_unknown_owner_is_told_how_to_find_the_primary_key(
+    run: Run, owner: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(CommandError) as caught:
+        run("emit_event", "file.deleted", "--owner", "anna", "--data", "{}")
+
+    told = str(caught.value)
+    assert "No user has the username or the primary key 'anna'." in told
+    arguments = shlex.split(told[told.index("manage.py shell") :])
+    call_command(*arguments[1:])
+    assert f"({owner.pk}, 'amina')" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("pattern", [" {}", "0{}"], ids=["space", "zero"])
+def test_another_spelling_of_a_key_is_no_owner(run: Run, owner: Any, pattern: str) -> None:
+    with pytest.raises(CommandError, match="No user has"):
+        run("emit_event", "file.deleted", "--owner", pattern.format(owner.pk), "--data", json.dumps(DATA))
 
 
 def test_errors_keep_their_cause(run: Run, db: None) -> None:

@@ -64,5 +64,5 @@ def test_the_command_asks_for_confirmation(
 
 
 def test_an_unknown_owner_is_refused(run: Run, db: None) -> None:
-    with pytest.raises(CommandError, match="No user has the username 'nobody'"):
+    with pytest.raises(CommandError, match="No user has the username or the primary key 'nobody'"):
         run("forget_webhook_owner", "nobody", "--yes")

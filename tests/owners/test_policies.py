@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from typing import Any
 
 import pytest
@@ -9,10 +10,11 @@ from django.core import mail
 from django.core.exceptions import ValidationError
 
 from tests.support.rows import emit_one, make_webhook
+from webhooks_app.admin.owner_fields import OwnerChoiceField, OwnerNameField
 from webhooks_app.exceptions import InvalidOwnerError
 from webhooks_app.maintenance.health.mail import _send
 from webhooks_app.models import ApiKey, Event, Webhook
-from webhooks_app.owners import UserOwners, owners
+from webhooks_app.owners import UserOwners, owners, parse_key
 
 pytestmark = pytest.mark.django_db
 
@@ -87,3 +89,50 @@ def test_the_console_shows_the_label(alice: Any, admin_client: Any) -> None:
 
 def test_a_user_is_found_by_name_or_key(alice: Any) -> None:
     assert [list(owners().found(text)) for text in ("alice", str(alice.pk), "bob")] == [[alice], [alice], []]
+
+
+NOT_KEYS = {
+    "leading space": " {}",
+    "trailing space": "{} ",
+    "newline": "{}\n",
+    "leading zero": "0{}",
+    "sign": "+{}",
+    "underscore": "0_{}",
+    "decimal": "{}.0",
+    "a name": "anna",
+    "empty": "",
+    "too long": "9" * 5000,
+}
+
+
+@pytest.mark.parametrize("pattern", NOT_KEYS.values(), ids=NOT_KEYS)
+def test_a_key_is_read_only_as_it_is_written(alice: Any, pattern: str) -> None:
+    text = pattern.format(alice.pk)
+
+    with pytest.raises(InvalidOwnerError, match="not a primary key"):
+        parse_key(text)
+    assert not owners().found(text).exists()
+
+
+def full_width(number: int) -> str:
+    """Return a number in full-width digits, which ``int`` reads like others."""
+    return "".join(unicodedata.lookup(f"FULLWIDTH {unicodedata.name(digit)}") for digit in str(number))
+
+
+def test_digits_of_other_scripts_are_no_key(alice: Any) -> None:
+    text = full_width(alice.pk)
+
+    assert int(text) == alice.pk
+    with pytest.raises(InvalidOwnerError):
+        parse_key(text)
+    assert not owners().found(text).exists()
+
+
+@pytest.mark.parametrize("is_only_member", [False, True], ids=["by name", "as a choice"])
+def test_the_console_refuses_other_spellings_of_a_key(alice: Any, is_only_member: bool) -> None:
+    field = OwnerChoiceField(type(alice).objects.all()) if is_only_member else OwnerNameField(strip=False)
+
+    assert field.clean(str(alice.pk)) == alice
+    for text in (f" {alice.pk}", f"0{alice.pk}", full_width(alice.pk)):
+        with pytest.raises(ValidationError):
+            field.clean(text)

@@ -52,7 +52,7 @@ LEFT_OUT: Mapping[str, Collection[str]] = {
 
 LONG = (
     *("demo", "example_project", "faults", "tasks"),
-    *("acceptance/test_deployment.py", "api/test_servers.py", "database/test_replicas.py"),
+    *("acceptance/test_deployment.py", "api/test_servers.py"),
     *("delivery/test_cancelling.py", "delivery/test_hanging_names.py", "delivery/test_limits.py"),
     *("delivery/test_urls.py", "emission/test_typing.py", "house/test_benchmarks.py", "house/test_counts.py"),
     *("house/test_distribution.py", "house/test_docs_site.py", "management/test_listen_webhooks.py"),

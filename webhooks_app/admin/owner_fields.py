@@ -10,8 +10,9 @@ from django.http import HttpRequest
 from django.utils.text import format_lazy
 from django.utils.translation import gettext_lazy as _
 
+from ..exceptions import InvalidOwnerError
 from ..operations.rights import Right
-from ..owners import owner_model, owners
+from ..owners import owner_rows, owners, parse_key
 from .owned import MAX_FOUND, OwnedAdmin, actor_of, manages_all
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ class OwnerInput(forms.TextInput):
         list_id = f"{context['widget']['attrs'].get('id', name)}_names"
         context["widget"]["attrs"]["list"] = list_id
         field = owners().name_field
-        suggested = owner_model()._default_manager.order_by(field)[:MAX_SUGGESTED]
+        suggested = owner_rows().order_by(field)[:MAX_SUGGESTED]
         return {
             **context,
             "list_id": list_id,
@@ -62,6 +63,14 @@ class OwnerNameField(forms.CharField):
 class OwnerChoiceField(_ModelChoiceField):
     """Field for one of a few owners."""
 
+    def to_python(self, value: Any) -> Any:
+        try:
+            return super().to_python(parse_key(str(value)) if value not in self.empty_values else value)
+        except InvalidOwnerError:
+            raise forms.ValidationError(
+                self.error_messages["invalid_choice"], code="invalid_choice", params={"value": value}
+            ) from None
+
     def label_from_instance(self, obj: Any) -> str:
         return _label(obj)
 
@@ -69,9 +78,10 @@ class OwnerChoiceField(_ModelChoiceField):
 def owner_field(request: HttpRequest, right: Right, *, required: bool, help_text: Any = "") -> forms.Field:
     """Return a field for the owners for whom the user has the right."""
     if manages_all(request):
-        return OwnerNameField(label=_("Account"), required=required, help_text=help_text)
+        # Not stripped: " 1" is no primary key, here as elsewhere.
+        return OwnerNameField(label=_("Account"), required=required, help_text=help_text, strip=False)
     ids = [owner.pk for owner in actor_of(request).owners_for(right)]
-    own: QuerySet[Any] = owner_model()._default_manager.filter(pk__in=ids)
+    own: QuerySet[Any] = owner_rows().filter(pk__in=ids)
     return OwnerChoiceField(own, label=_("Account"))
 
 

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-from django.core.exceptions import ValidationError as DjangoValidationError
 from rest_framework import serializers
 
 from ..conf import settings
@@ -22,7 +21,7 @@ from ..exceptions import (
 from ..models import Event
 from ..models.emission import MAX_KEY_LENGTH, MAX_REFERENCE_LENGTH, MAX_REFERENCES
 from ..models.order import MAX_ORDERING_KEY_LENGTH
-from ..owners import owner_model
+from ..owners import owners_by_key, parse_key
 from .fields import EventTypeField, MomentInputField, ShortListField, TextField
 from .known_fields import BodySerializer
 from .parsers import StrictJsonParser
@@ -109,13 +108,13 @@ class Emission:
 
     def new_events(self) -> list[NewEvent[Any]]:
         """Return the events with their owners. Raises ValidationError with the problems of all events."""
-        owners = _owners_by_key([fields.get("owner") for fields in self._fields])
+        owners, refused = _find_owners([fields.get("owner") for fields in self._fields])
         problems: dict[int, dict[str, Any]] = {}
         for index, fields in enumerate(self._fields):
             owner = fields.get("owner")
             found = problems[index] = self._apply_key(index, fields)
-            if owner is not None and owner not in owners:
-                found["owner"] = [f"There is no owner {owner[:100]!r}."]
+            if owner in refused:
+                found["owner"] = [refused[owner]]
         new_events = [
             NewEvent(
                 fields.get("type", ""),
@@ -181,20 +180,19 @@ def _options(fields: Mapping[str, Any]) -> dict[str, Any]:
     return {name: fields[name] for name in OPTIONS if name in fields}
 
 
-def _owners_by_key(keys: Sequence[str | None]) -> dict[str | None, Any]:
-    """Return the owners by primary key, with the keys as they were given."""
-    model = owner_model()
-    parsed: dict[str, Any] = {}
-    for key in filter(None, keys):
-        try:
-            parsed[key] = model._meta.pk.to_python(key)
-        except DjangoValidationError:
-            continue
-    try:
-        found = model._default_manager.in_bulk(set(parsed.values()))
-    except OverflowError:  # a number that SQLite cannot hold
-        found = {}
-    return {key: found[pk] for key, pk in parsed.items() if pk in found}
+def _find_owners(texts: Sequence[str | None]) -> tuple[dict[str | None, Any], dict[str | None, str]]:
+    """Return the owners by the texts of their primary keys, and the problems of the other texts."""
+    keys: dict[str, Any] = {}
+    problems: dict[str | None, str] = {}
+    for text in texts:
+        if text is not None:
+            try:
+                keys[text] = parse_key(text)
+            except InvalidOwnerError as error:
+                problems[text] = str(error)
+    found = owners_by_key(keys.values())
+    problems |= {text: f"There is no owner {text[:100]!r}." for text, key in keys.items() if key not in found}
+    return {text: found[key] for text, key in keys.items() if key in found}, problems
 
 
 def _messages(error: WebhooksError) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from django.db.models import EmailField
 
 from ..event_types import registry
 from ..models import Webhook
-from ..owners import owner_model, owners
+from ..owners import owner_model, owner_rows, owners
 from ..routing import RoutedEvent, concerns
 
 NAME_PREFIX = "demo-"
@@ -102,7 +102,7 @@ def make_owners(count: int) -> list[Any]:
     """Return the demo's owners, created if necessary. Users have unusable passwords."""
     made = []
     for number in range(1, count + 1):
-        owner, is_new = owner_model()._default_manager.get_or_create(**{owners().name_field: demo_name(number)})
+        owner, is_new = owner_rows().get_or_create(**{owners().name_field: demo_name(number)})
         if is_new and hasattr(owner, "set_unusable_password"):
             owner.set_unusable_password()
             owner.save()

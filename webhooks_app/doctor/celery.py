@@ -13,6 +13,7 @@ from django.conf import settings as django_settings
 from django.utils.translation import gettext as _
 
 from ..database.clock import DatabaseClock
+from ..database.current import current
 from ..maintenance.runner import BEAT
 from ..models import MaintenanceJob
 from .configuration import BEAT_CHECK
@@ -97,7 +98,7 @@ def _tasks_in_settings() -> set[str]:
 
 def _tasks_in_database() -> set[str]:
     entries: Any = apps.get_model("django_celery_beat", "PeriodicTask")
-    wanted = entries.objects.filter(enabled=True, task__in=(SWEEP_TASK, PRUNE_TASK))
+    wanted = current(entries.objects).filter(enabled=True, task__in=(SWEEP_TASK, PRUNE_TASK))
     return set(wanted.values_list("task", flat=True))
 
 

@@ -11,6 +11,7 @@ from ..owners import owner_model, owners
 HELP = "The owner's name, as shown in the console, or its primary key."
 
 MAX_NAMED = 5
+MAX_LISTED = 100
 
 
 def find_owner(text: str) -> Any | None:
@@ -29,6 +30,13 @@ def get_owner(text: str, hint: str = "") -> Any:
     """Return the owner with this name or primary key. Raises CommandError, with the hint, if there is none."""
     owner = find_owner(text)
     if owner is None:
-        field = owners().name_field
-        raise CommandError(f"No {owner_model()._meta.verbose_name} has the {field} {text!r}. {hint}".rstrip())
+        field, kind = owners().name_field, owner_model()._meta.verbose_name
+        lines = [f"No {kind} has the {field} or the primary key {text!r}. {hint}".rstrip(), _how_to_list(field)]
+        raise CommandError("\n".join(lines))
     return owner
+
+
+def _how_to_list(field: str) -> str:
+    rows = f"owner_rows().values_list('pk', '{field}')[:{MAX_LISTED}]"
+    code = f"from webhooks_app.owners import owner_rows; print(*{rows}, sep='\\n')"
+    return f'To see the primary key and the {field} of each: manage.py shell -c "{code}"'

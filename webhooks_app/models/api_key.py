@@ -20,7 +20,7 @@ from ..encryption import Masked
 from ..owners import owners
 from .audit import Action, Audited
 from .base import BaseQuerySet, atomic
-from .fields import AccountField, IdField, OwnerField
+from .fields import CurrentForeignKey, IdField, OwnerField
 
 LAST_USED_PRECISION = timedelta(minutes=1)
 """The precision of ``last_used_at``. A write for every request would make a key's row a bottleneck."""
@@ -90,7 +90,7 @@ class ApiKey(Audited):
         related_name="webhook_api_keys",
         help_text=_("Empty for a service key, which can only emit events, for all owners."),
     )
-    created_by = AccountField(
+    created_by = CurrentForeignKey(
         django_settings.AUTH_USER_MODEL,
         verbose_name=_("created by"),
         null=True,

@@ -20,7 +20,7 @@ from ..database.clock import now
 from ..protocol.ids import new_ordered_id
 from ..protocol.times import format_time
 from .base import BaseModel, BaseQuerySet
-from .fields import AccountField, CompactJSONField, IdField, OwnerField
+from .fields import CompactJSONField, CurrentForeignKey, IdField, OwnerField
 
 MAX_NAME_LENGTH = 150
 MAX_REASON_LENGTH = 500
@@ -136,7 +136,7 @@ class AuditEntry(BaseModel):
         db_constraint=False,
         db_index=False,
     )
-    actor = AccountField(
+    actor = CurrentForeignKey(
         django_settings.AUTH_USER_MODEL,
         verbose_name=_("account"),
         null=True,

@@ -19,7 +19,7 @@ from ..signals import announce_deliveries
 from .audit import Action, AuditEntry
 from .base import BaseModel, BaseQuerySet
 from .event import Event
-from .fields import AccountField, IdField, LooseCharField, PartialIndex
+from .fields import CurrentForeignKey, IdField, LooseCharField, PartialIndex
 from .queue import ENTRIES_AT_A_TIME, QueueEntry, QueueEntryQuerySet
 from .rollup import Tally
 from .webhook import Webhook
@@ -184,7 +184,7 @@ class Delivery(BaseModel):
         related_name="+",
         db_index=False,
     )
-    requested_by = AccountField(
+    requested_by = CurrentForeignKey(
         django_settings.AUTH_USER_MODEL,
         verbose_name=_("requested by"),
         null=True,

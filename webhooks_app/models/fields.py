@@ -9,12 +9,13 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from django.core.exceptions import ValidationError
-from django.db import models, router
+from django.db import models
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models.fields.related_descriptors import ForwardManyToOneDescriptor
 from django.utils.translation import gettext_lazy as _
 
 from ..database.clock import is_followed, now
+from ..database.current import current
 from ..database.dialects import dialect_for
 from ..owners import owner_model_name
 from ..protocol.ids import new_id
@@ -87,28 +88,26 @@ class IdField(_TextField):
         return f"{self.prefix}_{value.hex if isinstance(value, uuid.UUID) else value}"
 
 
-class _AccountDescriptor(_Descriptor):
+class _CurrentDescriptor(_Descriptor):
     def get_queryset(self, **hints: Any) -> models.QuerySet[Any]:
-        accounts: models.QuerySet[Any] = super().get_queryset(**hints)
-        return accounts.using(router.db_for_write(accounts.model, **hints))
+        return current(super().get_queryset(**hints), **hints)
 
 
-class AccountField(_ForeignKey):
-    """A foreign key to a model of the host project. It reads from the database for writes, as replicas lag behind."""
+class CurrentForeignKey(_ForeignKey):
+    """A foreign key whose row is read and validated in the database for writes, as replicas lag behind."""
 
-    forward_related_accessor_class = _AccountDescriptor
+    forward_related_accessor_class = _CurrentDescriptor
 
     def deconstruct(self) -> Any:
         name, path, args, kwargs = super().deconstruct()
-        is_plain = type(self) is AccountField
+        is_plain = type(self) is CurrentForeignKey
         return name, "django.db.models.ForeignKey" if is_plain else path, args, kwargs
 
     def validate(self, value: Any, model_instance: models.Model | None) -> None:
         super(models.ForeignKey, self).validate(value, model_instance)
         model = self.remote_field.model
-        using = router.db_for_write(model, instance=model_instance)
-        accounts = model._base_manager.using(using)  # noqa: SLF001 - as ForeignKey.validate
-        if value is not None and not accounts.filter(pk=value).exists():
+        rows = current(model._base_manager, instance=model_instance)  # noqa: SLF001 - as ForeignKey.validate
+        if value is not None and not rows.filter(pk=value).exists():
             raise ValidationError(
                 self.error_messages["invalid"],
                 code="invalid",
@@ -116,7 +115,7 @@ class AccountField(_ForeignKey):
             )
 
 
-class OwnerField(AccountField):
+class OwnerField(CurrentForeignKey):
     """A reference to an owner. Migrations refer to the setting, as they do for the user model."""
 
     swappable_setting = "WEBHOOKS_OWNER_MODEL"

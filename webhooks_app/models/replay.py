@@ -22,7 +22,7 @@ from ..protocol.ids import first_id_at, id_before
 from ..signals import announce_deliveries
 from .audit import Action, Audited
 from .base import BaseQuerySet
-from .fields import AccountField, IdField, PartialIndex
+from .fields import CurrentForeignKey, IdField, PartialIndex
 from .limits import MAX_RATE
 from .status import MAX_REASON_LENGTH
 from .webhook import Webhook
@@ -85,7 +85,7 @@ class Replay(Audited):
         SUCCEEDED = "succeeded", _("succeeded")
 
     id = IdField(prefix="rpl")
-    webhook = models.ForeignKey(
+    webhook = CurrentForeignKey(
         Webhook,
         verbose_name=_("webhook"),
         editable=False,
@@ -94,7 +94,7 @@ class Replay(Audited):
         db_constraint=False,  # planning must not wait for a claim
         db_index=False,
     )
-    requested_by = AccountField(
+    requested_by = CurrentForeignKey(
         django_settings.AUTH_USER_MODEL,
         verbose_name=_("requested by"),
         null=True,

@@ -12,6 +12,7 @@ from typing import Any
 
 from django.utils.translation import gettext
 
+from ..database.current import current
 from ..models.api_key import SERVICE_SCOPES
 from ..models.audit import Actor, Via
 from ..owners import Access, owners
@@ -154,7 +155,7 @@ class StaffMember(BaseActor):
 
     @cached_property
     def _found(self) -> list[Any]:
-        return list(owners().visible_to(self.account))
+        return list(current(owners().visible_to(self.account)))
 
     @cached_property
     def _access(self) -> Mapping[Any, Access]:

@@ -17,7 +17,7 @@ from ..models.limits import check_in_flight
 from ..models.order import Order
 from ..models.own_headers import UNCHANGED, Credentials
 from ..models.webhook_secret import default_signatures
-from ..owners import owner_model
+from ..owners import owner_rows
 from ..protocol.json_data import dotted
 from .actors import PROJECT, BaseActor
 from .ownership import check_owner
@@ -171,5 +171,5 @@ def _not_offered(field: str, refused: str, offered: Iterable[str]) -> Validation
 def _lock_owner(webhook: Webhook) -> None:
     """Lock the owner, so that only one transaction at a time counts and adds its webhooks."""
     if webhook.owner_id is not None:
-        accounts = owner_model()._default_manager.select_for_update().filter(pk=webhook.owner_id)
+        accounts = owner_rows().select_for_update().filter(pk=webhook.owner_id)
         accounts.values_list("pk", flat=True).first()

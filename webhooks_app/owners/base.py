@@ -6,12 +6,14 @@ from collections.abc import Mapping, Sequence
 from enum import Flag, auto
 from typing import Any
 
-from django.core.exceptions import FieldDoesNotExist, ValidationError
+from django.core.exceptions import FieldDoesNotExist
 from django.db.models import QuerySet
 
+from ..database.current import current
 from ..event_types import EventType
 from ..exceptions import InvalidOwnerError
-from .registry import owner_model
+from .keys import parse_key
+from .registry import owner_model, owner_rows
 
 
 class Access(Flag):
@@ -91,20 +93,19 @@ class BaseOwners:
 
     def named(self, name: str) -> QuerySet[Any]:
         """Return the owners with exactly this name."""
-        found: QuerySet[Any] = owner_model()._default_manager.filter(**{self.name_field: name})
+        found: QuerySet[Any] = owner_rows().filter(**{self.name_field: name})
         return found
 
     def found(self, text: str) -> QuerySet[Any]:
         """Return the owners with this name or, if there are none, the owner with this primary key."""
-        named = self.named(text)
+        named = current(self.named(text))
         if named.exists():
             return named
-        model = owner_model()
         try:
-            key = model._meta.pk.to_python(text)
-        except ValidationError:
+            key = parse_key(text)
+        except InvalidOwnerError:
             return named
-        found: QuerySet[Any] = model._default_manager.filter(pk=key)
+        found: QuerySet[Any] = owner_rows().filter(pk=key)
         return found
 
     def problem(self) -> str:

@@ -9,7 +9,7 @@ from django.core.exceptions import FieldDoesNotExist, FieldError
 from django.db.models import QuerySet
 
 from .base import BaseOwners
-from .registry import owner_model
+from .registry import owner_model, owner_rows
 
 
 class MemberOwners(BaseOwners):
@@ -25,13 +25,13 @@ class MemberOwners(BaseOwners):
 
     def visible_to(self, user: Any) -> QuerySet[Any]:
         theirs = owner_model()._default_manager.filter(**{self.members: user.pk})
-        visible: QuerySet[Any] = owner_model()._default_manager.filter(pk__in=theirs.order_by().values("pk"))
+        visible: QuerySet[Any] = owner_rows().filter(pk__in=theirs.order_by().values("pk"))
         return visible
 
     def recipients(self, owner: Any) -> list[str]:
         """Return the addresses of the owner's active members."""
         users: Any = get_user_model()
-        members = owner_model()._default_manager.filter(pk=owner.pk)
+        members = owner_rows().filter(pk=owner.pk)
         if _has_field(users, "is_active"):
             members = members.filter(**{f"{self.members}__is_active": True})
         address = f"{self.members}__{users.get_email_field_name()}"

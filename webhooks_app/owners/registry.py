@@ -11,6 +11,7 @@ from django.core.exceptions import ImproperlyConfigured
 from django.utils.module_loading import import_string
 
 from ..conf import settings
+from ..database.current import current
 
 if TYPE_CHECKING:
     from .base import BaseOwners
@@ -24,6 +25,11 @@ def owner_model_name() -> str:
 def owner_model() -> Any:
     """Return the model of owners. Raises ImproperlyConfigured if it is not installed."""
     return _model(owner_model_name())
+
+
+def owner_rows() -> Any:
+    """Return the default manager of the owner model, on the database for writes."""
+    return current(owner_model()._default_manager)
 
 
 @lru_cache(maxsize=16)

@@ -8,7 +8,7 @@ from django.contrib.auth import get_user_model
 from django.db.models import QuerySet
 
 from .base import BaseOwners
-from .registry import owner_model
+from .registry import owner_model, owner_rows
 
 
 class UserOwners(BaseOwners):
@@ -22,7 +22,7 @@ class UserOwners(BaseOwners):
         return request.user if isinstance(request.user, owner_model()) else None
 
     def visible_to(self, user: Any) -> QuerySet[Any]:
-        visible: QuerySet[Any] = owner_model()._default_manager.filter(pk=user.pk)
+        visible: QuerySet[Any] = owner_rows().filter(pk=user.pk)
         return visible
 
     def recipients(self, owner: Any) -> list[str]:
@@ -34,7 +34,7 @@ class UserOwners(BaseOwners):
 
     def named(self, name: str) -> QuerySet[Any]:
         # As in the login of the project, which may ignore case.
-        manager = owner_model()._default_manager
+        manager = owner_rows()
         try:
             found = manager.get_by_natural_key(name)
         except owner_model().DoesNotExist:
