@@ -54,7 +54,7 @@ def _states(integrator: Integrator) -> list[str]:
     return [each["state"] for each in integrator.get("/v1/deliveries?event_type=order.paid")["results"]]
 
 
-@pytest.mark.timeout(280)
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize(
     "host",
     [
