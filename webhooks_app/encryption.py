@@ -96,11 +96,20 @@ def _cipher(keys: tuple[str, ...]) -> MultiFernet:
         ) from None
 
 
+def decrypt_once(token: str) -> Masked:
+    """Return the text of a token as ``decrypt`` does, without keeping it in memory."""
+    return _decrypted(token, _keys())
+
+
 @lru_cache(maxsize=4096)
 def _decrypt(token: str, keys: tuple[str, ...]) -> Masked:
+    # Cached, because a worker decrypts the same few secrets thousands of times a second.
+    return _decrypted(token, keys)
+
+
+def _decrypted(token: str, keys: tuple[str, ...]) -> Masked:
     from cryptography.fernet import InvalidToken  # noqa: PLC0415
 
-    # Cached, because a worker decrypts the same few secrets thousands of times a second.
     try:
         return Masked(_cipher(keys).decrypt(token.encode()).decode(errors="surrogatepass"))
     except InvalidToken:

@@ -33,9 +33,11 @@ from ..error_reports import hide_values
 from ..models import ApiKey
 from ..models.keyset import WHOLE, Bounds, Parts
 from ..operations.actors import ApiCaller, ServiceCaller, access_of
+from ..operations.rights import Right
 from ..owners import Access, owners
 from .authentication import ApiKeyAuthentication
 from .filters import QueryFilterBackend
+from .idempotency import answer_once, key_of
 from .known_fields import NOT_SAVED, unknown_names
 from .pagination import NewestFirstPagination
 from .parsers import StrictJsonParser, measure_body
@@ -80,6 +82,14 @@ class Operation:
     batch_answer: type[BaseSerializer[Any]] | None = None
     conflicts: bool = False
     probes: bool = False
+    right: Right | None = None
+    """The right that the operation requires, if ``scope`` is not enough to know it."""
+    stores_answer: bool = True
+    """Whether the answer to a POST request is stored for its ``Idempotency-Key``."""
+
+    def __post_init__(self) -> None:
+        if self.right is not None and not self.scope:
+            object.__setattr__(self, "scope", self.right.scope)
 
 
 class JsonRenderer(JSONRenderer):
@@ -162,6 +172,8 @@ class ApiViewSet(ApiView, GenericViewSet[Any]):
     bounds = Bounds()
     tag = ""
     operations: ClassVar[Mapping[str, Operation]] = {}
+    post: Any
+    """The called action, bound by Django REST framework."""
 
     @property
     def operation(self) -> Operation | None:
@@ -195,6 +207,22 @@ class ApiViewSet(ApiView, GenericViewSet[Any]):
             body = request.data
             if self.operation.request is None and (unknown := unknown_names(body, (), "field")):
                 raise ValidationError(unknown)
+            self.authorize_body(request)
+            if request.method == "POST":
+                self._prepare_post(request)
+
+    def authorize_body(self, request: Request) -> None:
+        """Raise PermissionDenied if the caller lacks a scope that depends on the body."""
+
+    def _prepare_post(self, request: Request) -> None:
+        key = key_of(request)
+        if key is None or self.operation is None or not self.operation.stores_answer:
+            return
+        if self.operation.right is not None:
+            # An earlier answer may contain a secret, so the caller must have the right now.
+            self.actor.require(self.operation.right, self.owner.pk)
+        # Django REST framework binds the action to the method of the view in the same way.
+        self.post = partial(answer_once, self, key, self.post)
 
     @property
     def max_body_bytes(self) -> int:

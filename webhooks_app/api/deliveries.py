@@ -53,11 +53,9 @@ class DeliveryViewSet(ApiViewSet):
     operations: ClassVar = {
         "list": Operation(scope=READ, answer=DeliverySerializer, many=True),
         "retrieve": Operation(scope=READ, answer=DeliveryWithAttemptsSerializer),
-        "redeliver": Operation(
-            scope=REDELIVER.scope, answer=QueuedEventSerializer, status=202, conflicts=True, probes=True
-        ),
+        "redeliver": Operation(right=REDELIVER, answer=QueuedEventSerializer, status=202, conflicts=True, probes=True),
         "redeliver_selection": Operation(
-            scope=REDELIVER.scope, request=SelectionSerializer, answer=RedeliveredSerializer, status=202
+            right=REDELIVER, request=SelectionSerializer, answer=RedeliveredSerializer, status=202
         ),
     }
 

@@ -30,7 +30,6 @@ from .serializers import EventSerializer
 from .throttling import ApiThrottle
 
 MAX_BATCH = 100
-KEY_HEADER = "idempotency-key"
 OPTIONS = ("occurred_at", "idempotency_key", "references", "ordering_key")
 
 

@@ -17,6 +17,7 @@ from drf_spectacular.openapi import AutoSchema
 from drf_spectacular.plumbing import ResolvedComponent
 
 from . import problems
+from .idempotency import HEADER, SCHEMA
 
 PROBLEM_SCHEMA: dict[str, Any] = {
     "type": "object",
@@ -46,7 +47,8 @@ PROBLEMS = {
     403: "The API key lacks the scope, or is of the wrong kind.",
     404: "The object does not exist, or belongs to another account.",
     406: "The Accept header excludes JSON.",
-    409: "The state of the webhook or replay does not allow the operation.",
+    409: "The state of the webhook or replay does not allow the operation; or the Idempotency-Key was used with "
+    "another body, or its first request is still in progress.",
     411: "The body is chunked and has no Content-Length.",
     413: "The body is larger than {max_body_bytes:,} bytes.",
     415: "The body is not JSON in UTF-8.",
@@ -127,6 +129,16 @@ class OperationSchema(AutoSchema):
                 answers[str(status)]["headers"] = headers
         return answers
 
+    def _get_parameters(self) -> Any:
+        parameters = super()._get_parameters()
+        if self.method != "POST":
+            return parameters
+        description = (
+            "Makes the request safe to repeat: for 24 hours, the same owner, route, key and body get the first answer. "
+            "Another body is refused with 409."
+        )
+        return [*parameters, {"name": HEADER, "in": "header", "description": description, "schema": {**SCHEMA}}]
+
     def _problem_statuses(self) -> list[int]:
         operation = self.view.operation
         return [
@@ -134,7 +146,7 @@ class OperationSchema(AutoSchema):
             *([403] if operation.scope else []),
             *([404] if "{" in self.path or _names_webhook(operation.request) else []),
             406,
-            *([409] if operation.conflicts else []),
+            *([409] if operation.conflicts or self.method == "POST" else []),
             *([411, 413, 415] if self.method in ("POST", "PATCH") else []),
             429,
             *([503] if operation.probes else []),

@@ -75,7 +75,7 @@ def document(status: int, detail: str = "", errors: Mapping[str, Any] | None = N
 
 def problem_response(error: Exception, context: Mapping[str, Any]) -> Response:
     """Turn an exception into a response. Log an unexpected one, and hide its details."""
-    known = _api_exception(error)
+    known = api_exception(error)
     if known is None:
         return _answer_unexpected(error, context)
     set_rollback()
@@ -105,7 +105,8 @@ def not_found(request: HttpRequest, *args: Any, **kwargs: Any) -> JsonResponse:
     )
 
 
-def _api_exception(error: Exception) -> exceptions.APIException | None:
+def api_exception(error: Exception) -> exceptions.APIException | None:
+    """Return the API's exception for an expected error; None for an unexpected one."""
     match error:
         case exceptions.APIException():
             return error

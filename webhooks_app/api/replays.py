@@ -130,13 +130,13 @@ class ReplayViewSet(ApiViewSet):
     operations: ClassVar = {
         "list": Operation(scope=READ, answer=ReplaySerializer, many=True),
         "create": Operation(
-            scope=REPLAY.scope, request=NewReplaySerializer, answer=ReplaySerializer, status=201, conflicts=True
+            right=REPLAY, request=NewReplaySerializer, answer=ReplaySerializer, status=201, conflicts=True
         ),
         "retrieve": Operation(scope=READ, answer=ReplaySerializer),
-        "start": Operation(scope=REPLAY.scope, answer=ReplaySerializer, conflicts=True),
-        "pause": Operation(scope=REPLAY.scope, answer=ReplaySerializer, conflicts=True),
-        "resume": Operation(scope=REPLAY.scope, answer=ReplaySerializer, conflicts=True),
-        "cancel": Operation(scope=REPLAY.scope, answer=ReplaySerializer, conflicts=True),
+        "start": Operation(right=REPLAY, answer=ReplaySerializer, conflicts=True),
+        "pause": Operation(right=REPLAY, answer=ReplaySerializer, conflicts=True),
+        "resume": Operation(right=REPLAY, answer=ReplaySerializer, conflicts=True),
+        "cancel": Operation(right=REPLAY, answer=ReplaySerializer, conflicts=True),
     }
 
     def list(self, request: Request) -> Response:

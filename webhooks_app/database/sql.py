@@ -82,6 +82,12 @@ def is_deadlock(using: str, error: Exception) -> bool:
     return not dialect_of(using).deadlock_codes.isdisjoint({sqlstate(error), *error.args[:1]})
 
 
+def is_lock_timeout(using: str, error: Exception) -> bool:
+    """Return True if a statement waited for the lock of another transaction too long."""
+    codes = {sqlstate(error), *error.args[:1], getattr(error.__cause__, "sqlite_errorcode", None)}
+    return not dialect_of(using).lock_timeout_codes.isdisjoint(codes)
+
+
 @contextmanager
 def writing(using: str, model: type[models.Model]) -> Iterator[None]:
     """Open a transaction for writing."""

@@ -14,7 +14,7 @@ from django.db import models
 from django.utils import timezone
 
 from ..database.sql import take_write_lock, writing
-from ..models import ApiKey, Delivery, DeliveryAttempt, Event, QueueEntry, QueueLane, Webhook
+from ..models import ApiKey, Delivery, DeliveryAttempt, Event, QueueEntry, QueueLane, StoredAnswer, Webhook
 from ..models.audit import Action
 from ..owners import owner_model
 from ..plurals import counted
@@ -111,6 +111,7 @@ class Forgetting:
         for rows in (self._events, self._deliveries()):
             for ids in _pages(rows):
                 self._delete(rows.model, ids)
+        StoredAnswer.objects.using(self._using).filter(owner=self._owner_id).delete()
         for others in (self._webhooks, ApiKey.objects.using(self._using).filter(owner=self._owner_id)):
             keys = list(others.order_by().values_list("pk", flat=True))
             self.forgotten.add(delete_rows(self._using, others.model, keys))

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from ..database.dialects import dialect_of
-from ..models import WorkerProcess
+from ..models import StoredAnswer, WorkerProcess
 from .health.monitor import take_in, watch
 from .rollups.folding import TALLIES_AT_A_TIME, fold, forget_old
 
@@ -34,7 +34,8 @@ def judge_health(using: str, now: datetime, facts: dict[str, Any]) -> float | No
 
 
 def forget(using: str, now: datetime, facts: dict[str, Any]) -> float | None:
-    """Delete roll-ups at the end of their retention, and processes that ended long ago."""
+    """Delete roll-ups and stored answers at the end of their retention, and processes that ended long ago."""
     forget_old(using, now)
+    StoredAnswer.objects.using(using).expired(now).delete()
     WorkerProcess.objects.using(using).filter(seen_at__lt=now - PROCESSES_KEPT).delete()
     return None

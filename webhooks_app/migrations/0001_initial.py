@@ -599,6 +599,34 @@ class Migration(migrations.Migration):
             },
         ),
         migrations.CreateModel(
+            name="StoredAnswer",
+            fields=[
+                ("id", models.UUIDField(editable=False, primary_key=True, serialize=False)),
+                ("encrypted_content", models.TextField(editable=False)),
+                (
+                    "created_at",
+                    models.DateTimeField(
+                        db_index=True, default=django.utils.timezone.now, editable=False, verbose_name="created"
+                    ),
+                ),
+                (
+                    "owner",
+                    webhooks_app.models.fields.OwnerField(
+                        db_constraint=False,
+                        editable=False,
+                        null=True,
+                        on_delete=django.db.models.deletion.DO_NOTHING,
+                        related_name="+",
+                        to=settings.WEBHOOKS_OWNER_MODEL,
+                    ),
+                ),
+            ],
+            options={
+                "verbose_name": "stored answer",
+                "verbose_name_plural": "stored answers",
+            },
+        ),
+        migrations.CreateModel(
             name="QueueLane",
             fields=[
                 (

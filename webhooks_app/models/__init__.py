@@ -14,6 +14,7 @@ from .queue import QueueEntry
 from .replay import Replay
 from .rollup import Rollup, Tally
 from .signing_key import SigningKey
+from .stored_answer import StoredAnswer
 from .webhook import Webhook
 
 __all__ = [
@@ -31,6 +32,7 @@ __all__ = [
     "Replay",
     "Rollup",
     "SigningKey",
+    "StoredAnswer",
     "Tally",
     "Webhook",
     "WebhookHealth",

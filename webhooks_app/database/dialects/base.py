@@ -6,7 +6,8 @@ Dialects contain only differences beyond those of the ORM and of ``connection.fe
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import datetime
 from typing import Any, ClassVar, NamedTuple
 
@@ -68,6 +69,9 @@ class BaseDialect:
     deadlock_codes: ClassVar[frozenset[object]] = frozenset()
     """The SQLSTATEs or error numbers of a transaction that was rolled back in favour of another one."""
 
+    lock_timeout_codes: ClassVar[frozenset[object]] = frozenset()
+    """The SQLSTATEs or error numbers of a statement that waited for a lock too long."""
+
     def next_number_sql(self, table: str) -> str | None:
         """Return an expression for the next key of a table, whose name is quoted; None if only an INSERT makes one.
 
@@ -93,6 +97,14 @@ class BaseDialect:
 
     def begin_write(self, connection: BaseDatabaseWrapper, model: type[models.Model]) -> None:
         """Take the write lock of a database without row locks."""
+
+    @contextmanager
+    def waiting_at_most(self, connection: BaseDatabaseWrapper, seconds: float) -> Iterator[None]:
+        """Limit the time that each statement in the block, within a transaction, waits for a lock.
+
+        Without row locks, the connection's own timeout applies.
+        """
+        yield
 
     def session_of(self, connection: BaseDatabaseWrapper) -> Session | None:
         """Return the session of a connection, or None if other connections cannot detect its end."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
 from django.db.backends.base.base import BaseDatabaseWrapper
 
@@ -17,6 +19,18 @@ class MysqlDialect(BaseDialect):
     now_sql = "UTC_TIMESTAMP(6)"
     no_operation_sql = "DO 0"
     deadlock_codes = frozenset({1213})
+    lock_timeout_codes = frozenset({1205})
+
+    @contextmanager
+    def waiting_at_most(self, connection: BaseDatabaseWrapper, seconds: float) -> Iterator[None]:
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT @@SESSION.innodb_lock_wait_timeout")
+            (before,) = cursor.fetchone()
+            cursor.execute("SET SESSION innodb_lock_wait_timeout = %s", [math.ceil(seconds)])
+            try:
+                yield
+            finally:
+                cursor.execute("SET SESSION innodb_lock_wait_timeout = %s", [before])
 
     def table_estimates(self, connection: BaseDatabaseWrapper, tables: Sequence[str]) -> Mapping[str, TableEstimate]:
         """Return InnoDB's sampled statistics."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from django.db import connections
@@ -24,6 +25,7 @@ class PostgresqlDialect(BaseDialect):
     loose_text_column = "text"
     generates_rows = True
     deadlock_codes = frozenset({"40P01", "40001"})
+    lock_timeout_codes = frozenset({"55P03"})
 
     def next_number_sql(self, table: str) -> str | None:
         return f"nextval(pg_get_serial_sequence('{table}', 'id'))"
@@ -40,6 +42,16 @@ class PostgresqlDialect(BaseDialect):
         settings = connections[using].settings_dict
         is_shared = settings["OPTIONS"].get("pool") or settings.get("DISABLE_SERVER_SIDE_CURSORS")
         return self.uses_psycopg3(using) and not is_shared
+
+    @contextmanager
+    def waiting_at_most(self, connection: BaseDatabaseWrapper, seconds: float) -> Iterator[None]:
+        change = "SELECT set_config('lock_timeout', %s, true)"  # until the end of the transaction
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT current_setting('lock_timeout')")
+            (before,) = cursor.fetchone()
+            cursor.execute(change, [f"{seconds * 1000:.0f}ms"])
+            yield
+            cursor.execute(change, [before])
 
     def session_of(self, connection: BaseDatabaseWrapper) -> Session | None:
         """Return None behind a pooler in transaction mode, according to its setting."""

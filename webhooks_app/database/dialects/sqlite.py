@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Mapping, Sequence
 
 from django.db import models
@@ -14,6 +15,7 @@ class SqliteDialect(BaseDialect):
     name = "sqlite"
     systems = ("SQLite",)
     has_single_writer = True
+    lock_timeout_codes = frozenset({sqlite3.SQLITE_BUSY})
 
     def begins_by_reading(self, connection: BaseDatabaseWrapper) -> bool:
         """Return True for SQLite's default, a deferred transaction."""
