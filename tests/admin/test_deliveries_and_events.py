@@ -53,6 +53,29 @@ def test_a_pruned_body_has_a_note(superuser: Page, event: Event) -> None:
     assert shows(superuser.get("event", "change", event.pk), "No longer stored.")
 
 
+@pytest.mark.parametrize("model", ["delivery", "event"])
+def test_history_shows_the_url_that_was_asked(superuser: Page, attempt: DeliveryAttempt, model: str) -> None:
+    old, new = attempt.url, "https://receiver.example.com/moved"
+    Delivery.objects.update(attempt_count=1)
+    Webhook.objects.update(url=new)
+
+    if model == "delivery":
+        (row,) = superuser.get("delivery").context["cl"].result_list
+        page = text(superuser.get("delivery", "change", row.pk))
+        assert row.sent_to == old
+        assert f'<p class="webhooks-url">{old}</p>' in page
+        assert f"(now {new})" in page
+    else:
+        (recipient,) = superuser.get("event", "change", str(attempt.delivery.event_id)).context["recipients"]
+        assert recipient.sent_to == old
+
+
+def test_a_delivery_without_an_attempt_shows_the_url_of_its_webhook(superuser: Page, delivery: Delivery) -> None:
+    (row,) = superuser.get("delivery").context["cl"].result_list
+
+    assert row.sent_to == delivery.webhook.url
+
+
 def test_an_attempt_without_a_response_shows_the_first_bytes_received(
     superuser: Page, attempt: DeliveryAttempt
 ) -> None:

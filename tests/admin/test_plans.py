@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
+from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 
@@ -13,8 +15,9 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
+from tests.support.rows import emit_one, make_webhook
 from webhooks_app.demo.writing import Size, make_demo_data
-from webhooks_app.models import ApiKey, Event
+from webhooks_app.models import ApiKey, Delivery, Event
 from webhooks_app.models.keyset import HORIZON
 
 from .conftest import Page
@@ -80,3 +83,44 @@ def test_no_list_reads_a_whole_table(superuser: Page) -> None:
     found |= {address: whole_tables_read(api.get, f"/v1/{address}") for address in API}
 
     assert {address: plans for address, plans in found.items() if plans} == {}
+
+
+@pytest.mark.django_db
+def test_pending_deliveries_are_read_from_the_queue(superuser: Page) -> None:
+    webhook = make_webhook(superuser.user)
+    (pending,) = emit_one(superuser.user).deliveries.all()
+    later = [Delivery(event=pending.event, webhook=webhook, state="succeeded") for _ in range(8000)]
+    Delivery.objects.bulk_create(later, batch_size=2000)
+    with connection.cursor() as cursor:
+        cursor.execute("ANALYZE")
+    _, key = ApiKey.objects.make(owner=superuser.user)
+    api = Client(headers={"Authorization": f"Bearer {key}"})
+    lists = [f"delivery/?state__exact=pending{more}" for more in ("", "&webhook=hook", "&q=root")]
+
+    read = {address: most_rows_read(superuser.client.get, f"/admin/webhooks_app/{address}") for address in lists}
+    read["api"] = most_rows_read(api.get, "/v1/deliveries?state=pending")
+
+    assert {address: rows for address, rows in read.items() if rows > 100} == {}
+
+
+def most_rows_read(get: Any, address: str) -> float:
+    """Return the largest number of rows that a step of a page's queries reads."""
+    with CaptureQueriesContext(connection) as captured:
+        assert get(address).status_code == 200
+    return max(rows_read(each["sql"]) for each in captured if "webhooks_app_delivery" in each["sql"])
+
+
+def rows_read(sql: str) -> int:
+    """Run a statement and return the largest number of rows that a step of its plan read or discarded."""
+    with connection.cursor() as cursor:
+        cursor.execute(f"EXPLAIN (ANALYZE, FORMAT JSON) {sql}")
+        (plan,) = cursor.fetchone()
+    plan = json.loads(plan) if isinstance(plan, str) else plan
+    return max(_sizes(plan[0]["Plan"]))
+
+
+def _sizes(plan: dict[str, Any]) -> Iterator[float]:
+    rows = plan["Actual Rows"] + plan.get("Rows Removed by Filter", 0) + plan.get("Rows Removed by Join Filter", 0)
+    yield rows * plan["Actual Loops"]
+    for part in plan.get("Plans", ()):
+        yield from _sizes(part)

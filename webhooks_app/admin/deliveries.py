@@ -25,7 +25,7 @@ from ..operations.sending import redeliver
 from .actions import ActingAdmin
 from .change_list import KeysetChangeList
 from .disclosed import disclosed
-from .display import PARTS_OF_TYPE, breakable, link_to, moment, next_try, state_and_result
+from .display import PARTS_OF_TYPE, breakable, link_to, moment, next_try, sent_to, state_and_result
 from .explanation import policy_in_words, waiting_for, why_cancelled
 from .filters import (
     CreatedFilter,
@@ -50,13 +50,16 @@ SHOWN_IF_SET = {
 
 
 class DeliveryChangeList(KeysetChangeList):
-    """Change list that attaches to each delivery the reason why it is not sent now."""
+    """Change list that attaches to each delivery its last URL, and the reason why it is not sent now."""
 
     def get_results(self, request: HttpRequest) -> None:
         super().get_results(request)
         self.result_list = disclosed(request, self.result_list)
         for delivery, hold in zip(self.result_list, holds_of(self.result_list, now=timezone.now()), strict=True):
             delivery.shown_hold = hold
+        urls = sent_to(self.result_list)
+        for delivery in self.result_list:
+            delivery.sent_to = urls[delivery.pk]
 
 
 @admin.register(Delivery)
@@ -145,8 +148,8 @@ class DeliveryAdmin(ReadOnlyAdmin, ActingAdmin):
         return format_html("{} ({})", shown, delivery.get_kind_display()) if is_test else shown
 
     @admin.display(description=_("webhook"))
-    def target(self, delivery: Delivery) -> SafeString:
-        url = breakable(delivery.webhook.url)
+    def target(self, delivery: Any) -> SafeString:
+        url = breakable(delivery.sent_to)
         return format_html('<span class="webhooks-url" title="{}">{}</span>', delivery.webhook_id, url)
 
     @admin.display(description=_("state"))
@@ -190,7 +193,12 @@ class DeliveryAdmin(ReadOnlyAdmin, ActingAdmin):
     def webhook_link(self, delivery: Delivery) -> SafeString:
         webhook = delivery.webhook
         shown = webhook.pk if webhook.deleted_at else self._link(webhook)
-        return format_html('{} <span class="webhooks-url">{}</span>', shown, breakable(webhook.url))
+        url = sent_to([delivery])[delivery.pk]
+        text = '{} <span class="webhooks-url">{}</span>'
+        if url == webhook.url:
+            return format_html(text, shown, breakable(url))
+        now = format_html(gettext("now {url}"), url=breakable(webhook.url))
+        return format_html(text + " ({})", shown, breakable(url), now)
 
     @admin.display(description=_("redelivery of"))
     def redelivery_link(self, delivery: Delivery) -> SafeString | str:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 from django import forms
 from django.conf import settings
-from django.db.models import Model
+from django.db.models import F, Model
 from django.http import HttpRequest
 from django.urls import reverse
 from django.utils import timezone
@@ -131,11 +131,21 @@ def next_try(delivery: Delivery, hold: Hold | None, *, now: datetime, site: str)
     return moment(at, label) if at else label
 
 
+def sent_to(deliveries: Sequence[Delivery]) -> dict[str, str]:
+    """Return the URL of each delivery's last attempt, or its webhook's if no attempt is stored, by ID."""
+    ids = [delivery.pk for delivery in deliveries if delivery.attempt_count]
+    last = DeliveryAttempt.objects.filter(delivery__in=ids, number=F("delivery__attempt_count")).order_by()
+    urls = dict(last.values_list("delivery_id", "url")) if ids else {}
+    return {delivery.pk: urls.get(delivery.pk, delivery.webhook.url) for delivery in deliveries}
+
+
 class DeliveryRow(NamedTuple):
     """A row of a short list of deliveries."""
 
     delivery: Delivery
     url: str
+    sent_to: str
+    """The URL of the last attempt."""
     state: str
     next_try: SafeString | str
 
@@ -143,10 +153,12 @@ class DeliveryRow(NamedTuple):
 def delivery_rows(deliveries: Iterable[Delivery], *, site: str) -> list[DeliveryRow]:
     """Return the rows of a short list of deliveries, linked to their pages in the named admin site."""
     name, now, rows = "admin:webhooks_app_delivery_change", timezone.now(), list(deliveries)
+    urls = sent_to(rows)
     return [
         DeliveryRow(
             delivery,
             reverse(name, args=(delivery.pk,), current_app=site),
+            urls[delivery.pk],
             state_and_result(delivery),
             next_try(delivery, hold, now=now, site=site),
         )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import datetime, timedelta
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 from django import forms
 from django.contrib import admin
@@ -45,10 +45,10 @@ class StateFilter(admin.ChoicesFieldListFilter):
         return len(values) == 1 and Delivery.objects.is_listed(values[0])
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
-        chosen: Any = super().queryset(request, queryset)
+        rows: Any = queryset
         values: Any = self.lookup_val
-        found: QuerySet[Any] = chosen.in_state(values[0]) if self.is_by_index else chosen
-        return found
+        found: Any = rows.in_state(values[0]) if self.is_by_index else super().queryset(request, queryset)
+        return cast("QuerySet[Any]", found)
 
 
 class EventTypeFilter(admin.SimpleListFilter):

@@ -51,11 +51,16 @@ class DeliveryQuerySet(BaseQuerySet["Delivery"]):
         return self.exclude(state=Delivery.State.PENDING)
 
     def is_listed(self, state: str) -> bool:
-        """Return True if an index covers the deliveries in this state, by identifier."""
+        """Return True if the queue, or an index, has just the deliveries in this state, by identifier."""
+        if state == Delivery.State.PENDING:
+            return True
         return state in Delivery.LISTED_STATES and connections[self.db].features.supports_partial_indexes
 
     def in_state(self, state: str) -> Self:
-        """Return the deliveries in this state, from an index if there is one."""
+        """Return the deliveries in this state, from the queue or an index if possible."""
+        if state == Delivery.State.PENDING:
+            # The condition also leads from the webhooks of a list to their entries.
+            return self.filter(queue_entry__webhook=models.F("webhook"))
         return self.filter(failure=state) if self.is_listed(state) else self.filter(state=state)
 
     def queue(self, **fields: Any) -> Delivery:
