@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from base64 import b64decode
 from typing import Any
 
 import pytest
@@ -84,6 +85,43 @@ def test_a_refused_form_shows_names_without_the_entered_values(superuser: Page) 
     assert stored() == {"X-Tenant": "value-4711"}
 
 
+@pytest.mark.parametrize(
+    ("typed", "sent"),
+    [
+        pytest.param({"basic_password": "two"}, "me:two", id="only the password"),
+        pytest.param({"basic_auth": "you"}, "you:one", id="only the user name"),
+        pytest.param({"basic_auth": "you", "basic_password": "two"}, "you:two", id="both"),
+        pytest.param({"description": "changed"}, "me:one", id="neither"),
+        pytest.param(
+            {"basic_password": "two", "headers": "Authorization: ********\r\nX-New: n"}, "me:two", id="a header"
+        ),
+    ],
+)
+def test_the_part_of_the_credentials_left_empty_is_sent_unchanged(
+    superuser: Page, typed: dict[str, str], sent: str
+) -> None:
+    webhook = make_webhook(superuser.user, basic_auth=("me", "one"))
+
+    superuser.post("webhook", "change", webhook.pk, **{**form(headers="Authorization: ********"), **typed})
+    emit_one(superuser.user)
+    with Webhooks() as webhooks:
+        (request,) = webhooks.deliver()
+
+    (value,) = (value for name, value in request.headers.items() if name.lower() == "authorization")
+    scheme, _, credentials = value.partition(" ")
+    assert (scheme, b64decode(credentials).decode()) == ("Basic", sent)
+
+
+def test_a_part_of_credentials_for_a_new_host_is_refused(superuser: Page) -> None:
+    webhook = make_webhook(superuser.user, basic_auth=("me", "one"))
+    typed = form(url="http://127.0.0.2:9000/hook", headers="Authorization: ********", basic_password="two")
+
+    answer = superuser.post("webhook", "change", webhook.pk, **typed)
+
+    assert shows(answer, "Enter the user name and the password: a new scheme, host or port of the URL drops stored")
+    assert stored() == {"Authorization": "Basic bWU6b25l"}
+
+
 def test_a_reserved_header_is_an_error_of_the_field(superuser: Page) -> None:
     answer = superuser.post("webhook", "add", **form(headers="Host: elsewhere"))
 
@@ -107,6 +145,35 @@ def test_a_new_host_drops_unchanged_headers(superuser: Page) -> None:
     )
 
     assert stored() == {}
+
+
+def test_a_signature_is_removed_only_after_a_confirmation(superuser: Page) -> None:
+    webhook = make_webhook(superuser.user, signatures=["native", "standard-ed25519"])
+
+    asked = superuser.post("webhook", "change", webhook.pk, **form())
+    before = Webhook.objects.get().signatures
+    superuser.post("webhook", "change", webhook.pk, **form(removes_signatures="on"))
+
+    assert shows(asked, "Receivers that verify standard-ed25519 (webhook-signature) will refuse every request")
+    assert (before, Webhook.objects.get().signatures) == (["native", "standard-ed25519"], ["native"])
+
+
+def test_the_public_key_of_an_added_signature_is_shown(superuser: Page) -> None:
+    webhook = make_webhook(superuser.user)
+
+    answer = superuser.post("webhook", "change", webhook.pk, **form(signatures=["native", "standard-ed25519"]))
+
+    (key,) = Webhook.objects.get().public_keys
+    assert f"The new public key is {key['key']}. Receivers verify with it." in shown_messages(answer)
+
+
+def test_deselecting_every_signature_says_that_they_stay(superuser: Page) -> None:
+    webhook = make_webhook(superuser.user)
+
+    answer = superuser.post("webhook", "change", webhook.pk, **form(signatures=[]))
+
+    assert "No signature is selected. The signatures stay unchanged: native." in shown_messages(answer)
+    assert Webhook.objects.get().signatures == ["native"]
 
 
 @pytest.fixture

@@ -89,6 +89,11 @@ class ChoiceFields(forms.Form):
             "unchanged."
         ),
     )
+    removes_signatures = forms.BooleanField(
+        label=_("Remove signatures"),
+        required=False,
+        help_text=_("Confirm that no receiver verifies the signatures that you deselect."),
+    )
     retry_policy = forms.ChoiceField(label=_("Retry policy"), required=False)
     headers = HeadersField(
         label=_("Headers"),
@@ -105,11 +110,13 @@ class ChoiceFields(forms.Form):
         strip=False,
         widget=forms.TextInput(attrs={"autocomplete": "off", "class": "vTextField"}),
         help_text=_(
-            "For basic authentication, sent in the Authorization header. Leave empty to keep the current value."
+            "For basic authentication, sent in the Authorization header. Leave empty to keep the current value. To "
+            "remove both, delete the line of the header."
         ),
     )
     basic_password = SecretField(
         label=_("Password"),
+        help_text=_("Leave empty to keep the current value."),
         required=False,
         strip=False,
         widget=forms.PasswordInput(attrs={"autocomplete": "new-password", "class": "vTextField"}),
@@ -128,6 +135,23 @@ class ChoiceFields(forms.Form):
     def clean_signatures(self) -> list[str]:
         saved = list(self.instance.signatures)
         return without_reordering(self.cleaned_data["signatures"] or saved, saved)
+
+    def check_removed_signatures(self) -> None:
+        """Refuse to drop a signature that receivers may verify, unless the user confirms it."""
+        chosen = self.cleaned_data.get("signatures")
+        if chosen is None or self.instance._state.adding or self.cleaned_data.get("removes_signatures"):
+            return
+        if removed := [name for name in self.instance.signatures if name not in chosen and name in known_signatures()]:
+            message = _(
+                "Receivers that verify %(signatures)s will refuse every request from now on. To remove it "
+                "nevertheless, tick “Remove signatures”."
+            )
+            self.add_error("signatures", forms.ValidationError(message, params={"signatures": _with_headers(removed)}))
+
+    @property
+    def selects_no_signature(self) -> bool:
+        """True if the form has the field, and no signature is selected in it."""
+        return "signatures" in self.fields and not self["signatures"].data
 
     def clean_accepted_statuses(self) -> str:
         return self.cleaned_data["accepted_statuses"] or str(self.instance.accepted_statuses)
@@ -154,8 +178,13 @@ class ChoiceFields(forms.Form):
         if "headers" in data and data["headers"] != before:
             changes["headers"] = data["headers"]
         if data.get("basic_auth") or data.get("basic_password"):
-            changes["basic_auth"] = data["basic_auth"], data["basic_password"]
+            changes["basic_auth"] = data["basic_auth"] or None, data["basic_password"] or None
         return changes
+
+
+def _with_headers(names: Iterable[str]) -> str:
+    schemes = known_signatures()
+    return ", ".join(f"{name} ({schemes[name].signature_header})" for name in names)
 
 
 def _as_lines(headers: Mapping[str, str]) -> str:

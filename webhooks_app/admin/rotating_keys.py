@@ -22,6 +22,8 @@ from ..operations import rights, rotation
 from ..operations.actors import BaseActor
 from .shown_once import ShowingSecrets, new_submission
 
+NEW_PUBLIC_KEY = _("The new public key is %(key)s. Receivers verify with it.")
+
 REPLACES = "replaces_"
 """Prefix of the hidden fields with the fingerprint of each key."""
 
@@ -111,8 +113,7 @@ class KeyRotation(ShowingSecrets):
         scheme = known_signatures()[name]
         if not scheme.is_asymmetric:
             return [self.show_once(request, webhook, key)]
-        text = gettext("The new public key is %(key)s. Receivers verify with it.")
-        self.message_user(request, text % {"key": scheme.verification_key(key)}, messages.SUCCESS)
+        self.message_user(request, NEW_PUBLIC_KEY % {"key": scheme.verification_key(key)}, messages.SUCCESS)
         return []
 
     @admin.action(description=_("Expire the old secret now"), permissions=["rotate"])

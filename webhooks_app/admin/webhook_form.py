@@ -19,6 +19,9 @@ from .reasons import translated
 from .refusals import RefusableForm
 from .secret_fields import SecretField
 
+NOT_SAVED = ("headers", "basic_auth", "basic_password", "removes_signatures")
+"""Fields that are not columns of a webhook."""
+
 Choices = list[tuple[str, list[tuple[str, str]]]]
 
 
@@ -114,6 +117,7 @@ class WebhookForm(ChoiceFields, AudienceForm, RefusableForm):
     def clean(self) -> dict[str, Any] | None:
         cleaned = super().clean()
         self.check_audience()
+        self.check_removed_signatures()
         if secret := self.cleaned_data.get("secret"):
             self.instance.secret = secret
         return cleaned
@@ -121,7 +125,7 @@ class WebhookForm(ChoiceFields, AudienceForm, RefusableForm):
     @property
     def changes(self) -> dict[str, Any]:
         """Values of the changed fields."""
-        fields = [name for name in self.changed_data if name not in ("headers", "basic_auth", "basic_password")]
+        fields = [name for name in self.changed_data if name not in NOT_SAVED]
         return {**{name: self.cleaned_data[name] for name in fields}, **self.header_arguments}
 
     @property

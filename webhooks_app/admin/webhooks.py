@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from django.contrib import admin
+from django.contrib import admin, messages
 from django.contrib.admin.utils import unquote
 from django.core.exceptions import PermissionDenied
 from django.db.models import Q, QuerySet, prefetch_related_objects
@@ -35,6 +35,7 @@ from .operations import OperationsPage
 from .owned import actor_of, manages_all, visible_event_types, without_names
 from .owner_fields import OwnableAdmin
 from .reasons import translated
+from .rotating_keys import NEW_PUBLIC_KEY
 from .webhook_actions import WebhookActions
 from .webhook_form import WebhookForm
 from .webhook_health import HealthColumns
@@ -103,7 +104,8 @@ class WebhookAdmin(OwnableAdmin, HealthColumns, EventTypePages, OperationsPage, 
 
     def get_fields(self, request: HttpRequest, obj: Any = None) -> list[Any]:
         fields = ["url", "event_types", "filter", "description", "retry_notices", "max_in_flight", "rate_limit"]
-        fields += ["signatures", "retry_policy", "accepted_statuses", "order", "headers", *CREDENTIALS]
+        confirms = ["removes_signatures"] if obj is not None and self.has_change_permission(request, obj) else []
+        fields += ["signatures", *confirms, "retry_policy", "accepted_statuses", "order", "headers", *CREDENTIALS]
         if obj is None:
             audience = ["audience"] if manages_all(request) else []
             return [*audience, *self.owner_fields(request), *fields, "secret"]
@@ -179,8 +181,19 @@ class WebhookAdmin(OwnableAdmin, HealthColumns, EventTypePages, OperationsPage, 
     def save_model(self, request: HttpRequest, obj: Any, form: Any, change: Any) -> None:
         if change:
             update_webhook(obj, actor=actor_of(request), **form.changes)
+            self._describe_signatures(request, obj, form)
         else:
             create_webhook(obj, actor=actor_of(request), **form.header_arguments)
+
+    def _describe_signatures(self, request: HttpRequest, webhook: Webhook, form: WebhookForm) -> None:
+        """Show the public keys of added signatures. Warn if no signature was selected."""
+        if form.selects_no_signature:
+            text = gettext("No signature is selected. The signatures stay unchanged: %(names)s.")
+            self.message_user(request, text % {"names": ", ".join(webhook.signatures)}, messages.WARNING)
+        added = set(webhook.signatures) - set(form.initial["signatures"])
+        for key in Webhook.objects.get(pk=webhook.pk).public_keys if added else ():
+            if key["scheme"] in added:
+                self.message_user(request, NEW_PUBLIC_KEY % {"key": key["key"]}, messages.SUCCESS)
 
     def response_add(
         self, request: HttpRequest, obj: Any, post_url_continue: str | None = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Mapping
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias, cast
 
 from django.core.exceptions import ValidationError
 from django.db import models
@@ -14,7 +14,7 @@ from django.utils.translation import gettext_lazy as _
 from ..choices import known_signatures
 from ..encryption import decrypt, encrypt
 from ..exceptions import InvalidEndpointError, SecretUnreadableError
-from ..protocol.header_rules import basic_authorization, problem_with_name, problem_with_value
+from ..protocol.header_rules import basic_authorization, basic_credentials, problem_with_name, problem_with_value
 from ..transport.endpoint import ANYWHERE, parse_endpoint
 from .base import BaseModel
 
@@ -34,7 +34,8 @@ class _Unchanged:
 
 
 UNCHANGED = _Unchanged()
-Credentials: TypeAlias = tuple[str, str] | _Unchanged | None
+Credentials: TypeAlias = tuple[str | None, str | None] | _Unchanged | None
+"""A user name and a password. None in place of one of them keeps the stored one."""
 
 
 class OwnHeaders(BaseModel):
@@ -73,9 +74,11 @@ class OwnHeaders(BaseModel):
         stored = self.encrypted_headers if url_before is None or is_same_origin(url_before, self.url) else []
         changed = stored if headers is None else _encrypted(headers, stored)
         if not isinstance(basic_auth, _Unchanged):
-            if headers is not None and any(name.lower() == "authorization" for name in headers):
+            given = (headers or {}).items()
+            if any(name.lower() == "authorization" and value != REDACTED for name, value in given):
                 raise ValidationError({"basic_auth": _("Give either basic_auth or the header Authorization.")})
-            changed = _with_credentials(changed, stored, basic_auth)
+            has_lost = not stored and any(name.lower() == "authorization" for name, _ in self.encrypted_headers)
+            changed = _with_credentials(changed, stored, _completed(basic_auth, stored, has_lost=has_lost))
         if len(changed) > MAX_HEADERS:
             raise ValidationError({"headers": _("Give at most %(limit)d headers.") % {"limit": MAX_HEADERS}})
         self.encrypted_headers = changed
@@ -127,6 +130,32 @@ def _with_credentials(
         raise ValidationError({"basic_auth": f"{AUTHORIZATION} {gettext(problem)}."})
     known = {name.lower(): token for name, token in stored}
     return [*others, [AUTHORIZATION, _token(value, known.get("authorization"))]]
+
+
+def _completed(
+    credentials: tuple[str | None, str | None] | None, stored: EncryptedHeaders, *, has_lost: bool
+) -> tuple[str, str] | None:
+    """Return credentials with the stored value in place of None, or "" if there is none.
+
+    ``has_lost`` is True if the stored values were dropped with the URL for which they were given.
+    """
+    if credentials is None or None not in credentials:
+        return cast("tuple[str, str] | None", credentials)
+    kept = _stored_credentials(stored)
+    if kept is None and has_lost:
+        message = _("Enter the user name and the password: a new scheme, host or port of the URL drops stored ones.")
+        raise ValidationError({"basic_auth": message})
+    (user, password), (old_user, old_password) = credentials, kept or ("", "")
+    return old_user if user is None else user, old_password if password is None else password
+
+
+def _stored_credentials(stored: EncryptedHeaders) -> tuple[str, str] | None:
+    """Return the user name and password of basic authentication; None if there are none, or if they are unreadable."""
+    token = next((token for name, token in stored if name.lower() == "authorization"), None)
+    try:
+        return None if token is None else basic_credentials(decrypt(token))
+    except SecretUnreadableError:
+        return None
 
 
 def _token(value: str, stored: str | None) -> str:

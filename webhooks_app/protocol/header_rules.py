@@ -22,6 +22,8 @@ RESERVED_PREFIXES = ("proxy-", "x-webhook-", "webhook-")
 _TOKEN = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 _VALUE = re.compile(r"[!-~](?:[ -~]*[!-~])?")
 
+BASIC = "Basic "
+
 
 def problem_with_name(name: str, reserved: Collection[str] = ()) -> str:
     """Return the reason why this header is not allowed; "" if it is. ``reserved`` are further names in lower case."""
@@ -48,4 +50,15 @@ def basic_authorization(user: str, password: str) -> str:
         raise ValueError("The user name for basic authentication must not contain a colon.")
     if any(unicodedata.category(character) in ("Cc", "Cs") for character in user + password):
         raise ValueError("Credentials for basic authentication must not contain control characters.")
-    return "Basic " + base64.b64encode(f"{user}:{password}".encode()).decode()
+    return BASIC + base64.b64encode(f"{user}:{password}".encode()).decode()
+
+
+def basic_credentials(value: str) -> tuple[str, str] | None:
+    """Return the user name and the password of an Authorization header; None for another kind of header."""
+    if not value.startswith(BASIC):
+        return None
+    try:
+        user, colon, password = base64.b64decode(value.removeprefix(BASIC), validate=True).decode().partition(":")
+    except ValueError:
+        return None
+    return (user, password) if colon else None
