@@ -43,7 +43,7 @@ METADATA = frozenset(("100.100.100.200", "168.63.129.16", "169.254.169.254", "fd
 
 
 def examine_guard(name: str) -> Iterator[Finding]:
-    """Test the workers' address guard with the current settings."""
+    """Check that the address guard refuses internal addresses with the current settings."""
     options = transport_options()
     guard = AddressGuard(options)
     reachable = [

@@ -25,7 +25,7 @@ def examine_settings(name: str) -> Iterator[Finding]:
 
 
 def examine_deployment(name: str) -> Iterator[Finding]:
-    """Yield what only `check --deploy` reports, also Django's own messages. With DEBUG, it is one remark."""
+    """Yield the messages of `check --deploy`, including Django's own; with DEBUG, a single remark."""
     known = _messages(deploy=False)
     messages = [message for message in _messages(deploy=True) if message not in known]
     if not messages:

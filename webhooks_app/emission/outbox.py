@@ -133,7 +133,7 @@ def claim_key(claimed: IdempotencyKey, using: str) -> str:
 
 
 def find_committed(model: type[Row], pk: Any, using: str) -> Row | None:
-    """Return a row, although it may be newer than the snapshot of a repeatable read; None if it is deleted."""
+    """Return a row, even if it is newer than the snapshot of a repeatable read; None if it is deleted."""
     rows = model._default_manager.using(using).filter(pk=pk)
     return rows.first() or rows.select_for_update().first()
 

@@ -25,7 +25,7 @@ REFUSED = (
 @never_cache
 @require_safe
 def metrics(request: HttpRequest) -> HttpResponse:
-    """Return the metrics in the text format or as OpenMetrics, by the Accept header."""
+    """Return the metrics as text or as OpenMetrics, whichever the Accept header prefers."""
     if not _may_read(request):
         headers = {"WWW-Authenticate": "Bearer"}
         return HttpResponse(REFUSED, status=401, content_type="text/plain", headers=headers)

@@ -95,7 +95,7 @@ class Received:
 
 
 class LocalReceiver:
-    """Listens from its creation on; serves between ``start`` and ``close``, or inside a ``with`` block.
+    """Accept connections once created, and answer between ``start`` and ``close``, or inside a ``with`` block.
 
     ``secrets`` and ``answers`` may be changed while it serves. ``on_received`` is called in a thread of the server,
     before the answer is sent. Raises OSError if the address is not available.

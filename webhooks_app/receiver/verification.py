@@ -45,7 +45,7 @@ def verify(
 ) -> ReceivedEvent:
     """Return the event of a received request after checking its signature, age and form.
 
-    ``body`` is the raw body, before any parsing. ``headers`` may have names in any case. ``secret`` is the webhook's
+    ``body`` is the raw body, before any parsing. Names of ``headers`` are case-insensitive. ``secret`` is the webhook's
     secret, or its public key (``whpk_…``), or several of them during a rotation. The headers of the specification and
     those of Standard Webhooks are supported; one valid signature is enough. This includes the signature in
     X-Webhook-Signature-Previous, which the service sends during the overlap of a rotation. ``tolerance``, a timedelta

@@ -1,4 +1,4 @@
-"""Retry policies: the number of a delivery's attempts, and their times."""
+"""Retry policies: how often a delivery is attempted, and when."""
 
 from .fixed import name_in as name_in
 from .fixed import pack_policy as pack_policy

@@ -1,4 +1,4 @@
-"""Policies as deliveries keep them: a change of the host's code or settings does not reach queued deliveries."""
+"""The policies that deliveries keep, even if the host's code or settings change after they were queued."""
 
 from __future__ import annotations
 
@@ -53,5 +53,5 @@ def unpack_policy(stored: str, current: BaseRetryPolicy | None) -> BaseRetryPoli
 
 
 def name_in(stored: str) -> str:
-    """Return the name of the policy of which ``pack_policy`` made a text."""
+    """Return the name of the policy in a result of ``pack_policy``."""
     return stored.partition(":")[0] or SpecificationPolicy.name

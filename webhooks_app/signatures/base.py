@@ -40,7 +40,7 @@ class BaseSignature(abc.ABC):
 
     @abc.abstractmethod
     def sign(self, message: Message, keys: Sequence[str]) -> str:
-        """Return the signature by these keys, the current one first, as one string. It is stored with the attempt."""
+        """Return the signatures made with these keys, the current one first, as one string for the log."""
 
     @abc.abstractmethod
     def headers(self, message: Message, signature: str) -> Headers:

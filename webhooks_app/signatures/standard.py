@@ -1,4 +1,4 @@
-"""Standard Webhooks 1.0 (https://www.standardwebhooks.com): ``v1`` by a secret, ``v1a`` by an Ed25519 key pair."""
+"""Standard Webhooks 1.0 (https://www.standardwebhooks.com): ``v1`` made with a secret, ``v1a`` with a key pair."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class _StandardSignature(BaseSignature):
 
     @abstractmethod
     def digest(self, key: str, signed: bytes) -> bytes:
-        """Return the signature of these bytes by a key."""
+        """Return the signature of these bytes, made with a key."""
 
     @abstractmethod
     def matches(self, key: str, signed: bytes, received: Sequence[bytes]) -> bool:
