@@ -101,7 +101,7 @@ MUTATIONS = (
     Mutation(
         "claim-does-not-count",
         "delivery/sql/claiming.py",
-        "SET attempt = attempt + 1, claimed_at",
+        "SET attempt = {self.next_attempt}, claimed_at",
         "SET attempt = attempt, claimed_at",
         "delivery/test_queue.py",
     ),
@@ -129,7 +129,7 @@ MUTATIONS = (
     Mutation(
         "lost-claim-has-the-next-number",
         "delivery/sql/claiming.py",
-        "number if claimed_at else number + 1,",
+        "number if claimed_at else min(number + 1, MAX_ATTEMPT_NUMBER),",
         "number + 1,",
         "delivery/test_queue.py",
     ),
@@ -164,7 +164,7 @@ MUTATIONS = (
     Mutation(
         "deleted-events-stay-claimed",
         "delivery/queue.py",
-        'self._cancel([pick for pick in picks if pick.event_id not in found], "event_deleted")',
+        'self._cancel(set(picks) - set(sendable), "event_deleted")',
         "",
         "delivery/test_queue.py",
     ),
@@ -514,8 +514,8 @@ MUTATIONS = (
     Mutation(
         "host-policy-changes-queued-deliveries",
         "retry/fixed.py",
-        'return FixedPolicy(stored, current) if ":" in stored else current',
-        "return current",
+        'if ":" not in stored:',
+        "if True:",
         "retry",
     ),
     Mutation(
@@ -529,8 +529,8 @@ MUTATIONS = (
     Mutation(
         "conflicting-key-is-accepted",
         "emission/outbox.py",
-        "if saved.digest != claimed.digest:",
-        "if False:",
+        "if differences := claimed.differences(saved):",
+        "if differences := ():",
         "emission/test_idempotency.py",
     ),
     Mutation(
