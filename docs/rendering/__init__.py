@@ -16,6 +16,7 @@ from docutils import nodes
 from .database import database_tables
 from .events import event_catalogue
 from .raises import with_fields
+from .reference_tables import mark_reference_tables
 from .release_notes import release_notes
 from .rest_api import openapi_document, rest_api
 
@@ -42,7 +43,8 @@ def _on_docstring(app: Any, what: str, name: str, value: Any, options: Any, line
 
 
 def _on_doctree(app: Any, doctree: nodes.document) -> None:
-    """Remove the dash behind an error without an explanation."""
+    """Mark reference tables, and remove the dash behind an error without an explanation."""
+    mark_reference_tables(doctree, app.env.docname)
     for field in doctree.findall(nodes.field_body):
         for paragraph in field.findall(nodes.paragraph):
             if paragraph.astext().endswith((" -- ", " \u2013 ")):

@@ -78,7 +78,7 @@ def inspect(
             then(page)
             keep_picture(page, f"{name} {look.width} {look.theme}")
             found += [
-                f"{look.theme} {look.width}: {each}" for each in (*problems, *_overflow(page), *_grave(page, look))
+                f"{look.theme} {look.width}: {each}" for each in (*problems, *overflow(page), *_grave(page, look))
             ]
     return found
 
@@ -90,10 +90,39 @@ def keep_picture(page: Page, name: str) -> None:
         page.screenshot(path=path, full_page=True)
 
 
-def _overflow(page: Page) -> Iterator[str]:
-    width, room = page.evaluate("[document.documentElement.scrollWidth, document.documentElement.clientWidth]")
-    if width > room:
-        yield f"the page is {width} pixels wide, where there is room for {room}"
+CUT_OFF = """
+() => {
+    const isHidden = (element) => {
+        const style = getComputedStyle(element), box = element.getBoundingClientRect();
+        const isInvisible = style.visibility === "hidden" || box.width <= 1 || box.height <= 1;
+        return isInvisible || element.closest("[aria-hidden=true]");
+    };
+    const right = document.documentElement.clientWidth;
+    const found = [];
+    const say = (element, width, room) => {
+        const name = element.tagName.toLowerCase() + (element.id ? "#" + element.id : "")
+            + [...element.classList].map((each) => "." + each).join("");
+        found.push(`${name} is ${width} pixels wide, where there is room for ${room}`);
+    };
+    if (document.documentElement.scrollWidth > right)
+        say(document.documentElement, document.documentElement.scrollWidth, right);
+    for (const element of document.body.querySelectorAll("*")) {
+        if (element.closest("svg, select, template, script, style") || isHidden(element)) continue;
+        if (element.matches("input, textarea") || element.scrollWidth <= element.clientWidth + 1) continue;
+        const overflow = getComputedStyle(element).overflowX;
+        const isMeantToScroll = element.matches("pre") || element.querySelector(":scope > table, :scope > pre");
+        if (["hidden", "clip"].includes(overflow) || (["auto", "scroll"].includes(overflow) && !isMeantToScroll))
+            say(element, element.scrollWidth, element.clientWidth);
+    }
+    return found;
+}
+"""
+"""Elements that cut their content off at the side, except fields of forms, and tables and code, which scroll."""
+
+
+def overflow(page: Page) -> list[str]:
+    """Return the elements whose content is cut off at the side, and the page itself if it is too wide."""
+    return page.evaluate(CUT_OFF)  # type: ignore[no-any-return]
 
 
 def _grave(page: Page, look: Look) -> Iterator[str]:

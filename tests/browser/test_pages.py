@@ -140,3 +140,17 @@ def test_overflow_and_missing_names_are_found(browser: Browser, console: Console
 
     assert "pixels wide" in found
     assert "critical" in found
+
+
+def test_clipped_text_is_found(browser: Browser, console: Console) -> None:
+    def clip(tab: Tab) -> None:
+        tab.evaluate("""
+            const heading = document.querySelector("h1");
+            heading.textContent = "x".repeat(500);
+            heading.style.overflow = "hidden";
+            heading.style.width = "100px";
+        """)
+
+    found = inspect(browser, console, "clipped", url("webhook_changelist"), clip)
+
+    assert any("h1" in each and "room for 100" in each for each in found)

@@ -105,6 +105,30 @@ def test_each_table_is_in_the_reference(site: Path) -> None:
     assert {table for table in tables if table not in page} == set()
 
 
+@pytest.mark.parametrize(
+    ("page", "name"),
+    [
+        ("settings", r"<code>(WEBHOOKS_\w+)</code>"),
+        ("checks", r"<code>(webhooks_app\.[EW]\d+)</code>"),
+        ("commands", r"<code>(\w+)[^<]*</code>"),
+    ],
+)
+def test_each_row_of_a_reference_has_an_anchor(site: Path, page: str, name: str) -> None:
+    html = re.sub(
+        r"<code [^>]*>|</?span[^>]*>",
+        lambda tag: "<code>" if "code" in tag[0] else "",
+        (site / f"{page}.html").read_text(),
+    )
+
+    rows = re.findall(rf"<tr([^>]*)><td><p>{name}", html)
+    assert rows
+    assert [each for attributes, each in rows if f'id="{anchor_of(each)}"' not in attributes] == []
+
+
+def anchor_of(name: str) -> str:
+    return name.replace("webhooks_app.", "webhooks_").lower().replace("_", "-").replace(".", "-")
+
+
 def test_the_search_works_without_a_server(site: Path) -> None:
     assert "idempotency" in (site / "searchindex.js").read_text().lower()
 

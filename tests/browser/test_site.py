@@ -1,0 +1,56 @@
+"""The documentation site at the widths of common screens: nothing is cut off."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page
+
+from tests.house.test_docs_site import site
+
+from .inspection import overflow
+
+__all__ = ["site"]
+
+pytestmark = [pytest.mark.only_on("sqlite"), pytest.mark.timeout(300)]
+
+WIDTHS = (390, 1366, 1440, 1536)
+
+
+@pytest.fixture
+def tab(browser: Browser) -> Page:
+    """A page without JavaScript, so that its layout is complete when it is loaded."""
+    context = browser.new_context(java_script_enabled=True, reduced_motion="reduce")
+    return context.new_page()
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_no_page_is_cut_off(tab: Page, site: Path, width: int) -> None:
+    tab.set_viewport_size({"width": width, "height": 900})
+
+    found = []
+    for page in sorted(site.rglob("*.html")):
+        tab.goto(page.as_uri(), wait_until="domcontentloaded")
+        found += [f"{page.relative_to(site)}: {each}" for each in overflow(tab)]
+
+    assert found == []
+
+
+def test_rows_of_settings_stack_on_a_narrow_screen(tab: Page, site: Path) -> None:
+    tab.set_viewport_size({"width": 390, "height": 900})
+
+    tab.goto((site / "settings.html").as_uri() + "#webhooks-timeout-seconds")
+
+    cells = tab.locator("#webhooks-timeout-seconds td")
+    tops = [cells.nth(place).bounding_box()["y"] for place in range(3)]
+    assert tops == sorted(set(tops))
+
+
+def test_a_cut_page_is_found(tab: Page, site: Path) -> None:
+    tab.set_viewport_size({"width": 1440, "height": 900})
+    tab.goto((site / "index.html").as_uri())
+
+    tab.evaluate("document.querySelector('.content').style.minWidth = '1400px'")
+
+    assert any("pixels wide" in each for each in overflow(tab))
