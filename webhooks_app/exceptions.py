@@ -10,6 +10,7 @@ WebhooksError
 ├── InvalidCatalogueError      (also ValueError)    a file that is not an event catalogue
 ├── IdempotencyConflictError   (also ValueError)    an idempotency key that belongs to another event
 ├── InvalidFilterError         (also ValueError)    a filter that cannot be parsed, or can match nothing
+├── FilterBudgetError                               a filter that takes more steps than it may
 ├── InvalidEndpointError       (also ValueError)    a URL that webhooks must not be sent to
 ├── WebhookStateError                               an operation that the webhook's state does not allow
 │   └── AlreadyInStateError                         an operation whose result is the current state
@@ -28,6 +29,7 @@ from difflib import get_close_matches
 
 __all__ = [
     "AlreadyInStateError",
+    "FilterBudgetError",
     "IdempotencyConflictError",
     "InvalidBatchError",
     "InvalidCatalogueError",
@@ -89,6 +91,13 @@ class InvalidFilterError(WebhooksError, ValueError):
         self.path = path
         self.problem = problem
         super().__init__(f"{path or 'filter'}: {problem}.")
+
+
+class FilterBudgetError(WebhooksError):
+    """The evaluation of a filter takes more steps than it may."""
+
+    def __str__(self) -> str:
+        return "The evaluation of the filter takes more steps than it may."
 
 
 class InvalidCatalogueError(WebhooksError, ValueError):

@@ -16,12 +16,14 @@ from webhooks_app.models import SigningKey, Webhook
 from .. import backlog, rows
 from ..burst import SUBSCRIBERS, WEBHOOKS
 from ..progress import Progress
-from ..scenario import BaseScenario, Figures, Variant, at_least
+from ..scenario import BaseScenario, Figures, Variant, at_least, at_most
 from .counts import counting_calls, deliver, no_wake_ups
 
 SECRET = "whsec_" + base64.b64encode(b"k" * 32).decode()
 FILTERED = 20
 """Webhooks of the owner whose events are filtered."""
+DISTINCT = 1000
+"""Webhooks of one owner with a different filter each."""
 MATCHING = {"error": {"$startsWith": "x"}}
 
 Action = Callable[[], Any]
@@ -34,7 +36,11 @@ class Choices(BaseScenario):
         Variant(
             label="PostgreSQL",
             broker="folder",
-            targets={"ratio_to_native": at_least(0.9), "ratio_to_unfiltered": at_least(0.6)},
+            targets={
+                "ratio_to_native": at_least(0.9),
+                "ratio_to_unfiltered": at_least(0.6),
+                "emit_ms_1000_filters": at_most(50),
+            },
         ),
     )
     runs = 1
@@ -49,6 +55,8 @@ class Choices(BaseScenario):
             figures = _signatures(arguments.rounds, arguments.round_events, progress)
             rows.clear()
             figures |= _filters(arguments.rounds, arguments.round_events, progress)
+            rows.clear()
+            figures |= _distinct_filters(arguments.rounds, progress)
             rows.clear()
         return figures
 
@@ -90,6 +98,25 @@ def _filters(rounds: int, events: int, progress: Progress) -> Figures:
         "emit_calls_plain": calls["plain"] / events,
         "emit_calls_filtered": calls["filtered"] / events,
     }
+
+
+def _distinct_filters(rounds: int, progress: Progress) -> Figures:
+    """Emit to an owner with many webhooks, each with another filter, of which every tenth matches."""
+    (owner,) = _subscribed(DISTINCT, DISTINCT)
+    webhooks = list(Webhook.objects.filter(owner=owner))
+    for number, webhook in enumerate(webhooks):
+        webhook.filter = {"error": {"$startsWith": "y" if number % 10 else "x", "$ne": f"error {number}"}}
+    Webhook.objects.bulk_update(webhooks, ["filter"])
+    rows.emit_one(owner)  # parses them
+    backlog.analyze()
+    progress.step("emitting to distinct filters", rounds)
+    seconds: list[float] = []
+    for number in range(rounds):
+        started_at = time.perf_counter()
+        rows.emit_one(owner)
+        seconds.append(time.perf_counter() - started_at)
+        progress.done(number)
+    return {f"emit_ms_{DISTINCT}_filters": 1000 * statistics.median(seconds)}
 
 
 def _alternated(

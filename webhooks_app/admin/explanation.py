@@ -104,6 +104,10 @@ def _sentences() -> dict[HoldReason, str]:
         HoldReason.STOPPED: gettext("The webhook is disabled or deleted, so this delivery will be cancelled."),
         HoldReason.PAUSED: gettext("Paused since {since}."),
         HoldReason.UNVERIFIED: gettext("Waiting for verification of the webhook."),
+        HoldReason.FILTER_PENDING: gettext(
+            "The filter of the webhook is not evaluated yet: it takes many steps for this event, or it cannot be read. "
+            "A worker evaluates it. Change the filter if this does not end."
+        ),
         HoldReason.EXPIRED: gettext("Expired at {since}, so this delivery will be cancelled."),
         HoldReason.ADDRESS_BUSY: gettext(
             "Many tests and verifications go to the receiver's address. This one is sent at {until}."
@@ -129,6 +133,7 @@ def why_cancelled(delivery: Delivery) -> str:
         "webhook_failed": gettext("The webhook failed its verification."),
         "webhook_disabled": gettext("The webhook was disabled."),
         "webhook_deleted": gettext("The webhook was deleted."),
+        "filtered": gettext("The filter does not match the data of the event."),
         "replay_cancelled": gettext("Its replay was cancelled."),
         "event_deleted": gettext("The content of its event is missing."),
         "unrecordable": gettext("Its attempts could not be recorded. The cause is in the log of the workers."),

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import secrets
 from asyncio import get_running_loop
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from functools import lru_cache, partial
 from typing import Any, NamedTuple, TypeVar
@@ -28,7 +28,7 @@ from ..models.fields import IdField
 from ..models.order import Order, OrderNumber, number_sql
 from ..protocol.ids import RANDOM_HEX_DIGITS, time_digits
 from ..retry import BaseRetryPolicy, pack_policy
-from ..routing import RoutedEvent, filter_holds, webhooks_for
+from ..routing import RoutedEvent, Verdict, judge, webhooks_for
 from ..signals import announce_deliveries, event_emitted
 
 Row = TypeVar("Row", bound=models.Model)
@@ -74,13 +74,17 @@ def _insert_at_once(event: Event, values: dict[str, Any], using: str) -> Queued:
     statement = _statement(using, has_owner=event.owner_id is not None, policies=_policies())
     evaluated: list[Any] = []
     refused: list[Any] = []
+    unsure: list[Any] = []
     while True:
-        rows = statement.fetch(connection, {**values, "evaluated": _array(evaluated), "refused": _array(refused)})
+        arrays = {"evaluated": _array(evaluated), "refused": _array(refused), "unsure": _array(unsure)}
+        rows = statement.fetch(connection, {**values, **arrays})
         filters = [(webhook_id, source) for webhook_id, source in rows if source is not None]
         if not filters:
             return Queued(len(rows), [f"wh_{webhook_id.hex}" for webhook_id, _ in rows])
-        evaluated += [webhook_id for webhook_id, _ in filters]
-        refused += _refused(filters, event)
+        verdicts = _verdicts([(webhook_id, f"wh_{webhook_id.hex}", source) for webhook_id, source in filters], event)
+        evaluated += verdicts
+        refused += _with(Verdict.MISMATCH, verdicts)
+        unsure += _with(Verdict.PENDING, verdicts)
 
 
 def _array(ids: Iterable[Any]) -> str:
@@ -98,19 +102,30 @@ def _insert_in_steps(event: Event, values: dict[str, Any], using: str) -> Queued
         for sql, params in (insert, find_special):
             cursor.execute(sql, fill(params, values))
         special = cursor.fetchall()
-        if refused := _refused([(pk, source) for pk, source, _ in special if source is not None], event):
+        filters = [(f"wh_{pk}", f"wh_{pk}", source) for pk, source, _ in special if source is not None]
+        verdicts = _verdicts(filters, event)
+        if refused := _with(Verdict.MISMATCH, verdicts):
             insert_deliveries = _insert_deliveries(using, has_owner=has_owner, refused=refused)
         if any(Order(order).key_of(event.ordering_key) is not None for _, _, order in special):
             insert_entries = insert_ordered
             (values["place"],) = OrderNumber.objects.using(using).take()
         for sql, params in (insert_deliveries, insert_entries):
             cursor.execute(sql, fill(params, values))
-        return Queued(int(cursor.rowcount))
+        number = int(cursor.rowcount)
+    if unsure := _with(Verdict.PENDING, verdicts):
+        deliveries = Delivery.objects.using(using).filter(event=event.pk, webhook__in=unsure).order_by()
+        QueueEntry.objects.using(using).filter(pk__in=list(deliveries.values_list("pk", flat=True))).await_filter()
+    return Queued(number)
 
 
-def _refused(filters: Iterable[tuple[Any, str]], event: Event) -> list[Any]:
-    """Return the webhooks whose filters do not match the event, by their ids in the database's form."""
-    return [webhook_id for webhook_id, source in filters if not filter_holds(source, event.data)]
+def _verdicts(filters: Sequence[tuple[Any, str, str]], event: Event) -> dict[Any, Verdict]:
+    """Return the results of filters by the first item: a key, the webhook's id and the filter."""
+    data = event.data if filters else {}
+    return {key: judge(webhook_id, source, data) for key, webhook_id, source in filters}
+
+
+def _with(verdict: Verdict, verdicts: Mapping[Any, Verdict]) -> list[Any]:
+    return [key for key, found in verdicts.items() if found is verdict]
 
 
 def is_one_statement(event: Event, using: str) -> bool:
@@ -201,10 +216,11 @@ def _statement(using: str, *, has_owner: bool, policies: tuple[str, ...]) -> Pre
     webhooks = _webhooks(using, has_owner=has_owner)
     candidates, params = _compiled(webhooks.values_list(*columns, "filter", "order"), using)
     column_names = ", ".join(map(quote, names))
-    is_new = "filter IS NOT NULL AND webhook_id <> ALL (%s::uuid[])"
+    is_new = "filter IS NOT NULL AND webhook_id NOT IN (SELECT unnest(%s::uuid[]))"
     is_open = f"NOT EXISTS (SELECT 1 FROM candidate WHERE {is_new})"
-    is_sent = f"{is_open} AND webhook_id <> ALL (%s::uuid[])"
-    entries, entry_params = _insert_entries(using, "candidate", webhook_order='"order"', place=str(number_sql(using)))
+    is_sent = f"{is_open} AND webhook_id NOT IN (SELECT unnest(%s::uuid[]))"
+    is_unsure, place = "webhook_id IN (SELECT unnest(%s::uuid[]))", str(number_sql(using))
+    entries, entry_params = _insert_entries(using, "candidate", webhook_order='"order"', place=place, unsure=is_unsure)
     event_names = ", ".join(quote(field.column) for field in _EVENT_FIELDS)
     sql = f"""
         WITH candidate ({column_names}, filter, "order") AS MATERIALIZED ({candidates}),
@@ -231,6 +247,7 @@ def _statement(using: str, *, has_owner: bool, policies: tuple[str, ...]) -> Pre
         "seed": "text",
         "evaluated": "uuid[]",
         "refused": "uuid[]",
+        "unsure": "uuid[]",
     }
     return PreparedStatement(named, types, after=UNPREPARED_EVENTS, by_index=False)
 
@@ -267,7 +284,7 @@ def _insert_deliveries(using: str, *, has_owner: bool, refused: Sequence[Any] = 
     names, columns = _delivery_columns()
     webhooks = _webhooks(using, has_owner=has_owner)
     if refused:
-        webhooks = webhooks.exclude(pk__in=[f"wh_{webhook_id}" for webhook_id in refused])
+        webhooks = webhooks.exclude(pk__in=refused)
     select, params = _compiled(webhooks.values_list(*columns), using)
     return f"INSERT INTO {quote(Delivery._meta.db_table)} ({', '.join(map(quote, names))}) {select}", params
 
@@ -313,10 +330,13 @@ def _by_policy(value: Callable[[BaseRetryPolicy], Any]) -> models.Case:
     return models.Case(*cases, default=models.Value(value(retry_policy())))
 
 
-def _insert_entries(using: str, source: str, *, webhook_order: str = "", place: str = "") -> Statement:
+def _insert_entries(
+    using: str, source: str, *, webhook_order: str = "", place: str = "", unsure: str = ""
+) -> Statement:
     """Return the statement, open for a condition, that queues the deliveries of ``source``.
 
-    With ``webhook_order``, the column for it, entries of webhooks with an order have a group, and ``place``.
+    With ``webhook_order``, the column for it, entries of webhooks with an order have a group, and ``place``. ``unsure``
+    is the condition for entries that await the evaluation of a filter.
     """
     quote = connections[using].ops.quote_name
     now, params = Event.objects.using(using).all().query.get_compiler(using).compile(UtcNow())
@@ -325,6 +345,11 @@ def _insert_entries(using: str, source: str, *, webhook_order: str = "", place: 
     fields = [f"{prefix}{name}" for name in ("id", "webhook_id", "event_id", "max_attempts", "retry_policy")]
     values = [*fields[:3], f"'{Delivery.Kind.EVENT}'", "0", *fields[3:], now]
     params = [*params]
+    if unsure:
+        columns.append("filter_at")
+        values[-1] = f"CASE WHEN {unsure} THEN NULL ELSE {now} END"
+        values.append(f"CASE WHEN {unsure} THEN {now} END")
+        params = [Slot("unsure"), *params, Slot("unsure"), *params]
     if webhook_order:
         columns += ["order_key", "place"]
         is_ordered = f"{webhook_order} = '{Order.WEBHOOK}' OR {webhook_order} = '{Order.KEY}' AND %s IS NOT NULL"

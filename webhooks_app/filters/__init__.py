@@ -1,6 +1,8 @@
 """Filters: a webhook's conditions on the data of events. Needs no database."""
 
 from .base import MISSING, BaseOperator
+from .budget import EMISSION_STEPS as EMISSION_STEPS
+from .budget import WORKER_STEPS as WORKER_STEPS
 from .fields import check_fields as check_fields
 from .matching import COMBINING as COMBINING
 from .matching import Filter as Filter

@@ -18,6 +18,7 @@ from django.utils.translation import gettext as _
 from ..exceptions import InvalidFilterError
 from ..protocol import json_data
 from .base import MISSING, BaseOperator, shown
+from .budget import EMISSION_STEPS, Budget
 
 MAX_BYTES = 4096
 MAX_DEPTH = 8
@@ -70,13 +71,19 @@ class Filter:
             raise InvalidFilterError(path, problem)
         self._condition = _Parser(operators).parse(source, (), ())
 
-    def holds(self, data: Mapping[str, Any]) -> bool:
-        """Return True if the data satisfies all conditions."""
-        return self._condition.holds([data])
+    def holds(self, data: Mapping[str, Any], *, steps: int = EMISSION_STEPS) -> bool:
+        """Return True if the data satisfies all conditions. Raise FilterBudgetError if that takes more steps."""
+        return self._condition.holds([data], Budget(steps))
 
     def mismatch(self, data: Mapping[str, Any]) -> Mismatch | None:
-        """Return the first unsatisfied condition, for a message; None if the data satisfies all."""
-        return None if self.holds(data) else self._condition.mismatch([data], "data")
+        """Return the first unsatisfied condition, for a message; None if the data satisfies all.
+
+        Raise FilterBudgetError as ``holds`` does.
+        """
+        if self.holds(data):
+            return None
+        # Each level evaluates its conditions again to find the first one that does not hold.
+        return self._condition.mismatch([data], "data", Budget((MAX_DEPTH + 2) * EMISSION_STEPS))
 
     def uses(self) -> Iterator[Use]:
         """Yield the operators of the filter with their fields."""
@@ -87,10 +94,10 @@ class _Condition(ABC):
     """A condition on all values at a path. Paths through lists lead to several values, each path to at least one."""
 
     @abstractmethod
-    def holds(self, values: Sequence[Any]) -> bool: ...
+    def holds(self, values: Sequence[Any], budget: Budget) -> bool: ...
 
     @abstractmethod
-    def mismatch(self, values: Sequence[Any], path: str) -> Mismatch:
+    def mismatch(self, values: Sequence[Any], path: str, budget: Budget) -> Mismatch:
         """Return the first unsatisfied condition. Must be called only if the condition does not hold."""
 
     @abstractmethod
@@ -105,18 +112,22 @@ class _Operation(_Condition):
     operand: Any
     keys: tuple[str, ...] = ()
 
-    def holds(self, values: Sequence[Any]) -> bool:
+    def holds(self, values: Sequence[Any], budget: Budget) -> bool:
         if len(values) == 1:
-            return self.operator.holds(values[0], self.operand)
-        satisfied = (self.operator.holds(value, self.operand) for value in values)
+            return self._holds(values[0], budget)
+        satisfied = (self._holds(value, budget) for value in values)
         return all(satisfied) if self.operator.is_negative(self.operand) else any(satisfied)
 
-    def mismatch(self, values: Sequence[Any], path: str) -> Mismatch:
-        found = next(value for value in values if not self.operator.holds(value, self.operand))
+    def mismatch(self, values: Sequence[Any], path: str, budget: Budget) -> Mismatch:
+        found = next(value for value in values if not self._holds(value, budget))
         return Mismatch(path, found, self.operator.wanted(self.operand))
 
     def uses(self, path: tuple[str, ...]) -> Iterator[Use]:
         yield Use(path, self.operator, self.operand, self.keys)
+
+    def _holds(self, value: Any, budget: Budget) -> bool:
+        budget.spend(1 + self.operator.steps(value, self.operand))
+        return self.operator.holds(value, self.operand)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,16 +135,16 @@ class _Field(_Condition):
     name: str
     condition: _Condition
 
-    def holds(self, values: Sequence[Any]) -> bool:
-        return self.condition.holds(self._of(values))
+    def holds(self, values: Sequence[Any], budget: Budget) -> bool:
+        return self.condition.holds(self._of(values, budget), budget)
 
-    def mismatch(self, values: Sequence[Any], path: str) -> Mismatch:
-        return self.condition.mismatch(self._of(values), f"{path}.{self.name}")
+    def mismatch(self, values: Sequence[Any], path: str, budget: Budget) -> Mismatch:
+        return self.condition.mismatch(self._of(values, budget), f"{path}.{self.name}", budget)
 
     def uses(self, path: tuple[str, ...]) -> Iterator[Use]:
         return self.condition.uses((*path, self.name))
 
-    def _of(self, values: Sequence[Any]) -> Sequence[Any]:
+    def _of(self, values: Sequence[Any], budget: Budget) -> Sequence[Any]:
         """Return the values of the field, also those in the items of lists."""
         name = self.name
         if len(values) == 1 and isinstance(values[0], dict):
@@ -141,6 +152,7 @@ class _Field(_Condition):
         found: list[Any] = []
         for value in values:
             items = (value or [MISSING]) if isinstance(value, list) else [value]
+            budget.spend(len(items))
             found += [item.get(name, MISSING) if isinstance(item, dict) else MISSING for item in items]
         return found
 
@@ -149,12 +161,12 @@ class _Field(_Condition):
 class _All(_Condition):
     conditions: Sequence[_Condition]
 
-    def holds(self, values: Sequence[Any]) -> bool:
-        return all(condition.holds(values) for condition in self.conditions)
+    def holds(self, values: Sequence[Any], budget: Budget) -> bool:
+        return all(condition.holds(values, budget) for condition in self.conditions)
 
-    def mismatch(self, values: Sequence[Any], path: str) -> Mismatch:
-        first = next(condition for condition in self.conditions if not condition.holds(values))
-        return first.mismatch(values, path)
+    def mismatch(self, values: Sequence[Any], path: str, budget: Budget) -> Mismatch:
+        first = next(condition for condition in self.conditions if not condition.holds(values, budget))
+        return first.mismatch(values, path, budget)
 
     def uses(self, path: tuple[str, ...]) -> Iterator[Use]:
         for condition in self.conditions:
@@ -162,11 +174,11 @@ class _All(_Condition):
 
 
 class _Any(_All):
-    def holds(self, values: Sequence[Any]) -> bool:
-        return any(condition.holds(values) for condition in self.conditions)
+    def holds(self, values: Sequence[Any], budget: Budget) -> bool:
+        return any(condition.holds(values, budget) for condition in self.conditions)
 
-    def mismatch(self, values: Sequence[Any], path: str) -> Mismatch:
-        first = self.conditions[0].mismatch(values, path)
+    def mismatch(self, values: Sequence[Any], path: str, budget: Budget) -> Mismatch:
+        first = self.conditions[0].mismatch(values, path, budget)
         more = _("%(wanted)s (or another of %(number)d alternatives)")
         return first._replace(wanted=more % {"wanted": first.wanted, "number": len(self.conditions)})
 
@@ -176,10 +188,10 @@ class _Not(_Condition):
     condition: _Condition
     source: Any
 
-    def holds(self, values: Sequence[Any]) -> bool:
-        return not self.condition.holds(values)
+    def holds(self, values: Sequence[Any], budget: Budget) -> bool:
+        return not self.condition.holds(values, budget)
 
-    def mismatch(self, values: Sequence[Any], path: str) -> Mismatch:
+    def mismatch(self, values: Sequence[Any], path: str, budget: Budget) -> Mismatch:
         wanted = _("anything that does not match %(filter)s") % {"filter": shown(self.source)}
         return Mismatch(path, values[0], wanted)
 

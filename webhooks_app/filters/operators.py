@@ -10,8 +10,14 @@ from typing import Any, ClassVar
 from django.utils.translation import gettext as _
 
 from .base import MISSING, BaseOperator, shown
+from .budget import nodes
 
 MAX_OPTIONS = 100
+
+OPTIONS_PER_STEP = 32
+"""Comparisons with the options of ``$in`` that take as long as one step, because they need no Python code."""
+
+NESTED = (list, dict)
 
 NUMBER = frozenset({"integer", "number"})
 STRING = frozenset({"string"})
@@ -32,6 +38,9 @@ class Equal(BaseOperator):
 
     def holds(self, value: Any, operand: Any) -> bool:
         return any(_same(item, operand) for item in _items(value))
+
+    def steps(self, value: Any, operand: Any) -> int:
+        return super().steps(value, operand) * nodes(operand)
 
     def wanted(self, operand: Any) -> str:
         return shown(operand)
@@ -66,7 +75,23 @@ class In(BaseOperator):
     def holds(self, value: Any, operand: Any) -> bool:
         # Python's equality, which is faster, also covers JSON equality.
         items = [item for item in _items(value) if item in operand]
-        return any(_same(item, option) for item in items for option in operand)
+        if not items:
+            return False
+        nested = [option for option in operand if isinstance(option, NESTED)]
+        booleans = [option for option in operand if isinstance(option, bool)]
+        others = [option for option in operand if not isinstance(option, (list, dict, bool))]
+        for item in items:
+            if isinstance(item, NESTED):
+                if any(_same(item, option) for option in nested):
+                    return True
+            elif item in (booleans if isinstance(item, bool) else others):
+                return True
+        return False
+
+    def steps(self, value: Any, operand: Any) -> int:
+        each = len(operand) // OPTIONS_PER_STEP + 1
+        each += sum(nodes(option) for option in operand if isinstance(option, NESTED))
+        return len(operand) // 4 + super().steps(value, operand) * each
 
     def wanted(self, operand: Any) -> str:
         return _("one of %(values)s") % {"values": shown(operand)}
@@ -150,6 +175,9 @@ class Exists(BaseOperator):
 
     def holds(self, value: Any, operand: Any) -> bool:
         return (value is not MISSING) is operand
+
+    def steps(self, value: Any, operand: Any) -> int:
+        return 1
 
     def is_negative(self, operand: Any) -> bool:
         return not operand

@@ -16,6 +16,7 @@ from django.db import InterfaceError, OperationalError
 from ..database.clock import following
 from ..models import MaintenanceJob
 from ..models.audit import SYSTEM, acting
+from .filtering import evaluate_filters
 from .gauges import gauge
 from .housekeeping import fold_tallies, forget, judge_health
 from .ordering import repair_groups
@@ -46,6 +47,7 @@ JOBS = (
     Job(name="fold", every_seconds=5, run=fold_tallies),
     Job(name="health", every_seconds=60, run=judge_health),
     Job(name="replays", every_seconds=2, run=advance_replays, lost_after_seconds=5),
+    Job(name="filters", every_seconds=2, run=evaluate_filters),
     Job(name="gauges", every_seconds=15, run=gauge),
     Job(name="order", every_seconds=60, run=repair_groups),
     Job(name="forget", every_seconds=60, run=forget),

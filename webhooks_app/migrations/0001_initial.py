@@ -1046,6 +1046,7 @@ class Migration(migrations.Migration):
                 ("worker", models.BigIntegerField(null=True)),
                 ("order_key", webhooks_app.models.fields.LooseCharField(max_length=100, null=True)),
                 ("place", models.BigIntegerField(null=True)),
+                ("filter_at", models.DateTimeField(null=True)),
                 (
                     "event",
                     models.ForeignKey(
@@ -1207,6 +1208,15 @@ class Migration(migrations.Migration):
                 name="webhooks_queue_order",
                 only=models.Q(("place__isnull", False)),
                 otherwise=(),
+            ),
+        ),
+        migrations.AddIndex(
+            model_name="queueentry",
+            index=webhooks_app.models.fields.PartialIndex(
+                fields=["filter_at", "webhook"],
+                name="webhooks_queue_filter",
+                only=models.Q(("filter_at__isnull", False)),
+                otherwise=("filter_at",),
             ),
         ),
     ]

@@ -28,6 +28,10 @@ RECOVERABLE = ("webhook_disabled", "webhook_failed")
 """Reasons of cancellation that a new verification ends. By default, replays include the cancelled events."""
 
 
+MISMATCHED = "filtered"
+"""Reason of cancellation if the filter, evaluated after the emission, does not match."""
+
+
 def default_max_attempts() -> int:
     return retry_policy().max_attempts
 

@@ -34,6 +34,7 @@ class HoldReason(models.TextChoices):
     STOPPED = "stopped", _("webhook stopped")
     PAUSED = "paused", _("paused")
     UNVERIFIED = "unverified", _("waiting for verification")
+    FILTER_PENDING = "filter_pending", _("waiting for its filter")
     ORDERED = "ordered", _("behind an earlier delivery")
     EXPIRED = "expired", _("expired")
     ADDRESS_BUSY = "address_busy", _("address busy")
@@ -91,6 +92,7 @@ def hold_of(
     return (
         _hold_by_claim(delivery, now)
         or _hold_by_webhook(delivery)
+        or _hold_by_filter(delivery)
         or _hold_by_order(delivery, blocker)
         or _hold_by_expiry(delivery, now)
         or _hold_by_time(delivery, now)
@@ -183,6 +185,11 @@ def _hold_by_webhook(delivery: Delivery) -> Hold | None:
     if reason == HoldReason.PAUSED:
         return Hold(reason=reason, since=delivery.webhook.paused_at)
     return Hold(reason=reason) if reason else None
+
+
+def _hold_by_filter(delivery: Delivery) -> Hold | None:
+    awaits_filter = delivery.entry is not None and delivery.entry.filter_at is not None
+    return Hold(reason=HoldReason.FILTER_PENDING) if awaits_filter else None
 
 
 def blockers_of(deliveries: Sequence[Delivery]) -> dict[str, str]:
@@ -302,8 +309,11 @@ def _is_blocked() -> Q:
 
 
 def is_held() -> Q:
-    """Return the condition for entries that wait for a change of their webhook: stopped, paused or unverified."""
-    return _IS_WAITING & ~_IS_PERMITTED
+    """Return the condition for entries that wait for a change of their webhook, or for its filter.
+
+    The webhook is stopped, paused or unverified, or its filter is not evaluated yet.
+    """
+    return _IS_WAITING & (~_IS_PERMITTED | Q(filter_at__isnull=False))
 
 
 def is_upcoming() -> Q:

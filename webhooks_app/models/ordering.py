@@ -33,7 +33,7 @@ class OrderedEntries(BaseQuerySet[Any]):
         return self.filter(place__isnull=False)
 
     def parked(self) -> Self:
-        return self.filter(due_at=None)
+        return self.filter(due_at=None, filter_at=None)
 
     def earlier(self) -> Self:
         """Return the entries before the outer query's one in its group, as a subquery."""

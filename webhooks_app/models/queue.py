@@ -43,6 +43,19 @@ class QueueEntryQuerySet(OrderedEntries):
     def claimed(self) -> Self:
         return self.filter(claimed_at__isnull=False)
 
+    def awaiting_filter(self) -> Self:
+        """Return the entries whose filter a worker has still to evaluate."""
+        return self.filter(filter_at__isnull=False)
+
+    def await_filter(self) -> int:
+        """Hold the rows, which no worker can have claimed, until a worker has evaluated the filter of their webhook."""
+        return self.update(due_at=None, filter_at=UtcNow())
+
+    def evaluate_again(self, webhook: Webhook) -> None:
+        """Evaluate the filter of a webhook for the deliveries that await it, in the caller's transaction."""
+        QueueLane.objects.using(self.db).lock([webhook.pk])
+        self.awaiting_filter().filter(webhook=webhook).update(filter_at=UtcNow())
+
     def add(self, deliveries: Sequence[Delivery], due_at: datetime | None = None) -> None:
         """Queue new deliveries, due at this time or, by default, now.
 
@@ -143,6 +156,9 @@ class QueueEntry(BaseModel):
     """Its group among the deliveries of the webhook: an ordering key, or "" if all of them are one group."""
     place = models.BigIntegerField(null=True)
     """Its place in the group: a number from the database, minus ``BEGUN`` from the first attempt. None if unordered."""
+    filter_at = models.DateTimeField(null=True)
+    """Time at which a worker evaluates the webhook's filter for it. ``due_at`` is None until the filter matches. None
+    if the filter was evaluated when the event was emitted."""
 
     objects = QueueEntryQuerySet.as_manager()  # type: ignore[misc]
 
@@ -162,6 +178,12 @@ class QueueEntry(BaseModel):
                 fields=("webhook", "order_key", "place"),
                 only=models.Q(place__isnull=False),
                 name="webhooks_queue_order",
+            ),
+            PartialIndex(
+                fields=("filter_at", "webhook"),
+                only=models.Q(filter_at__isnull=False),
+                otherwise=("filter_at",),
+                name="webhooks_queue_filter",
             ),
         )
 

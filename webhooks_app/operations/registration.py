@@ -113,6 +113,8 @@ def update_webhook(
         webhook.create_missing_keys()
         with webhook.auditing(Action.WEBHOOK_CHANGED, since=saved):
             webhook.save(update_fields=(*CHANGEABLE_FIELDS, "encrypted_headers"))
+            if saved.filter != webhook.filter:
+                QueueEntry.objects.using(webhook.alias).evaluate_again(webhook)
             if saved.order != webhook.order:
                 QueueEntry.objects.using(webhook.alias).sort_again(webhook)
             if saved.url != webhook.url:

@@ -16,9 +16,11 @@ from django.db import connections, transaction
 
 from ..database.sql import writing
 from ..models import Delivery, Event, QueueEntry, Replay, Webhook
+from ..models.fields import compact_json
 from ..models.hold import in_flight_limit, standing_reason, stop_reason
 from ..models.rate_limit import LONG_AGO, RateLimit
 from ..protocol.times import format_time
+from ..routing import is_readable
 from ..signals import announce_deliveries
 from .selection import Look, Match, look
 
@@ -85,7 +87,8 @@ def _send(using: str, replay: Replay, now: datetime) -> float | None:
         replay.save(update_fields=["state", "state_reason"])
         transaction.on_commit(lambda: _log(logging.WARNING, replay), using=using)
         return None
-    if standing_reason(Delivery.Kind.EVENT, webhook):
+    is_filtered = webhook.filter is not None
+    if standing_reason(Delivery.Kind.EVENT, webhook) or (is_filtered and not is_readable(compact_json(webhook.filter))):
         return MUCH_LATER
     rate_limit = RateLimit(per_second=replay.per_second, next_slot_at=replay.next_slot_at or LONG_AGO)
     allowance, room = rate_limit.allowance(now), _room(using, webhook)
@@ -118,7 +121,7 @@ def _room(using: str, webhook: Webhook) -> int:
     limit = CAPS_AHEAD * in_flight_limit(webhook)
     if webhook.rate_limit is not None:
         limit = min(limit, math.ceil(webhook.rate_limit))
-    pending = QueueEntry.objects.using(using).filter(webhook=webhook)
+    pending = QueueEntry.objects.using(using).filter(webhook=webhook, filter_at=None)
     return limit - pending.order_by()[:limit].count()
 
 
@@ -145,6 +148,9 @@ def _queue(using: str, replay: Replay, matches: Sequence[Match], now: datetime) 
     ]
     Delivery.objects.using(using).bulk_create(deliveries)
     QueueEntry.objects.using(using).add_in_order(deliveries, now)
+    unsure = {match.event_id for match in matches if match.awaits_filter}
+    if held := [delivery.pk for delivery in deliveries if delivery.event_id in unsure]:
+        QueueEntry.objects.using(using).filter(pk__in=held).await_filter()
     announce_deliveries(using, [replay.webhook_id])
     return len(deliveries)
 

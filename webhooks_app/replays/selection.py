@@ -11,8 +11,8 @@ from django.db.models import BooleanField, ExpressionWrapper, Q
 from ..models import Delivery, Event, Replay
 from ..models.order import Order, order_of_creation
 from ..protocol.ids import first_id_at, last_id_like
-from ..routing import RoutedEvent, concerns
-from ..routing.admission import OPERATIONAL_NAMES, ROUTED, events_for
+from ..routing import Reason, RoutedEvent, concerns
+from ..routing.admission import OPERATIONAL_NAMES, ROUTED, events_for, lasting_refusal
 
 LEAST_EVENTS, MOST_EVENTS = 100, 1000
 """Events per query. The size follows the number that can be queued."""
@@ -29,6 +29,8 @@ class Row(NamedTuple):
     owner_id: Any
     created_at: datetime
     can_be_sent: bool
+    awaits_filter: bool = False
+    """Whether a worker has still to evaluate the webhook's filter."""
 
 
 class Match(NamedTuple):
@@ -39,6 +41,7 @@ class Match(NamedTuple):
     created_at: datetime
     outcome: str
     first_delivery_id: str | None
+    awaits_filter: bool = False
 
 
 class Past(NamedTuple):
@@ -106,7 +109,14 @@ def look(using: str, replay: Replay, limit: int | None = None) -> Look:
     wanted = _wanted(using, replay, events)
     pasts = _pasts(using, replay, [event.event_id for event in wanted])
     matches = [
-        Match(event.event_id, event.event_type, event.created_at, past.outcome, past.first_delivery_id)
+        Match(
+            event.event_id,
+            event.event_type,
+            event.created_at,
+            past.outcome,
+            past.first_delivery_id,
+            event.awaits_filter,
+        )
         for event in wanted
         if (past := pasts.get(event.event_id, NO_PAST)).is_wanted_in(replay.states)
     ]
@@ -145,8 +155,12 @@ def _wanted(using: str, replay: Replay, events: Collection[Row]) -> list[Row]:
     is_filtered = replay.webhook.filter is not None
     unsure = [event.event_id for event in wanted if is_filtered or event.event_type in OPERATIONAL_NAMES]
     bodies = Event.objects.using(using).filter(pk__in=unsure).only("type", "owner_id", "body") if unsure else ()
-    refused = {event.pk for event in bodies if not concerns(replay.webhook, RoutedEvent.of(event))}
-    return [event for event in wanted if event.event_id not in refused]
+    refusals = {event.pk: lasting_refusal(replay.webhook, RoutedEvent.of(event)) for event in bodies}
+    return [
+        event._replace(awaits_filter=refusal is Reason.FILTER_PENDING)
+        for event in wanted
+        if (refusal := refusals.get(event.event_id)) in (None, Reason.FILTER_PENDING)
+    ]
 
 
 def _routed(event: Row) -> RoutedEvent:

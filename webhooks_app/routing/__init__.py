@@ -5,19 +5,21 @@ from .admission import (
     RoutedEvent,
     admits,
     concerns,
-    filter_holds,
     is_subscribed,
     subscribed_to,
     webhooks_for,
 )
+from .judging import Verdict, is_readable, judge
 
 __all__ = [
     "Reason",
     "RoutedEvent",
+    "Verdict",
     "admits",
     "concerns",
-    "filter_holds",
+    "is_readable",
     "is_subscribed",
+    "judge",
     "subscribed_to",
     "webhooks_for",
 ]

@@ -6,13 +6,10 @@ refusal, which explains the result for one webhook. A new condition is a class h
 
 from __future__ import annotations
 
-import json
-import logging
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from functools import lru_cache
 from typing import Any, ClassVar
 
 from django.db import models
@@ -24,13 +21,12 @@ from ..choices import parse_filter
 from ..database.sql import Position
 from ..event_types import INTERNAL_EVENT_TYPES, OPERATIONAL_EVENT_TYPES
 from ..event_types.base import NAME_PATTERN
-from ..filters import Filter, Mismatch
+from ..filters import Mismatch
 from ..models import Event, Webhook
 from ..models.fields import compact_json
 from ..models.webhook_query import WebhookQuerySet
 from ..protocol.ids import time_of
-
-logger = logging.getLogger("webhooks_app.routing")
+from .judging import Verdict, judge
 
 INTERNAL_NAMES = frozenset(event_type.name for event_type in INTERNAL_EVENT_TYPES)
 OPERATIONAL_NAMES = frozenset(event_type.name for event_type in OPERATIONAL_EVENT_TYPES)
@@ -51,9 +47,13 @@ class Reason(models.TextChoices):
     DISABLED = "disabled", _("It was disabled.")
     ABOUT_ITSELF = "about_itself", _("The event is about this webhook.")
     FILTERED = "filtered", _("Its filter does not match the data.")
+    FILTER_PENDING = "filter_pending", _("Its filter is not evaluated yet.")
     DELETED = "deleted", _("It had been deleted.")
     OTHER_OWNER = "other_owner", _("The event belongs to another account.")
     NOT_RECORDED = "not_recorded", _("The reason is no longer recorded.")
+
+
+_REASONS = {Verdict.MATCH: None, Verdict.MISMATCH: Reason.FILTERED, Verdict.PENDING: Reason.FILTER_PENDING}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -166,7 +166,7 @@ class FilterCondition(Condition):
     def refusal(self, webhook: Webhook, event: RoutedEvent) -> Reason | None:
         if webhook.filter is None or event.data is None:
             return None
-        return None if filter_holds(compact_json(webhook.filter), event.data) else Reason.FILTERED
+        return _REASONS[judge(webhook.pk, compact_json(webhook.filter), event.data)]
 
 
 CONDITIONS: tuple[Condition, ...] = (
@@ -201,31 +201,21 @@ def admits(webhook: Webhook, event: RoutedEvent) -> Reason:
     return first_refusal(CONDITIONS, webhook, event) or Reason.SENT
 
 
+def lasting_refusal(webhook: Webhook, event: RoutedEvent) -> Reason | None:
+    """Return the reason why a webhook with this owner, these event types and this filter does not get the event."""
+    return first_refusal(LASTING_CONDITIONS, webhook, event)
+
+
 def concerns(webhook: Webhook, event: RoutedEvent) -> bool:
-    """Return True if an active webhook with this owner and these event types would get the event."""
-    return first_refusal(LASTING_CONDITIONS, webhook, event) is None
+    """Return True if the webhook would get the event if it were active, or may get it once its filter is evaluated."""
+    return lasting_refusal(webhook, event) in (None, Reason.FILTER_PENDING)
 
 
 def mismatch(webhook: Webhook, event: RoutedEvent) -> Mismatch | None:
     """Return the condition of the webhook's filter that the event's data does not satisfy; None if there is none."""
     if webhook.filter is None or event.data is None:
         return None
-    source = compact_json(webhook.filter)
-    return _parsed_filter(source).mismatch(event.data) if not filter_holds(source, event.data) else None
-
-
-def filter_holds(source: str, data: Mapping[str, Any]) -> bool:
-    """Return True if the data satisfies a filter given as JSON. A filter that cannot be evaluated refuses nothing."""
-    try:
-        return _parsed_filter(source).holds(data)
-    except Exception:
-        logger.exception("The filter %s cannot be evaluated, and is ignored.", source)
-        return True
-
-
-@lru_cache(maxsize=1024)
-def _parsed_filter(source: str) -> Filter:
-    return parse_filter(json.loads(source))
+    return parse_filter(webhook.filter).mismatch(event.data)
 
 
 def audience(owner_id: Any) -> models.Q:

@@ -19,9 +19,11 @@ from django.utils.translation import gettext_lazy as _
 
 from ..choices import parse_filter
 from ..conf import settings
-from ..filters import Mismatch
+from ..exceptions import FilterBudgetError
+from ..filters import EMISSION_STEPS, Mismatch
 from ..models import AuditEntry, Delivery, Event, Webhook
 from ..models.audit import Action
+from ..models.delivery import MISMATCHED
 from ..protocol.ids import first_id_at, time_of
 from .admission import (
     AUDITED_FIELDS,
@@ -62,7 +64,10 @@ REPORTED = [(reason.value, reason.label) for reason in Reason if reason != Reaso
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Decision:
-    """Whether an event was sent to a webhook, and why; ``delivery`` is the first one."""
+    """Whether an event was sent to a webhook, and why.
+
+    ``delivery`` is the first one, but not one that ended without a match of the filter if there is another.
+    """
 
     webhook: Webhook
     reason: Reason
@@ -72,7 +77,7 @@ class Decision:
 
     @property
     def is_sent(self) -> bool:
-        return self.delivery is not None
+        return self.delivery is not None and self.reason not in (Reason.FILTERED, Reason.FILTER_PENDING)
 
     @property
     def explanation(self) -> str:
@@ -84,14 +89,18 @@ def try_filter(webhook: Webhook, event: Event, source: Any) -> Mismatch | None:
     """Return the condition of a filter that a past event does not satisfy; None if it matches.
 
     ``source`` is the filter as JSON, or None for no filter. Raises ValidationError for a filter that is not valid for
-    the webhook, and for an event whose data is no longer stored.
+    the webhook or takes too many steps, and for an event whose data is no longer stored.
     """
     tried = copy(webhook)
     tried.filter = source
     tried.clean_filter()
     if not event.has_body:
         raise ValidationError({"event_id": _("The data of this event is no longer kept.")})
-    return None if source is None else parse_filter(source).mismatch(event.data)
+    try:
+        return None if source is None else parse_filter(source).mismatch(event.data)
+    except FilterBudgetError:
+        message = _("This filter takes more than %(most)d steps for this event. Only workers evaluate it further.")
+        raise ValidationError({"filter": message % {"most": EMISSION_STEPS}}) from None
 
 
 def decide(event: Event, *, with_platform: bool = False) -> list[Decision]:
@@ -118,14 +127,19 @@ def _webhooks(event: Event, *, with_platform: bool) -> models.QuerySet[Webhook]:
 
 
 def _first_deliveries(event: Event, webhooks: models.QuerySet[Webhook]) -> dict[str, Delivery]:
-    rows = Delivery.objects.filter(event=event, webhook__in=webhooks.order_by()).order_by("pk")
+    rows = Delivery.objects.filter(event=event, webhook__in=webhooks.order_by()).select_related("queue_entry")
     found: dict[str, Delivery] = {}
-    for delivery in rows[:MAX_DELIVERIES]:
-        found.setdefault(delivery.webhook_id, delivery)
+    for delivery in rows.order_by("pk")[:MAX_DELIVERIES]:
+        if delivery.webhook_id not in found or found[delivery.webhook_id].state_reason == MISMATCHED:
+            found[delivery.webhook_id] = delivery
     return dict(list(found.items())[:MAX_WEBHOOKS])
 
 
 def _reason_sent(event: Event, delivery: Delivery) -> Reason:
+    if delivery.state_reason == MISMATCHED:
+        return Reason.FILTERED
+    if delivery.entry is not None and delivery.entry.filter_at is not None:
+        return Reason.FILTER_PENDING
     is_later = time_of(delivery.pk) - time_of(event.pk) > MADE_WITH_EVENT
     return Reason.REPLAYED if is_later or delivery.replay_id else Reason.SENT
 
@@ -143,7 +157,8 @@ def _not_sent_to(webhook: Webhook, event: RoutedEvent, earlier: Earlier | None) 
     reason = admits(then, event)
     if reason == Reason.FILTERED:
         return Decision(webhook=webhook, reason=reason, detail=str(mismatch(then, event)))
-    return Decision(webhook=webhook, reason=Reason.NOT_RECORDED if reason == Reason.SENT else reason)
+    is_unknown = reason in (Reason.SENT, Reason.FILTER_PENDING)
+    return Decision(webhook=webhook, reason=Reason.NOT_RECORDED if is_unknown else reason)
 
 
 def _earlier_values(webhooks: list[Webhook], moment: datetime) -> Earlier | None:

@@ -14,6 +14,7 @@ from django.db.models import Min, QuerySet
 from ..database.clock import DatabaseClock
 from ..delivery.engine import Engine
 from ..event_types import EventType, registry
+from ..maintenance.filtering import evaluate_filters
 from ..models import Delivery, Event, QueueEntry, Webhook
 from ..models.hold import Hold, HoldReason, holds_of, is_upcoming
 from ..models.own_headers import UNCHANGED, Credentials
@@ -221,6 +222,7 @@ class Webhooks:
         return self.receiver.received[before:]
 
     def _run_engine(self) -> None:
+        evaluate_filters(router.db_for_write(Delivery), self.clock(), {})
         Engine(transport=ScriptedTransport(self.receiver), clock=self.clock).run_until_idle(await_retries=False)
 
     def _next_attempt_at(self) -> datetime | None:

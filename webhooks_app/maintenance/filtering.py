@@ -1,0 +1,103 @@
+"""The job that evaluates the filters that were not evaluated when their event was emitted.
+
+It runs outside of the host's transaction, for one event at a time, so that it may take longer than ``emit``.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+from ..conf import settings
+from ..database.sql import UtcNow, writing
+from ..filters import WORKER_STEPS
+from ..models import Delivery, Event, QueueEntry, QueueLane, Webhook
+from ..models.delivery import MISMATCHED
+from ..models.fields import compact_json
+from ..protocol.ids import first_id_at, time_of
+from ..routing import Verdict, is_readable, judge
+from ..signals import announce_deliveries
+
+BUDGET_SECONDS = 1.0
+"""Duration after which a run evaluates no other event, so that the other jobs can run. A pause as long follows."""
+
+AT_A_TIME = 20
+"""Deliveries of one webhook before the next webhook has its turn."""
+
+AGAIN_AFTER = timedelta(minutes=5)
+"""Least time to the next evaluation. It grows with the age of the delivery if the budget was exceeded."""
+
+
+def evaluate_filters(using: str, now: datetime, facts: dict[str, Any]) -> float | None:
+    """Evaluate filters for the deliveries that await it. Return the seconds until the next run if more are due."""
+    began = time.monotonic()
+    while webhook_ids := _in_turn(using, now, facts.get("after", "")):
+        for webhook_id in webhook_ids:
+            facts["after"] = webhook_id
+            _evaluate_some(using, webhook_id, now, ends_at=began + BUDGET_SECONDS)
+            if (spent := time.monotonic() - began) > BUDGET_SECONDS:
+                return spent
+    return None
+
+
+def _in_turn(using: str, now: datetime, after: str) -> list[str]:
+    """Return the webhooks with due evaluations, starting after the last one that had its turn."""
+    due = QueueEntry.objects.using(using).awaiting_filter().filter(filter_at__lte=now).order_by()
+    ids = sorted(due.values_list("webhook", flat=True).distinct())
+    return [pk for pk in ids if pk > after] + [pk for pk in ids if pk <= after]
+
+
+def _evaluate_some(using: str, webhook_id: str, now: datetime, *, ends_at: float) -> None:
+    entries = QueueEntry.objects.using(using).awaiting_filter().filter(webhook=webhook_id)
+    kept_since = now - timedelta(days=settings.ATTEMPT_RETENTION_DAYS)
+    _cancel(using, entries.filter(pk__lt=first_id_at("dlv", kept_since)).values_list("pk", flat=True), "expired")
+    webhook = Webhook.objects.using(using).filter(pk=webhook_id).only("filter").first()
+    source = None if webhook is None or webhook.filter is None else compact_json(webhook.filter)
+    if source is not None and not is_readable(source):
+        judge(webhook_id, source, {})  # logs the problem
+        _postpone(using, webhook_id, entries, now + AGAIN_AFTER)
+        return
+    due = entries.filter(filter_at__lte=now).order_by("filter_at", "pk")
+    found: dict[Verdict, list[str]] = {verdict: [] for verdict in Verdict}
+    for delivery_id, event_id in due.values_list("pk", "event")[:AT_A_TIME]:
+        found[_judged(using, webhook_id, source, event_id)].append(delivery_id)
+        if time.monotonic() > ends_at:
+            break
+    _send(using, webhook_id, found[Verdict.MATCH])
+    _cancel(using, found[Verdict.MISMATCH], MISMATCHED)
+    for delivery_id in found[Verdict.PENDING]:
+        again_at = now + max(AGAIN_AFTER, now - time_of(delivery_id))
+        _postpone(using, webhook_id, entries.filter(pk=delivery_id), again_at)
+
+
+def _judged(using: str, webhook_id: str, source: str | None, event_id: str) -> Verdict:
+    """Return the verdict for an event. A worker cancels the delivery of an event without a body when it claims it."""
+    event = None if source is None else Event.objects.using(using).filter(pk=event_id).first()
+    if source is None or event is None or not event.has_body:
+        return Verdict.MATCH
+    return judge(webhook_id, source, event.data, steps=WORKER_STEPS)
+
+
+def _send(using: str, webhook_id: str, delivery_ids: Sequence[str]) -> None:
+    """Make deliveries due, if they still await the filter."""
+    if not delivery_ids:
+        return
+    with writing(using, QueueEntry):
+        QueueLane.objects.using(using).lock([webhook_id])
+        entries = QueueEntry.objects.using(using).awaiting_filter().filter(pk__in=delivery_ids)
+        entries.update(filter_at=None, due_at=UtcNow())
+        announce_deliveries(using, [webhook_id])
+
+
+def _cancel(using: str, delivery_ids: Any, reason: str) -> None:
+    if ids := list(delivery_ids):
+        entries = QueueEntry.objects.using(using).awaiting_filter().filter(pk__in=ids)
+        Delivery.objects.using(using).filter(pk__in=ids).cancel(reason, among=entries)
+
+
+def _postpone(using: str, webhook_id: str, entries: Any, until: datetime) -> None:
+    with writing(using, QueueEntry):
+        QueueLane.objects.using(using).lock([webhook_id])
+        entries.update(filter_at=until)
