@@ -97,7 +97,7 @@ def console(
         context.close()
 
 
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(400)
 def test_the_console_is_usable_in_the_theme(console: Any) -> None:
     for path in ("webhook/add/", "apikey/add/", "webhook/{webhook}/act/rotate_secret/"):
         assert console(path).evaluate(WITHOUT_BORDER) == [], path
