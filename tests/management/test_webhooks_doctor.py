@@ -258,6 +258,16 @@ def test_without_workers_the_hint_is_to_start_one(webhook: Webhook) -> None:
     assert "deliver_webhooks" in found("due").hint
 
 
+def test_a_worker_short_of_descriptors_is_a_warning() -> None:
+    WorkerProcess.objects.update(lacks_descriptors=True)
+
+    finding = found("workers")
+
+    assert finding.level is Level.WARNING
+    assert finding.found == "Worker processes short of file descriptors: 1 (here:1)."
+    assert "LimitNOFILE" in finding.hint
+
+
 def test_deliveries_awaiting_a_handshake_are_not_overdue(webhook: Webhook) -> None:
     overdue(webhook, timedelta(hours=1))
     Webhook.objects.update(status=Webhook.Status.PENDING)

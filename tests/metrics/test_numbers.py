@@ -129,10 +129,12 @@ def test_recently_seen_workers_are_summed(scrape: Scrape) -> None:
     for pid, seconds_ago in enumerate((1, 2, 300), start=1):
         seen_at = now - timedelta(seconds=seconds_ago)
         WorkerProcess.objects.create(id=str(pid), pid=pid, started_at=seen_at, seen_at=seen_at, in_flight=10)
+    WorkerProcess.objects.exclude(pid=1).update(lacks_descriptors=True)
 
     samples = scrape()
 
     assert samples["webhooks_workers",] == 2
+    assert samples["webhooks_workers_short_of_descriptors",] == 1
     assert samples["webhooks_deliveries_in_flight",] == 20
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import logging
+import resource
 import socket
 import subprocess
 import sys
@@ -12,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from webhooks_app.transport import BaseTransport, errors
+from webhooks_app.transport import BaseTransport, errors, exhaustion
 from webhooks_app.transport.exhaustion import LOG_SECONDS, ExhaustionLog
 
 from .receiver import Receiver, receiving
@@ -116,3 +117,56 @@ def test_a_further_record_counts_the_omitted_ones(caplog: pytest.LogCaptureFixtu
 
     assert [record.levelno for record in caplog.records] == [logging.ERROR] * 2
     assert [message.partition(" could")[0] for message in caplog.messages] == ["1 request", "3 requests"]
+
+
+@pytest.mark.parametrize(("limit", "expected"), [(150, True), (1024, False), (resource.RLIM_INFINITY, False)])
+def test_a_process_with_a_low_limit_lacks_descriptors(
+    monkeypatch: pytest.MonkeyPatch, limit: int, expected: bool
+) -> None:
+    monkeypatch.setattr(exhaustion, "exhaustion_log", ExhaustionLog())
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (limit, limit))
+
+    assert exhaustion.lacks_descriptors(500) is expected
+
+
+def test_a_process_lacks_descriptors_for_a_while_after_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0.0]
+    monkeypatch.setattr(exhaustion, "exhaustion_log", log := ExhaustionLog(lambda: now[0]))
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (10**6, 10**6))
+
+    log.add(OSError(errno.EMFILE, "Too many open files"))
+    assert exhaustion.lacks_descriptors(500)
+
+    now[0] = exhaustion.SHORT_SECONDS
+    assert not exhaustion.lacks_descriptors(500)
+
+
+FEW = """
+import resource, sys
+from tests.transport.sending import post, transport
+
+resource.setrlimit(resource.RLIMIT_NOFILE, (150, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+sender = transport(sys.argv[1], max_in_flight=2000)
+print(sender.capacity)
+left, answered = 400, 0
+while left or sender.in_flight:
+    while left and sender.in_flight < sender.capacity:
+        sender.start(post(sys.argv[2], timeout_seconds=30.0))
+        left -= 1
+    answered += sum(each.response is not None for each in sender.wait(1.0))
+print(answered)
+sender.close()
+"""
+
+
+@pytest.mark.parametrize(("name", "least"), [("curl", 70), ("requests", 60)])
+def test_a_low_limit_of_open_files_is_used_and_never_exceeded(receiver: Receiver, name: str, least: int) -> None:
+    if name == "curl":
+        pytest.importorskip("pycurl", reason="the curl extra is not installed")
+
+    command = [sys.executable, "-W", "error", "-c", FEW, name, receiver.url()]
+    ended = subprocess.run(command, check=True, capture_output=True, text=True, timeout=120)
+
+    capacity, answered = map(int, ended.stdout.split())
+    assert least <= capacity < 150
+    assert answered == 400

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from django.utils.translation import gettext as _
 
@@ -27,8 +27,16 @@ def examine_workers(name: str) -> Iterator[Finding]:
         WorkerProcess.objects.using(database_alias()).order_by("-seen_at").values_list("seen_at", flat=True)[:1000]
     )
     alive = [moment for moment in seen_at if now - moment < SEEN_WITHIN]
-    if alive:
+    if short := _short_of_descriptors(now):
+        found = _("Worker processes short of file descriptors: %(number)d (%(processes)s).")
+        hint = _(
+            "They send fewer requests at a time than WEBHOOKS_MAX_IN_FLIGHT allows, or cannot send some. Raise the "
+            "limit of open files: `ulimit -n`, or LimitNOFILE of the systemd unit."
+        )
+        yield warn(name, found % {"number": len(short), "processes": ", ".join(short[:5])}, hint)
+    elif alive:
         yield ok(name, _("Running worker processes: %(number)d.") % {"number": len(alive)})
+    if alive:
         return
     found = _("No worker process is running: none has ever been seen.")
     if seen_at:
@@ -38,6 +46,12 @@ def examine_workers(name: str) -> Iterator[Finding]:
 
 def _start_workers() -> str:
     return _("Start a Celery worker or `manage.py deliver_webhooks`. Events stay queued until then.")
+
+
+def _short_of_descriptors(now: datetime) -> list[str]:
+    """Return the running processes that lack file descriptors, as host and process number."""
+    seen = WorkerProcess.objects.using(database_alias()).filter(seen_at__gt=now - SEEN_WITHIN, lacks_descriptors=True)
+    return [f"{host}:{pid}" for host, pid in seen.values_list("host", "pid")]
 
 
 def examine_jobs(name: str) -> Iterator[Finding]:

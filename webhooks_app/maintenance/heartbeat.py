@@ -9,8 +9,13 @@ from datetime import UTC, datetime, timedelta
 from typing import Protocol
 
 from .. import __version__
+from ..conf import settings
 from ..database.clock import DatabaseClock
 from ..models import WorkerProcess
+from ..transport.exhaustion import lacks_descriptors
+
+DESCRIPTORS_SHARE = 4
+"""A process with fewer file descriptors than a quarter of ``MAX_IN_FLIGHT`` counts as short of them."""
 
 
 class Deliverer(Protocol):
@@ -49,6 +54,7 @@ class Heartbeat:
                 "started_at": self._started_at,
                 "seen_at": now,
                 "in_flight": self._deliverer.in_flight,
+                "lacks_descriptors": lacks_descriptors(settings.MAX_IN_FLIGHT // DESCRIPTORS_SHARE),
                 "database_ahead_ms": round((now - datetime.now(UTC)) / timedelta(milliseconds=1)),
             },
         )

@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from itertools import accumulate
 
 from django.db import router
-from django.db.models import Count, Sum
+from django.db.models import Count, Q, Sum
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
@@ -117,8 +117,12 @@ def _gauged(facts: dict[str, object], now: datetime) -> Iterator[Metric]:
 
 def _of_workers() -> Iterator[Metric]:
     seen = WorkerProcess.objects.filter(seen_at__gte=UtcNow() - SEEN_WITHIN)
-    found = seen.aggregate(number=Count("pk"), in_flight=Sum("in_flight", default=0))
+    short = Count("pk", filter=Q(lacks_descriptors=True))
+    found = seen.aggregate(number=Count("pk"), in_flight=Sum("in_flight", default=0), short=short)
     yield GaugeMetricFamily("webhooks_workers", "Worker processes seen within a minute.", found["number"])
+    yield GaugeMetricFamily(
+        "webhooks_workers_short_of_descriptors", "Those of them that lack file descriptors.", found["short"]
+    )
     yield GaugeMetricFamily("webhooks_deliveries_in_flight", "Deliveries claimed by these workers.", found["in_flight"])
 
 

@@ -910,6 +910,7 @@ class Migration(migrations.Migration):
                 ("started_at", models.DateTimeField(verbose_name="started")),
                 ("seen_at", models.DateTimeField(verbose_name="seen")),
                 ("in_flight", models.PositiveIntegerField(default=0, verbose_name="in flight")),
+                ("lacks_descriptors", models.BooleanField(default=False, verbose_name="lacks file descriptors")),
                 ("database_ahead_ms", models.IntegerField(default=0, verbose_name="database's clock ahead (ms)")),
             ],
             options={

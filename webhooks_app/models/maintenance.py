@@ -66,6 +66,7 @@ class WorkerProcess(BaseModel):
     started_at = models.DateTimeField(_("started"))
     seen_at = models.DateTimeField(_("seen"))
     in_flight = models.PositiveIntegerField(_("in flight"), default=0)
+    lacks_descriptors = models.BooleanField(_("lacks file descriptors"), default=False)
     database_ahead_ms = models.IntegerField(_("database's clock ahead (ms)"), default=0)
 
     class Meta:

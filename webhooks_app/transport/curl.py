@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import logging
-import resource
-import sys
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -14,6 +12,7 @@ from . import errors
 from .base import BaseTransport, ErrorClass, Exchange, Request, TransportError
 from .curl_connection import CurlConnection
 from .endpoint import Endpoint
+from .exhaustion import free_descriptors
 from .guard import AddressGuard
 from .libcurl import pycurl
 from .lookups import Lookup, PendingLookups
@@ -29,7 +28,6 @@ from .transfer import Transfer
 
 logger = logging.getLogger("webhooks_app.transport")
 
-RESERVED_DESCRIPTORS = 64 + MAX_THREADS
 MAX_IDLE_HANDLES = 2000
 NEVER = float("inf")
 
@@ -41,12 +39,13 @@ class CurlTransport(BaseTransport):
 
     def __init__(self, options: TransportOptions | None = None) -> None:
         self._options = options or TransportOptions()
-        self.capacity = min(self._options.max_in_flight, _sockets_allowed())
+        free = free_descriptors(MAX_THREADS)
+        self.capacity = min(self._options.max_in_flight, free.connections)
         self._guard = AddressGuard(self._options)
         self._bundle = combined_bundle(self._options.ca_bundle) if self._options.ca_bundle else None
         self._handle_options = self._constant_options()
         self._turns = ProbeTurns(self._options.probes_per_second)
-        self._resolver = NameResolver(self._options.resolve)
+        self._resolver = NameResolver(self._options.resolve, most=free.lookups)
         self._lookups = PendingLookups(self._resolver, self._interrupt)
         self._multi: Multi | None = None
         self._kept: ConnectionPool[_Connection] = ConnectionPool(self.capacity)
@@ -290,9 +289,3 @@ class _Connection(CurlConnection):
     def close(self) -> None:
         self.transfer = None
         self._transport.forget(self)
-
-
-def _sockets_allowed() -> int:
-    """Return the number of connections within the limit on open files (``ulimit -n``), less a reserve."""
-    limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return sys.maxsize if limit == resource.RLIM_INFINITY else max(1, limit - RESERVED_DESCRIPTORS)

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import errno
 import logging
+import math
+import resource
+import sys
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
 
 from ..plurals import counted
 from . import errors
@@ -17,7 +22,33 @@ logger = logging.getLogger("webhooks_app.transport")
 LOG_SECONDS = 60.0
 """Time after a record in which further failures are only counted."""
 
+RESERVED_DESCRIPTORS = 32
+"""Descriptors for database connections, files and the host's own code, besides those open at the start."""
+
+LOOKUPS_SHARE = 4
+"""Lookups of names may use a quarter of the free descriptors."""
+
+SHORT_SECONDS = 300.0
+"""Time after a failure in which the process counts as short of a resource."""
+
 EXHAUSTED = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
+
+
+class Descriptors(NamedTuple):
+    """The sockets that the limit on open files (``ulimit -n``) allows to a transport."""
+
+    connections: int
+    lookups: int
+
+
+def free_descriptors(most_lookups: int) -> Descriptors:
+    """Return the sockets that this process can still open, less a reserve."""
+    limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if limit == resource.RLIM_INFINITY:
+        return Descriptors(sys.maxsize, most_lookups)
+    free = max(2, limit - sum(1 for _ in Path("/dev/fd").iterdir()) - RESERVED_DESCRIPTORS)
+    lookups = min(most_lookups, free // LOOKUPS_SHARE)
+    return Descriptors(max(1, free - lookups), max(1, lookups))
 
 
 def is_exhaustion(error: BaseException) -> bool:
@@ -33,11 +64,17 @@ class ExhaustionLog:
         self._lock = threading.Lock()
         self._next_at = 0.0
         self._omitted = 0
+        self._failed_at = -math.inf
+
+    @property
+    def is_recent(self) -> bool:
+        """Whether a request has failed within the last minutes."""
+        return self._clock() - self._failed_at < SHORT_SECONDS
 
     def add(self, error: BaseException) -> None:
         """Log the failure of a request, or count it for the next record."""
         with self._lock:
-            now = self._clock()
+            now = self._failed_at = self._clock()
             if now < self._next_at:
                 self._omitted += 1
                 return
@@ -52,6 +89,12 @@ class ExhaustionLog:
 
 exhaustion_log = ExhaustionLog()
 """The log of this process."""
+
+
+def lacks_descriptors(wanted: int) -> bool:
+    """Return True if the limit on open files is below ``wanted``, or if it has been too low for a recent request."""
+    limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return exhaustion_log.is_recent or (limit != resource.RLIM_INFINITY and limit < wanted)
 
 
 def error_of(cause: BaseException, blamed: TransportError) -> TransportError:

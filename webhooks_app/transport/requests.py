@@ -15,13 +15,14 @@ from ..exceptions import InvalidEndpointError
 from . import errors
 from .base import RESPONSE_KEPT, RESPONSE_READ_LIMIT, BaseTransport, Exchange, Request, Response, TransportError
 from .connection import Answer
-from .exhaustion import exhaustion_log
+from .exhaustion import exhaustion_log, free_descriptors
 from .guard import AddressGuard
 from .guarded_http import GuardedAdapter
 from .options import TransportOptions
 from .pool import ConnectionPool
 from .probe_turns import ProbeTurns
 from .proxy import parse_proxy
+from .resolver import MAX_THREADS as MAX_LOOKUPS
 from .resolver import NameResolver
 from .threads import DaemonThreads
 from .tls import tls_context
@@ -41,9 +42,10 @@ class RequestsTransport(BaseTransport):
 
     def __init__(self, options: TransportOptions | None = None) -> None:
         options = options or TransportOptions()
-        self.capacity = min(options.max_in_flight, MAX_THREADS)
+        free = free_descriptors(MAX_LOOKUPS)
+        self.capacity = min(options.max_in_flight, MAX_THREADS, free.connections)
         self._guard = AddressGuard(options)
-        self._resolver = NameResolver(options.resolve)
+        self._resolver = NameResolver(options.resolve, most=free.lookups)
         self._adapter = GuardedAdapter(
             self._guard,
             self._resolver,

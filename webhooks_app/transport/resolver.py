@@ -133,9 +133,13 @@ class NameResolver:
     no owner and no domain can use all threads. Therefore slow name servers delay only their own names.
     """
 
-    def __init__(self, resolve: Resolve = resolve_by_system) -> None:
+    def __init__(self, resolve: Resolve = resolve_by_system, *, most: int = MAX_THREADS) -> None:
+        """With ``most``, fewer lookups run at the same time."""
         self._resolve = resolve
-        self._groups = {pace: _Group(f"webhooks-resolver-{pace.value}", limit) for pace, limit in THREADS.items()}
+        self._groups = {
+            pace: _Group(f"webhooks-resolver-{pace.value}", max(1, limit * most // MAX_THREADS))
+            for pace, limit in THREADS.items()
+        }
         self._paces = NamePaces()
         self._lock = threading.Lock()
         self._pending: dict[str, _Lookup] = {}
