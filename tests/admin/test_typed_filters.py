@@ -27,7 +27,7 @@ def new_delivery(webhook: Webhook) -> Callable[..., str]:
 
     def new_delivery(second: float = 0, to: Webhook = webhook) -> str:
         pk = first_id_at("dlv", NOON.replace(second=int(second)))
-        return Delivery.objects.create(pk=pk, webhook=to, kind=Delivery.Kind.VERIFICATION).pk
+        return Delivery.objects.queue(pk=pk, webhook=to, kind=Delivery.Kind.VERIFICATION).pk
 
     return new_delivery
 

@@ -173,6 +173,7 @@ REFUSALS = (
     gettext_noop("Webhook %(id)s has %(number)s replays that are ready, running or paused. Cancel one of them first."),
     gettext_noop("The secret of webhook %(id)s was rotated in the meantime. It has not been replaced."),
     gettext_noop("Replay %(id)s is no longer kept. Plan another."),
+    gettext_noop("API key %(id)s is deleted."),
     gettext_noop("Replay %(id)s of this webhook is running. Wait for it, pause or cancel it."),
     gettext_noop("Replay %(id)s is %(state)s; %(rule)s."),
     gettext_noop("only a ready replay can be started"),

@@ -64,7 +64,7 @@ class DeliveryQuerySet(BaseQuerySet["Delivery"]):
         """Return the deliveries in this state, from the queue or an index if possible."""
         if state == Delivery.State.PENDING:
             # The condition also leads from the webhooks of a list to their entries.
-            return self.filter(queue_entry__webhook=models.F("webhook"))
+            return self.filter(state=state, queue_entry__webhook=models.F("webhook"))
         return self.filter(failure=state) if self.is_listed(state) else self.filter(state=state)
 
     def queue(self, **fields: Any) -> Delivery:
