@@ -58,6 +58,14 @@ def test_without_a_valid_key_the_answer_is_401(key, authorization):
     assert key not in answer.text
 
 
+@pytest.mark.parametrize("authorization", ["{key}", "Token {key}", "ApiKey {key}"])
+def test_a_key_without_bearer_is_answered_with_the_right_header(key, authorization):
+    answer = ApiClient().get("/v1/webhooks", headers={"authorization": authorization.format(key=key)})
+
+    assert (answer.status_code, answer["WWW-Authenticate"]) == (401, "Bearer")
+    assert answer.json()["detail"] == "Send the API key as `Authorization: Bearer <key>`."
+
+
 @pytest.mark.parametrize("name", ["key", "api_key", "access_token", "authorization", "token"])
 def test_a_key_in_the_query_is_ignored(key, name):
     assert ApiClient().get("/v1/webhooks", {name: key}).status_code == 401

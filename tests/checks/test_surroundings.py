@@ -160,3 +160,24 @@ def test_a_file_based_cache_is_a_warning(found: Check, tmp_path: Path) -> None:
         messages = found(deploy=True)
 
     assert "concurrent requests" in messages["webhooks_app.W008"].msg
+
+
+@pytest.mark.parametrize(
+    ("app", "code"),
+    [
+        pytest.param("drf_spectacular_sidecar", "webhooks_app.W014", id="page"),
+        pytest.param("rest_framework", "webhooks_app.W015", id="framework"),
+    ],
+)
+def test_a_missing_app_of_the_api_is_a_warning_with_its_name(found: Check, settings: Any, app: str, code: str) -> None:
+    assert code not in found()
+    settings.INSTALLED_APPS = [name for name in settings.INSTALLED_APPS if name != app]
+
+    assert f'"{app}"' in str(found()[code].hint)
+
+
+def test_without_the_api_in_the_urls_its_apps_are_not_required(found: Check, settings: Any) -> None:
+    settings.ROOT_URLCONF = "webhooks_app.probes.urls"
+    settings.INSTALLED_APPS = [name for name in settings.INSTALLED_APPS if not name.startswith(("rest_", "drf_"))]
+
+    assert {"webhooks_app.W014", "webhooks_app.W015"}.isdisjoint(found())

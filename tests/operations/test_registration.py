@@ -159,3 +159,10 @@ def test_a_saved_value_that_is_no_longer_permitted_prevents_no_other_change(webh
 
     kept = Webhook.objects.get(description="new", **saved)
     assert list(kept.headers) == ["X-Tenant"]
+
+
+def test_a_string_of_event_types_is_refused_as_no_list(alice):
+    with pytest.raises(ValidationError, match="Give a list of event types") as caught:
+        register_webhook(owner=alice, url=URL, event_types=EVENT_TYPE)
+
+    assert list(caught.value.message_dict) == ["event_types"]

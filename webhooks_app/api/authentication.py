@@ -10,6 +10,7 @@ from ..models import ApiKey
 from .principal import ApiKeyPrincipal
 
 SCHEME = "Bearer"
+KEY_PREFIX = "whk_"
 
 
 class ApiKeyAuthentication(BaseAuthentication):
@@ -18,6 +19,8 @@ class ApiKeyAuthentication(BaseAuthentication):
     def authenticate(self, request: Request) -> tuple[ApiKeyPrincipal, ApiKey] | None:
         scheme, _, text = request.headers.get("authorization", "").strip().partition(" ")
         if scheme.lower() != SCHEME.lower():
+            if KEY_PREFIX in f"{scheme} {text}":
+                raise AuthenticationFailed(f"Send the API key as `Authorization: {SCHEME} <key>`.")
             return None
         # Duplicate headers are joined by a comma, which no key contains.
         api_key = ApiKey.objects.find(text.strip())

@@ -45,6 +45,8 @@ from .permissions import HasScope
 from .problems import LANGUAGE, problem_response
 from .throttling import ApiThrottle
 
+__all__ = ["Operation"]
+
 
 class OwnSchema:
     """The schema of a view, with the interface of DRF's `ViewInspector`; None without drf-spectacular.

@@ -22,6 +22,8 @@ from .filters import DeliveryOfAnyWebhookFilter
 from .known_fields import BodySerializer
 from .serializers import DeliverySerializer, DeliveryWithAttemptsSerializer, QueuedEventSerializer
 
+__all__ = ["DeliveryViewSet"]
+
 READ = ApiKey.Scope.WEBHOOKS_READ.value
 MAX_SELECTED = 100
 
@@ -46,6 +48,8 @@ class RedeliveredSerializer(serializers.Serializer[Any]):
 
 
 class DeliveryViewSet(ApiViewSet):
+    """The log of deliveries, and redelivery."""
+
     tag = "Deliveries"
     queryset = Delivery.objects.select_related("event", "webhook__lane", "queue_entry").defer("event__body")
     filterset_class = DeliveryOfAnyWebhookFilter

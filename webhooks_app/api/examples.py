@@ -1,70 +1,29 @@
-"""The examples of records and bodies in the API's documentation."""
+"""The examples of records and bodies in the API's documentation, for the event types of the project."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 from ..catalogue.openapi import EVENT_ID
+from ..choices import retry_policy
+from ..event_types import EventType
 from ..protocol.ids import attempt_id
 from . import deliveries, emission, replays, serializers
 
 WEBHOOK_ID = "wh_019c138f9ac012d1c9a64a2e0f3b7d55"
 DELIVERY_ID = "dlv_019c138fa291c40a7e55d3b0962f18ec"
 REPLAY_ID = "rpl_019c138fb3a15dd0e8c1b92f04a6c7e3"
+MAX_SHOWN = 40
 _SECRET = "whsec_VYJ6q0o9zD3vA4m4kQ1yPDkWwT0v1sO8n5oJfX2bE0c="  # noqa: S105 (an example)
 
-_WEBHOOK: dict[str, Any] = {
-    "id": WEBHOOK_ID,
-    "url": "https://hooks.example.com/ppt",
-    "events": ["ppt.generation.completed", "ppt.generation.failed"],
-    "status": "pending",
-    "status_reason": "",
-    "status_changed_at": "2026-01-31T12:00:00.123456Z",
-    "paused_at": None,
-    "failing_since": None,
-    "filter": {"error": {"$startsWith": "E"}},
-    "description": "Archive",
-    "retry_notices": True,
-    "max_in_flight": None,
-    "rate_limit": 10.0,
-    "signatures": ["native", "standard-ed25519"],
-    "headers": {"X-Tenant": "********"},
-    "retry_policy": "extended",
-    "accepted_statuses": "200",
-    "order": "none",
-    "public_keys": [
-        {
-            "scheme": "standard-ed25519",
-            "key": "whpk_LNTsQeE1u5qQzxRPB4k3RxFi0QyHEFGcoTSk0WVt4ps=",
-            "valid_until": None,
-        }
-    ],
-    "previous_secret_until": None,
-    "created": "2026-01-31T12:00:00.123456Z",
-}
-_EVENT: dict[str, Any] = {
-    "id": EVENT_ID,
-    "type": "ppt.generation.failed",
-    "created": "2026-01-31T12:00:02.000512Z",
-    "test": False,
-}
-_DELIVERY: dict[str, Any] = {
-    "id": DELIVERY_ID,
-    "webhook_id": WEBHOOK_ID,
-    "event_id": EVENT_ID,
-    "event_type": "ppt.generation.failed",
-    "kind": "event",
-    "state": "succeeded",
-    "state_reason": "",
-    "attempt_count": 1,
-    "max_attempts": 4,
-    "retry_policy": "specification",
-    "next_attempt_at": None,
-    "hold": None,
-    "created": "2026-01-31T12:00:02.001204Z",
-    "finished_at": "2026-01-31T12:00:02.060718Z",
-    "redelivery_of": None,
-    "replay_id": None,
+_URL = "https://hooks.example.com/archive"
+_OCCURRED = "2026-01-31T12:00:02.000512Z"
+_QUEUED = {"delivery_id": DELIVERY_ID, "event_id": EVENT_ID}
+_REFUSED = {
+    "delivery_id": "dlv_019c138fa291c40a7e55d3b0962f18ed",
+    "reason": f"Webhook {WEBHOOK_ID} is disabled (Disabled by its owner.). Enable it first.",
 }
 _ATTEMPT: dict[str, Any] = {
     "id": attempt_id(DELIVERY_ID, 1),
@@ -73,7 +32,7 @@ _ATTEMPT: dict[str, Any] = {
     "message": "",
     "started_at": "2026-01-31T12:00:02.010394Z",
     "duration_ms": 48,
-    "url": "https://hooks.example.com/ppt",
+    "url": _URL,
     "response_status": 200,
     "response_headers": [["Content-Type", "text/plain"]],
     "response_body": "thanks",
@@ -88,70 +47,13 @@ _AUDIT_ENTRY: dict[str, Any] = {
     "reason": "",
     "created": "2026-01-31T12:05:00.000731Z",
 }
-_REPLAY: dict[str, Any] = {
-    "id": REPLAY_ID,
-    "webhook_id": WEBHOOK_ID,
-    "state": "ready",
-    "state_reason": "",
-    "since": "2026-01-31T06:00:00.000000Z",
-    "until": "2026-01-31T12:00:00.000000Z",
-    "events": [],
-    "states": ["missed", "given_up", "cancelled"],
-    "rate": None,
-    "matched": 1204,
-    "queued": 0,
-    "failing": [
-        {"since": "2026-01-31T06:00:38.000000Z", "until": "2026-01-31T11:58:02.000000Z", "given_up": 1204},
-    ],
-    "sample": [
-        {
-            "event_id": EVENT_ID,
-            "type": "ppt.generation.failed",
-            "created": "2026-01-31T06:00:02.000512Z",
-            "state": "missed",
-        }
-    ],
-    "created": "2026-01-31T12:00:00.000000Z",
-    "started_at": None,
-    "finished_at": None,
-}
-_QUEUED = {"delivery_id": DELIVERY_ID, "event_id": EVENT_ID}
-_REFUSED = {
-    "delivery_id": "dlv_019c138fa291c40a7e55d3b0962f18ed",
-    "reason": f"Webhook {WEBHOOK_ID} is disabled (Disabled by its owner.). Enable it first.",
-}
-_DATA = {"error": "The outline has no headings to make pages from."}
-
-EXAMPLES: dict[type[Any], dict[str, Any]] = {
-    serializers.NewWebhookSerializer: {key: _WEBHOOK[key] for key in ("url", "events", "description")},
-    serializers.WebhookChangesSerializer: {"events": ["ppt.generation.completed"], "retry_notices": False},
+_WITHOUT_TYPE: dict[type[Any], dict[str, Any]] = {
     serializers.NewSecretSerializer: {"secret": _SECRET, "overlap_seconds": 3600},
-    serializers.WebhookSerializer: _WEBHOOK,
-    serializers.WebhookWithSecretSerializer: {**_WEBHOOK, "secret": _SECRET},
-    serializers.RotatedWebhookSerializer: {**_WEBHOOK, "secret": _SECRET, "warnings": []},
-    serializers.TestRequestSerializer: {"webhook_id": WEBHOOK_ID, "event_type": "ppt.generation.failed"},
     serializers.QueuedDeliverySerializer: {"delivery_id": DELIVERY_ID},
     serializers.QueuedEventSerializer: _QUEUED,
     deliveries.SelectionSerializer: {"delivery_ids": [DELIVERY_ID]},
     deliveries.RedeliveredSerializer: {"queued": [_QUEUED], "refused": [_REFUSED]},
     replays.NewReplaySerializer: {"webhook_id": WEBHOOK_ID, "since": "2026-01-31T06:00:00Z", "states": ["missed"]},
-    replays.ReplaySerializer: _REPLAY,
-    serializers.DeliverySerializer: _DELIVERY,
-    serializers.DeliveryWithAttemptsSerializer: {**_DELIVERY, "attempts": [_ATTEMPT]},
-    serializers.EventSerializer: _EVENT,
-    emission.NewEventSerializer: {
-        "type": "ppt.generation.failed",
-        "owner": "42",
-        "data": _DATA,
-        "references": ["ppt_8f14e45f"],
-    },
-    serializers.EventWithDataSerializer: {
-        **_EVENT,
-        "data": _DATA,
-        "references": ["ppt_8f14e45f"],
-        "ordering_key": "ppt_8f14e45f",
-    },
-    serializers.TryFilterSerializer: {"event_id": EVENT_ID, "filter": {"error": {"$startsWith": "E"}}},
     serializers.TriedFilterSerializer: {"matches": True, "mismatch": ""},
     serializers.DecisionSerializer: {
         "webhook_id": WEBHOOK_ID,
@@ -161,12 +63,140 @@ EXAMPLES: dict[type[Any], dict[str, Any]] = {
         "delivery_id": DELIVERY_ID,
     },
     serializers.AuditEntrySerializer: _AUDIT_ENTRY,
-    serializers.EventTypeSerializer: {
-        "name": "ppt.generation.failed",
-        "group": "PPT generation",
-        "description": "Generation failed",
-        "schema": {"type": "object", "properties": {"error": {"type": "string"}}, "required": ["error"]},
-        "example": _DATA,
-    },
 }
-"""Examples by serializer; a host's subclass without an entry of its own has no example."""
+
+
+@cache
+def examples(event_types: Sequence[EventType[Any]]) -> dict[type[Any], dict[str, Any]]:
+    """Return examples by serializer, with the first of the event types; fewer examples if there is none.
+
+    A host's subclass of a serializer has no example.
+    """
+    return {**_WITHOUT_TYPE, **(_with(event_types[0]) if event_types else {})}
+
+
+def _with(event_type: EventType[Any]) -> dict[type[Any], dict[str, Any]]:
+    name, data = event_type.name, event_type.example
+    condition = _condition(data)
+    webhook = _webhook(name, condition)
+    delivery = _delivery(name)
+    event = {"id": EVENT_ID, "type": name, "created": _OCCURRED, "test": False}
+    return {
+        serializers.NewWebhookSerializer: {field: webhook[field] for field in ("url", "events", "description")},
+        serializers.WebhookChangesSerializer: {"events": [name], "retry_notices": False},
+        serializers.WebhookSerializer: webhook,
+        serializers.WebhookWithSecretSerializer: {**webhook, "secret": _SECRET},
+        serializers.RotatedWebhookSerializer: {**webhook, "secret": _SECRET, "warnings": []},
+        serializers.TestRequestSerializer: {"webhook_id": WEBHOOK_ID, "event_type": name},
+        replays.ReplaySerializer: _replay(name),
+        serializers.DeliverySerializer: delivery,
+        serializers.DeliveryWithAttemptsSerializer: {**delivery, "attempts": [_ATTEMPT]},
+        serializers.EventSerializer: event,
+        emission.NewEventSerializer: {"type": name, "owner": "42", "data": data, "references": ["order_17"]},
+        serializers.EventWithDataSerializer: {
+            **event,
+            "data": data,
+            "references": ["order_17"],
+            "ordering_key": "order_17",
+        },
+        serializers.TryFilterSerializer: {"event_id": EVENT_ID, **({"filter": condition} if condition else {})},
+        serializers.EventTypeSerializer: {
+            "name": name,
+            "group": event_type.group,
+            "description": event_type.description,
+            "schema": event_type.json_schema(),
+            "example": data,
+        },
+    }
+
+
+def _condition(data: dict[str, Any]) -> dict[str, Any] | None:
+    """Return a filter that the data satisfies: the first field with a short text or a whole number."""
+    for name, value in data.items():
+        if isinstance(value, (str, int)) and len(str(value)) <= MAX_SHOWN and name.isidentifier():
+            return {name: value}
+    return None
+
+
+def _webhook(name: str, condition: dict[str, Any] | None) -> dict[str, Any]:
+    return {
+        "id": WEBHOOK_ID,
+        "url": _URL,
+        "events": [name],
+        "status": "pending",
+        "status_reason": "",
+        "status_changed_at": "2026-01-31T12:00:00.123456Z",
+        "paused_at": None,
+        "failing_since": None,
+        "filter": condition,
+        "description": "Archive",
+        "retry_notices": True,
+        "max_in_flight": None,
+        "rate_limit": 10.0,
+        "signatures": ["native", "standard-ed25519"],
+        "headers": {"X-Tenant": "********"},
+        "retry_policy": "",
+        "accepted_statuses": "200",
+        "order": "none",
+        "public_keys": [
+            {
+                "scheme": "standard-ed25519",
+                "key": "whpk_LNTsQeE1u5qQzxRPB4k3RxFi0QyHEFGcoTSk0WVt4ps=",
+                "valid_until": None,
+            }
+        ],
+        "previous_secret_until": None,
+        "created": "2026-01-31T12:00:00.123456Z",
+    }
+
+
+def _delivery(name: str) -> dict[str, Any]:
+    policy = retry_policy()
+    return {
+        "id": DELIVERY_ID,
+        "webhook_id": WEBHOOK_ID,
+        "event_id": EVENT_ID,
+        "event_type": name,
+        "kind": "event",
+        "state": "succeeded",
+        "state_reason": "",
+        "attempt_count": 1,
+        "max_attempts": policy.max_attempts,
+        "retry_policy": policy.name,
+        "next_attempt_at": None,
+        "hold": None,
+        "created": "2026-01-31T12:00:02.001204Z",
+        "finished_at": "2026-01-31T12:00:02.060718Z",
+        "redelivery_of": None,
+        "replay_id": None,
+    }
+
+
+def _replay(name: str) -> dict[str, Any]:
+    return {
+        "id": REPLAY_ID,
+        "webhook_id": WEBHOOK_ID,
+        "state": "ready",
+        "state_reason": "",
+        "since": "2026-01-31T06:00:00.000000Z",
+        "until": "2026-01-31T12:00:00.000000Z",
+        "events": [],
+        "states": ["missed", "given_up", "cancelled"],
+        "rate": None,
+        "matched": 1204,
+        "queued": 0,
+        "failing": [
+            {"since": "2026-01-31T06:00:38.000000Z", "until": "2026-01-31T11:58:02.000000Z", "given_up": 1204},
+        ],
+        "sample": [
+            {
+                "event_id": EVENT_ID,
+                "type": name,
+                "created": "2026-01-31T06:00:02.000512Z",
+                "state": "missed",
+            }
+        ],
+        "created": "2026-01-31T12:00:00.000000Z",
+        "started_at": None,
+        "finished_at": None,
+    }

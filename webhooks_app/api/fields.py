@@ -73,7 +73,8 @@ class EventTypeField(TextField):
     component = "EventTypeName"
 
     def schema_extras(self) -> dict[str, Any]:
-        return {"enum": list(public_event_types().names())}
+        names = list(public_event_types().names())
+        return {"enum": names} if names else {}
 
 
 class RetryPolicyField(TextField):

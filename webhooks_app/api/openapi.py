@@ -16,6 +16,7 @@ from drf_spectacular.extensions import (
 from drf_spectacular.openapi import AutoSchema
 from drf_spectacular.plumbing import ResolvedComponent
 
+from ..models.visibility import public_event_types
 from . import problems
 from .idempotency import HEADER, SCHEMA
 
@@ -91,10 +92,11 @@ class OperationSchema(AutoSchema):
         return {operation.status: operation.answer(many=operation.many) if operation.answer else None}
 
     def _get_examples(self, serializer: Any, direction: str, *args: Any, **kwargs: Any) -> dict[str, Any]:
-        from .examples import EXAMPLES  # noqa: PLC0415 (the examples know the serializers, which know this module)
+        from .examples import examples  # noqa: PLC0415 (the examples know the serializers, which know this module)
 
         operation = self.view.operation
-        example = EXAMPLES.get(operation.request if direction == "request" else operation.answer)
+        found = examples(tuple(public_event_types()))
+        example = found.get(operation.request if direction == "request" else operation.answer)
         if example is None:
             return {}
         if direction == "response" and operation.many:

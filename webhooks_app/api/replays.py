@@ -23,6 +23,8 @@ from .fields import EventTypeField, MomentField, MomentInputField, RateField, Sh
 from .filters import BoundedFilterSet
 from .known_fields import BodySerializer
 
+__all__ = ["ReplayViewSet"]
+
 READ = ApiKey.Scope.WEBHOOKS_READ.value
 
 
@@ -123,6 +125,8 @@ class ReplayFilter(BoundedFilterSet):
 
 
 class ReplayViewSet(ApiViewSet):
+    """Replays of events to a webhook."""
+
     tag = "Replays"
     queryset = Replay.objects.select_related("webhook")
     filterset_class = ReplayFilter

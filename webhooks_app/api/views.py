@@ -41,11 +41,15 @@ from .idempotency import key_of
 from .pagination import WholeListPagination
 from .permissions import require_scope
 
+__all__ = ["EventTypeViewSet", "EventViewSet", "WebhookViewSet"]
+
 READ = ApiKey.Scope.WEBHOOKS_READ.value
 READ_EVENTS = ApiKey.Scope.EVENTS_READ.value
 
 
 class WebhookViewSet(ApiViewSet):
+    """Webhooks, and the operations on one of them."""
+
     tag = "Webhooks"
     rotated_scheme = SECRET
     """The signature scheme whose key this request rotates."""
@@ -270,6 +274,8 @@ class WebhookViewSet(ApiViewSet):
 
 
 class EventViewSet(ApiViewSet):
+    """Events, and their emission by other services."""
+
     tag = "Events"
     queryset = Event.objects.all()
     parser_classes = (EventParser,)
@@ -325,6 +331,8 @@ class EventViewSet(ApiViewSet):
 
 
 class EventTypeViewSet(ApiViewSet):
+    """The event types that an owner can subscribe to."""
+
     pagination_class = WholeListPagination
     tag = "Event types"
     lookup_url_kwarg = "name"

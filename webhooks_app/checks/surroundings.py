@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from importlib.util import find_spec
 from typing import Any
 
 from django.apps import apps
@@ -11,6 +12,7 @@ from django.contrib.auth import get_user_model
 from django.core import checks
 from django.db import connections, router
 from django.db.backends.base.base import BaseDatabaseWrapper
+from django.urls import URLPattern, URLResolver, get_resolver
 
 from ..database.dialects import SUPPORTED_SYSTEMS, dialect_for, is_supported
 from ..models import Delivery, Webhook
@@ -85,6 +87,48 @@ def check_sqlite(**kwargs: Any) -> list[checks.CheckMessage]:
             id="webhooks_app.W004",
         )
     ]
+
+
+@checks.register(TAG)
+def check_packages_of_the_api(**kwargs: Any) -> list[checks.CheckMessage]:
+    """Return a warning for each package of a mounted API that is missing from INSTALLED_APPS."""
+    if not getattr(django_settings, "ROOT_URLCONF", None) or not _has_api(get_resolver().url_patterns):
+        return []
+    return [*_without_rest_framework(), *_without_page()]
+
+
+def _without_rest_framework() -> Iterator[checks.CheckMessage]:
+    if not apps.is_installed("rest_framework"):
+        yield checks.Warning(
+            "The REST API is in the URLs, but Django REST framework is not in INSTALLED_APPS.",
+            hint='Add "rest_framework" to INSTALLED_APPS.',
+            id="webhooks_app.W015",
+        )
+
+
+def _without_page() -> Iterator[checks.CheckMessage]:
+    if find_spec("drf_spectacular_sidecar") and not apps.is_installed("drf_spectacular_sidecar"):
+        yield checks.Warning(
+            "The page /docs of the REST API is not found, because its files are not in INSTALLED_APPS.",
+            hint='Add "drf_spectacular_sidecar" to INSTALLED_APPS.',
+            id="webhooks_app.W014",
+        )
+
+
+def _has_api(patterns: Iterable[URLPattern | URLResolver]) -> bool:
+    """Return True if one of the URL patterns leads to a view set of the API, or to a host's subclass."""
+    for pattern in patterns:
+        if isinstance(pattern, URLResolver):
+            if _has_api(pattern.url_patterns):
+                return True
+        elif any(each.__module__.startswith("webhooks_app.api.") for each in _bases(pattern.callback)):
+            return True
+    return False
+
+
+def _bases(view: Any) -> tuple[type, ...]:
+    view_class = getattr(view, "cls", None)
+    return view_class.__mro__ if isinstance(view_class, type) else ()
 
 
 def _connection() -> BaseDatabaseWrapper | None:

@@ -30,7 +30,7 @@ def check_event_types(names: Any, *, owner: Any | None, saved: Collection[str] =
     The ``saved`` ones remain allowed, even if they are hidden or no longer registered.
     """
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        raise ValidationError(_("Give a list of event types."))
+        raise ValidationError(_('Give a list of event types, such as ["invoice.paid"].'))
     found = list(dict.fromkeys(names))
     new = [name for name in found if name not in saved]
     if owner is not None and (operational := [name for name in new if registry.is_operational(name)]):

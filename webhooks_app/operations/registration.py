@@ -52,7 +52,9 @@ def register_webhook(
     Raises django.core.exceptions.ValidationError with the problems by field, PermissionDenied, RateLimitedError and
     LimitsUnavailableError.
     """
-    webhook = Webhook(owner=owner, url=url, event_types=list(event_types), **fields)
+    # A string would be split into its characters; the validation refuses it as a whole.
+    names = event_types if isinstance(event_types, str) else list(event_types)
+    webhook = Webhook(owner=owner, url=url, event_types=names, **fields)
     if secret is not None:
         webhook.secret = secret
     create_webhook(webhook, headers=headers, basic_auth=basic_auth, actor=actor)
