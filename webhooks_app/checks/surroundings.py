@@ -107,7 +107,8 @@ def _without_rest_framework() -> Iterator[checks.CheckMessage]:
 
 
 def _without_page() -> Iterator[checks.CheckMessage]:
-    if find_spec("drf_spectacular_sidecar") and not apps.is_installed("drf_spectacular_sidecar"):
+    could_have = bool(django_settings.TEMPLATES and find_spec("drf_spectacular_sidecar"))
+    if could_have and not apps.is_installed("drf_spectacular_sidecar"):
         yield checks.Warning(
             "The page /docs of the REST API is not found, because its files are not in INSTALLED_APPS.",
             hint='Add "drf_spectacular_sidecar" to INSTALLED_APPS.',

@@ -7,6 +7,7 @@ INSTALLED_APPS = [
     "django.contrib.contenttypes",
     "django.contrib.staticfiles",
     "rest_framework",
+    "drf_spectacular_sidecar",
     "webhooks_app",
     "shop",
 ]
