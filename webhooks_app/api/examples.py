@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -110,7 +110,7 @@ def _with(event_type: EventType[Any]) -> dict[type[Any], dict[str, Any]]:
     }
 
 
-def _condition(data: dict[str, Any]) -> dict[str, Any] | None:
+def _condition(data: Mapping[str, Any]) -> dict[str, Any] | None:
     """Return a filter that the data satisfies: the first field with a short text or a whole number."""
     for name, value in data.items():
         if isinstance(value, (str, int)) and len(str(value)) <= MAX_SHOWN and name.isidentifier():
