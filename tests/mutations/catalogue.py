@@ -549,13 +549,6 @@ MUTATIONS = (
         "emission",
     ),
     Mutation(
-        "filters-are-not-evaluated",
-        "emission/outbox.py",
-        "if not filter_holds(source, event.data)]",
-        "if False]",
-        "filters",
-    ),
-    Mutation(
         "references-are-lost",
         "emission/outbox.py",
         "    if event.unsaved_references:\n        references",
