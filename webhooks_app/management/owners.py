@@ -32,7 +32,7 @@ def get_owner(text: str, hint: str = "") -> Any:
     if owner is None:
         field, kind = owners().name_field, owner_model()._meta.verbose_name
         lines = [f"No {kind} has the {field} or the primary key {text!r}. {hint}".rstrip(), _how_to_list(field)]
-        raise CommandError("\n".join(lines))
+        raise CommandError(" ".join(lines))
     return owner
 
 
