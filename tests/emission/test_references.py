@@ -6,10 +6,12 @@ import pytest
 from pydantic import BaseModel
 
 from webhooks_app import EventType, emit, registry
+from webhooks_app.emission.outbox import UNPREPARED_EVENTS
 from webhooks_app.exceptions import InvalidEventDataError, InvalidEventTypeError
 from webhooks_app.models import Event, EventReference
 
 from ..support.rows import EVENT_TYPE
+from ..support.statements import statements_of
 
 pytestmark = pytest.mark.django_db
 
@@ -47,6 +49,19 @@ def test_the_reference_fields_of_an_event_type_are_references():
         event = event_type.emit({"invoice": "inv_1", "customer": 7}, owner=None, references=["order_5"])
 
     assert set(event.references.values_list("value", flat=True)) == {"order_5", "inv_1", "7"}
+
+
+@pytest.mark.only_on("postgresql")
+def test_references_are_part_of_the_statement_of_their_event():
+    def emitted():
+        return statements_of(lambda: emit_referring('{"a\\", b', "NULL", "é"))
+
+    (unprepared,) = emitted()
+    for _ in range(UNPREPARED_EVENTS):
+        (last,) = emitted()
+
+    assert (unprepared.lstrip().startswith("WITH"), last.startswith("EXECUTE")) == (True, True)
+    assert len(found_by('{"a\\", b')) == len(found_by("NULL")) == len(found_by("é")) == 1 + UNPREPARED_EVENTS
 
 
 def test_a_repeated_reference_is_stored_once():

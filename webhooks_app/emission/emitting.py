@@ -106,7 +106,7 @@ def emit(
         found, data, owner=owner, occurred_at=occurred_at, references=references, ordering_key=ordering_key
     )
     using = router.db_for_write(Event)
-    with writing_event(event, using, in_one_statement=is_one_statement(event, using)):
+    with writing_event(event, using, in_one_statement=is_one_statement(using)):
         announce_events(using, (event, insert_event(event, using)))
     return event
 

@@ -6,6 +6,7 @@ execute them.
 
 from __future__ import annotations
 
+import json
 import os
 import secrets
 from asyncio import get_running_loop
@@ -61,10 +62,6 @@ def insert_event(event: Event, using: str) -> Queued:
     insert = _insert_at_once if dialect_of(using).inserts_in_with else _insert_in_steps
     queued = insert(event, values, using)
     event._state.adding, event._state.db = False, using
-    if event.unsaved_references:
-        references = [EventReference(value=value, event=event) for value in event.unsaved_references]
-        # MariaDB treats two references that differ only in case as equal.
-        EventReference.objects.using(using).bulk_create(references, ignore_conflicts=True)
     return queued
 
 
@@ -72,6 +69,8 @@ def _insert_at_once(event: Event, values: dict[str, Any], using: str) -> Queued:
     """Insert with one statement. It returns new filters instead, if there are any, and is executed again."""
     connection = connections[using]
     statement = _statement(using, has_owner=event.owner_id is not None, policies=_policies())
+    references = json.dumps(list(event.unsaved_references)) if event.unsaved_references else "[]"
+    values = {**values, "references": references}
     evaluated: list[Any] = []
     refused: list[Any] = []
     unsure: list[Any] = []
@@ -115,6 +114,10 @@ def _insert_in_steps(event: Event, values: dict[str, Any], using: str) -> Queued
     if unsure := _with(Verdict.PENDING, verdicts):
         deliveries = Delivery.objects.using(using).filter(event=event.pk, webhook__in=unsure).order_by()
         QueueEntry.objects.using(using).filter(pk__in=list(deliveries.values_list("pk", flat=True))).await_filter()
+    if event.unsaved_references:
+        references = [EventReference(value=value, event=event) for value in event.unsaved_references]
+        # MariaDB treats two references that differ only in case as equal.
+        EventReference.objects.using(using).bulk_create(references, ignore_conflicts=True)
     return Queued(number)
 
 
@@ -128,9 +131,9 @@ def _with(verdict: Verdict, verdicts: Mapping[Any, Verdict]) -> list[Any]:
     return [key for key, found in verdicts.items() if found is verdict]
 
 
-def is_one_statement(event: Event, using: str) -> bool:
+def is_one_statement(using: str) -> bool:
     """Return True if ``insert_event`` needs no transaction around it."""
-    return not event.unsaved_references and dialect_of(using).inserts_in_with
+    return dialect_of(using).inserts_in_with
 
 
 def claim_key(claimed: IdempotencyKey, using: str) -> str:
@@ -205,7 +208,7 @@ def announce_events(using: str, *events: tuple[Event, Queued]) -> None:
 
 @lru_cache(maxsize=16)
 def _statement(using: str, *, has_owner: bool, policies: tuple[str, ...]) -> PreparedStatement:
-    """Return the statement that inserts an event, its deliveries and their queue entries.
+    """Return the statement that inserts an event, its references, its deliveries and their queue entries.
 
     It returns a row for each delivery. If a webhook has a filter that is not evaluated yet, it inserts nothing
     and returns these webhooks and filters. It depends on the available retry policies.
@@ -228,6 +231,11 @@ def _statement(using: str, *, has_owner: bool, policies: tuple[str, ...]) -> Pre
             INSERT INTO {quote(Event._meta.db_table)} ({event_names})
             SELECT {", ".join(["%s"] * len(_EVENT_FIELDS))} WHERE {is_open}
         ),
+        reference AS (
+            INSERT INTO {quote(EventReference._meta.db_table)} (value, event_id)
+            SELECT found.value, %s FROM jsonb_array_elements_text(%s) AS found (value) WHERE {is_open}
+            ON CONFLICT DO NOTHING
+        ),
         delivery AS (
             INSERT INTO {quote(Delivery._meta.db_table)} ({column_names})
             SELECT {column_names} FROM candidate WHERE {is_sent}
@@ -239,12 +247,23 @@ def _statement(using: str, *, has_owner: bool, policies: tuple[str, ...]) -> Pre
     evaluated = Slot("evaluated")
     event_params = [Slot(field.name) for field in _EVENT_FIELDS]
     sent_params = [evaluated, Slot("refused")]
-    params = [*params, *event_params, evaluated, *sent_params, *entry_params, *sent_params, evaluated]
+    reference_params = [Slot("id"), Slot("references"), evaluated]
+    params = [
+        *params,
+        *event_params,
+        evaluated,
+        *reference_params,
+        *sent_params,
+        *entry_params,
+        *sent_params,
+        evaluated,
+    ]
     named = with_names(sql, params, lambda value: connection.ops.compose_sql("%s", [value]))
     types = {
         **{field.name: field.db_type(connection) for field in _EVENT_FIELDS},
         "time": "text",
         "seed": "text",
+        "references": "jsonb",
         "evaluated": "uuid[]",
         "refused": "uuid[]",
         "unsure": "uuid[]",
