@@ -76,7 +76,7 @@ def _problems_of_options(created_at: object, references: object, ordering_key: o
 
 def _references(event_type: EventType[Any], data: Mapping[str, Any], given: Sequence[str]) -> list[str]:
     found = list(dict.fromkeys([*given, *event_type.references(data)]))
-    if problems := _problems_of_references(found):
+    if found and (problems := _problems_of_references(found)):
         raise InvalidEventDataError(event_type.name, problems)
     return found
 
@@ -84,6 +84,8 @@ def _references(event_type: EventType[Any], data: Mapping[str, Any], given: Sequ
 def _problems_of_references(found: Any) -> dict[str, str]:
     if isinstance(found, str):
         return {"references": "is a string; give a list of strings"}
+    if not found:
+        return {}
     values = list(dict.fromkeys(found))
     if len(values) > MAX_REFERENCES:
         return {"references": f"has {len(values)} values; an event has at most {MAX_REFERENCES}"}
