@@ -40,6 +40,9 @@ IN_FAILED_TRANSACTION = "25P02"
 UNPREPARED_EVENTS = 5
 """Events of a connection before the statement is prepared. Many connections of web processes serve one request."""
 
+NO_FILTERS = {"evaluated": "{}", "refused": "{}"}
+"""The arrays of webhooks in the first execution of the statement, which most often is the only one."""
+
 Statement = tuple[str, Sequence[Any]]
 """SQL and its parameters, which include slots."""
 
@@ -68,22 +71,29 @@ def insert_event(event: Event, using: str) -> Queued:
 def _insert_at_once(event: Event, values: dict[str, Any], using: str) -> Queued:
     """Insert with one statement. It returns new filters instead, if there are any, and is executed again."""
     connection = connections[using]
-    statement = _statement(using, has_owner=event.owner_id is not None, policies=_policies())
-    references = json.dumps(list(event.unsaved_references)) if event.unsaved_references else "[]"
-    values = {**values, "references": references}
-    evaluated: list[Any] = []
-    refused: list[Any] = []
-    unsure: list[Any] = []
+    has_references = bool(event.unsaved_references)
+    prepare = partial(
+        _statement,
+        using,
+        has_owner=event.owner_id is not None,
+        policies=_policies(),
+        with_references=has_references,
+    )
+    if has_references:
+        values = {**values, "references": json.dumps(list(event.unsaved_references))}
+    statement = prepare()
+    arrays = NO_FILTERS
+    verdicts: dict[Any, Verdict] = {}
     while True:
-        arrays = {"evaluated": _array(evaluated), "refused": _array(refused), "unsure": _array(unsure)}
         rows = statement.fetch(connection, {**values, **arrays})
         filters = [(webhook_id, source) for webhook_id, source in rows if source is not None]
         if not filters:
             return Queued(len(rows), [f"wh_{webhook_id.hex}" for webhook_id, _ in rows])
-        verdicts = _verdicts([(webhook_id, f"wh_{webhook_id.hex}", source) for webhook_id, source in filters], event)
-        evaluated += verdicts
-        refused += _with(Verdict.MISMATCH, verdicts)
-        unsure += _with(Verdict.PENDING, verdicts)
+        verdicts |= _verdicts([(webhook_id, f"wh_{webhook_id.hex}", source) for webhook_id, source in filters], event)
+        arrays = {"evaluated": _array(verdicts), "refused": _array(_with(Verdict.MISMATCH, verdicts))}
+        if unsure := _with(Verdict.PENDING, verdicts):
+            statement = prepare(with_unsure=True)
+            arrays["unsure"] = _array(unsure)
 
 
 def _array(ids: Iterable[Any]) -> str:
@@ -206,12 +216,20 @@ def announce_events(using: str, *events: tuple[Event, Queued]) -> None:
         announce_deliveries(using, [pk for _, queued in events for pk in queued.webhook_ids])
 
 
-@lru_cache(maxsize=16)
-def _statement(using: str, *, has_owner: bool, policies: tuple[str, ...]) -> PreparedStatement:
-    """Return the statement that inserts an event, its references, its deliveries and their queue entries.
+@lru_cache(maxsize=32)
+def _statement(
+    using: str,
+    *,
+    has_owner: bool,
+    policies: tuple[str, ...],
+    with_references: bool,
+    with_unsure: bool = False,
+) -> PreparedStatement:
+    """Return the statement that inserts an event, its deliveries and their queue entries.
 
     It returns a row for each delivery. If a webhook has a filter that is not evaluated yet, it inserts nothing
-    and returns these webhooks and filters. It depends on the available retry policies.
+    and returns these webhooks and filters. It depends on the available retry policies. ``with_references`` also
+    inserts the references of the event. ``with_unsure`` holds deliveries whose filter could not be evaluated.
     """
     connection: Any = connections[using]
     quote = connection.ops.quote_name
@@ -222,20 +240,21 @@ def _statement(using: str, *, has_owner: bool, policies: tuple[str, ...]) -> Pre
     is_new = "filter IS NOT NULL AND webhook_id NOT IN (SELECT unnest(%s::uuid[]))"
     is_open = f"NOT EXISTS (SELECT 1 FROM candidate WHERE {is_new})"
     is_sent = f"{is_open} AND webhook_id NOT IN (SELECT unnest(%s::uuid[]))"
-    is_unsure, place = "webhook_id IN (SELECT unnest(%s::uuid[]))", str(number_sql(using))
+    is_unsure, place = "webhook_id IN (SELECT unnest(%s::uuid[]))" if with_unsure else "", str(number_sql(using))
     entries, entry_params = _insert_entries(using, "candidate", webhook_order='"order"', place=place, unsure=is_unsure)
     event_names = ", ".join(quote(field.column) for field in _EVENT_FIELDS)
+    references = f"""reference AS (
+            INSERT INTO {quote(EventReference._meta.db_table)} (value, event_id)
+            SELECT found.value, %s FROM jsonb_array_elements_text(%s) AS found (value) WHERE {is_open}
+            ON CONFLICT DO NOTHING
+        ),"""
     sql = f"""
         WITH candidate ({column_names}, filter, "order") AS MATERIALIZED ({candidates}),
         event AS (
             INSERT INTO {quote(Event._meta.db_table)} ({event_names})
             SELECT {", ".join(["%s"] * len(_EVENT_FIELDS))} WHERE {is_open}
         ),
-        reference AS (
-            INSERT INTO {quote(EventReference._meta.db_table)} (value, event_id)
-            SELECT found.value, %s FROM jsonb_array_elements_text(%s) AS found (value) WHERE {is_open}
-            ON CONFLICT DO NOTHING
-        ),
+        {references if with_references else ""}
         delivery AS (
             INSERT INTO {quote(Delivery._meta.db_table)} ({column_names})
             SELECT {column_names} FROM candidate WHERE {is_sent}
@@ -245,28 +264,20 @@ def _statement(using: str, *, has_owner: bool, policies: tuple[str, ...]) -> Pre
         UNION ALL
         SELECT webhook_id, filter::text FROM candidate WHERE {is_new}"""
     evaluated = Slot("evaluated")
-    event_params = [Slot(field.name) for field in _EVENT_FIELDS]
+    event_params: list[Any] = [Slot(field.name) for field in _EVENT_FIELDS]
     sent_params = [evaluated, Slot("refused")]
-    reference_params = [Slot("id"), Slot("references"), evaluated]
-    params = [
-        *params,
-        *event_params,
-        evaluated,
-        *reference_params,
-        *sent_params,
-        *entry_params,
-        *sent_params,
-        evaluated,
-    ]
+    if with_references:
+        event_params += [evaluated, Slot("id"), Slot("references")]
+    params = [*params, *event_params, evaluated, *sent_params, *entry_params, *sent_params, evaluated]
     named = with_names(sql, params, lambda value: connection.ops.compose_sql("%s", [value]))
     types = {
         **{field.name: field.db_type(connection) for field in _EVENT_FIELDS},
         "time": "text",
         "seed": "text",
-        "references": "jsonb",
         "evaluated": "uuid[]",
         "refused": "uuid[]",
-        "unsure": "uuid[]",
+        **({"references": "jsonb"} if with_references else {}),
+        **({"unsure": "uuid[]"} if with_unsure else {}),
     }
     return PreparedStatement(named, types, after=UNPREPARED_EVENTS, by_index=False)
 
