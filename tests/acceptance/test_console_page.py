@@ -22,7 +22,7 @@ MOST_BYTES, MOST_PICTURES = 150_000, 20
 def test_every_picture_exists_and_is_shown() -> None:
     shown = re.findall(r"!\[[^\]]{10,}\]\(pictures/([\w-]+)\.png\)", PAGE)
 
-    assert sorted(shown) == sorted(PICTURES) == sorted(path.stem for path in DIRECTORY.glob("*"))
+    assert sorted(shown) == sorted(PICTURES) == sorted(path.stem for path in DIRECTORY.glob("*.png"))
     assert len(shown) <= MOST_PICTURES
 
 

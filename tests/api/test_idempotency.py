@@ -266,10 +266,9 @@ def test_simultaneous_requests_make_one_webhook(alice):
     assert Webhook.objects.count() == 1
 
 
+@pytest.mark.only_on("postgresql", "mariadb")  # SQLite waits for the timeout of the connection
 @pytest.mark.django_db(transaction=True)
 def test_a_request_in_progress_is_a_conflict_after_a_while(alice, monkeypatch):
-    if connection.vendor == "sqlite":
-        pytest.skip("SQLite waits for the timeout of the connection.")
     monkeypatch.setattr(idempotency, "MAX_WAIT_SECONDS", 1.0)
     client = client_of(alice)
 

@@ -243,6 +243,7 @@ def test_a_leaked_secret_and_a_key_are_revoked(
         operator.opens(INDEX)
         operator.to_add("API keys").click()
         operator.field("Name").fill("Continuous integration")
+        operator.tab.check("[name=scopes][value='webhooks:read']")
         operator.confirms("Save")
         key = operator.reads_the_secret()
         assert asks_the_api(login, key).json()["results"][0]["id"] == webhook.pk

@@ -30,6 +30,7 @@ ALLOWED = {
         "import select": "waits for the first that is connected",
         "call connect": "to addresses that the guard has checked, or to the proxy of the setting",
     },
+    "emission/outbox.py": {"import asyncio": "whether the code runs in an event loop"},
     "delivery/notify.py": {"import select": "waits for the database's connection, which is there already"},
     "transport/connection.py": {
         "import select": "whether a kept connection is silent",

@@ -35,7 +35,7 @@ EXHAUSTED = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 
 
 class Descriptors(NamedTuple):
-    """The sockets that the limit on open files (``ulimit -n``) allows to a transport."""
+    """The sockets that the limit on open files (``ulimit -n``) leaves to a transport."""
 
     connections: int
     lookups: int
