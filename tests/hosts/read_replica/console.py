@@ -26,7 +26,7 @@ STATES = {
 }
 REPLAYS = {"start": lambda s: s.replay, "pause": lambda s: s.running, "resume": lambda s: s.stopped}
 NOT_FOR_MEMBERS = {"webhooks_app_webhook_operations"}
-WEBHOOK = {"url": f"{URL}new", "event_types": EVENT_TYPE}
+WEBHOOK = {"url": f"{URL}new", "event_types": EVENT_TYPE, "signatures": "native"}
 KEY = {"name": "new", "scopes": ["webhooks:read"]}
 ELSEWHERE = {"webhooks_app_webhook_shown", "webhooks_app_apikey_shown"}
 """Pages to which the forms and actions with a new secret redirect."""
