@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
-START_TIMEOUT_SECONDS = 60
+START_TIMEOUT_SECONDS = 120
 STOP_TIMEOUT_SECONDS = 15
 
 
