@@ -14,7 +14,7 @@ from ..support.waiting import wait_until
 pytestmark = pytest.mark.timeout(300)
 
 SERVERS = pytest.mark.places("postgresql-redis", "postgresql-rabbitmq")
-EMIT_SECONDS = 2
+EMIT_SECONDS = 1
 RECORDS_PER_SECOND = 5
 """The permitted log lines of a waiting process. Celery logs the traceback of a broken connection once."""
 

@@ -1,7 +1,9 @@
-"""Folded calls with a limited wait."""
+"""Folded calls in a thread."""
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 import time
 
@@ -24,12 +26,35 @@ class Calls:
         assert self.may_return.wait(30)
 
 
-def test_the_first_call_is_awaited():
+def test_no_call_waits_for_another_thread():
     calls = Calls()
+    calls.may_return.clear()
+    call = FoldedCall(calls, patience_seconds=60)
 
-    FoldedCall(calls)()
+    started_at = time.monotonic()
+    for _ in range(100):
+        call()
+    seconds = time.monotonic() - started_at
+    calls.may_return.set()
+    call.join()
 
+    assert seconds < 5  # 30 s, if the first one waited
     assert calls.count == 1
+
+
+@pytest.mark.parametrize(("call_seconds", "is_made"), [(0.3, True), (120, False)], ids=["short", "hanging"])
+def test_a_process_that_ends_at_once_waits_for_its_call(call_seconds, is_made):
+    script = f"""
+import os, time
+os.environ["DJANGO_SETTINGS_MODULE"] = "tests.settings"
+import django
+django.setup()
+from webhooks_app.wake.folding import FoldedCall
+FoldedCall(lambda: (time.sleep({call_seconds}), print("made", flush=True)), patience_seconds=3)()
+"""
+    result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True)
+
+    assert result.stdout == ("made\n" if is_made else "")
 
 
 def test_calls_in_quick_succession_are_folded():
@@ -38,6 +63,7 @@ def test_calls_in_quick_succession_are_folded():
 
     for _ in range(1000):
         call()
+    call.join()
 
     assert calls.count == 1
 
@@ -47,32 +73,20 @@ def test_a_call_after_the_folding_period_is_made():
     call = FoldedCall(calls, fold_seconds=0.01)
 
     call()
+    call.join()
     time.sleep(0.02)
     call()
+    call.join()
 
     assert calls.count == 2
-
-
-def test_a_hanging_call_blocks_its_caller_for_a_limited_time():
-    calls = Calls()
-    calls.may_return.clear()
-    call = FoldedCall(calls, patience_seconds=0.05)
-
-    started_at = time.monotonic()
-    for _ in range(100):
-        call()
-    seconds = time.monotonic() - started_at
-    calls.may_return.set()
-
-    assert seconds < 5  # 100 x 30 s, if each waited
-    assert calls.count == 1
 
 
 def test_a_late_request_during_a_hanging_call_causes_another_call():
     calls = Calls()
     calls.may_return.clear()
-    call = FoldedCall(calls, fold_seconds=0.01, patience_seconds=0.05)
+    call = FoldedCall(calls, fold_seconds=0.01)
     call()
+    time.sleep(0.02)
     call()
     calls.may_return.set()
 
@@ -89,6 +103,7 @@ def test_a_failing_call_is_logged_once(caplog):
 
     for _ in range(5):
         call()
+        call.join()
 
     assert calls.count == 5
     assert [record.levelname for record in caplog.records] == ["WARNING"]
@@ -100,6 +115,7 @@ def test_a_failure_prevents_further_calls_for_a_while():
 
     for _ in range(5):
         call()
+        call.join()
 
     assert calls.count == 1
 
@@ -111,10 +127,12 @@ def test_a_forked_process_makes_its_own_calls():
     calls = Calls()
     call = FoldedCall(calls, fold_seconds=60)
     call()
+    call.join()
 
     child = os.fork()
     if child == 0:
         call()
+        call.join()
         os._exit(calls.count)
 
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 2

@@ -1,4 +1,4 @@
-"""Calls at a limited rate, with a limited wait for their end."""
+"""Calls in a thread at a limited rate, for which only the end of the process waits."""
 
 from __future__ import annotations
 
@@ -7,12 +7,16 @@ import os
 import threading
 import time
 from collections.abc import Callable
+from multiprocessing.util import Finalize
 
 logger = logging.getLogger("webhooks_app.wake")
 
 
 class FoldedCall:
-    """Calls ``function`` in a thread, at most once in ``fold_seconds``, and waits at most ``patience_seconds``.
+    """Calls ``function`` in a thread, at most once in ``fold_seconds``, without waiting for it.
+
+    A process that ends waits at most ``patience_seconds`` for a call in progress, so that a script that emits an event
+    and exits makes its call as well.
 
     A call requested during another one, or shortly after one, is folded into it. A failure is logged once, and the next
     call is at least ``rest_seconds`` later: the sweep finds missed deliveries.
@@ -31,34 +35,36 @@ class FoldedCall:
         self._patience_seconds = patience_seconds
         self._rest_seconds = rest_seconds
         self._is_failing = False
-        self._lock = threading.Lock()
-        self._thread: threading.Thread | None = None
-        self._quiet_until = 0.0
         self._requested_at = 0.0
-        self._pid = os.getpid()
+        self._enter_process()
 
     def __call__(self) -> None:
         if self._pid != os.getpid():
-            self._reset_after_fork()
+            self._enter_process()
         with self._lock:
             now = self._requested_at = time.monotonic()
             if self._thread is not None or now < self._quiet_until:
                 return
-            thread = self._thread = threading.Thread(target=self._run, name="webhooks_app.wake", daemon=True)
-        try:
-            thread.start()
-        except RuntimeError as error:  # The system has no thread left.
-            self._thread = None
-            logger.warning("Workers cannot be woken (%s); their sweep finds due deliveries.", error)
-            return
-        thread.join(self._patience_seconds)
+            self._thread = threading.Thread(target=self._run, name="webhooks_app.wake", daemon=True)
+            try:
+                self._thread.start()
+            except RuntimeError as error:  # The system has no thread left.
+                self._thread = None
+                logger.warning("Workers cannot be woken (%s); their sweep finds due deliveries.", error)
 
-    def _reset_after_fork(self) -> None:
-        """Forget a call that was in progress when this process was forked: its thread belongs to the parent."""
+    def join(self) -> None:
+        """Wait for the call in progress, if there is one, at most ``patience_seconds``."""
+        thread = self._thread
+        if thread is not None and self._pid == os.getpid():
+            thread.join(self._patience_seconds)
+
+    def _enter_process(self) -> None:
+        """Begin anew in this process. A call in progress at its fork belongs to the parent."""
         self._pid = os.getpid()
         self._lock = threading.Lock()
-        self._thread = None
+        self._thread: threading.Thread | None = None
         self._quiet_until = 0.0
+        Finalize(None, self.join, exitpriority=0)  # unlike atexit, also at the end of a child of multiprocessing
 
     def _run(self) -> None:
         again = True
