@@ -36,6 +36,8 @@ class FoldedCall:
         self._rest_seconds = rest_seconds
         self._is_failing = False
         self._requested_at = 0.0
+        self._thread: threading.Thread | None = None
+        self._quiet_until = 0.0
         self._enter_process()
 
     def __call__(self) -> None:
@@ -62,7 +64,7 @@ class FoldedCall:
         """Begin anew in this process. A call in progress at its fork belongs to the parent."""
         self._pid = os.getpid()
         self._lock = threading.Lock()
-        self._thread: threading.Thread | None = None
+        self._thread = None
         self._quiet_until = 0.0
         Finalize(None, self.join, exitpriority=0)  # unlike atexit, also at the end of a child of multiprocessing
 
