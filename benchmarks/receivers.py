@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import sys
+import threading
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from string import Template
 
@@ -132,3 +135,30 @@ def troubled() -> Generator[int]:
         command: list[str | Path] = [sys.executable, TROUBLED_RECEIVER, str(port)]
         with running(command, directory=directory, ready=lambda: listens(port)):
             yield port
+
+
+class _Answering(BaseHTTPRequestHandler):
+    """Answers each request with 200, and a handshake with its challenge."""
+
+    def do_POST(self) -> None:
+        message = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        body = json.dumps({"challenge": message["data"].get("challenge")}).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *arguments: object) -> None:
+        """Do nothing."""
+
+
+@contextmanager
+def answering() -> Generator[str]:
+    """Run a receiver in this process that also passes the handshake; yield its URL."""
+    server = HTTPServer(("127.0.0.1", 0), _Answering)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        server.server_close()

@@ -82,7 +82,7 @@ def _measured(owners: Sequence[Any], progress: Progress) -> Figures:
             _emit(owners)
         deliver(partial(counters.counting, delivered))
         progress.done(number)
-    calls = _calls(owners)
+    calls = calls_of(owners)
     _emit(owners)
     _claim(partial(counters.counting, claimed))
     deliveries = ROUNDS * DELIVERIES
@@ -137,7 +137,7 @@ def _figures(prefix: str, counts: Counter[str], deliveries: int) -> Figures:
     return figures
 
 
-def _calls(owners: Sequence[Any]) -> Figures:
+def calls_of(owners: Sequence[Any]) -> Figures:
     """Return the calls of functions in Python and C for one delivery."""
     emitting, full, alone = Counter[str](), Counter[str](), Counter[str]()
     with counting_calls(emitting):

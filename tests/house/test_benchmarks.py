@@ -17,6 +17,7 @@ from benchmarks import command, record, report, rows, scenario
 from benchmarks.progress import Progress
 from benchmarks.receivers import Receiver
 from benchmarks.scenario import BaseScenario, Figures, Variant, at_least, at_most
+from benchmarks.scenarios import structure
 from tests.support.missing import skip_without
 from tests.support.rows import emit_one, make_webhook
 from tests.support.servers.process import ServerMissingError, program
@@ -190,6 +191,37 @@ def test_a_scenario_runs_from_the_command_line() -> None:
     found = json.loads(answer.stdout.splitlines()[-1])
     assert {"deliveries_per_s", "ceiling_per_s", "ratio_to_ceiling", "cpu_s_per_1000"} <= found.keys()
     assert found["ratio_to_ceiling"] == pytest.approx(found["deliveries_per_s"] / found["ceiling_per_s"])
+
+
+@pytest.mark.timeout(180)
+def test_the_structure_of_the_package_is_counted() -> None:
+    answer = _run("structure --json --database sqlite")
+
+    found = json.loads(answer.stdout.splitlines()[-1])
+    walks = ("emit", "send", "redeliver", "register", "handshake")
+    assert 0 < found["code_lines"] < found["lines"]
+    assert all(0 < found[f"{walk}_files"] <= found[f"{walk}_functions"] for walk in walks)
+    assert all(found[name] > 0 for name in ("pause_queries", "delete_queries", "emit_calls", "deliver_calls"))
+
+
+def test_lines_of_code_are_neither_blank_nor_imports_docstrings_or_comments() -> None:
+    text = """\
+\"\"\"A docstring
+of two lines.\"\"\"
+
+from typing import (
+    Any,
+)
+
+# A comment.
+LIMIT: Any = 5  # counts
+\"\"\"A docstring of an attribute.\"\"\"
+TEXT = \"\"\"
+two of
+\"\"\"
+"""
+
+    assert structure.code_lines(text) == 4
 
 
 def _run(arguments: str) -> subprocess.CompletedProcess[str]:
