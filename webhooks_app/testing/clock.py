@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from datetime import datetime, timedelta
 
 
@@ -11,6 +10,7 @@ class ManualClock:
 
     def __init__(self, now: datetime) -> None:
         self._now = now
+        self._slept_seconds = 0.0
 
     def __call__(self) -> datetime:
         return self._now
@@ -19,7 +19,11 @@ class ManualClock:
         return self._now
 
     def monotonic(self) -> float:
-        return time.monotonic()
+        return self._slept_seconds
+
+    def sleep(self, seconds: float) -> None:
+        """Let the engine's pause pass at once. The time of day does not change."""
+        self._slept_seconds += seconds
 
     def advance(self, seconds: float) -> None:
         self.move_to(self._now + timedelta(seconds=seconds))

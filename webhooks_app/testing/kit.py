@@ -223,10 +223,14 @@ class Webhooks:
 
     def _run_engine(self) -> None:
         evaluate_filters(router.db_for_write(Delivery), self.clock(), {})
-        Engine(transport=ScriptedTransport(self.receiver), clock=self.clock).run_until_idle(await_retries=False)
+        transport = ScriptedTransport(self.receiver, self.clock)
+        Engine(transport=transport, clock=self.clock).run_until_idle(await_retries=False)
 
     def _next_attempt_at(self) -> datetime | None:
-        upcoming = QueueEntry.objects.filter(is_upcoming(), due_at__gt=self.clock())
+        later = QueueEntry.objects.filter(due_at__gt=self.clock())
+        if not later.exists():
+            return None
+        upcoming = later.filter(is_upcoming())
         next_attempt_at: datetime | None = upcoming.aggregate(at=Min("due_at"))["at"]
         return next_attempt_at
 

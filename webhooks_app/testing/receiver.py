@@ -10,7 +10,7 @@ from datetime import datetime
 
 from ..choices import known_signatures
 from ..event_types import RETRY_NOTICE
-from ..models import Webhook
+from ..models import SigningKey
 from ..outbound import transport_options
 from ..receiver import ReceivedEvent, challenge_answer, verify
 from ..routing.admission import INTERNAL_NAMES
@@ -88,15 +88,25 @@ class ScriptedReceiver:
 
 
 class ScriptedTransport(MemoryTransport):
-    """Passes requests to the receiver, which answers immediately."""
+    """Passes requests to the receiver, which answers immediately. Pauses end at once."""
 
-    def __init__(self, receiver: ScriptedReceiver) -> None:
+    def __init__(self, receiver: ScriptedReceiver, clock: ManualClock) -> None:
         super().__init__(transport_options(), answer=self._ask, clock=lambda: 0.0)
         self._receiver = receiver
+        self._sleep = clock.sleep
 
     def wait(self, timeout_seconds: float) -> list[Exchange]:
-        return super().wait(0)
+        exchanges = super().wait(0)
+        if not exchanges:
+            self._sleep(timeout_seconds)
+        return exchanges
 
     def _ask(self, request: Request) -> Answer:
-        webhook = Webhook.objects.get(pk=request.context.claim.pick.webhook_id)
-        return self._receiver.respond(request, webhook.verification_keys)
+        return self._receiver.respond(request, _verification_keys(request.context.claim.pick.webhook_id))
+
+
+def _verification_keys(webhook_id: str) -> list[str]:
+    """Return the keys with which the webhook's receiver verifies signatures, by one query."""
+    keys = [key for key in SigningKey.objects.filter(webhook=webhook_id) if key.signs_at()]
+    schemes = {scheme.key_scheme: scheme for scheme in known_signatures().values()}
+    return [schemes[key.scheme].verification_key(key.key) for key in keys if key.scheme in schemes]
