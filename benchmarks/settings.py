@@ -15,7 +15,7 @@ SECRET_KEY = "benchmarks only"
 USE_TZ = True
 DEBUG = False
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
-INSTALLED_APPS = ["django.contrib.auth", "django.contrib.contenttypes", "webhooks_app", "webhooks_app.demo"]
+INSTALLED_APPS = ["django.contrib.auth", "django.contrib.contenttypes", "webhooks_app", "demo_data"]
 DATABASES = {"default": {**env.db("BENCHMARK_DATABASE_URL", default="sqlite:///:memory:"), "CONN_MAX_AGE": 60}}
 if DATABASES["default"]["ENGINE"].endswith("sqlite3"):
     DATABASES["default"]["OPTIONS"] = {

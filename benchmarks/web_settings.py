@@ -20,7 +20,7 @@ SETTINGS: dict[str, Any] = {
         "django_filters",
         "drf_spectacular",
         "webhooks_app",
-        "webhooks_app.demo",
+        "demo_data",
     ],
     "MIDDLEWARE": [
         "django.middleware.security.SecurityMiddleware",

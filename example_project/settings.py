@@ -37,7 +37,7 @@ INSTALLED_APPS = [
     *(["drf_spectacular", "drf_spectacular_sidecar"] if find_spec("drf_spectacular_sidecar") else []),
     *(["django_celery_beat"] if find_spec("django_celery_beat") else []),
     "webhooks_app",
-    "webhooks_app.demo",
+    "demo_data",
     "example_project",
     "example_project.accounts",
     "example_project.files",

@@ -35,7 +35,7 @@ INSTALLED_APPS = [
     # django-celery-beat is optional, and does not support the newest Django immediately after its release.
     *(["django_celery_beat"] if find_spec("django_celery_beat") else []),
     "webhooks_app",
-    "webhooks_app.demo",
+    "demo_data",
 ]
 
 MIDDLEWARE = [

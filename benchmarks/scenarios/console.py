@@ -19,7 +19,7 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from webhooks_app.demo.writing import Size, make_demo_data
+from demo_data.writing import Size, make_demo_data
 from webhooks_app.models import ApiKey, Delivery, Webhook
 
 from .. import backlog, rows

@@ -15,8 +15,8 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
+from demo_data.writing import Size, make_demo_data
 from tests.support.rows import emit_one, make_webhook
-from webhooks_app.demo.writing import Size, make_demo_data
 from webhooks_app.models import ApiKey, Delivery, Event
 from webhooks_app.models.keyset import HORIZON
 

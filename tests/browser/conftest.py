@@ -15,9 +15,9 @@ from django.test import Client
 from django.utils import timezone
 from playwright.sync_api import Browser, expect, sync_playwright
 
+from demo_data.writing import Size, make_demo_data
 from tests.support.missing import skip_without
 from tests.support.servers.process import ServerMissingError, program
-from webhooks_app.demo.writing import Size, make_demo_data
 from webhooks_app.models import ApiKey, Delivery, Event, MaintenanceJob, Replay, Webhook, WorkerProcess
 from webhooks_app.replays.planning import plan_replay
 

@@ -17,10 +17,10 @@ from PIL import Image
 from playwright.sync_api import Browser
 from playwright.sync_api import Page as Tab
 
+from demo_data.writing import Size, make_demo_data
 from tests.support.rows import make_webhook
 from webhooks_app import __version__, emit
 from webhooks_app.delivery.engine import Engine
-from webhooks_app.demo.writing import Size, make_demo_data
 from webhooks_app.maintenance.housekeeping import fold_tallies
 from webhooks_app.maintenance.jobs import JOBS, run_due
 from webhooks_app.maintenance.runner import BEAT

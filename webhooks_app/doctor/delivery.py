@@ -77,8 +77,8 @@ def examine_due(name: str) -> Iterator[Finding]:
     is_running = WorkerProcess.objects.using(database_alias()).filter(seen_at__gt=now - SEEN_WITHIN).exists()
     hint = _(
         "Check that workers run and consume the queue of webhooks_app.deliver_due. If they do, add workers, or raise "
-        "the limits of a webhook that receives more than they allow. `manage.py estimate_capacity`, of the app "
-        "webhooks_app.demo, calculates the capacity that you need."
+        "the limits of a webhook that receives more than they allow. `manage.py estimate_capacity` calculates "
+        "the capacity that you need."
     )
     if not is_running:
         hint = _start_workers()

@@ -2,4 +2,4 @@
 
 from common_settings import *
 
-INSTALLED_APPS = ["jazzmin", *INSTALLED_APPS, "webhooks_app.demo"]
+INSTALLED_APPS = ["jazzmin", *INSTALLED_APPS, "demo_data"]

@@ -10,7 +10,7 @@ from accounts import ARE_GROUPS
 from django.core.management import CommandError, call_command
 from subjects import DATA, EVENT_TYPE, Subject
 
-from webhooks_app.demo.management import commands as of_demo
+from demo_data.management import commands as of_demo
 from webhooks_app.management import commands as of_app
 
 ELSEWHERE = {"deliver_webhooks", "listen_webhooks"}

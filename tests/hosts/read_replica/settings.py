@@ -24,5 +24,5 @@ DATABASE_ROUTERS = ["replicas.PrimaryReplicaRouter"]
 # Django reads sessions from the replica.
 SESSION_ENGINE = "django.contrib.sessions.backends.signed_cookies"
 
-INSTALLED_APPS += ["drf_spectacular", "webhooks_app.demo"]
+INSTALLED_APPS += ["drf_spectacular", "demo_data"]
 WEBHOOKS_API_RATE = WEBHOOKS_TEST_RATE = WEBHOOKS_VERIFICATION_RATE = ""

@@ -8,5 +8,5 @@ INSTALLED_APPS = [
     "unfold.contrib.forms",
     *INSTALLED_APPS,
     "look",
-    "webhooks_app.demo",
+    "demo_data",
 ]

@@ -8,6 +8,7 @@ import pytest
 from django.db import models
 from django.utils import timezone
 
+from demo_data.rebuild import rebuild
 from webhooks_app.admin import charts
 from webhooks_app.delivery.queue import Queue
 from webhooks_app.delivery.recording import record
@@ -16,7 +17,6 @@ from webhooks_app.maintenance.rollups.counters import Counters
 from webhooks_app.maintenance.rollups.counting import start_of
 from webhooks_app.maintenance.rollups.folding import fold
 from webhooks_app.maintenance.rollups.reading import Window, each, ever, series, total
-from webhooks_app.maintenance.rollups.rebuild import rebuild
 from webhooks_app.metrics.collector import WebhooksCollector
 from webhooks_app.models import DeliveryAttempt, Rollup
 from webhooks_app.transport import Exchange, Response

@@ -12,12 +12,12 @@ import pytest
 from django.core.management.base import CommandError
 from django.utils import timezone
 
+from demo_data.deletion import DemoDeletion
+from demo_data.writing import Size, make_demo_data
 from tests.support.retries import NEVER
 from tests.support.rows import emit_one, make_webhook
 from webhooks_app.conf import settings as conf
 from webhooks_app.delivery.engine import Engine
-from webhooks_app.demo.deletion import DemoDeletion
-from webhooks_app.demo.writing import Size, make_demo_data
 from webhooks_app.maintenance.retention import Pruned, prune
 from webhooks_app.maintenance.rollups.reading import ever
 from webhooks_app.models import Delivery, DeliveryAttempt, Event, QueueEntry, Rollup, Webhook, WebhookHealth

@@ -6,11 +6,11 @@ from collections import defaultdict
 from collections.abc import Collection
 from datetime import datetime
 
-from ...models import Rollup
-from ...models.rollup import EVERY_WEBHOOK
-from .counting import EVER, Resolution, Sums, add
-from .folding import fold
-from .storage import add_to_rollups, changing
+from webhooks_app.maintenance.rollups.counting import EVER, Resolution, Sums, add
+from webhooks_app.maintenance.rollups.folding import fold
+from webhooks_app.maintenance.rollups.storage import add_to_rollups, changing
+from webhooks_app.models import Rollup
+from webhooks_app.models.rollup import EVERY_WEBHOOK
 
 
 def remove(using: str, webhook_ids: Collection[str]) -> None:

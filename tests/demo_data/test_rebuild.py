@@ -7,15 +7,15 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
+from demo_data.rebuild import rebuild
 from webhooks_app.maintenance.rollups.counting import EVER, start_of
 from webhooks_app.maintenance.rollups.folding import fold
 from webhooks_app.maintenance.rollups.reading import ever
-from webhooks_app.maintenance.rollups.rebuild import rebuild
 from webhooks_app.models import Delivery, DeliveryAttempt, Rollup
 from webhooks_app.models.rollup import EVERY_WEBHOOK
 
-from ...support.rows import emit_one, make_webhook
-from .conftest import make_tally, rollups
+from ..maintenance.rollups.conftest import make_tally, rollups
+from ..support.rows import emit_one, make_webhook
 
 pytestmark = pytest.mark.django_db
 

@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
+from ..maintenance.rollups.conftest import other_id, webhook_id  # noqa: F401
 from ..support.commands import Output, run_command
 
 

@@ -10,10 +10,10 @@ from typing import Any
 
 from django.db.models import EmailField
 
-from ..event_types import registry
-from ..models import Webhook
-from ..owners import owner_model, owner_rows, owners
-from ..routing import RoutedEvent, concerns
+from webhooks_app.event_types import registry
+from webhooks_app.models import Webhook
+from webhooks_app.owners import owner_model, owner_rows, owners
+from webhooks_app.routing import RoutedEvent, concerns
 
 NAME_PREFIX = "demo-"
 """Prefix of the owners' names."""

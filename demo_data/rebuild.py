@@ -12,9 +12,12 @@ from django.db.models import Count, DurationField, ExpressionWrapper, F, Q, Quer
 from django.db.models.functions import TruncHour, TruncMinute
 from django.utils import timezone
 
-from ...conf import settings
-from ...models import Delivery, DeliveryAttempt, Rollup
-from ...models.rollup import (
+from webhooks_app.conf import settings
+from webhooks_app.maintenance.rollups.counting import EVER, Key, Resolution, Sums, add, start_of
+from webhooks_app.maintenance.rollups.folding import KEPT, fold
+from webhooks_app.maintenance.rollups.storage import add_to_rollups, changing, names_in, sums_by
+from webhooks_app.models import Delivery, DeliveryAttempt, Rollup
+from webhooks_app.models.rollup import (
     BUCKETS_MS,
     EVERY_WEBHOOK,
     FAILED,
@@ -23,10 +26,7 @@ from ...models.rollup import (
     SUM,
     bucket_names,
 )
-from ...plurals import counted
-from .counting import EVER, Key, Resolution, Sums, add, start_of
-from .folding import KEPT, fold
-from .storage import add_to_rollups, changing, names_in, sums_by
+from webhooks_app.plurals import counted
 
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 WAITED_SUM = f"{FIRST_ATTEMPT_DELAY}{SUM}"

@@ -8,11 +8,12 @@ from typing import Any
 
 from django.db.models import QuerySet
 
-from ..database.sql import writing
-from ..maintenance.deletion import delete_rows
-from ..maintenance.rollups.removal import remove
-from ..models import Delivery, Event, Webhook
-from ..owners import owner_model, owners
+from webhooks_app.database.sql import writing
+from webhooks_app.maintenance.deletion import delete_rows
+from webhooks_app.models import Delivery, Event, Webhook
+from webhooks_app.owners import owner_model, owners
+
+from .removal import remove
 from .webhooks import HOST_SUFFIX, NAME_PREFIX
 
 DEMO_NAME = re.compile(rf"{NAME_PREFIX}\d+(@demo\.invalid)?")

@@ -10,11 +10,12 @@ from django.db import connections, models, router, transaction
 from django.db.models import Count, Max, Min
 from django.utils import timezone
 
-from ..conf import settings
-from ..database.dialects import dialect_of
-from ..maintenance.rollups.rebuild import rebuild
-from ..models import Delivery, DeliveryAttempt, Event, QueueEntry, WebhookHealth
+from webhooks_app.conf import settings
+from webhooks_app.database.dialects import dialect_of
+from webhooks_app.models import Delivery, DeliveryAttempt, Event, QueueEntry, WebhookHealth
+
 from .history import History, Rows
+from .rebuild import rebuild
 from .webhooks import Target, make_owners, make_webhooks
 
 

@@ -11,13 +11,14 @@ from itertools import accumulate
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
-from ..choices import retry_policy
-from ..conf import settings
-from ..event_types import registry
-from ..models import Delivery, DeliveryAttempt, Event, Webhook
-from ..protocol.ids import RANDOM_HEX_DIGITS, first_id_at
-from ..protocol.times import format_time
-from ..transport.errors import connection_lost, name_unknown
+from webhooks_app.choices import retry_policy
+from webhooks_app.conf import settings
+from webhooks_app.event_types import registry
+from webhooks_app.models import Delivery, DeliveryAttempt, Event, Webhook
+from webhooks_app.protocol.ids import RANDOM_HEX_DIGITS, first_id_at
+from webhooks_app.protocol.times import format_time
+from webhooks_app.transport.errors import connection_lost, name_unknown
+
 from .webhooks import CHANGED_AFTER, Profile, Target
 
 DUE_WITHIN = timedelta(minutes=1)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from demo_data.removal import remove
 from webhooks_app.maintenance.rollups.folding import fold
 from webhooks_app.maintenance.rollups.reading import ever
-from webhooks_app.maintenance.rollups.removal import remove
 from webhooks_app.models import Rollup
 
-from .conftest import NOW, make_tally, rollups
+from ..maintenance.rollups.conftest import NOW, make_tally, rollups
 
 pytestmark = pytest.mark.django_db
 

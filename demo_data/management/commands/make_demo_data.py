@@ -14,10 +14,11 @@ from django.core.management.base import CommandError, CommandParser
 from django.db import router
 from django.utils import timezone
 
-from ....management.base import WebhooksCommand
-from ....management.progress import ProgressBar
-from ....models import Delivery
-from ....plurals import counted
+from webhooks_app.management.base import WebhooksCommand
+from webhooks_app.management.progress import ProgressBar
+from webhooks_app.models import Delivery
+from webhooks_app.plurals import counted
+
 from ...deletion import DemoDeletion
 from ...writing import Size, make_demo_data
 

@@ -6,12 +6,12 @@ from typing import Any
 
 from django.core.management.base import CommandError, CommandParser
 
-from ....choices import retry_policy
-from ....conf import settings
-from ....delivery.slots import usual_cap
-from ....management.base import WebhooksCommand
-from ....outbound import configured_transport
-from ...capacity import IN_FLIGHT_AT_MOST, Load, Policy, assumptions, described
+from ...choices import retry_policy
+from ...conf import settings
+from ...delivery.slots import usual_cap
+from ...outbound import configured_transport
+from ..base import WebhooksCommand
+from ..capacity import IN_FLIGHT_AT_MOST, Load, Policy, assumptions, described
 
 
 class Command(WebhooksCommand):

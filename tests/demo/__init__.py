@@ -1,1 +1,0 @@
-"""The app ``webhooks_app.demo``: demo data and capacity planning."""

@@ -1,1 +1,0 @@
-"""Demo data and capacity planning, as a separate app for development settings."""
