@@ -78,6 +78,8 @@ def add(name: str, path: Callable[[], str], then: Callable[[Tab], None] = lambda
 
 
 add("index", lambda: reverse("admin:app_list", args=["webhooks_app"]))
+add("search", lambda: url("webhook_search", query="?q=https"))
+add("search, none found", lambda: url("webhook_search", query="?q=nothing"))
 add("webhooks", lambda: url("webhook_changelist"))
 add("webhooks, none found", lambda: url("webhook_changelist", query="?q=nothing&created_after=never"))
 add("webhooks, filtered", lambda: url("webhook_changelist", query="?status__exact=active"))

@@ -36,6 +36,7 @@ from .owned import actor_of, manages_all, visible_event_types, without_names
 from .owner_fields import OwnableAdmin
 from .reasons import translated
 from .rotating_keys import NEW_PUBLIC_KEY
+from .search import SearchPage
 from .webhook_actions import WebhookActions
 from .webhook_form import WebhookForm
 from .webhook_health import HealthColumns
@@ -70,7 +71,7 @@ SHOWN_IF_SET = {
 
 
 @admin.register(Webhook)
-class WebhookAdmin(OwnableAdmin, HealthColumns, EventTypePages, OperationsPage, WebhookActions):
+class WebhookAdmin(OwnableAdmin, HealthColumns, EventTypePages, OperationsPage, SearchPage, WebhookActions):
     form = WebhookForm
     creating = REGISTER_WEBHOOK
     id_lookups = (("wh", "pk"),)

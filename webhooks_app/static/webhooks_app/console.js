@@ -138,7 +138,18 @@ function showExamples(select) {
   });
 }
 
+// "/" moves to the search, unless the user is typing.
+function focusSearch(event) {
+  const search = document.getElementById("webhooks-search");
+  const isTyping = event.target.matches("input, textarea, select, [contenteditable]");
+  if (event.key === "/" && search && !isTyping && !event.ctrlKey && !event.metaKey && !event.altKey) {
+    event.preventDefault();
+    search.focus();
+  }
+}
+
 document.addEventListener("DOMContentLoaded", () => {
+  document.addEventListener("keydown", focusSearch);
   document.querySelectorAll("[data-live]").forEach(keepLive);
   document.querySelectorAll("[data-group]").forEach(offerWholeGroup);
   document.querySelectorAll("[data-check]").forEach(checkAtOnce);

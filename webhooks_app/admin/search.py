@@ -1,0 +1,154 @@
+"""The search of the console: identifiers and their beginnings, references, URLs and accounts, from one field."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from django.contrib.admin.templatetags.admin_urls import admin_urlname
+from django.contrib.admin.utils import display_for_field, display_for_value, lookup_field
+from django.core.exceptions import PermissionDenied
+from django.db.models import Model, Q
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.template.response import TemplateResponse
+from django.urls import URLPattern, path, reverse
+from django.utils.text import capfirst
+from django.utils.translation import gettext
+
+from ..models import ApiKey, AuditEntry, Delivery, Event, EventReference, Replay, Webhook
+from ..models.emission import MAX_REFERENCE_LENGTH
+from ..owners import owners
+from .display import moment
+from .owned import OwnedAdmin, knows_owners, own_rows
+
+MAX_HITS = 20
+"""Results shown of each kind."""
+
+MAX_TEXT = 2048
+"""Characters of a search: the length of the longest URL."""
+
+MIN_PART = 3
+"""Fewest characters by which the parts of a URL are searched."""
+
+ID_DIGITS = 32
+IDS: Mapping[str, tuple[type[Model], str]] = {
+    "wh": (Webhook, "wh"),
+    "evt": (Event, "evt"),
+    "dlv": (Delivery, "dlv"),
+    "att": (Delivery, "dlv"),  # an attempt's identifier begins with the digits of its delivery
+    "rpl": (Replay, "rpl"),
+    "key": (ApiKey, "key"),
+    "aud": (AuditEntry, "aud"),
+}
+"""The model and the prefix of the identifiers that begin with a text before ``_``."""
+
+DETAILS: Mapping[type[Model], tuple[str, ...]] = {
+    Webhook: ("target", "state", "owner_name"),
+    Event: ("id", "type_and_kind", "owner_name"),
+    Delivery: ("id", "type_and_kind", "state_and_result"),
+    Replay: ("id", "target", "state"),
+    ApiKey: ("prefix", "name", "owner_name"),
+    AuditEntry: ("id", "action", "owner_name"),
+}
+"""The columns of the lists that describe a result. The first one is its link."""
+
+_ID = re.compile(r"([a-z]{2,3})_([0-9a-f]{1,34})", re.ASCII)
+_KEY = re.compile(r"whk_([0-9a-f]{1,12})(?:_.*)?", re.ASCII)
+
+
+def conditions(text: str) -> Iterator[tuple[type[Model], Q]]:
+    """Yield the models to search for a text, each with the condition of its rows."""
+    found_id = _ID.fullmatch(text.lower())
+    if found_id and found_id[1] in IDS:
+        model, prefix = IDS[found_id[1]]
+        digits = found_id[2][:ID_DIGITS]
+        first, last = (f"{prefix}_{digits.ljust(ID_DIGITS, digit)}" for digit in "0f")
+        yield model, Q(pk__gte=first, pk__lte=last)
+    elif found_key := _KEY.fullmatch(text):
+        yield ApiKey, Q(prefix__startswith=found_key[1])
+    else:
+        if len(text) >= MIN_PART:
+            yield Webhook, Q(url__icontains=text)
+        if len(text) <= MAX_REFERENCE_LENGTH:
+            yield Event, Q(pk__in=EventReference.newest_events(text))
+
+
+class Hit(NamedTuple):
+    """A result: a link, and what distinguishes it from the others."""
+
+    url: str
+    text: str
+    details: Sequence[str]
+    at: str = ""
+
+
+class Hits(NamedTuple):
+    """The results of one kind, at most ``MAX_HITS``."""
+
+    kind: str
+    hits: list[Hit]
+    has_more: bool
+
+
+class SearchPage(OwnedAdmin):
+    """Mixin for the admin of webhooks. Each kind is searched within the rows that the user may view."""
+
+    def get_urls(self) -> list[URLPattern]:
+        view = self.admin_site.admin_view(self.search_view)
+        return [path("search/", view, name="webhooks_app_webhook_search"), *super().get_urls()]
+
+    def search_view(self, request: HttpRequest) -> HttpResponse:
+        """Show what was found for ``q``, or go to the only result."""
+        request.current_app = self.admin_site.name
+        if not any(self._admin_of(request, model) for model, _ in IDS.values()):
+            raise PermissionDenied
+        text = request.GET.get("q", "").replace("\0", "").strip()[:MAX_TEXT]
+        found = [each for each in self._found(request, text) if each.hits] if text else []
+        if sum(len(each.hits) for each in found) == 1:
+            return HttpResponseRedirect(found[0].hits[0].url)
+        context = {
+            **self.admin_site.each_context(request),
+            "title": gettext("Search"),
+            "opts": self.opts,
+            "media": self.media,
+            "searched": text,
+            "found": found,
+        }
+        return TemplateResponse(request, "admin/webhooks_app/webhook/search.html", context)
+
+    def _found(self, request: HttpRequest, text: str) -> Iterator[Hits]:
+        for model, condition in conditions(text):
+            if admin := self._admin_of(request, model):
+                found = admin.get_queryset(request).select_related(*(admin.list_select_related or ()))
+                rows = list(found.filter(condition).order_by("-pk")[: MAX_HITS + 1])
+                shown = [self._hit(request, admin, row) for row in rows[:MAX_HITS]]
+                yield Hits(capfirst(admin.opts.verbose_name_plural), shown, len(rows) > MAX_HITS)
+        if knows_owners(request) and (admin := self._admin_of(request, Webhook)):
+            visible = own_rows(request, owners().found(text), "pk")[: MAX_HITS + 1]
+            hits = [self._hit_of_owner(owner) for owner in visible]
+            yield Hits(gettext("Accounts"), hits[:MAX_HITS], len(hits) > MAX_HITS)
+
+    def _admin_of(self, request: HttpRequest, model: type[Model]) -> Any:
+        """Return the admin of a model, or None if there is none or the user may not view its rows."""
+        if not self.admin_site.is_registered(model):
+            return None
+        admin = self.admin_site.get_model_admin(model)
+        return admin if admin.has_view_permission(request) else None
+
+    def _hit(self, request: HttpRequest, admin: Any, row: Any) -> Hit:
+        url = reverse(admin_urlname(row._meta, "change"), args=(row.pk,), current_app=self.admin_site.name)  # type: ignore[arg-type]
+        # Lists hide the names of accounts from some users.
+        shown = {"id", *admin.get_list_display(request)}
+        text, *details = [_value(name, row, admin) for name in DETAILS[type(row)] if name in shown]
+        return Hit(url, text, details, moment(row.created_at))
+
+    def _hit_of_owner(self, owner: Any) -> Hit:
+        query = {"owner": str(owner.pk)}
+        url = reverse("admin:webhooks_app_webhook_changelist", current_app=self.admin_site.name, query=query)
+        return Hit(url, owners().label(owner), [gettext("Webhooks of this account")])
+
+
+def _value(name: str, row: Model, admin: Any) -> str:
+    field, _, value = lookup_field(name, row, admin)
+    return display_for_field(value, field, "") if field else display_for_value(value, "")
