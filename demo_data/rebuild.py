@@ -13,9 +13,20 @@ from django.db.models.functions import TruncHour, TruncMinute
 from django.utils import timezone
 
 from webhooks_app.conf import settings
-from webhooks_app.maintenance.rollups.counting import EVER, Key, Resolution, Sums, add, start_of
-from webhooks_app.maintenance.rollups.folding import KEPT, fold
-from webhooks_app.maintenance.rollups.storage import add_to_rollups, changing, names_in, sums_by
+from webhooks_app.maintenance.rollups.folding import (
+    EVER,
+    KEPT,
+    Key,
+    Resolution,
+    Sums,
+    add,
+    add_to_rollups,
+    changing,
+    fold,
+    names_in,
+    start_of,
+    sums_by,
+)
 from webhooks_app.models import Delivery, DeliveryAttempt, Rollup
 from webhooks_app.models.rollup import (
     BUCKETS_MS,

@@ -6,9 +6,7 @@ from collections import defaultdict
 from collections.abc import Collection
 from datetime import datetime
 
-from webhooks_app.maintenance.rollups.counting import EVER, Resolution, Sums, add
-from webhooks_app.maintenance.rollups.folding import fold
-from webhooks_app.maintenance.rollups.storage import add_to_rollups, changing
+from webhooks_app.maintenance.rollups.folding import EVER, Resolution, Sums, add, add_to_rollups, changing, fold
 from webhooks_app.models import Rollup
 from webhooks_app.models.rollup import EVERY_WEBHOOK
 

@@ -15,7 +15,7 @@ from tests.support.rows import EVENT_TYPE, emit_one, make_webhook
 from tests.support.statements import statements_of
 from webhooks_app import forget_owner
 from webhooks_app.api import idempotency
-from webhooks_app.maintenance.housekeeping import forget
+from webhooks_app.maintenance.jobs import forget
 from webhooks_app.models import ApiKey, Event, StoredAnswer, Webhook
 
 from .conftest import PROBLEM, ApiClient, client_of

@@ -21,8 +21,7 @@ from demo_data.writing import Size, make_demo_data
 from tests.support.rows import make_webhook
 from webhooks_app import __version__, emit
 from webhooks_app.delivery.engine import Engine
-from webhooks_app.maintenance.housekeeping import fold_tallies
-from webhooks_app.maintenance.jobs import JOBS, run_due
+from webhooks_app.maintenance.jobs import JOBS, fold_tallies, run_due
 from webhooks_app.maintenance.runner import BEAT
 from webhooks_app.models import Delivery, MaintenanceJob, Replay, Webhook, WebhookHealth, WorkerProcess
 from webhooks_app.models.audit import Actor, Via, acting

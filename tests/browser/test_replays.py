@@ -8,7 +8,7 @@ import pytest
 from django.utils import timezone
 from playwright.sync_api import Browser
 
-from webhooks_app.maintenance.replaying import advance_replays
+from webhooks_app.maintenance.jobs import advance_replays
 from webhooks_app.models import Replay, Webhook
 
 from ..support.rows import EVENT_TYPE, emit_one, make_webhook

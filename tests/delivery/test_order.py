@@ -14,7 +14,7 @@ from webhooks_app.delivery.lanes import Ask
 from webhooks_app.delivery.sending import finish, finish_lost, request_for
 from webhooks_app.emission import NewEvent, emit_many
 from webhooks_app.exceptions import InvalidEventDataError
-from webhooks_app.maintenance.ordering import repair_groups
+from webhooks_app.maintenance.jobs import repair_groups
 from webhooks_app.models import Delivery, Event, OrderNumber, QueueEntry, Replay, Webhook
 from webhooks_app.models.queue import QueueEntryQuerySet
 from webhooks_app.operations import lifecycle, replays

@@ -8,8 +8,7 @@ import pytest
 from django.utils import timezone
 
 from demo_data.rebuild import rebuild
-from webhooks_app.maintenance.rollups.counting import EVER, start_of
-from webhooks_app.maintenance.rollups.folding import fold
+from webhooks_app.maintenance.rollups.folding import EVER, fold, start_of
 from webhooks_app.maintenance.rollups.reading import ever
 from webhooks_app.models import Delivery, DeliveryAttempt, Rollup
 from webhooks_app.models.rollup import EVERY_WEBHOOK

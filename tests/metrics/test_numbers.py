@@ -16,7 +16,7 @@ from prometheus_client import CollectorRegistry
 from tests.maintenance.rollups.conftest import make_tally
 from webhooks_app.delivery.engine import Engine
 from webhooks_app.emission import emit
-from webhooks_app.maintenance.gauges import gauge
+from webhooks_app.maintenance.jobs import gauge
 from webhooks_app.maintenance.rollups.folding import fold
 from webhooks_app.metrics.collector import WebhooksCollector
 from webhooks_app.models import Delivery, DeliveryAttempt, MaintenanceJob, QueueEntry, Webhook, WorkerProcess

@@ -10,7 +10,7 @@ import pytest
 import yaml
 from django.utils import timezone
 
-from webhooks_app.maintenance.gauges import gauge
+from webhooks_app.maintenance.jobs import gauge
 from webhooks_app.metrics.collector import WebhooksCollector
 from webhooks_app.models import MaintenanceJob
 

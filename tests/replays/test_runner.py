@@ -11,8 +11,7 @@ from django.db import connections
 from django.utils import timezone
 
 from webhooks_app.exceptions import WebhookStateError
-from webhooks_app.maintenance.jobs import JOBS, run_due
-from webhooks_app.maintenance.replaying import advance_replays
+from webhooks_app.maintenance.jobs import JOBS, advance_replays, run_due
 from webhooks_app.models import AuditEntry, Delivery, Event, MaintenanceJob, QueueEntry, Webhook
 from webhooks_app.models.audit import Actor, acting
 from webhooks_app.replays import runner as carrying
@@ -388,7 +387,7 @@ def test_a_failing_replay_does_not_block_the_next(webhook, alice, monkeypatch):
         tried.append(replay_id)
         raise RuntimeError("Not to be carried.")
 
-    monkeypatch.setattr("webhooks_app.maintenance.replaying.advance", fail)
+    monkeypatch.setattr("webhooks_app.maintenance.jobs.advance", fail)
     for _ in range(2):
         with pytest.raises(RuntimeError):
             advance_replays("default", timezone.now(), facts)

@@ -19,8 +19,7 @@ from django.utils.translation import gettext_lazy as _
 from ..conf import PREFIX, SECRETS, Settings, setting_types, settings
 from ..database.sql import UtcNow
 from ..doctor import Finding, Level, examine
-from ..maintenance.rollups.counting import Resolution
-from ..maintenance.rollups.folding import KEPT
+from ..maintenance.rollups.folding import KEPT, Resolution
 from ..models import Delivery, MaintenanceJob, WorkerProcess
 from ..models.table_sizes import table_sizes
 from .overview import SEEN_WITHIN

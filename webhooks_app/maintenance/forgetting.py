@@ -18,8 +18,7 @@ from ..models import ApiKey, Delivery, DeliveryAttempt, Event, QueueEntry, Queue
 from ..models.audit import Action
 from ..owners import owner_model
 from ..plurals import counted
-from .batches import batches_of, first_keys, parts
-from .deletion import Counts, delete_rows
+from .deletion import Counts, batches_of, delete_rows, first_keys, parts
 
 PAGE = 1000
 """Rows per statement when everything is deleted in one transaction."""

@@ -6,21 +6,25 @@ A job must tolerate concurrent runs: another worker takes over from one that is 
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, TypeAlias
 
 from django.db import InterfaceError, OperationalError
+from django.db.models import Count, Q
 
 from ..database.clock import following
-from ..models import MaintenanceJob
+from ..database.dialects import dialect_of
+from ..models import MaintenanceJob, QueueEntry, Replay, StoredAnswer, WorkerProcess
 from ..models.audit import SYSTEM, acting
+from ..models.hold import is_due, is_held
+from ..protocol.times import format_time
+from ..replays.runner import advance
 from .filtering import evaluate_filters
-from .gauges import gauge
-from .housekeeping import fold_tallies, forget, judge_health
-from .ordering import repair_groups
-from .replaying import advance_replays
+from .health.monitor import take_in, watch
+from .rollups.folding import TALLIES_AT_A_TIME, fold, forget_old
 
 logger = logging.getLogger("webhooks_app.maintenance")
 
@@ -34,6 +38,23 @@ Run: TypeAlias = Callable[[str, datetime, Facts], float | None]
 """A job's function. Its arguments are the database alias, the database's time, and the job's stored facts, which it may
 change. It returns the seconds until the next run, or None for the usual interval."""
 
+SHARE = 0.01
+"""Maximum share of the time for counting and for repairs. A slow one is repeated less often."""
+
+GAUGE_SECONDS, REPAIR_SECONDS = 15.0, 60.0
+
+BUDGET_SECONDS = 0.2
+"""Maximum duration of one run, so that the other jobs can run."""
+
+LEAST_PAUSE_SECONDS = 0.05
+
+SINGLE_WRITER_AT_A_TIME = 50
+"""Smaller batch for databases where a fold excludes all other writers."""
+
+AGAIN_SECONDS = 0.1
+
+PROCESSES_KEPT = timedelta(days=1)
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Job:
@@ -43,13 +64,93 @@ class Job:
     lost_after_seconds: float = LOST_AFTER_SECONDS
 
 
+def gauge(using: str, now: datetime, facts: dict[str, Any]) -> float | None:
+    """Count the queue in one scan: ``waiting``, with its parts ``due`` and ``held``, and ``in_flight``.
+
+    ``held`` deliveries need a change of their webhook. They do not count as due.
+    """
+    began_at = time.monotonic()
+    facts.update(_counts(using, now), at=format_time(now))
+    took_seconds = time.monotonic() - began_at
+    facts["took_ms"] = round(took_seconds * 1000)
+    return max(GAUGE_SECONDS, took_seconds / SHARE)
+
+
+def _counts(using: str, now: datetime) -> dict[str, int]:
+    waiting = Q(claimed_at=None)
+    return QueueEntry.objects.using(using).aggregate(
+        waiting=Count("pk", filter=waiting),
+        due=Count("pk", filter=is_due(now)),
+        held=Count("pk", filter=is_held()),
+        in_flight=Count("pk", filter=~waiting),
+    )
+
+
+def repair_groups(using: str, now: datetime, facts: dict[str, Any]) -> float | None:
+    """Make the first delivery of each group due if it is parked. Reads all parked deliveries."""
+    began_at = time.monotonic()
+    repaired = QueueEntry.objects.using(using).repair()
+    if repaired:
+        logger.warning("Deliveries parked without a blocker are due again: %d.", repaired)
+        facts["repaired"] = facts.get("repaired", 0) + repaired
+    return max(REPAIR_SECONDS, (time.monotonic() - began_at) / SHARE)
+
+
+def advance_replays(using: str, now: datetime, facts: dict[str, Any]) -> float | None:
+    """Advance the active replays. Return the seconds until the next step, or None without active replays."""
+    began = time.monotonic()
+    waits: dict[str, float] = dict.fromkeys(_in_turn(using, facts.get("after", "")), 0.0)
+    while ready := [replay_id for replay_id, wait in waits.items() if wait == 0.0]:
+        for replay_id in ready:
+            facts["after"] = replay_id  # stored even after an error, so that the next run starts with another
+            spent = time.monotonic() - began
+            wait = advance(using, replay_id, now + timedelta(seconds=spent))
+            if wait is None:
+                del waits[replay_id]
+            else:
+                waits[replay_id] = wait
+            if time.monotonic() - began > BUDGET_SECONDS:
+                return LEAST_PAUSE_SECONDS if waits else None
+    return max(min(waits.values()), LEAST_PAUSE_SECONDS) if waits else None
+
+
+def _in_turn(using: str, after: str) -> list[str]:
+    """Return the active replays, starting after the last one that was advanced."""
+    ids = sorted(Replay.objects.using(using).under_way().values_list("pk", flat=True))
+    return [pk for pk in ids if pk > after] + [pk for pk in ids if pk <= after]
+
+
+def fold_tallies(using: str, now: datetime, facts: dict[str, Any]) -> float | None:
+    """Fold a batch of tallies, and update the health of their webhooks.
+
+    The next batch follows after a short pause, in which workers can write.
+    """
+    limit = SINGLE_WRITER_AT_A_TIME if dialect_of(using).has_single_writer else TALLIES_AT_A_TIME
+    folded = fold(using, limit=limit, also=lambda folded: take_in(using, folded))
+    return AGAIN_SECONDS if folded.has_more else None
+
+
+def judge_health(using: str, now: datetime, facts: dict[str, Any]) -> float | None:
+    """Warn about webhooks that have been failing for a long time, and disable them after a longer time."""
+    watch(using, now)
+    return None
+
+
+def forget(using: str, now: datetime, facts: dict[str, Any]) -> float | None:
+    """Delete roll-ups and stored answers at the end of their retention, and processes that ended long ago."""
+    forget_old(using, now)
+    StoredAnswer.objects.using(using).expired(now).delete()
+    WorkerProcess.objects.using(using).filter(seen_at__lt=now - PROCESSES_KEPT).delete()
+    return None
+
+
 JOBS = (
     Job(name="fold", every_seconds=5, run=fold_tallies),
     Job(name="health", every_seconds=60, run=judge_health),
     Job(name="replays", every_seconds=2, run=advance_replays, lost_after_seconds=5),
     Job(name="filters", every_seconds=2, run=evaluate_filters),
-    Job(name="gauges", every_seconds=15, run=gauge),
-    Job(name="order", every_seconds=60, run=repair_groups),
+    Job(name="gauges", every_seconds=GAUGE_SECONDS, run=gauge),
+    Job(name="order", every_seconds=REPAIR_SECONDS, run=repair_groups),
     Job(name="forget", every_seconds=60, run=forget),
 )
 

@@ -32,7 +32,7 @@ from ..models import (
 )
 from ..plurals import counted
 from ..protocol.ids import first_id_at
-from .batches import BatchSize, parts
+from .deletion import BatchSize, parts
 
 logger = logging.getLogger("webhooks_app.retention")
 

@@ -4,33 +4,89 @@ from __future__ import annotations
 
 import logging
 import os
+import platform
 import threading
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from types import TracebackType
-from typing import Self
+from typing import Protocol, Self
 
 from django.db import DatabaseError, InterfaceError, connections, router
 
+from .. import __version__
+from ..conf import settings
 from ..database.clock import DatabaseClock
-from ..models import Delivery, MaintenanceJob
-from .health.mail import wait_for_mails
-from .heartbeat import Deliverer, Heartbeat
+from ..models import Delivery, MaintenanceJob, WorkerProcess
+from ..transport.exhaustion import lacks_descriptors
+from .health.notifications import wait_for_mails
 from .jobs import JOBS, Job, run_due
 
 logger = logging.getLogger("webhooks_app.maintenance")
 
+DESCRIPTORS_SHARE = 4
+"""A process with fewer file descriptors than a quarter of ``MAX_IN_FLIGHT`` counts as short of them."""
+
 HEARTBEAT_SECONDS = 5.0
+
 SHORTEST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.05, 2.0
+
 FIRST_BACKOFF_SECONDS, MAX_BACKOFF_SECONDS = 0.5, 10.0
+
 JOIN_SECONDS = 10.0
+
 MAILS_SECONDS = 5.0
 """Maximum time for sending the emails of jobs at the end of the process."""
 
 BEAT = "beat"
 """The name of the job row with the time of the last periodic message from Celery beat."""
+
+
+class Deliverer(Protocol):
+    """The interface of an engine or worker for its heartbeat."""
+
+    @property
+    def in_flight(self) -> int:
+        """The number of claimed deliveries without a recorded result."""
+
+    @property
+    def transport_name(self) -> str:
+        """The name of the transport, or "" while there is none."""
+
+
+class Heartbeat:
+    """The row of this process, identified by its host, process number and start time."""
+
+    def __init__(self, using: str, deliverer: Deliverer) -> None:
+        self._using = using
+        self._deliverer = deliverer
+        self._host = platform.node()[:100]
+        self._pid = os.getpid()
+        self._id = f"{self._host}:{self._pid}:{time.time_ns() // 1_000_000}"
+        self._started_at: datetime | None = None
+
+    def beat(self) -> None:
+        now = DatabaseClock(self._using)()
+        self._started_at = self._started_at or now
+        WorkerProcess.objects.using(self._using).update_or_create(
+            id=self._id,
+            defaults={
+                "host": self._host,
+                "pid": self._pid,
+                "version": __version__,
+                "transport": self._deliverer.transport_name,
+                "started_at": self._started_at,
+                "seen_at": now,
+                "in_flight": self._deliverer.in_flight,
+                "lacks_descriptors": lacks_descriptors(settings.MAX_IN_FLIGHT // DESCRIPTORS_SHARE),
+                "database_ahead_ms": round((now - datetime.now(UTC)) / timedelta(milliseconds=1)),
+            },
+        )
+
+    def end(self) -> None:
+        """Delete the row at the regular end of the process."""
+        WorkerProcess.objects.using(self._using).filter(id=self._id).delete()
 
 
 class MaintenanceRunner:

@@ -10,8 +10,8 @@ from django.core import mail
 from django.core.mail.backends.base import BaseEmailBackend
 from django.test import override_settings
 
-from webhooks_app.maintenance.health import mail as health_mail
-from webhooks_app.maintenance.health.mail import mail_owner, wait_for_mails
+from webhooks_app.maintenance.health import notifications
+from webhooks_app.maintenance.health.notifications import mail_owner, wait_for_mails
 from webhooks_app.maintenance.jobs import Job
 from webhooks_app.maintenance.runner import MaintenanceRunner
 from webhooks_app.models import Webhook, WebhookHealth, WorkerProcess
@@ -169,7 +169,7 @@ def test_a_hanging_mail_server_delays_nothing_and_loses_no_email(days, owner, ha
 
 
 def test_the_queue_of_emails_is_limited_and_discarded_ones_are_logged(days, owner, hanging, monkeypatch, caplog):
-    monkeypatch.setattr(health_mail, "MOST_WAITING", 0)
+    monkeypatch.setattr(notifications, "MOST_WAITING", 0)
 
     fail_together([days.webhook], days.clock)
 

@@ -6,9 +6,9 @@ from datetime import timedelta
 
 import pytest
 
-from webhooks_app.maintenance.health.state import move, update_states
+from webhooks_app.maintenance.health.policy import move, update_states
 from webhooks_app.maintenance.jobs import JOBS, run_due
-from webhooks_app.maintenance.rollups.counting import TalliedWebhook
+from webhooks_app.maintenance.rollups.folding import TalliedWebhook
 from webhooks_app.models import MaintenanceJob, WebhookHealth
 from webhooks_app.operations.actors import PROJECT
 from webhooks_app.operations.lifecycle import enable

@@ -13,8 +13,7 @@ from django.test.utils import CaptureQueriesContext
 from webhooks_app.delivery.queue import Queue
 from webhooks_app.delivery.recording import record
 from webhooks_app.delivery.sending import finish, request_for
-from webhooks_app.maintenance.rollups.counting import EVER
-from webhooks_app.maintenance.rollups.folding import fold, forget_old
+from webhooks_app.maintenance.rollups.folding import EVER, fold, forget_old
 from webhooks_app.models import Delivery, DeliveryAttempt, Rollup, Tally
 from webhooks_app.protocol.ids import new_id
 from webhooks_app.transport import Exchange, Response

@@ -8,9 +8,8 @@ import pytest
 
 from webhooks_app.maintenance.rollups import reading
 from webhooks_app.maintenance.rollups.counters import Counters, Histogram
-from webhooks_app.maintenance.rollups.folding import fold
+from webhooks_app.maintenance.rollups.folding import fold, sums_by
 from webhooks_app.maintenance.rollups.reading import Window, each, ever, heat_map, series, total
-from webhooks_app.maintenance.rollups.storage import sums_by
 from webhooks_app.models import Tally
 from webhooks_app.models.rollup import BUCKETS_MS
 

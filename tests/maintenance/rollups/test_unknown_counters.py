@@ -14,8 +14,7 @@ from webhooks_app.delivery.queue import Queue
 from webhooks_app.delivery.recording import record
 from webhooks_app.delivery.sending import finish, request_for
 from webhooks_app.maintenance.rollups.counters import Counters
-from webhooks_app.maintenance.rollups.counting import start_of
-from webhooks_app.maintenance.rollups.folding import fold
+from webhooks_app.maintenance.rollups.folding import fold, start_of
 from webhooks_app.maintenance.rollups.reading import Window, each, ever, series, total
 from webhooks_app.metrics.collector import WebhooksCollector
 from webhooks_app.models import DeliveryAttempt, Rollup

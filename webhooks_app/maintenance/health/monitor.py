@@ -12,11 +12,9 @@ from ...database.sql import writing
 from ...models import Tally, Webhook, WebhookHealth
 from ...models.audit import SYSTEM, acting
 from ...plurals import counted
-from ..rollups.counting import read
-from ..rollups.folding import Folded
+from ..rollups.folding import Folded, read
 from .notifications import emit_given_up, notify_disabled, notify_failing, notify_recovered
-from .policy import Rule, Verdict
-from .state import has_success, update_states
+from .policy import Rule, Verdict, has_success, update_states
 
 logger = logging.getLogger("webhooks_app.health")
 

@@ -2,15 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import json
+from collections import defaultdict
+from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
+from itertools import groupby
+from typing import Any, NamedTuple, TypeAlias
 
 from django.db import transaction
+from django.db.models import BigIntegerField, QuerySet, Sum
+from django.db.models.fields.json import KeyTextTransform
+from django.db.models.functions import Cast
 
-from ...models import Rollup, Tally
-from .counting import Resolution, TalliedWebhook, add_up, read
-from .storage import add_to_rollups, changing
+from ...database.sql import upsert, writing
+from ...models import MaintenanceJob, Rollup, Tally
+from ...models.rollup import EVERY_WEBHOOK, MISSED_FROM, SINCE_SUCCESS
+
+Resolution = Rollup.Resolution
+
+EVER = datetime(2000, 1, 1, tzinfo=UTC)
+"""The ``start`` of the roll-up over all time."""
+
+Key: TypeAlias = tuple[str, str, datetime]
+"""The webhook's id, the resolution, and the start of the span."""
+
+Sums: TypeAlias = dict[str, int]
+"""Numbers by counter name, without zeros."""
+
+LOCK = "fold"
+"""The job whose row serves as the lock."""
+
+ROWS_AT_A_TIME = 500
+
+KEY = ("webhook_id", "resolution", "start")
+
+COUNTED = ("counts", "given_up")
 
 TALLIES_AT_A_TIME = 100
 """Tallies per transaction: few, so that a sending thread does not wait long."""
@@ -23,7 +51,130 @@ KEPT = {
     Resolution.HOUR: timedelta(days=90),
     Resolution.DAY: timedelta(days=400),
 }
+
 DELETED_AT_A_TIME = 1000
+
+
+class TalliedWebhook(NamedTuple):
+    """The counts of one batch for one webhook."""
+
+    webhook_id: str
+    recorded_at: datetime
+    counters: Mapping[str, int]
+    given_up_since_success: int
+    """Number of deliveries given up after the last success, or of all given up without a success."""
+    missed_from: datetime | None = None
+    """The creation time of the oldest event that was given up or cancelled."""
+
+
+def start_of(resolution: str, moment: datetime) -> datetime:
+    """Return the start of the minute, hour or day (UTC) that contains ``moment``."""
+    moment = moment.astimezone(UTC)
+    if resolution == Resolution.EVER:
+        return EVER
+    if resolution == Resolution.DAY:
+        return moment.replace(hour=0, minute=0, second=0, microsecond=0)
+    if resolution == Resolution.HOUR:
+        return moment.replace(minute=0, second=0, microsecond=0)
+    return moment.replace(second=0, microsecond=0)
+
+
+def read(tally: Tally) -> tuple[list[TalliedWebhook], list[str]]:
+    """Return the counts of a tally by webhook, and the ids of the given-up deliveries."""
+    counts: dict[str, Any] = json.loads(tally.counts)
+    webhooks = [
+        TalliedWebhook(
+            f"wh_{digits}",
+            tally.recorded_at,
+            given_up_since_success=counters.pop(SINCE_SUCCESS, 0),
+            missed_from=_moment(counters.pop(MISSED_FROM, None)),
+            counters=counters,
+        )
+        for digits, counters in counts["webhooks"].items()
+    ]
+    return webhooks, [f"dlv_{digits}" for digits in counts["given_up"]]
+
+
+def _moment(milliseconds: int | None) -> datetime | None:
+    return None if milliseconds is None else datetime.fromtimestamp(milliseconds / 1000, UTC)
+
+
+def add_up(entries: Iterable[TalliedWebhook]) -> dict[Key, Sums]:
+    """Return the numbers to add to each roll-up."""
+    by_minute: defaultdict[tuple[str, datetime], Sums] = defaultdict(dict)
+    for recorded_at, of_one_moment in groupby(entries, lambda entry: entry.recorded_at):
+        minute = start_of(Resolution.MINUTE, recorded_at)
+        for entry in of_one_moment:
+            if entry.counters:
+                add(by_minute[entry.webhook_id, minute], entry.counters)
+    sums: defaultdict[Key, Sums] = defaultdict(dict)
+    for (webhook_id, minute), counters in by_minute.items():
+        for resolution in (Resolution.MINUTE.value, Resolution.HOUR.value, Resolution.DAY.value):
+            start = start_of(resolution, minute)
+            add(sums[webhook_id, resolution, start], counters)
+            add(sums[EVERY_WEBHOOK, resolution, start], counters)
+        add(sums[EVERY_WEBHOOK, Resolution.EVER.value, EVER], counters)
+    return sums
+
+
+def add(sums: Sums, counters: Mapping[str, int]) -> None:
+    for name, number in counters.items():
+        sums[name] = sums.get(name, 0) + number
+
+
+@contextmanager
+def changing(using: str) -> Generator[None]:
+    """Open a transaction that may change roll-ups. Only one runs at a time, because counters are added up in Python."""
+    MaintenanceJob.objects.using(using).ensure([LOCK])
+    with writing(using, Tally):
+        MaintenanceJob.objects.using(using).lock(LOCK)
+        yield
+
+
+def add_to_rollups(using: str, sums: Mapping[Key, Sums]) -> None:
+    """Add to the counters of roll-ups, and insert missing roll-ups. Must be called within ``changing``.
+
+    Stored counters that are not in ``sums`` are preserved, even those unknown to this version of the app.
+    """
+    keys = sorted(sums)
+    for first in range(0, len(keys), ROWS_AT_A_TIME):
+        some = keys[first : first + ROWS_AT_A_TIME]
+        stored = _stored(using, some)
+        rows = [_row(key, _total(stored.get(key, {}), sums[key])) for key in some]
+        upsert(Rollup.objects.using(using), rows, unique=KEY, update=COUNTED)
+
+
+def _stored(using: str, keys: Sequence[Key]) -> dict[Key, Sums]:
+    webhook_ids, resolutions, starts = map(set, zip(*keys, strict=True))
+    rows = Rollup.objects.using(using).filter(webhook_id__in=webhook_ids, resolution__in=resolutions, start__in=starts)
+    return {(*key,): counts for *key, counts in rows.order_by().values_list(*KEY, "counts")}
+
+
+def _total(stored: Sums, added: Sums) -> Sums:
+    total = dict(stored)
+    add(total, added)
+    return {name: number for name, number in total.items() if number}
+
+
+def _row(key: Key, counts: Sums) -> Rollup:
+    return Rollup(**dict(zip(KEY, key, strict=True)), counts=counts, given_up=counts.get("given_up", 0))
+
+
+def names_in(totals: QuerySet[Rollup]) -> list[str]:
+    """Return the names of all counters in these roll-ups.
+
+    For many webhooks, pass the totals over all webhooks: few rows that contain every counter.
+    """
+    return sorted({name for counts in totals.order_by().values_list("counts", flat=True) for name in counts})
+
+
+def sums_by(field: str, rows: QuerySet[Rollup], names: Collection[str]) -> dict[Any, Sums]:
+    """Return the sums of these counters by the value of a field, calculated by the database."""
+    # The outer cast is required for PostgreSQL and MariaDB, where a sum of integers is a decimal.
+    numbers = [Cast(KeyTextTransform(name, "counts"), BigIntegerField()) for name in names]
+    sums = {f"sum_{place}": Cast(Sum(number), BigIntegerField()) for place, number in enumerate(numbers)}
+    found = rows.order_by().values_list(field).annotate(**sums)
+    return {value: {name: sum_ for name, sum_ in zip(names, values, strict=True) if sum_} for value, *values in found}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

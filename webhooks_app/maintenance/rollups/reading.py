@@ -18,8 +18,7 @@ from django.utils import timezone
 from ...models import Rollup, Tally
 from ...models.rollup import EVERY_WEBHOOK
 from .counters import Counters, Point, Series
-from .counting import EVER, Resolution, Sums, TalliedWebhook, add, read, start_of
-from .storage import names_in, sums_by
+from .folding import EVER, Resolution, Sums, TalliedWebhook, add, names_in, read, start_of, sums_by
 
 TAIL = 1000
 """Maximum number of tallies read in addition to the roll-ups: a few seconds of many workers."""
