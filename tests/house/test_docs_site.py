@@ -43,6 +43,24 @@ def test_each_page_is_in_the_navigation(site: Path) -> None:
     assert {page for page in pages if f'href="{page}.html"' not in navigation} == set()
 
 
+@pytest.mark.parametrize(
+    ("page", "names"),
+    [
+        ("checks", r"^\| `webhooks_app\.(\w+)` \|"),
+        ("settings", r"^\| `WEBHOOKS_(\w+)` \|"),
+        ("commands", r"^\| `(\w+_\w+)[` ]"),
+    ],
+)
+def test_each_row_of_the_reference_has_an_anchor(site: Path, page: str, names: str) -> None:
+    expected = re.findall(names, (DOCS / f"{page}.md").read_text(), re.MULTILINE)
+    prefix = "" if page == "commands" else "webhooks-"
+    html = (site / f"{page}.html").read_text()
+
+    assert len(expected) > 15
+    anchors = {f"{prefix}{name.lower().replace('_', '-')}" for name in expected}
+    assert {anchor for anchor in anchors if f'id="{anchor}"' not in html} == set()
+
+
 @pytest.mark.parametrize("module", sorted(DOCUMENTED - {"webhooks_app.models"}))
 def test_the_reference_describes_each_public_name_of_a_module(site: Path, module: str) -> None:
     reference = (site / "python-api.html").read_text()

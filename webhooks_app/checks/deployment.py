@@ -14,12 +14,13 @@ from django.core.cache.backends.locmem import LocMemCache
 from ..conf import settings
 from ..encryption import DERIVED
 from .contents import MAKE_A_KEY
-from .settings import TAG, problem_with
+from .registration import TAG, register
+from .settings import problem_with
 
 CACHES_OF_ONE_PROCESS = (LocMemCache, DummyCache)
 
 
-@checks.register(TAG, checks.Tags.security, deploy=True)
+@register(TAG, checks.Tags.security, deploy=True)
 def check_http(**kwargs: Any) -> list[checks.CheckMessage]:
     if django_settings.DEBUG or settings.ALLOW_HTTP is not True:
         return []
@@ -32,7 +33,7 @@ def check_http(**kwargs: Any) -> list[checks.CheckMessage]:
     ]
 
 
-@checks.register(TAG, checks.Tags.security, deploy=True)
+@register(TAG, checks.Tags.security, deploy=True)
 def check_allowed_networks(**kwargs: Any) -> list[checks.CheckMessage]:
     networks = settings.ALLOWED_NETWORKS
     if django_settings.DEBUG or problem_with("ALLOWED_NETWORKS") or not networks:
@@ -47,7 +48,7 @@ def check_allowed_networks(**kwargs: Any) -> list[checks.CheckMessage]:
     ]
 
 
-@checks.register(TAG, checks.Tags.security, deploy=True)
+@register(TAG, checks.Tags.security, deploy=True)
 def check_encryption_keys(**kwargs: Any) -> list[checks.CheckMessage]:
     keys = settings.ENCRYPTION_KEYS
     if problem_with("ENCRYPTION_KEYS") or (keys and keys[0] != DERIVED):
@@ -63,7 +64,7 @@ def check_encryption_keys(**kwargs: Any) -> list[checks.CheckMessage]:
     ]
 
 
-@checks.register(TAG, deploy=True)
+@register(TAG, deploy=True)
 def check_cache(**kwargs: Any) -> list[checks.CheckMessage]:
     cache = caches[DEFAULT_CACHE_ALIAS]
     if isinstance(cache, CACHES_OF_ONE_PROCESS):

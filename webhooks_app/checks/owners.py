@@ -10,9 +10,10 @@ from django.db import connections, router
 
 from ..models import Webhook
 from ..owners import owner_model
+from .registration import register
 
 
-@checks.register(checks.Tags.database)
+@register(checks.Tags.database)
 def check_owner_tables(*, databases: Sequence[str] | None = None, **kwargs: Any) -> list[checks.CheckMessage]:
     using = router.db_for_write(Webhook)
     if using not in (databases or ()):

@@ -13,6 +13,7 @@ from ..encryption import decrypt
 from ..exceptions import SecretUnreadableError
 from ..models import SigningKey, Webhook
 from ..plurals import counted
+from .registration import register
 
 SAMPLE = 50
 """Number of oldest and of newest secrets to examine. The oldest are the first to lose their encryption key."""
@@ -20,7 +21,7 @@ SAMPLE = 50
 MAX_NAMED = 5
 
 
-@checks.register(checks.Tags.database)
+@register(checks.Tags.database)
 def check_stored_secrets(*, databases: Sequence[str] | None = None, **kwargs: Any) -> list[checks.CheckMessage]:
     using = router.db_for_write(Webhook)
     if using not in (databases or ()) or not _has_table(using):

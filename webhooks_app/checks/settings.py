@@ -13,9 +13,8 @@ from ..conf import PREFIX, RECORD_SECONDS, problem_with_lease, setting_types, se
 from ..plurals import counted
 from .contents import CONTENT_CHECKS, MAX_DAYS
 from .implementations import IMPLEMENTATION_CHECKS
+from .registration import TAG, register
 from .values_in_messages import as_text
-
-TAG = "webhooks"
 
 DAY_SECONDS = 86_400
 
@@ -53,7 +52,7 @@ TYPE_HINTS: Mapping[Any, str] = {
 }
 
 
-@checks.register(TAG)
+@register(TAG)
 def check_names(**kwargs: Any) -> list[checks.CheckMessage]:
     """Return a warning for each unknown setting with a name similar to the app's settings."""
     known = setting_types()
@@ -67,7 +66,7 @@ def check_names(**kwargs: Any) -> list[checks.CheckMessage]:
     return messages
 
 
-@checks.register(TAG)
+@register(TAG)
 def check_values(**kwargs: Any) -> list[checks.CheckMessage]:
     """Return an error for each setting with an invalid value."""
     problems = (problem_with(name.removeprefix(PREFIX)) for name in setting_types())
@@ -86,7 +85,7 @@ def problem_with(name: str) -> checks.CheckMessage | None:
     return next(check(full_name, value), None) if check else None
 
 
-@checks.register(TAG)
+@register(TAG)
 def check_lease(**kwargs: Any) -> list[checks.CheckMessage]:
     if problem_with("LEASE_SECONDS") or problem_with("TIMEOUT_SECONDS") or not (problem := problem_with_lease()):
         return []
@@ -94,7 +93,7 @@ def check_lease(**kwargs: Any) -> list[checks.CheckMessage]:
     return [checks.Error(problem, hint=hint, id="webhooks_app.E010")]
 
 
-@checks.register(TAG)
+@register(TAG)
 def check_emit_body(**kwargs: Any) -> list[checks.CheckMessage]:
     if problem_with("EMIT_BODY_BYTES") or problem_with("MAX_ENVELOPE_BYTES"):
         return []
@@ -108,7 +107,7 @@ def check_emit_body(**kwargs: Any) -> list[checks.CheckMessage]:
     return [checks.Error(f"{problem}.", hint=hint, id="webhooks_app.E040")]
 
 
-@checks.register(TAG)
+@register(TAG)
 def check_auto_disable(**kwargs: Any) -> list[checks.CheckMessage]:
     if problem_with("AUTO_DISABLE_AFTER_DAYS") or problem_with("AUTO_DISABLE_MIN_SPAN_HOURS"):
         return []

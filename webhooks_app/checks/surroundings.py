@@ -16,10 +16,10 @@ from django.urls import URLPattern, URLResolver, get_resolver
 
 from ..database.dialects import SUPPORTED_SYSTEMS, dialect_for, is_supported
 from ..models import Delivery, Webhook
-from .settings import TAG
+from .registration import TAG, register
 
 
-@checks.register(TAG)
+@register(TAG)
 def check_time_zones(**kwargs: Any) -> list[checks.CheckMessage]:
     if django_settings.USE_TZ:
         return []
@@ -32,7 +32,7 @@ def check_time_zones(**kwargs: Any) -> list[checks.CheckMessage]:
     ]
 
 
-@checks.register(TAG)
+@register(TAG)
 def check_router(**kwargs: Any) -> list[checks.CheckMessage]:
     using = router.db_for_write(Delivery)
     return [*_divided(using), *_without_tables(using)]
@@ -62,7 +62,7 @@ def _without_tables(using: str) -> Iterator[checks.CheckMessage]:
         )
 
 
-@checks.register(TAG)
+@register(TAG)
 def check_database_system(**kwargs: Any) -> list[checks.CheckMessage]:
     if (connection := _connection()) is None or is_supported(connection):
         return []
@@ -75,7 +75,7 @@ def check_database_system(**kwargs: Any) -> list[checks.CheckMessage]:
     ]
 
 
-@checks.register(TAG)
+@register(TAG)
 def check_sqlite(**kwargs: Any) -> list[checks.CheckMessage]:
     if (connection := _connection()) is None or not dialect_for(connection).begins_by_reading(connection):
         return []
@@ -89,7 +89,7 @@ def check_sqlite(**kwargs: Any) -> list[checks.CheckMessage]:
     ]
 
 
-@checks.register(TAG)
+@register(TAG)
 def check_packages_of_the_api(**kwargs: Any) -> list[checks.CheckMessage]:
     """Return a warning for each package of a mounted API that is missing from INSTALLED_APPS."""
     if not getattr(django_settings, "ROOT_URLCONF", None) or not _has_api(get_resolver().url_patterns):

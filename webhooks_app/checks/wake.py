@@ -16,7 +16,8 @@ from ..conf import settings
 from ..database.dialects import dialect_for
 from ..models import Delivery
 from ..wake.registry import WAKES, chosen_path, has_broker, uses_celery
-from .settings import TAG, problem_with
+from .registration import TAG, register
+from .settings import problem_with
 
 SWEEP_TASK, PRUNE_TASK = "webhooks_app.deliver_due", "webhooks_app.prune"
 BEAT_TASKS = (SWEEP_TASK, PRUNE_TASK)
@@ -25,7 +26,7 @@ REDIS_SCHEMES = ("redis", "rediss", "sentinel")
 TASK_BACKENDS_WITHOUT_WORKER = ("ImmediateBackend", "DummyBackend")
 
 
-@checks.register(TAG)
+@register(TAG)
 def check_notify(**kwargs: Any) -> list[checks.CheckMessage]:
     if chosen_path() != WAKES["notify"]:
         return []
@@ -41,7 +42,7 @@ def check_notify(**kwargs: Any) -> list[checks.CheckMessage]:
     ]
 
 
-@checks.register(TAG)
+@register(TAG)
 def check_task_backend(**kwargs: Any) -> list[checks.CheckMessage]:
     if chosen_path() != WAKES["django_tasks"] or problem_with("WAKE"):
         return []
@@ -57,7 +58,7 @@ def check_task_backend(**kwargs: Any) -> list[checks.CheckMessage]:
     ]
 
 
-@checks.register(TAG)
+@register(TAG)
 def check_eager_tasks(**kwargs: Any) -> list[checks.CheckMessage]:
     if not uses_celery() or not _celery_conf().task_always_eager:
         return []
@@ -71,7 +72,7 @@ def check_eager_tasks(**kwargs: Any) -> list[checks.CheckMessage]:
     ]
 
 
-@checks.register(TAG)
+@register(TAG)
 def check_broker(**kwargs: Any) -> list[checks.CheckMessage]:
     if settings.WAKE != "celery" or has_broker():
         return []
@@ -85,7 +86,7 @@ def check_broker(**kwargs: Any) -> list[checks.CheckMessage]:
     ]
 
 
-@checks.register(TAG)
+@register(TAG)
 def check_beat(**kwargs: Any) -> list[checks.CheckMessage]:
     """Return a warning if the schedule has no entries of this app, unless the schedule may be in the database."""
     if not uses_celery() or apps.is_installed("django_celery_beat"):
@@ -93,7 +94,7 @@ def check_beat(**kwargs: Any) -> list[checks.CheckMessage]:
     return _beat_warning(task for task in BEAT_TASKS if task not in _tasks_in_settings())
 
 
-@checks.register(checks.Tags.database)
+@register(checks.Tags.database)
 def check_beat_in_database(databases: Sequence[str] | None = None, **kwargs: Any) -> list[checks.CheckMessage]:
     """Return a warning if neither the settings, which beat copies, nor django-celery-beat's table has the entries."""
     if not uses_celery() or not apps.is_installed("django_celery_beat"):
@@ -127,7 +128,7 @@ def _tasks_in_settings() -> set[str]:
     return {str(entry.get("task")) for entry in (_celery_conf().beat_schedule or {}).values()}
 
 
-@checks.register(TAG)
+@register(TAG)
 def check_redis(**kwargs: Any) -> list[checks.CheckMessage]:
     if not uses_celery() or not _broker_schemes().intersection(REDIS_SCHEMES):
         return []

@@ -1,0 +1,45 @@
+"""Registration of a check whose hints link to the documentation of their message."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import cache, wraps
+from importlib.metadata import PackageNotFoundError, metadata
+from pathlib import Path
+from typing import Any
+
+from django.core import checks
+
+TAG = "webhooks"
+PAGE = Path("docs", "checks.md")
+
+
+def register(*tags: str, deploy: bool = False) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Register a check with Django. Each hint ends with the place of its message in the documentation."""
+
+    def decorate(check: Callable[..., Iterable[checks.CheckMessage]]) -> Callable[..., list[checks.CheckMessage]]:
+        @wraps(check)
+        def linked(**kwargs: Any) -> list[checks.CheckMessage]:
+            messages = list(check(**kwargs))
+            for message in messages:
+                if page := page_about_checks():
+                    anchor = str(message.id).lower().replace("webhooks_app.", "webhooks-")
+                    message.hint = f"{message.hint or ''} See {page}#{anchor}.".strip()
+            return messages
+
+        return checks.register(linked, *tags, deploy=deploy)
+
+    return decorate
+
+
+@cache
+def page_about_checks() -> str:
+    """Return the published page, or in a checkout its path. Return "" if there is neither."""
+    try:
+        urls: list[str] = metadata("django-webhooks-app").get_all("Project-URL") or []
+    except PackageNotFoundError:  # The package is imported from a folder, without having been installed.
+        urls = []
+    for label, _, url in (line.partition(", ") for line in urls):
+        if label == "Documentation":
+            return url.replace("index.md", PAGE.name)
+    return str(PAGE) if (Path(__file__).parents[2] / PAGE).exists() else ""
