@@ -25,6 +25,11 @@ def test_api_keys_cannot_register_webhooks_of_the_platform(alice):
         register(None, ApiCaller(account=alice, owner=alice))
 
 
+def test_a_name_instead_of_an_owner_is_refused_as_such():
+    with pytest.raises(ValidationError, match="of type str; pass an instance of"):
+        register_webhook(owner="alice", url=URL, event_types=["invoice.paid"])
+
+
 def test_an_owner_cannot_register_more_concurrent_requests_than_the_default(alice, settings):
     settings.WEBHOOKS_MAX_IN_FLIGHT_PER_WEBHOOK = 4
 

@@ -52,6 +52,7 @@ def register_webhook(
     Raises django.core.exceptions.ValidationError with the problems by field, PermissionDenied, RateLimitedError and
     LimitsUnavailableError.
     """
+    check_owner(owner)
     # A string would be split into its characters; the validation refuses it as a whole.
     names = event_types if isinstance(event_types, str) else list(event_types)
     webhook = Webhook(owner=owner, url=url, event_types=names, **fields)
