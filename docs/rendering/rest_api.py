@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Any
 
-from webhooks_app.api.document import document
+from webhooks_app.api.openapi import document
 from webhooks_app.api.urls import urlpatterns
 from webhooks_app.event_types import INTERNAL_EVENT_TYPES
 from webhooks_app.models.visibility import public_event_types

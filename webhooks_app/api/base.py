@@ -35,15 +35,12 @@ from ..models.keyset import WHOLE, Bounds, Parts
 from ..operations.actors import ApiCaller, ServiceCaller, access_of
 from ..operations.rights import Right
 from ..owners import Access, owners
-from .authentication import ApiKeyAuthentication
-from .filters import QueryFilterBackend
+from .authentication import ApiKeyAuthentication, ApiThrottle, HasScope
+from .fields import NOT_SAVED, unknown_names
 from .idempotency import answer_once, key_of
-from .known_fields import NOT_SAVED, unknown_names
-from .pagination import NewestFirstPagination
+from .lists import NewestFirstPagination, QueryFilterBackend
 from .parsers import StrictJsonParser, measure_body
-from .permissions import HasScope
 from .problems import LANGUAGE, problem_response
-from .throttling import ApiThrottle
 
 __all__ = ["Operation"]
 

@@ -22,12 +22,11 @@ from ..models import Event
 from ..models.emission import MAX_KEY_LENGTH, MAX_REFERENCE_LENGTH, MAX_REFERENCES
 from ..models.order import MAX_ORDERING_KEY_LENGTH
 from ..owners import owners_by_key, parse_key
-from .fields import EventTypeField, MomentInputField, ShortListField, TextField
-from .known_fields import BodySerializer
+from .authentication import ApiThrottle
+from .fields import BodySerializer, EventTypeField, MomentInputField, ShortListField, TextField
 from .parsers import StrictJsonParser
 from .problems import Conflict
 from .serializers import EventSerializer
-from .throttling import ApiThrottle
 
 MAX_BATCH = 100
 OPTIONS = ("occurred_at", "idempotency_key", "references", "ordering_key")

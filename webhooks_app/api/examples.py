@@ -10,7 +10,7 @@ from ..catalogue.openapi import EVENT_ID
 from ..choices import retry_policy
 from ..event_types import EventType
 from ..protocol.ids import attempt_id
-from . import deliveries, emission, replays, serializers
+from . import deliveries, emission, serializers
 
 WEBHOOK_ID = "wh_019c138f9ac012d1c9a64a2e0f3b7d55"
 DELIVERY_ID = "dlv_019c138fa291c40a7e55d3b0962f18ec"
@@ -53,7 +53,7 @@ _WITHOUT_TYPE: dict[type[Any], dict[str, Any]] = {
     serializers.QueuedEventSerializer: _QUEUED,
     deliveries.SelectionSerializer: {"delivery_ids": [DELIVERY_ID]},
     deliveries.RedeliveredSerializer: {"queued": [_QUEUED], "refused": [_REFUSED]},
-    replays.NewReplaySerializer: {"webhook_id": WEBHOOK_ID, "since": "2026-01-31T06:00:00Z", "states": ["missed"]},
+    deliveries.NewReplaySerializer: {"webhook_id": WEBHOOK_ID, "since": "2026-01-31T06:00:00Z", "states": ["missed"]},
     serializers.TriedFilterSerializer: {"matches": True, "mismatch": ""},
     serializers.DecisionSerializer: {
         "webhook_id": WEBHOOK_ID,
@@ -88,7 +88,7 @@ def _with(event_type: EventType[Any]) -> dict[type[Any], dict[str, Any]]:
         serializers.WebhookWithSecretSerializer: {**webhook, "secret": _SECRET},
         serializers.RotatedWebhookSerializer: {**webhook, "secret": _SECRET, "warnings": []},
         serializers.TestRequestSerializer: {"webhook_id": WEBHOOK_ID, "event_type": name},
-        replays.ReplaySerializer: _replay(name),
+        deliveries.ReplaySerializer: _replay(name),
         serializers.DeliverySerializer: delivery,
         serializers.DeliveryWithAttemptsSerializer: {**delivery, "attempts": [_ATTEMPT]},
         serializers.EventSerializer: event,

@@ -1,9 +1,15 @@
-"""Serializer fields with strict input and a fixed output format, independent of the host's settings."""
+"""Serializer fields with strict input and a fixed output format, independent of the host's settings.
+
+Unknown fields and query parameters are refused.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import UTC, datetime
-from typing import Any
+from difflib import get_close_matches
+from itertools import islice
+from typing import Any, ClassVar, TypeVar
 
 from django.utils.dateparse import parse_datetime
 from rest_framework import serializers
@@ -13,23 +19,90 @@ from ..models.limits import SECRET_LENGTHS, check_secret
 from ..models.own_headers import MAX_HEADERS, MAX_SHOWN
 from ..models.visibility import public_event_types
 from ..protocol.header_rules import MAX_VALUE_LENGTH
+from ..protocol.json_data import dotted
 from ..protocol.times import format_time
-from .known_fields import BodySerializer
+
+MAX_UNKNOWN = 20
+"""Maximum number of unknown names in the errors of one object."""
+
+NOT_SAVED = object()
+"""The value of a read-only field of a record that does not exist yet. Nothing equals it."""
+
+Shown = Callable[[], Mapping[str, Any]]
+"""Returns the values of a record's read-only fields, as the API shows them."""
+
+Row = TypeVar("Row")
 
 MOMENT_EXPECTED = "Give a time with a UTC offset, such as 2026-01-31T12:00:00Z."
 
 _LABEL = r"[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
+
 _LAST_LABEL = r"[A-Za-z]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
+
 _IPV4 = r"((0|[1-9][0-9]{0,2})\.){3}(0|[1-9][0-9]{0,2})"
+
 _PORT = (
     r"(443|80|102[4-9]|10[3-9][0-9]|1[1-9][0-9]{2}|[2-9][0-9]{3}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}"
     r"|655[0-2][0-9]|6553[0-5])"
 )
+
 _TARGET = r"[/?]([A-Za-z0-9._~!$&'()*+,;=:@/?-]|%[0-9A-Fa-f]{2})*"
+
 URL_PATTERN = (
     rf"^[Hh][Tt][Tt][Pp][Ss]?://(({_LABEL}\.)+{_LAST_LABEL}|{_IPV4}|\[[0-9A-Fa-f:.]+\])(:{_PORT})?({_TARGET})?$"
 )
 """The syntax of acceptable URLs; ``parse_endpoint`` also refuses some URLs with this syntax."""
+
+
+def unknown_names(found: Iterable[str], known: Collection[str], noun: str) -> dict[str, list[str]]:
+    """Return a message for each name that is not known, with the nearest known name. ``noun`` is "field", for example.
+
+    At most 20 names are examined, so that a body with thousands of them costs no time.
+    """
+    unknown = islice((name for name in found if name not in known), MAX_UNKNOWN)
+    return {(shown := dotted([name])): [_message(shown, known, noun)] for name in unknown}
+
+
+def _message(name: str, known: Collection[str], noun: str) -> str:
+    if near := get_close_matches(name, known, n=1):
+        return f"Unknown {noun}. Did you mean {near[0]}?"
+    return f"Unknown {noun}. Known {noun}s: {', '.join(sorted(known))}." if known else f"No {noun}s are expected here."
+
+
+class BodySerializer(serializers.Serializer[Row]):
+    """The fields of a body, or of an object within it. Unknown fields are refused, together with all other errors.
+
+    The context may have ``read_only``, a ``Shown`` for the record that the body creates or changes. A read-only field
+    is ignored if its value is unchanged, so that a record can be read, edited and sent back.
+    """
+
+    hints: ClassVar[Mapping[str, str]] = {}
+    """Messages for unknown fields that have a better explanation."""
+
+    def to_internal_value(self, data: Any) -> Any:
+        unknown = self._unknown(data) if isinstance(data, Mapping) else {}
+        try:
+            valid = super().to_internal_value(data)
+        except serializers.ValidationError as error:
+            detail: Any = error.detail
+            raise serializers.ValidationError({**detail, **unknown}) from None
+        if unknown:
+            raise serializers.ValidationError(unknown)
+        return valid
+
+    def _unknown(self, data: Mapping[str, Any]) -> dict[str, list[str]]:
+        names = [name for name in data if name not in self.fields]
+        if not names:
+            return {}
+        shown: Shown | None = self.context.get("read_only") if self.root is self else None
+        read_only = shown() if shown else {}
+        changed = [name for name in names if name in read_only and data[name] != read_only[name]]
+        known = {*self.fields, *read_only, *self.hints}
+        return {
+            **unknown_names(names, known, "field"),
+            **{name: ["This field is read-only. Leave it out, or send it unchanged."] for name in changed},
+            **{name: [hint] for name, hint in self.hints.items() if name in data},
+        }
 
 
 class TextField(serializers.CharField):

@@ -27,6 +27,7 @@ from ..operations.sending import send_test_event
 from ..operations.verification import start_verification
 from ..routing.report import decide, try_filter
 from . import serializers
+from .authentication import require_scope
 from .base import ApiViewSet, Operation
 from .emission import (
     Emission,
@@ -36,10 +37,8 @@ from .emission import (
     EventParser,
     NewEventSerializer,
 )
-from .filters import AuditFilter, DeliveryFilter, EventFilter, WebhookFilter
 from .idempotency import key_of
-from .pagination import WholeListPagination
-from .permissions import require_scope
+from .lists import AuditFilter, DeliveryFilter, EventFilter, WebhookFilter, WholeListPagination
 
 __all__ = ["EventTypeViewSet", "EventViewSet", "WebhookViewSet"]
 

@@ -1,36 +1,32 @@
 """Serializers of records and request bodies."""
 
-from .audit import AuditEntrySerializer
-from .bodies import (
-    NewSecretSerializer,
-    NewWebhookSerializer,
-    SchemeSerializer,
-    TestRequestSerializer,
-    TryFilterSerializer,
-    WebhookChangesSerializer,
-)
 from .deliveries import (
     AttemptSerializer,
+    DecisionSerializer,
     DeliveryListSerializer,
     DeliverySerializer,
     DeliveryWithAttemptsSerializer,
-    HoldSerializer,
-    QueuedDeliverySerializer,
-    QueuedEventSerializer,
-)
-from .events import (
-    DecisionSerializer,
     EventSerializer,
     EventTypeSerializer,
     EventWithDataSerializer,
+    HoldSerializer,
+    QueuedDeliverySerializer,
+    QueuedEventSerializer,
     TriedFilterSerializer,
 )
 from .webhooks import (
+    AuditEntrySerializer,
+    NewSecretSerializer,
+    NewWebhookSerializer,
     OfferedPolicySerializer,
     OfferedSignatureSerializer,
     OfferSerializer,
     PublicKeySerializer,
     RotatedWebhookSerializer,
+    SchemeSerializer,
+    TestRequestSerializer,
+    TryFilterSerializer,
+    WebhookChangesSerializer,
     WebhookSerializer,
     WebhookWithSecretSerializer,
 )
