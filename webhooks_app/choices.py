@@ -14,7 +14,7 @@ from .signatures import BUILT_IN, BaseSignature, make_signatures
 
 
 def known_signatures() -> Mapping[str, BaseSignature]:
-    """Return the usable schemes by name: the built-in ones and those of the setting."""
+    """Return all usable schemes by name: the built-in ones, and those in the setting."""
     return make_signatures((*BUILT_IN, *settings.SIGNATURES))
 
 
@@ -24,7 +24,7 @@ def offered_signatures() -> Mapping[str, BaseSignature]:
 
 
 def known_policies() -> Mapping[str, BaseRetryPolicy]:
-    """Return the usable retry policies by name: those of the setting, the default first, then the built-in ones."""
+    """Return all usable retry policies by name: those in the setting, the default first, then the built-in ones."""
     return make_policies((*settings.RETRY_POLICIES, *BUILT_IN_POLICIES))
 
 
@@ -51,7 +51,7 @@ def offered_orders() -> Sequence[str]:
 
 
 def known_operators() -> Mapping[str, BaseOperator]:
-    """Return the usable filter operators by name: the built-in ones and those of the setting."""
+    """Return all usable filter operators by name: the built-in ones, and those in the setting."""
     return make_operators(tuple(dict.fromkeys((*BUILT_IN_OPERATORS, *settings.FILTER_OPERATORS))))
 
 

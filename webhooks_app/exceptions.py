@@ -94,7 +94,7 @@ class InvalidFilterError(WebhooksError, ValueError):
 
 
 class FilterBudgetError(WebhooksError):
-    """The evaluation of a filter takes more steps than it may."""
+    """The evaluation of a filter exceeds its budget of steps."""
 
     def __str__(self) -> str:
         return "The evaluation of the filter takes more steps than it may."

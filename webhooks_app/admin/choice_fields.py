@@ -28,18 +28,18 @@ from .secret_fields import MaskedField, SecretField
 
 
 def signature_choices(webhook: Webhook) -> list[tuple[str, str]]:
-    """Return the offered schemes and those of the webhook."""
+    """Return the schemes that the settings offer, and those that the webhook already uses."""
     return _choices(offered_signatures(), webhook.signatures, known_signatures())
 
 
 def policy_choices(webhook: Webhook) -> list[tuple[str, str]]:
-    """Return the offered retry policies and that of the webhook, the default first."""
+    """Return the retry policies on offer, the default first, and the one that the webhook uses."""
     default = ("", _("Default (%(name)s)") % {"name": retry_policy().name})
     return [default, *_choices(offered_policies(), filter(None, [webhook.retry_policy]), known_policies())]
 
 
 def order_choices(webhook: Webhook) -> list[tuple[str, str]]:
-    """Return the orders that are offered, and that of the webhook."""
+    """Return the orders that the settings offer, and the one that the webhook uses."""
     offered = {*offered_orders(), webhook.order}
     return [(value, str(label)) for value, label in Order.choices if value in offered]
 

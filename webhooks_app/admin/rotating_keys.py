@@ -69,7 +69,7 @@ class RotationForm(forms.Form):
 
     @property
     def overlap(self) -> timedelta | None:
-        """The given time; None for that of the setting."""
+        """The overlap that was entered, or None to use the setting."""
         hours = self.cleaned_data["overlap_hours"]
         return None if hours is None else timedelta(hours=hours)
 

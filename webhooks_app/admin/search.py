@@ -75,7 +75,7 @@ def conditions(text: str) -> Iterator[tuple[type[Model], Q]]:
 
 
 class Hit(NamedTuple):
-    """A result: a link, and what distinguishes it from the others."""
+    """A search result: a link, and the details that distinguish it."""
 
     url: str
     text: str

@@ -126,7 +126,7 @@ class Emission:
         return new_events
 
     def _all_problems(self, problems: dict[int, dict[str, Any]], new_events: Sequence[NewEvent[Any]]) -> dict[str, Any]:
-        """Return the errors of the body, with these problems and those of the events' data by index."""
+        """Return these errors of the body, together with the errors of each event's data, by index."""
         for index, (fields, new) in enumerate(zip(self._fields, new_events, strict=True)):
             if {"type", "data"} <= fields.keys():
                 try:
@@ -165,7 +165,7 @@ class Emission:
 
 
 def _valid_fields(item: Any) -> dict[str, Any]:
-    """Return the valid ones of the fields of an event that has others, so that their problems are found as well."""
+    """Return the valid fields of an invalid event, so that problems with its data are found too."""
     fields: dict[str, Any] = {}
     if isinstance(item, Mapping):
         for name, field in NewEventSerializer().fields.items():

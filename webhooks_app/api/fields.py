@@ -192,7 +192,7 @@ class SecretField(TextField):
 
 
 class HeadersField(serializers.DictField):
-    """Headers by name. The operation checks the names and values; all errors are those of the whole field."""
+    """Headers by name. The operation checks the names and values; errors are reported for the field as a whole."""
 
     child = TextField(max_length=MAX_VALUE_LENGTH)
 

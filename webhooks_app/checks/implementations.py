@@ -93,7 +93,7 @@ def _implementations(
     check_id: str,
     problem: Callable[[Any], str] = lambda made: "",
 ) -> Iterator[checks.CheckMessage]:
-    """Check that each path leads to an implementation that is usable and has a name of its own."""
+    """Check that each path leads to a usable implementation, and that no two share a name."""
     found: set[str] = set()
     for path in paths:
         try:

@@ -27,8 +27,8 @@ CLAIMS, RESULTS = "claims", "results"
 class Dispatcher:
     """Claim deliveries and record their results.
 
-    ``turn`` does both in turn. ``claim_turn`` and ``record_turn`` are for separate threads, each with a connection of
-    its own, so that neither waits for the other. All other methods are thread-safe.
+    ``turn`` does one after the other. ``claim_turn`` and ``record_turn`` are for separate threads, each with a
+    connection of its own, so that neither waits for the other. All other methods are thread-safe.
     """
 
     def __init__(self, *, using: str, clock: Clock, window: int, is_woken: bool = False) -> None:
@@ -159,7 +159,7 @@ class Dispatcher:
             self.claimer.polls.wake()  # a notification may have been lost
 
     def _repeated_after_deadlock(self, turn: Callable[[], bool]) -> bool:
-        """Run a turn, and once more at once if it was the victim of a deadlock."""
+        """Run a turn, and repeat it at once if the database ended it because of a deadlock."""
         try:
             return turn()
         except DatabaseError as error:

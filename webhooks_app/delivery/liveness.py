@@ -1,4 +1,4 @@
-"""The heartbeat of an engine: a row that proves to other engines that its worker number is in use."""
+"""The heartbeat of an engine: a row that shows other engines which worker number is in use."""
 
 from __future__ import annotations
 

@@ -89,7 +89,7 @@ class Queue:
 
     @property
     def look_again_at(self) -> datetime | None:
-        """When there may be more that the last look could not give; None if it left nothing behind.
+        """When to look again for deliveries that the last look had to leave; None if it left none.
 
         A webhook whose rate limit is used up may be given something again, a slow one has its turn, or what is due soon
         is due.
@@ -194,7 +194,7 @@ class Queue:
         return now + held_for
 
     def _skip_unreadable(self, webhook_id: str, error: Exception) -> None:
-        """Skip a webhook with a row that cannot be read, so that it stops no other. Reset what workers share of it."""
+        """Skip a webhook with an unreadable row, so that the others continue. Reset its shared state."""
         text = "The deliveries of webhook %s are skipped, because a row of it cannot be used: %s."
         logger.error(text, webhook_id, kind_of(error), extra={"webhook_id": webhook_id})
         QueueLane.objects.using(self._using).filter(pk=webhook_id).update(in_flight={}, next_slot_at=None)
@@ -363,7 +363,7 @@ class Queue:
                 self._hold_back(lane, now)
 
     def _hold_back(self, lane: Lane, now: datetime) -> None:
-        """Skip a webhook until its rate limit permits several deliveries, but briefly, because limits can change."""
+        """Skip a webhook until its rate limit permits several deliveries, at most briefly: limits can change."""
         assert lane.limit
         self._paced[lane.webhook_id] = now + min(max(lane.limit.next_slot_at - now, PACED_FOR), PACED_FOR_AT_MOST)
 

@@ -221,7 +221,8 @@ class Slots:
     def note(self, finished: Iterable[Finished]) -> None:
         """Record the durations of requests.
 
-        A fast handshake is no evidence, because other code receives events. Without a duration nothing was sent.
+        Fast handshakes are ignored, because a receiver's code for events may be slower. Requests without a duration
+        were not sent.
         """
         with self._lock:
             for claim, attempt, _, _ in finished:

@@ -17,7 +17,7 @@ BEAT_CHECK = "webhooks_app.W003"
 
 
 def examine_settings(name: str) -> Iterator[Finding]:
-    """Yield the messages of our system checks, except that of beat."""
+    """Yield the messages of this app's system checks, except the one about beat."""
     messages = [message for message in _messages(deploy=False) if str(message.id).startswith(OURS)]
     yield from (_of_check(message) for message in messages)
     if not messages:

@@ -220,7 +220,7 @@ class EventType(Generic[M]):
         return [field.alias or name for name, field in self.data_model.model_fields.items()]
 
     def _why_unserializable(self, instance: BaseModel, error: Exception) -> dict[str, str]:
-        """Return the fields that cannot be serialized, of an instance changed or made without validation."""
+        """Return why fields of the instance cannot be serialized; only unvalidated changes can cause it."""
         try:
             self.data_model.model_validate(dict(instance), strict=True, by_name=True, by_alias=False)
         except ValidationError as mismatch:

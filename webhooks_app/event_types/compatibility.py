@@ -49,7 +49,7 @@ def _constraints(schema: Schema) -> dict[str, Any]:
 
 
 def _bare(schema: Schema, root: Schema, seen: tuple[str, ...] = ()) -> Schema:
-    """Return the schema without descriptions, with every reference but a recursive one resolved."""
+    """Return the schema without descriptions. All references are resolved, except recursive ones."""
     if reference := schema.get("$ref"):
         name = reference.rpartition("/")[2]
         return {"$ref": name} if name in seen else _bare(root["$defs"][name], root, (*seen, name))

@@ -76,7 +76,7 @@ class Filter:
         return self._condition.holds([data], Budget(steps))
 
     def mismatch(self, data: Mapping[str, Any]) -> Mismatch | None:
-        """Return the first unsatisfied condition, for a message; None if the data satisfies all.
+        """Return the first condition that the data does not satisfy, as text, or None if it satisfies all.
 
         Raise FilterBudgetError as ``holds`` does.
         """

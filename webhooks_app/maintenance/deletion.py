@@ -29,7 +29,7 @@ class BatchSize:
         self.rows = FIRST_ROWS
 
     def begin(self) -> None:
-        """Reset the size for another kind of rows, each of which may take far longer."""
+        """Reset the batch size for another kind of row, which may take far longer to delete."""
         self.rows = min(self.rows, FIRST_ROWS)
 
     def adapt(self, seconds: float) -> None:

@@ -53,7 +53,7 @@ class Forgotten:
 
 
 class Forgetting:
-    """The deletion of an owner's data. It can be repeated, because the webhooks identify the data and go last."""
+    """The deletion of an owner's data. It can be repeated, because it deletes the webhooks last."""
 
     def __init__(self, using: str, owner_id: Any) -> None:
         self.forgotten = Forgotten()

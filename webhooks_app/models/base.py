@@ -43,7 +43,7 @@ class BaseModel(models.Model):
 
     @property
     def alias(self) -> str:
-        """The database of the row, saved or not."""
+        """The database of this row, even if it is not saved yet."""
         return self._state.db or router.db_for_write(type(self), instance=self)
 
 

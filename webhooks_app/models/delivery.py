@@ -105,7 +105,7 @@ class DeliveryQuerySet(BaseQuerySet["Delivery"]):
 
 
 def _end_cancelled(pending: DeliveryQuerySet, ids: Sequence[str], reason: str) -> int:
-    """Mark those of the deliveries as cancelled that have no queue entry. Return their number.
+    """Mark the deliveries without a queue entry as cancelled, and return their number.
 
     Recording deletes an entry and changes the state together, so that they were not recorded.
     """

@@ -63,7 +63,7 @@ class OrderedEntries(BaseQuerySet[Any]):
         return {found for _, found in rows if found} - {pk for pk, _ in rows}
 
     def promote(self, ids: Iterable[str], due_at: datetime | None = None) -> int:
-        """Make the parked ones of these entries due, by default now. Return their number.
+        """Make parked entries among these due, at once unless ``due_at`` is given. Return their number.
 
         Their lanes must be locked.
         """

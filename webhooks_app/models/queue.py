@@ -70,7 +70,7 @@ class QueueEntryQuerySet(OrderedEntries):
         self._queue(entries, deliveries)
 
     def remove(self) -> None:
-        """Delete the rows, as ``removing`` does."""
+        """Delete the rows in the same way as ``removing``."""
         for _page in self.removing():
             pass
 
@@ -91,7 +91,7 @@ class QueueEntryQuerySet(OrderedEntries):
             announce_deliveries(self.db)
 
     def remove_first(self, webhook_id: str, number: int) -> list[str]:
-        """Delete the first of these rows of a webhook as ``removing`` does, and return their keys.
+        """Delete the first few of a webhook's rows in the same way as ``removing``, and return their keys.
 
         The cost does not depend on the number of rows, because they are read in the order of an index.
         """
@@ -104,7 +104,7 @@ class QueueEntryQuerySet(OrderedEntries):
         return ids
 
     def _remove_page(self, ids: Sequence[str]) -> int:
-        """Delete those of the rows that still match, and return the number of deliveries that became due."""
+        """Delete the rows that still match, and return the number of deliveries that became due."""
         QueueEntry.objects.using(self.db).lock(ids)
         page = self.filter(pk__in=ids)
         following = page.following()

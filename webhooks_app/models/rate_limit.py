@@ -33,7 +33,7 @@ class RateLimit:
 
     @property
     def _rate(self) -> float:
-        """The rate within the range of ``Webhook.rate_limit``, in which a row from elsewhere need not be."""
+        """The rate, forced into the range of ``Webhook.rate_limit``: rows inserted by other means can be outside."""
         return min(MAX_RATE, max(MIN_RATE, self.per_second))
 
     def _first_slot(self, now: datetime) -> datetime:

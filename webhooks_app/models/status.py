@@ -51,7 +51,7 @@ class StatusRules(BaseModel):
             raise WebhookStateError(f"Webhook {self.id} is disabled ({self.status_reason}). Enable it first.")
 
     def require_running(self) -> None:
-        """Raise WebhookStateError for a paused webhook, from which no result can be expected soon."""
+        """Raise WebhookStateError for a paused webhook, because its result would not come soon."""
         if self.paused_at is not None:
             raise WebhookStateError(f"Webhook {self.id} is paused. Resume it first.")
 

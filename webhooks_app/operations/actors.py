@@ -75,9 +75,9 @@ def lacking(access: Access) -> str:
 class ApiCaller(BaseActor):
     """An account that calls the API.
 
-    ``account`` is the user, if known: the calling user, or the user of the key. ``scopes`` are those of the key, which
-    may do what they permit. With another authentication of the host they are None: the owner policy then says what the
-    user may do for the owner.
+    ``account`` is the user, if known: the calling user, or the user of the key. ``scopes`` are the scopes of the key,
+    which limit what it may do. With another authentication of the host they are None: the owner policy then says what
+    the user may do for the owner.
     """
 
     via: str = Via.API

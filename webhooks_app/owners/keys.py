@@ -15,7 +15,7 @@ from .registry import owner_model, owner_rows
 def parse_key(text: str) -> Any:
     """Return the primary key of the owner model that a text names. There need not be such an owner.
 
-    A key must be written as Python prints it. A number with a space, a leading zero or digits of another script is no
+    A key must be written as Python prints it. A number with a space, a leading zero or digits of another script isn't a
     key, although ``int`` reads it. UUIDs may be in capitals or without hyphens.
 
     Raises InvalidOwnerError for any other text, such as the owner's name.

@@ -13,7 +13,7 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 def new_id(prefix: str, moment: datetime | None = None) -> str:
     """Return ``<prefix>_`` and 32 hexadecimal digits: 48 bits of Unix milliseconds, 80 random bits.
 
-    The milliseconds are those of ``moment``, or of this machine's clock by default.
+    The time is ``moment``, by default the current time of this machine.
     """
     digits = time_digits() if moment is None else f"{(moment - EPOCH) // timedelta(milliseconds=1):012x}"
     return f"{prefix}_{digits}{secrets.token_hex(RANDOM_HEX_DIGITS // 2)}"

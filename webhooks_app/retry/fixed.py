@@ -25,7 +25,7 @@ class FixedPolicy(BaseRetryPolicy):
 
 @lru_cache(maxsize=256)
 def pack_policy(policy: BaseRetryPolicy) -> str:
-    """Return a policy as text: "" for the specification's, a name for a built-in one, else a name with the delays.
+    """Return a policy as text: "" for ``specification``, another built-in name, or a name with the delays.
 
     Delays that are too long are left out; the system checks refuse such a policy.
     """
@@ -37,7 +37,7 @@ def pack_policy(policy: BaseRetryPolicy) -> str:
 
 @lru_cache(maxsize=256)
 def unpack_policy(stored: str, current: BaseRetryPolicy | None) -> BaseRetryPolicy | None:
-    """Return the policy for a text; ``current`` is that of the same name, which is used while its delays are the same.
+    """Return the policy for a text: ``current``, which has this name now, if its delays are the same.
 
     Returns None for a name without delays that has no policy any more, and for a text that is not a policy's.
     """

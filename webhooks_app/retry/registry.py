@@ -18,7 +18,7 @@ BUILT_IN: Mapping[str, type[BaseRetryPolicy]] = MappingProxyType(
 def make_policies(names: Sequence[str]) -> Mapping[str, BaseRetryPolicy]:
     """Return the policies with these names. ``names`` is a tuple of built-in names and dotted paths.
 
-    Raises ValueError if a name isn't that of a BaseRetryPolicy.
+    Raises ValueError if a name doesn't belong to a BaseRetryPolicy.
     """
     classes = [load_class(name, BaseRetryPolicy, BUILT_IN) for name in names]  # type: ignore[type-abstract]
     return MappingProxyType({found.name: found() for found in classes})

@@ -20,7 +20,7 @@ BUILT_IN: Mapping[str, type[BaseSignature]] = MappingProxyType(
 def make_signatures(names: Sequence[str]) -> Mapping[str, BaseSignature]:
     """Return the schemes with these names. ``names`` is a tuple of built-in names and dotted paths.
 
-    Raises ValueError if a name isn't that of a BaseSignature.
+    Raises ValueError if a name doesn't belong to a BaseSignature.
     """
     classes = [load_class(name, BaseSignature, BUILT_IN) for name in names]  # type: ignore[type-abstract]
     return MappingProxyType({found.name: found() for found in classes})

@@ -182,7 +182,7 @@ class Webhooks:
         """Assert that the delivery of an event to a webhook is held, for any reason or for this one; return the hold.
 
         ``reason`` is a value of ``webhooks_app.models.hold.HoldReason``, such as ``ordered``. ``behind`` is the event
-        that the webhook has to receive before, in its order. Raises LookupError if there is no delivery.
+        that the webhook must receive first, because of its order. Raises LookupError if there is no delivery.
         """
         hold = self.hold(event, webhook)
         if hold is None or hold.reason == HoldReason.FINAL:

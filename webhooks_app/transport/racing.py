@@ -91,6 +91,6 @@ class _Race:
         return None
 
     def _fail(self, error: OSError) -> None:
-        """Record the error of an address. An error of the sender takes precedence over those of receivers."""
+        """Record the error of an address. An error on our side takes precedence over errors of receivers."""
         if not is_exhaustion(self._error):
             self._error = error

@@ -29,8 +29,8 @@ class BaseWake(ABC):
 class BaseMessageWake(BaseWake):
     """Sends a message that makes a task queue's worker call ``deliver_in_background`` or ``deliver_until_idle``.
 
-    A process sends at most ten messages a second, in a thread for which no commit waits. On PostgreSQL it also sends a
-    NOTIFY, which is faster if workers are running.
+    A process sends at most ten messages a second, from a separate thread, so commits do not wait for them. On
+    PostgreSQL it also sends a NOTIFY, which is faster if workers are running.
     """
 
     def __init__(self) -> None:

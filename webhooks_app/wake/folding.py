@@ -1,4 +1,4 @@
-"""Calls in a thread at a limited rate, for which only the end of the process waits."""
+"""Calls in a thread at a limited rate. Only the end of the process waits for them."""
 
 from __future__ import annotations
 
