@@ -1,21 +1,14 @@
-"""Rows with hostile values in any column, from fixtures, data migrations or raw SQL, beside healthy ones.
-
-Every database refuses some of the values. The others are stored, one in a delivery of its own for each of them.
-"""
+"""Rows with hostile values in any column beside healthy ones."""
 
 from __future__ import annotations
 
-import json
 import logging
-from contextlib import suppress
 from datetime import UTC, datetime
+from functools import partial
 
 import pytest
-from django.db import DatabaseError, connection, models, transaction
-from django.utils import timezone
 
 from webhooks_app.delivery.engine import Engine
-from webhooks_app.encryption import encrypt
 from webhooks_app.maintenance.jobs import JOBS, run_due
 from webhooks_app.maintenance.retention import prune
 from webhooks_app.models import Delivery, Event, MaintenanceJob, QueueEntry, QueueLane, SigningKey, Webhook
@@ -23,116 +16,19 @@ from webhooks_app.outbound import transport_options
 from webhooks_app.transport.memory import MemoryTransport
 
 from ..support.engines import at_work
-from ..support.rows import EVENT_TYPE, URL, emit_one, make_webhook
+from ..support.hostile import make_victims, spoiled, store
+from ..support.rows import emit_one, make_webhook
 from ..support.waiting import wait_until
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
 MODELS = (Webhook, SigningKey, Delivery, Event, QueueEntry, QueueLane)
-KEYS = {"id", "webhook", "delivery"}
-"""The columns that tell which row is whose. A row without them belongs to nothing."""
-
-TEXTS = (
-    "",
-    "x",
-    "x" * 40,
-    "x" * 2000,
-    "x" * 100_000,
-    "\0",
-    "\n\r",
-    "\x9b31m💥",
-    "https://[bad",
-    "https://a:b@[::1",
-    "-1",
-)
-NAMES = ("unknown", "active", "disabled", "event", "verification", "retry_notice", "webhook", "2xx", "name:1,x,nan")
-NUMBERS = (-1, 0, 1, 255, 2**15 - 1, 2**15, 2**16 - 1, 2**31 - 1, 2**62, -(2**62), "x", "")
-FLOATS = (0, -1.0, 5e-324, 1e308, "NaN", "Infinity", "-Infinity", "x")
-TRUTHS = (2, -1, "x", "")
-TIMES = (
-    *("0001-01-01 00:00:00", "9999-12-31 23:59:59.999999", "1970-01-01 00:00:00", "2026-01-01", "0000-00-00 00:00:00"),
-    *("infinity", "-infinity", "4713-01-01 00:00:00 BC", "294276-12-31", "2026-01-01 00:00:00+15:59", "x", "", "0", 5),
-)
-JSONS = (
-    *("null", "0", "5", '"x"', "true", "[]", "{}", "[1]", "[null]", '["x"]', '[["x"]]', "[[1,2,3]]", '[["x","y"]]'),
-    *('{"x":1}', '{"x":[1]}', '{"1":[1,"x"]}', '{"1":["x",1e308]}', '{"1":[1e308,1e308]}', '{"$and":{}}', "{", ""),
-    *("[" * 400 + "]" * 400, json.dumps("x" * 70_000)),
-)
-
-
-def values_for(field):
-    if isinstance(field, models.JSONField):
-        return JSONS
-    if isinstance(field, models.DateTimeField):
-        return TIMES
-    if isinstance(field, models.BooleanField):
-        return TRUTHS
-    if isinstance(field, models.FloatField):
-        return FLOATS
-    if isinstance(field, models.IntegerField):
-        return NUMBERS
-    if field.is_relation:
-        return ("0" * 32, "f" * 32, 2**62, "x", "")
-    return (*TEXTS, *NAMES)
-
-
-def columns_of(model):
-    return [field for field in model._meta.concrete_fields if field.name not in KEYS and not field.generated]
-
-
-def key_of(model, delivery):
-    """Return the column and the digits that find the row of this delivery in a table."""
-    if model in (Delivery, QueueEntry):
-        return model._meta.pk.column, delivery.pk[-32:]
-    if model is Event:
-        return "id", delivery.event_id[-32:]
-    return ("id" if model is Webhook else "webhook_id"), delivery.webhook_id[-32:]
-
-
-def store(model, field, value, delivery):
-    """Store a value in a column of a delivery's row, unless the database refuses it."""
-    key, digits = key_of(model, delivery)
-    quote = connection.ops.quote_name
-    sql = f"UPDATE {quote(model._meta.db_table)} SET {quote(field.column)} = %s WHERE {quote(key)} = %s"
-    with suppress(DatabaseError, ValueError, OverflowError), transaction.atomic(), connection.cursor() as cursor:
-        cursor.execute(sql, [value, digits])
-
-
-@pytest.fixture
-def victims(alice):
-    """Create a delivery to a webhook of its own for each hostile value of each column of a table."""
-
-    def create(model):
-        cases = [
-            (field, value)
-            for field in columns_of(model)
-            for value in [*values_for(field), *([None] if field.null else [])]
-        ]
-        body, key = emit_one(alice).body, encrypt("whsec_of_a_test_1234567890")
-        hook = {"owner": alice, "url": URL, "event_types": ["file.deleted"], "status": "active"}
-        webhooks = Webhook.objects.bulk_create([Webhook(**hook) for _ in cases])
-        SigningKey.objects.bulk_create(
-            [SigningKey(webhook=each, scheme="native", encrypted_key=key) for each in webhooks]
-        )
-        QueueLane.objects.ensure([each.pk for each in webhooks])
-        events = Event.objects.bulk_create(
-            [Event(type=EVENT_TYPE, owner=alice, body=body, created_at=timezone.now()) for _ in cases]
-        )
-        pairs = zip(events, webhooks, strict=True)
-        with transaction.atomic():
-            deliveries = Delivery.objects.bulk_create([Delivery(event=event, webhook=hook) for event, hook in pairs])
-            QueueEntry.objects.add(deliveries)
-        for (field, value), delivery in zip(cases, deliveries, strict=True):
-            store(model, field, value, delivery)
-        return deliveries
-
-    return create
 
 
 @pytest.mark.parametrize("model", MODELS, ids=lambda model: model._meta.model_name)
-def test_a_hostile_row_ends_no_more_than_its_own_delivery(victims, bob, model, caplog):
+def test_a_hostile_row_ends_no_more_than_its_own_delivery(alice, bob, model, caplog):
     caplog.set_level(logging.DEBUG, "webhooks_app")
-    hostile = victims(model)
+    hostile = spoiled(model, partial(make_victims, alice))
     healthy = make_webhook(bob)
     transport = MemoryTransport(transport_options())
     with at_work(Engine(transport=transport, database_thread=True)) as engine:

@@ -7,7 +7,7 @@ from contextlib import nullcontext
 from datetime import timedelta
 
 import pytest
-from django.db import connections
+from django.db import OperationalError, connections
 from django.utils import timezone
 
 from webhooks_app.exceptions import WebhookStateError
@@ -379,20 +379,36 @@ def test_the_job_advances_all_active_replays_in_turn(webhook, alice):
     assert facts["after"] in {replay.pk for replay in replays}
 
 
-def test_a_failing_replay_does_not_block_the_next(webhook, alice, monkeypatch):
-    replays = [started(webhook), started(make_webhook(alice))]
-    tried, facts = [], {}
+def test_a_failing_replay_is_stopped_and_the_next_one_continues(webhook, alice, monkeypatch):
+    failing, healthy = started(webhook), started(make_webhook(alice))
 
     def fail(using, replay_id, now):
-        tried.append(replay_id)
-        raise RuntimeError("Not to be carried.")
+        if replay_id == failing.pk:
+            raise RuntimeError("Not to be carried.")
+        return advance(using, replay_id, now)
 
     monkeypatch.setattr("webhooks_app.maintenance.jobs.advance", fail)
-    for _ in range(2):
-        with pytest.raises(RuntimeError):
-            advance_replays("default", timezone.now(), facts)
+    advance_replays("default", timezone.now(), {})
 
-    assert sorted(tried) == sorted(replay.pk for replay in replays)
+    failing.refresh_from_db()
+    healthy.refresh_from_db()
+    assert (failing.state, healthy.state) == ("stopped", "done")
+    assert failing.state_reason.startswith("It was stopped by an error: RuntimeError")
+    failing.resume()
+
+
+def test_an_unavailable_database_stops_no_replay(webhook, monkeypatch):
+    replay = started(webhook)
+
+    def fail(using, replay_id, now):
+        raise OperationalError("The database is gone.")
+
+    monkeypatch.setattr("webhooks_app.maintenance.jobs.advance", fail)
+    with pytest.raises(OperationalError):
+        advance_replays("default", timezone.now(), {})
+
+    replay.refresh_from_db()
+    assert replay.state == "running"
 
 
 def test_the_job_of_a_lost_worker_is_soon_taken_over(webhook):

@@ -5,13 +5,15 @@ It runs outside of the host's transaction, for one event at a time, so that it m
 
 from __future__ import annotations
 
+import json
+import logging
 import time
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
 from ..conf import settings
-from ..database.sql import UtcNow, writing
+from ..database.sql import UtcNow, concerns_rows, kind_of, writing
 from ..filters import WORKER_STEPS
 from ..models import Delivery, Event, QueueEntry, QueueLane, Webhook
 from ..models.delivery import MISMATCHED
@@ -19,6 +21,8 @@ from ..models.fields import compact_json
 from ..protocol.ids import first_id_at, time_of
 from ..routing import Verdict, is_readable, judge
 from ..signals import announce_deliveries
+
+logger = logging.getLogger("webhooks_app.maintenance")
 
 BUDGET_SECONDS = 1.0
 """Duration after which a run evaluates no other event, so that the other jobs can run. A pause as long follows."""
@@ -74,10 +78,17 @@ def _evaluate_some(using: str, webhook_id: str, now: datetime, *, ends_at: float
 
 def _judged(using: str, webhook_id: str, source: str | None, event_id: str) -> Verdict:
     """Return the verdict for an event. A worker cancels the delivery of an event without a body when it claims it."""
-    event = None if source is None else Event.objects.using(using).filter(pk=event_id).first()
-    if source is None or event is None or not event.has_body:
+    rows = Event.objects.using(using).filter(pk=event_id).values_list("body", flat=True)
+    body = None if source is None else rows.first()
+    if source is None or not body:
         return Verdict.MATCH
-    return judge(webhook_id, source, event.data, steps=WORKER_STEPS)
+    try:
+        return judge(webhook_id, source, json.loads(body)["data"], steps=WORKER_STEPS)
+    except Exception as error:
+        if not concerns_rows(error):
+            raise
+        logger.error("Event %s is damaged, so that no filter can be evaluated: %s.", event_id, kind_of(error))  # noqa: TRY400
+        return Verdict.PENDING
 
 
 def _send(using: str, webhook_id: str, delivery_ids: Sequence[str]) -> None:

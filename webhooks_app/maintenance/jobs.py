@@ -17,6 +17,7 @@ from django.db.models import Count, Q
 
 from ..database.clock import following
 from ..database.dialects import dialect_of
+from ..database.sql import concerns_rows, kind_of
 from ..models import MaintenanceJob, QueueEntry, Replay, StoredAnswer, WorkerProcess
 from ..models.audit import SYSTEM, acting
 from ..models.hold import is_due, is_held
@@ -104,7 +105,7 @@ def advance_replays(using: str, now: datetime, facts: dict[str, Any]) -> float |
         for replay_id in ready:
             facts["after"] = replay_id  # stored even after an error, so that the next run starts with another
             spent = time.monotonic() - began
-            wait = advance(using, replay_id, now + timedelta(seconds=spent))
+            wait = _advance(using, replay_id, now + timedelta(seconds=spent))
             if wait is None:
                 del waits[replay_id]
             else:
@@ -112,6 +113,19 @@ def advance_replays(using: str, now: datetime, facts: dict[str, Any]) -> float |
             if time.monotonic() - began > BUDGET_SECONDS:
                 return LEAST_PAUSE_SECONDS if waits else None
     return max(min(waits.values()), LEAST_PAUSE_SECONDS) if waits else None
+
+
+def _advance(using: str, replay_id: str, now: datetime) -> float | None:
+    """Run the next step of a replay as ``advance`` does, and stop it if a damaged row prevents the step."""
+    try:
+        return advance(using, replay_id, now)
+    except Exception as error:
+        if not concerns_rows(error):
+            raise
+        logger.exception("Replay %s is stopped by an error.", replay_id, extra={"replay_id": replay_id})
+        rows = Replay.objects.using(using).under_way().filter(pk=replay_id)
+        rows.update(state=Replay.State.STOPPED, state_reason=f"It was stopped by an error: {kind_of(error)}.")
+        return None
 
 
 def _in_turn(using: str, after: str) -> list[str]:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
 
 from django.db import connections, models, router, transaction
+
+from ..database.sql import concerns_rows, kind_of
+
+logger = logging.getLogger("webhooks_app.models")
 
 Row = TypeVar("Row", bound="BaseModel")
 Row_co = TypeVar("Row_co", bound=models.Model, covariant=True)
@@ -31,6 +36,28 @@ class BaseQuerySet(models.QuerySet[Row_co]):
     def free(self) -> Self:
         """Lock the rows, except those locked by other transactions. Databases that cannot skip these wait instead."""
         return self.select_for_update(skip_locked=connections[self.db].features.has_select_for_update_skip_locked)
+
+    def readable(self) -> list[Row_co]:
+        """Return the rows. Those with a value that cannot be read, such as a damaged time, are logged and left out."""
+        try:
+            return list(self)
+        except Exception as error:
+            if not concerns_rows(error):
+                raise
+        unlimited = self.all()
+        unlimited.query.clear_limits()
+        return [row for pk in self.values_list("pk", flat=True) for row in _alone(unlimited, pk)]
+
+
+def _alone(rows: models.QuerySet[Row_co], pk: Any) -> list[Row_co]:
+    try:
+        return list(rows.filter(pk=pk))
+    except Exception as error:
+        if not concerns_rows(error):
+            raise
+        name = rows.model._meta.object_name
+        logger.error("%s %s cannot be read: %s.", name, pk, kind_of(error))  # noqa: TRY400 - quotes the row
+        return []
 
 
 class BaseModel(models.Model):

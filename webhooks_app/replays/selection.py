@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Collection
 from datetime import datetime
 from typing import Any, NamedTuple
 
 from django.db.models import BooleanField, ExpressionWrapper, Q
 
+from ..database.sql import concerns_rows, kind_of
 from ..models import Delivery, Event, Replay
 from ..models.order import Order, order_of_creation
-from ..protocol.ids import first_id_at, last_id_like
+from ..protocol.ids import first_id_at, last_id_like, time_of
 from ..routing import Reason, RoutedEvent, concerns
 from ..routing.admission import OPERATIONAL_NAMES, ROUTED, events_for, lasting_refusal
+
+logger = logging.getLogger("webhooks_app.replays")
 
 LEAST_EVENTS, MOST_EVENTS = 100, 1000
 """Events per query. The size follows the number that can be queued."""
@@ -101,11 +105,11 @@ def look(using: str, replay: Replay, limit: int | None = None) -> Look:
     size = MOST_EVENTS if limit is None else max(LEAST_EVENTS, min(MOST_EVENTS, 4 * limit))
     is_ordered = replay.webhook.order != Order.NONE
     rows = _events(using, replay)
-    events = [Row(*values) for values in rows[:size]]
+    events = _read(rows[:size])
     is_last = len(events) < size
     if is_ordered and not is_last:
         last_id = events[-1].event_id
-        events += [Row(*values) for values in rows.filter(pk__gt=last_id, pk__lte=last_id_like(last_id))]
+        events += _read(rows.filter(pk__gt=last_id, pk__lte=last_id_like(last_id)))
     wanted = _wanted(using, replay, events)
     pasts = _pasts(using, replay, [event.event_id for event in wanted])
     matches = [
@@ -141,6 +145,32 @@ def _events(using: str, replay: Replay) -> Any:
     )
 
 
+def _read(rows: Any) -> list[Row]:
+    """Return the rows. A damaged one, for example with a time that cannot be read, is logged and cannot be sent."""
+    try:
+        return [Row(*values) for values in rows]
+    except Exception as error:
+        if not concerns_rows(error):
+            raise
+    unlimited = rows.all()
+    unlimited.query.clear_limits()
+    return [_read_alone(unlimited.filter(pk=pk), pk) for pk in rows.values_list("pk", flat=True)]
+
+
+def _read_alone(row: Any, event_id: str) -> Row:
+    try:
+        return Row(*row.get())
+    except Exception as error:
+        if not concerns_rows(error):
+            raise
+        return _damaged(event_id, error)
+
+
+def _damaged(event_id: str, error: Exception) -> Row:
+    logger.error("Event %s is damaged and cannot be sent again: %s.", event_id, kind_of(error))
+    return Row(event_id, "", None, time_of(event_id), can_be_sent=False)
+
+
 def _wanted(using: str, replay: Replay, events: Collection[Row]) -> list[Row]:
     """Return the events for the webhook that have a requested type and can still be sent.
 
@@ -155,12 +185,22 @@ def _wanted(using: str, replay: Replay, events: Collection[Row]) -> list[Row]:
     is_filtered = replay.webhook.filter is not None
     unsure = [event.event_id for event in wanted if is_filtered or event.event_type in OPERATIONAL_NAMES]
     bodies = Event.objects.using(using).filter(pk__in=unsure).only("type", "owner_id", "body") if unsure else ()
-    refusals = {event.pk: lasting_refusal(replay.webhook, RoutedEvent.of(event)) for event in bodies}
+    refusals = {event.pk: _refusal(replay, event) for event in bodies}
     return [
         event._replace(awaits_filter=refusal is Reason.FILTER_PENDING)
         for event in wanted
         if (refusal := refusals.get(event.event_id)) in (None, Reason.FILTER_PENDING)
     ]
+
+
+def _refusal(replay: Replay, event: Event) -> Reason | None:
+    try:
+        return lasting_refusal(replay.webhook, RoutedEvent.of(event))
+    except Exception as error:
+        if not concerns_rows(error):
+            raise
+        _damaged(event.pk, error)
+        return Reason.NOT_RECORDED
 
 
 def _routed(event: Row) -> RoutedEvent:

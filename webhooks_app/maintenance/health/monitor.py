@@ -34,10 +34,10 @@ def watch(using: str, now: datetime) -> None:
     problem: Exception | None = None
     failing = WebhookHealth.objects.using(using).filter(failing_since__lte=now - rule.warns_after)
     failing = failing.filter(webhook__in=Webhook.objects.using(using).active()).select_related("webhook")
-    for health in failing.order_by("failing_since"):
-        if rule.verdict(health, now) is Verdict.NONE:
-            continue
+    for health in failing.order_by("failing_since").readable():
         try:
+            if rule.verdict(health, now) is Verdict.NONE:
+                continue
             _judge(using, health.webhook_id, rule, now)
         except (OperationalError, InterfaceError):
             raise

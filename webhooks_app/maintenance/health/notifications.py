@@ -58,7 +58,8 @@ def notify_failing(webhook: Webhook, health: WebhookHealth, rule: Rule) -> None:
 def notify_recovered(using: str, recoveries: Sequence[Recovery]) -> None:
     """Report the recovered webhooks that are active, in the transaction that ends their failing periods."""
     ids = [recovery.webhook_id for recovery in recoveries]
-    webhooks = Webhook.objects.using(using).active().select_related("owner").in_bulk(ids) if ids else {}
+    active = Webhook.objects.using(using).active().select_related("owner")
+    webhooks = {webhook.pk: webhook for webhook in active.filter(pk__in=ids).readable()} if ids else {}
     recovered = [(webhooks[each.webhook_id], each) for each in recoveries if each.webhook_id in webhooks]
     happenings = []
     for webhook, recovery in recovered:
@@ -92,10 +93,10 @@ def emit_given_up(using: str, delivery_ids: Sequence[str]) -> None:
     rows = Delivery.objects.using(using).select_related("event", "webhook").defer("event__body").order_by("pk")
     for first in range(0, len(delivery_ids), AT_A_TIME):
         some = rows.filter(pk__in=delivery_ids[first : first + AT_A_TIME])
-        emit_operational(using, list(_given_up(some)))
+        emit_operational(using, list(_given_up(some.readable())))
 
 
-def _given_up(deliveries: models.QuerySet[Delivery]) -> Iterator[Operational]:
+def _given_up(deliveries: Sequence[Delivery]) -> Iterator[Operational]:
     for delivery in deliveries:
         if delivery.event is None or delivery.event.type in OUR_NAMES:
             continue

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable
+import logging
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import NamedTuple, Self
 
 from ...choices import retry_policy
 from ...conf import settings
-from ...database.sql import upsert
+from ...database.sql import kind_of, upsert
 from ...models import Webhook, WebhookHealth
 from ...models.health import FailingPeriod
 from ..rollups.folding import TalliedWebhook
+
+logger = logging.getLogger("webhooks_app.health")
 
 SLOW = timedelta(hours=1)
 """Minimum span of a retry policy for which a single given-up delivery is sufficient evidence."""
@@ -131,14 +134,15 @@ def update_states(using: str, entries: Iterable[TalliedWebhook]) -> list[Recover
     for entry in entries:
         by_webhook.setdefault(entry.webhook_id, []).append(entry)
     rows = WebhookHealth.objects.using(using)
-    known = {row.webhook_id: row for row in rows.select_for_update().filter(pk__in=list(by_webhook)).order_by("pk")}
+    stored = rows.select_for_update().filter(pk__in=list(by_webhook)).order_by("pk")
+    known = {row.webhook_id: row for row in stored.readable()}
     missing = by_webhook.keys() - known.keys()
     existing = set(Webhook.objects.using(using).filter(pk__in=missing).values_list("pk", flat=True)) if missing else ()
     changed, recoveries = [], []
     for webhook_id in sorted(known.keys() | existing):
         health = known.get(webhook_id) or WebhookHealth(webhook_id=webhook_id)
         failed_since = health.failing_since if health.warned_at else None
-        if sum(move(health, entry) for entry in by_webhook[webhook_id]):
+        if _move_all(health, by_webhook[webhook_id]):
             changed.append(health)
         if failed_since and health.warned_at is None:
             # One of the entries contained a success, so last_success_at is set, with a precision of a minute.
@@ -146,6 +150,15 @@ def update_states(using: str, entries: Iterable[TalliedWebhook]) -> list[Recover
     if changed:
         upsert(rows, changed, unique=("webhook",), update=MOVED)
     return recoveries
+
+
+def _move_all(health: WebhookHealth, entries: Sequence[TalliedWebhook]) -> bool:
+    """Apply batches of results. Return True if the health changed, and False if its row is damaged."""
+    try:
+        return sum(move(health, entry) for entry in entries) > 0
+    except Exception as error:  # noqa: BLE001 - whatever the row contains must not stop the other webhooks
+        logger.error("The health of webhook %s is damaged: %s.", health.webhook_id, kind_of(error))  # noqa: TRY400
+        return False
 
 
 def has_success(entry: TalliedWebhook) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections import defaultdict
 from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
@@ -16,9 +17,11 @@ from django.db.models import BigIntegerField, QuerySet, Sum
 from django.db.models.fields.json import KeyTextTransform
 from django.db.models.functions import Cast
 
-from ...database.sql import upsert, writing
+from ...database.sql import kind_of, upsert, writing
 from ...models import MaintenanceJob, Rollup, Tally
 from ...models.rollup import EVERY_WEBHOOK, MISSED_FROM, SINCE_SUCCESS
+
+logger = logging.getLogger("webhooks_app.maintenance")
 
 Resolution = Rollup.Resolution
 
@@ -80,7 +83,15 @@ def start_of(resolution: str, moment: datetime) -> datetime:
 
 
 def read(tally: Tally) -> tuple[list[TalliedWebhook], list[str]]:
-    """Return the counts of a tally by webhook, and the ids of the given-up deliveries."""
+    """Return the counts of a tally by webhook, and the ids of the given-up deliveries; nothing of a damaged one."""
+    try:
+        return _read(tally)
+    except Exception as error:  # noqa: BLE001 - whatever the text contains must not stop the other tallies
+        logger.error("Tally %s is damaged, and its counts are lost: %s.", tally.pk, kind_of(error))  # noqa: TRY400
+        return [], []
+
+
+def _read(tally: Tally) -> tuple[list[TalliedWebhook], list[str]]:
     counts: dict[str, Any] = json.loads(tally.counts)
     webhooks = [
         TalliedWebhook(
@@ -92,6 +103,8 @@ def read(tally: Tally) -> tuple[list[TalliedWebhook], list[str]]:
         )
         for digits, counters in counts["webhooks"].items()
     ]
+    for webhook in webhooks:
+        sum(webhook.counters.values(), webhook.given_up_since_success)  # raises unless they are numbers
     return webhooks, [f"dlv_{digits}" for digits in counts["given_up"]]
 
 
@@ -198,7 +211,7 @@ def fold(
     the result, for effects that must occur exactly once.
     """
     # Slow computation happens before the transaction and its lock.
-    tallies, folded = _take(list(Tally.objects.using(using).order_by("pk")[: limit + 1]), limit)
+    tallies, folded = _take(Tally.objects.using(using).order_by("pk")[: limit + 1].readable(), limit)
     if not tallies:
         return folded
     sums = add_up(folded.webhooks)
