@@ -29,6 +29,7 @@ pytestmark = pytest.mark.django_db
 ACTING = [Webhook, Delivery, Replay, ApiKey]
 READING = {"try_filter"}
 """Actions that change nothing."""
+OPERATORS_OF_GLOBEX = f"{OPERATORS} of Globex"
 OF_SECRETS = {"rotate_secret", "revoke_previous_secret"}
 OF_OPERATORS = {"send_test", "verify", "pause", "disable", "replay_missed"}
 """Buttons of an active webhook."""
@@ -335,6 +336,23 @@ def test_a_member_who_is_logged_in_has_the_same_rights_over_the_api(
     assert created.json()["detail"].startswith("You may")
     assert client.post(f"/own/{theirs.webhook.pk}/pause", **body).status_code == paused
     assert Webhook.objects.count() == 1
+
+
+@pytest.mark.urls("tests.owners.organizations.test_roles")
+def test_a_stored_answer_with_a_secret_is_not_repeated_after_the_right_ended(
+    login: Callable[[str], Client], theirs: Organized, acme: Any, django_user_model: Any
+) -> None:
+    client, body = login("administrators"), {"url": URL, "events": [EVENT_TYPE]}
+    acme.members.clear()  # so that Globex is the only one
+    options: Any = {"content_type": "application/json", "headers": {"Idempotency-Key": "k"}}
+    first, repeated = (client.post("/own", body, **options) for _ in range(2))
+
+    django_user_model.objects.get().groups.add(Group.objects.create(name=OPERATORS_OF_GLOBEX))
+    refused = client.post("/own", body, **options)
+
+    assert (first.status_code, first.content) == (201, repeated.content)
+    assert refused.status_code == 403
+    assert first.json()["secret"] not in refused.content.decode()
 
 
 def test_an_operator_gives_no_key_the_scope_that_rotates_secrets(
