@@ -38,7 +38,7 @@ def parser(known: Mapping[str, BaseScenario]) -> argparse.ArgumentParser:
     arguments.add_argument("scenario", nargs="?", choices=known, metavar="SCENARIO", help="default: all")
     arguments.add_argument("--database", choices=servers.DATABASES, help="only variants with this database")
     arguments.add_argument("--broker", choices=servers.BROKERS, help="only variants with this broker")
-    arguments.add_argument("--transport", help="only variants with this transport: curl, requests or auto")
+    arguments.add_argument("--transport", help="only variants with this transport: native or requests")
     arguments.add_argument("--workers", type=int, help="only variants with this number of worker processes")
     arguments.add_argument("--variant", default="", metavar="TEXT", help="only variants with this text in their label")
     arguments.add_argument("--only", action="append", metavar="CONTESTANT", help="ours, or a rival's name; repeatable")

@@ -4,24 +4,22 @@ from __future__ import annotations
 
 import os
 import platform
+import ssl
 import tempfile
 import time
 from importlib.metadata import version
 from pathlib import Path
 
-import pycurl
-
-PACKAGES = ("django", "celery", "psycopg", "requests", "pycurl")
+PACKAGES = ("django", "celery", "psycopg", "requests")
 
 
 def description() -> str:
     """Return the machine and the versions of the software, in two lines."""
     packages = ", ".join(f"{name} {version(name)}" for name in PACKAGES)
-    libcurl = pycurl.version.split()[1]
     return (
         f"{_processor()}, {os.cpu_count()} cores, {_memory_gb():.0f} GB, {_syncs_per_second():,.0f} fdatasync/s, "
         f"load {os.getloadavg()[0]:.1f}, {platform.system()} {platform.release()}\n"
-        f"Python {platform.python_version()}, {packages}, {libcurl}"
+        f"Python {platform.python_version()}, {packages}, {ssl.OPENSSL_VERSION}"
     )
 
 

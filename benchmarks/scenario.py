@@ -42,7 +42,7 @@ class Variant:
     label: str
     database: str = "postgresql"
     broker: str = "redis"
-    transport: str = "curl"
+    transport: str = "native"
     workers: int = 1
     contestant: str = "ours"
     settings: Mapping[str, Any] = field(default_factory=dict)

@@ -47,7 +47,7 @@ class Settings:
     WAKE: str = "auto"
 
     # Delivery
-    TRANSPORT: str = "auto"
+    TRANSPORT: str = "native"
     TIMEOUT_SECONDS: float = 30.0
     RETRY_POLICIES: Sequence[str] = ("specification", "extended")
     RETRY_NOTICES: bool = True

@@ -31,7 +31,7 @@ class Growth(BaseScenario):
     runs = 1
     variants = (
         Variant(
-            label="PostgreSQL, curl, 1 process",
+            label="PostgreSQL, native, 1 process",
             targets={f"times_slower_{name}": at_most(1.5) for name in ("throughput", "first_byte", "database")},
         ),
     )

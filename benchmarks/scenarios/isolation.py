@@ -66,7 +66,7 @@ TROUBLES = {
 
 
 def _target(trouble: str, transport: str) -> float:
-    return 150 if transport == "curl" and trouble in ("60 hang", "45 hang, 50 events at once") else 250
+    return 150 if transport == "native" and trouble in ("60 hang", "45 hang, 50 events at once") else 250
 
 
 def _variant(trouble: str, transport: str, database: str = "postgresql") -> Variant:
@@ -89,7 +89,7 @@ class Isolation(BaseScenario):
         *(
             _variant(trouble, transport, database)
             for database in ("postgresql", "sqlite")
-            for transport in ("curl", "requests")
+            for transport in ("native", "requests")
             for trouble in TROUBLES
         ),
     )

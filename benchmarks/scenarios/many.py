@@ -19,7 +19,7 @@ FEW = 20
 class Many(BaseScenario):
     name = "many"
     summary = f"one event to each of many webhooks on {HOSTS} hosts, compared with as many to {FEW} webhooks on one"
-    variants = (Variant(label="PostgreSQL, curl, 1 process", targets={"times_slower_to_many": at_most(1.3)}),)
+    variants = (Variant(label="PostgreSQL, native, 1 process", targets={"times_slower_to_many": at_most(1.3)}),)
     options: ClassVar = {"webhooks": (10_000, "webhooks, and deliveries")}
     quick: ClassVar = {"webhooks": 2000}
 

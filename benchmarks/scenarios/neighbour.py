@@ -21,7 +21,7 @@ WEBHOOKS = 20
 class Neighbour(BaseScenario):
     name = "neighbour"
     summary = f"{PER_SECOND} events per second of one account while another has a backlog"
-    variants = (Variant(label="PostgreSQL, curl, 1 process", targets={"beside_p95_ms": at_most(250)}),)
+    variants = (Variant(label="PostgreSQL, native, 1 process", targets={"beside_p95_ms": at_most(250)}),)
     options: ClassVar = {
         "backlog": (200_000, "due deliveries of the other account"),
         "neighbour_events": (100, f"events, {PER_SECOND} per second, alone and then beside the backlog"),

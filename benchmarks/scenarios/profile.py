@@ -19,7 +19,7 @@ from ..progress import Progress
 from ..scenario import BaseScenario, Figures, Variant
 
 PARTS = {
-    "libcurl": ("pycurl.",),
+    "sockets": ("_socket.", "_ssl.", "/ssl.py"),
     "poll": ("select.",),
     "database": ("psycopg", "sqlite3", "pymysql"),
     "django": ("/django/",),
@@ -35,8 +35,8 @@ class Profile(BaseScenario):
     name = "profile"
     summary = "shares of the sender's CPU time in one burst, by Python's profiler, which exaggerates those in Python"
     variants = (
-        Variant(label="PostgreSQL, curl"),
-        Variant(label="SQLite, curl", database="sqlite"),
+        Variant(label="PostgreSQL, native"),
+        Variant(label="SQLite, native", database="sqlite"),
     )
     options: ClassVar = {"profiled_events": (1000, f"events, {SUBSCRIBERS} deliveries each")}
     quick: ClassVar = {"profiled_events": 50}

@@ -30,7 +30,7 @@ class Slow(BaseScenario):
     summary = f"receivers that take {ANSWER_SECONDS:g} s for each request, up to {IN_FLIGHT:,} in flight in one process"
     variants = (
         Variant(
-            label="PostgreSQL, curl, 1 process",
+            label="PostgreSQL, native, 1 process",
             settings={"WEBHOOKS_MAX_IN_FLIGHT": WINDOW},
             targets={
                 "deliveries_per_s": at_least(3200),

@@ -26,7 +26,7 @@ class Soak(BaseScenario):
     runs = 1
     variants = (
         Variant(
-            label="PostgreSQL, curl, 1 process",
+            label="PostgreSQL, native, 1 process",
             targets={"memory_spread": at_most(0.05), "rows_left": at_most(0)},
         ),
     )

@@ -1,4 +1,4 @@
-"""Deliveries per second, their costs, and their ratio to the upper bound of libcurl."""
+"""Deliveries per second, their costs, and their ratio to the upper bound of a bare loop."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Throughput(BaseScenario):
     summary = "deliveries per second of a burst to 20 webhooks, with 10 deliveries per event of 1 KB"
     variants = (
         Variant(
-            label="PostgreSQL, curl, 1 process",
+            label="PostgreSQL, native, 1 process",
             targets={
                 "deliveries_per_s": at_least(10_000),
                 "ratio_to_ceiling": at_least(0.22),
@@ -35,13 +35,13 @@ class Throughput(BaseScenario):
                 "sql_per_delivery": at_most(0.03),
             },
         ),
-        Variant(label="PostgreSQL, curl, 2 processes", workers=2, targets={"deliveries_per_s": at_least(15_000)}),
+        Variant(label="PostgreSQL, native, 2 processes", workers=2, targets={"deliveries_per_s": at_least(15_000)}),
         Variant(
             label="PostgreSQL, requests, 1 process",
             transport="requests",
             targets={"deliveries_per_s": at_least(1000)},
         ),
-        Variant(label="SQLite, curl, 1 process", database="sqlite", targets={"deliveries_per_s": at_least(12_000)}),
+        Variant(label="SQLite, native, 1 process", database="sqlite", targets={"deliveries_per_s": at_least(12_000)}),
         Variant(label="one task each", contestant="one-task-each"),
         Variant(label="django-outbound-webhooks", contestant="django-outbound-webhooks"),
         Variant(label="django-webhook", contestant="django-webhook"),

@@ -28,7 +28,7 @@ class Tls(BaseScenario):
     summary = f"HTTPS without a database or workers, {IN_FLIGHT} requests at once, one authority besides the system's"
     variants = (
         Variant(
-            label="curl",
+            label="native",
             database="sqlite",
             broker="folder",
             targets={"kept_per_s": at_least(8000), "new_per_s": at_least(1500)},
@@ -40,7 +40,7 @@ class Tls(BaseScenario):
             transport="requests",
             targets={"new_per_s": at_least(450)},
         ),
-        Variant(label="bare libcurl", contestant="bare-libcurl"),
+        Variant(label="bare loop", contestant="bare-loop"),
         Variant(label="bare requests", contestant="bare-requests"),
     )
     options: ClassVar = {
@@ -64,12 +64,10 @@ class Tls(BaseScenario):
         return {"kept_per_s": kept_per_s, "new_per_s": new_per_s}
 
     def compare(self, results: Mapping[str, Figures]) -> None:
-        if "bare libcurl" in results:
+        if "bare loop" in results:
             for figures in results.values():
                 for name in ("kept", "new"):
-                    figures[f"ratio_to_bare_{name}"] = (
-                        figures[f"{name}_per_s"] / results["bare libcurl"][f"{name}_per_s"]
-                    )
+                    figures[f"ratio_to_bare_{name}"] = figures[f"{name}_per_s"] / results["bare loop"][f"{name}_per_s"]
 
 
 def _per_second(receiver: TlsReceiver, variant: Variant, count: int, *, fresh: bool, progress: Progress) -> float:

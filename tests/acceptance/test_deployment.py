@@ -66,7 +66,7 @@ def test_the_plan_on_the_page_is_the_output_of_the_command():
     (command,) = re.findall(r"manage\.py (estimate_capacity .*)", PAGE)
     printed = io.StringIO()
 
-    call_command(*command.split(), "--transport", "curl", stdout=printed)
+    call_command(*command.split(), "--transport", "native", stdout=printed)
 
     assert printed.getvalue() in blocks("text")
 

@@ -166,7 +166,7 @@ def make_workers(now: datetime) -> None:
             host=f"worker-{number}.example.com",
             pid=4100 + number,
             version=__version__,
-            transport="curl",
+            transport="native",
             started_at=now - timedelta(days=2),
             seen_at=now + timedelta(minutes=2),
             in_flight=7 * number,

@@ -130,6 +130,7 @@ WRONG = [
     pytest.param("CA_BUNDLE", "/no/such/file.pem", "E006", id="missing bundle"),
     pytest.param("CA_BUNDLE", str(Path(__file__)), "E006", id="bundle without certificates"),
     pytest.param("TRANSPORT", "pigeon", "E007", id="unknown transport"),
+    pytest.param("TRANSPORT", "curl", "E007", id="the former transport"),
     pytest.param("TRANSPORT", "pathlib.Path", "E007", id="a class that isn't a transport"),
     pytest.param("TRANSPORT", "tests.checks.test_settings.NamelessTransport", "E007", id="a transport without a name"),
     pytest.param("TRANSPORT", "webhooks_app.transport.BaseTransport", "E007", id="an abstract transport"),
@@ -263,3 +264,11 @@ def test_a_span_longer_than_the_time_after_which_webhooks_are_disabled_is_an_err
 def test_a_body_smaller_than_the_largest_envelope_is_an_error(found: Check) -> None:
     with override_settings(WEBHOOKS_EMIT_BODY_BYTES=256 * 1024):
         assert "at least 266,240" in str(found()["webhooks_app.E040"].hint)
+
+
+@pytest.mark.parametrize("transport", ["curl", "auto"])
+def test_the_hint_for_a_former_transport_names_the_remedy(found: Check, transport: str) -> None:
+    with override_settings(WEBHOOKS_TRANSPORT=transport):
+        hint = found()["webhooks_app.E007"].hint
+
+    assert "Remove the setting: the default transport, native, replaces curl" in str(hint)

@@ -61,7 +61,7 @@ def raw_receiver() -> Iterator[RawReceiver]:
     receiver.close()
 
 
-@pytest.fixture(params=["requests", "curl"])
+@pytest.fixture(params=["requests", "native"])
 def deliver_by(request):
     """Deliver with a real transport until nothing is left to do."""
     return lambda: Engine(transport=make_transport(request.param, transport_options())).run_until_idle()

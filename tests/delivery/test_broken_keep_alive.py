@@ -17,10 +17,8 @@ from ..transport.receiver import OK, Peer, receiving
 pytestmark = pytest.mark.django_db
 
 
-@pytest.fixture(params=["curl", "requests"], autouse=True)
+@pytest.fixture(params=["native", "requests"], autouse=True)
 def transport_name(request: pytest.FixtureRequest, settings: Any) -> None:
-    if request.param == "curl":
-        pytest.importorskip("pycurl", reason="the curl extra is not installed")
     settings.WEBHOOKS_TRANSPORT = request.param
 
 

@@ -21,10 +21,8 @@ pytestmark = pytest.mark.django_db
 HANGING, EVENTS = 100, 20
 
 
-@pytest.fixture(params=["curl", "requests"])
+@pytest.fixture(params=["native", "requests"])
 def transport_name(request: pytest.FixtureRequest) -> str:
-    if request.param == "curl":
-        pytest.importorskip("pycurl", reason="the curl extra is not installed")
     return str(request.param)
 
 

@@ -20,12 +20,10 @@ pytestmark = pytest.mark.django_db
 SECRET, HEADER, PASSWORD = "a secret of the webhook", "the value of a header", "the password of a user"
 
 
-@pytest.mark.parametrize("transport", ["curl", "requests"])
+@pytest.mark.parametrize("transport", ["native", "requests"])
 def test_no_record_of_a_delivery_has_a_secret(
     alice: Any, settings: Any, transport: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if transport == "curl":
-        pytest.importorskip("pycurl", reason="the curl extra is not installed")
     settings.WEBHOOKS_TRANSPORT = transport
     monkeypatch.setattr(
         connections["default"], "force_debug_cursor", True

@@ -55,10 +55,8 @@ NOT_STORED_AS_AN_ANSWER = {
 }
 
 
-@pytest.fixture(params=["curl", "requests"])
+@pytest.fixture(params=["native", "requests"])
 def transport_name(request, settings):
-    if request.param == "curl":
-        pytest.importorskip("pycurl", reason="the curl extra is not installed")
     settings.WEBHOOKS_TRANSPORT = request.param
     return request.param
 

@@ -40,10 +40,8 @@ def _strict(settings):
         setattr(settings, f"WEBHOOKS_{name}_RATE", "")
 
 
-@pytest.fixture(params=["curl", "requests"])
+@pytest.fixture(params=["native", "requests"])
 def transport_name(request):
-    if request.param == "curl":
-        pytest.importorskip("pycurl", reason="the curl extra is not installed")
     return request.param
 
 

@@ -6,13 +6,13 @@ import os
 import signal
 from typing import TYPE_CHECKING
 
-from webhooks_app.transport.curl import CurlTransport
+from webhooks_app.transport.native import NativeTransport
 
 if TYPE_CHECKING:
     from webhooks_app.transport import Request
 
 
-class PoisonedTransport(CurlTransport):
+class PoisonedTransport(NativeTransport):
     def start(self, request: Request) -> None:
         if "/poison" in request.url:
             os.kill(os.getpid(), signal.SIGKILL)

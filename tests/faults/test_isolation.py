@@ -62,7 +62,7 @@ def assert_healthy_is_served(lab, healthy):
 
 
 @pytest.mark.places("postgresql-redis", "sqlite-embedded")
-@pytest.mark.parametrize("transport", ["curl", "requests"])
+@pytest.mark.parametrize("transport", ["native", "requests"])
 @pytest.mark.parametrize("temper", TEMPERS.values(), ids=TEMPERS)
 def test_new_webhooks_with_endless_requests_do_not_delay_others(make_lab, transport, temper, stalling_url):
     with make_lab(WEBHOOKS_TRANSPORT=transport, **SETTINGS) as lab:
@@ -75,7 +75,7 @@ def test_new_webhooks_with_endless_requests_do_not_delay_others(make_lab, transp
 
 
 @pytest.mark.places("postgresql-redis", "sqlite-embedded")
-@pytest.mark.parametrize("transport", ["curl", "requests"])
+@pytest.mark.parametrize("transport", ["native", "requests"])
 def test_a_proxy_that_stalls_for_some_webhooks_delays_no_other(make_lab, transport, stalling_url):
     with (
         running_proxy(int(stalling_url.split(":")[2].partition("/")[0])) as proxy,
@@ -90,7 +90,7 @@ def test_a_proxy_that_stalls_for_some_webhooks_delays_no_other(make_lab, transpo
 
 
 @pytest.mark.places("postgresql-redis", "sqlite-embedded")
-@pytest.mark.parametrize("transport", ["curl", "requests"])
+@pytest.mark.parametrize("transport", ["native", "requests"])
 def test_200_host_names_whose_dns_hangs_delay_no_other(make_lab, transport):
     with make_lab(WEBHOOKS_TRANSPORT=TRANSPORTS[transport], WEBHOOKS_MAX_WEBHOOKS_PER_OWNER=300, **SETTINGS) as lab:
         healthy = lab.webhook("", url=lab.receiver_url("ok").replace("127.0.0.1", "healthy.example.com"))

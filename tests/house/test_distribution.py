@@ -67,7 +67,7 @@ def test_the_tests_are_not_installed(wheel: ZipFile) -> None:
     assert {Path(name).parts[0] for name in wheel.namelist()} == {"webhooks_app", _dist_info(wheel)}
 
 
-@pytest.mark.parametrize("extra", ["curl", "beat", "redis", "api-docs", "metrics", "all"])
+@pytest.mark.parametrize("extra", ["beat", "redis", "api-docs", "metrics", "all"])
 def test_the_extra_exists(metadata: Message, extra: str) -> None:
     assert extra in metadata.get_all("Provides-Extra", [])
 
@@ -155,7 +155,7 @@ call_command("migrate", verbosity=0)
 call_command("deliver_webhooks", "--until-idle")
 """
 OPTIONAL = (
-    *("psycopg", "psycopg2", "pymysql", "MySQLdb", "pycurl", "redis", "prometheus_client", "django_celery_beat"),
+    *("psycopg", "psycopg2", "pymysql", "MySQLdb", "redis", "prometheus_client", "django_celery_beat"),
     *("drf_spectacular", "responses", "pytest"),
 )
 

@@ -6,14 +6,14 @@ import dataclasses
 import time
 
 from webhooks_app.transport import TransportOptions
-from webhooks_app.transport.curl import CurlTransport
+from webhooks_app.transport.native import NativeTransport
 from webhooks_app.transport.requests import RequestsTransport
 
 HANGING_SECONDS = 10.0
 """How long glibc asks a name server that does not answer."""
 
 
-class HangingCurl(CurlTransport):
+class HangingNative(NativeTransport):
     def __init__(self, options: TransportOptions) -> None:
         super().__init__(_resolving(options))
 
@@ -23,7 +23,7 @@ class HangingRequests(RequestsTransport):
         super().__init__(_resolving(options))
 
 
-TRANSPORTS = {kind.name: f"{kind.__module__}.{kind.__qualname__}" for kind in (HangingCurl, HangingRequests)}
+TRANSPORTS = {kind.name: f"{kind.__module__}.{kind.__qualname__}" for kind in (HangingNative, HangingRequests)}
 
 
 def _resolving(options: TransportOptions) -> TransportOptions:

@@ -11,13 +11,11 @@ from webhooks_app.transport import BaseTransport
 
 from .sending import transport
 
-REAL = ("curl", "requests")
+REAL = ("native", "requests")
 
 
 @pytest.fixture(params=REAL)
 def name(request: pytest.FixtureRequest) -> str:
-    if request.param == "curl":
-        pytest.importorskip("webhooks_app.transport.libcurl", reason="the curl extra is not installed")
     return str(request.param)
 
 

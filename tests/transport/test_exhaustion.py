@@ -87,7 +87,7 @@ def test_a_receiver_with_only_ipv6_is_unreachable_without_ipv6(make: Callable[..
     assert exchange.error == errors.not_connected(f"{HOST}:8080")
 
 
-@pytest.mark.parametrize(("name", "left"), [("curl", 0), ("curl", 1), ("requests", 0)], indirect=["name"])
+@pytest.mark.parametrize(("name", "left"), [("native", 0), ("requests", 0)], indirect=["name"])
 def test_missing_descriptors_are_an_internal_error_with_one_log_record(
     receiver: Receiver, name: str, left: int
 ) -> None:
@@ -159,11 +159,8 @@ sender.close()
 """
 
 
-@pytest.mark.parametrize(("name", "least"), [("curl", 70), ("requests", 60)])
+@pytest.mark.parametrize(("name", "least"), [("native", 70), ("requests", 60)])
 def test_a_low_limit_of_open_files_is_used_and_never_exceeded(receiver: Receiver, name: str, least: int) -> None:
-    if name == "curl":
-        pytest.importorskip("pycurl", reason="the curl extra is not installed")
-
     command = [sys.executable, "-W", "error", "-c", FEW, name, receiver.url()]
     ended = subprocess.run(command, check=True, capture_output=True, text=True, timeout=120)
 

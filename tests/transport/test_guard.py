@@ -101,7 +101,7 @@ def test_a_name_is_pinned_again_for_every_attempt(make: Callable[..., BaseTransp
     sender = make(resolve=answers(hooks_example_com=["127.0.0.1"]))
 
     send(sender, post(receiver.url("/ok", HOST)))
-    time.sleep(2.2)  # longer than libcurl caches a pin or keeps an idle connection
+    time.sleep(2.2)  # longer than an idle connection is kept
     exchange = send(sender, post(receiver.url("/ok", HOST)))
 
     assert exchange.response is not None

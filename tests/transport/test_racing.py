@@ -4,14 +4,23 @@ from __future__ import annotations
 
 import socket
 import time
+from collections.abc import Sequence
 
 import pytest
 
 from webhooks_app.transport import racing
-from webhooks_app.transport.racing import NEXT_ADDRESS_SECONDS, connect_to_first
+from webhooks_app.transport.racing import NEXT_ADDRESS_SECONDS
+from webhooks_app.transport.sockets import Sockets
 
+from .driving import result_of
 from .receiver import Peer, receiving
 from .test_guard import full_backlog
+
+
+def connect_to_first(addresses: Sequence[str], port: int, seconds: float) -> socket.socket:
+    sock, address = result_of(racing.connect_to_first(Sockets(), addresses, port, time.monotonic() + seconds))
+    assert sock.getpeername()[0] == address
+    return sock
 
 
 def test_the_first_accepting_address_wins() -> None:

@@ -1,18 +1,18 @@
-"""The number of bytes of a response that the requests transport reads."""
+"""The number of bytes of a response that a transfer reads."""
 
 from __future__ import annotations
 
-import contextlib
 import socket
-import time
 from collections.abc import Callable, Iterator
 
 import pytest
 
-from webhooks_app.transport import RESPONSE_READ_LIMIT, parse_endpoint
-from webhooks_app.transport.connection import Answer, Connection
-from webhooks_app.transport.wire_request import Attempt
+from webhooks_app.transport import RESPONSE_READ_LIMIT, Response, TransportOptions
+from webhooks_app.transport.connection import Connection
+from webhooks_app.transport.sender import Sender
+from webhooks_app.transport.transfer import Transfer
 
+from .driving import result_of
 from .sending import LOOPBACK, post
 
 HEADER = b"HTTP/1.1 200 OK\r\nConnection: keep-alive\r\n"
@@ -23,23 +23,26 @@ class Exchange:
 
     def __init__(self, responding: bytes, sockets: tuple[socket.socket, socket.socket]) -> None:
         self.sock, self.receiver = sockets
+        self.sock.setblocking(False)
         self.receiver.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4 * RESPONSE_READ_LIMIT)
-        self.receiver.sendall(responding)
-        self.kept: list[Connection] = []
+        self.sender = Sender(TransportOptions(allow_http=True, allowed_networks=LOOPBACK), at_most=1)
         url = "http://127.0.0.1:8000/"
-        endpoint = parse_endpoint(url, allow_http=True, allowed_networks=LOOPBACK)
-        request = post(url, timeout_seconds=1.0, response_kept=RESPONSE_READ_LIMIT)
-        self.attempt = Attempt(request, endpoint, time.monotonic())
-        connection = Connection(self.sock, origin=endpoint.origin, address=endpoint.host, peer=endpoint.host)
-        self.answer = Answer(connection, self.attempt, self.kept.append)
+        address = "127.0.0.1"
+        self.sender.kept.keep(
+            Connection(self.sock.dup(), self.sender.sockets, origin=url[:-1], address=address, peer=address)
+        )
+        self.steps = Transfer(
+            post(url, timeout_seconds=1.0, response_kept=RESPONSE_READ_LIMIT, body_seconds=0.3), self.sender
+        ).steps()
+        next(self.steps)
+        self.receiver.recv(65536)  # the request
+        self.receiver.sendall(responding)
 
     def read(self) -> int:
         """Read as much as permitted, and return the length of the decoded body."""
-        self.answer.read_header()
-        with contextlib.suppress(OSError):
-            self.answer.read_body()
-        assert self.attempt.reader.response is not None
-        return len(self.attempt.reader.response.body)
+        response: Response | None = result_of(self.steps).response
+        assert response is not None
+        return len(response.body)
 
     def unread(self) -> int:
         self.receiver.close()
@@ -50,9 +53,17 @@ class Exchange:
 @pytest.fixture
 def responding() -> Iterator[Callable[[bytes], Exchange]]:
     sockets = socket.socketpair()
-    yield lambda data: Exchange(data, sockets)
+    made: list[Exchange] = []
+
+    def respond(data: bytes) -> Exchange:
+        made.append(Exchange(data, sockets))
+        return made[-1]
+
+    yield respond
     for sock in sockets:
         sock.close()
+    for exchange in made:
+        exchange.sender.close()
 
 
 @pytest.mark.parametrize(
@@ -75,8 +86,7 @@ def test_a_body_of_exactly_the_limit_is_read_and_its_connection_reused(respondin
     exchange = responding(HEADER + b"Content-Length: 65536\r\n\r\n" + b"x" * RESPONSE_READ_LIMIT)
 
     assert exchange.read() == RESPONSE_READ_LIMIT
-    exchange.answer.close()
-    assert len(exchange.kept) == 1
+    assert len(exchange.sender.kept) == 1
 
 
 @pytest.mark.parametrize(

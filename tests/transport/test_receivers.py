@@ -16,6 +16,7 @@ import pytest
 from webhooks_app.transport import Exchange, TransportError, errors
 from webhooks_app.transport.base import RECEIVED_KEPT
 from webhooks_app.transport.header import NO_STATUS_LINE, TOO_LARGE
+from webhooks_app.transport.poller import SocketPoller
 
 from ..support.waiting import wait_until
 from .conftest import REAL
@@ -274,8 +275,6 @@ class Outcomes:
 
 @pytest.fixture(scope="module", params=REAL)
 def outcomes(request: pytest.FixtureRequest) -> Iterator[Outcomes]:
-    if request.param == "curl":
-        pytest.importorskip("pycurl", reason="the curl extra is not installed")
     sender = transport(request.param)
     with receiving({f"/{name}": mode for name, mode in MODES.items()}) as receiver:
         requests = [
@@ -388,16 +387,14 @@ def test_endless_data_is_not_read_completely(outcomes: Outcomes, row: str) -> No
 
 
 def test_a_reset_of_a_stalled_connection_does_not_keep_the_process_busy() -> None:
-    multi = pytest.importorskip("webhooks_app.transport.multi", reason="the curl extra is not installed").Multi
-
     with (
-        patch.object(multi, "run", autospec=True, side_effect=multi.run) as run,
+        patch.object(SocketPoller, "wait", autospec=True, side_effect=SocketPoller.wait) as waits,
         receiving({"/flood": reset_after_a_flood_of_100}) as receiver,
-        closing(transport("curl")) as sender,
+        closing(transport("native")) as sender,
     ):
         send_all(sender, [post(receiver.url("/flood"), timeout_seconds=1.5)])
 
-    assert run.call_count < 50
+    assert waits.call_count < 50
 
 
 PARTS = [
@@ -425,7 +422,6 @@ def outcome_of(exchange: Exchange) -> tuple[object, ...]:
 
 
 def test_both_transports_have_the_same_outcome_for_random_answers() -> None:
-    pytest.importorskip("pycurl", reason="the curl extra is not installed")
     random = Random(7)
     answers: dict[str, Mode | bytes] = {f"/{number}": random_answer(random) for number in range(150)}
     found: dict[str, dict[str, tuple[object, ...]]] = {}
@@ -436,8 +432,8 @@ def test_both_transports_have_the_same_outcome_for_random_answers() -> None:
             found[name] = {str(answers[path]): outcome_of(each) for path, each in zip(answers, exchanges, strict=True)}
             sender.close()
 
-    assert found["curl"] == found["requests"]
-    assert {type(error) for _, error, _ in found["curl"].values()} == {TransportError, type(None)}
+    assert found["native"] == found["requests"]
+    assert {type(error) for _, error, _ in found["native"].values()} == {TransportError, type(None)}
 
 
 MEASURED = """

@@ -31,51 +31,13 @@ def test_a_transport_without_a_name_delivers() -> None:
     assert made.name == ""
 
 
-def test_auto_selects_curl_if_it_is_installed(caplog: pytest.LogCaptureFixture) -> None:
-    pytest.importorskip("pycurl", reason="the curl extra is not installed")
-
+def test_the_default_is_native(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO, "webhooks_app.transport"):
-        made = make_transport("auto")
+        made = make_transport()
     made.close()
 
-    assert made.name == "curl"
-    assert caplog.messages == ["Webhooks are sent with the transport 'curl'."]
-
-
-CURL_MODULES = ("curl", "curl_connection", "libcurl", "multi", "poller", "transfer")
-
-
-@pytest.fixture
-def without_pycurl(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "pycurl", None)
-    for module in CURL_MODULES:
-        monkeypatch.delitem(sys.modules, f"webhooks_app.transport.{module}", raising=False)
-
-
-@pytest.mark.usefixtures("without_pycurl")
-def test_auto_selects_requests_without_curl() -> None:
-    made = make_transport("auto")
-    made.close()
-
-    assert made.name == "requests"
-
-
-@pytest.mark.usefixtures("without_pycurl")
-def test_curl_without_its_extra_is_refused_with_a_hint() -> None:
-    with pytest.raises(ValueError, match="curl needs the extra of that name"):
-        make_transport("curl")
-
-
-def test_a_pycurl_that_is_too_old_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    pycurl = pytest.importorskip("pycurl", reason="the curl extra is not installed")
-    monkeypatch.setattr(pycurl, "Curl", object)
-    for module in CURL_MODULES:
-        monkeypatch.delitem(sys.modules, f"webhooks_app.transport.{module}", raising=False)
-
-    made = make_transport("auto")
-    made.close()
-
-    assert made.name == "requests"
+    assert made.name == "native"
+    assert caplog.messages == ["Webhooks are sent with the transport 'native'."]
 
 
 KEYS_ARE_LOGGED = """
@@ -111,28 +73,18 @@ def test_tls_keys_are_not_written_to_the_sslkeylogfile(name: str, tmp_path: Path
     assert not log.exists() or not log.read_text()
 
 
-def test_a_pycurl_that_may_log_keys_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("pycurl", reason="the curl extra is not installed")
-    monkeypatch.setenv("SSLKEYLOGFILE", "/dev/null")
-    for module in CURL_MODULES:
-        monkeypatch.delitem(sys.modules, f"webhooks_app.transport.{module}", raising=False)
-
-    made = make_transport("auto")
-    made.close()
-
-    assert made.name == "requests"
-
-
-@pytest.mark.parametrize("name", ["memory", "requests", f"{__name__}.ToyTransport"])
+@pytest.mark.parametrize("name", ["native", "memory", "requests", f"{__name__}.ToyTransport"])
 def test_a_transport_is_selected_by_name_or_path(name: str) -> None:
     made = make_transport(name)
     made.close()
 
     assert isinstance(made, BaseTransport)
-    assert made.name in {"memory", "requests", "toy"}
+    assert made.name in {"native", "memory", "requests", "toy"}
 
 
-@pytest.mark.parametrize("name", ["", "carrier-pigeon", "no.such.Module", "json.JSONDecoder", "json.no_such_name"])
+@pytest.mark.parametrize(
+    "name", ["", "carrier-pigeon", "curl", "auto", "no.such.Module", "json.JSONDecoder", "json.no_such_name"]
+)
 def test_an_unknown_name_is_refused(name: str) -> None:
     with pytest.raises(ValueError, match="dotted path of a transport"):
         make_transport(name)

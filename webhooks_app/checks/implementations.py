@@ -16,7 +16,7 @@ from ..retry import BUILT_IN as BUILT_IN_POLICIES
 from ..retry import BaseRetryPolicy, make_policies
 from ..signatures import BUILT_IN, make_signatures
 from ..transport import BaseTransport
-from ..transport.registry import TRANSPORTS
+from ..transport.registry import DEFAULT, TRANSPORTS
 from ..wake import BaseWake
 from ..wake.registry import AUTO, WAKES
 from .values_in_messages import short
@@ -33,9 +33,10 @@ def _wake(name: str, wake: str) -> Iterator[checks.CheckMessage]:
 
 
 def _transport(name: str, transport: str) -> Iterator[checks.CheckMessage]:
-    if transport != "auto" and (problem := _problem_with_transport(TRANSPORTS.get(transport, transport))):
-        names = ", ".join(["auto", *TRANSPORTS])
-        hint = f"Use one of {names}, or the dotted path of a BaseTransport. curl needs the extra of that name."
+    if problem := _problem_with_transport(TRANSPORTS.get(transport, transport)):
+        hint = f"Use one of {', '.join(TRANSPORTS)}, or the dotted path of a BaseTransport."
+        if transport in ("curl", "auto"):
+            hint = f"Remove the setting: the default transport, {DEFAULT}, replaces curl and needs no other package."
         yield checks.Error(f"The {name} '{short(transport)}' {problem}.", hint=hint, id="webhooks_app.E007")
 
 

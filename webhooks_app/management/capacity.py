@@ -14,14 +14,14 @@ from ..delivery.slots import SHARE_OF_WINDOW
 from ..models.lane import FAST_SECONDS
 from ..plurals import counted
 
-CPU_SECONDS_PER_REQUEST: Mapping[str, float] = {"curl": 0.0002, "requests": 0.0005}
+CPU_SECONDS_PER_REQUEST: Mapping[str, float] = {"native": 0.0002, "requests": 0.0005}
 """Benchmarks ``throughput`` and ``slow``: the larger ``cpu_s_per_1000``, over persistent http connections."""
 
-TLS_CPU_SECONDS: Mapping[str, float] = {"curl": 0.001, "requests": 0.001}
+TLS_CPU_SECONDS: Mapping[str, float] = {"native": 0.001, "requests": 0.001}
 """Additional cost of a new TLS connection. Benchmark ``tls``: 1 / ``new_per_s`` less 1 / ``kept_per_s``, the receiver's
 share included. Receivers seldom keep theirs."""
 
-IN_FLIGHT_AT_MOST: Mapping[str, int] = {"curl": 2000, "requests": 64}
+IN_FLIGHT_AT_MOST: Mapping[str, int] = {"native": 2000, "requests": 64}
 """Requests in flight of one process; ``WEBHOOKS_MAX_IN_FLIGHT`` may lower it."""
 
 PROCESS_MB = 120
@@ -56,7 +56,7 @@ class Load:
     latency_seconds: float
     failing_share: float = 0.0
     envelope_bytes: int = 1024
-    transport: str = "curl"
+    transport: str = "native"
     tls: bool = True
 
 

@@ -1,107 +1,76 @@
-"""A blocking connection to a receiver and its response, both bounded in time."""
+"""An open connection to a receiver, TLS included. It never blocks."""
 
 from __future__ import annotations
 
-import select
 import socket
 import ssl
 import time
-from collections.abc import Callable
-from contextlib import suppress
 
-from .base import PIECE_BYTES
-from .wire_request import Attempt
+from .sockets import Sockets
 
-IMPRECISION_SECONDS = 0.05
-"""Allowed delay of a socket's timeout. Avoids setting the timeout before every call."""
+WOULD_BLOCK = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 
 
 class Connection:
-    """An open connection, TLS included, to the receiver at ``address``, for requests to ``origin``."""
+    """A connection to the receiver at ``address``, for requests to ``origin``."""
 
-    def __init__(self, sock: socket.socket, *, origin: str, address: str, peer: str) -> None:
+    __slots__ = ("_sockets", "address", "fd", "origin", "peer", "requests", "sock", "used_at", "verified_at")
+
+    def __init__(
+        self,
+        sock: socket.socket,
+        sockets: Sockets,
+        *,
+        origin: str,
+        address: str,
+        peer: str,
+        verified_at: float | None = None,
+    ) -> None:
         self.sock = sock
+        self.fd = sock.fileno()
         self.origin = origin
         self.address = address
         self.peer = peer
-        self.used_at = 0.0
-        self._timeout_seconds = 0.0
-        self._readable = select.poll()
-        self._readable.register(sock, select.POLLIN)
+        """The other end of the connection, unless it is a proxy."""
+        self.verified_at = verified_at
+        """The time when the certificate was verified, with TLS."""
+        self.requests = 0
+        """The number of requests sent on the connection."""
+        self.used_at = time.monotonic()
+        self._sockets = sockets
 
-    def send(self, data: bytes, attempt: Attempt) -> None:
-        # On a TLS socket the timeout applies to each call, hence the small pieces.
-        for start in range(0, len(data), PIECE_BYTES):
-            self._bound(attempt.seconds_left())
-            self.sock.sendall(data[start : start + PIECE_BYTES] if len(data) > PIECE_BYTES else data)
+    @property
+    def session(self) -> ssl.SSLSession | None:
+        """The TLS session, once the receiver has allowed its resumption."""
+        if isinstance(self.sock, ssl.SSLSocket) and (session := self.sock.session) and session.has_ticket:
+            return session
+        return None
 
-    def receive(self, size: int, attempt: Attempt) -> bytes:
-        """Return the next bytes, at most ``size``, or b"" at the end. Raise OSError on failure."""
+    def send(self, data: memoryview) -> int:
+        """Return the number of bytes sent, 0 if the socket isn't ready. Raise OSError on failure."""
         try:
-            self._bound(attempt.seconds_left())
-        except TimeoutError:
-            if not self._readable.poll(0):
-                raise
-            self._bound(attempt.grace_seconds_left())  # the data arrived in time
-        data = self.sock.recv(size)
+            return self.sock.send(data)
+        except WOULD_BLOCK:
+            return 0
+
+    def receive(self, size: int) -> bytes | None:
+        """Return the available bytes, None without any, or b"" at the end. Raise OSError on failure."""
+        try:
+            data = self.sock.recv(size)
+        except WOULD_BLOCK:
+            return None
         self.used_at = time.monotonic()
         return data
 
     def is_silent(self) -> bool:
-        has_decrypted = isinstance(self.sock, ssl.SSLSocket) and self.sock.pending()
-        return not has_decrypted and not self._readable.poll(0)
+        try:
+            self.sock.recv(1)  # TLS messages such as session tickets are not data
+        except WOULD_BLOCK:
+            return True
+        except OSError:
+            return False
+        return False
 
     def close(self) -> None:
-        self.sock.close()
-
-    def _bound(self, seconds: float) -> None:
-        if not seconds <= self._timeout_seconds <= seconds + IMPRECISION_SECONDS:
-            self._timeout_seconds = seconds
-            self.sock.settimeout(seconds)
-
-
-class Answer:
-    """The response on a connection, parsed by the attempt's reader.
-
-    A reusable connection is passed to ``release``. Any other is closed.
-    """
-
-    def __init__(self, connection: Connection, attempt: Attempt, release: Callable[[Connection], None]) -> None:
-        self._connection = connection
-        self._attempt = attempt
-        self._reader = attempt.reader
-        self._release = release
-        self.is_doubtful = False
-        """Whether the connection must not be reused because the request was not sent completely."""
-
-    def read_header(self) -> None:
-        """Read to the end of the final header block. Raise OSError if there is none."""
-        while not self._reader.header.complete:
-            data = self._receive()
-            if not data:
-                raise self._attempt.lost()
-            self._reader.feed(data)
-            if self._reader.problem is not None:
-                raise self._attempt.fail(self._reader.problem)
-            if self._reader.is_stalled:
-                with suppress(TimeoutError):
-                    time.sleep(self._attempt.seconds_left())
-                raise TimeoutError
-        self._attempt.begin_body()
-
-    def read_body(self) -> None:
-        """Read the body up to the limit. Raise OSError if the connection fails."""
-        while not self._reader.is_over and (data := self._receive()):
-            self._reader.feed(data)
-
-    def close(self) -> None:
-        """Release or close the connection. The response may be incomplete."""
-        if self._reader.leaves_connection and not self.is_doubtful:
-            self._release(self._connection)
-        else:
-            self._connection.close()
-
-    def _receive(self) -> bytes:
-        data = self._connection.receive(self._reader.wanted, self._attempt)
-        self._attempt.timings.setdefault("first_byte", self._attempt.duration_seconds)
-        return data
+        self.fd = -1
+        self._sockets.close(self.sock)

@@ -22,6 +22,14 @@ BODY_TOO_LONG = f"The answer is too long: more than {RESPONSE_READ_LIMIT // 1024
 BODY_TOO_SHORT = "The answer ended before its announced end, or arrived too slowly."
 
 
+class AttemptError(Exception):
+    """An attempt cannot continue."""
+
+    def __init__(self, error: TransportError) -> None:
+        super().__init__(error.message)
+        self.error = error
+
+
 def address_refused(host: str) -> TransportError:
     """Return the error for a refused address. It does not reveal the address or its kind."""
     message = f"The name {host} resolves to an address to which webhooks must not be sent."

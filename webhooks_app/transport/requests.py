@@ -1,38 +1,38 @@
-"""The transport based on `requests` and threads. It has no further dependencies."""
+"""The transport for hosts that intercept `requests`, for example in tests. It needs one thread for each request."""
 
 from __future__ import annotations
 
+import contextlib
 import logging
+import select
 import threading
 import time
+from concurrent import futures
 from functools import partial
 from http.client import HTTPException
+from typing import Any
 
 import requests
+from requests.adapters import HTTPAdapter
+from requests.structures import CaseInsensitiveDict
 from urllib3.exceptions import HTTPError
 
 from ..exceptions import InvalidEndpointError
 from . import errors
-from .base import RESPONSE_KEPT, RESPONSE_READ_LIMIT, BaseTransport, Exchange, Request, Response, TransportError
-from .connection import Answer
-from .exhaustion import exhaustion_log, free_descriptors
-from .guard import AddressGuard
-from .guarded_http import GuardedAdapter
+from .base import RESPONSE_READ_LIMIT, BaseTransport, Exchange, Request, Response, TransportError
+from .endpoint import Endpoint
+from .exhaustion import exhaustion_log
 from .options import TransportOptions
-from .pool import ConnectionPool
-from .probe_turns import ProbeTurns
-from .proxy import parse_proxy
-from .resolver import MAX_THREADS as MAX_LOOKUPS
-from .resolver import NameResolver
+from .sender import Sender, begin_again_after_fork
+from .steps import Ready, Wait
 from .threads import DaemonThreads
-from .tls import tls_context
-from .wire_request import Attempt
+from .transfer import Transfer
 
 logger = logging.getLogger("webhooks_app.transport")
 
 MAX_THREADS = 64
 BROKEN = (requests.RequestException, HTTPError, HTTPException, OSError, ValueError)
-"""The exceptions of requests, urllib3, http.client and sockets that a receiver can cause."""
+"""The exceptions of requests, urllib3 and http.client, which a test library can raise as well."""
 
 
 class RequestsTransport(BaseTransport):
@@ -41,26 +41,17 @@ class RequestsTransport(BaseTransport):
     name = "requests"
 
     def __init__(self, options: TransportOptions | None = None) -> None:
-        options = options or TransportOptions()
-        free = free_descriptors(MAX_LOOKUPS)
-        self.capacity = min(options.max_in_flight, MAX_THREADS, free.connections)
-        self._guard = AddressGuard(options)
-        self._resolver = NameResolver(options.resolve, most=free.lookups)
-        self._adapter = GuardedAdapter(
-            self._guard,
-            self._resolver,
-            tls_context(options.ca_bundle),
-            parse_proxy(options.proxy) if options.proxy else None,
-            ConnectionPool(self.capacity),
-            ProbeTurns(options.probes_per_second),
-        )
+        self._options = options or TransportOptions()
+        self._sender = Sender(self._options, at_most=MAX_THREADS)
+        self.capacity = self._sender.capacity
+        self._adapter = TransferAdapter()
         self._threads = DaemonThreads("webhooks-requests", self.capacity)
         self._changed = threading.Condition()
-        self._attempts: set[Attempt] = set()
+        self._closing = threading.Event()
         self._finished: list[Exchange] = []
         self._in_flight = 0
         self._woken = False
-        self._closed = False
+        begin_again_after_fork(self)
 
     @property
     def in_flight(self) -> int:
@@ -68,12 +59,12 @@ class RequestsTransport(BaseTransport):
 
     def start(self, request: Request) -> None:
         self._in_flight += 1
-        started_at = time.monotonic()
+        transfer = Transfer(request, self._sender)
         try:
-            self._threads.submit(partial(self._run, request, started_at))
+            self._threads.submit(partial(self._run, transfer))
         except OSError as error:
             exhaustion_log.add(error)
-            self._finish(_internal_error(request, started_at))
+            self._finish(transfer.exchange(errors.internal_error()))
 
     def wait(self, timeout_seconds: float) -> list[Exchange]:
         with self._changed:
@@ -89,91 +80,142 @@ class RequestsTransport(BaseTransport):
             self._changed.notify_all()
 
     def close(self) -> None:
+        self._closing.set()
         self._threads.close()
-        self._resolver.close()
+        self._sender.close()
+        self._sender.sockets.shut_down()
         with self._changed:
-            self._closed = True
-            attempts, self._attempts = self._attempts, set()
             self._finished.clear()
             self._in_flight = 0
-        for attempt in attempts:
-            attempt.abandon()
         self._adapter.close()
 
-    def _run(self, request: Request, started_at: float) -> None:
+    def begin_again(self) -> None:
+        """Close what a forked process has inherited, without a word to the receivers, and begin without requests."""
+        self._sender.sockets.close_inherited()
+        self.__init__(self._options)  # type: ignore[misc]
+
+    def _run(self, transfer: Transfer) -> None:
+        request = transfer.request
         try:
-            exchange = self._exchange(request, started_at)
+            endpoint = self._sender.guard.endpoint(request.url)
+            exchange = self._adapter.exchange(transfer, endpoint, self._closing)
+        except InvalidEndpointError as refused:
+            exchange = transfer.exchange(errors.url_refused(str(refused)))
         except Exception:  # the thread must survive any error
             logger.exception("A request could not be sent")
-            exchange = _internal_error(request, started_at)
+            exchange = transfer.exchange(errors.internal_error())
         self._finish(exchange)
 
     def _finish(self, exchange: Exchange) -> None:
         with self._changed:
-            if not self._closed:
+            if not self._closing.is_set():
                 self._finished.append(exchange)
                 self._changed.notify_all()
 
-    def _exchange(self, request: Request, started_at: float) -> Exchange:
+
+class TransferRequest(requests.PreparedRequest):
+    """A transfer's request in the form that `requests` expects. The URL parser of `requests` is not used."""
+
+    def __init__(self, transfer: Transfer, endpoint: Endpoint, closing: threading.Event) -> None:
+        super().__init__()
+        request = transfer.request
+        self.transfer = transfer
+        self.closing = closing
+        self.method = "POST"
+        self.url = endpoint.origin + endpoint.target
+        self.headers = CaseInsensitiveDict(request.headers)
+        self.headers["Content-Length"] = str(len(request.body))
+        self.body = request.body
+
+
+class TransferAdapter(HTTPAdapter):
+    """Run transfers from any thread. Test libraries replace ``send``, beneath which nothing of `requests` is used."""
+
+    def exchange(self, transfer: Transfer, endpoint: Endpoint, closing: threading.Event) -> Exchange:
+        """Return the result of a transfer, or of the test library that answered instead."""
+        request = transfer.request
         try:
-            attempt = Attempt(request, self._guard.endpoint(request.url), started_at)
-        except InvalidEndpointError as error:
-            return Exchange(request=request, duration_seconds=0.0, error=errors.url_refused(str(error)))
-        with self._changed:
-            self._attempts.add(attempt)
+            response = self.send(
+                TransferRequest(transfer, endpoint, closing), stream=True, timeout=request.timeout_seconds
+            )
+            if isinstance(response.raw, Exchange):
+                return response.raw
+            with contextlib.closing(response.raw):
+                return transfer.exchange(None, _from_test_library(response, request.response_kept))
+        except BROKEN as error:
+            return transfer.exchange(_error_of_test_library(error, request.timeout_seconds))
+
+    def get_connection_with_tls_context(self, request: Any, *_args: Any, **_kwargs: Any) -> Any:
+        """Return an object that sends this one request."""
+        return _Wire(request)
+
+    def request_url(self, request: Any, *_args: Any) -> str:
+        return str(request.url)
+
+    def cert_verify(self, *_args: Any, **_kwargs: Any) -> None:
+        """Do nothing. The transfer verifies certificates."""
+
+    def build_response(self, req: requests.PreparedRequest, resp: Any) -> requests.Response:
+        """Return the response. A ``resp`` of another type comes from a test library such as `responses`."""
+        if not isinstance(resp, Exchange):
+            return super().build_response(req, resp)
+        response = requests.Response()
+        response.raw = resp
+        return response
+
+
+class _Wire:
+    """The object that `requests` uses as a connection pool. It runs a single transfer."""
+
+    def __init__(self, request: TransferRequest) -> None:
+        self._request = request
+
+    def urlopen(self, **_: object) -> Exchange:
+        """Return the result of the transfer, which blocks the thread while it waits."""
+        transfer, closing = self._request.transfer, self._request.closing
+        steps = transfer.steps()
         try:
-            result = _result(self._adapter, attempt)
-        finally:
-            with self._changed:
-                self._attempts.discard(attempt)
-        return Exchange(
-            request=request,
-            duration_seconds=attempt.duration_seconds,
-            response=result if isinstance(result, Response) else None,
-            error=result if isinstance(result, TransportError) else None,
-            peer=attempt.peer,
-            timings=attempt.timings,
-            received=attempt.reader.received,
-            postponed_seconds=attempt.postponed_seconds,
-        )
+            wait = next(steps)
+            while not closing.is_set():
+                wait = steps.send(ready_of(wait, closing))
+        except StopIteration as stop:
+            result: Exchange = stop.value
+            return result
+        steps.close()
+        return transfer.exchange(errors.internal_error())
 
 
-def _internal_error(request: Request, started_at: float) -> Exchange:
-    duration = time.monotonic() - started_at
-    return Exchange(request=request, duration_seconds=duration, error=errors.internal_error())
+def ready_of(wait: Wait, closing: threading.Event) -> Ready:
+    """Return the sockets that are ready, waiting for the first of them, the name or the end of the wait."""
+    seconds = max(0.0, wait.until - time.monotonic())
+    if wait.answer is not None:
+        futures.wait([wait.answer], seconds)
+    elif wait.sockets:
+        poll = select.poll()
+        for fd, events in wait.sockets.items():
+            poll.register(fd, events)
+        return [fd for fd, _ in poll.poll(seconds * 1000)]
+    else:
+        closing.wait(seconds)
+    return ()
 
 
-def _result(adapter: GuardedAdapter, attempt: Attempt) -> Response | TransportError | None:
-    """Send the request and return its result, None if it is postponed. A complete header decides the outcome."""
-    body = bytearray()
-    answer: requests.Response | None = None
-    timed_out = False
+def _from_test_library(response: requests.Response, kept: int) -> Response:
+    read, body = 0, bytearray()
     try:
-        answer = adapter.answer_to(attempt)
-        if isinstance(answer.raw, Answer):
-            answer.raw.read_body()
-        else:
-            _read_body(answer, body)
-    except BROKEN as error:
-        timed_out = isinstance(error, requests.Timeout)
-        if isinstance(error, requests.exceptions.SSLError) and not attempt.ready:
-            attempt.fail(attempt.error or errors.handshake_failed())
-    finally:
-        if answer is not None:
-            answer.raw.close()
-    if attempt.postponed_seconds:
-        return None
-    if attempt.reader.response is not None:
-        return attempt.reader.response
-    if answer is not None:  # it came from a test library
-        return Response(status=answer.status_code, headers=tuple(answer.headers.items()), body=bytes(body))
-    return attempt.failure(timed_out=timed_out)
+        for data in response.raw.stream(RESPONSE_READ_LIMIT, decode_content=False):
+            read += len(data)
+            body += data[: kept - len(body)]
+            if read >= RESPONSE_READ_LIMIT:
+                break
+    except BROKEN:
+        pass  # the header decides
+    return Response(status=response.status_code, headers=tuple(response.headers.items()), body=bytes(body))
 
 
-def _read_body(answer: requests.Response, body: bytearray) -> None:
-    read = 0
-    for data in answer.raw.stream(RESPONSE_READ_LIMIT, decode_content=False):
-        read += len(data)
-        body += data[: RESPONSE_KEPT - len(body)]
-        if read >= RESPONSE_READ_LIMIT:
-            return
+def _error_of_test_library(error: Exception, seconds: float) -> TransportError:
+    if isinstance(error, requests.Timeout):
+        return errors.connect_timed_out(seconds)
+    if isinstance(error, requests.exceptions.SSLError):
+        return errors.handshake_failed()
+    return errors.connection_lost()

@@ -1,14 +1,21 @@
-"""The trusted certificate authorities: the system's, and an optional additional bundle."""
+"""TLS: the trusted certificate authorities, and the sessions that a new connection may resume."""
 
 from __future__ import annotations
 
 import ssl
-import tempfile
+import threading
+import time
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import IO
+from typing import NamedTuple
 
 import certifi
+
+SESSION_SECONDS = 3600.0
+"""Time after the verification of a certificate in which its session may be resumed."""
+
+MAX_SESSIONS = 1000
 
 SYSTEM_BUNDLES = (
     "/etc/ssl/certs/ca-certificates.crt",  # Debian, Ubuntu, Arch, Alpine
@@ -22,15 +29,6 @@ def system_bundle() -> str:
     """Return the PEM file of the system's certificate authorities, or certifi's if there is none."""
     compiled_in = ssl.get_default_verify_paths().openssl_cafile  # ignores SSL_CERT_FILE
     return next((path for path in (compiled_in, *SYSTEM_BUNDLES) if Path(path).is_file()), certifi.where())
-
-
-def combined_bundle(extra: str) -> IO[bytes]:
-    """Return a temporary PEM file with the system's authorities and those of ``extra``. Closing it deletes it."""
-    combined = tempfile.NamedTemporaryFile(prefix="webhooks-ca-", suffix=".pem")  # noqa: SIM115 - closed by the caller
-    for path in (system_bundle(), extra):
-        combined.write(Path(path).read_bytes() + b"\n")
-    combined.flush()
-    return combined
 
 
 class HandshakingSocket(ssl.SSLSocket):
@@ -48,13 +46,52 @@ class HandshakingSocket(ssl.SSLSocket):
 def tls_context(extra: str = "") -> ssl.SSLContext:
     """Return a client context that verifies names and certificates and requires TLS 1.2 or newer.
 
-    It offers HTTP/1.1 (ALPN), as libcurl does, because some receivers otherwise choose HTTP/2.
+    It offers HTTP/1.1 (ALPN), because some receivers otherwise choose HTTP/2.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.sslsocket_class = HandshakingSocket
     context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.options |= ssl.OP_NO_RENEGOTIATION
     context.set_alpn_protocols(["http/1.1"])  # once, because the call is not thread-safe
     context.load_verify_locations(cafile=system_bundle())
     if extra:
         context.load_verify_locations(cafile=extra)
     return context
+
+
+class Session(NamedTuple):
+    """A session, and the time when the receiver's certificate was verified."""
+
+    session: ssl.SSLSession
+    verified_at: float
+
+
+class Sessions:
+    """The sessions of one trust store, by origin: the scheme, host and port. Thread-safe.
+
+    A resumed session skips the verification of the certificate. Its successors therefore keep its time.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._by_origin: dict[str, Session] = {}
+
+    def get(self, origin: str) -> Session | None:
+        """Return the latest session of the origin, unless its certificate was verified too long ago."""
+        found = self._by_origin.get(origin)
+        if found is None or self._clock() - found.verified_at >= SESSION_SECONDS:
+            return None
+        return found
+
+    def keep(self, origin: str, session: ssl.SSLSession, verified_at: float) -> None:
+        with self._lock:
+            self._by_origin.pop(origin, None)
+            if len(self._by_origin) >= MAX_SESSIONS:
+                del self._by_origin[next(iter(self._by_origin))]
+            self._by_origin[origin] = Session(session, verified_at)
+
+    def forget(self, origin: str) -> None:
+        """Drop the session of an origin with which a handshake has failed."""
+        with self._lock:
+            self._by_origin.pop(origin, None)

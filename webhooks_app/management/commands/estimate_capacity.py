@@ -82,7 +82,7 @@ def _load(options: dict[str, Any]) -> Load:
 def _configured_transport() -> str:
     transport = configured_transport()
     transport.close()
-    return transport.name if transport.name in IN_FLIGHT_AT_MOST else "curl"
+    return transport.name if transport.name in IN_FLIGHT_AT_MOST else "native"
 
 
 def _policy(transport: str) -> Policy:

@@ -1,0 +1,222 @@
+"""The default transport: thousands of concurrent requests in one thread, with the standard library alone."""
+
+from __future__ import annotations
+
+import logging
+import socket
+import time
+from collections import deque
+from collections.abc import Collection
+from contextlib import suppress
+from functools import partial
+
+from . import errors
+from .base import BaseTransport, Exchange, Request
+from .connection import Connection
+from .options import TransportOptions
+from .poller import SocketPoller
+from .resolver import LookupAnswer
+from .sender import Sender, begin_again_after_fork
+from .steps import READ, Steps, Wait
+from .transfer import Transfer
+
+logger = logging.getLogger("webhooks_app.transport")
+
+MAX_IN_FLIGHT = 100_000
+TIMER_SECONDS = 0.01
+"""The precision of deadlines."""
+
+NEVER = float("inf")
+NOTHING = Wait(NEVER)
+
+
+class _Running:
+    """A transfer in the loop, and what it waits for."""
+
+    __slots__ = ("steps", "transfer", "wait")
+
+    def __init__(self, transfer: Transfer) -> None:
+        self.transfer = transfer
+        self.steps: Steps[Exchange] = transfer.steps()
+        self.wait = NOTHING
+
+
+class NativeTransport(BaseTransport):
+    """Run all transfers in an event loop. The first use in a process creates it."""
+
+    name = "native"
+
+    def __init__(self, options: TransportOptions | None = None) -> None:
+        self._options = options or TransportOptions()
+        self._sender = Sender(self._options, at_most=MAX_IN_FLIGHT)
+        self._sender.sockets.on_close = self._on_close
+        self.capacity = self._sender.capacity
+        self._poller: SocketPoller | None = None
+        self._interrupting: socket.socket | None = None
+        self._interrupted: socket.socket | None = None
+        self._running: set[_Running] = set()
+        self._by_fd: dict[int, _Running | Connection] = {}
+        self._answered: deque[tuple[_Running, LookupAnswer]] = deque()
+        self._again: list[_Running] = []
+        self._next_timer = NEVER
+        self._finished: list[Exchange] = []
+        self._in_flight = 0
+        self._woken = False
+        begin_again_after_fork(self)
+
+    @property
+    def in_flight(self) -> int:
+        return self._in_flight
+
+    def start(self, request: Request) -> None:
+        self._in_flight += 1
+        running = _Running(Transfer(request, self._sender))
+        self._running.add(running)
+        self._continue(running)
+
+    def wait(self, timeout_seconds: float) -> list[Exchange]:
+        poller = self._opened()
+        deadline = time.monotonic() + timeout_seconds
+        while True:
+            self._take_turns()
+            for fd in poller.wait(self._pause_until(deadline)):
+                self._attend(fd)
+            self._take_answers()
+            self._run_timer()
+            if self._finished or self._woken or time.monotonic() >= deadline:
+                break
+        self._woken = False
+        finished, self._finished = self._finished, []
+        self._in_flight -= len(finished)
+        return finished
+
+    def wake(self) -> None:
+        self._woken = True
+        self._interrupt()
+
+    def close(self) -> None:
+        for running in self._running:
+            running.steps.close()
+        self._running.clear()
+        self._sender.close()
+        self._close_loop()
+        self._by_fd.clear()
+        self._again.clear()
+        self._answered.clear()
+        self._finished.clear()
+        self._in_flight = 0
+
+    def begin_again(self) -> None:
+        """Close what a forked process has inherited, without a word to the receivers, and begin without requests."""
+        self._sender.sockets.close_inherited()
+        self._close_loop()
+        self.__init__(self._options)  # type: ignore[misc]
+
+    def _opened(self) -> SocketPoller:
+        if self._poller is None:
+            self._interrupting, self._interrupted = socket.socketpair()
+            self._interrupting.setblocking(False)
+            self._interrupted.setblocking(False)
+            self._poller = SocketPoller()
+            self._poller.watch(self._interrupted.fileno(), READ)
+        return self._poller
+
+    def _close_loop(self) -> None:
+        if self._poller is not None:
+            self._poller.close()
+            self._poller = None
+        for sock in (self._interrupting, self._interrupted):
+            if sock is not None:
+                sock.close()
+        self._interrupting = self._interrupted = None
+
+    def _interrupt(self) -> None:
+        if (interrupting := self._interrupting) is not None:
+            with suppress(OSError):  # full: the signal is pending. Closed: nothing runs
+                interrupting.send(b"\0")
+
+    def _pause_until(self, deadline: float) -> float:
+        if self._finished or self._woken or self._answered or self._again:
+            return 0.0
+        return max(0.0, min(deadline, self._next_timer) - time.monotonic())
+
+    def _attend(self, fd: int) -> None:
+        """Continue the transfer of a ready socket, or close an idle connection that is not silent."""
+        ready = self._by_fd.get(fd)
+        if isinstance(ready, _Running):
+            self._continue(ready, (fd,))
+        elif ready is not None:
+            if not ready.is_silent():
+                self._sender.kept.drop(ready)
+        elif self._interrupted is not None and fd == self._interrupted.fileno():
+            with suppress(BlockingIOError):
+                self._interrupted.recv(4096)
+
+    def _take_answers(self) -> None:
+        while self._answered:
+            running, answer = self._answered.popleft()
+            if running.wait.answer is answer:
+                self._continue(running)
+
+    def _take_turns(self) -> None:
+        again, self._again = self._again, []
+        for running in again:
+            if not running.wait.until:
+                self._continue(running)
+
+    def _run_timer(self) -> None:
+        """Continue the transfers whose wait has reached its end."""
+        now = time.monotonic()
+        if now < self._next_timer:
+            return
+        for running in [running for running in self._running if 0 < running.wait.until <= now]:
+            self._continue(running)
+        next_end = min((running.wait.until for running in self._running if running.wait.until), default=NEVER)
+        self._next_timer = max(next_end, now + TIMER_SECONDS)
+
+    def _continue(self, running: _Running, ready: Collection[int] | None = None) -> None:
+        before = running.wait
+        try:
+            running.wait = running.steps.send(ready or ()) if before is not NOTHING else next(running.steps)
+        except StopIteration as stop:
+            self._finish(running, stop.value)
+        except Exception:  # a defect must end one request only
+            logger.exception("A request could not be sent")
+            self._finish(running, Exchange(running.transfer.request, 0.0, error=errors.internal_error()))
+        else:
+            self._watch(running, before)
+
+    def _watch(self, running: _Running, before: Wait) -> None:
+        """Watch the sockets for which a transfer waits now, instead of those before."""
+        poller, wait = self._opened(), running.wait
+        for fd in before.sockets:
+            if fd not in wait.sockets and self._by_fd.get(fd) is running:
+                del self._by_fd[fd]
+                poller.watch(fd, 0)
+        for fd, events in wait.sockets.items():
+            self._by_fd[fd] = running
+            poller.watch(fd, events)
+        if wait.answer is not None and wait.answer is not before.answer:
+            wait.answer.add_done_callback(partial(self._on_answer, running, wait.answer))
+        if wait.until:
+            self._next_timer = min(self._next_timer, wait.until)
+        else:
+            self._again.append(running)
+
+    def _finish(self, running: _Running, exchange: Exchange) -> None:
+        self._running.discard(running)
+        self._finished.append(exchange)
+        running.wait = NOTHING
+        connection = running.transfer.connection
+        if connection is not None and connection.fd >= 0:
+            self._by_fd[connection.fd] = connection
+            self._opened().watch(connection.fd, READ)
+
+    def _on_answer(self, running: _Running, answer: LookupAnswer, _: object) -> None:
+        self._answered.append((running, answer))
+        self._interrupt()
+
+    def _on_close(self, fd: int) -> None:
+        self._by_fd.pop(fd, None)
+        if self._poller is not None:
+            self._poller.forget(fd)
