@@ -12,12 +12,10 @@ from ..event_types import EventTypeRegistry, registry
 from ..exceptions import InvalidEventDataError
 from ..models import Webhook
 from ..models.visibility import event_types_for
-from .choice_fields import ChoiceFields, without_reordering
-from .json_fields import BoundedJSONField
+from .form_fields import BoundedJSONField, ChoiceFields, SecretField, without_reordering
 from .owner_fields import Audience, AudienceForm
 from .reasons import translated
 from .refusals import RefusableForm
-from .secret_fields import SecretField
 
 NOT_SAVED = ("headers", "basic_auth", "basic_password", "removes_signatures")
 """Fields that are not columns of a webhook."""

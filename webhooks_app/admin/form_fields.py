@@ -1,7 +1,8 @@
-"""Form fields for the options of a webhook: signatures, retries and custom headers."""
+"""Form fields of the console: JSON, secrets, and the options of a webhook."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -24,7 +25,55 @@ from ..models.webhook_secret import default_signatures
 from ..retry import BaseRetryPolicy
 from ..signatures import BaseSignature
 from .reasons import translated
-from .secret_fields import MaskedField, SecretField
+
+MAX_NESTING = 100
+"""Far below the recursion limit of Python: each form with errors decodes and encodes the value again."""
+
+
+class BoundedDecoder(json.JSONDecoder):
+    """Decoder that raises only JSONDecodeError, the one error that Django's field catches."""
+
+    def decode(self, text: str, *args: Any) -> Any:
+        try:
+            value = super().decode(text, *args)
+            json.dumps(value, ensure_ascii=False).encode()
+        except json.JSONDecodeError:
+            raise
+        except (ValueError, RecursionError) as error:  # too many digits, nested too deeply, a lone surrogate
+            raise json.JSONDecodeError(str(error), "", 0) from None
+        if _is_deeper(value, MAX_NESTING):
+            raise json.JSONDecodeError("The value is nested too deeply.", "", 0)
+        return value
+
+
+class BoundedJSONField(forms.JSONField):
+    def __init__(self, *, decoder: Any = None, **kwargs: Any) -> None:
+        super().__init__(decoder=decoder or BoundedDecoder, **kwargs)
+
+
+def _is_deeper(value: Any, levels: int) -> bool:
+    """Return True if arrays and objects are nested more than ``levels`` deep."""
+    if not isinstance(value, dict | list):
+        return False
+    items = value.values() if isinstance(value, dict) else value
+    return levels == 0 or any(_is_deeper(item, levels - 1) for item in items)
+
+
+class MaskedField(forms.CharField):
+    """A field for a text that contains secrets. Django logs the repr of values that a template looks into."""
+
+    def to_python(self, value: Any) -> str:
+        return Masked(super().to_python(value))
+
+    def bound_data(self, data: Any, initial: Any) -> Any:
+        return Masked(data) if isinstance(data, str) else data
+
+
+class SecretField(MaskedField):
+    """A field for a secret. A form with errors does not show it again."""
+
+    def bound_data(self, data: Any, initial: Any) -> None:
+        return None
 
 
 def signature_choices(webhook: Webhook) -> list[tuple[str, str]]:
