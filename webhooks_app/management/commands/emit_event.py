@@ -13,7 +13,7 @@ from ...exceptions import InvalidEventDataError
 from ...models import Event
 from ...plurals import counted
 from ..base import WebhooksCommand
-from ..event_data import HELP, read_event_data
+from ..json_arguments import HELP, read_event_data
 from ..owners import HELP as OWNER_HELP
 from ..owners import get_owner
 

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import math
+import re
 import threading
 import time
+from argparse import ArgumentTypeError
+from datetime import datetime, timedelta
 from typing import Any
 
 from django.core.management.base import CommandError, CommandParser
 from django.db import router
+from django.utils import timezone
+from django.utils.dateparse import parse_date, parse_datetime
 
 from ...database.clock import DatabaseClock
 from ...models import Replay
@@ -16,18 +21,40 @@ from ...operations import replays
 from ...plurals import counted
 from ...replays.runner import SHORTLY, advance, count
 from ..base import WebhooksCommand
-from ..moments import parse_moment
 from ..progress import ProgressBar
 from ..stopping import stopped_by_signal
 from ..webhooks import get_webhook
 
+UNITS = {"min": "minutes", "h": "hours", "d": "days"}
+
 SHOW_EVERY_SECONDS = 0.5
+
 STANDSTILL_SECONDS = 15.0
 
 STANDSTILL = (
     "The queued deliveries make no progress. Check that a worker runs (`webhooks_doctor`), that the receiver answers, "
     "and that the webhook is neither paused nor unverified."
 )
+
+
+def parse_moment(text: str) -> datetime:
+    """Return the time of a text: ISO 8601 (by default in the project's time zone), a day, or a span before now.
+
+    Raises argparse.ArgumentTypeError.
+    """
+    try:
+        if ago := re.fullmatch(r"([0-9]{1,6})(min|h|d)(?: ago)?", text, re.ASCII):
+            return timezone.now() - timedelta(**{UNITS[ago[2]]: int(ago[1])})
+        moment = parse_datetime(text)
+        if moment is None and (day := parse_date(text)) is not None:
+            moment = datetime.combine(day, datetime.min.time())
+        if moment is not None:
+            return timezone.make_aware(moment) if timezone.is_naive(moment) else moment
+    except (ValueError, OverflowError) as error:
+        raise ArgumentTypeError(f"{text!r} is not a valid time: {error}") from None
+    raise ArgumentTypeError(
+        f"{text!r} is not a valid time. Use the form 2026-01-31T12:00, 2026-01-31, 90min, 36h or 7d."
+    )
 
 
 class Command(WebhooksCommand):

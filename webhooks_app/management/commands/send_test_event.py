@@ -9,7 +9,7 @@ from django.core.management.base import CommandError, CommandParser
 from ...models import Delivery
 from ...operations.sending import send_test_event
 from ..base import WebhooksCommand
-from ..event_data import HELP, read_event_data
+from ..json_arguments import HELP, read_event_data
 from ..watching import follow
 from ..webhooks import get_webhook
 
