@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from tests.support.servers.process import ServerMissingError
 
@@ -49,7 +50,8 @@ def parser(known: Mapping[str, BaseScenario]) -> argparse.ArgumentParser:
     arguments.add_argument("--record", action="store_true", help="write the tables to benchmarks/README.md")
     arguments.add_argument("--json", action="store_true", help="print one JSON line after the table")
     for name, (type_, text) in _options(known).items():
-        arguments.add_argument(f"--{name.replace('_', '-')}", type=type_, help=text)
+        how: dict[str, Any] = {"action": "store_true", "default": None} if type_ is bool else {"type": type_}
+        arguments.add_argument(f"--{name.replace('_', '-')}", help=text, **how)
     return arguments
 
 

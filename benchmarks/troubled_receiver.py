@@ -1,13 +1,14 @@
 """A receiver that never finishes a request: ``python troubled_receiver.py PORT``.
 
-The path selects the fault. ``/hang`` sends no response. ``/drip-200`` and ``/drip-500`` send a header, then a byte of
-the body every second. TLS handshakes hang.
+The path selects the fault. ``/hang`` sends no response. ``/turn-1800000000`` hangs from this Unix time, and answers 200
+before. ``/drip-200`` and ``/drip-500`` send a header, then a byte of the body every second. TLS handshakes hang.
 """
 
 from __future__ import annotations
 
 import asyncio
 import sys
+import time
 from contextlib import suppress
 
 BACKLOG = 8192
@@ -21,11 +22,14 @@ async def _serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> 
         if begin == CLIENT_HELLO:
             await reader.read()
         head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
-        _, _, status = head.split(" ", 2)[1].split("/")[1].partition("-")
-        if status:
+        fault, _, status = head.split(" ", 2)[1].split("/")[1].partition("-")
+        is_healthy = fault == "turn" and time.time() < float(status)
+        if is_healthy:
+            writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+        elif fault == "drip":
             writer.write(f"HTTP/1.1 {status} Dripping\r\nContent-Length: 999\r\n\r\n".encode())
             asyncio.get_running_loop().call_later(DRIP_SECONDS, _drip, writer)
-        while await reader.read(65536):
+        while not is_healthy and await reader.read(65536):
             pass
     writer.close()
 

@@ -4,47 +4,14 @@ from __future__ import annotations
 
 import itertools
 from datetime import timedelta
-from types import SimpleNamespace
 
 import pytest
 
 from webhooks_app.delivery.slots import Slots, usual_cap
 
+from ..support.slots import FakeWorker
+
 CAP = 50
-_numbers = itertools.count(1)
-
-
-class FakeWorker:
-    """Slots of one worker, with claims in place of rows."""
-
-    def __init__(self, clock, window=2000, cap=CAP):
-        self.clock = clock
-        self.slots = Slots(clock=clock, window=window, cap=min(cap, window // 4))
-
-    def know(self, webhook, owner="alice", is_fast=None):
-        self.slots.learn(webhook, owner, is_fast)
-
-    def begin(self, webhook, number=1_000_000, limit=1_000_000):
-        """Start as many requests as permitted, up to the number. Return their claims."""
-        asks = self.slots.asks([webhook], limit)
-        room = min([number, *(min(ask.room, ask.cap - ask.own) for ask in asks)]) if asks else 0
-        claims = [claim_of(webhook) for _ in range(room)]
-        self.slots.take(claims)
-        for claim in claims:
-            self.slots.begin(claim, self.clock.monotonic())
-        return claims
-
-    def end(self, claims, seconds, kind="event"):
-        attempt = SimpleNamespace(duration_ms=round(1000 * seconds))
-        self.slots.note([(claim_of(claim.pick.webhook_id, kind), attempt, None, None) for claim in claims])
-        self.slots.give_back(claims)
-
-
-def claim_of(webhook, kind="event"):
-    pick = SimpleNamespace(
-        webhook_id=webhook, delivery_id=f"dlv_{next(_numbers)}", number=1, kind=kind, lost_since=None
-    )
-    return SimpleNamespace(pick=pick)
 
 
 @pytest.fixture
@@ -96,24 +63,34 @@ def test_a_fast_handshake_does_not_make_a_webhook_fast(worker):
     assert len(worker.begin("new")) == 1
 
 
-def test_slow_webhooks_share_a_quarter_of_the_window(worker):
+def test_slow_webhooks_of_many_owners_leave_slots_for_each_new_one(worker):
     for number in range(100):
         worker.know(f"slow-{number}", owner=number, is_fast=False)
+    for _, number in itertools.product(range(10), range(100)):
+        worker.begin(f"slow-{number}")
+    worker.know("fast", "bob", is_fast=True)
 
-    open_at_once = sum(len(worker.begin(f"slow-{number}")) for number in range(100) for _ in range(10))
-
-    assert 400 < open_at_once <= 500
+    assert len(worker.begin("fast")) >= 20
 
 
-def test_a_fast_webhook_becomes_slow_after_a_second(small, clock):
+def test_slow_webhooks_grow_evenly(worker):
     for number in range(3):
-        small.know(f"fast-{number}", owner=number, is_fast=True)
-        small.begin(f"fast-{number}")
-    open_before = len(small.slots)
+        worker.know(f"slow-{number}", is_fast=False)
+
+    begun = [[len(worker.begin(f"slow-{number}")) for number in range(3)] for _ in range(4)]
+
+    assert begun == [[1, 1, 1], [1, 1, 1], [2, 2, 2], [4, 4, 4]]
+
+
+def test_a_fast_webhook_becomes_slow_after_a_second(worker, clock):
+    for webhook in ("healthy", "late"):
+        worker.know(webhook, is_fast=True)
+        worker.begin(webhook, 3)
+    before = worker.room("late")
     clock.advance(1)
 
-    assert open_before > 16
-    assert small.begin("fast-0", 1) == []
+    assert before > 40
+    assert worker.room("late") == 3
 
 
 def test_a_webhook_is_fast_again_after_a_fast_result(worker, clock):
@@ -129,27 +106,19 @@ def test_a_webhook_is_fast_again_after_a_fast_result(worker, clock):
     assert len(worker.begin("moody")) == CAP
 
 
-@pytest.mark.parametrize("window", [64, 2000])
-def test_hanging_webhooks_of_one_owner_leave_room_for_its_fast_ones(clock, window):
+@pytest.mark.parametrize(("window", "webhooks"), [(64, 15), (2000, 450)])
+@pytest.mark.parametrize("is_fast", [True, False, None])
+def test_hanging_webhooks_of_one_owner_leave_room_for_its_fast_ones(clock, window, webhooks, is_fast):
     worker = FakeWorker(clock, window=window)
     worker.know("healthy", is_fast=True)
     for second in range(30):
-        for number in range(100):
+        for number in range(webhooks):
             if not second:
-                worker.know(f"hanging-{number}")
+                worker.know(f"hanging-{number}", is_fast=is_fast)
             worker.begin(f"hanging-{number}")
         clock.advance(1)
 
-    assert len(worker.begin("healthy")) >= 8
-
-
-def test_formerly_fast_hanging_webhooks_leave_one_slot_for_each_other_webhook(small):
-    for number in range(20):
-        small.know(f"hanging-{number}", is_fast=True)
-        small.begin(f"hanging-{number}", 3)
-    small.know("healthy", is_fast=True)
-
-    assert len(small.begin("healthy")) == 1
+    assert worker.begin("healthy")
 
 
 @pytest.mark.parametrize("is_fast", [True, False, None])
@@ -176,7 +145,7 @@ def test_two_owners_get_equal_shares(worker):
         begun[owner] += len(worker.begin(f"{owner}-{number}", 1))
 
     assert begun["alice"] == pytest.approx(begun["bob"], rel=0.05)
-    assert 0.8 * 2000 < sum(begun.values()) < 0.9 * 2000
+    assert sum(begun.values()) > 2000 / 4
 
 
 @pytest.mark.parametrize("window", [1, 2, 3])
@@ -196,7 +165,7 @@ def test_slots_are_shared_within_one_claim(small):
 
     asks = small.slots.asks(webhooks, 64)
 
-    assert sum(ask.room for ask in asks) == 28
+    assert sum(ask.room for ask in asks) == 33
     assert len(small.slots.with_room(webhooks)) == 100
 
 

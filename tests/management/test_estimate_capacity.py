@@ -64,8 +64,9 @@ def test_the_scarcest_resource_determines_the_processes(load: Load, reason: str)
     assert found.processes >= max(2, found.cores, found.in_flight / 2000)
 
 
-def test_slow_receivers_share_a_quarter_of_each_process() -> None:
-    found = plan(replace(LOAD, latency_seconds=10), POLICY)
+@pytest.mark.parametrize("seconds", [5, 10])
+def test_a_plan_uses_a_quarter_of_the_slots_of_each_process(seconds: float) -> None:
+    found = plan(replace(LOAD, latency_seconds=seconds), POLICY)
 
     assert found.processes == found.in_flight / 500
 

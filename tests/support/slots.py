@@ -1,12 +1,17 @@
-"""Slots for tests of other features, where every webhook counts as fast."""
+"""Slots for tests, with claims in place of rows or without limits."""
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable
+from types import SimpleNamespace
 from typing import Any
 
 from webhooks_app.database.clock import Clock
-from webhooks_app.delivery.slots import Slots
+from webhooks_app.delivery.slots import Slots, usual_cap
+
+MANY = 1_000_000
+_numbers = itertools.count(1)
 
 
 class OpenSlots(Slots):
@@ -19,4 +24,41 @@ class OpenSlots(Slots):
 
 def open_slots(clock: Clock, *, cap: int = 16) -> Slots:
     """Return enough slots that only the limit of a webhook applies."""
-    return OpenSlots(clock=clock, window=1_000_000, cap=cap)
+    return OpenSlots(clock=clock, window=MANY, cap=cap)
+
+
+class FakeWorker:
+    """Slots of one worker, with claims in place of rows."""
+
+    def __init__(self, clock: Any, window: int = 2000, cap: int | None = None) -> None:
+        self.clock = clock
+        self.slots = Slots(clock=clock, window=window, cap=cap or usual_cap(window, 50))
+
+    def know(self, webhook: str, owner: Any = "alice", is_fast: bool | None = None) -> None:
+        self.slots.learn(webhook, owner, is_fast)
+
+    def room(self, webhook: str) -> int:
+        """Return how many requests to the webhook may start now."""
+        asks = self.slots.asks([webhook], MANY)
+        return min(asks[0].room, asks[0].cap - asks[0].own) if asks else 0
+
+    def begin(self, webhook: str, number: int = MANY) -> list[Any]:
+        """Start as many requests as permitted, up to the number. Return their claims."""
+        claims = [claim_of(webhook) for _ in range(min(number, self.room(webhook)))]
+        self.slots.take(claims)
+        for claim in claims:
+            self.slots.begin(claim, self.clock.monotonic())
+        return claims
+
+    def end(self, claims: Iterable[Any], seconds: float, kind: str = "event") -> None:
+        attempt: Any = SimpleNamespace(duration_ms=round(1000 * seconds))
+        step: Any = None
+        self.slots.note([(claim_of(claim.pick.webhook_id, kind), attempt, step, step) for claim in claims])
+        self.slots.give_back(claims)
+
+
+def claim_of(webhook: str, kind: str = "event") -> Any:
+    pick = SimpleNamespace(
+        webhook_id=webhook, delivery_id=f"dlv_{next(_numbers)}", number=1, kind=kind, lost_since=None
+    )
+    return SimpleNamespace(pick=pick)

@@ -1,7 +1,19 @@
-"""Slots: the sharing of one worker's concurrent requests between webhooks and owners.
+"""Slots: the sharing of one worker's concurrent requests between owners, and between the webhooks of an owner.
 
-A claim holds a slot until its result is recorded. The sharing depends on how long slots are held, regardless
-of the result. A request open for a second makes its webhook slow immediately, not only at its end.
+A claim holds a slot until its result is recorded. No slot is taken back before. Owners share the window, and the
+webhooks of an owner share what the owner may hold, both by the same rule:
+
+- Half is for first slots: all slots beyond the first of each holder are at most half, and the last one goes to a
+  holder without any.
+- If others hold some, a holder takes only a part of what they leave: 3/4 for the first slots of an owner's webhooks,
+  3/8 for further ones, and 1/8 for further ones of slow webhooks, because they would be held for long. What remains is
+  for whoever comes next.
+
+Proof for a window W: let n owners hold slots, and E be the number of slots beyond the first of each. A further slot is
+granted to an owner up to W/2 minus the further slots of all others, so E is at most W/2. Therefore at least W/2 - n
+slots are free for other owners, whatever becomes of the requests. That a webhook is slow changes neither n nor E, only
+what the webhook itself may take next. The same holds for the webhooks of an owner, while others leave its share as it
+is.
 """
 
 from __future__ import annotations
@@ -20,13 +32,10 @@ from .claim import Claim, Finished
 from .lanes import Ask
 
 SHARE_OF_WINDOW = 4
-"""A webhook uses at most a quarter of the window of one process, and so do all slow webhooks together."""
+"""A webhook uses at most a quarter of the window of one process: half of the half that one owner can hold."""
 
-OWNER_WEIGHT = 3
-"""An owner holds at most three times as many slots as are free: a single owner 3/4, two owners 3/7 each."""
-
-FIRST_WEIGHT = 7
-"""The same for webhooks without slots: one each, even if others of the owner hold three quarters."""
+FIRST_PART, FURTHER_PART, SLOW_PART = 6, 3, 1
+"""Eighths of what others leave. Chosen with ``python -m benchmarks isolation --simulate``."""
 
 FORGET_UNUSED_AFTER_SECONDS = 3600.0
 
@@ -38,51 +47,47 @@ def usual_cap(window: int, configured: int) -> int:
     return max(1, min(configured, window // SHARE_OF_WINDOW))
 
 
-class Room:
-    """A number of slots for a group of webhooks. Some always remain free for other owners."""
+def _most(total: int, half: int, part: int, *, is_sole: bool) -> int:
+    """Return how many slots one holder may have, if others leave ``total`` slots and ``half`` further ones."""
+    return 1 + half if is_sole else min(1 + half * part // 8, total * part // 8)
 
-    def __init__(self, size: int) -> None:
-        self.free = size
-        self._held: defaultdict[str, int] = defaultdict(int)
 
-    def left_for(self, webhook: SlotHolder) -> int:
-        """Return how many more slots the webhook may hold, by its own and its owner's share. Can be negative."""
-        free, of_owner = self.free, self._held.get(webhook.owner, 0)
-        own = free - (SHARE_OF_WINDOW - 1) * webhook.held
-        left = -(-min(own, OWNER_WEIGHT * free - of_owner) // SHARE_OF_WINDOW)
-        return 1 if left <= 0 and not webhook.held and of_owner < FIRST_WEIGHT * free else left
+class OwnerSlots:
+    """The slots of an owner in one worker."""
 
-    def take(self, owner: str, number: int) -> None:
-        """Count slots as held by this owner, or as freed for a negative number."""
-        self.free -= number
-        self._held[owner] += number
-        if not self._held[owner]:
-            del self._held[owner]
+    __slots__ = ("held", "webhooks")
+
+    def __init__(self) -> None:
+        self.held = 0
+        self.webhooks = 0
+        """The number of its webhooks that hold any."""
 
 
 class SlotHolder:
     """The state of a webhook in one worker."""
 
-    __slots__ = ("held", "is_fast", "late", "owner", "rooms", "was_used")
+    __slots__ = ("held", "is_fast", "late", "owner", "was_used")
 
-    def __init__(self, owner: str, is_fast: bool | None) -> None:
+    def __init__(self, owner: OwnerSlots, is_fast: bool | None) -> None:
         self.owner = owner
         self.is_fast = is_fast
         """Whether its last request was fast, or None before the first."""
         self.held = 0
         self.late = 0
         """The number of held slots with requests open for longer than a fast one."""
-        self.rooms: Sequence[Room] = ()
         self.was_used = True
         """Whether it was added or had a claim since the last removal of unused webhooks."""
+
+    @property
+    def is_slow(self) -> bool:
+        return self.late > 0 or self.is_fast is False
 
 
 class Slots:
     """The slots of one worker. Thread-safe.
 
-    Fast webhooks share the whole window, because they free each slot within a second. Unknown and slow ones together
-    get half of it. Slow ones start requests only while they hold less than a quarter, so that a quarter remains for
-    unknown ones. An unknown webhook has one open request until its first result, over all workers.
+    A webhook becomes slow when a request has been open for a second, regardless of its result, and fast again by a fast
+    result. An unknown webhook has one open request until its first result, over all workers.
     """
 
     def __init__(self, *, clock: Clock, window: int, cap: int, slow_apart: timedelta = timedelta(0)) -> None:
@@ -94,10 +99,12 @@ class Slots:
         """When slow webhooks may begin requests again; None if none was left out for this reason."""
         self._slow_from = LONG_AGO
         self._lock = threading.Lock()
-        everyone, unproven, slow = (Room(max(1, window // part)) for part in (1, 2, SHARE_OF_WINDOW))
-        self._fast_rooms = (everyone,)
-        self._unknown_rooms = (everyone, unproven)
-        self._slow_rooms = (everyone, unproven, slow)
+        self.free = max(1, window)
+        self._further_free = self.free // 2
+        """The number of slots that may still be held beyond the first of each owner."""
+        self._holding = 0
+        """The number of owners that hold any."""
+        self._owners: defaultdict[str, OwnerSlots] = defaultdict(OwnerSlots)
         self._webhooks: dict[str, SlotHolder] = {}
         self._open: dict[Key, SlotHolder] = {}
         self._late: set[Key] = set()
@@ -128,8 +135,7 @@ class Slots:
         """Add a webhook with its stored pace."""
         owner = str(owner_id).replace("-", "")  # a UUID may be an object, or a text with or without hyphens
         with self._lock:
-            self._webhooks[webhook_id] = webhook = SlotHolder(owner, is_fast)
-            webhook.rooms = self._rooms_of(webhook)
+            self._webhooks[webhook_id] = SlotHolder(self._owners[owner], is_fast)
 
     def forget_unused(self, monotonic: float) -> None:
         """Remove the webhooks without a claim for one to two hours. Their stored pace is learned again when needed."""
@@ -141,6 +147,9 @@ class Slots:
             self._webhooks = {pk: each for pk, each in found if each.was_used or each.held or pk in self._changed}
             for webhook in self._webhooks.values():
                 webhook.was_used = False
+            used = {webhook.owner for webhook in self._webhooks.values()}
+            for owner in [name for name, slots in self._owners.items() if slots not in used]:
+                del self._owners[owner]
 
     def refresh(self, stored: Iterable[tuple[str, bool | None]]) -> None:
         """Update the paces from the database. This worker's own changes remain until they are ``stored``.
@@ -149,11 +158,8 @@ class Slots:
         """
         with self._lock:
             for webhook_id, is_fast in stored:
-                webhook = self._webhooks.get(webhook_id)
-                if webhook is None or webhook.is_fast is is_fast or webhook_id in self._changed:
-                    continue
-                webhook.is_fast = is_fast
-                self._regroup(webhook)
+                if (webhook := self._webhooks.get(webhook_id)) and webhook_id not in self._changed:
+                    webhook.is_fast = is_fast
 
     def with_room(self, webhook_ids: Iterable[str]) -> list[str]:
         """Return the webhooks that may start a request, each considered separately."""
@@ -192,7 +198,7 @@ class Slots:
             for webhook, number in numbers.items():
                 webhook.was_used = True
                 self._hold(webhook, number)
-            if self._slow_apart and any(webhook.rooms is self._slow_rooms for webhook in numbers):
+            if self._slow_apart and any(webhook.is_slow for webhook in numbers):
                 self._slow_from = self._clock() + self._slow_apart
 
     def begin(self, claim: Claim, monotonic: float) -> None:
@@ -216,7 +222,6 @@ class Slots:
                     webhook.late -= 1
             for webhook, number in numbers.items():
                 self._hold(webhook, -number)
-                self._regroup(webhook)
 
     def note(self, finished: Iterable[Finished]) -> None:
         """Record the durations of requests.
@@ -234,7 +239,6 @@ class Slots:
                 if webhook.is_fast is not is_fast and not (is_fast and pick.kind == Delivery.Kind.VERIFICATION):
                     webhook.is_fast = is_fast
                     self._changed.add(pick.webhook_id)
-                    self._regroup(webhook)
 
     def changed_paces(self) -> dict[str, bool]:
         """Return the webhooks with a changed pace that is not yet ``stored``."""
@@ -249,18 +253,39 @@ class Slots:
     def _without_slow(self, webhook_ids: Sequence[str]) -> list[str]:
         """Leave slow webhooks out for a while after a claim from some of them."""
         is_open = self._clock() >= self._slow_from
-        found = [pk for pk in webhook_ids if is_open or self._webhooks[pk].rooms is not self._slow_rooms]
+        found = [pk for pk in webhook_ids if is_open or not self._webhooks[pk].is_slow]
         self.slow_again_at = self._slow_from if len(found) < len(webhook_ids) else None
         return found
 
     def _left_for(self, webhook: SlotHolder) -> int:
-        if webhook.is_fast is None and webhook.held:
+        """Return how many more slots the webhook may hold. Can be negative."""
+        owner, own, free = webhook.owner, webhook.held, self.free
+        of_owner = owner.held
+        is_unknown = webhook.is_fast is None
+        if own and is_unknown:
             return 0
-        everyone, *others = webhook.rooms
-        left = everyone.left_for(webhook)
-        for room in others:
-            left = min(left, room.left_for(webhook))
-        return min(left, 1) if webhook.is_fast is None else left
+
+        left, left_further = free + of_owner, self._further_free + (of_owner - 1 if of_owner else 0)
+        is_sole = self._holding == (1 if of_owner else 0)
+        share = _most(left, left_further, FIRST_PART, is_sole=is_sole)
+        if not own:
+            first = min(share - of_owner, free - 1) if of_owner else free
+            if first <= 0 or is_unknown:
+                return min(first, 1)
+
+        is_slow = webhook.late > 0 or webhook.is_fast is False
+        part = SLOW_PART if is_slow else FURTHER_PART
+        siblings, of_siblings = (owner.webhooks - 1, of_owner - own) if own else (owner.webhooks, of_owner)
+        left_in_share, left_further_in_share = share - of_siblings, share // 2 - (of_siblings - siblings)
+        further = min(
+            _most(left, left_further, part, is_sole=is_sole) - of_owner,
+            _most(left_in_share, left_further_in_share, part, is_sole=not siblings) - own,
+            share - of_owner - 1,
+            free - 1,
+        )
+        if is_slow:
+            further = min(further, own or 1)  # at most twice as many, so that several grow evenly
+        return further if own else max(1, further)
 
     def _note_late(self) -> None:
         """Mark requests that have been open for too long as late."""
@@ -276,23 +301,15 @@ class Slots:
                 webhook = self._open[key]
                 self._late.add(key)
                 webhook.late += 1
-                self._regroup(webhook)
-
-    def _regroup(self, webhook: SlotHolder) -> None:
-        rooms = self._rooms_of(webhook)
-        if rooms is webhook.rooms:
-            return
-        held = webhook.held
-        self._hold(webhook, -held)
-        webhook.rooms = rooms
-        self._hold(webhook, held)
-
-    def _rooms_of(self, webhook: SlotHolder) -> Sequence[Room]:
-        if webhook.late or webhook.is_fast is False:
-            return self._slow_rooms
-        return self._fast_rooms if webhook.is_fast else self._unknown_rooms
 
     def _hold(self, webhook: SlotHolder, number: int) -> None:
-        webhook.held += number
-        for room in webhook.rooms:
-            room.take(webhook.owner, number)
+        """Count slots as held by this webhook, or as freed for a negative number."""
+        owner = webhook.owner
+        held, of_owner = webhook.held, owner.held
+        webhook.held = held + number
+        owner.held = of_owner + number
+        self.free -= number
+        owner.webhooks += (held + number > 0) - (held > 0)
+        new_owners = (of_owner + number > 0) - (of_owner > 0)
+        self._holding += new_owners
+        self._further_free -= number - new_owners

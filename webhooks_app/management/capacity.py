@@ -11,7 +11,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ..delivery.slots import SHARE_OF_WINDOW
-from ..models.lane import FAST_SECONDS
 from ..plurals import counted
 
 CPU_SECONDS_PER_REQUEST: Mapping[str, float] = {"native": 0.0002, "requests": 0.0005}
@@ -170,9 +169,7 @@ def _kb_in_flight(load: Load) -> int:
 
 def _processes(load: Load, cores: float, in_flight: float, policy: Policy) -> tuple[int, str]:
     """Return the number of processes and its reason. It is at least two, so that one can restart."""
-    slots = policy.in_flight_per_process
-    if load.latency_seconds >= FAST_SECONDS:
-        slots = max(1, slots // SHARE_OF_WINDOW)  # such receivers count as slow
+    slots = max(1, policy.in_flight_per_process // SHARE_OF_WINDOW)  # what a few owners or webhooks can use
     needs = {
         "two, so that one can restart": 2,
         "for the CPU: one process uses one core": math.ceil(cores),
