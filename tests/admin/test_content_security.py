@@ -7,8 +7,8 @@ from html.parser import HTMLParser
 import pytest
 
 from webhooks_app.models import ApiKey, AuditEntry, Delivery
-from webhooks_app.replays.planning import plan_replay
 
+from ..support.rows import plan_replay
 from .conftest import Page, text
 
 pytestmark = pytest.mark.only_on("sqlite")

@@ -16,8 +16,8 @@ from django.views.debug import ExceptionReporter
 from webhooks_app.admin import WebhookAdmin
 from webhooks_app.models import ApiKey, Delivery, Event, Replay, Webhook
 from webhooks_app.operations.sending import send_test_event
-from webhooks_app.replays.planning import plan_replay
 
+from ..support.rows import plan_replay
 from .conftest import SECRET, Page, shown_messages, shows, text
 
 pytestmark = pytest.mark.only_on("sqlite")

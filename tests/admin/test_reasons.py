@@ -16,15 +16,16 @@ from webhooks_app.admin.english import REFUSALS
 from webhooks_app.event_types import registry
 from webhooks_app.exceptions import InvalidEndpointError, UnknownEventTypeError, WebhookStateError
 from webhooks_app.models import Replay, Webhook
+from webhooks_app.operations import replays
+from webhooks_app.operations.actors import PROJECT
 from webhooks_app.protocol.handshake import refusal_of_answer
-from webhooks_app.replays.planning import plan_replay
 from webhooks_app.transport import errors
 from webhooks_app.transport.endpoint import parse_endpoint
 from webhooks_app.transport.header import NO_STATUS_LINE, TOO_LARGE
 from webhooks_app.transport.refused_addresses import REFUSED_IPV4, REFUSED_IPV6
 
 from ..api.conftest import client_of
-from ..support.rows import make_webhook
+from ..support.rows import make_webhook, plan_replay
 from .conftest import Page, text
 
 pytestmark = pytest.mark.django_db
@@ -124,7 +125,7 @@ def test_a_refusal_of_a_replay_is_translated(owner, verb):
     Replay.objects.update(state="done")
 
     with pytest.raises(WebhookStateError) as refused:
-        getattr(replay, verb)()
+        getattr(replays, verb)(replay, actor=PROJECT)
     with translation.override("de"):
         shown = reasons.translated(str(refused.value))
 

@@ -15,9 +15,9 @@ from django.utils import timezone
 
 from webhooks_app.emission import emit
 from webhooks_app.models import Delivery, Event, Replay, Webhook
-from webhooks_app.replays.planning import plan_replay
 from webhooks_app.replays.runner import advance
 
+from ..support.rows import plan_replay
 from .conftest import DATA, Page, shown_messages, shows, text
 
 FORM = {"states": ["missed", "given_up", "cancelled"]}

@@ -10,9 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.rows import emit_one, make_webhook
+from tests.support.rows import emit_one, make_webhook, plan_replay
 from webhooks_app.models import ApiKey, Delivery
-from webhooks_app.replays.planning import plan_replay
 
 OPTIONS = [
     *("--checks", "all"),

@@ -7,10 +7,9 @@ import re
 import pytest
 from django.urls import URLPattern
 
-from tests.support.rows import EVENT_TYPE, emit_one, make_webhook
+from tests.support.rows import EVENT_TYPE, emit_one, make_webhook, plan_replay
 from webhooks_app.api.routers import ApiRouter
 from webhooks_app.models import Delivery, Event, Replay, Webhook
-from webhooks_app.replays.planning import plan_replay
 
 from .conftest import ApiClient
 

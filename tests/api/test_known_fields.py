@@ -6,10 +6,9 @@ import time
 
 import pytest
 
-from tests.support.rows import emit_one, make_webhook
+from tests.support.rows import emit_one, make_webhook, plan_replay
 from webhooks_app.api.routers import ApiRouter
 from webhooks_app.models import Delivery, Webhook
-from webhooks_app.replays.planning import plan_replay
 
 pytestmark = pytest.mark.django_db
 

@@ -19,7 +19,8 @@ from demo_data.writing import Size, make_demo_data
 from tests.support.missing import skip_without
 from tests.support.servers.process import ServerMissingError, program
 from webhooks_app.models import ApiKey, Delivery, Event, MaintenanceJob, Replay, Webhook, WorkerProcess
-from webhooks_app.replays.planning import plan_replay
+
+from ..support.rows import plan_replay
 
 EXPECT_MILLISECONDS = 30_000
 """Timeout for expectations, long enough for a machine busy with other tests."""

@@ -18,7 +18,7 @@ from playwright.sync_api import Browser
 from playwright.sync_api import Page as Tab
 
 from demo_data.writing import Size, make_demo_data
-from tests.support.rows import make_webhook
+from tests.support.rows import make_webhook, plan_replay
 from webhooks_app import __version__, emit
 from webhooks_app.delivery.engine import Engine
 from webhooks_app.maintenance.jobs import JOBS, fold_tallies, run_due
@@ -27,7 +27,6 @@ from webhooks_app.models import Delivery, MaintenanceJob, Replay, Webhook, Webho
 from webhooks_app.models.audit import Actor, Via, acting
 from webhooks_app.operations.registration import register_webhook
 from webhooks_app.receiver.local import Answers, LocalReceiver
-from webhooks_app.replays.planning import plan_replay
 
 from .conftest import Console
 from .inspection import Look, looking

@@ -23,11 +23,10 @@ from webhooks_app.models import AuditEntry, Delivery, Event, MaintenanceJob, Rol
 from webhooks_app.models.fields import IdField
 from webhooks_app.outbound import transport_options
 from webhooks_app.protocol import ids
-from webhooks_app.replays.planning import plan_replay
 from webhooks_app.transport.memory import MemoryTransport
 
 from ..support.retries import QUICK
-from ..support.rows import emit_one, make_webhook
+from ..support.rows import emit_one, make_webhook, plan_replay
 
 pytestmark = pytest.mark.django_db
 

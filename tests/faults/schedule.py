@@ -18,6 +18,7 @@ from django.db import connection
 from webhooks_app.models import Webhook
 from webhooks_app.operations.actors import PROJECT
 from webhooks_app.operations.registration import update_webhook
+from webhooks_app.operations.rotation import rotate_secret
 
 from .choices import ALL_CHOICES, has_all
 from .choices import TEMPERS as CHOOSING
@@ -186,9 +187,9 @@ def webhook_changed(lab: Lab, dice: Random) -> None:
     least = 8 if "/hangs/" in webhook.url else 1
     limits = {"max_in_flight": dice.choice([None, least, 8]), "rate_limit": dice.choice([None, 20.0])}
     update_webhook(webhook, actor=PROJECT, **limits)
-    webhook.rotate_secret()
+    rotate_secret(webhook, actor=PROJECT)
     if has_all(webhook):
-        webhook.rotate_secret(scheme="standard-ed25519")
+        rotate_secret(webhook, scheme="standard-ed25519", actor=PROJECT)
     lab.remember_keys(webhook)
 
 

@@ -34,9 +34,9 @@ from webhooks_app.delivery.recording import record
 from webhooks_app.delivery.sending import finish, finish_lost, request_for
 from webhooks_app.models import Delivery, DeliveryAttempt, Event, QueueEntry, QueueLane, Webhook
 from webhooks_app.operations.actors import PROJECT
-from webhooks_app.operations.lifecycle import enable
+from webhooks_app.operations.lifecycle import delete, disable, enable
 from webhooks_app.operations.registration import update_webhook
-from webhooks_app.operations.sending import send_test_event
+from webhooks_app.operations.sending import redeliver, send_test_event
 from webhooks_app.operations.verification import start_verification
 from webhooks_app.retry import SpecificationPolicy
 from webhooks_app.testing import ManualClock, Webhooks
@@ -414,7 +414,7 @@ class DeliveryLife(RuleBasedStateMachine):
         may_be_queued = series.webhook.may_be_sent(series.kind) or series.webhook.status == "pending"
         if series.event_id is None or series.webhook.is_deleted or not may_be_queued:
             return
-        Delivery.objects.get(pk=series.id).redeliver()
+        redeliver(Delivery.objects.get(pk=series.id), actor=PROJECT)
         self._adopt([(series.webhook, series.kind)])
 
     def change(self, index: int, do: str, is_busy: bool) -> None:
@@ -427,13 +427,13 @@ class DeliveryLife(RuleBasedStateMachine):
             getattr(self, f"_{do}")(webhook)
 
     def _disable(self, webhook: Registration) -> None:
-        webhook.row.disable("by hand")
+        disable(webhook.row, actor=PROJECT)
         webhook.status = "disabled"
         self._cancel_waiting(webhook)
 
     def _delete(self, webhook: Registration) -> None:
         """Delete a webhook, and register another in its place."""
-        webhook.row.soft_delete()
+        delete(webhook.row, actor=PROJECT)
         webhook.is_deleted = True
         self._cancel_waiting(webhook)
         self.deleted.append(webhook)

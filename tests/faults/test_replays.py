@@ -9,8 +9,10 @@ import pytest
 from django.utils import timezone
 
 from webhooks_app.models import Delivery, DeliveryAttempt, Event, Replay, Webhook
-from webhooks_app.replays.planning import plan_replay
+from webhooks_app.operations import replays
+from webhooks_app.operations.actors import PROJECT
 
+from ..support.rows import plan_replay
 from ..support.waiting import wait_until
 from .lab import asked
 
@@ -29,7 +31,7 @@ def test_a_worker_is_killed_mid_replay(lab, report):
     Delivery.objects.all().delete()
     Webhook.objects.update(created_at=timezone.now() - timedelta(days=1))
     replay = plan_replay(webhook, since=timezone.now() - timedelta(hours=1), rate=5)
-    replay.start()
+    replays.start(replay, actor=PROJECT)
     lab.start_worker()
     lab.wait_for_requests(8)
 

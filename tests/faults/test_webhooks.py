@@ -7,6 +7,7 @@ import time
 import pytest
 
 from webhooks_app.models import Delivery
+from webhooks_app.operations import lifecycle, rotation
 from webhooks_app.operations.actors import PROJECT
 from webhooks_app.operations.registration import update_webhook
 from webhooks_app.signatures import sign
@@ -31,9 +32,9 @@ def test_webhooks_change(lab, report, temper, attempts):
     lab.wait_for_requests(4)
     wait_until(lambda: attempts == 0 or waiting_after(attempts) == 4, lab.explain)
 
-    deleted.soft_delete()
-    disabled.disable("By hand.")
-    rotated.rotate_secret(NEW_SECRET)
+    lifecycle.delete(deleted, actor=PROJECT)
+    lifecycle.disable(disabled, actor=PROJECT)
+    rotation.rotate_secret(rotated, secret=NEW_SECRET, actor=PROJECT)
     update_webhook(moved, url=new_url, actor=PROJECT)
     changed_at = time.time()
 

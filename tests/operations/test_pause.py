@@ -15,7 +15,7 @@ from webhooks_app.delivery.sending import finish, finish_lost, request_for
 from webhooks_app.exceptions import WebhookStateError
 from webhooks_app.models import Delivery, DeliveryAttempt, QueueEntry, Webhook
 from webhooks_app.operations.actors import PROJECT
-from webhooks_app.operations.lifecycle import enable
+from webhooks_app.operations.lifecycle import enable, pause, resume
 from webhooks_app.operations.registration import update_webhook
 from webhooks_app.operations.verification import start_verification
 from webhooks_app.signals import deliveries_created, webhook_paused, webhook_resumed
@@ -176,12 +176,12 @@ def test_pausing_and_resuming_send_signals_and_wake_workers(webhook, django_capt
 @pytest.mark.parametrize(
     ("before", "verb", "message"),
     [
-        (Webhook.pause, Webhook.pause, "is already paused"),
-        (lambda webhook: None, Webhook.resume, "is not paused"),
-        (lambda webhook: webhook.disable("Off."), Webhook.pause, "is disabled"),
-        (lambda webhook: webhook.fail("No answer."), Webhook.pause, "failed its verification"),
-        (Webhook.soft_delete, Webhook.pause, "is deleted"),
-        (Webhook.soft_delete, Webhook.resume, "is deleted"),
+        (Webhook.pause, pause, "is already paused"),
+        (lambda webhook: None, resume, "is not paused"),
+        (lambda webhook: webhook.disable("Off."), pause, "is disabled"),
+        (lambda webhook: webhook.fail("No answer."), pause, "failed its verification"),
+        (Webhook.soft_delete, pause, "is deleted"),
+        (Webhook.soft_delete, resume, "is deleted"),
     ],
     ids=["twice", "running", "disabled", "failed", "deleted", "resume-deleted"],
 )
@@ -189,7 +189,7 @@ def test_pausing_and_resuming_depend_on_the_state(webhook, before, verb, message
     before(webhook)
 
     with pytest.raises(WebhookStateError, match=message):
-        verb(Webhook.objects.get())
+        verb(Webhook.objects.get(), actor=PROJECT)
 
 
 @pytest.mark.parametrize(

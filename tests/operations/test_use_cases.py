@@ -145,6 +145,30 @@ def test_a_refusal_by_the_state_changes_nothing(webhook, case):
     assert rows() == before
 
 
+@each_with_a_state
+def test_the_state_is_checked_on_the_locked_row(webhook, case):
+    """Another transaction changes the row after it was loaded, and before it is locked."""
+    subject = case.make(webhook)
+    case.spoil(type(subject).objects.get(pk=subject.pk))
+    before = rows()
+
+    with pytest.raises(WebhookStateError):
+        case.call(subject, Operator())
+
+    assert rows() == before
+
+
+@each_with_a_state
+def test_the_owner_is_checked_on_the_locked_row(webhook, alice, bob, case):
+    subject = case.make(webhook)
+    Webhook.objects.update(owner=bob)
+
+    assert_denied(case, subject, ApiCaller(account=alice, owner=alice, scopes=[case.right.scope]))
+
+    case.call(subject, ApiCaller(account=bob, owner=bob, scopes=[case.right.scope]))
+    assert AuditEntry.objects.latest("id").owner == bob
+
+
 @pytest.mark.parametrize("name", [name for name, case in USE_CASES.items() if case.limit and case.spoil])
 def test_a_refusal_by_the_state_is_not_counted(webhook, alice, settings, name):
     case, actor = USE_CASES[name], Operator()

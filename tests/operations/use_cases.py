@@ -17,10 +17,9 @@ from webhooks_app.operations.registration import update_webhook
 from webhooks_app.operations.rights import Right
 from webhooks_app.operations.sending import redeliver
 from webhooks_app.operations.verification import start_verification
-from webhooks_app.replays.planning import plan_replay
 
 from ..replays.conftest import emit_with
-from ..support.rows import EVENT_TYPE, URL, emit_one
+from ..support.rows import EVENT_TYPE, URL, emit_one, plan_replay
 
 REPLAYED_SINCE = timedelta(hours=1)
 

@@ -9,10 +9,9 @@ import pytest
 from django.utils import timezone
 
 from webhooks_app.models import Delivery, Event, Replay, Webhook
-from webhooks_app.replays.planning import plan_replay
 from webhooks_app.replays.runner import advance
 
-from ..support.rows import EVENT_TYPE, emit_one, end_deliveries, make_webhook
+from ..support.rows import EVENT_TYPE, emit_one, end_deliveries, make_webhook, plan_replay
 
 AGO = timedelta(hours=1)
 

@@ -16,9 +16,9 @@ from webhooks_app.exceptions import WebhookStateError
 from webhooks_app.models import Delivery, Event, Replay, WebhookHealth
 from webhooks_app.operations.sending import send_test_event
 from webhooks_app.replays import planning, selection
-from webhooks_app.replays.planning import MARGIN, missed_since, plan_replay
+from webhooks_app.replays.planning import MARGIN, missed_since
 
-from ..support.rows import EVENT_TYPE, emit_one, end_deliveries, make_older, make_webhook
+from ..support.rows import EVENT_TYPE, emit_one, end_deliveries, make_older, make_webhook, plan_replay
 from .conftest import emit_all, emit_with, plan, started, step
 
 pytestmark = pytest.mark.django_db
@@ -112,7 +112,7 @@ def test_the_selection_is_limited_by_time_and_by_the_creation_of_the_webhook(web
     assert [each["event_id"] for each in replay.sample] == [middle.pk]
     assert plan(webhook, since=now - timedelta(days=5)).matched == 3
 
-    webhook.created_at = now - timedelta(days=1)
+    type(webhook).objects.update(created_at=now - timedelta(days=1))
     assert [each["event_id"] for each in plan(webhook, since=now - timedelta(days=5)).sample] == [new.pk]
 
 

@@ -14,6 +14,8 @@ from webhooks_app.exceptions import WebhookStateError
 from webhooks_app.maintenance.jobs import JOBS, advance_replays, run_due
 from webhooks_app.models import AuditEntry, Delivery, Event, MaintenanceJob, QueueEntry, Webhook
 from webhooks_app.models.audit import Actor, acting
+from webhooks_app.operations import replays
+from webhooks_app.operations.actors import PROJECT
 from webhooks_app.replays import runner as carrying
 from webhooks_app.replays.runner import advance
 
@@ -243,9 +245,9 @@ def test_only_one_replay_of_a_webhook_runs_at_a_time(webhook):
     first, second = started(webhook), plan(webhook)
 
     with pytest.raises(WebhookStateError, match=f"{first.pk} of this webhook is running"):
-        second.start()
-    first.pause()
-    second.start()
+        replays.start(second, actor=PROJECT)
+    replays.pause(first, actor=PROJECT)
+    replays.start(second, actor=PROJECT)
 
     assert second.state == "running"
 
@@ -270,7 +272,7 @@ def test_the_permitted_actions_depend_on_the_state(webhook, state, verbs):
         type(replay).objects.update(state=state)
         refused = pytest.raises(WebhookStateError, match=f"is {state}")
         with nullcontext() if verb in verbs else refused:
-            getattr(replay, verb)()
+            getattr(replays, verb)(replay, actor=PROJECT)
 
 
 def test_an_event_without_a_body_is_skipped(webhook, monkeypatch):
@@ -322,7 +324,7 @@ def test_the_end_of_a_replay_is_logged_with_its_counts(webhook, caplog, django_c
 
 def test_the_actions_on_a_replay_are_audited(webhook, alice):
     with acting(Actor(account=alice)):
-        replay = started(webhook)
+        replay = started(webhook, requested_by=alice)
         replay.pause()
         replay.cancel()
 

@@ -9,7 +9,18 @@ from django.db import transaction
 from django.utils import timezone
 
 from webhooks_app import emit
-from webhooks_app.models import Delivery, DeliveryAttempt, Event, EventReference, IdempotencyKey, QueueEntry, Webhook
+from webhooks_app.models import (
+    Delivery,
+    DeliveryAttempt,
+    Event,
+    EventReference,
+    IdempotencyKey,
+    QueueEntry,
+    Replay,
+    Webhook,
+)
+from webhooks_app.operations import replays
+from webhooks_app.operations.actors import ProjectCode
 from webhooks_app.operations.registration import register_webhook
 from webhooks_app.protocol.ids import first_id_at
 
@@ -25,6 +36,10 @@ def make_webhook(owner: Any, *event_types: str, status: str = "active", url: str
         Webhook.objects.filter(pk=webhook.pk).update(status=status)
         webhook.refresh_from_db()
     return webhook
+
+
+def plan_replay(webhook: Webhook, *, requested_by: Any = None, **fields: Any) -> Replay:
+    return replays.plan(webhook, actor=ProjectCode(account=requested_by), **fields)
 
 
 def emit_one(owner: Any, error: str = "No outline") -> Event:

@@ -15,8 +15,8 @@ from django.utils import timezone
 from django.utils.crypto import constant_time_compare
 from django.utils.translation import gettext_lazy as _
 
-from ..database.sql import take_write_lock
 from ..encryption import Masked
+from ..exceptions import WebhookStateError
 from ..owners import owners
 from .audit import Action, Audited
 from .base import BaseQuerySet, atomic
@@ -71,6 +71,8 @@ class ApiKeyQuerySet(BaseQuerySet["ApiKey"]):
 
 
 class ApiKey(Audited):
+    """The methods that change a row expect that the caller has locked it, as operations do."""
+
     audited_fields = ("prefix", *SETTABLE_FIELDS)
 
     class Scope(models.TextChoices):
@@ -141,20 +143,30 @@ class ApiKey(Audited):
     def is_valid(self, at: datetime | None = None) -> bool:
         return self.revoked_at is None and (self.expires_at is None or (at or timezone.now()) < self.expires_at)
 
+    def lock(self) -> Self:
+        """Lock the key until the end of a transaction of ``writing()``, and reload what ``change`` does not save.
+
+        Return another instance of the saved row. Raise WebhookStateError if the key is deleted.
+        """
+        saved = self.lock_saved()
+        if saved is None:
+            raise WebhookStateError(f"API key {self.pk} is deleted.")
+        self.owner_id, self.revoked_at = saved.owner_id, saved.revoked_at
+        return saved
+
     @atomic
-    def change(self) -> None:
-        """Save the changeable fields."""
-        take_write_lock(self.alias, ApiKey)
-        saved = ApiKey.objects.select_for_update().get(pk=self.pk)
-        with self.auditing(Action.KEY_CHANGED, since=saved):
+    def change(self, *, since: ApiKey) -> None:
+        """Save the changeable fields, which differ from those of the locked row."""
+        with self.auditing(Action.KEY_CHANGED, since=since):
             self.save(update_fields=SETTABLE_FIELDS)
 
     @atomic
     def revoke(self) -> None:
         """Refuse the key from the next request. Repeated calls do not change the time of revocation."""
-        if ApiKey.objects.filter(pk=self.pk, revoked_at=None).update(revoked_at=timezone.now()):
+        if self.revoked_at is None:
+            self.revoked_at = timezone.now()
+            self.save(update_fields=["revoked_at"])
             self.audit(Action.KEY_REVOKED)
-        self.refresh_from_db(fields=["revoked_at"])
 
     @atomic
     def delete(self, *args: Any, **kwargs: Any) -> tuple[int, dict[str, int]]:

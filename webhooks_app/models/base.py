@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from functools import wraps
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar, cast
 
 from django.db import connections, models, router, transaction
 
@@ -73,13 +73,27 @@ class BaseModel(models.Model):
         """The database of this row, even if it is not saved yet."""
         return self._state.db or router.db_for_write(type(self), instance=self)
 
+    def lock_saved(self) -> Self | None:
+        """Lock the saved row until the end of the transaction, and return it, or None if it was deleted.
+
+        On a database without row locks, the transaction must have its write lock.
+        """
+        rows = type(self)._default_manager.using(self.alias).select_for_update()
+        return cast("Self | None", rows.filter(pk=self.pk).first())
+
+    def adopt(self, saved: Self) -> None:
+        """Replace all values by those of the saved row."""
+        for field in self._meta.concrete_fields:
+            setattr(self, field.attname, getattr(saved, field.attname))
+        self.__dict__.pop("_prefetched_objects_cache", None)
+
 
 def atomic(method: Callable[Concatenate[Row, Arguments], Result]) -> Callable[Concatenate[Row, Arguments], Result]:
-    """Run a model's method in a transaction on the row's own database, which may differ from the default."""
+    """Run a model's method in the caller's transaction, or in a new one, on the row's own database."""
 
     @wraps(method)
     def run(row: Row, /, *args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
-        with transaction.atomic(using=row.alias):
+        with transaction.atomic(using=row.alias, savepoint=False):
             return method(row, *args, **kwargs)
 
     return run

@@ -12,12 +12,12 @@ from django.utils.translation import gettext_lazy as _
 
 from ..choices import policy_of_delivery, retry_policy
 from ..database.clock import now
-from ..database.sql import UtcNow, writing
+from ..database.sql import UtcNow
 from ..exceptions import WebhookStateError
 from ..retry import MAX_LENGTH, BaseRetryPolicy, pack_policy
 from ..signals import announce_deliveries
 from .audit import Action, AuditEntry
-from .base import BaseModel, BaseQuerySet
+from .base import BaseModel, BaseQuerySet, atomic
 from .event import Event
 from .fields import CurrentForeignKey, IdField, LooseCharField, PartialIndex
 from .queue import ENTRIES_AT_A_TIME, QueueEntry, QueueEntryQuerySet
@@ -301,32 +301,32 @@ class Delivery(BaseModel):
         else:
             self.webhook.require_sendable()
 
+    @atomic
     def redeliver(self, requested_by: Any = None) -> Delivery:
-        """Create another delivery of the same event, linked to the first one.
+        """Create another delivery of the same event, linked to the first one. The caller has locked the webhook.
 
         Raise WebhookStateError for a stopped webhook, and for an event without a stored body. A delivery to a paused
         webhook is held. A test to a paused webhook is refused, because its sender expects a result.
         """
         self.require_redeliverable()
         using = self.alias
-        with writing(using, Delivery):
-            # Pruning locks an event before deleting it or its body.
-            event = Event.objects.using(using).select_for_update().filter(pk=self.event_id).first()
-            if event is None:
-                raise WebhookStateError(f"Event {self.event_id} is no longer kept: its retention ended.")
-            event.require_body()
-            delivery = Delivery.objects.using(using).queue(
-                event=event,
-                webhook=self.webhook,
-                kind=self.kind,
-                redelivery_of_id=self.redelivery_of_id or self.pk,
-                requested_by=requested_by,
-            )
-            AuditEntry.objects.write(
-                Action.DELIVERY_REDELIVERED,
-                self,
-                owner_id=self.webhook.owner_id,
-                changes={"redelivery": [None, delivery.pk]},
-            )
+        # Pruning locks an event before deleting it or its body.
+        event = Event.objects.using(using).select_for_update().filter(pk=self.event_id).first()
+        if event is None:
+            raise WebhookStateError(f"Event {self.event_id} is no longer kept: its retention ended.")
+        event.require_body()
+        delivery = Delivery.objects.using(using).queue(
+            event=event,
+            webhook=self.webhook,
+            kind=self.kind,
+            redelivery_of_id=self.redelivery_of_id or self.pk,
+            requested_by=requested_by,
+        )
+        AuditEntry.objects.write(
+            Action.DELIVERY_REDELIVERED,
+            self,
+            owner_id=self.webhook.owner_id,
+            changes={"redelivery": [None, delivery.pk]},
+        )
         announce_deliveries(delivery.alias)
         return delivery

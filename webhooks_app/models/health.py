@@ -77,7 +77,7 @@ class WebhookHealthQuerySet(BaseQuerySet["WebhookHealth"]):
 
         Must be called before the change of status, because the time as a stopped webhook belongs to the period.
         """
-        with transaction.atomic(using=self.db):
+        with transaction.atomic(using=self.db, savepoint=False):
             self.bulk_create([WebhookHealth(webhook=webhook)], ignore_conflicts=True)
             self.filter(webhook=webhook).update(cleared_at=UtcNow())
             health = self.select_for_update().get(webhook=webhook)

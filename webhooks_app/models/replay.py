@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import datetime
 from typing import Any, Self
 
@@ -16,12 +14,11 @@ from django.utils.translation import gettext_lazy as _
 
 from ..conf import settings
 from ..database.clock import now
-from ..database.sql import writing
 from ..exceptions import WebhookStateError
 from ..protocol.ids import first_id_at, id_before
 from ..signals import announce_deliveries
 from .audit import Action, Audited
-from .base import BaseQuerySet
+from .base import BaseQuerySet, atomic
 from .fields import CurrentForeignKey, IdField, PartialIndex
 from .limits import MAX_RATE
 from .status import MAX_REASON_LENGTH
@@ -65,6 +62,8 @@ def missing_outcomes() -> list[str]:
 
 
 class Replay(Audited):
+    """The methods that change a row expect that the caller has locked it, as operations do."""
+
     audited_fields = ("webhook_id", "since", "until", "event_types", "states", "rate", "state")
 
     class State(models.TextChoices):
@@ -172,55 +171,54 @@ class Replay(Audited):
             message = _("Give one or more of: %(known)s.") % {"known": ", ".join(known)}
             raise ValidationError({"states": message})
 
+    def lock(self) -> None:
+        """Lock the webhook and the replay until the end of a transaction of ``writing()``, and reload them.
+
+        The webhook is locked first, as everywhere. This also prevents the start of its other replays. Raise
+        WebhookStateError if the replay is no longer kept.
+        """
+        self.webhook.lock()
+        saved = self.lock_saved()
+        if saved is None:
+            raise WebhookStateError(f"Replay {self.id} is no longer kept. Plan another.")
+        self.adopt(saved)
+
+    @atomic
     def start(self) -> None:
         """Start sending. Workers do the rest.
 
         Raise WebhookStateError unless the replay is ready, its webhook can receive events, and no other replay of the
         webhook is running.
         """
-        with self._changing(Action.REPLAY_STARTED):
+        with self.auditing(Action.REPLAY_STARTED):
             self._require("only a ready replay can be started", self.State.READY)
             self.cursor, self.examined = "", 0
             self._run()
 
+    @atomic
     def resume(self) -> None:
         """Continue a paused or stopped replay, first with cancelled deliveries. Raise WebhookStateError otherwise."""
-        with self._changing(Action.REPLAY_RESUMED):
+        with self.auditing(Action.REPLAY_RESUMED):
             self._require("only a paused or stopped replay can be resumed", self.State.PAUSED, self.State.STOPPED)
             self._go_back()
             self._run()
 
+    @atomic
     def pause(self) -> None:
         """Stop queueing until it is resumed. Queued deliveries are sent. Raise WebhookStateError unless running."""
-        with self._changing(Action.REPLAY_PAUSED):
+        with self.auditing(Action.REPLAY_PAUSED):
             self._require("only a running replay can be paused", self.State.RUNNING)
             self._change_state(self.State.PAUSED)
 
+    @atomic
     def cancel(self) -> None:
         """End the replay, and cancel its unclaimed deliveries. Raise WebhookStateError if it has ended."""
-        with self._changing(Action.REPLAY_CANCELLED):
+        with self.auditing(Action.REPLAY_CANCELLED):
             ended = (self.State.DONE, self.State.CANCELLED)
             self._require("an ended replay cannot be cancelled", *(state for state in self.State if state not in ended))
             self._change_state(self.State.CANCELLED)
             self.deliveries.waiting().cancel("replay_cancelled")
             announce_deliveries(self.alias)  # workers skipped the others of the webhook meanwhile
-
-    @contextmanager
-    def _changing(self, action: Action) -> Iterator[None]:
-        """Lock the webhook and the replay, reload the replay, and audit the changes within the block.
-
-        The webhook is locked first, as everywhere. This also prevents the start of its other replays.
-        """
-        using = self.alias
-        with writing(using, Replay):
-            self.webhook.lock()
-            saved = Replay.objects.using(using).select_for_update().filter(pk=self.pk).first()
-            if saved is None:
-                raise WebhookStateError(f"Replay {self.id} is no longer kept. Plan another.")
-            for field in self._meta.concrete_fields:
-                setattr(self, field.attname, getattr(saved, field.attname))
-            with self.auditing(action):
-                yield
 
     def _require(self, rule: str, *states: State) -> None:
         if self.state not in states:

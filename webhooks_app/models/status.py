@@ -80,8 +80,8 @@ class StatusRules(BaseModel):
         if self.deleted_at is not None:
             raise WebhookStateError(f"Webhook {self.id} is deleted.")
 
-    def _change_status(self, status: Status, reason: str = "") -> None:
+    def _change_status(self, status: Status, reason: str = "", *also: str) -> None:
         self.status = status
         self.status_reason = reason[:MAX_REASON_LENGTH]
         self.status_changed_at = now()
-        self.save(update_fields=["status", "status_reason", "status_changed_at"])
+        self.save(update_fields=["status", "status_reason", "status_changed_at", *also])

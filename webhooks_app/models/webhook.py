@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from datetime import datetime
-from typing import Any, Self, cast
+from typing import Any, Self
 
 from django.core.exceptions import ValidationError
 from django.core.validators import MaxValueValidator, MinValueValidator
@@ -15,7 +15,6 @@ from django.utils.translation import gettext_lazy as _
 from ..choices import known_policies, parse_filter, retry_policy
 from ..conf import settings
 from ..database.clock import now
-from ..database.sql import take_write_lock
 from ..event_types import registry
 from ..exceptions import AlreadyInStateError, InvalidEndpointError, InvalidFilterError, WebhookStateError
 from ..filters import check_fields
@@ -39,11 +38,10 @@ from .status import StatusRules
 from .webhook_query import WebhookQuerySet
 from .webhook_secret import SigningSecret
 
-LOCKED_FIELDS = ("status", "status_reason", "status_changed_at", "paused_at", "deleted_at")
-"""The fields that ``lock()`` reloads."""
-
 
 class Webhook(OwnHeaders, StatusRules, SigningSecret):
+    """The methods that change a row expect that the caller has locked it, as operations and workers do."""
+
     audited_fields = (
         *("owner_id", "url", "event_types", "filter", "description", "retry_notices", "max_in_flight"),
         *("rate_limit", "signatures", "header_fingerprints", "retry_policy", "accepted_statuses", "order"),
@@ -226,17 +224,15 @@ class Webhook(OwnHeaders, StatusRules, SigningSecret):
             )
 
     def lock(self) -> Self:
-        """Lock the webhook until the end of the transaction, and reload its state.
+        """Lock the webhook until the end of a transaction of ``writing()``, and reload all of its fields.
 
-        Return the saved row, from which this instance may differ. Raise WebhookStateError if the webhook was deleted
-        after its retention.
+        Return another instance of the saved row. Raise WebhookStateError if the webhook was deleted after its
+        retention.
         """
-        take_write_lock(self.alias, Webhook)
-        saved = cast("Self | None", Webhook.objects.using(self.alias).select_for_update().filter(pk=self.pk).first())
+        saved = self.lock_saved()
         if saved is None:
             raise WebhookStateError(f"Webhook {self.id} is no longer kept: its retention ended.")
-        for name in LOCKED_FIELDS:
-            setattr(self, name, getattr(saved, name))
+        self.adopt(saved)
         return saved
 
     @atomic
@@ -264,11 +260,9 @@ class Webhook(OwnHeaders, StatusRules, SigningSecret):
 
         Workers cancel the others of a long backlog in short transactions, also after ``fail`` and ``soft_delete``.
         """
-        self.lock()
-        self.require_existing()
         with self.auditing(Action.WEBHOOK_DISABLED, reason=reason):
-            self._change_status(self.Status.DISABLED, reason)
-            self._end_pause()
+            self.paused_at = None
+            self._change_status(self.Status.DISABLED, reason, "paused_at")
         self.deliveries.cancel_first(self, "webhook_disabled")
         webhook_being_disabled.send(Webhook, webhook=self)
         self._announce(webhook_disabled, reason=reason)
@@ -279,8 +273,6 @@ class Webhook(OwnHeaders, StatusRules, SigningSecret):
 
         Raise WebhookStateError if events cannot be queued for the webhook, AlreadyInStateError if it is paused.
         """
-        self.lock()
-        self.require_existing()
         if self.paused_at is not None:
             raise AlreadyInStateError(f"Webhook {self.id} is already paused.")
         self.require_sendable()
@@ -293,33 +285,23 @@ class Webhook(OwnHeaders, StatusRules, SigningSecret):
     def resume(self) -> None:
         """Send the held deliveries in the order of their due times, within the webhook's limits.
 
-        Raise WebhookStateError for a deleted webhook, AlreadyInStateError for one that is not paused.
+        Raise AlreadyInStateError for a webhook that is not paused.
         """
-        self.lock()
-        self.require_existing()
         if self.paused_at is None:
             raise AlreadyInStateError(f"Webhook {self.id} is not paused.")
         with self.auditing(Action.WEBHOOK_RESUMED):
-            self._end_pause()
+            self.paused_at = None
+            self.save(update_fields=["paused_at"])
         self._announce(webhook_resumed)
         announce_deliveries(self.alias)
 
     @atomic
     def soft_delete(self) -> None:
         """Stop sending, as ``disable`` does, and hide the webhook. Its history stays until retention ends."""
-        self.lock()
-        self.require_existing()
         with self.auditing(Action.WEBHOOK_DELETED):
-            self.deleted_at = now()
-            self.save(update_fields=["deleted_at"])
-            self._end_pause()
+            self.deleted_at, self.paused_at = now(), None
+            self.save(update_fields=["deleted_at", "paused_at"])
         self.deliveries.cancel_first(self, "webhook_deleted")
-
-    def _end_pause(self) -> None:
-        """End a pause, if there is one. A stopped webhook is not paused."""
-        if self.paused_at is not None:
-            self.paused_at = None
-            self.save(update_fields=["paused_at"])
 
     def _announce(self, signal: Signal, **arguments: Any) -> None:
         transaction.on_commit(lambda: signal.send_robust(Webhook, webhook_id=self.id, **arguments), using=self.alias)

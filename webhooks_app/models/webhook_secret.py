@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 from django.core.exceptions import ValidationError
 from django.db import models, transaction
@@ -38,8 +38,6 @@ class SigningSecret(Audited):
     if TYPE_CHECKING:
         signing_keys: Any
 
-        def lock(self) -> Self: ...
-
     class Meta:
         abstract = True
 
@@ -52,7 +50,7 @@ class SigningSecret(Audited):
         if not self._new_keys:
             super().save(*args, **kwargs)
             return
-        with transaction.atomic(using=kwargs.get("using") or self.alias):
+        with transaction.atomic(using=kwargs.get("using") or self.alias, savepoint=False):
             super().save(*args, **kwargs)
             for key in self.take_new_keys():
                 key.save(force_insert=True, using=self.alias)
@@ -153,8 +151,7 @@ class SigningSecret(Audited):
         _check_scheme(scheme)
         if secret is not None:
             self._check_new_key(secret, scheme)
-        saved = self.lock()
-        replaced = saved.current_key(scheme)
+        replaced = self.current_key(scheme)
         if replaced is None or secret is None or secret != replaced.readable_key:
             key = secret or known_signatures()[scheme].new_key()
             return self._replace(replaced, SigningKey.of(scheme, key), overlap)
@@ -169,7 +166,6 @@ class SigningSecret(Audited):
         Raise ValidationError for an unknown scheme.
         """
         _check_scheme(scheme)
-        self.lock()
         self._end_overlap(scheme)
 
     def _key(self, scheme: str, *, is_current: bool) -> SigningKey | None:

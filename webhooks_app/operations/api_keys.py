@@ -12,7 +12,6 @@ from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
 from ..database.sql import writing
-from ..exceptions import WebhookStateError
 from ..models import ApiKey
 from ..models.api_key import owner_scopes
 from ..models.audit import acting
@@ -59,7 +58,7 @@ def change_key(api_key: ApiKey, *, actor: BaseActor) -> None:
     with _performing(CHANGE_KEY, api_key, actor) as saved:
         added = [scope for scope in api_key.scopes if scope not in saved.scopes]
         _check_scopes(added, saved.owner_id, actor)
-        api_key.change()
+        api_key.change(since=saved)
 
 
 def revoke_key(api_key: ApiKey, *, actor: BaseActor) -> None:
@@ -90,8 +89,6 @@ def _check_scopes(scopes: Iterable[str], owner_id: Any, actor: BaseActor) -> Non
 def _performing(right: Right, api_key: ApiKey, actor: BaseActor) -> Iterator[ApiKey]:
     """Lock the key and attribute all changes within the block to the actor; yield the saved row."""
     with acting(actor), writing(api_key.alias, ApiKey):
-        saved = ApiKey.objects.using(api_key.alias).select_for_update().filter(pk=api_key.pk).first()
-        if saved is None:
-            raise WebhookStateError(f"API key {api_key.pk} is deleted.")
+        saved = api_key.lock()
         actor.require(right, saved.owner_id)
         yield saved

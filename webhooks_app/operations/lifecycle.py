@@ -41,9 +41,9 @@ def disable(webhook: Webhook, *, actor: BaseActor) -> None:
 
     Raises WebhookStateError for a deleted webhook, and AlreadyInStateError for a disabled one.
     """
-    with performing(DISABLE_WEBHOOK, webhook, actor) as saved:
+    with performing(DISABLE_WEBHOOK, webhook, actor):
         webhook.require_enabled()
-        webhook.disable(BY_OWNER if actor.is_owner(saved.owner_id) else BY_OPERATOR)
+        webhook.disable(BY_OWNER if actor.is_owner(webhook.owner_id) else BY_OPERATOR)
 
 
 def enable(webhook: Webhook, *, actor: BaseActor) -> None:
@@ -57,7 +57,6 @@ def enable(webhook: Webhook, *, actor: BaseActor) -> None:
         limit_verification(webhook, actor=actor)
         with webhook.auditing(Action.WEBHOOK_ENABLED):
             WebhookHealth.objects.clear(webhook)
-            webhook.await_verification()
             queue_handshake(webhook)
 
 

@@ -14,12 +14,13 @@ from .rights import Right
 
 @contextmanager
 def performing(right: Right, webhook: Webhook, actor: BaseActor) -> Iterator[Webhook]:
-    """Lock the webhook and attribute all changes within the block to the actor; yield the saved row.
+    """Lock and reload the webhook, and attribute all changes within the block to the actor.
 
-    Raises AccessDeniedError, and WebhookStateError for a deleted webhook.
+    Its owner and state may have changed since it was loaded, so only the locked values count. Yields another instance
+    of the saved row. Raises AccessDeniedError, and WebhookStateError for a deleted webhook.
     """
     with acting(actor), writing(webhook.alias, Webhook):
         saved = webhook.lock()
-        actor.require(right, saved.owner_id)
+        actor.require(right, webhook.owner_id)
         webhook.require_existing()
         yield saved

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from functools import partial
 
+from ..database.clock import DatabaseClock
 from ..database.sql import writing
 from ..maintenance.health.monitor import take_in
 from ..maintenance.rollups.folding import fold
@@ -13,12 +14,16 @@ from ..models import Replay, Webhook
 from ..models.audit import acting
 from ..models.health import FailingPeriod
 from ..replays import planning
-from ..replays.planning import COUNT_SECONDS, failing_periods, plan_replay
+from ..replays.planning import failing_periods, plan_replay
+from ..replays.runner import count
 from .actors import BaseActor
 from .performing import performing
 from .rights import REPLAY
 
 __all__ = ["cancel", "pause", "plan", "recover_missed", "resume", "start"]
+
+COUNT_SECONDS = 1.0
+"""Maximum time for counting in the foreground. Workers do the rest."""
 
 MAX_FOLDS = 20
 """Upper bound of the transactions in which planning folds tallies; workers fold the rest."""
@@ -35,16 +40,16 @@ def plan(
     rate: float | None = None,
     max_seconds: float = COUNT_SECONDS,
 ) -> Replay:
-    """Save and count a replay, as ``plan_replay`` does; nothing is sent before ``start``.
+    """Save and count a replay, with the defaults of ``plan_replay``. Nothing is sent before ``start``.
+
+    Counting takes at most ``max_seconds`` here, and continues in the background.
 
     Raises django.core.exceptions.ValidationError with the problems by field, and WebhookStateError for a webhook that
     is deleted, not subscribed to one of the types, or has too many open replays.
     """
-    with performing(REPLAY, webhook, actor):
-        pass  # Counting may take seconds, without the lock.
     _fold(webhook.alias)
-    with acting(actor):
-        return plan_replay(
+    with performing(REPLAY, webhook, actor):
+        replay = plan_replay(
             webhook,
             since=since,
             until=until,
@@ -52,8 +57,9 @@ def plan(
             states=states,
             rate=rate,
             requested_by=actor.account,
-            max_seconds=max_seconds,
         )
+    count(replay.alias, replay, DatabaseClock(replay.alias), max_seconds=max_seconds)  # without the lock
+    return replay
 
 
 def recover_missed(webhook: Webhook, *, actor: BaseActor) -> Replay:
@@ -105,5 +111,6 @@ def cancel(replay: Replay, *, actor: BaseActor) -> None:
 
 def _steer(replay: Replay, actor: BaseActor, verb: Callable[[], None]) -> None:
     with acting(actor), writing(replay.alias, Replay):
-        actor.require(REPLAY, replay.webhook.lock().owner_id)
+        replay.lock()
+        actor.require(REPLAY, replay.owner_id)
         verb()

@@ -34,8 +34,8 @@ def rotate_secret(
     Raises django.core.exceptions.ValidationError for a secret or an overlap that is not allowed, and
     WebhookStateError for a deleted webhook, or for a secret that was rotated in the meantime.
     """
-    with performing(ROTATE_SECRET, webhook, actor) as saved:
-        if replaces and replaces != fingerprint_of_key(saved, scheme):
+    with performing(ROTATE_SECRET, webhook, actor):
+        if replaces and replaces != fingerprint_of_key(webhook, scheme):
             raise WebhookStateError(
                 f"The secret of webhook {webhook.id} was rotated in the meantime. It has not been replaced."
             )
@@ -50,9 +50,9 @@ def revoke_previous_secret(webhook: Webhook, *, actor: BaseActor, scheme: str = 
 
 def revoke_previous_keys(webhook: Webhook, *, actor: BaseActor) -> None:
     """End the overlaps of all signature schemes. Raises WebhookStateError for a deleted webhook."""
-    with performing(ROTATE_SECRET, webhook, actor) as saved:
+    with performing(ROTATE_SECRET, webhook, actor):
         used = {scheme.key_scheme for scheme in known_signatures().values()}
-        for scheme in sorted(used & {key.scheme for key in saved.signing_keys.all()}):
+        for scheme in sorted(used & {key.scheme for key in webhook.signing_keys.all()}):
             webhook.revoke_previous_secret(scheme=scheme)
 
 

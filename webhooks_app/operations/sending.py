@@ -25,10 +25,10 @@ def send_test_event(
     The platform's webhooks also accept operational events. Raises WebhookStateError for a deleted, disabled or paused
     webhook, UnknownEventTypeError, InvalidEventDataError, RateLimitedError and LimitsUnavailableError.
     """
-    with performing(TEST_WEBHOOK, webhook, actor) as saved:
-        event = new_test_event(saved, event_type, data)
-        limit_test(saved, actor=actor)
-        return queue_test(event, saved)
+    with performing(TEST_WEBHOOK, webhook, actor):
+        event = new_test_event(webhook, event_type, data)
+        limit_test(webhook, actor=actor)
+        return queue_test(event, webhook)
 
 
 def redeliver(delivery: Delivery, *, actor: BaseActor) -> Delivery:
@@ -36,9 +36,8 @@ def redeliver(delivery: Delivery, *, actor: BaseActor) -> Delivery:
 
     A redelivered test counts as a test. Raises WebhookStateError, RateLimitedError and LimitsUnavailableError.
     """
-    with performing(REDELIVER, delivery.webhook, actor) as webhook:
-        delivery.webhook = webhook
+    with performing(REDELIVER, delivery.webhook, actor):
         redelivery = delivery.redeliver(requested_by=actor.account)
         if delivery.kind == Delivery.Kind.TEST:  # last, so that a refused one is not counted
-            limit_test(webhook, actor=actor)
+            limit_test(delivery.webhook, actor=actor)
     return redelivery

@@ -29,13 +29,12 @@ def start_verification(webhook: Webhook, *, actor: BaseActor) -> Delivery:
 
 
 def queue_handshake(webhook: Webhook, *, is_first: bool = False) -> Delivery:
-    """Queue a handshake for a locked webhook as a part of another operation; a pause may hold the handshake.
+    """Hold the events of a locked webhook and queue a handshake, as a part of another operation.
 
-    An earlier one is cancelled. ``is_first`` saves the search for it.
+    A pause may hold the handshake. An earlier one is cancelled. ``is_first`` is for a new webhook, which is pending.
     """
-    webhook.require_testable()
-    webhook.await_verification()
     if not is_first:
+        webhook.await_verification()
         _cancel_handshake(webhook)
     delivery = Delivery.objects.queue(webhook=webhook, kind=Delivery.Kind.VERIFICATION)
     announce_deliveries(delivery.alias)

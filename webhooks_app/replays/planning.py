@@ -7,11 +7,9 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from django.core.exceptions import ValidationError
-from django.db import transaction
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
-from ..database.clock import DatabaseClock
 from ..exceptions import WebhookStateError
 from ..models import Delivery, Replay, Webhook, WebhookHealth
 from ..models.audit import Action
@@ -21,10 +19,6 @@ from ..models.replay import MOST_OPEN, missing_outcomes
 from ..protocol.ids import first_id_at, time_of
 from ..protocol.times import format_time
 from ..routing import is_subscribed
-from .runner import count
-
-COUNT_SECONDS = 1.0
-"""Maximum time for counting in the foreground. Workers do the rest."""
 
 LOOK_BACK = timedelta(days=7)
 MARGIN = timedelta(minutes=5)
@@ -42,16 +36,15 @@ def plan_replay(
     states: Sequence[str] | None = None,
     rate: float | None = None,
     requested_by: Any = None,
-    max_seconds: float = COUNT_SECONDS,
 ) -> Replay:
-    """Save and count a replay. A long count continues in the background. ``start()`` begins sending.
+    """Save a replay in the caller's transaction, with the webhook locked. It is counted next, and then started.
 
     By default it covers the missed, given up and cancelled events of all subscribed types, since the beginning of the
     first failing period of the last week. Events before the creation of the webhook, or after now, are never included.
     A replay for a stopped webhook is counted too, but the webhook must be enabled before the start.
 
-    Raise ValidationError for invalid fields. Raise WebhookStateError if the webhook is deleted, is not subscribed to
-    one of the types, or has too many unfinished replays.
+    Raise ValidationError for invalid fields. Raise WebhookStateError if the webhook is not subscribed to one of the
+    types, or has too many unfinished replays.
     """
     using = webhook.alias
     _require_subscribed(webhook, event_types)
@@ -73,16 +66,12 @@ def plan_replay(
         period.as_json() for period in failing_periods(webhook, since=begin) if period.began_at < replay.until
     ]
     replay.full_clean()
-    with transaction.atomic(using=using):
-        replay.save(using=using, force_insert=True)
-        replay.audit_creation(Action.REPLAY_PLANNED)
-    count(using, replay, DatabaseClock(using), max_seconds=max_seconds)
+    replay.save(using=using, force_insert=True)
+    replay.audit_creation(Action.REPLAY_PLANNED)
     return replay
 
 
 def _require_subscribed(webhook: Webhook, event_types: Sequence[str]) -> None:
-    if webhook.deleted_at is not None:
-        raise WebhookStateError(f"Webhook {webhook.id} is deleted.")
     if others := [name for name in event_types if not is_subscribed(webhook, name)]:
         raise WebhookStateError(f"Webhook {webhook.id} is not subscribed to: {', '.join(others)}.")
 

@@ -11,17 +11,18 @@ from django.db import connection, transaction
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from tests.support.rows import URL, emit_one, make_webhook
+from tests.support.rows import URL, emit_one, make_webhook, plan_replay
 from webhooks_app import send_test_event
 from webhooks_app.exceptions import WebhookStateError
 from webhooks_app.maintenance import retention
 from webhooks_app.models import ApiKey, AuditEntry, Delivery, Webhook
+from webhooks_app.operations import lifecycle
 from webhooks_app.operations.actors import PROJECT
+from webhooks_app.operations.api_keys import change_key, delete_key, revoke_key
 from webhooks_app.operations.lifecycle import enable
 from webhooks_app.operations.registration import register_webhook, update_webhook
 from webhooks_app.operations.verification import start_verification
 from webhooks_app.protocol.ids import first_id_at
-from webhooks_app.replays.planning import plan_replay
 
 from .conftest import written
 
@@ -183,12 +184,12 @@ def test_all_actions_on_a_replay_are_audited(webhook, alice):
 def test_all_actions_on_a_key_are_audited(alice):
     api_key, _ = ApiKey.objects.make(owner=alice, name="ci")
     api_key.name = "build"
-    api_key.change()
-    api_key.change()
-    api_key.revoke()
-    api_key.revoke()
+    change_key(api_key, actor=PROJECT)
+    change_key(api_key, actor=PROJECT)
+    revoke_key(api_key, actor=PROJECT)
+    revoke_key(api_key, actor=PROJECT)
     api_key_id = api_key.pk
-    api_key.delete()
+    delete_key(api_key, actor=PROJECT)
 
     entries = list(AuditEntry.objects.filter(subject=api_key_id).order_by("id"))
     actions = ["api_key.created", "api_key.changed", "api_key.revoked", "api_key.deleted"]
@@ -226,7 +227,7 @@ def test_an_action_without_effect_is_not_audited(webhook, verb):
 
 def test_refused_and_rolled_back_actions_are_not_audited(webhook):
     with pytest.raises(WebhookStateError):
-        webhook.resume()
+        lifecycle.resume(webhook, actor=PROJECT)
     with transaction.atomic():
         webhook.pause()
         transaction.set_rollback(True)
