@@ -65,7 +65,7 @@ def test_entry_points_change_rows_only_by_operations(path):
 def test_only_the_api_throttle_imports_rate_limits():
     importers = {path.name for path in MODULES if "rate_limits" in path.read_text()}
 
-    assert importers == {"throttling.py"}
+    assert importers == {"authentication.py"}
 
 
 class Console:
