@@ -17,7 +17,8 @@ from webhooks_app.event_types import registry
 from webhooks_app.models import Delivery, DeliveryAttempt, Event, Webhook
 from webhooks_app.protocol.ids import RANDOM_HEX_DIGITS, first_id_at
 from webhooks_app.protocol.times import format_time
-from webhooks_app.transport.errors import connection_lost, name_unknown
+from webhooks_app.reasons import ReasonText
+from webhooks_app.transport.errors import connection_lost, name_unknown, timed_out
 
 from .webhooks import CHANGED_AFTER, Profile, Target
 
@@ -37,10 +38,10 @@ class Answer(NamedTuple):
 
 ANSWERS: Mapping[str, Answer] = {
     "succeeded": Answer(status=200, body="ok"),
-    "http_status": Answer("Answered with status 503. Only status 200 confirms receipt.", 503, "Service unavailable"),
-    "timeout": Answer("The receiver sent no complete answer within 30 seconds."),
+    "http_status": Answer(ReasonText("status_not_200", status=503), 503, "Service unavailable"),
+    "timeout": Answer(timed_out(30).message),
     "connection_error": Answer(connection_lost().message),
-    "dns_error": Answer(name_unknown("{host}").message),
+    "dns_error": Answer(),
 }
 """Recorded answers by result."""
 
@@ -182,12 +183,12 @@ class History:
     def _attempt(
         self, delivery: Delivery, target: Target, number: int, result: str, started_at: datetime, duration: timedelta
     ) -> DeliveryAttempt:
-        answer = ANSWERS[result]
+        answer, host = ANSWERS[result], urlsplit(target.webhook.url).hostname or ""
         return DeliveryAttempt(
             delivery_id=delivery.pk,
             number=number,
             result=result,
-            message=answer.message.format(host=urlsplit(target.webhook.url).hostname),
+            message=name_unknown(host).message if result == "dns_error" else answer.message,
             started_at=started_at,
             duration_ms=duration // timedelta(milliseconds=1),
             url=target.webhook.url,

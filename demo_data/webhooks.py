@@ -13,6 +13,7 @@ from django.db.models import EmailField
 from webhooks_app.event_types import registry
 from webhooks_app.models import Webhook
 from webhooks_app.owners import owner_model, owner_rows, owners
+from webhooks_app.reasons import ReasonText
 from webhooks_app.routing import RoutedEvent, concerns
 
 NAME_PREFIX = "demo-"
@@ -65,7 +66,7 @@ PROFILES = (
     Profile(
         name="failed",
         status=Webhook.Status.FAILED,
-        reason="Answered with status 404. Only status 200 confirms receipt.",
+        reason=ReasonText("status_not_200", status=404),
     ),
     Profile(name="paused", at_once=0.97, later=0.02, given_up=0.01, is_paused=True),
     HEALTHY,

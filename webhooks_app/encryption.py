@@ -12,6 +12,7 @@ from django.core.exceptions import ImproperlyConfigured
 
 from .conf import settings
 from .exceptions import SecretUnreadableError
+from .reasons import ReasonText
 
 # Importing cryptography costs 7 MB of memory, so it is imported only where a secret is read or written.
 if TYPE_CHECKING:
@@ -113,8 +114,4 @@ def _decrypted(token: str, keys: tuple[str, ...]) -> Masked:
     try:
         return Masked(_cipher(keys).decrypt(token.encode()).decode(errors="surrogatepass"))
     except InvalidToken:
-        raise SecretUnreadableError(
-            "A stored secret was encrypted with a key that is not configured. Add that key to "
-            f"WEBHOOKS_ENCRYPTION_KEYS again, where {DERIVED!r} stands for the keys derived from SECRET_KEY and "
-            "SECRET_KEY_FALLBACKS, or rotate the webhook's secret."
-        ) from None
+        raise SecretUnreadableError(ReasonText("secret_unreadable", derived=repr(DERIVED))) from None

@@ -27,6 +27,8 @@ import math
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 
+from .reasons import ReasonText
+
 __all__ = [
     "AlreadyInStateError",
     "FilterBudgetError",
@@ -65,10 +67,13 @@ class UnknownEventTypeError(WebhooksError, LookupError):
         self.known = tuple(known)
         shown = self.name[:100]
         found = repr(shown) if isinstance(name, str) else f"of Python's type {type(name).__name__}; give its name"
-        near = get_close_matches(shown, self.known, n=1)
-        suggestion = f" Did you mean {near[0]}?" if near else ""
-        hint = f" Known types: {', '.join(self.known)}." if self.known else ""
-        super().__init__(f"Unknown event type {found}.{suggestion}{hint}")
+        hints = {"name": found}
+        code = "event_type_unknown"
+        if self.known:
+            code, hints["known"] = "event_type_unknown_among", ", ".join(self.known)
+        if near := get_close_matches(shown, self.known, n=1):
+            code, hints["near"] = "event_type_unknown_near", near[0]
+        super().__init__(ReasonText(code, **hints))
 
 
 class UnregisteredEventTypeError(UnknownEventTypeError):
@@ -90,7 +95,7 @@ class InvalidFilterError(WebhooksError, ValueError):
     def __init__(self, path: str, problem: str) -> None:
         self.path = path
         self.problem = problem
-        super().__init__(f"{path or 'filter'}: {problem}.")
+        super().__init__(ReasonText("filter_invalid", path=path or "filter", problem=problem))
 
 
 class FilterBudgetError(WebhooksError):
@@ -176,22 +181,20 @@ class RateLimitedError(WebhooksError):
         *,
         limit: str = "probes",
         rate: str = "",
-        counted: str = "tests and verifications of one account",
+        counted: str = ReasonText("counted_probes"),
     ) -> None:
         self.wait_seconds = wait_seconds
         self.limit = limit
         self.rate = rate
-        seconds = math.ceil(wait_seconds)
-        unit = "second" if seconds == 1 else "seconds"
-        allowed = f": at most {rate}" if rate else ""
-        super().__init__(f"Too many {counted}{allowed}. Try again in {seconds} {unit}.")
+        code = "too_many_at_most" if rate else "too_many"
+        super().__init__(ReasonText(code, counted=counted, rate=rate, seconds=math.ceil(wait_seconds)))
 
 
 class LimitsUnavailableError(WebhooksError):
     """The cache for rate limits is unavailable; operations with a limit are refused meanwhile."""
 
     def __init__(self) -> None:
-        super().__init__("Rate limits are unavailable, so tests and verifications are refused. Try again later.")
+        super().__init__(ReasonText("limits_unavailable"))
 
 
 class SecretUnreadableError(WebhooksError):
@@ -203,10 +206,7 @@ class SchemeUnavailableError(WebhooksError):
 
     def __init__(self, name: str) -> None:
         self.name = name
-        super().__init__(
-            f"The webhook's signature scheme {name} is not configured. Add it to WEBHOOKS_SIGNATURES again, or choose "
-            "another scheme for the webhook."
-        )
+        super().__init__(ReasonText("scheme_unavailable", name=name))
 
 
 class WebhookVerificationError(WebhooksError, ValueError):

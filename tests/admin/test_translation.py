@@ -21,6 +21,7 @@ import webhooks_app
 from tests.support.rows import URL, end_deliveries
 from webhooks_app.emission import emit
 from webhooks_app.models import Delivery, DeliveryAttempt, Webhook
+from webhooks_app.reasons import ReasonText
 
 from .conftest import DATA, Page, shown_messages, text
 
@@ -154,11 +155,9 @@ def test_the_command_finds_the_same_in_english(db: None) -> None:
 @pytest.mark.parametrize(
     "message",
     [
-        pytest.param("The TLS handshake did not finish within 1 second.", id="second"),
-        pytest.param("The URL's port '22' may not be used. Use 443, or one from 1024 to 65535.", id="URL"),
-        pytest.param(
-            "The answer is not JSON. Answer with a JSON object in UTF-8 that has the field challenge.", id="two"
-        ),
+        pytest.param(ReasonText("handshake_timed_out", seconds=1), id="second"),
+        pytest.param(ReasonText("url_port", port="'22'", default="443"), id="URL"),
+        pytest.param(ReasonText("challenge_not_json", problem=ReasonText("answer_not_json")), id="two"),
     ],
 )
 def test_the_failure_of_a_delivery_is_german(german: Page, delivery: Delivery, message: str) -> None:

@@ -20,6 +20,7 @@ RECORD = [
     "events",
     "status",
     "status_reason",
+    "status_reason_code",
     "status_changed_at",
     "paused_at",
     "failing_since",

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from django import forms
+from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from ..choices import (
@@ -24,7 +25,6 @@ from ..models.own_headers import REDACTED
 from ..models.webhook_secret import default_signatures
 from ..retry import BaseRetryPolicy
 from ..signatures import BaseSignature
-from .reasons import translated
 
 MAX_NESTING = 100
 """Far below the recursion limit of Python: each form with errors decodes and encodes the value again."""
@@ -105,7 +105,7 @@ def _choices(offered: Iterable[str], own: Iterable[str], known: Mapping[str, Any
 def _label(name: str, choice: BaseSignature | BaseRetryPolicy | None) -> str:
     if choice is None:
         return _("%(name)s: no longer configured") % {"name": name}
-    return f"{name}: {translated(choice.description)}" if choice.description else name
+    return f"{name}: {gettext(choice.description)}" if choice.description else name
 
 
 CHOICES = (("signatures", signature_choices), ("retry_policy", policy_choices), ("order", order_choices))

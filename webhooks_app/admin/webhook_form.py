@@ -6,6 +6,7 @@ import json
 from typing import Any, ClassVar, cast
 
 from django import forms
+from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from ..event_types import EventTypeRegistry, registry
@@ -38,7 +39,7 @@ class GroupedCheckboxes(forms.CheckboxSelectMultiple):
 
     def create_option(self, name: str, value: Any, *args: Any, **kwargs: Any) -> dict[str, Any]:
         option = super().create_option(name, value, *args, **kwargs)
-        option["description"] = translated(registry.get(value).description) if value in registry else ""
+        option["description"] = gettext(registry.get(value).description) if value in registry else ""
         return option
 
 

@@ -21,8 +21,18 @@ from ..models.replay import LEAST_RATE
 from ..operations import replays
 from ..operations.rights import REDELIVER, REPLAY
 from ..operations.sending import redeliver
+from ..reasons import ReasonText
 from .base import ApiViewSet, Operation
-from .fields import BodySerializer, EventTypeField, MomentField, MomentInputField, RateField, ShortListField, TextField
+from .fields import (
+    BodySerializer,
+    EventTypeField,
+    MomentField,
+    MomentInputField,
+    RateField,
+    ReasonCodeField,
+    ShortListField,
+    TextField,
+)
 from .lists import BoundedFilterSet, DeliveryOfAnyWebhookFilter
 from .serializers import DeliverySerializer, DeliveryWithAttemptsSerializer, QueuedEventSerializer
 
@@ -44,6 +54,7 @@ class SelectionSerializer(BodySerializer[Any]):
 class RefusedSerializer(serializers.Serializer[Any]):
     delivery_id = serializers.CharField()
     reason = serializers.CharField(help_text="Human-readable reason why the event is not sent once more.")
+    reason_code = ReasonCodeField(source="reason", help_text="Code of that reason.")
 
 
 class RedeliveredSerializer(serializers.Serializer[Any]):
@@ -95,7 +106,7 @@ class DeliveryViewSet(ApiViewSet):
         refused: list[dict[str, str]] = []
         for delivery_id in ids:
             if (delivery := found.get(delivery_id)) is None:
-                refused.append({"delivery_id": delivery_id, "reason": "There is no such delivery."})
+                refused.append({"delivery_id": delivery_id, "reason": ReasonText("delivery_unknown")})
                 continue
             try:
                 queued.append(redeliver(delivery, actor=self.actor))
@@ -188,6 +199,7 @@ class ReplaySerializer(serializers.Serializer[Replay]):
         help_text="`counting`, then `ready`; nothing is sent before the start. `stopped` if its webhook was stopped.",
     )
     state_reason = serializers.CharField(help_text="Human-readable reason for the stop.")
+    state_reason_code = ReasonCodeField(source="state_reason", help_text="Code of that reason; empty without one.")
     since = MomentField()
     until = MomentField()
     events = serializers.ListField(

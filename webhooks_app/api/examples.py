@@ -24,12 +24,14 @@ _QUEUED = {"delivery_id": DELIVERY_ID, "event_id": EVENT_ID}
 _REFUSED = {
     "delivery_id": "dlv_019c138fa291c40a7e55d3b0962f18ed",
     "reason": f"Webhook {WEBHOOK_ID} is disabled (Disabled by its owner.). Enable it first.",
+    "reason_code": "webhook_disabled",
 }
 _ATTEMPT: dict[str, Any] = {
     "id": attempt_id(DELIVERY_ID, 1),
     "number": 1,
     "result": "succeeded",
     "message": "",
+    "message_code": "",
     "started_at": "2026-01-31T12:00:02.010394Z",
     "duration_ms": 48,
     "url": _URL,
@@ -45,6 +47,7 @@ _AUDIT_ENTRY: dict[str, Any] = {
     "by": "whk_5b1f0c9a72de",
     "changes": {"rate_limit": [None, 10.0]},
     "reason": "",
+    "reason_code": "",
     "created": "2026-01-31T12:05:00.000731Z",
 }
 _WITHOUT_TYPE: dict[type[Any], dict[str, Any]] = {
@@ -125,6 +128,7 @@ def _webhook(name: str, condition: dict[str, Any] | None) -> dict[str, Any]:
         "events": [name],
         "status": "pending",
         "status_reason": "",
+        "status_reason_code": "",
         "status_changed_at": "2026-01-31T12:00:00.123456Z",
         "paused_at": None,
         "failing_since": None,
@@ -178,6 +182,7 @@ def _replay(name: str) -> dict[str, Any]:
         "webhook_id": WEBHOOK_ID,
         "state": "ready",
         "state_reason": "",
+        "state_reason_code": "",
         "since": "2026-01-31T06:00:00.000000Z",
         "until": "2026-01-31T12:00:00.000000Z",
         "events": [],

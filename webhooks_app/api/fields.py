@@ -21,6 +21,7 @@ from ..models.visibility import public_event_types
 from ..protocol.header_rules import MAX_VALUE_LENGTH
 from ..protocol.json_data import dotted
 from ..protocol.times import format_time
+from ..reasons import code_of
 
 MAX_UNKNOWN = 20
 """Maximum number of unknown names in the errors of one object."""
@@ -122,6 +123,13 @@ class TextField(serializers.CharField):
     def schema_extras(self) -> dict[str, Any]:
         """Return the JSON Schema constraints other than the length."""
         return {"pattern": r"^[^\u0000]*$"}
+
+
+class ReasonCodeField(serializers.CharField):
+    """The code of a reason, in an answer."""
+
+    def to_representation(self, value: Any) -> str:
+        return code_of(value)
 
 
 class UrlField(TextField):

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from .. import __version__
 from ..protocol.ids import attempt_id
+from ..reasons import code_of
 from ..transport import RESPONSE_KEPT, Exchange
 from .outcome import Verdict
 
@@ -54,6 +55,11 @@ class AttemptLog(NamedTuple):
         """The public identifier of the attempt."""
         return attempt_id(self.delivery_id, self.number)
 
+    @property
+    def message_code(self) -> str:
+        """The code of the message: "" without one, ``text`` if the host's transport wrote it."""
+        return code_of(self.message)
+
     def without_response_text(self) -> AttemptLog:
         return self._replace(response_headers=(), response_body="", retry_after="")
 
@@ -77,7 +83,7 @@ def log_exchange(
         delivery_id=delivery_id,
         number=number,
         result=verdict.result.value,
-        message=clean(verdict.message, MAX_MESSAGE_LENGTH),
+        message=verdict.message and _clean_message(verdict.message),
         started_at=started_at,
         url=request.url,
         duration_ms=round(exchange.duration_seconds * 1000),
@@ -101,7 +107,7 @@ def log_unsent(*, delivery_id: str, number: int, verdict: Verdict, url: str, sta
         delivery_id=delivery_id,
         number=number,
         result=verdict.result.value,
-        message=clean(verdict.message, MAX_MESSAGE_LENGTH),
+        message=verdict.message and _clean_message(verdict.message),
         started_at=started_at,
         url=url,
     )
@@ -115,6 +121,11 @@ def clean(text: str, limit: int) -> str:
     if not text.isascii():
         text = text.encode(errors="replace").decode()
     return _CONTROL.sub("�", text[:limit])
+
+
+def _clean_message(text: str) -> str:
+    cleaned = clean(text, MAX_MESSAGE_LENGTH)
+    return text if text == cleaned else cleaned  # a reason keeps its code
 
 
 def _clean_line(text: str, limit: int) -> str:

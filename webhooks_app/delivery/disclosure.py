@@ -14,16 +14,14 @@ from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from ..models import Delivery, DeliveryAttempt, Webhook
 from ..models.audit import Action
+from ..reasons import ReasonText
 from .outcome import Result
 
 UNREACHABLE = "unreachable"
 """The result shown in place of ``UNREACHED``. It is never stored."""
 
-UNREACHABLE_MESSAGE = (
-    "The URL could not be reached. Check that its host name is in the public DNS, and that the receiver runs, answers "
-    "in time and has a trusted certificate."
-)
-TLS_FAILED = "No trusted TLS connection could be made."
+UNREACHABLE_MESSAGE = ReasonText("unreachable")
+TLS_FAILED = ReasonText("tls_failed")
 
 UNREACHED = frozenset(
     (Result.DNS_ERROR, Result.ADDRESS_REFUSED, Result.CONNECTION_ERROR, Result.TIMEOUT, Result.TLS_ERROR)

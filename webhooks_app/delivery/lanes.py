@@ -19,12 +19,13 @@ from ..models import Delivery, Webhook
 from ..models.hold import permitted_kinds
 from ..models.order import Order
 from ..models.rate_limit import LONG_AGO, RateLimit
+from ..reasons import ReasonText
 from ..signatures import Headers
 from .signing import LaneKey, Signer
 
 Kind = Delivery.Kind
 
-DAMAGED_HEADERS = "The webhook's own headers are damaged. Set them again."
+DAMAGED_HEADERS = ReasonText("headers_damaged")
 
 FIRST_ENTRIES = 50
 """Number of a webhook's first entries to search for lost claims, which were due first."""

@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 
 from ..models import Delivery, DeliveryAttempt, Webhook
 from ..protocol.handshake import refusal_of_answer
+from ..reasons import ReasonText
 from ..retry import BaseRetryPolicy
 from ..transport import Exchange, Response
 
@@ -73,10 +74,8 @@ def _refusal_of(challenge: str, response: Response) -> str:
     return refusal_of_answer(challenge, response.body, content_encoding=coding, body_problem=response.body_problem)
 
 
-def _why_not(status: int, accepted: str) -> str:
-    confirms = "only a 2xx status confirms receipt" if accepted == ANY_SUCCESS else "only status 200 confirms receipt"
+def _why_not(status: int, accepted: str) -> ReasonText:
     if 200 <= status < 300:
-        return f"Answered with status {status}. Only status 200 confirms receipt; other 2xx statuses do not."
-    if 300 <= status < 400:
-        return f"Answered with the redirect {status}. Redirects are not followed; {confirms}."
-    return f"Answered with status {status}. {confirms.capitalize()}."
+        return ReasonText("status_not_200_but_2xx", status=status)
+    kind = "redirect" if 300 <= status < 400 else "status"
+    return ReasonText(f"{kind}_not_{'2xx' if accepted == ANY_SUCCESS else '200'}", status=status)

@@ -15,6 +15,7 @@ from ..exceptions import WebhooksError
 from ..models import Delivery
 from ..models.hold import UNVERIFIED_KINDS
 from ..protocol.handshake import challenge_body, new_challenge
+from ..reasons import ReasonText
 from ..retry import SpecificationPolicy, parse_retry_after
 from ..signatures import Message
 from ..transport import BODY_SECONDS, RESPONSE_KEPT, RESPONSE_READ_LIMIT, Exchange, Request
@@ -27,9 +28,7 @@ logger = logging.getLogger("webhooks_app.delivery")
 LOST_SPREAD = timedelta(seconds=3)
 """Time over which the retries of attempts lost together are distributed."""
 
-NOT_MADE = (
-    "The request could not be made from the stored data. The operator of this service finds the cause in its log."
-)
+NOT_MADE = ReasonText("request_not_made")
 
 CONTENT_TYPE = ("Content-Type", "application/json")
 USER_AGENT = ("User-Agent", SENDER)
@@ -101,10 +100,7 @@ def finish_lost(claim: Claim, now: datetime) -> Finished:
 
     It ends ``now``, at the time of detection, so that the retry is not earlier than its policy allows.
     """
-    lost = Verdict(
-        result=Result.WORKER_LOST,
-        message="The worker that made this attempt ended before it could record the answer.",
-    )
+    lost = Verdict(result=Result.WORKER_LOST, message=ReasonText("worker_lost"))
     return _finished_unsent(claim, lost, now)
 
 

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from ..choices import known_signatures
 from ..encryption import decrypt
 from ..exceptions import SchemeUnavailableError, SecretUnreadableError, WebhooksError
+from ..reasons import ReasonText
 from ..signatures import BaseSignature, Headers, Message, combine, pack
 from .once import OncePerWebhook
 
@@ -17,7 +18,7 @@ logger = logging.getLogger("webhooks_app.delivery")
 
 _reported = OncePerWebhook()
 
-NO_SCHEMES = "The webhook's list of signature schemes is empty or damaged. Choose its schemes again."
+NO_SCHEMES = ReasonText("schemes_damaged")
 
 
 class LaneKey(NamedTuple):

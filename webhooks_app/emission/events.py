@@ -17,6 +17,7 @@ from ..models.emission import MAX_KEY_LENGTH, MAX_REFERENCE_LENGTH, MAX_REFERENC
 from ..models.order import MAX_ORDERING_KEY_LENGTH
 from ..owners import owners
 from ..protocol.envelope import encode
+from ..reasons import ReasonText
 from .plain_data import plain_data
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ def new_event(
     event_id = str(Event._meta.pk.get_default())
     body = encode(id=event_id, type=name, created=created_at, data=valid_data)
     if len(body) > max_bytes:
-        problem = f"makes an envelope of {len(body):,} bytes; the limit is {max_bytes:,} bytes"
+        problem = ReasonText("envelope_too_large", size=len(body), limit=max_bytes)
         raise InvalidEventDataError(name, {"": problem})
     event = Event(id=event_id, type=name, owner=owner, body=body.decode(), is_test=is_test, created_at=created_at)
     event.ordering_key = ordering_key

@@ -24,6 +24,7 @@ from pydantic.json_schema import DEFAULT_REF_TEMPLATE, GenerateJsonSchema, JsonS
 from ..exceptions import InvalidEventDataError, InvalidEventTypeError
 from ..protocol import json_data
 from ..protocol.times import format_time
+from ..reasons import ReasonText
 
 if TYPE_CHECKING:
     from .. import Event
@@ -208,11 +209,11 @@ class EventType(Generic[M]):
 
     def _description(self, kind: str, message: str, path: tuple[int | str, ...], value: object) -> str:
         if kind == "missing":
-            return "is missing"
+            return ReasonText("field_missing")
         if kind == "extra_forbidden":
             if len(path) > 1:
-                return "is not a field of this type"
-            return f"is not a field of this type; the fields are {', '.join(self._field_names())}"
+                return ReasonText("field_unknown")
+            return ReasonText("field_unknown_among", fields=", ".join(self._field_names()))
         expected = re.sub(r"^\w+ should", "should", message)[:200]
         return f"{expected}, not {type(value).__name__}" if kind.endswith("_type") else expected
 

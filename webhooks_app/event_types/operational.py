@@ -47,6 +47,7 @@ class WebhookDisabledData(EventData):
     url: Url
     owner: OwnerId = None
     reason: str = Field(description="Human-readable reason.")
+    reason_code: str = Field(default="text", description="Code of the reason; `text` if a person wrote it.")
     disabled_at: UtcTime = Field(description="Time at which it was disabled.")
 
 
@@ -103,6 +104,7 @@ WEBHOOK_DISABLED = EventType(
     example={
         **_WEBHOOK,
         "reason": "Every delivery was given up for 5 days: 57 since 2026-01-29 00:00 UTC.",
+        "reason_code": "all_given_up",
         "disabled_at": "2026-02-03T00:00:41.123456Z",
     },
     operational=True,

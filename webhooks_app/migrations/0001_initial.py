@@ -188,7 +188,12 @@ class Migration(migrations.Migration):
                         verbose_name="status",
                     ),
                 ),
-                ("status_reason", models.CharField(blank=True, editable=False, max_length=500, verbose_name="reason")),
+                (
+                    "status_reason",
+                    webhooks_app.models.fields.ReasonField(
+                        blank=True, editable=False, max_length=500, verbose_name="reason"
+                    ),
+                ),
                 (
                     "status_changed_at",
                     models.DateTimeField(
@@ -439,7 +444,12 @@ class Migration(migrations.Migration):
                         verbose_name="result",
                     ),
                 ),
-                ("message", models.CharField(blank=True, editable=False, max_length=500, verbose_name="message")),
+                (
+                    "message",
+                    webhooks_app.models.fields.ReasonField(
+                        blank=True, editable=False, max_length=500, verbose_name="message"
+                    ),
+                ),
                 ("url", models.CharField(editable=False, max_length=2048, verbose_name="URL")),
                 (
                     "signatures",
@@ -774,7 +784,12 @@ class Migration(migrations.Migration):
                         verbose_name="state",
                     ),
                 ),
-                ("state_reason", models.CharField(blank=True, editable=False, max_length=500, verbose_name="reason")),
+                (
+                    "state_reason",
+                    webhooks_app.models.fields.ReasonField(
+                        blank=True, editable=False, max_length=500, verbose_name="reason"
+                    ),
+                ),
                 (
                     "cursor",
                     models.CharField(blank=True, editable=False, max_length=40, verbose_name="last examined event"),
@@ -981,7 +996,12 @@ class Migration(migrations.Migration):
                     "changes",
                     webhooks_app.models.fields.CompactJSONField(default=dict, editable=False, verbose_name="changes"),
                 ),
-                ("reason", models.CharField(blank=True, editable=False, max_length=500, verbose_name="reason")),
+                (
+                    "reason",
+                    webhooks_app.models.fields.ReasonField(
+                        blank=True, editable=False, max_length=500, verbose_name="reason"
+                    ),
+                ),
                 (
                     "created_at",
                     models.DateTimeField(default=webhooks_app.database.clock.now, editable=False, verbose_name="time"),

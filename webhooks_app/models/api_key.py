@@ -18,6 +18,7 @@ from django.utils.translation import gettext_lazy as _
 from ..encryption import Masked
 from ..exceptions import WebhookStateError
 from ..owners import owners
+from ..reasons import ReasonText
 from .audit import Action, Audited
 from .base import BaseQuerySet, atomic
 from .fields import CurrentForeignKey, IdField, OwnerField
@@ -150,7 +151,7 @@ class ApiKey(Audited):
         """
         saved = self.lock_saved()
         if saved is None:
-            raise WebhookStateError(f"API key {self.pk} is deleted.")
+            raise WebhookStateError(ReasonText("api_key_deleted", id=str(self.pk)))
         self.owner_id, self.revoked_at = saved.owner_id, saved.revoked_at
         return saved
 

@@ -9,11 +9,12 @@ from ..choices import known_signatures
 from ..exceptions import InvalidEndpointError
 from ..protocol.handshake import challenge_body
 from ..protocol.ids import attempt_id
+from ..reasons import code_of
 from ..signatures import Headers, Message, combine, unpack
 from ..transport.endpoint import ANYWHERE, parse_endpoint
 from .base import BaseModel
 from .delivery import Delivery
-from .fields import CompactJSONField
+from .fields import CompactJSONField, ReasonField
 from .own_headers import REDACTED
 
 
@@ -48,7 +49,7 @@ class DeliveryAttempt(BaseModel):
     started_at = models.DateTimeField(_("started"), editable=False)
     timestamp = models.BigIntegerField(_("timestamp"), null=True, editable=False)
     result = models.CharField(_("result"), max_length=20, choices=Result.choices, editable=False)
-    message = models.CharField(_("message"), max_length=500, blank=True, editable=False)
+    message = ReasonField(_("message"), max_length=500, blank=True, editable=False)
     url = models.CharField(_("URL"), max_length=2048, editable=False)
     signatures = models.TextField(
         _("signatures"), blank=True, editable=False, help_text=_("As packed by webhooks_app.signatures.")
@@ -81,6 +82,11 @@ class DeliveryAttempt(BaseModel):
     def id(self) -> str:
         """The public identifier, derived from the delivery's and the number."""
         return attempt_id(self.delivery_id, self.number)
+
+    @property
+    def message_code(self) -> str:
+        """The code of the message: "" without one, ``text`` if the host's transport wrote it."""
+        return code_of(self.message)
 
     @property
     def request_header(self) -> str:

@@ -19,8 +19,9 @@ from django.utils.translation import gettext_lazy as _
 from ..database.clock import now
 from ..protocol.ids import new_ordered_id
 from ..protocol.times import format_time
+from ..reasons import clipped
 from .base import BaseModel, BaseQuerySet
-from .fields import CompactJSONField, CurrentForeignKey, IdField, OwnerField
+from .fields import CompactJSONField, CurrentForeignKey, IdField, OwnerField, ReasonField
 
 MAX_NAME_LENGTH = 150
 MAX_REASON_LENGTH = 500
@@ -118,7 +119,7 @@ class AuditEntryQuerySet(BaseQuerySet["AuditEntry"]):
             actor_name=actor.known_as,
             via=actor.via,
             changes=changes,
-            reason=reason[:MAX_REASON_LENGTH],
+            reason=clipped(reason, MAX_REASON_LENGTH),
         )
 
 
@@ -148,7 +149,7 @@ class AuditEntry(BaseModel):
     actor_name = models.CharField(_("by"), max_length=MAX_NAME_LENGTH, blank=True, editable=False)
     via = models.CharField(_("way"), max_length=10, choices=Via, editable=False)
     changes = CompactJSONField(_("changes"), default=dict, editable=False)
-    reason = models.CharField(_("reason"), max_length=MAX_REASON_LENGTH, blank=True, editable=False)
+    reason = ReasonField(_("reason"), max_length=MAX_REASON_LENGTH, blank=True, editable=False)
     created_at = models.DateTimeField(_("time"), default=now, editable=False)
 
     objects = AuditEntryQuerySet.as_manager()  # type: ignore[misc]

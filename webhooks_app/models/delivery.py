@@ -14,6 +14,7 @@ from ..choices import policy_of_delivery, retry_policy
 from ..database.clock import now
 from ..database.sql import UtcNow
 from ..exceptions import WebhookStateError
+from ..reasons import ReasonText
 from ..retry import MAX_LENGTH, BaseRetryPolicy, pack_policy
 from ..signals import announce_deliveries
 from .audit import Action, AuditEntry
@@ -294,7 +295,7 @@ class Delivery(BaseModel):
     def require_redeliverable(self) -> None:
         """Raise WebhookStateError for a handshake, or if the state of the webhook allows no further delivery."""
         if self.event_id is None:
-            raise WebhookStateError("A verification is not redelivered; verify the webhook again.")
+            raise WebhookStateError(ReasonText("verification_not_redelivered"))
         if self.kind == self.Kind.TEST:
             self.webhook.require_testable()
             self.webhook.require_running()
@@ -313,7 +314,7 @@ class Delivery(BaseModel):
         # Pruning locks an event before deleting it or its body.
         event = Event.objects.using(using).select_for_update().filter(pk=self.event_id).first()
         if event is None:
-            raise WebhookStateError(f"Event {self.event_id} is no longer kept: its retention ended.")
+            raise WebhookStateError(ReasonText("event_not_kept", id=self.event_id))
         event.require_body()
         delivery = Delivery.objects.using(using).queue(
             event=event,

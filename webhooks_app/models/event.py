@@ -12,6 +12,7 @@ from django.utils.translation import gettext_lazy as _
 
 from ..exceptions import WebhookStateError
 from ..protocol.ids import first_id_at
+from ..reasons import ReasonText
 from .base import BaseModel, BaseQuerySet
 from .fields import IdField, OwnerField, PartialIndex
 from .order import MAX_ORDERING_KEY_LENGTH
@@ -83,4 +84,4 @@ class Event(BaseModel):
     def require_body(self) -> None:
         """Raise WebhookStateError if the body has been deleted."""
         if not self.has_body:
-            raise WebhookStateError(f"The body of event {self.id} is no longer kept: its retention ended.")
+            raise WebhookStateError(ReasonText("body_not_kept", id=self.id))

@@ -19,6 +19,7 @@ from ..database.current import current
 from ..database.dialects import dialect_for
 from ..owners import owner_model_name
 from ..protocol.ids import new_id
+from ..reasons import as_stored, from_stored
 
 if TYPE_CHECKING:
     _TextField = models.Field[str, str]
@@ -146,6 +147,17 @@ class CompactJSONField(models.JSONField):
 
 def compact_json(value: object) -> str:
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+
+
+class ReasonField(models.CharField):  # type: ignore[type-arg]
+    """A reason, stored as its code and parameters, or a text that a person wrote."""
+
+    def from_db_value(self, value: str | None, expression: Any, connection: BaseDatabaseWrapper) -> str | None:
+        return from_stored(value) if value else value
+
+    def get_db_prep_value(self, value: Any, connection: BaseDatabaseWrapper, prepared: bool = False) -> Any:
+        value = super().get_db_prep_value(value, connection, prepared)
+        return as_stored(value, self.max_length or len(value)) if isinstance(value, str) else value
 
 
 class PartialIndex(models.Index):

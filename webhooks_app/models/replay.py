@@ -16,10 +16,11 @@ from ..conf import settings
 from ..database.clock import now
 from ..exceptions import WebhookStateError
 from ..protocol.ids import first_id_at, id_before
+from ..reasons import ReasonText, clipped
 from ..signals import announce_deliveries
 from .audit import Action, Audited
 from .base import BaseQuerySet, atomic
-from .fields import CurrentForeignKey, IdField, PartialIndex
+from .fields import CurrentForeignKey, IdField, PartialIndex, ReasonField
 from .limits import MAX_RATE
 from .status import MAX_REASON_LENGTH
 from .webhook import Webhook
@@ -117,7 +118,7 @@ class Replay(Audited):
         help_text=_("Maximum rate of queueing. Empty for the default in the settings."),
     )
     state = models.CharField(_("state"), max_length=10, choices=State.choices, default=State.COUNTING, editable=False)
-    state_reason = models.CharField(_("reason"), max_length=MAX_REASON_LENGTH, blank=True, editable=False)
+    state_reason = ReasonField(_("reason"), max_length=MAX_REASON_LENGTH, blank=True, editable=False)
     cursor = models.CharField(_("last examined event"), max_length=40, blank=True, editable=False)
     next_slot_at = models.DateTimeField(_("rate used up until"), null=True, editable=False)
     matched = models.PositiveIntegerField(_("found"), default=0, editable=False)
@@ -180,7 +181,7 @@ class Replay(Audited):
         self.webhook.lock()
         saved = self.lock_saved()
         if saved is None:
-            raise WebhookStateError(f"Replay {self.id} is no longer kept. Plan another.")
+            raise WebhookStateError(ReasonText("replay_not_kept", id=self.id))
         self.adopt(saved)
 
     @atomic
@@ -191,7 +192,7 @@ class Replay(Audited):
         webhook is running.
         """
         with self.auditing(Action.REPLAY_STARTED):
-            self._require("only a ready replay can be started", self.State.READY)
+            self._require("replay_start_ready", self.State.READY)
             self.cursor, self.examined = "", 0
             self._run()
 
@@ -199,7 +200,7 @@ class Replay(Audited):
     def resume(self) -> None:
         """Continue a paused or stopped replay, first with cancelled deliveries. Raise WebhookStateError otherwise."""
         with self.auditing(Action.REPLAY_RESUMED):
-            self._require("only a paused or stopped replay can be resumed", self.State.PAUSED, self.State.STOPPED)
+            self._require("replay_resume_halted", self.State.PAUSED, self.State.STOPPED)
             self._go_back()
             self._run()
 
@@ -207,7 +208,7 @@ class Replay(Audited):
     def pause(self) -> None:
         """Stop queueing until it is resumed. Queued deliveries are sent. Raise WebhookStateError unless running."""
         with self.auditing(Action.REPLAY_PAUSED):
-            self._require("only a running replay can be paused", self.State.RUNNING)
+            self._require("replay_pause_running", self.State.RUNNING)
             self._change_state(self.State.PAUSED)
 
     @atomic
@@ -215,14 +216,15 @@ class Replay(Audited):
         """End the replay, and cancel its unclaimed deliveries. Raise WebhookStateError if it has ended."""
         with self.auditing(Action.REPLAY_CANCELLED):
             ended = (self.State.DONE, self.State.CANCELLED)
-            self._require("an ended replay cannot be cancelled", *(state for state in self.State if state not in ended))
+            self._require("replay_cancel_open", *(state for state in self.State if state not in ended))
             self._change_state(self.State.CANCELLED)
             self.deliveries.waiting().cancel("replay_cancelled")
             announce_deliveries(self.alias)  # workers skipped the others of the webhook meanwhile
 
     def _require(self, rule: str, *states: State) -> None:
         if self.state not in states:
-            raise WebhookStateError(f"Replay {self.id} is {self.state}; {rule}.")
+            state = ReasonText(f"replay_{self.state}")
+            raise WebhookStateError(ReasonText("replay_state", id=self.id, state=state, rule=ReasonText(rule)))
 
     def _go_back(self) -> None:
         """Move the cursor back so that deliveries cancelled with the webhook are queued again."""
@@ -241,13 +243,13 @@ class Replay(Audited):
         self.webhook.require_sendable()
         running = Replay.objects.using(self.alias).filter(webhook=self.webhook_id, state=self.State.RUNNING)
         if (other := running.first()) is not None:
-            raise WebhookStateError(f"Replay {other.id} of this webhook is running. Wait for it, pause or cancel it.")
+            raise WebhookStateError(ReasonText("another_replay_running", id=other.id))
         self.started_at = self.started_at or now()
         self.finished_at = None
         self._change_state(self.State.RUNNING, "started_at", "cursor", "examined", "queued")
 
     def _change_state(self, state: State, *also: str, reason: str = "") -> None:
-        self.state, self.state_reason = state, reason[:MAX_REASON_LENGTH]
+        self.state, self.state_reason = state, clipped(reason, MAX_REASON_LENGTH)
         if self.is_over:
             self.finished_at = now()
         self.save(update_fields=["state", "state_reason", "finished_at", *also])

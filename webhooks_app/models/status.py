@@ -9,7 +9,9 @@ from django.utils.translation import gettext_lazy as _
 
 from ..database.clock import now
 from ..exceptions import AlreadyInStateError, WebhookStateError
+from ..reasons import ReasonText, clipped
 from .base import BaseModel
+from .fields import ReasonField
 
 MAX_REASON_LENGTH = 500
 
@@ -26,7 +28,7 @@ class StatusRules(BaseModel):
     status = models.CharField(
         _("status"), max_length=10, choices=Status.choices, default=Status.PENDING, editable=False
     )
-    status_reason = models.CharField(_("reason"), max_length=MAX_REASON_LENGTH, blank=True, editable=False)
+    status_reason = ReasonField(_("reason"), max_length=MAX_REASON_LENGTH, blank=True, editable=False)
     status_changed_at = models.DateTimeField(_("status since"), default=now, editable=False)
     paused_at = models.DateTimeField(
         _("paused"), null=True, editable=False, help_text=_("Pending deliveries are held from this time.")
@@ -48,40 +50,40 @@ class StatusRules(BaseModel):
         """Raise WebhookStateError if not even a test event can be sent."""
         self.require_existing()
         if self.status == self.Status.DISABLED:
-            raise WebhookStateError(f"Webhook {self.id} is disabled ({self.status_reason}). Enable it first.")
+            raise WebhookStateError(ReasonText("webhook_disabled", id=self.id, reason=self.status_reason))
 
     def require_running(self) -> None:
         """Raise WebhookStateError for a paused webhook, because its result would not come soon."""
         if self.paused_at is not None:
-            raise WebhookStateError(f"Webhook {self.id} is paused. Resume it first.")
+            raise WebhookStateError(ReasonText("webhook_paused", id=self.id))
 
     def require_disabled(self) -> None:
         """Raise WebhookStateError after a failed verification, AlreadyInStateError for an enabled webhook."""
         self.require_existing()
         if self.status == self.Status.FAILED:
-            raise WebhookStateError(f"Webhook {self.id} is not disabled: it failed its verification. Verify it.")
+            raise WebhookStateError(ReasonText("webhook_failed_not_disabled", id=self.id))
         if self.status != self.Status.DISABLED:
-            raise AlreadyInStateError(f"Webhook {self.id} is not disabled; there is nothing to enable.")
+            raise AlreadyInStateError(ReasonText("webhook_not_disabled", id=self.id))
 
     def require_enabled(self) -> None:
         """Raise AlreadyInStateError for a disabled webhook, so that its reason does not change."""
         self.require_existing()
         if self.status == self.Status.DISABLED:
-            raise AlreadyInStateError(f"Webhook {self.id} is already disabled.")
+            raise AlreadyInStateError(ReasonText("webhook_already_disabled", id=self.id))
 
     def require_sendable(self) -> None:
         """Raise WebhookStateError if events cannot be queued for the webhook."""
         self.require_testable()
         if self.status == self.Status.FAILED:
-            raise WebhookStateError(f"Webhook {self.id} failed its verification. Verify it again first.")
+            raise WebhookStateError(ReasonText("webhook_failed", id=self.id))
 
     def require_existing(self) -> None:
         """Raise WebhookStateError for a deleted webhook."""
         if self.deleted_at is not None:
-            raise WebhookStateError(f"Webhook {self.id} is deleted.")
+            raise WebhookStateError(ReasonText("webhook_deleted", id=self.id))
 
     def _change_status(self, status: Status, reason: str = "", *also: str) -> None:
         self.status = status
-        self.status_reason = reason[:MAX_REASON_LENGTH]
+        self.status_reason = clipped(reason, MAX_REASON_LENGTH)
         self.status_changed_at = now()
         self.save(update_fields=["status", "status_reason", "status_changed_at", *also])

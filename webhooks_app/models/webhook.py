@@ -19,6 +19,7 @@ from ..event_types import registry
 from ..exceptions import AlreadyInStateError, InvalidEndpointError, InvalidFilterError, WebhookStateError
 from ..filters import check_fields
 from ..outbound import check_endpoint
+from ..reasons import ReasonText, code_of
 from ..retry import pack_policy
 from ..signals import (
     announce_deliveries,
@@ -231,7 +232,7 @@ class Webhook(OwnHeaders, StatusRules, SigningSecret):
         """
         saved = self.lock_saved()
         if saved is None:
-            raise WebhookStateError(f"Webhook {self.id} is no longer kept: its retention ended.")
+            raise WebhookStateError(ReasonText("webhook_not_kept", id=self.id))
         self.adopt(saved)
         return saved
 
@@ -252,7 +253,7 @@ class Webhook(OwnHeaders, StatusRules, SigningSecret):
         with acting(SYSTEM), self.auditing(Action.VERIFICATION_FAILED, reason=reason):
             self._change_status(self.Status.FAILED, reason)
         self.deliveries.cancel_first(self, "webhook_failed", with_tests=False)
-        self._announce(webhook_disabled, reason=reason)
+        self._announce(webhook_disabled, reason=reason, reason_code=code_of(reason))
 
     @atomic
     def disable(self, reason: str) -> None:
@@ -265,7 +266,7 @@ class Webhook(OwnHeaders, StatusRules, SigningSecret):
             self._change_status(self.Status.DISABLED, reason, "paused_at")
         self.deliveries.cancel_first(self, "webhook_disabled")
         webhook_being_disabled.send(Webhook, webhook=self)
-        self._announce(webhook_disabled, reason=reason)
+        self._announce(webhook_disabled, reason=reason, reason_code=code_of(reason))
 
     @atomic
     def pause(self) -> None:
@@ -274,7 +275,7 @@ class Webhook(OwnHeaders, StatusRules, SigningSecret):
         Raise WebhookStateError if events cannot be queued for the webhook, AlreadyInStateError if it is paused.
         """
         if self.paused_at is not None:
-            raise AlreadyInStateError(f"Webhook {self.id} is already paused.")
+            raise AlreadyInStateError(ReasonText("webhook_already_paused", id=self.id))
         self.require_sendable()
         with self.auditing(Action.WEBHOOK_PAUSED):
             self.paused_at = now()
@@ -288,7 +289,7 @@ class Webhook(OwnHeaders, StatusRules, SigningSecret):
         Raise AlreadyInStateError for a webhook that is not paused.
         """
         if self.paused_at is None:
-            raise AlreadyInStateError(f"Webhook {self.id} is not paused.")
+            raise AlreadyInStateError(ReasonText("webhook_not_paused", id=self.id))
         with self.auditing(Action.WEBHOOK_RESUMED):
             self.paused_at = None
             self.save(update_fields=["paused_at"])

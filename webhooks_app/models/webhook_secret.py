@@ -16,6 +16,7 @@ from ..conf import settings
 from ..database.sql import UtcNow
 from ..exceptions import SecretUnreadableError
 from ..protocol.times import format_time
+from ..reasons import ReasonText
 from ..signatures import BaseSignature, NativeSignature
 from .audit import Action, Audited
 from .base import atomic
@@ -67,7 +68,7 @@ class SigningSecret(Audited):
         """The signing secret. Raise SecretUnreadableError if there is none that can be decrypted."""
         key = self.current_key(SECRET)
         if key is None:
-            raise SecretUnreadableError(f"Webhook {self.pk} has no secret. Rotate it.")
+            raise SecretUnreadableError(ReasonText("secret_missing", id=self.pk))
         return key.key
 
     @secret.setter

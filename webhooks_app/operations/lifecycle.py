@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ..models import Webhook, WebhookHealth
 from ..models.audit import Action
+from ..reasons import ReasonText
 from .actors import BaseActor
 from .performing import performing
 from .rate_limits import limit_verification
@@ -12,8 +13,8 @@ from .verification import queue_handshake
 
 __all__ = ["delete", "disable", "enable", "pause", "resume"]
 
-BY_OWNER = "Disabled by its owner."
-BY_OPERATOR = "Disabled by the operator."
+BY_OWNER = ReasonText("disabled_by_owner")
+BY_OPERATOR = ReasonText("disabled_by_operator")
 """Owners read the reason in the API, in English; it contains no names."""
 
 

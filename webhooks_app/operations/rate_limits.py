@@ -19,6 +19,7 @@ from django.core.cache.backends.base import BaseCache
 from ..conf import parse_rate, settings
 from ..exceptions import LimitsUnavailableError, RateLimitedError
 from ..models import Webhook
+from ..reasons import ReasonText
 from .actors import BaseActor
 
 logger = logging.getLogger("webhooks_app.rate_limits")
@@ -31,11 +32,11 @@ MAX_TRIES = 10
 
 
 COUNTED = {
-    "requests": "requests with one API key",
-    "emitting": "requests with one service key",
-    "tests": "test events to one webhook",
-    "verifications": "verifications of one webhook",
-    "probes": "tests and verifications of one account",
+    "requests": ReasonText("counted_requests"),
+    "emitting": ReasonText("counted_emitting"),
+    "tests": ReasonText("counted_tests"),
+    "verifications": ReasonText("counted_verifications"),
+    "probes": ReasonText("counted_probes"),
 }
 """The names of the limits, with noun phrases for messages."""
 

@@ -10,6 +10,7 @@ from ..choices import known_signatures
 from ..exceptions import WebhookStateError
 from ..models import Webhook
 from ..models.webhook_secret import SECRET
+from ..reasons import ReasonText
 from .actors import BaseActor
 from .performing import performing
 from .rights import ROTATE_SECRET
@@ -36,9 +37,7 @@ def rotate_secret(
     """
     with performing(ROTATE_SECRET, webhook, actor):
         if replaces and replaces != fingerprint_of_key(webhook, scheme):
-            raise WebhookStateError(
-                f"The secret of webhook {webhook.id} was rotated in the meantime. It has not been replaced."
-            )
+            raise WebhookStateError(ReasonText("secret_already_rotated", id=webhook.id))
         return webhook.rotate_secret(secret, overlap=overlap, scheme=scheme)
 
 

@@ -12,6 +12,7 @@ from django.db.models import QuerySet
 from ..database.current import current
 from ..event_types import EventType
 from ..exceptions import InvalidOwnerError
+from ..reasons import ReasonText
 from .keys import parse_key
 from .registry import owner_model, owner_rows
 
@@ -50,9 +51,9 @@ class BaseOwners:
                 "or None for the platform."
             )
         if owner._state.adding:
-            raise InvalidOwnerError("The owner is not saved yet; save it first.")
+            raise InvalidOwnerError(ReasonText("owner_unsaved"))
         if owner.pk is None:
-            raise InvalidOwnerError("The owner is deleted; emit its last events before you delete it.")
+            raise InvalidOwnerError(ReasonText("owner_deleted"))
 
     def for_request(self, request: Any) -> Any | None:
         """Return the owner for an API request without an API key; None if there is none.

@@ -7,6 +7,8 @@ import json
 import secrets
 from typing import NoReturn
 
+from ..reasons import ReasonText
+
 VERIFICATION_TYPE = "webhook.verification"
 
 
@@ -28,17 +30,16 @@ def refusal_of_answer(challenge: str, body: bytes, *, content_encoding: str = ""
     try:
         answer = json.loads(body.decode(), parse_constant=_refuse_constant)
     except (ValueError, RecursionError) as error:
-        return f"{_why_not_json(body, error, content_encoding, body_problem)} {_EXPECTED}"
+        return _not_json(_why_not_json(body, error, content_encoding, body_problem))
     if not isinstance(answer, dict):
-        return f"The answer is not a JSON object. {_EXPECTED}"
+        return _not_json(ReasonText("answer_not_object"))
     if "challenge" not in answer:
-        return "The answer has no field challenge at its top level."
+        return ReasonText("challenge_missing")
     if answer["challenge"] != challenge:
-        return "The field challenge of the answer differs from the challenge that was sent."
+        return ReasonText("challenge_wrong")
     return ""
 
 
-_EXPECTED = "Answer with a JSON object in UTF-8 that has the field challenge."
 _GZIP = b"\x1f\x8b"
 _UTF_16_OR_32 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE, codecs.BOM_UTF32_BE)
 
@@ -47,25 +48,29 @@ class _ConstantError(ValueError):
     """A constant that JSON lacks, such as NaN."""
 
 
+def _not_json(problem: str) -> ReasonText:
+    return ReasonText("challenge_not_json", problem=problem)
+
+
 def _why_not_json(body: bytes, error: Exception, content_encoding: str, body_problem: str) -> str:
     coding = content_encoding.strip().lower()
     if not body:
-        return body_problem or "The answer has no body."
+        return body_problem or ReasonText("answer_empty")
     if body.startswith(_GZIP) or coding not in ("", "identity"):
-        return f"The answer is compressed ({coding if coding.isalpha() else 'gzip'}). Send it without compression."
+        return ReasonText("answer_compressed", coding=coding if coding.isalpha() else "gzip")
     if body.startswith(codecs.BOM_UTF8):
-        return "The answer begins with a byte order mark, which JSON may not have."
+        return ReasonText("answer_has_bom")
     if body.startswith(_UTF_16_OR_32):
-        return "The answer is not JSON in UTF-8, but in UTF-16 or UTF-32."
+        return ReasonText("answer_wide")
     if isinstance(error, _ConstantError):
-        return f"The answer is not JSON: it contains {error}, which JSON does not have."
+        return ReasonText("answer_has_constant", constant=str(error))
     if body_problem:
         return body_problem
     if isinstance(error, UnicodeDecodeError):
-        return "The answer is not JSON in UTF-8."
+        return ReasonText("answer_not_utf8")
     if isinstance(error, RecursionError):
-        return "The answer is not JSON that can be read: it is nested too deeply."
-    return "The answer is not JSON."
+        return ReasonText("answer_nested")
+    return ReasonText("answer_not_json")
 
 
 def _refuse_constant(name: str) -> NoReturn:

@@ -11,6 +11,8 @@ from enum import Enum
 from itertools import islice
 from typing import Any, TypeAlias
 
+from ..reasons import ReasonText
+
 Path: TypeAlias = tuple[str | int, ...]
 Scalar: TypeAlias = str | int | float | None
 
@@ -47,7 +49,7 @@ def dotted(path: Iterable[str | int]) -> str:
 
 def _problems(container: Any, path: Path, only_json_types: bool) -> Iterator[tuple[Path, str]]:
     if len(path) >= MAX_DEPTH:
-        yield path, f"is nested deeper than {MAX_DEPTH} levels"
+        yield path, ReasonText("data_nested", limit=MAX_DEPTH)
         return
     keyed = isinstance(container, Mapping)
     for key, item in container.items() if keyed else enumerate(container):
@@ -64,7 +66,7 @@ def _problems_of_object(value: object, path: Path, only_json_types: bool) -> Ite
     if isinstance(value, Mapping | list | tuple):
         yield from _problems(value, path, only_json_types)
     elif isinstance(value, Decimal) and not value.is_finite():
-        yield path, f"{value} is not a JSON number"
+        yield path, ReasonText("data_number", value=str(value))
     elif only_json_types:
         yield path, f"is of type {type(value).__name__}, which JSON does not have"
     elif isinstance(value, deque | set | frozenset):
@@ -83,24 +85,24 @@ def _problem_of_key(key: object) -> str:
     if key.isascii() and "\0" not in key:
         return ""
     problem = _problem_of_text(key)
-    return f"has the key {dotted([key])}, which {problem}" if problem else ""
+    return ReasonText("data_key", key=dotted([key]), problem=problem) if problem else ""
 
 
 def _problem_of_scalar(value: Scalar) -> str:
     if isinstance(value, str):
         return "" if value.isascii() and "\0" not in value else _problem_of_text(value)
     if isinstance(value, float):
-        return "" if math.isfinite(value) else f"{value} is not a JSON number"
+        return "" if math.isfinite(value) else ReasonText("data_number", value=str(value))
     if value is not None and value.bit_length() > MAX_INTEGER_BITS:
-        return f"is an integer of more than {MAX_INTEGER_BITS} bits; send it as a string"
+        return ReasonText("data_integer", limit=str(MAX_INTEGER_BITS))
     return ""
 
 
 def _problem_of_text(text: str) -> str:
     if "\0" in text:
-        return "contains NUL"
+        return ReasonText("data_nul")
     try:
         text.isascii() or text.encode()
     except UnicodeEncodeError:
-        return "contains a lone surrogate"
+        return ReasonText("data_surrogate")
     return ""

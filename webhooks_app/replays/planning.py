@@ -18,6 +18,7 @@ from ..models.keyset import read_page
 from ..models.replay import MOST_OPEN, missing_outcomes
 from ..protocol.ids import first_id_at, time_of
 from ..protocol.times import format_time
+from ..reasons import ReasonText
 from ..routing import is_subscribed
 
 LOOK_BACK = timedelta(days=7)
@@ -73,14 +74,12 @@ def plan_replay(
 
 def _require_subscribed(webhook: Webhook, event_types: Sequence[str]) -> None:
     if others := [name for name in event_types if not is_subscribed(webhook, name)]:
-        raise WebhookStateError(f"Webhook {webhook.id} is not subscribed to: {', '.join(others)}.")
+        raise WebhookStateError(ReasonText("webhook_not_subscribed", id=webhook.id, types=", ".join(others)))
 
 
 def _require_few(using: str, webhook: Webhook) -> None:
     if len(Replay.objects.using(using).filter(webhook=webhook).open()[:MOST_OPEN]) == MOST_OPEN:
-        raise WebhookStateError(
-            f"Webhook {webhook.id} has {MOST_OPEN} replays that are ready, running or paused. Cancel one of them first."
-        )
+        raise WebhookStateError(ReasonText("too_many_replays", id=webhook.id, number=MOST_OPEN))
 
 
 def _require_order(since: datetime, until: datetime | None) -> None:

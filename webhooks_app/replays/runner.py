@@ -20,6 +20,7 @@ from ..models.fields import compact_json
 from ..models.hold import in_flight_limit, standing_reason, stop_reason
 from ..models.rate_limit import LONG_AGO, RateLimit
 from ..protocol.times import format_time
+from ..reasons import ReasonText
 from ..routing import is_readable
 from ..signals import announce_deliveries
 from .selection import Look, Match, look
@@ -35,9 +36,9 @@ AT_ONCE, SHORTLY, LATER, MUCH_LATER = 0.0, 0.05, 0.25, 1.0
 paused or unverified."""
 
 STOPPED = {
-    "webhook_deleted": "The webhook was deleted.",
-    "webhook_disabled": "The webhook was disabled. Enable it, then resume.",
-    "webhook_failed": "The webhook failed its verification. Verify it, then resume.",
+    "webhook_deleted": ReasonText("webhook_was_deleted"),
+    "webhook_disabled": ReasonText("webhook_was_disabled"),
+    "webhook_failed": ReasonText("verification_failed"),
 }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from ..reasons import ReasonText
 from .framing import HEADER_LINE
 
 MAX_LINE_BYTES = 4096
@@ -54,7 +55,7 @@ class ChunkReader:
     def _take_part_of_line(self, part: bytes) -> None:
         self._line += part
         if len(self._line) > MAX_LINE_BYTES:
-            self._break("A line between the chunks is too long.")
+            self._break("chunk_line_too_long")
         elif self._line[-1:] == b"\n":
             line, self._line = self._line, b""
             self._take_line(line)
@@ -66,20 +67,20 @@ class ChunkReader:
         elif self._awaited == _TRAILER:
             self.is_over = is_blank
             if not is_blank and HEADER_LINE.fullmatch(line) is None:
-                self._break("A trailer is not a header line.")
+                self._break("trailer_invalid")
         elif is_blank:
             self._awaited = _SIZE
         else:
-            self._break("A chunk is longer than its announced size.")
+            self._break("chunk_too_long")
 
     def _take_size(self, line: bytes) -> None:
         match = _SIZE_LINE.fullmatch(line)
         if match is None:
-            self._break("A chunk has no valid size.")
+            self._break("chunk_without_size")
             return
         self._left = int(match[1], 16)
         self._awaited = _END if self._left else _TRAILER
 
-    def _break(self, reason: str) -> None:
-        self.broken = reason
+    def _break(self, code: str) -> None:
+        self.broken = ReasonText(code)
         self.is_over = True

@@ -11,6 +11,7 @@ from ipaddress import AddressValueError, IPv4Address, IPv6Address, ip_network
 import idna
 
 from ..exceptions import InvalidEndpointError
+from ..reasons import ReasonText
 from .refused_addresses import Address, Network, refusal_of_address
 
 MAX_URL_LENGTH = 2048
@@ -91,7 +92,7 @@ def parse_endpoint(
     _check_characters(url)
     match = _URL.fullmatch(url)
     if match is None:
-        raise InvalidEndpointError("scheme", "The URL has no scheme and host. Write it as https://host/path.")
+        raise _refused("scheme", "url_incomplete")
     scheme = _accepted_scheme(match[1].lower(), allow_http)
     host, port_text = _split_authority(match[2])
     port = _accepted_port(port_text, scheme)
@@ -106,39 +107,31 @@ def parse_endpoint(
 
 def _check_characters(url: str) -> None:
     if len(url) > MAX_URL_LENGTH:
-        message = f"The URL has {len(url)} characters. Use at most {MAX_URL_LENGTH}."
-        raise InvalidEndpointError("length", message)
+        raise _refused("length", "url_too_long", number=str(len(url)), limit=str(MAX_URL_LENGTH))
     for character in url:
         if not "!" <= character <= "~":
-            message = (
-                f"The URL contains the character U+{ord(character):04X}. Write international names in punycode"
-                " and percent-encode every other character that is not printable ASCII."
-            )
-            raise InvalidEndpointError("characters", message)
+            raise _refused("characters", "url_character", character=f"U+{ord(character):04X}")
     if "\\" in url:
-        raise InvalidEndpointError("characters", "The URL contains a backslash. Write / or, in a query, %5C.")
+        raise _refused("characters", "url_backslash")
     if "#" in url:
-        raise InvalidEndpointError("fragment", "The URL has a fragment (#…), which is never sent. Remove it.")
+        raise _refused("fragment", "url_fragment")
 
 
 def _accepted_scheme(scheme: str, allow_http: bool) -> str:
     if scheme == "https" or (scheme == "http" and allow_http):
         return scheme
     if scheme == "http":
-        raise InvalidEndpointError("scheme", "The URL begins with http://. Use https://, as plain http is not allowed.")
-    raise InvalidEndpointError("scheme", f"The URL begins with {scheme[:20]}://. Use https://.")
+        raise _refused("scheme", "url_http")
+    raise _refused("scheme", "url_scheme", scheme=scheme[:20])
 
 
 def _split_authority(authority: str) -> tuple[str, str | None]:
     if "@" in authority:
-        message = "The URL contains a user name or password (…@). Remove it: deliveries are signed instead."
-        raise InvalidEndpointError("userinfo", message)
+        raise _refused("userinfo", "url_userinfo")
     pattern = _IPV6_AND_PORT if authority.startswith("[") else _NAME_AND_PORT
     match = pattern.fullmatch(authority)
     if match is None:
-        raise InvalidEndpointError(
-            "host", "The URL's host is invalid. Write https://host/path or https://host:port/path."
-        )
+        raise _refused("host", "url_host")
     if pattern is _IPV6_AND_PORT:
         return f"[{match[1]}]", match[2]
     return match[1].lower(), match[2]
@@ -152,8 +145,7 @@ def _accepted_port(text: str | None, scheme: str) -> int:
         port = int(text)
         if port == default or 1024 <= port <= 65535:
             return port
-    message = f"The URL's port {text[:10]!r} may not be used. Use {default}, or one from 1024 to 65535."
-    raise InvalidEndpointError("port", message)
+    raise _refused("port", "url_port", port=repr(text[:10]), default=str(default))
 
 
 def _address_of(host: str) -> Address | None:
@@ -167,40 +159,27 @@ def _address_of(host: str) -> Address | None:
             return IPv4Address(host)
     except AddressValueError:
         pass
-    message = "The URL's host looks like an address but is not one. Write 203.0.113.7 or [2001:db8::7] in full."
-    raise InvalidEndpointError("host", message)
+    raise _refused("host", "url_like_address")
 
 
 def _check_address(address: Address, allowed_networks: Sequence[Network], refused_networks: Sequence[Network]) -> None:
     reason = refusal_of_address(address, allowed_networks, refused_networks)
     if reason:
-        message = f"The address {address} may not be used ({reason}). Use a host that is reachable from the internet."
-        raise InvalidEndpointError("address", message)
+        raise _refused("address", "url_address", address=str(address), reason=reason)
 
 
 def _check_name(name: str) -> None:
     if any(name == suffix or name.endswith(f".{suffix}") for suffix in LOCAL_SUFFIXES):
-        raise InvalidEndpointError("local-name", _local_name_message(name))
+        code = "url_localhost" if "localhost" in name else "url_local_name"
+        raise _refused("local-name", code, host=repr(name[:63]))
     labels = name.split(".")
     if len(labels) < 2:
-        message = f"The host {name[:63]!r} is not a full name. Use one with a domain, as in hooks.example.com."
-        raise InvalidEndpointError("host", message)
+        raise _refused("host", "url_short_name", host=repr(name[:63]))
     if len(name) > 253 or not all(_LABEL.fullmatch(label) for label in labels):
-        message = (
-            "The URL's host is not a valid name. Use parts of at most 63 letters, digits and inner hyphens,"
-            " joined by single dots, 253 characters in all, with no dot at the end."
-        )
-        raise InvalidEndpointError("host", message)
+        raise _refused("host", "url_name")
     for label in labels:
         if label.startswith("xn--"):
             _check_punycode(label)
-
-
-def _local_name_message(name: str) -> str:
-    message = f"The host {name[:63]!r} is a local name. Use a host that is reachable from the internet"
-    if "localhost" in name:
-        return f"{message}; in development, use 127.0.0.1 and allow its network with WEBHOOKS_ALLOWED_NETWORKS."
-    return f"{message}."
 
 
 def _check_punycode(label: str) -> None:
@@ -209,7 +188,7 @@ def _check_punycode(label: str) -> None:
     except (UnicodeError, IndexError):
         valid = False
     if not valid:
-        raise InvalidEndpointError("host", f"The part {label!r} of the URL's host is not a valid international name.")
+        raise _refused("host", "url_punycode", label=repr(label))
 
 
 def _accepted_target(text: str) -> str:
@@ -217,6 +196,9 @@ def _accepted_target(text: str) -> str:
     end = match.end() if match else 0
     if end != len(text):
         found = text[end : end + 3] if text[end] == "%" else text[end]
-        message = f"The URL's path or query contains {found!r}. Percent-encode it, as in %7B for {{."
-        raise InvalidEndpointError("characters", message)
+        raise _refused("characters", "url_target", found=repr(found))
     return text if text.startswith("/") else f"/{text}"
+
+
+def _refused(rule: str, code: str, **params: str) -> InvalidEndpointError:
+    return InvalidEndpointError(rule, ReasonText(code, **params))

@@ -6,6 +6,7 @@ import re
 from functools import lru_cache
 from typing import NamedTuple
 
+from ..reasons import ReasonText
 from .framing import Framing, read_framing
 
 MAX_HEADER_BYTES = 64 * 1024
@@ -20,8 +21,8 @@ _EXAMPLE = b"HTTP/1.1 200 "
 _BLOCK_END = re.compile(rb"\n\r?\n")
 _LINE = re.compile(rb"[^\n]*\n")
 
-NO_STATUS_LINE = "The receiver's answer does not begin with an HTTP/1.1 status line."
-TOO_LARGE = f"The receiver's header is too large: more than {MAX_HEADER_LINES} lines or {MAX_HEADER_BYTES // 1024} KiB."
+NO_STATUS_LINE = ReasonText("no_status_line")
+TOO_LARGE = ReasonText("header_too_large", lines=MAX_HEADER_LINES, size=MAX_HEADER_BYTES // 1024)
 
 Headers = tuple[tuple[str, str], ...]
 

@@ -6,29 +6,31 @@ from collections.abc import Iterable
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 from typing import TypeAlias
 
+from ..reasons import ReasonText
+
 Address: TypeAlias = IPv4Address | IPv6Address
 Network: TypeAlias = IPv4Network | IPv6Network
 
 REFUSED_IPV4: tuple[tuple[IPv4Network, str], ...] = tuple(
-    (IPv4Network(network), reason)
-    for network, reason in (
-        ("0.0.0.0/8", "this host"),
-        ("10.0.0.0/8", "a private network"),
-        ("100.64.0.0/10", "a carrier's shared network"),
+    (IPv4Network(network), ReasonText(f"address_{kind}"))
+    for network, kind in (
+        ("0.0.0.0/8", "this_host"),
+        ("10.0.0.0/8", "private"),
+        ("100.64.0.0/10", "carrier"),
         ("127.0.0.0/8", "loopback"),
-        ("168.63.129.16/32", "a cloud platform's own service"),
-        ("169.254.0.0/16", "link-local"),
-        ("172.16.0.0/12", "a private network"),
-        ("192.0.0.0/24", "reserved for protocols"),
-        ("192.0.2.0/24", "reserved for documentation"),
-        ("192.31.196.0/24", "reserved for protocols"),
-        ("192.52.193.0/24", "reserved for protocols"),
-        ("192.88.99.0/24", "a 6to4 relay"),
-        ("192.168.0.0/16", "a private network"),
-        ("192.175.48.0/24", "reserved for protocols"),
-        ("198.18.0.0/15", "reserved for benchmarks"),
-        ("198.51.100.0/24", "reserved for documentation"),
-        ("203.0.113.0/24", "reserved for documentation"),
+        ("168.63.129.16/32", "cloud"),
+        ("169.254.0.0/16", "link_local"),
+        ("172.16.0.0/12", "private"),
+        ("192.0.0.0/24", "protocols"),
+        ("192.0.2.0/24", "documentation"),
+        ("192.31.196.0/24", "protocols"),
+        ("192.52.193.0/24", "protocols"),
+        ("192.88.99.0/24", "6to4_relay"),
+        ("192.168.0.0/16", "private"),
+        ("192.175.48.0/24", "protocols"),
+        ("198.18.0.0/15", "benchmarks"),
+        ("198.51.100.0/24", "documentation"),
+        ("203.0.113.0/24", "documentation"),
         ("224.0.0.0/4", "multicast"),
         ("240.0.0.0/4", "reserved"),
     )
@@ -42,26 +44,26 @@ GLOBAL_IPV6 = IPv6Network("2000::/3")
 """The only part of IPv6 allocated to public hosts."""
 
 REFUSED_IPV6: tuple[tuple[IPv6Network, str], ...] = tuple(
-    (IPv6Network(network), reason)
-    for network, reason in (
-        ("::/128", "this host"),
+    (IPv6Network(network), ReasonText(f"address_{kind}"))
+    for network, kind in (
+        ("::/128", "this_host"),
         ("::1/128", "loopback"),
-        ("::/96", "an IPv4 address in IPv6"),
-        ("::ffff:0:0/96", "an IPv4 address in IPv6"),
-        ("::ffff:0:0:0/96", "an IPv4 address in IPv6"),
-        ("64:ff9b::/96", "an IPv4 address in IPv6"),
-        ("64:ff9b:1::/48", "an IPv4 address in IPv6"),
+        ("::/96", "ipv4_in_ipv6"),
+        ("::ffff:0:0/96", "ipv4_in_ipv6"),
+        ("::ffff:0:0:0/96", "ipv4_in_ipv6"),
+        ("64:ff9b::/96", "ipv4_in_ipv6"),
+        ("64:ff9b:1::/48", "ipv4_in_ipv6"),
         ("100::/64", "discarded"),
         ("100:0:0:1::/64", "discarded"),
-        ("2001::/23", "reserved for protocols"),
-        ("2001:db8::/32", "reserved for documentation"),
-        ("2002::/16", "an IPv4 address in IPv6"),
-        ("2620:4f:8000::/48", "reserved for protocols"),
-        ("3fff::/20", "reserved for documentation"),
-        ("5f00::/16", "reserved for protocols"),
-        ("fc00::/7", "a private network"),
-        ("fe80::/10", "link-local"),
-        ("fec0::/10", "a private network"),
+        ("2001::/23", "protocols"),
+        ("2001:db8::/32", "documentation"),
+        ("2002::/16", "ipv4_in_ipv6"),
+        ("2620:4f:8000::/48", "protocols"),
+        ("3fff::/20", "documentation"),
+        ("5f00::/16", "protocols"),
+        ("fc00::/7", "private"),
+        ("fe80::/10", "link_local"),
+        ("fec0::/10", "private"),
         ("ff00::/8", "multicast"),
     )
 )
@@ -77,9 +79,9 @@ def refusal_of_address(
     takes precedence over the table.
     """
     if isinstance(address, IPv6Address) and address.scope_id is not None:
-        return "link-local"
+        return ReasonText("address_link_local")
     if any(address in network for network in refused_networks):
-        return "refused by the operator"
+        return ReasonText("address_refused_by_operator")
     if any(address in network for network in allowed_networks):
         return ""
     if isinstance(address, IPv4Address):
@@ -91,4 +93,4 @@ def _refusal_of_ipv6(address: IPv6Address) -> str:
     for network, reason in REFUSED_IPV6:
         if address in network:
             return reason
-    return "" if address in GLOBAL_IPV6 else "unallocated"
+    return "" if address in GLOBAL_IPV6 else ReasonText("address_unallocated")

@@ -12,8 +12,9 @@ from ...delivery.disclosure import PROBES, UNREACHABLE, attempt_for_owner, hides
 from ...event_types import EventType
 from ...models import ApiKey, Delivery, DeliveryAttempt, Event
 from ...models.hold import Hold, HoldReason, holds_of
+from ...reasons import code_of
 from ...routing.report import REPORTED, Decision
-from ..fields import MomentField
+from ..fields import MomentField, ReasonCodeField
 
 RESULTS = [*DeliveryAttempt.Result.choices, (UNREACHABLE, "URL not reached")]
 
@@ -169,6 +170,9 @@ class AttemptSerializer(serializers.Serializer[DeliveryAttempt]):
     message = serializers.CharField(
         help_text="Human-readable result, without details of the certificate for tests and verifications."
     )
+    message_code = ReasonCodeField(
+        source="message", help_text="Code of the message; `text` if the transport has none, empty without a message."
+    )
     started_at = MomentField(allow_null=True, help_text="Null for retries with the result `unreachable`.")
     duration_ms = serializers.IntegerField(allow_null=True, help_text="Null with the result `unreachable`.")
     url = serializers.CharField()
@@ -187,7 +191,8 @@ class AttemptSerializer(serializers.Serializer[DeliveryAttempt]):
         shown = super().to_representation(attempt)
         if attempt.delivery.kind in PROBES:
             message = message_for_owner(attempt.result, attempt.message)
-            shown.update(message=message, response_headers=[], response_body="", retry_after="")
+            shown.update(message=message, message_code=code_of(message))
+            shown.update(response_headers=[], response_body="", retry_after="")
         return shown
 
 

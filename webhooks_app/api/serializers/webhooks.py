@@ -29,6 +29,7 @@ from ..fields import (
     MomentField,
     OptionField,
     RateField,
+    ReasonCodeField,
     RetryPolicyField,
     SecretField,
     ShortListField,
@@ -56,6 +57,9 @@ class WebhookSerializer(serializers.Serializer[Webhook]):
         help_text="Only `active` webhooks receive events; `pending` ones are unverified.",
     )
     status_reason = serializers.CharField(help_text="Human-readable reason if it is disabled or failed.")
+    status_reason_code = ReasonCodeField(
+        source="status_reason", help_text="Code of the reason; `text` if a person wrote it, empty without a reason."
+    )
     status_changed_at = serializers.SerializerMethodField(
         help_text="Null if the verification failed because the URL could not be reached."
     )
@@ -157,6 +161,9 @@ class AuditEntrySerializer(serializers.Serializer[AuditEntry]):
         help_text="The old and the new value of each changed field.",
     )
     reason = serializers.CharField()
+    reason_code = ReasonCodeField(
+        source="reason", help_text="Code of the reason; `text` if a person wrote it, empty without a reason."
+    )
     created = MomentField(source="created_at")
 
     def get_by(self, entry: AuditEntry) -> str:

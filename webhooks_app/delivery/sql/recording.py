@@ -12,7 +12,8 @@ from django.db.models import Model
 
 from ...models import DeliveryAttempt, Tally
 from ...models.fields import compact_json
-from ..attempt_log import AttemptLog, Headers
+from ...reasons import as_stored
+from ..attempt_log import MAX_MESSAGE_LENGTH, AttemptLog, Headers
 from ..claim import Finished
 from ..outcome import State
 from .base import MAX_PARAMS, BaseSql
@@ -107,11 +108,16 @@ class RecordingSql(BaseSql):
         return tuple(
             log._replace(
                 delivery_id=self.write_id(log.delivery_id),
+                message=message_of(log),
                 started_at=self.write_time(log.started_at),  # type: ignore[arg-type]
                 response_headers=json_of(log.response_headers),  # type: ignore[arg-type]
                 timings=json_of_timings(log.timings),  # type: ignore[arg-type]
             )
         )
+
+
+def message_of(log: AttemptLog) -> str:
+    return log.message and as_stored(log.message, MAX_MESSAGE_LENGTH)
 
 
 @lru_cache(maxsize=64)

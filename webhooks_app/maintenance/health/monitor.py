@@ -11,7 +11,7 @@ from django.db import InterfaceError, OperationalError, transaction
 from ...database.sql import writing
 from ...models import Tally, Webhook, WebhookHealth
 from ...models.audit import SYSTEM, acting
-from ...plurals import counted
+from ...reasons import ReasonText
 from ..rollups.folding import Folded, read
 from .notifications import emit_given_up, notify_disabled, notify_failing, notify_recovered
 from .policy import Rule, Verdict, has_success, update_states
@@ -106,10 +106,6 @@ def _log(health: WebhookHealth, text: str, *args: object) -> None:
     transaction.on_commit(partial(logger.warning, text, *args, extra=attributes), using=health.alias)
 
 
-def _reason(health: WebhookHealth, rule: Rule) -> str:
-    """Return the reason in English, as all reasons, because the API shows it."""
-    days = rule.after.total_seconds() / 86_400
-    return (
-        f"Every delivery was given up for {counted(days, 'day')}: {health.given_up_count} "
-        f"since {health.failing_since:%Y-%m-%d %H:%M} UTC."
-    )
+def _reason(health: WebhookHealth, rule: Rule) -> ReasonText:
+    days, since = rule.after.total_seconds() / 86_400, f"{health.failing_since:%Y-%m-%d %H:%M}"
+    return ReasonText("all_given_up", days=days, number=str(health.given_up_count), since=since)

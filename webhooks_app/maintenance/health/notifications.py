@@ -27,6 +27,7 @@ from ...event_types import (
 )
 from ...models import Delivery, Webhook, WebhookHealth
 from ...owners import owners
+from ...reasons import code_of
 from ...routing import RoutedEvent, webhooks_for
 from ...signals import webhook_failing, webhook_recovered
 from .policy import Recovery, Rule
@@ -76,12 +77,12 @@ def notify_recovered(using: str, recoveries: Sequence[Recovery]) -> None:
 def notify_disabled(webhook: Webhook, health: WebhookHealth) -> None:
     """Send an email about a webhook disabled for failing. Signal and event are sent whenever a webhook is disabled."""
     facts = {"failing_since": health.failing_since, "given_up": health.given_up_count}
-    mail_owner("disabled", webhook, using=_database(webhook), reason=webhook.status_reason, **facts)
+    mail_owner("disabled", webhook, using=_database(webhook), **_reason(webhook), **facts)
 
 
 def emit_disabled(sender: type[models.Model], webhook: Webhook, **kwargs: Any) -> None:
     """Emit the operational event (signal handler for ``webhook_being_disabled``)."""
-    facts = {"reason": webhook.status_reason, "disabled_at": webhook.status_changed_at}
+    facts = {**_reason(webhook), "disabled_at": webhook.status_changed_at}
     happening = Operational(WEBHOOK_DISABLED, webhook.pk, {**_about(webhook), **facts})
     emit_operational(_database(webhook), [happening])
 
@@ -114,6 +115,10 @@ def _about(webhook: Webhook) -> dict[str, Any]:
     """Return the common data of all operational events about a webhook."""
     about = {"webhook_id": webhook.pk, "url": webhook.url}
     return about if webhook.owner_id is None else {**about, "owner": str(webhook.owner_id)}
+
+
+def _reason(webhook: Webhook) -> dict[str, str]:
+    return {"reason": webhook.status_reason, "reason_code": code_of(webhook.status_reason)}
 
 
 def _database(webhook: Webhook) -> str:
