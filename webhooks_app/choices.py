@@ -6,31 +6,29 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from .conf import settings
-from .filters import BUILT_IN as BUILT_IN_OPERATORS
-from .filters import BaseOperator, Filter, make_operators
-from .retry import BUILT_IN as BUILT_IN_POLICIES
-from .retry import BaseRetryPolicy, make_policies, name_in, unpack_policy
-from .signatures import BUILT_IN, BaseSignature, make_signatures
+from .filters import FILTER_OPERATORS, BaseOperator, Filter
+from .retry import RETRY_POLICIES, BaseRetryPolicy, name_in, unpack_policy
+from .signatures import SIGNATURES, BaseSignature
 
 
 def known_signatures() -> Mapping[str, BaseSignature]:
     """Return all usable schemes by name: the built-in ones, and those in the setting."""
-    return make_signatures((*BUILT_IN, *settings.SIGNATURES))
+    return SIGNATURES.named((*SIGNATURES.built_in, *settings.SIGNATURES))
 
 
 def offered_signatures() -> Mapping[str, BaseSignature]:
     """Return the schemes that owners may choose, by name."""
-    return make_signatures(tuple(settings.SIGNATURES))
+    return SIGNATURES.named(tuple(settings.SIGNATURES))
 
 
 def known_policies() -> Mapping[str, BaseRetryPolicy]:
     """Return all usable retry policies by name: those in the setting, the default first, then the built-in ones."""
-    return make_policies((*settings.RETRY_POLICIES, *BUILT_IN_POLICIES))
+    return RETRY_POLICIES.named((*settings.RETRY_POLICIES, *RETRY_POLICIES.built_in))
 
 
 def offered_policies() -> Mapping[str, BaseRetryPolicy]:
     """Return the retry policies that owners may choose, by name."""
-    return make_policies(tuple(settings.RETRY_POLICIES))
+    return RETRY_POLICIES.named(tuple(settings.RETRY_POLICIES))
 
 
 def retry_policy(name: str = "") -> BaseRetryPolicy:
@@ -52,12 +50,12 @@ def offered_orders() -> Sequence[str]:
 
 def known_operators() -> Mapping[str, BaseOperator]:
     """Return all usable filter operators by name: the built-in ones, and those in the setting."""
-    return make_operators(tuple(dict.fromkeys((*BUILT_IN_OPERATORS, *settings.FILTER_OPERATORS))))
+    return FILTER_OPERATORS.named((*FILTER_OPERATORS.built_in, *settings.FILTER_OPERATORS))
 
 
 def offered_operators() -> Mapping[str, BaseOperator]:
     """Return the filter operators that owners may use, by name."""
-    return make_operators(tuple(settings.FILTER_OPERATORS))
+    return FILTER_OPERATORS.named(tuple(settings.FILTER_OPERATORS))
 
 
 def parse_filter(source: Any) -> Filter:

@@ -13,7 +13,6 @@ from django.core.management.base import SystemCheckError
 from django.test import override_settings
 
 from webhooks_app.checks.contents import CONTENT_CHECKS
-from webhooks_app.checks.implementations import IMPLEMENTATION_CHECKS
 from webhooks_app.checks.settings import RANGES
 from webhooks_app.conf import Settings, setting_types
 from webhooks_app.filters.operators import Equal
@@ -67,7 +66,7 @@ def test_nan_is_out_of_range(found: Check, value: float) -> None:
 
 def test_every_number_has_a_range_and_every_text_a_content_check() -> None:
     assert {f"WEBHOOKS_{name}" for name in RANGES} == set(NUMBERS)
-    assert {f"WEBHOOKS_{name}" for name in (*CONTENT_CHECKS, *IMPLEMENTATION_CHECKS)} == set(TEXTS)
+    assert {f"WEBHOOKS_{name}" for name in CONTENT_CHECKS} == set(TEXTS)
 
 
 @pytest.mark.parametrize("value", [True, "yes", 1.5], ids=repr)
@@ -184,7 +183,7 @@ RIGHT = [
     pytest.param("TRANSPORT", "requests", id="transport by name"),
     pytest.param("TRANSPORT", "webhooks_app.transport.memory.MemoryTransport", id="transport by path"),
     pytest.param("RETRY_POLICIES", ("tests.support.retries.Never", "specification"), id="retry policies"),
-    pytest.param("RETRY_POLICIES", ["webhooks_app.retry.policies.ExtendedPolicy"], id="built-in policy by path"),
+    pytest.param("RETRY_POLICIES", ["webhooks_app.retry.ExtendedPolicy"], id="built-in policy by path"),
     pytest.param("SIGNATURES", ["native"], id="signature scheme"),
     pytest.param("METRICS_TOKEN", "Zm9v-_.~+/1234567==", id="token"),
     pytest.param("API_RATE", "1/day", id="rate"),

@@ -14,13 +14,13 @@ from tests.support.retries import EXTENDED
 from webhooks_app.exceptions import WebhookVerificationError
 from webhooks_app.models import Webhook
 from webhooks_app.receiver import verify
-from webhooks_app.signatures import BUILT_IN, BaseSignature, make_signatures
+from webhooks_app.signatures import SIGNATURES, BaseSignature
 
 TENANT, USER, PASSWORD = "acme", "receiver", "pass word"
-SCHEMES: Sequence[BaseSignature] = tuple(make_signatures(tuple(BUILT_IN)).values())
+SCHEMES: Sequence[BaseSignature] = tuple(SIGNATURES.named(tuple(SIGNATURES.built_in)).values())
 
 ALL_CHOICES: Mapping[str, Any] = {
-    "signatures": list(BUILT_IN),
+    "signatures": list(SIGNATURES.built_in),
     "headers": {"X-Tenant": TENANT},
     "basic_auth": (USER, PASSWORD),
     "retry_policy": EXTENDED,
@@ -58,4 +58,4 @@ def problems_of(request: Mapping[str, Any], keys: Sequence[str]) -> Iterator[str
 
 
 def has_all(webhook: Webhook) -> bool:
-    return set(webhook.signatures) == set(BUILT_IN)
+    return set(webhook.signatures) == set(SIGNATURES.built_in)

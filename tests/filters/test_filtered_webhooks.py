@@ -11,7 +11,7 @@ from django.core.management.base import CommandError
 from django.db import connection
 
 from webhooks_app import emit, register_webhook, send_test_event
-from webhooks_app.filters import BUILT_IN, BaseOperator
+from webhooks_app.filters import FILTER_OPERATORS, BaseOperator
 from webhooks_app.models import ApiKey, AuditEntry, Delivery, Webhook
 from webhooks_app.operations.actors import PROJECT
 from webhooks_app.operations.registration import update_webhook
@@ -167,7 +167,7 @@ def test_an_operator_that_is_not_offered_cannot_be_used_in_new_filters(alice, se
 
 
 def test_a_project_can_add_an_operator_by_a_setting(client, alice, api_key, settings):
-    settings.WEBHOOKS_FILTER_OPERATORS = [*BUILT_IN, "tests.filters.test_filtered_webhooks.Palindrome"]
+    settings.WEBHOOKS_FILTER_OPERATORS = [*FILTER_OPERATORS.built_in, "tests.filters.test_filtered_webhooks.Palindrome"]
     body = {"url": "https://hooks.example.com/", "events": [FAILED], "filter": {"error": {"$palindrome": True}}}
     answer = client.post("/v1/webhooks", body, "application/json", headers={"Authorization": f"Bearer {api_key}"})
     webhook = Webhook.objects.get(pk=answer.json()["id"])

@@ -13,7 +13,7 @@ from typing_extensions import TypeAliasType
 from webhooks_app.choices import parse_filter
 from webhooks_app.event_types import EventType
 from webhooks_app.exceptions import InvalidFilterError
-from webhooks_app.filters import BUILT_IN, check_fields
+from webhooks_app.filters import FILTER_OPERATORS, check_fields
 
 DATA: dict[str, Any] = {
     "amount": 5,
@@ -116,7 +116,7 @@ def test_a_mismatch_names_the_field_its_value_and_the_condition(source, message)
 
 
 def test_evaluation_without_a_report_composes_no_message(monkeypatch):
-    monkeypatch.setattr(BUILT_IN["$gt"], "wanted", lambda self, operand: pytest.fail("composed"))
+    monkeypatch.setattr(FILTER_OPERATORS.built_in["$gt"], "wanted", lambda self, operand: pytest.fail("composed"))
 
     assert not parse_filter({"lines": {"number": {"$gt": 5}}}).holds(DATA)
 

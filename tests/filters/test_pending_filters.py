@@ -12,7 +12,7 @@ from django.utils import timezone
 from webhooks_app import emit, send_test_event
 from webhooks_app.delivery.overdue import oldest_due_at
 from webhooks_app.event_types import EventData, EventType, registry
-from webhooks_app.filters import BUILT_IN, BaseOperator
+from webhooks_app.filters import FILTER_OPERATORS, BaseOperator
 from webhooks_app.maintenance.filtering import evaluate_filters
 from webhooks_app.models import Delivery, DeliveryAttempt, QueueEntry, Webhook
 from webhooks_app.models.hold import is_due, is_held, is_upcoming
@@ -127,7 +127,7 @@ def test_a_filter_with_a_problem_is_logged_once(alice, caplog):
 
 
 def test_an_operator_of_the_project_that_raises_holds_the_delivery(alice, settings):
-    settings.WEBHOOKS_FILTER_OPERATORS = [*BUILT_IN, f"{__name__}.Failing"]
+    settings.WEBHOOKS_FILTER_OPERATORS = [*FILTER_OPERATORS.built_in, f"{__name__}.Failing"]
     webhook = make_webhook(alice, filter={"error": {"$failing": 1}})
 
     event = emit_one(alice)

@@ -6,9 +6,17 @@ from datetime import timedelta
 
 import pytest
 
-from webhooks_app.retry import BaseRetryPolicy, DelaysPolicy, ExtendedPolicy, SpecificationPolicy
-from webhooks_app.retry.fixed import pack_policy, unpack_policy
-from webhooks_app.retry.policies import MAX_ATTEMPTS, MAX_LENGTH, MAX_NAME_LENGTH
+from webhooks_app.implementations import MAX_NAME_LENGTH
+from webhooks_app.retry import (
+    MAX_ATTEMPTS,
+    MAX_LENGTH,
+    BaseRetryPolicy,
+    DelaysPolicy,
+    ExtendedPolicy,
+    SpecificationPolicy,
+    pack_policy,
+    unpack_policy,
+)
 
 
 class Own(DelaysPolicy):

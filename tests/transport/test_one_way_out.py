@@ -48,7 +48,7 @@ ALLOWED = {
         "import socket": "the system's resolver",
         "call getaddrinfo": "the only lookup of names, whose answers the guard checks",
     },
-    "extensions.py": {"call import_module": "the implementations that settings name"},
+    "implementations.py": {"call import_module": "the implementations that settings name"},
     "checks/contents.py": {"import ssl": "whether the extra bundle can be read"},
     "api/problems.py": {"import http.client": "the names of statuses"},
     "receiver/local.py": {
@@ -59,7 +59,7 @@ ALLOWED = {
     "__init__.py": {"call import_module": "the names that the package offers"},
     "apps.py": {"call connect": "a signal of Django"},
     "wake/background.py": {"import multiprocessing": "what runs at the end of a process"},
-    "wake/folding.py": {"import multiprocessing": "what runs at the end of a process"},
+    "wake/base.py": {"import multiprocessing": "what runs at the end of a process"},
     "tasks.py": {"call connect": "a signal of Celery"},
     "emission/emitting.py": {"call connect": "a signal of Django"},
     "management/commands/deliver_webhooks.py": {"call connect": "a signal of Django"},

@@ -1,4 +1,4 @@
-"""Checks of the contents of single settings: networks, keys, files, rates, retention."""
+"""Checks of the contents of single settings: implementations, networks, keys, files, rates, retention."""
 
 from __future__ import annotations
 
@@ -7,15 +7,23 @@ import ssl
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from ipaddress import ip_network
-from typing import Any
+from typing import Any, TypeAlias
 
 from django.core import checks
+from django.core.exceptions import ImproperlyConfigured
 
 from ..conf import PERIODS
 from ..encryption import DERIVED, is_key
 from ..event_types import registry
+from ..filters import FILTER_OPERATORS
+from ..implementations import Implementations
 from ..models.order import Order
+from ..owners import OWNERS, owner_model
+from ..retry import RETRY_POLICIES
+from ..signatures import SIGNATURES
 from ..transport.proxy import parse_proxy
+from ..transport.registry import DEFAULT, TRANSPORTS
+from ..wake.waking import AUTO, WAKES
 from .values_in_messages import as_text, short
 
 MAX_DAYS = 36_500
@@ -28,7 +36,60 @@ MAKE_A_RANDOM_ONE = "Generate one: python -c 'import secrets; print(secrets.toke
 
 MIN_TOKEN_LENGTH = 16
 
+Check: TypeAlias = Callable[[str, Any], Iterator[checks.CheckMessage]]
+
 TOKEN = re.compile(rf"[A-Za-z0-9._~+/-]{{{MIN_TOKEN_LENGTH},}}=*")
+
+
+def _one_of(found: Implementations[Any], names: Sequence[str]) -> str:
+    return f"Use one of {', '.join(names)}, or the dotted path of a {found.base.__name__}."
+
+
+def _transport(name: str, transport: str) -> Iterator[checks.CheckMessage]:
+    if problem := TRANSPORTS.problem(transport):
+        hint = _one_of(TRANSPORTS, [*TRANSPORTS.built_in])
+        if transport in ("curl", "auto"):
+            hint = f"Remove the setting: the default transport, {DEFAULT}, replaces curl and needs no other package."
+        yield checks.Error(f"{name} cannot be used: {short(problem)}.", hint=hint, id="webhooks_app.E007")
+
+
+def _wake(name: str, wake: str) -> Iterator[checks.CheckMessage]:
+    if wake != AUTO and (problem := WAKES.problem(wake)):
+        hint = f"{_one_of(WAKES, [AUTO, *WAKES.built_in])} django_tasks needs Django 6.0 or django-tasks."
+        yield checks.Error(f"{name} cannot be used: {short(problem)}.", hint=hint, id="webhooks_app.E023")
+
+
+def _some_of(found: Implementations[Any], check_id: str, *, required: bool = False) -> Check:
+    """Return the check of a setting that offers implementations, the default first if it is ``required``."""
+    hint = f"Choose from {', '.join(found.built_in)}, or add dotted paths of a {found.base.__name__} with another name."
+
+    def check(name: str, offered: Sequence[str]) -> Iterator[checks.CheckMessage]:
+        if required and not offered:
+            empty = f"{name} is empty, but needs at least one entry; the first is the default."
+            yield checks.Error(empty, hint=hint, id=check_id)
+        elif problem := found.problem_of_all(offered):
+            yield checks.Error(f"{name} cannot be used: {short(problem)}.", hint=hint, id=check_id)
+
+    return check
+
+
+def _owner_model(name: str, model: str) -> Iterator[checks.CheckMessage]:
+    try:
+        owner_model()
+    except ImproperlyConfigured as error:
+        hint = 'Use the "app_label.ModelName" of an installed model, or remove the setting: owners are then users.'
+        yield checks.Error(f"{short(error).rstrip('.')}.", hint=hint, id="webhooks_app.E030")
+
+
+def _owners(name: str, path: str) -> Iterator[checks.CheckMessage]:
+    if problem := OWNERS.problem(path):
+        hint = (
+            "Use webhooks_app.owners.UserOwners for users, webhooks_app.owners.MemberOwners for a model with members, "
+            "or a subclass of webhooks_app.owners.BaseOwners."
+        )
+        yield checks.Error(
+            f"{name} '{short(path)}' cannot be used: {short(problem)}.", hint=hint, id="webhooks_app.E031"
+        )
 
 
 def _networks(name: str, networks: Sequence[str]) -> Iterator[checks.CheckMessage]:
@@ -109,7 +170,14 @@ def _retention_by_type(name: str, days_by_type: Mapping[str, int]) -> Iterator[c
             yield checks.Warning(found, hint=hint, id="webhooks_app.W010")
 
 
-CONTENT_CHECKS: Mapping[str, Callable[[str, Any], Iterator[checks.CheckMessage]]] = {
+CONTENT_CHECKS: Mapping[str, Check] = {
+    "OWNER_MODEL": _owner_model,
+    "OWNERS": _owners,
+    "TRANSPORT": _transport,
+    "WAKE": _wake,
+    "RETRY_POLICIES": _some_of(RETRY_POLICIES, "webhooks_app.E008", required=True),
+    "SIGNATURES": _some_of(SIGNATURES, "webhooks_app.E020"),
+    "FILTER_OPERATORS": _some_of(FILTER_OPERATORS, "webhooks_app.E024"),
     "ALLOWED_NETWORKS": _networks,
     "REFUSED_NETWORKS": _networks,
     "ENCRYPTION_KEYS": _encryption_keys,

@@ -12,7 +12,6 @@ from django.core import checks
 from ..conf import PREFIX, RECORD_SECONDS, problem_with_lease, setting_types, settings
 from ..plurals import counted
 from .contents import CONTENT_CHECKS, MAX_DAYS
-from .implementations import IMPLEMENTATION_CHECKS
 from .registration import TAG, register
 from .values_in_messages import as_text
 
@@ -81,7 +80,7 @@ def problem_with(name: str) -> checks.CheckMessage | None:
         return _wrong_type(full_name, value, expected)
     if name in RANGES:
         return next(_out_of_range(full_name, value, *RANGES[name]), None)
-    check = {**CONTENT_CHECKS, **IMPLEMENTATION_CHECKS}.get(name)
+    check = CONTENT_CHECKS.get(name)
     return next(check(full_name, value), None) if check else None
 
 

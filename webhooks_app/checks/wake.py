@@ -15,7 +15,7 @@ from django.utils.module_loading import import_string
 from ..conf import settings
 from ..database.dialects import dialect_for
 from ..models import Delivery
-from ..wake.registry import WAKES, chosen_path, has_broker, uses_celery
+from ..wake.waking import chosen_wake, has_broker, uses_celery
 from .registration import TAG, register
 from .settings import problem_with
 
@@ -28,7 +28,7 @@ TASK_BACKENDS_WITHOUT_WORKER = ("ImmediateBackend", "DummyBackend")
 
 @register(TAG)
 def check_notify(**kwargs: Any) -> list[checks.CheckMessage]:
-    if chosen_path() != WAKES["notify"]:
+    if chosen_wake() != "notify":
         return []
     connection = connections[router.db_for_write(Delivery)]
     if dialect_for(connection).can_notify:
@@ -44,7 +44,7 @@ def check_notify(**kwargs: Any) -> list[checks.CheckMessage]:
 
 @register(TAG)
 def check_task_backend(**kwargs: Any) -> list[checks.CheckMessage]:
-    if chosen_path() != WAKES["django_tasks"] or problem_with("WAKE"):
+    if chosen_wake() != "django_tasks" or problem_with("WAKE"):
         return []
     backend = import_string("webhooks_app.wake.django_tasks.deliver_due").get_backend()
     if type(backend).__name__ not in TASK_BACKENDS_WITHOUT_WORKER:

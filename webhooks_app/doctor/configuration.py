@@ -9,7 +9,7 @@ from django.core import checks
 from django.utils.translation import gettext as _
 
 from ..outbound import configured_transport
-from ..wake.registry import WAKES, chosen_path
+from ..wake.waking import chosen_wake
 from .findings import Finding, Level, fail, ok
 
 OURS = "webhooks_app."
@@ -60,7 +60,6 @@ def examine_transport(name: str) -> Iterator[Finding]:
 
 
 def examine_wake(name: str) -> Iterator[Finding]:
-    path = chosen_path()
-    found = next((short for short, full in WAKES.items() if full == path), path)
+    found = chosen_wake()
     how = _("Workers poll the database.") if found == "none" else _("Workers are woken by '%(name)s'.")
     yield ok(name, how % {"name": found})

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 from django.utils.translation import gettext as _
 
-from ..wake.registry import uses_celery
+from ..wake.waking import uses_celery
 from .addresses import examine_guard
 from .celery import examine_beat, examine_broker
 from .configuration import examine_deployment, examine_settings, examine_transport, examine_wake

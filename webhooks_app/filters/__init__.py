@@ -1,5 +1,8 @@
 """Filters: a webhook's conditions on the data of events. Needs no database."""
 
+from __future__ import annotations
+
+from ..implementations import Implementations
 from .base import MISSING, BaseOperator
 from .budget import EMISSION_STEPS as EMISSION_STEPS
 from .budget import WORKER_STEPS as WORKER_STEPS
@@ -7,7 +10,19 @@ from .fields import check_fields as check_fields
 from .matching import COMBINING as COMBINING
 from .matching import Filter as Filter
 from .matching import Mismatch as Mismatch
-from .operators import BUILT_IN as BUILT_IN
-from .registry import make_operators as make_operators
+from .operators import OPERATORS
 
 __all__ = ["MISSING", "BaseOperator"]
+
+
+def _problem_of(operator: type[BaseOperator]) -> str:
+    is_operator = operator.name.startswith("$") and len(operator.name) > 1
+    return "" if is_operator else f"{operator.name!r} isn't the name of an operator: begin it with a dollar sign"
+
+
+FILTER_OPERATORS: Implementations[BaseOperator] = Implementations(
+    BaseOperator,  # type: ignore[type-abstract]
+    {operator.name: operator for operator in OPERATORS},
+    reserved=COMBINING,
+    find_problem=_problem_of,
+)

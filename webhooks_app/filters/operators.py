@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Mapping
-from types import MappingProxyType
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
 from django.utils.translation import gettext as _
@@ -213,14 +212,9 @@ class EndsWith(_Text):
         return _("a string that ends with %(value)s") % {"value": shown(operand)}
 
 
-BUILT_IN: Mapping[str, type[BaseOperator]] = MappingProxyType(
-    {
-        found.name: found
-        for found in (
-            *(Equal, NotEqual, Greater, GreaterOrEqual, Less, LessOrEqual, In, NotIn),
-            *(Exists, StartsWith, EndsWith),
-        )
-    }
+OPERATORS: Sequence[type[BaseOperator]] = (
+    *(Equal, NotEqual, Greater, GreaterOrEqual, Less, LessOrEqual, In, NotIn),
+    *(Exists, StartsWith, EndsWith),
 )
 
 

@@ -11,12 +11,12 @@ from typing import Any, NoReturn
 
 from ..exceptions import WebhookVerificationError
 from ..protocol.handshake import VERIFICATION_TYPE
-from ..signatures import BUILT_IN, EVENT_HEADER, BaseSignature, NativeSignature, make_signatures
+from ..signatures import EVENT_HEADER, SIGNATURES, BaseSignature, NativeSignature
 from ..signatures.standard import ID_HEADER
 
 DEFAULT_TOLERANCE = timedelta(minutes=5)
 
-BUILT_IN_SCHEMES = tuple(make_signatures(tuple(BUILT_IN)).values())
+BUILT_IN_SCHEMES = tuple(SIGNATURES.named(tuple(SIGNATURES.built_in)).values())
 NATIVE = NativeSignature()
 
 

@@ -1,9 +1,14 @@
 """Signature schemes: the headers that prove a request genuine."""
 
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from itertools import chain
+from json.encoder import encode_basestring_ascii as _quoted
+
+from ..implementations import Implementations
 from .base import BaseSignature, Headers, Message
-from .combined import combine as combine
-from .combined import pack as pack
-from .combined import unpack as unpack
 from .native import (
     EVENT_HEADER,
     PREVIOUS_SIGNATURE_HEADER,
@@ -13,8 +18,6 @@ from .native import (
     sign,
     signed_headers,
 )
-from .registry import BUILT_IN as BUILT_IN
-from .registry import make_signatures as make_signatures
 from .standard import StandardEd25519Signature, StandardSignature
 
 __all__ = [
@@ -31,3 +34,38 @@ __all__ = [
     "sign",
     "signed_headers",
 ]
+
+SIGNATURES: Implementations[BaseSignature] = Implementations(
+    BaseSignature,  # type: ignore[type-abstract]
+    {scheme.name: scheme for scheme in (NativeSignature, StandardSignature, StandardEd25519Signature)},
+)
+
+
+def combine(parts: Iterable[Headers]) -> Headers:
+    """Join the headers of several schemes. Different values of one header are separated by a space."""
+    headers = tuple(chain.from_iterable(parts))
+    found = dict(headers)
+    if len(found) == len(headers):
+        return headers
+    found.clear()
+    for name, value in headers:
+        known = found.get(name, value)
+        found[name] = value if known == value else f"{known} {value}"
+    return tuple(found.items())
+
+
+def pack(signatures: Mapping[str, str]) -> str:
+    """Return the signatures, by scheme, as one string; for ``native`` alone, its signature."""
+    if len(signatures) == 1 and NativeSignature.name in signatures:
+        return signatures[NativeSignature.name]
+    # Compact JSON, for a fifth of the calls that its encoder makes.
+    pairs = [f"{_quoted(name)}:{_quoted(signature)}" for name, signature in signatures.items()]
+    return f"{{{','.join(pairs)}}}"
+
+
+def unpack(text: str) -> dict[str, str]:
+    """Return the signatures, by scheme, from a result of ``pack``."""
+    if not text.startswith("{"):
+        return {NativeSignature.name: text} if text else {}
+    found: dict[str, str] = json.loads(text)
+    return found

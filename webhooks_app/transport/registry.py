@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
-from ..extensions import load_class
+from ..implementations import Implementations
 from .base import BaseTransport
 from .options import TransportOptions
 
@@ -13,11 +13,14 @@ logger = logging.getLogger("webhooks_app.transport")
 
 DEFAULT = "native"
 
-TRANSPORTS = {
-    "native": "webhooks_app.transport.native.NativeTransport",
-    "memory": "webhooks_app.transport.memory.MemoryTransport",
-    "requests": "webhooks_app.transport.requests.RequestsTransport",
-}
+TRANSPORTS: Implementations[BaseTransport] = Implementations(
+    BaseTransport,  # type: ignore[type-abstract]
+    {
+        "native": "webhooks_app.transport.native.NativeTransport",
+        "memory": "webhooks_app.transport.memory.MemoryTransport",
+        "requests": "webhooks_app.transport.requests.RequestsTransport",
+    },
+)
 
 
 def make_transport(name: str = DEFAULT, options: TransportOptions | None = None) -> BaseTransport:
@@ -29,7 +32,7 @@ def make_transport(name: str = DEFAULT, options: TransportOptions | None = None)
 
 def _factory(name: str) -> Callable[[TransportOptions], BaseTransport]:
     try:
-        return load_class(name, BaseTransport, TRANSPORTS)  # type: ignore[type-abstract]
+        return TRANSPORTS.load(name)
     except ValueError as error:
         raise ValueError(f"The transport cannot be used: {error}. {_HINT}") from error
 

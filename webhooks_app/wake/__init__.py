@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from .base import BaseMessageWake, BaseWake
-from .registry import configured_wake as configured_wake
-from .silence import waking_workers
+from .waking import configured_wake as configured_wake
+from .waking import waking_workers
 
 if TYPE_CHECKING:
     from .background import deliver_in_background as deliver_in_background

@@ -1,14 +1,20 @@
-"""The contract of a wake-up, and a base class for wake-ups that send messages."""
+"""The contract of a wake-up, a base class for wake-ups that send messages, and those without a task queue."""
 
 from __future__ import annotations
 
+import logging
+import os
+import threading
+import time
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from multiprocessing.util import Finalize
 
 from django.db import connections
 
 from ..delivery.notify import notify
-from .folding import FoldedCall
+
+logger = logging.getLogger("webhooks_app.wake")
 
 
 class BaseWake(ABC):
@@ -24,6 +30,102 @@ class BaseWake(ABC):
 
         Called after each commit in the committing thread, so it must not block. Exceptions are logged.
         """
+
+
+class NoWake(BaseWake):
+    """Does nothing: workers find due deliveries by themselves."""
+
+    def wake(self, using: str, webhook_ids: Sequence[str]) -> None:
+        """Do nothing."""
+
+
+class NotifyWake(BaseWake):
+    """Notifies the engines of running workers by PostgreSQL's NOTIFY."""
+
+    def wake(self, using: str, webhook_ids: Sequence[str]) -> None:
+        notify(using, webhook_ids)
+
+
+class FoldedCall:
+    """Calls ``function`` in a thread, at most once in ``fold_seconds``, without waiting for it.
+
+    A process that ends waits at most ``patience_seconds`` for a call in progress, so that a script that emits an event
+    and exits makes its call as well.
+
+    A call requested during another one, or shortly after one, is folded into it. A failure is logged once, and the next
+    call is at least ``rest_seconds`` later: the sweep finds missed deliveries.
+    """
+
+    def __init__(
+        self,
+        function: Callable[[], object],
+        *,
+        fold_seconds: float = 0.1,
+        patience_seconds: float = 0.5,
+        rest_seconds: float = 1.0,
+    ) -> None:
+        self._function = function
+        self._fold_seconds = fold_seconds
+        self._patience_seconds = patience_seconds
+        self._rest_seconds = rest_seconds
+        self._is_failing = False
+        self._requested_at = 0.0
+        self._thread: threading.Thread | None = None
+        self._quiet_until = 0.0
+        self._enter_process()
+
+    def __call__(self) -> None:
+        if self._pid != os.getpid():
+            self._enter_process()
+        with self._lock:
+            now = self._requested_at = time.monotonic()
+            if self._thread is not None or now < self._quiet_until:
+                return
+            self._thread = threading.Thread(target=self._run, name="webhooks_app.wake", daemon=True)
+            try:
+                self._thread.start()
+            except RuntimeError as error:  # The system has no thread left.
+                self._thread = None
+                logger.warning("Workers cannot be woken (%s); their sweep finds due deliveries.", error)
+
+    def join(self) -> None:
+        """Wait for the call in progress, if there is one, at most ``patience_seconds``."""
+        thread = self._thread
+        if thread is not None and self._pid == os.getpid():
+            thread.join(self._patience_seconds)
+
+    def _enter_process(self) -> None:
+        """Begin anew in this process. A call in progress at its fork belongs to the parent."""
+        self._pid = os.getpid()
+        self._lock = threading.Lock()
+        self._thread = None
+        self._quiet_until = 0.0
+        Finalize(None, self.join, exitpriority=0)  # unlike atexit, also at the end of a child of multiprocessing
+
+    def _run(self) -> None:
+        again = True
+        while again:
+            called_at = time.monotonic()
+            quiet_seconds = self._fold_seconds if self._call() else self._rest_seconds
+            with self._lock:
+                self._quiet_until = called_at + quiet_seconds
+                # Requested so late that the last call may have missed it, so call again.
+                again = not self._is_failing and self._requested_at > self._quiet_until
+                if not again:
+                    self._thread = None
+
+    def _call(self) -> bool:
+        try:
+            self._function()
+        except Exception as error:  # noqa: BLE001 - no error of a broker's client may reach the caller.
+            if not self._is_failing:
+                logger.warning("Workers cannot be woken (%s); their sweep finds due deliveries.", error)
+            self._is_failing = True
+            return False
+        if self._is_failing:
+            logger.info("Workers can be woken again.")
+        self._is_failing = False
+        return True
 
 
 class BaseMessageWake(BaseWake):

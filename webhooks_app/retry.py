@@ -1,14 +1,25 @@
-"""Retry policies: the time of the next attempt. The base class and the built-in policies."""
+"""Retry policies: how often a delivery is attempted, and when."""
 
 from __future__ import annotations
 
 import abc
 import random
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
+from email.utils import parsedate_to_datetime
+from functools import lru_cache
 from typing import ClassVar
 
-MAX_NAME_LENGTH = 40
+from .implementations import MAX_NAME_LENGTH, Implementations
+
+__all__ = [
+    "BaseRetryPolicy",
+    "DelaysPolicy",
+    "ExtendedPolicy",
+    "SpecificationPolicy",
+    "parse_retry_after",
+]
+
 MAX_ATTEMPTS = 100
 """Maximum number of attempts of every policy."""
 MAX_DELAY = timedelta(days=30)
@@ -113,3 +124,86 @@ class ExtendedPolicy(DelaysPolicy):
     delays_seconds = (5, 300, 1800, 7200, 18_000, 36_000, 50_400, 72_000, 86_400)
     jitter = 0.1
     max_retry_after = timedelta(days=1)
+
+
+RETRY_POLICIES: Implementations[BaseRetryPolicy] = Implementations(
+    BaseRetryPolicy,  # type: ignore[type-abstract]
+    {policy.name: policy for policy in (SpecificationPolicy, ExtendedPolicy)},
+    find_problem=lambda policy: _problem_of(policy()),
+)
+
+
+def _problem_of(policy: BaseRetryPolicy) -> str:
+    problem = policy.problem()
+    return f"{policy.name} {problem}" if problem else ""
+
+
+class FixedPolicy(BaseRetryPolicy):
+    """The delays of a policy of the host, fixed when a delivery was queued.
+
+    Deliveries keep their policy even if the host's code or settings change later.
+    """
+
+    def __init__(self, stored: str, current: BaseRetryPolicy | None) -> None:
+        self.name, _, delays = stored.partition(":")
+        self._delays = [timedelta(seconds=float(text)) for text in delays.split(",") if text]
+        self.max_attempts = 1 + len(self._delays)
+        if current is not None:
+            self.jitter, self.max_retry_after = current.jitter, current.max_retry_after
+
+    def delay(self, number: int) -> timedelta:
+        return self._delays[number - 1]
+
+
+@lru_cache(maxsize=256)
+def pack_policy(policy: BaseRetryPolicy) -> str:
+    """Return a policy as text: "" for ``specification``, another built-in name, or a name with the delays.
+
+    Delays that are too long are left out; the system checks refuse such a policy.
+    """
+    packed = f"{policy.name}:{policy.schedule}"
+    if RETRY_POLICIES.built_in.get(policy.name) is not type(policy) and len(packed) <= MAX_LENGTH:
+        return packed
+    return "" if policy.name == SpecificationPolicy.name else policy.name
+
+
+@lru_cache(maxsize=256)
+def unpack_policy(stored: str, current: BaseRetryPolicy | None) -> BaseRetryPolicy | None:
+    """Return the policy for a text: ``current``, which has this name now, if its delays are the same.
+
+    Returns None for a name without delays that has no policy any more, and for a text that is not a policy's.
+    """
+    if current is not None and pack_policy(current) == stored:
+        return current
+    if ":" not in stored:
+        return current
+    try:
+        fixed = FixedPolicy(stored, current)
+        return None if fixed.problem() else fixed
+    except (OverflowError, ValueError):
+        return None
+
+
+def name_in(stored: str) -> str:
+    """Return the name of the policy in a result of ``pack_policy``."""
+    return stored.partition(":")[0] or SpecificationPolicy.name
+
+
+MAX_DIGITS = 9
+"""Maximum length of a number of seconds that is read from Retry-After."""
+
+
+def parse_retry_after(value: str, now: datetime) -> timedelta | None:
+    """Return the delay that the header Retry-After requests (RFC 9110, 10.2.3).
+
+    Returns None for a value that is missing, malformed or in the past.
+    """
+    text = value.strip()
+    if text.isascii() and text.isdigit():
+        return timedelta(seconds=int(text)) if len(text) <= MAX_DIGITS else timedelta(seconds=10**MAX_DIGITS)
+    try:
+        moment = parsedate_to_datetime(text)
+    except (ValueError, TypeError, IndexError, OverflowError):
+        return None
+    moment = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
+    return moment - now if moment > now else None
