@@ -46,6 +46,7 @@ def test_an_entry_has_the_action_and_the_key(api, webhook):
         "by": f"whk_{ApiKey.objects.get().prefix}",
         "changes": {"events": [["ppt.generation.failed"], ["file.deleted"]]},
         "reason": "",
+        "reason_code": "",
         "created": format_time(entry.created_at),
     }
 
