@@ -29,6 +29,9 @@ FAST_SECONDS, SLOW_SECONDS = 0.05, 1.2
 HANG_AT = 5.0
 """When turning receivers begin to hang, and all others get their first event."""
 
+AHEAD_SECONDS = 0.2
+"""How much earlier the owner of the measured siblings gets its burst, so that it holds more than the others."""
+
 WEBHOOKS = {1: 60, 10: 30, 100: 5}
 """The number of hanging webhooks of each owner, by the number of such owners."""
 
@@ -87,8 +90,10 @@ def _endpoints(neighbours: Neighbours, until: float) -> Iterable[Endpoint]:
     for number in range(neighbours.owners * WEBHOOKS[neighbours.owners]):
         events = _steady(chance, 1.0, begin, until)
         if neighbours.at_once:
-            events.append((HANG_AT, neighbours.at_once))
-        owner = f"hanging {number % neighbours.owners}"
+            events.append(
+                (HANG_AT - (AHEAD_SECONDS if number < WEBHOOKS[neighbours.owners] else 0), neighbours.at_once)
+            )
+        owner = f"hanging {number // WEBHOOKS[neighbours.owners]}"
         yield Endpoint(owner, "hanging", _hangs if begin else _turns, pace, events)
     each_second = [(at, 1) for at in range(int(HANG_AT), int(until) - 5)]
     for suffix, fast_owner, slow_owner in (("", "fast", "slow"), ("_sibling", "hanging 0", "hanging 0")):

@@ -435,8 +435,8 @@ MUTATIONS = (
     Mutation(
         "last-slot-is-for-anyone",
         "delivery/slots.py",
-        "            free - 1,\n",
-        "            free,\n",
+        "first = min(share - of_owner, free - 1)",
+        "first = min(share - of_owner, free)",
         "delivery/test_sharing_rule.py",
     ),
     Mutation(

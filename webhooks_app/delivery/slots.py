@@ -5,8 +5,8 @@ webhooks of an owner share what the owner may hold, both by the same rule:
 
 - Half is for first slots: all slots beyond the first of each holder are at most half, and the last one goes to a
   holder without any.
-- If others hold some, a holder takes only a part of what they leave: 3/4 for the first slots of an owner's webhooks,
-  3/8 for further ones, and 1/8 for further ones of slow webhooks, because they would be held for long. What remains is
+- The first slots of an owner's webhooks can use all that other owners leave of the other half. Beside others, further
+  slots of a webhook take only a part of it: 3/8, or 1/8 for slow ones, which would hold them for long. What remains is
   for whoever comes next.
 
 Proof for a window W: let n owners hold slots, and E be the number of slots beyond the first of each. A further slot is
@@ -34,8 +34,8 @@ from .lanes import Ask
 SHARE_OF_WINDOW = 4
 """A webhook uses at most a quarter of the window of one process: half of the half that one owner can hold."""
 
-FIRST_PART, FURTHER_PART, SLOW_PART = 6, 3, 1
-"""Eighths of what others leave. Chosen with ``python -m benchmarks isolation --simulate``."""
+FURTHER_PART, SLOW_PART = 3, 1
+"""Eighths of what others leave, for further slots. Chosen with ``python -m benchmarks isolation --simulate``."""
 
 FORGET_UNUSED_AFTER_SECONDS = 3600.0
 
@@ -267,7 +267,7 @@ class Slots:
 
         left, left_further = free + of_owner, self._further_free + (of_owner - 1 if of_owner else 0)
         is_sole = self._holding == (1 if of_owner else 0)
-        share = _most(left, left_further, FIRST_PART, is_sole=is_sole)
+        share = 1 + left_further
         if not own:
             first = min(share - of_owner, free - 1) if of_owner else free
             if first <= 0 or is_unknown:
@@ -281,7 +281,6 @@ class Slots:
             _most(left, left_further, part, is_sole=is_sole) - of_owner,
             _most(left_in_share, left_further_in_share, part, is_sole=not siblings) - own,
             share - of_owner - 1,
-            free - 1,
         )
         if is_slow:
             further = min(further, own or 1)  # at most twice as many, so that several grow evenly
