@@ -7,11 +7,12 @@ from datetime import timedelta
 import pytest
 from django.db import OperationalError, connection
 
+from webhooks_app.conf import settings
 from webhooks_app.delivery import recorder as recorder_module
 from webhooks_app.delivery.dead_workers import LOOK_SECONDS
-from webhooks_app.delivery.dispatcher import Dispatcher
+from webhooks_app.delivery.dispatcher import STOP_GRACE_SECONDS, Dispatcher
 from webhooks_app.delivery.recording import record
-from webhooks_app.delivery.sending import finish, request_for
+from webhooks_app.delivery.sending import LOST_SPREAD, finish, request_for
 from webhooks_app.models import DeliveryAttempt, QueueEntry, QueueLane
 from webhooks_app.signals import attempt_made, deliveries_created
 from webhooks_app.transport import Exchange, Response
@@ -129,6 +130,19 @@ def test_a_dispatcher_ended_during_its_turn_remains_ended(dispatcher):
     assert dispatcher.is_over
 
 
+def test_a_stopped_dispatcher_gives_up_waiting_for_results(results, dispatcher, clock, caplog):
+    dispatcher.stop()
+    clock.advance(settings.TIMEOUT_SECONDS + STOP_GRACE_SECONDS)
+    dispatcher.turn(never)
+    assert not dispatcher.is_over
+
+    clock.advance(0.1)
+    dispatcher.turn(never)
+
+    assert dispatcher.is_over
+    assert caplog.messages == ["Stopped before 8 results were recorded. Their leases will end."]
+
+
 def test_claims_not_taken_are_released_after_an_outage(alice, webhook, clock, dispatcher, monkeypatch):
     emit_one(alice)
     dispatcher.turn(never)
@@ -244,6 +258,35 @@ def test_the_retry_of_a_lost_attempt_counts_from_the_upper_bound_of_the_time(res
     assert min(retries) >= lost_from + timedelta(seconds=20 + 1)
 
 
+def test_the_retries_of_attempts_lost_together_are_distributed(results, clock):
+    clock.advance(46)
+
+    dispatcher = Dispatcher(using="default", clock=clock, window=WINDOW)
+    for _ in range(2):
+        dispatcher.turn(never)
+        clock.advance(0.1)
+
+    retries = sorted(QueueEntry.objects.filter(delivery__last_result="worker_lost").values_list("due_at", flat=True))
+    assert len(set(retries)) == 8
+    assert LOST_SPREAD / 2 < retries[-1] - retries[0] < LOST_SPREAD
+
+
+def test_a_claim_in_progress_is_not_lost_after_its_lease(results, dispatcher, clock):
+    """The clock jumped, or the database was unavailable."""
+    dispatcher.put(results[:4])
+    dispatcher.turn(never)
+    clock.advance(46)
+    for _ in range(3):
+        dispatcher.wake()
+        dispatcher.turn(never)
+        clock.advance(0.1)
+
+    dispatcher.put(results[4:])
+    dispatcher.turn(never)
+
+    assert list(DeliveryAttempt.objects.values_list("result", flat=True)) == ["succeeded"] * 8
+
+
 def test_after_an_outage_other_workers_have_time_to_record(results, clock, monkeypatch):
     dispatcher = Dispatcher(using="default", clock=clock, window=WINDOW)
     monkeypatch.setattr(connection, "close", lambda: None)
@@ -254,8 +297,9 @@ def test_after_an_outage_other_workers_have_time_to_record(results, clock, monke
     dispatcher.turn(never)
     assert record("default", results[:4], clock()) == results[:4]
 
-    clock.advance(5)
-    dispatcher.turn(never)
+    for seconds in (5, 0.1):  # the second turn would record what the first found
+        clock.advance(seconds)
+        dispatcher.turn(never)
     assert not DeliveryAttempt.objects.filter(result="worker_lost").exists()
 
     for _ in range(3):
