@@ -177,6 +177,19 @@ def test_a_late_worker_cannot_overwrite_a_newer_claim(alice, webhook, queue, clo
     assert deliveries()[0].state == "succeeded"
 
 
+def test_nothing_is_recorded_for_a_claim_that_another_worker_has_now(alice, webhook, queue, other_queue, clock):
+    emit_one(alice)
+    (earlier,) = queue.claim(10)
+    queue.release([earlier])
+    (claim,) = other_queue.claim(10)
+
+    assert recorded(queue, [answered(earlier, clock, 500)], clock()) == []
+
+    assert not DeliveryAttempt.objects.exists()
+    assert recorded(other_queue, [answered(claim, clock)], clock())
+    assert deliveries()[0].state == "succeeded"
+
+
 def test_nothing_is_recorded_for_a_delivery_that_was_cancelled_meanwhile(alice, webhook, queue, clock):
     emit_one(alice)
     (claim,) = queue.claim(10)
