@@ -211,6 +211,20 @@ def test_a_notice_whose_retry_is_due_is_not_sent(alice, webhook, queue, clock):
     assert [(n.state, n.state_reason) for n in deliveries("retry_notice")] == [("cancelled", "expired")]
 
 
+def test_an_expired_notice_waits_for_the_end_of_a_pause(alice, webhook, queue, clock):
+    emit_one(alice)
+    recorded(queue, [answered(claim, clock, 500) for claim in queue.claim(10)], clock())
+    clock.advance(2)
+    Webhook.objects.update(paused_at=clock())
+
+    assert queue.claim_of([webhook.pk], 10) == []
+    assert [notice.state for notice in deliveries("retry_notice")] == ["pending"]
+
+    Webhook.objects.update(paused_at=None)
+    assert [claim.pick.kind for claim in queue.claim_of([webhook.pk], 10)] == ["event"]
+    assert [notice.state for notice in deliveries("retry_notice")] == ["cancelled"]
+
+
 def test_the_number_of_statements_of_a_claim_is_constant(alice, queue):
     for _ in range(6):
         make_webhook(alice)
