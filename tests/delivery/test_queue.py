@@ -256,6 +256,18 @@ def test_an_attempt_with_unstorable_text_is_stored_without_it(alice, webhook, qu
     assert deliveries()[0].state == "succeeded"
 
 
+def test_an_attempt_with_unstorable_text_does_not_affect_the_others_of_its_batch(alice, webhook, queue, clock):
+    for _ in range(3):
+        emit_one(alice)
+    first, second, third = (answered(claim, clock) for claim in queue.claim(10))
+    unstorable = second._replace(attempt=second.attempt._replace(response_body="\ud800"))
+
+    assert len(recorded(queue, [first, unstorable, third], clock())) == 3
+
+    assert [delivery.state for delivery in deliveries()] == ["succeeded"] * 3
+    assert not QueueEntry.objects.exists()
+
+
 def test_only_a_handshake_of_the_current_url_verifies(alice, queue, clock):
     webhook = make_webhook(alice, status="pending")
     (claim,) = queue.claim(10)
