@@ -121,7 +121,10 @@ def test_filters_and_orders_work_together(alice, queue, clock):
 def test_a_retry_keeps_its_place(alice, in_order, queue, clock):
     first, second = emitted(alice, None, None)
 
-    record_all(queue, claimed(queue)[0], clock, status=500)
+    claims, _ = claimed(queue)
+    assert parked() == 1
+    record_all(queue, claims, clock, status=500)
+    assert parked() == 1
 
     clock.advance(0.5)
     assert [claim.pick.kind for claim in queue.claim(100)] == ["retry_notice"]
