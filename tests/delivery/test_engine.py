@@ -170,6 +170,17 @@ def test_a_pending_webhook_gets_only_handshakes_and_tests(alice, webhook, clock,
     assert [delivery.state for delivery in deliveries()] == ["pending"]
 
 
+def test_the_retry_of_a_test_is_not_announced_to_a_pending_webhook(webhook, receiver, deliver):
+    webhook.await_verification()
+    delivery = send_test_event(webhook, EVENT_TYPE)
+
+    deliver(receiver(500, 200))
+
+    delivery.refresh_from_db()
+    assert (delivery.state, delivery.attempt_count) == ("succeeded", 2)
+    assert deliveries("retry_notice") == []
+
+
 @pytest.mark.parametrize("status", ["disabled", "failed"])
 def test_pending_deliveries_of_a_stopped_webhook_are_cancelled(alice, webhook, receiver, deliver, status):
     emit_one(alice)
