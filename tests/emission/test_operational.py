@@ -62,6 +62,14 @@ def test_each_event_goes_to_the_subscribers_of_its_type():
     assert [disabled.deliveries.count(), failing.deliveries.count()] == [1, 2]
 
 
+def test_a_webhook_gets_no_operational_events_about_itself():
+    itself, watcher = (make_webhook(None, WEBHOOK_DISABLED.name) for _ in range(2))
+
+    emit_operational("default", [Operational(WEBHOOK_DISABLED, itself.pk, WEBHOOK_DISABLED.example)])
+
+    assert [itself.deliveries.count(), watcher.deliveries.count()] == [0, 1]
+
+
 def test_the_number_of_statements_does_not_depend_on_the_events():
     make_webhook(None, WEBHOOK_DISABLED.name)
 
