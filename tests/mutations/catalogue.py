@@ -33,7 +33,8 @@ MUTATIONS = (
         "delivery/dispatcher.py",
         "if not is_deadlock(self._using, error):",
         "if True:",
-        "delivery/test_dispatcher.py",
+        "delivery/test_lock_order.py",
+        "mariadb",
     ),
     Mutation(
         "stop-waits-forever",
@@ -274,7 +275,7 @@ MUTATIONS = (
         "delivery/recording.py",
         "if len(finished) > 1:",
         "if False:",
-        "delivery/test_recorder.py",
+        "delivery/test_queue.py",
     ),
     Mutation(
         "bad-text-loses-the-result",
@@ -376,11 +377,11 @@ MUTATIONS = (
         "delivery/test_retry_policies.py",
     ),
     Mutation(
-        "notices-of-finished-deliveries",
+        "notices-to-unverified-webhooks",
         "delivery/retry_notice.py",
         "and claim.lane.status == Webhook.Status.ACTIVE",
         "",
-        "delivery",
+        "delivery/test_engine.py",
     ),
     # Caps and slots
     Mutation(
@@ -398,11 +399,11 @@ MUTATIONS = (
         "delivery/test_limits.py",
     ),
     Mutation(
-        "paused-are-sent",
+        "expired-are-cancelled-during-a-pause",
         "delivery/lanes.py",
         "if self.paused_at is not None or self.max_in_flight is None:",
         "if self.max_in_flight is None:",
-        "delivery",
+        "delivery/test_queue.py",
     ),
     Mutation(
         "rate-limit-is-ignored",
@@ -462,18 +463,25 @@ MUTATIONS = (
         "models/test_hold.py",
     ),
     Mutation(
+        "paused-are-sent",
+        "models/hold.py",
+        "    if webhook.paused_at is not None:\n        return HoldReason.PAUSED\n",
+        "",
+        "models/test_hold.py",
+    ),
+    Mutation(
         "disabled-is-not-cancelled",
         "models/hold.py",
         'return "webhook_disabled"',
         'return ""',
-        "models/test_hold.py",
+        "delivery/test_engine.py",
     ),
     Mutation(
         "tests-of-failed-webhooks-are-cancelled",
         "models/hold.py",
         "if webhook.status == Webhook.Status.FAILED and kind != Delivery.Kind.TEST:",
         "if webhook.status == Webhook.Status.FAILED:",
-        "models/test_hold.py",
+        "delivery/test_cancelling.py",
     ),
     Mutation(
         "ended-lease-is-in-flight",
