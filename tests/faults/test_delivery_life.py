@@ -422,7 +422,8 @@ class DeliveryLife(RuleBasedStateMachine):
         if is_busy:
             self.emit()
         webhook = self.webhooks[index]
-        if (do == "enable") == (webhook.status == "disabled") or do in ("disable", "delete", "move"):
+        is_disabled = webhook.status == "disabled"
+        if do in ("delete", "move") or (do == "enable") == is_disabled:
             webhook.row.refresh_from_db()
             getattr(self, f"_{do}")(webhook)
 
