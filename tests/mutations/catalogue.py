@@ -352,7 +352,7 @@ MUTATIONS = (
         "delivery/outage.py",
         "self._lost_from = self._present_since + OTHERS_RECORD_WITHIN_SECONDS",
         "self._lost_from = 0.0",
-        "delivery/test_outage.py",
+        "delivery/test_dispatcher.py",
     ),
     # Statuses
     Mutation(
