@@ -57,7 +57,7 @@ webhook_being_disabled = Signal()
 
 webhook_disabled = Signal()
 """A webhook stopped receiving: a person disabled it, it failed for too long, or its handshake failed. ``webhook_id``,
-``reason``, ``reason_code`` (``text`` if a person wrote it)."""
+``reason``, ``reason_code`` ("text" if a person wrote it)."""
 
 webhook_paused = Signal()
 """A webhook was paused, and its deliveries are held. ``webhook_id``."""

@@ -88,6 +88,7 @@ def make_key(tab: Tab) -> None:
 
 PICTURES = {
     "overview": Picture(path=lambda: reverse("admin:app_list", args=["webhooks_app"]) + "?window=week"),
+    "search": Picture(path=lambda: url("webhook_search", query="?q=example"), height=900),
     "webhooks": Picture(path=lambda: url("webhook_changelist")),
     "webhook-add": Picture(path=lambda: url("webhook_add"), then=fill_in),
     "webhook": Picture(path=lambda: url("webhook_change", own().pk) + "?window=hour", height=2000),

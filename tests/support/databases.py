@@ -51,7 +51,7 @@ LEFT_OUT: Mapping[str, Collection[str]] = {
 """Tests of the edges, without special features of a database. One database suffices, except for ``only_on`` tests."""
 
 LONG = (
-    *("demo", "example_project", "faults", "tasks"),
+    *("demo_data", "example_project", "faults", "tasks"),
     *("acceptance/test_deployment.py", "api/test_servers.py"),
     *("delivery/test_cancelling.py", "delivery/test_hanging_names.py", "delivery/test_limits.py"),
     *("delivery/test_urls.py", "emission/test_typing.py", "house/test_benchmarks.py", "house/test_counts.py"),

@@ -36,7 +36,7 @@ from .fields import (
 from .lists import BoundedFilterSet, DeliveryOfAnyWebhookFilter
 from .serializers import DeliverySerializer, DeliveryWithAttemptsSerializer, QueuedEventSerializer
 
-__all__ = ["DeliveryViewSet"]
+__all__ = ["DeliveryViewSet", "ReplayViewSet"]
 
 READ = ApiKey.Scope.WEBHOOKS_READ.value
 MAX_SELECTED = 100
@@ -124,9 +124,6 @@ def _parts(request: Request, owner: Any) -> Parts:
         if (pk := params.get(f"{name}_id")) is not None:
             return Parts.of(name, others.owned_by(owner).filter(pk=pk))
     return Parts.of("webhook", Webhook.objects.owned_by(owner))
-
-
-__all__ = ["ReplayViewSet"]
 
 
 class OutcomeField(TextField):

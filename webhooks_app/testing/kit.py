@@ -232,7 +232,8 @@ class Webhooks:
             return None
         upcoming = later.filter(is_upcoming())
         next_attempt_at: datetime | None = upcoming.aggregate(at=Min("due_at"))["at"]
-        return next_attempt_at
+        # SQLite compares times as texts, and a whole second has two of them.
+        return next_attempt_at and max(next_attempt_at, self.clock() + timedelta.resolution)
 
     def _deliveries(self, webhook: Webhook | None) -> QuerySet[Delivery]:
         deliveries = Delivery.objects.select_related("event").filter(kind__in=(Delivery.Kind.EVENT, Delivery.Kind.TEST))
