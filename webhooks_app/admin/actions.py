@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import wraps
 from typing import Any, NamedTuple
 
@@ -66,6 +67,14 @@ def _on_permitted_rows(run: Callable[..., Any]) -> Callable[..., Any]:
     return checked
 
 
+def _permitted(action: Any) -> Any:
+    """Return an action that runs on permitted rows only. Before Django 6.1 an action is a tuple."""
+    if isinstance(action, tuple):
+        run, name, text = action
+        return _on_permitted_rows(run), name, text
+    return replace(action, func=_on_permitted_rows(action.func))
+
+
 class ActingAdmin(AuditedAdmin):
     """Base of admins whose actions run row by row and can ask for confirmation."""
 
@@ -95,10 +104,14 @@ class ActingAdmin(AuditedAdmin):
         needed = getattr(getattr(self, action), "allowed_permissions", ())
         return all(getattr(self, f"has_{name}_permission")(request, item) for name in needed)
 
-    def get_actions(self, request: HttpRequest) -> dict[str, Any]:
-        """Return the actions of the list. They do nothing if the user lacks their permission for a selected row."""
-        found: dict[str, Any] = dict(super().get_actions(request))
-        return {name: (_on_permitted_rows(run), name, text) for name, (run, _, text) in found.items()}
+    def get_actions(self, request: HttpRequest, action_location: Any = None) -> dict[str, Any]:
+        """Return the actions of the list. They do nothing if the user lacks their permission for a selected row.
+
+        Django has passed an ``action_location`` since version 6.1.
+        """
+        location = () if action_location is None else (action_location,)
+        found: dict[str, Any] = dict(super().get_actions(request, *location))
+        return {name: _permitted(action) for name, action in found.items()}
 
     def changes_refused(self, request: HttpRequest, action: str, queryset: QuerySet[Any]) -> bool:
         """Show a message and return True if the user lacks the permission of an action for one of the rows."""
