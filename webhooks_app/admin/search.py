@@ -120,8 +120,9 @@ class SearchPage(OwnedAdmin):
     def _found(self, request: HttpRequest, text: str) -> Iterator[Hits]:
         for model, condition in conditions(text):
             if admin := self._admin_of(request, model):
-                found = admin.get_queryset(request).select_related(*(admin.list_select_related or ()))
-                rows = list(found.filter(condition).order_by("-pk")[: MAX_HITS + 1])
+                found = admin.get_queryset(request).filter(condition).order_by("-pk")
+                related = admin.list_select_related
+                rows = list((found.select_related(*related) if related else found)[: MAX_HITS + 1])
                 shown = [self._hit(request, admin, row) for row in rows[:MAX_HITS]]
                 yield Hits(capfirst(admin.opts.verbose_name_plural), shown, len(rows) > MAX_HITS)
         if knows_owners(request) and (admin := self._admin_of(request, Webhook)):
