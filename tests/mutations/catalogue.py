@@ -422,8 +422,8 @@ MUTATIONS = (
     Mutation(
         "slow-take-as-many-as-fast",
         "delivery/slots.py",
-        "is_slow = webhook.late > 0 or webhook.is_fast is False",
-        "is_slow = False",
+        "is_slow, is_unknown = webhook.late > 0 or webhook.is_fast is False, webhook.is_fast is None",
+        "is_slow, is_unknown = False, webhook.is_fast is None",
         "delivery/test_slots.py",
     ),
     Mutation(
@@ -436,8 +436,22 @@ MUTATIONS = (
     Mutation(
         "last-slot-is-for-anyone",
         "delivery/slots.py",
-        "first = min(share - of_owner, free - 1)",
-        "first = min(share - of_owner, free)",
+        "first = min(share - of_owner, left_first, free - 1)",
+        "first = min(share - of_owner, left_first, free)",
+        "delivery/test_sharing_rule.py",
+    ),
+    Mutation(
+        "slow-webhooks-take-the-whole-share",
+        "delivery/slots.py",
+        "min(share - of_owner, left_first, free - 1)",
+        "min(share - of_owner, free - 1)",
+        "delivery/test_sharing_rule.py",
+    ),
+    Mutation(
+        "slow-webhooks-reserve-nothing",
+        "delivery/slots.py",
+        "left_further -= self._window * min(MOST_RESERVED, of_owner - 1) // 16",
+        "pass",
         "delivery/test_sharing_rule.py",
     ),
     Mutation(

@@ -37,6 +37,11 @@ class FakeWorker:
     def know(self, webhook: str, owner: Any = "alice", is_fast: bool | None = None) -> None:
         self.slots.learn(webhook, owner, is_fast)
 
+    def rank(self, webhook: str) -> int:
+        """Return 2 for a fast webhook, 1 for an unknown one, and 0 for a slow one."""
+        holder = self.slots._webhooks[webhook]
+        return 0 if holder.is_slow else 2 if holder.is_fast else 1
+
     def room(self, webhook: str) -> int:
         """Return how many requests to the webhook may start now."""
         asks = self.slots.asks([webhook], MANY)

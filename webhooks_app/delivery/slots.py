@@ -6,8 +6,9 @@ webhooks of an owner share what the owner may hold, both by the same rule:
 - Half is for first slots: all slots beyond the first of each holder are at most half, and the last one goes to a
   holder without any.
 - The first slots of an owner's webhooks can use all that other owners leave of the other half. Beside others, further
-  slots of a webhook take only a part of it: 3/8, or 1/8 for slow ones, which would hold them for long. What remains is
-  for whoever comes next.
+  slots of a webhook take only 3/8 of it. What remains is for whoever comes next.
+- Slow webhooks would hold slots for long, and so may unknown ones. Slow ones therefore leave the more, the more they
+  hold, and a quarter of an owner's share is for its webhooks that are known to be fast.
 
 Proof for a window W: let n owners hold slots, and E be the number of slots beyond the first of each. A further slot is
 granted to an owner up to W/2 minus the further slots of all others, so E is at most W/2. Therefore at least W/2 - n
@@ -34,8 +35,17 @@ from .lanes import Ask
 SHARE_OF_WINDOW = 4
 """A webhook uses at most a quarter of the window of one process: half of the half that one owner can hold."""
 
-FURTHER_PART, SLOW_PART = 3, 1
-"""Eighths of what others leave, for further slots. Chosen with ``python -m benchmarks isolation --simulate``."""
+FURTHER_PART = 3
+"""Eighths of what others leave, for further slots. These parts were chosen with
+``python -m benchmarks isolation --simulate``."""
+
+UNKNOWN_QUARTERS, SLOW_QUARTERS = 3, 2
+"""Quarters of an owner's share in which its unknown and slow webhooks get their first slots. Fast ones get them in all
+of it."""
+
+MOST_RESERVED = 4
+"""Sixteenths of the further slots that slow webhooks leave for others: one for each further slot already held, at most
+this many."""
 
 FORGET_UNUSED_AFTER_SECONDS = 3600.0
 
@@ -47,9 +57,9 @@ def usual_cap(window: int, configured: int) -> int:
     return max(1, min(configured, window // SHARE_OF_WINDOW))
 
 
-def _most(total: int, half: int, part: int, *, is_sole: bool) -> int:
-    """Return how many slots one holder may have, if others leave ``total`` slots and ``half`` further ones."""
-    return 1 + half if is_sole else min(1 + half * part // 8, total * part // 8)
+def _most(total: int, further: int, *, is_sole: bool) -> int:
+    """Return how many slots one holder may have, if others leave ``total`` slots and ``further`` further ones."""
+    return 1 + further if is_sole else min(1 + further * FURTHER_PART // 8, total * FURTHER_PART // 8)
 
 
 class OwnerSlots:
@@ -99,7 +109,7 @@ class Slots:
         """When slow webhooks may begin requests again; None if none was left out for this reason."""
         self._slow_from = LONG_AGO
         self._lock = threading.Lock()
-        self.free = max(1, window)
+        self.free = self._window = max(1, window)
         self._further_free = self.free // 2
         """The number of slots that may still be held beyond the first of each owner."""
         self._holding = 0
@@ -261,29 +271,33 @@ class Slots:
         """Return how many more slots the webhook may hold. Can be negative."""
         owner, own, free = webhook.owner, webhook.held, self.free
         of_owner = owner.held
-        is_unknown = webhook.is_fast is None
+        is_slow, is_unknown = webhook.late > 0 or webhook.is_fast is False, webhook.is_fast is None
         if own and is_unknown:
             return 0
 
         left, left_further = free + of_owner, self._further_free + (of_owner - 1 if of_owner else 0)
-        is_sole = self._holding == (1 if of_owner else 0)
         share = 1 + left_further
+        quarters = SLOW_QUARTERS if is_slow else UNKNOWN_QUARTERS if is_unknown else 4
+        left_first = -(-share * quarters // 4) - owner.webhooks
         if not own:
-            first = min(share - of_owner, free - 1) if of_owner else free
+            first = min(share - of_owner, left_first, free - 1) if of_owner else free
             if first <= 0 or is_unknown:
                 return min(first, 1)
 
-        is_slow = webhook.late > 0 or webhook.is_fast is False
-        part = SLOW_PART if is_slow else FURTHER_PART
         siblings, of_siblings = (owner.webhooks - 1, of_owner - own) if own else (owner.webhooks, of_owner)
         left_in_share, left_further_in_share = share - of_siblings, share // 2 - (of_siblings - siblings)
+        is_sole = self._holding == (1 if of_owner else 0)
+        if is_slow and not is_sole:
+            left_further -= self._window * min(MOST_RESERVED, of_owner - 1) // 16
+        if is_slow and siblings:
+            left_further_in_share -= share * min(MOST_RESERVED, own - 1) // 16
         further = min(
-            _most(left, left_further, part, is_sole=is_sole) - of_owner,
-            _most(left_in_share, left_further_in_share, part, is_sole=not siblings) - own,
+            _most(left, left_further, is_sole=is_sole) - of_owner,
+            _most(left_in_share, left_further_in_share, is_sole=not siblings) - own,
             share - of_owner - 1,
         )
         if is_slow:
-            further = min(further, own or 1)  # at most twice as many, so that several grow evenly
+            further = min(further, own or 1, left_first)  # at most twice as many, so that several grow evenly
         return further if own else max(1, further)
 
     def _note_late(self) -> None:

@@ -148,7 +148,7 @@ def _events(using: str, replay: Replay) -> Any:
 def _read(rows: Any) -> list[Row]:
     """Return the rows. A damaged one, for example with a time that cannot be read, is logged and cannot be sent."""
     try:
-        return [Row(*values) for values in rows]
+        return [_row(values) for values in rows]
     except Exception as error:
         if not concerns_rows(error):
             raise
@@ -159,11 +159,18 @@ def _read(rows: Any) -> list[Row]:
 
 def _read_alone(row: Any, event_id: str) -> Row:
     try:
-        return Row(*row.get())
+        return _row(row.get())
     except Exception as error:
         if not concerns_rows(error):
             raise
         return _damaged(event_id, error)
+
+
+def _row(values: Any) -> Row:
+    row = Row(*values)
+    if row.created_at is None:
+        raise ValueError("The time of the event cannot be read.")
+    return row
 
 
 def _damaged(event_id: str, error: Exception) -> Row:
