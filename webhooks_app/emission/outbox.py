@@ -26,7 +26,7 @@ from ..database.sql import Slot, UtcNow, fill, sqlstate, with_names
 from ..exceptions import IdempotencyConflictError
 from ..models import Delivery, Event, EventReference, IdempotencyKey, QueueEntry, Webhook
 from ..models.fields import IdField
-from ..models.order import Order, OrderNumber, number_sql
+from ..models.order import Order, OrderNumber, group_of, number_sql
 from ..protocol.ids import RANDOM_HEX_DIGITS, time_digits
 from ..retry import BaseRetryPolicy, pack_policy
 from ..routing import RoutedEvent, Verdict, judge, webhooks_for
@@ -115,7 +115,7 @@ def _insert_in_steps(event: Event, values: dict[str, Any], using: str) -> Queued
         verdicts = _verdicts(filters, event)
         if refused := _with(Verdict.MISMATCH, verdicts):
             insert_deliveries = _insert_deliveries(using, has_owner=has_owner, refused=refused)
-        if any(Order(order).key_of(event.ordering_key) is not None for _, _, order in special):
+        if any(group_of(order, event.ordering_key) is not None for _, _, order in special):
             insert_entries = insert_ordered
             (values["place"],) = OrderNumber.objects.using(using).take()
         for sql, params in (insert_deliveries, insert_entries):

@@ -24,9 +24,10 @@ class Order(models.TextChoices):
     WEBHOOK = "webhook", _("webhook: one delivery after the other")
     KEY = "key", _("key: one delivery after the other for each ordering key")
 
-    def key_of(self, ordering_key: str | None) -> str | None:
-        """Return the group of an event's delivery, or None if it is unordered."""
-        return {Order.NONE: None, Order.WEBHOOK: "", Order.KEY: ordering_key}[self]
+
+def group_of(order: str, ordering_key: str | None) -> str | None:
+    """Return the group of an event's delivery, or None if it is unordered, as with an unknown order in the database."""
+    return {str(Order.WEBHOOK): "", str(Order.KEY): ordering_key}.get(order)
 
 
 def order_of_creation(public_id: str, created_at: datetime) -> tuple[int, datetime]:

@@ -19,7 +19,7 @@ from .base import BaseQuerySet
 from .event import Event
 from .fields import IdField
 from .lane import QueueLane
-from .order import Order, OrderNumber
+from .order import Order, OrderNumber, group_of
 
 if TYPE_CHECKING:
     from .delivery import Delivery
@@ -116,7 +116,7 @@ def places(using: str, deliveries: Sequence[Delivery]) -> dict[str, tuple[str, i
         return {}
     events = Event.objects.using(using).filter(pk__in={each.event_id for each in sorted_out}).order_by()
     keys = dict(events.values_list("pk", "ordering_key"))
-    groups = {each.pk: Order(each.webhook.order).key_of(keys.get(str(each.event_id))) for each in sorted_out}
+    groups = {each.pk: group_of(each.webhook.order, keys.get(str(each.event_id))) for each in sorted_out}
     ordered = {pk: key for pk, key in groups.items() if key is not None}
     numbers = OrderNumber.objects.using(using).take(len(ordered)) if ordered else []
     return {pk: (key, number) for (pk, key), number in zip(ordered.items(), numbers, strict=True)}
