@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterator
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -64,18 +63,18 @@ def is_key(text: str) -> bool:
 
 def _keys() -> tuple[str, ...]:
     """Return the configured keys; if there are none, those derived from SECRET_KEY and its fallbacks."""
-    return tuple(key for name in settings.ENCRYPTION_KEYS or (DERIVED,) for key in _keys_named(name))
-
-
-def _keys_named(name: str) -> Iterator[str]:
-    if name != DERIVED:
-        yield name
-        return
-    for secret_key in (django_settings.SECRET_KEY, *django_settings.SECRET_KEY_FALLBACKS):
-        yield _derived_key(secret_key)
+    names = tuple(settings.ENCRYPTION_KEYS or (DERIVED,))
+    if DERIVED not in names:
+        return names
+    return _with_derived(names, (django_settings.SECRET_KEY, *django_settings.SECRET_KEY_FALLBACKS))
 
 
 @lru_cache(maxsize=16)
+def _with_derived(names: tuple[str, ...], secret_keys: tuple[str | bytes, ...]) -> tuple[str, ...]:
+    derived = tuple(_derived_key(each) for each in secret_keys)
+    return tuple(key for name in names for key in (derived if name == DERIVED else (name,)))
+
+
 def _derived_key(secret_key: str | bytes) -> str:
     from cryptography.hazmat.primitives.hashes import SHA256  # noqa: PLC0415
     from cryptography.hazmat.primitives.kdf.hkdf import HKDF  # noqa: PLC0415

@@ -17,6 +17,7 @@ from webhooks_app.delivery.queue import Queue
 from webhooks_app.delivery.recording import record
 from webhooks_app.delivery.sending import finish, request_for
 from webhooks_app.delivery.slots import Slots
+from webhooks_app.delivery.sql import sql_for
 from webhooks_app.models import Delivery, QueueEntry, QueueLane, Webhook
 from webhooks_app.transport import Exchange, Response
 
@@ -107,7 +108,7 @@ def _record(queue: Queue, claims: Sequence[Claim], clock: SteppedClock) -> None:
     finished = [
         finish(Exchange(request=request, duration_seconds=0.01, response=Response(status=200))) for request in requests
     ]
-    record(DEFAULT_DB_ALIAS, finished, clock())
+    record(sql_for(DEFAULT_DB_ALIAS), finished, clock())
     queue.forget(claims)
 
 

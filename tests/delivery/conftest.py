@@ -13,6 +13,7 @@ from webhooks_app.delivery.claim import Finished
 from webhooks_app.delivery.engine import Engine
 from webhooks_app.delivery.queue import Queue
 from webhooks_app.delivery.recording import record
+from webhooks_app.delivery.sql import sql_for
 from webhooks_app.models import Webhook
 from webhooks_app.outbound import transport_options
 from webhooks_app.transport import Exchange, Request, Response
@@ -83,7 +84,7 @@ class Receiver:
 
 def recorded(queue: Queue, finished: Sequence[Finished], now: datetime) -> list[Finished]:
     """Record results as the worker of this queue does. Return those with a valid claim."""
-    valid = record("default", finished, now)
+    valid = record(sql_for("default"), finished, now)
     queue.forget([item.claim for item in finished])
     return valid
 

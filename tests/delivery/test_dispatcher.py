@@ -13,6 +13,7 @@ from webhooks_app.delivery.dead_workers import LOOK_SECONDS
 from webhooks_app.delivery.dispatcher import STOP_GRACE_SECONDS, Dispatcher
 from webhooks_app.delivery.recording import record
 from webhooks_app.delivery.sending import LOST_SPREAD, finish, request_for
+from webhooks_app.delivery.sql import sql_for
 from webhooks_app.models import DeliveryAttempt, QueueEntry, QueueLane
 from webhooks_app.signals import attempt_made, deliveries_created
 from webhooks_app.transport import Exchange, Response
@@ -295,7 +296,7 @@ def test_after_an_outage_other_workers_have_time_to_record(results, clock, monke
         dispatcher.turn(never)
     clock.advance(46)
     dispatcher.turn(never)
-    assert record("default", results[:4], clock()) == results[:4]
+    assert record(sql_for("default"), results[:4], clock()) == results[:4]
 
     for seconds in (5, 0.1):  # the second turn would record what the first found
         clock.advance(seconds)

@@ -14,6 +14,7 @@ from webhooks_app import send_test_event
 from webhooks_app.delivery.queue import Queue
 from webhooks_app.delivery.recording import record
 from webhooks_app.delivery.sending import finish, finish_lost, request_for
+from webhooks_app.delivery.sql import sql_for
 from webhooks_app.models import Tally
 from webhooks_app.transport import ErrorClass, Exchange, Response, TransportError
 
@@ -51,7 +52,7 @@ def test_a_batch_is_one_row_and_one_statement(alice, queue, clock):
     batch = [ended(claim, clock) for claim in queue.claim(10)]
 
     with CaptureQueriesContext(connection) as captured:
-        record("default", batch, clock())
+        record(sql_for("default"), batch, clock())
 
     inserts = [query for query in captured if Tally._meta.db_table in query["sql"]]
     assert (len(inserts), Tally.objects.count()) == (1, 1)
@@ -62,7 +63,7 @@ def test_an_immediate_success_counts_its_duration_and_delay(alice, webhook, queu
     emit_one(alice)
     (claim,) = queue.claim(10)
 
-    record("default", [ended(claim, clock, seconds=0.25)], clock())
+    record(sql_for("default"), [ended(claim, clock, seconds=0.25)], clock())
 
     sums, since_success = counted(webhook)
     waited = sums.pop("wait_sum")
@@ -77,7 +78,7 @@ def test_a_given_up_delivery_counts_each_attempt_and_is_listed(alice, queue, clo
     for number in range(4):
         (claim,) = queue.claim(10)
         error = TransportError(error_class=ErrorClass.DNS_ERROR, message="No.") if number == 3 else None
-        record("default", [ended(claim, clock, status=500, error=error)], clock())
+        record(sql_for("default"), [ended(claim, clock, status=500, error=error)], clock())
         clock.advance(31)
 
     sums, since_success = counted(webhook)
@@ -106,7 +107,7 @@ def test_failures_before_a_success_in_the_batch_do_not_count_after_it(alice, web
     claims = queue.claim(10)
     failed = [ended(claim._replace(pick=claim.pick._replace(max_attempts=1)), clock, status=500) for claim in claims]
 
-    record("default", [failed[0], ended(claims[1], clock), failed[2]], clock())
+    record(sql_for("default"), [failed[0], ended(claims[1], clock), failed[2]], clock())
 
     sums, since_success = counted(webhook)
     assert (sums["given_up"], since_success) == (2, [1])
@@ -117,7 +118,7 @@ def test_a_lost_attempt_counts_without_a_response_time(alice, webhook, queue, cl
     queue.claim(10)
     clock.advance(46)
 
-    record("default", [finish_lost(lost, clock()) for lost in queue.claim(10)], clock())
+    record(sql_for("default"), [finish_lost(lost, clock()) for lost in queue.claim(10)], clock())
 
     sums, _ = counted(webhook)
     assert sums["failed_worker_lost"] == 1
@@ -139,7 +140,7 @@ def test_unrecorded_results_are_not_counted(alice, webhook, queue, clock):
     (claim,) = queue.claim(10)
     webhook.deliveries.all().cancel("by hand")
 
-    record("default", [ended(claim, clock)], clock())
+    record(sql_for("default"), [ended(claim, clock)], clock())
 
     assert not Tally.objects.exists()
 
@@ -159,6 +160,6 @@ def test_a_delivery_awaiting_its_retry_has_the_last_result(alice, webhook, queue
     emit_one(alice)
     error = TransportError(error_class=ErrorClass.TIMEOUT, message="No.")
 
-    record("default", [ended(claim, clock, error=error) for claim in queue.claim(10)], clock())
+    record(sql_for("default"), [ended(claim, clock, error=error) for claim in queue.claim(10)], clock())
 
     assert (deliveries()[0].state, deliveries()[0].last_result) == ("pending", "timeout")

@@ -32,6 +32,7 @@ from hypothesis.stateful import (
 from webhooks_app.delivery.queue import Queue
 from webhooks_app.delivery.recording import record
 from webhooks_app.delivery.sending import finish, finish_lost, request_for
+from webhooks_app.delivery.sql import sql_for
 from webhooks_app.models import Delivery, DeliveryAttempt, Event, QueueEntry, QueueLane, Webhook
 from webhooks_app.operations.actors import PROJECT
 from webhooks_app.operations.lifecycle import delete, disable, enable
@@ -82,7 +83,7 @@ class RealWorker:
         return finish_lost(claim, self._clock())
 
     def record(self, finished: Sequence[Any]) -> None:
-        record("default", finished, self._clock())
+        record(sql_for("default"), finished, self._clock())
 
     def forget(self, finished: Sequence[Any]) -> None:
         """Record the commit of these results."""

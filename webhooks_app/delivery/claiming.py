@@ -243,10 +243,10 @@ class Claimer:
         if self.queue.look_again_at not in (None, self._look_again_at):
             self._look_again_at = self.queue.look_again_at
             self.polls.look_at(self._look_again_at)
-        new = [claim for claim in claims if not claim.is_lost]
+        new = [claim for claim in claims if claim.pick.lost_since is None]
         self._claimed.extend((claim, began_at + self._begin_within_seconds) for claim in new)
         # Its own claim in progress is not lost: the clock jumped, or the database was unavailable for a lease.
-        lost = [claim for claim in claims if claim.is_lost and claim not in self.slots]
+        lost = [claim for claim in claims if claim.pick.lost_since is not None and claim not in self.slots]
         if lost:
             self._put_lost(finish_all_lost(lost, self._clock.latest()))
 

@@ -351,7 +351,7 @@ class Queue:
         new = Counter(pick.webhook_id for pick in picked.picks if pick.lost_since is None)
         for webhook_id, number in new.items():
             self._published[webhook_id] = self.slots.held_by(webhook_id) + number
-        self.slots.take(claim for claim in claims if not claim.is_lost)
+        self.slots.take([claim for claim in claims if claim.pick.lost_since is None])
         rooms = {ask.webhook_id: ask.room for ask in asks}
         for lane in picked.lanes:
             webhook_id = lane.webhook_id

@@ -11,6 +11,7 @@ from .announcing import announce
 from .claim import Finished
 from .log_records import AttemptLogger
 from .recording import record
+from .sql import sql_for
 
 RECORD_WITHIN_SECONDS = 0.02
 """How long a result waits at most for others. The documented limit is 50 ms."""
@@ -37,7 +38,7 @@ class Recorder:
         in_flight: Callable[[], int],
         on_recorded: Callable[[Sequence[Finished]], object],
     ) -> None:
-        self._using = using
+        self._statements = sql_for(using)
         self._clock = clock
         self._light_load = window // LIGHT_SHARE
         self._batch_size = settings.BATCH_SIZE
@@ -106,7 +107,7 @@ class Recorder:
     def _record(self) -> None:
         finished = self._batch
         with following(self._clock):
-            valid = record(self._using, finished, self._clock())
+            valid = record(self._statements, finished, self._clock())
         self._batch = []
         self._quiet_until = self._clock.monotonic() + PAUSE_SECONDS
         self._on_recorded(finished)

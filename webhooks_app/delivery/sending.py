@@ -47,26 +47,27 @@ class Sending(NamedTuple):
 
 def request_for(claim: Claim, *, now: datetime, timeout_seconds: float) -> Request:
     """Return the signed request of a claim. Raise SecretUnreadableError or SchemeUnavailableError if that fails."""
-    challenge = new_challenge() if claim.pick.kind == Delivery.Kind.VERIFICATION else ""
+    pick, lane = claim.pick, claim.lane
+    challenge = new_challenge() if pick.kind == Delivery.Kind.VERIFICATION else ""
     body = challenge_body(challenge) if challenge else claim.body
-    if claim.pick.expires_at is not None:
-        timeout_seconds = min(timeout_seconds, max((claim.pick.expires_at - now).total_seconds(), 0.001))
+    if pick.expires_at is not None:
+        timeout_seconds = min(timeout_seconds, max((pick.expires_at - now).total_seconds(), 0.001))
     timestamp = int(now.timestamp())
-    message = Message(claim.pick.event_id or claim.pick.delivery_id, claim.event_type, timestamp, body)
-    headers, signatures = claim.lane.signer.sign(message, now)
+    message = Message(pick.event_id or pick.delivery_id, claim.event_type, timestamp, body)
+    headers, signatures = lane.signer.sign(message, now)
     header_names = ""
-    if claim.lane.encrypted_headers:
-        own = claim.lane.own_headers
+    if lane.encrypted_headers:
+        own = lane.own_headers
         headers, header_names = (*headers, *own), ",".join(name for name, _ in own)
     return Request(
-        url=claim.lane.url,
+        url=lane.url,
         headers=(CONTENT_TYPE, *headers, USER_AGENT),
         body=body,
         timeout_seconds=timeout_seconds,
         context=Sending(claim, now, challenge, timestamp, signatures, header_names),
-        owner=str(claim.lane.owner_id or ""),
-        probe=claim.delivery_id if claim.pick.kind in UNVERIFIED_KINDS else "",
-        fresh_connection=claim.number > 1,  # a reused connection may have caused the last failure
+        owner=str(lane.owner_id or ""),
+        probe=pick.delivery_id if pick.kind in UNVERIFIED_KINDS else "",
+        fresh_connection=pick.number > 1,  # a reused connection may have caused the last failure
         response_kept=RESPONSE_READ_LIMIT if challenge else RESPONSE_KEPT,
         body_seconds=timeout_seconds if challenge else BODY_SECONDS,
     )
@@ -79,10 +80,11 @@ def finish(exchange: Exchange, *, seen_at: datetime | None = None) -> Finished:
     and the duration, which are of different clocks. A process delayed between reading them would get a time too early.
     """
     sending: Sending = exchange.request.context
+    pick = sending.claim.pick
     verdict = judge(exchange, sending.challenge, accepted=sending.claim.lane.accepted_statuses)
     attempt = log_exchange(
-        delivery_id=sending.claim.delivery_id,
-        number=sending.claim.number,
+        delivery_id=pick.delivery_id,
+        number=pick.number,
         verdict=verdict,
         exchange=exchange,
         started_at=sending.started_at,

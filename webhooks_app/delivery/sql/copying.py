@@ -2,26 +2,34 @@
 
 from __future__ import annotations
 
-from ..attempt_log import AttemptLog
+from functools import lru_cache
+
+from ..attempt_log import AttemptLog, Headers
 from .recording import json_of, json_of_timings, message_of
 
 _ESCAPES = str.maketrans({"\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"})
+_NULL = "\\N"
 
 
 def copy_line(log: AttemptLog) -> str:
     """Return the row of an attempt, with the columns in the order of ``AttemptLog``."""
+    duration, timestamp, status = log.duration_ms, log.timestamp, log.response_status
     return (
-        f"{log.delivery_id[-32:]}\t{log.number}\t{log.result}\t{_text(message_of(log))}"
-        f"\t{log.started_at.isoformat()}\t{_text(log.url)}\t{_number(log.duration_ms)}\t{_number(log.timestamp)}"
-        f"\t{_text(log.signatures)}\t{log.challenge}\t{_number(log.response_status)}\t{_text(json_of(log.response_headers))}"
-        f"\t{_text(log.response_body)}\t{_text(log.retry_after)}\t{log.peer}\t{json_of_timings(log.timings)}"
-        f"\t{_text(log.header_names)}\t{_text(log.agent)}\n"
+        f"{log.delivery_id[-32:]}\t{log.number}\t{log.result}\t{log.message and _text(message_of(log))}"
+        f"\t{log.started_at.isoformat()}\t{_text(log.url)}\t{_NULL if duration is None else duration}"
+        f"\t{_NULL if timestamp is None else timestamp}\t{log.signatures.translate(_ESCAPES)}\t{log.challenge}"
+        f"\t{_NULL if status is None else status}\t{_headers(log.response_headers)}"
+        f"\t{log.response_body.translate(_ESCAPES)}\t{log.retry_after and _text(log.retry_after)}\t{log.peer}"
+        f"\t{json_of_timings(log.timings)}\t{log.header_names and _text(log.header_names)}\t{_text(log.agent)}\n"
     )
 
 
-def _number(value: int | None) -> str:
-    return "\\N" if value is None else str(value)
+@lru_cache(maxsize=64)
+def _headers(headers: Headers) -> str:
+    return json_of(headers).translate(_ESCAPES)
 
 
+@lru_cache(maxsize=1024)
 def _text(text: str) -> str:
-    return text.translate(_ESCAPES) if text else ""
+    """Return an escaped short text. Cached, because URLs and agents repeat."""
+    return text.translate(_ESCAPES)

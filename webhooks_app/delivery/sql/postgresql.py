@@ -262,19 +262,21 @@ class PostgresqlSql(PortableSql):
             WHERE saved.webhook_id = claims.webhook_id"""
 
     def save(self, finished: Sequence[Finished], now: datetime) -> set[tuple[str, int]]:
+        picks = [item.claim.pick for item in finished]
         values = {
-            "ids": _array([self.write_id(item.claim.delivery_id) for item in finished]),
-            "numbers": _array([str(item.claim.number) for item in finished]),
+            "ids": _array([pick.delivery_id[-32:] for pick in picks]),
+            "numbers": _array([str(pick.number) for pick in picks]),
             "workers": _array([str(item.claim.lane.worker) for item in finished]),
-            "states": _array([item.step.state.value for item in finished]),
+            "states": _array([item.step.state for item in finished]),
             "results": _array([item.attempt.result for item in finished]),
             "next_attempts": _array([_time(item.step.next_attempt_at) for item in finished]),
             "now": now,
         }
         if len({item.step.next_attempt_at is None for item in finished}) > 1:  # the statement deletes before it updates
-            QueueEntry.objects.using(self.using).claimed().lock(item.claim.delivery_id for item in finished)
+            QueueEntry.objects.using(self.using).claimed().lock(pick.delivery_id for pick in picks)
         saved = {(delivery_id, number) for delivery_id, number in self.fetch_prepared(self._saving, SAVE_TYPES, values)}
-        self._save_attempts([item.attempt for item in finished if item.claim.key in saved])
+        logs = [item.attempt for item in finished]
+        self._save_attempts([log for log in logs if (log.delivery_id, log.number) in saved])
         return saved
 
     @cached_property

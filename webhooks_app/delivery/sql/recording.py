@@ -126,7 +126,12 @@ def json_of(headers: Headers) -> str:
 
 
 def json_of_timings(timings: Mapping[str, int]) -> str:
-    return compact_json(dict(timings)) if timings else "{}"
+    return _json_of_pairs(tuple(timings.items())) if timings else "{}"
+
+
+@lru_cache(maxsize=1024)
+def _json_of_pairs(pairs: tuple[tuple[str, int], ...]) -> str:
+    return compact_json(dict(pairs))
 
 
 def _column(model: type[Model], name: str) -> str:
