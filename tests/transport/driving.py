@@ -6,7 +6,7 @@ import threading
 from typing import TypeVar
 
 from webhooks_app.transport.requests import ready_of
-from webhooks_app.transport.steps import Steps
+from webhooks_app.transport.sockets import Steps
 
 T = TypeVar("T")
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webhooks_app.transport.chunks import MAX_LINE_BYTES, ChunkReader
+from webhooks_app.transport.answer import MAX_CHUNK_LINE_BYTES, ChunkReader
 
 LAST = b"0\r\n\r\n"
 
@@ -45,8 +45,8 @@ BROKEN = {
     "huge-size": (b"f" * 19 + b"\r\nok\r\n" + LAST, b""),
     "return-in-an-extension": (b"2;\rx\r\nok\r\n" + LAST, b""),
     "second-answer-for-a-trailer": (b"2\r\nok\r\n0\r\nHTTP/1.1 500 Error\r\n\r\n", b"ok"),
-    "long-extension": (b"2;" + b"x" * MAX_LINE_BYTES + b"\r\nok\r\n" + LAST, b""),
-    "endless-extension": (b"2;" + b"x" * MAX_LINE_BYTES, b""),
+    "long-extension": (b"2;" + b"x" * MAX_CHUNK_LINE_BYTES + b"\r\nok\r\n" + LAST, b""),
+    "endless-extension": (b"2;" + b"x" * MAX_CHUNK_LINE_BYTES, b""),
 }
 
 

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from webhooks_app.transport import BaseTransport, errors, exhaustion
-from webhooks_app.transport.exhaustion import LOG_SECONDS, ExhaustionLog
+from webhooks_app.transport import BaseTransport, errors
+from webhooks_app.transport.errors import LOG_SECONDS, ExhaustionLog
 
 from .receiver import Receiver, receiving
 from .sending import answers, post, send
@@ -123,22 +123,22 @@ def test_a_further_record_counts_the_omitted_ones(caplog: pytest.LogCaptureFixtu
 def test_a_process_with_a_low_limit_lacks_descriptors(
     monkeypatch: pytest.MonkeyPatch, limit: int, expected: bool
 ) -> None:
-    monkeypatch.setattr(exhaustion, "exhaustion_log", ExhaustionLog())
+    monkeypatch.setattr(errors, "exhaustion_log", ExhaustionLog())
     monkeypatch.setattr(resource, "getrlimit", lambda _: (limit, limit))
 
-    assert exhaustion.lacks_descriptors(500) is expected
+    assert errors.lacks_descriptors(500) is expected
 
 
 def test_a_process_lacks_descriptors_for_a_while_after_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [0.0]
-    monkeypatch.setattr(exhaustion, "exhaustion_log", log := ExhaustionLog(lambda: now[0]))
+    monkeypatch.setattr(errors, "exhaustion_log", log := ExhaustionLog(lambda: now[0]))
     monkeypatch.setattr(resource, "getrlimit", lambda _: (10**6, 10**6))
 
     log.add(OSError(errno.EMFILE, "Too many open files"))
-    assert exhaustion.lacks_descriptors(500)
+    assert errors.lacks_descriptors(500)
 
-    now[0] = exhaustion.SHORT_SECONDS
-    assert not exhaustion.lacks_descriptors(500)
+    now[0] = errors.SHORT_SECONDS
+    assert not errors.lacks_descriptors(500)
 
 
 FEW = """

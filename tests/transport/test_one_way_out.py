@@ -24,16 +24,17 @@ CALLS = {
 }
 
 ALLOWED = {
-    "transport/sockets.py": {"import socket": "opens all sockets of the transports"},
-    "transport/racing.py": {
+    "transport/sockets.py": {
+        "import socket": "opens all sockets of the transports",
+        "import select": "waits for them",
+        "import ssl": "types",
+    },
+    "transport/opening.py": {
         "import socket": "types",
+        "import ssl": "types",
         "call connect": "to addresses that the guard has checked, or to the proxy of the setting",
     },
-    "transport/proxy.py": {"import socket": "types"},
-    "transport/opening.py": {"import socket": "types", "import ssl": "TLS on those sockets"},
-    "transport/connection.py": {"import socket": "types", "import ssl": "types"},
-    "transport/steps.py": {"import select": "the events of a wait"},
-    "transport/poller.py": {"import select": "waits for sockets"},
+    "transport/connections.py": {"import socket": "types", "import ssl": "types"},
     "transport/native.py": {"import socket": "a pair that wakes the loop"},
     "transport/requests.py": {
         "import requests": "the adapter, beneath which a guarded transfer runs",
@@ -41,7 +42,7 @@ ALLOWED = {
         "import http.client": "the errors of test libraries",
         "import select": "waits for the sockets of a transfer",
     },
-    "transport/tls.py": {"import ssl": "the trust store"},
+    "transport/tls.py": {"import socket": "types", "import ssl": "the trust store, and TLS on those sockets"},
     "emission/outbox.py": {"import asyncio": "whether the code runs in an event loop"},
     "delivery/notify.py": {"import select": "waits for the database's connection, which is there already"},
     "transport/system_names.py": {

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from webhooks_app.transport import RESPONSE_READ_LIMIT, Response, TransportOptions
-from webhooks_app.transport.connection import Connection
+from webhooks_app.transport.connections import Connection
 from webhooks_app.transport.sender import Sender
 from webhooks_app.transport.transfer import Transfer
 

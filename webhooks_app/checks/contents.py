@@ -21,8 +21,8 @@ from ..models.order import Order
 from ..owners import OWNERS, owner_model
 from ..retry import RETRY_POLICIES
 from ..signatures import SIGNATURES
-from ..transport.proxy import parse_proxy
-from ..transport.registry import DEFAULT, TRANSPORTS
+from ..transport import DEFAULT, TRANSPORTS
+from ..transport.sender import parse_proxy
 from ..wake.waking import AUTO, WAKES
 from .values_in_messages import as_text, short
 

@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from django.utils.translation import gettext as _
 
 from ..outbound import transport_options
-from ..transport import TransportError
-from ..transport.guard import AddressGuard
+from ..transport import AddressGuard, TransportError
 from .findings import Finding, fail, ok
 
 MUST_REFUSE = (

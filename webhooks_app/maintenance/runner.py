@@ -19,7 +19,7 @@ from .. import __version__
 from ..conf import settings
 from ..database.clock import DatabaseClock
 from ..models import Delivery, MaintenanceJob, WorkerProcess
-from ..transport.exhaustion import lacks_descriptors
+from ..transport.errors import lacks_descriptors
 from .health.notifications import wait_for_mails
 from .jobs import JOBS, Job, run_due
 

@@ -9,9 +9,12 @@ import abc
 import enum
 import itertools
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, NamedTuple
+
+from .refused_addresses import Network
+from .system_names import Resolve, resolve_by_system
 
 RESPONSE_READ_LIMIT = 64 * 1024
 """Size in bytes after which the rest of a response body is not read. It does not affect the outcome."""
@@ -106,6 +109,26 @@ class Exchange(NamedTuple):
     """The first ``RECEIVED_KEPT`` bytes of an answer without a complete header."""
     postponed_seconds: float = 0.0
     """Time until the address has a place for this probe. Nothing was sent."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TransportOptions:
+    """Options of every transport. The defaults are safe."""
+
+    allow_http: bool = False
+    allowed_networks: tuple[Network, ...] = ()
+    """Networks that are permitted although the table of addresses refuses them."""
+    refused_networks: tuple[Network, ...] = ()
+    """Networks that are always refused, even if they are allowed."""
+    proxy: str = field(default="", repr=False)
+    """An egress proxy as ``http://[user:password@]host:port``. Its CONNECT requests contain an address that was
+    resolved and checked here. The proxies of the environment are never used."""
+    ca_bundle: str = ""
+    """A PEM file with certificate authorities to trust in addition to the system's."""
+    max_in_flight: int = 2000
+    probes_per_second: float | None = None
+    """The number of probes that one address gets; None for no limit."""
+    resolve: Resolve = resolve_by_system
 
 
 class BaseTransport(abc.ABC):

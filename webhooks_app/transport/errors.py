@@ -1,9 +1,20 @@
-"""The errors of attempts without a response, worded for owners of webhooks. Every transport uses them."""
+"""The errors of attempts without a response, worded for owners, and the log of those that our machine causes."""
 
 from __future__ import annotations
 
+import errno
+import logging
+import math
+import resource
+import threading
+import time
+from collections.abc import Callable
+
+from ..plurals import counted
 from ..reasons import ReasonText
 from .base import ErrorClass, TransportError
+
+logger = logging.getLogger("webhooks_app.transport")
 
 CERTIFICATE_PROBLEMS = {
     9: "certificate_not_yet_valid",
@@ -20,6 +31,15 @@ CERTIFICATE_PROBLEMS = {
 
 BODY_TOO_LONG = ReasonText("body_too_long")
 BODY_TOO_SHORT = ReasonText("body_too_short")
+
+
+LOG_SECONDS = 60.0
+"""Time after a record in which further failures are only counted."""
+
+SHORT_SECONDS = 300.0
+"""Time after a failure in which the process counts as short of a resource."""
+
+EXHAUSTED = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 
 
 class AttemptError(Exception):
@@ -100,3 +120,57 @@ def internal_error() -> TransportError:
 
 def _error(error_class: ErrorClass, code: str, **params: object) -> TransportError:
     return TransportError(error_class=error_class, message=ReasonText(code, **params))
+
+
+def is_exhaustion(error: BaseException) -> bool:
+    """Return True if the error means that the sender, not the receiver, lacks a resource."""
+    return isinstance(error, OSError) and error.errno in EXHAUSTED
+
+
+class ExhaustionLog:
+    """Log at most one failure per minute, because all requests fail for the same reason. Thread-safe."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._next_at = 0.0
+        self._omitted = 0
+        self._failed_at = -math.inf
+
+    @property
+    def is_recent(self) -> bool:
+        """Whether a request has failed within the last minutes."""
+        return self._clock() - self._failed_at < SHORT_SECONDS
+
+    def add(self, error: BaseException) -> None:
+        """Log the failure of a request, or count it for the next record."""
+        with self._lock:
+            now = self._failed_at = self._clock()
+            if now < self._next_at:
+                self._omitted += 1
+                return
+            self._next_at = now + LOG_SECONDS
+            failed, self._omitted = self._omitted + 1, 0
+        text = (
+            "%s could not be sent, because the worker lacks a resource: %s."
+            " Raise its limits (ulimit -n), or lower WEBHOOKS_MAX_IN_FLIGHT."
+        )
+        logger.error(text, counted(failed, "request"), error)
+
+
+exhaustion_log = ExhaustionLog()
+"""The log of this process."""
+
+
+def lacks_descriptors(wanted: int) -> bool:
+    """Return True if the limit on open files is below ``wanted``, or if it has been too low for a recent request."""
+    limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return exhaustion_log.is_recent or (limit != resource.RLIM_INFINITY and limit < wanted)
+
+
+def error_of(cause: BaseException, blamed: TransportError) -> TransportError:
+    """Return the error of a request: ``blamed``, or an internal error, logged, if the sender lacks a resource."""
+    if not is_exhaustion(cause):
+        return blamed
+    exhaustion_log.add(cause)
+    return internal_error()

@@ -1,13 +1,13 @@
-"""Incremental parser of a response's header: its end, its status and its fields."""
+"""Incremental parser of a response's header: its end, its status, its fields and the framing of the body."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from functools import lru_cache
 from typing import NamedTuple
 
 from ..reasons import ReasonText
-from .framing import Framing, read_framing
 
 MAX_HEADER_BYTES = 64 * 1024
 MAX_HEADER_LINES = 100
@@ -15,16 +15,60 @@ MAX_HEADER_LINES = 100
 
 CACHED_HEADER_BYTES = 2048
 
+HEADER_LINE = re.compile(rb"([!#$%&'*+\-.^_`|~0-9A-Za-z]+):[^\0\r\n]*\r?\n")
 _STATUS_LINE = re.compile(rb"HTTP/1\.[01] ([1-9][0-9]{2})(?: [^\0\r\n]*)?\r?\n")
 _STATUS_LINE_START = re.compile(rb"HTTP/1\.[01] [1-9][0-9]{2}[ \r]")
 _EXAMPLE = b"HTTP/1.1 200 "
 _BLOCK_END = re.compile(rb"\n\r?\n")
 _LINE = re.compile(rb"[^\n]*\n")
+_LENGTH = re.compile(rb"[0-9]{1,18}")
 
 NO_STATUS_LINE = ReasonText("no_status_line")
 TOO_LARGE = ReasonText("header_too_large", lines=MAX_HEADER_LINES, size=MAX_HEADER_BYTES // 1024)
 
 Headers = tuple[tuple[str, str], ...]
+
+
+class Framing(NamedTuple):
+    """The framing of a body (RFC 9112, section 6.3). Without a length or chunks, the body ends with the connection."""
+
+    length: int | None
+    is_chunked: bool
+    is_doubtful: bool
+    """Whether a header line is invalid, or another parser could find a different end of the body."""
+    keeps_connection: bool
+    """Whether the header contains ``Connection: keep-alive``. Without it, some receivers close the connection."""
+
+
+def read_framing(lines: Iterable[bytes]) -> Framing:
+    """Return the framing for header lines, each with its line end."""
+    values: dict[bytes, list[bytes]] = {}
+    is_doubtful = False
+    for line in lines:
+        match = HEADER_LINE.fullmatch(line)
+        if match is None:
+            is_doubtful = True
+        else:
+            values.setdefault(match[1].lower(), []).append(line[match.end(1) + 1 :].strip(b" \t\r\n").lower())
+    codings = values.get(b"transfer-encoding", [])
+    lengths = values.get(b"content-length", [])
+    length = int(lengths[0]) if len(lengths) == 1 and not codings and _LENGTH.fullmatch(lengths[0]) else None
+    if codings:
+        is_doubtful = is_doubtful or codings != [b"chunked"] or bool(lengths)
+    elif lengths:
+        is_doubtful = is_doubtful or length is None
+    connection = _members(values.get(b"connection", []))
+    return Framing(
+        length=length,
+        is_chunked=_members(codings)[-1:] == [b"chunked"],
+        is_doubtful=is_doubtful,
+        keeps_connection=b"keep-alive" in connection and b"close" not in connection,
+    )
+
+
+def _members(values: list[bytes]) -> list[bytes]:
+    """Return the members of a list that may span several header lines."""
+    return [member.strip(b" \t") for member in b",".join(values).split(b",")]
 
 
 class HeaderReader:

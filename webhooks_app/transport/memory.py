@@ -9,9 +9,8 @@ from typing import TypeAlias
 
 from ..exceptions import InvalidEndpointError
 from . import errors
-from .base import BaseTransport, Exchange, Request, Response, TransportError
-from .guard import AddressGuard
-from .options import TransportOptions
+from .base import BaseTransport, Exchange, Request, Response, TransportError, TransportOptions
+from .endpoint import AddressGuard
 
 Answer: TypeAlias = Response | TransportError | int
 """The result of a request. An int is a response with this status, no headers and no body."""

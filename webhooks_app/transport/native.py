@@ -11,13 +11,11 @@ from contextlib import suppress
 from functools import partial
 
 from . import errors
-from .base import BaseTransport, Exchange, Request
-from .connection import Connection
-from .options import TransportOptions
-from .poller import SocketPoller
+from .base import Exchange, Request, TransportOptions
+from .connections import Connection
 from .resolver import LookupAnswer
-from .sender import Sender, begin_again_after_fork
-from .steps import READ, Steps, Wait
+from .sender import SendingTransport
+from .sockets import READ, SocketPoller, Steps, Wait
 from .transfer import Transfer
 
 logger = logging.getLogger("webhooks_app.transport")
@@ -41,16 +39,14 @@ class _Running:
         self.wait = NOTHING
 
 
-class NativeTransport(BaseTransport):
+class NativeTransport(SendingTransport):
     """Run all transfers in an event loop. The first use in a process creates it."""
 
     name = "native"
 
     def __init__(self, options: TransportOptions | None = None) -> None:
-        self._options = options or TransportOptions()
-        self._sender = Sender(self._options, at_most=MAX_IN_FLIGHT)
+        super().__init__(options, at_most=MAX_IN_FLIGHT)
         self._sender.sockets.on_close = self._on_close
-        self.capacity = self._sender.capacity
         self._poller: SocketPoller | None = None
         self._interrupting: socket.socket | None = None
         self._interrupted: socket.socket | None = None
@@ -59,14 +55,6 @@ class NativeTransport(BaseTransport):
         self._answered: deque[tuple[_Running, LookupAnswer]] = deque()
         self._again: list[_Running] = []
         self._next_timer = NEVER
-        self._finished: list[Exchange] = []
-        self._in_flight = 0
-        self._woken = False
-        begin_again_after_fork(self)
-
-    @property
-    def in_flight(self) -> int:
-        return self._in_flight
 
     def start(self, request: Request) -> None:
         self._in_flight += 1
@@ -85,10 +73,7 @@ class NativeTransport(BaseTransport):
             self._run_timer()
             if self._finished or self._woken or time.monotonic() >= deadline:
                 break
-        self._woken = False
-        finished, self._finished = self._finished, []
-        self._in_flight -= len(finished)
-        return finished
+        return self._take_finished()
 
     def wake(self) -> None:
         self._woken = True
@@ -107,10 +92,8 @@ class NativeTransport(BaseTransport):
         self._in_flight = 0
 
     def begin_again(self) -> None:
-        """Close what a forked process has inherited, without a word to the receivers, and begin without requests."""
-        self._sender.sockets.close_inherited()
         self._close_loop()
-        self.__init__(self._options)  # type: ignore[misc]
+        super().begin_again()
 
     def _opened(self) -> SocketPoller:
         if self._poller is None:

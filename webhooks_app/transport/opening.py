@@ -1,24 +1,31 @@
-"""The opening of a connection: TCP, the tunnel of a proxy, and TLS."""
+"""The opening of a connection: TCP to the fastest of several addresses, the tunnel of a proxy, and TLS."""
 
 from __future__ import annotations
 
+import os
+import re
 import socket
 import ssl
 import time
+from collections import deque
 from collections.abc import Sequence
-from ipaddress import ip_address
 
 from . import errors
 from .base import Request, TransportError
-from .connection import Connection
+from .connections import Connection
 from .endpoint import Endpoint
-from .errors import AttemptError
-from .exhaustion import error_of
-from .proxy import Proxy, tunnel
-from .racing import connect_to_first
+from .errors import AttemptError, error_of, is_exhaustion
 from .refused_addresses import Address
-from .sender import Sender
-from .steps import READ, WRITE, Steps, Wait
+from .sender import Proxy, Sender
+from .sockets import READ, WOULD_BLOCK, WRITE, Ready, Sockets, Steps, Wait
+from .system_names import is_address
+from .tls import secure
+
+NEXT_ADDRESS_SECONDS = 0.25
+"""The delay before trying the next address as well. RFC 8305 recommends 250 ms."""
+
+MAX_PROXY_ANSWER_BYTES = 64 * 1024
+_AGREES = re.compile(rb"HTTP/1\.[01] 200[ \r\n]")
 
 
 class Opening:
@@ -94,7 +101,7 @@ class Opening:
         raise AttemptError(errors.proxy_failed())
 
     def _addresses_of(self, proxy: Proxy) -> Steps[Sequence[str]]:
-        if _is_address(proxy.host):
+        if is_address(proxy.host):
             return [proxy.host]
         answer = self._sender.proxy_names.lookup(proxy.host, proxy.port, until=self._ends_at)
         while not answer.done():
@@ -127,41 +134,22 @@ class Opening:
         sender, origin = self._sender, self._endpoint.origin
         may_resume = not (self._request.fresh_connection or self._request.probe)
         kept = sender.sessions.get(origin) if may_resume else None
-        secured = None
         try:
-            secured = sender.context.wrap_socket(
+            secured = yield from secure(
                 sock,
-                server_hostname=self._endpoint.host,
-                do_handshake_on_connect=False,
+                sender.sockets,
+                sender.context,
+                host=self._endpoint.host,
                 session=kept.session if kept else None,
+                until=self._ends_at,
             )
-            sender.sockets.replace(sock, secured)
-            yield from self._shake_hands(secured)
-        except BaseException as error:
-            if secured is not None:
-                sender.sockets.close(secured)
-            if not isinstance(error, OSError):
-                raise
+        except OSError as error:
             if kept is not None:
                 sender.sessions.forget(origin)
             raise AttemptError(self._handshake_error(error)) from None
         self._timings["tls"] = time.monotonic() - self._started_at
         resumed = kept is not None and bool(secured.session_reused)
         return secured, kept.verified_at if kept is not None and resumed else time.monotonic()
-
-    def _shake_hands(self, secured: ssl.SSLSocket) -> Steps[None]:
-        while True:
-            try:
-                secured.do_handshake()
-            except ssl.SSLWantReadError:
-                events = READ
-            except ssl.SSLWantWriteError:
-                events = WRITE
-            else:
-                return
-            if time.monotonic() >= self._ends_at:
-                raise TimeoutError
-            yield Wait(self._ends_at, {secured.fileno(): events})
 
     def _handshake_error(self, error: OSError) -> TransportError:
         if isinstance(error, ssl.SSLCertVerificationError):
@@ -171,9 +159,108 @@ class Opening:
         return errors.handshake_failed()
 
 
-def _is_address(host: str) -> bool:
+def connect_to_first(
+    sockets: Sockets, addresses: Sequence[str], port: int, until: float
+) -> Steps[tuple[socket.socket, str]]:
+    """Return a socket connected to one of the addresses, and that address (RFC 8305, section 5).
+
+    The attempts start in order and overlap. No data is sent. The other connections are closed. Raise TimeoutError at
+    ``until``, and the last OSError if all addresses failed.
+    """
+    race = _Race(sockets, addresses, port, until)
     try:
-        ip_address(host)
-    except ValueError:
-        return False
-    return True
+        winner = yield from race.steps()
+    finally:
+        race.close_losers()
+    winner[0].setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return winner
+
+
+class _Race:
+    def __init__(self, sockets: Sockets, addresses: Sequence[str], port: int, deadline: float) -> None:
+        self._sockets = sockets
+        self._waiting = deque(addresses)
+        self._port = port
+        self._deadline = deadline
+        self._running: dict[int, tuple[socket.socket, str]] = {}
+        self._error: OSError = OSError("There is no address to connect to.")
+
+    def steps(self) -> Steps[tuple[socket.socket, str]]:
+        while self._waiting or self._running:
+            until = self._deadline
+            if self._waiting:
+                self._start(self._waiting.popleft())
+                until = min(until, time.monotonic() + NEXT_ADDRESS_SECONDS) if self._waiting else until
+            while self._running:
+                ready = yield Wait(until, dict.fromkeys(self._running, WRITE))
+                winner = self._first_of(ready)
+                if winner is not None:
+                    return winner
+                if not ready and time.monotonic() >= until:
+                    break
+            if time.monotonic() >= self._deadline:
+                raise TimeoutError
+        raise self._error
+
+    def close_losers(self) -> None:
+        for sock, _ in self._running.values():
+            self._sockets.close(sock)
+
+    def _start(self, address: str) -> None:
+        try:
+            sock = self._sockets.open(socket.AF_INET6 if ":" in address else socket.AF_INET)
+        except OSError as error:  # for example without IPv6 in the kernel
+            self._fail(error)
+            return
+        try:
+            sock.connect((address, self._port))
+        except BlockingIOError:
+            pass
+        except OSError as error:
+            self._fail(error)
+            self._sockets.close(sock)
+            return
+        self._running[sock.fileno()] = sock, address
+
+    def _first_of(self, ready: Ready) -> tuple[socket.socket, str] | None:
+        """Return the first connected one of the ready sockets, and close those that failed."""
+        for fd in ready:
+            sock, address = self._running.pop(fd)
+            number = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+            if not number:
+                return sock, address
+            self._fail(OSError(number, os.strerror(number)))
+            self._sockets.close(sock)
+        return None
+
+    def _fail(self, error: OSError) -> None:
+        """Record the error of an address. An error on our side takes precedence over errors of receivers."""
+        if not is_exhaustion(self._error):
+            self._error = error
+
+
+def tunnel(sock: socket.socket, authorization: str, address: str, port: int, until: float) -> Steps[bool]:
+    """Request a tunnel to the address from the proxy at the socket. Return True if the proxy confirms it in time.
+
+    Raise OSError if the connection to the proxy fails.
+    """
+    target = f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
+    lines = [f"CONNECT {target} HTTP/1.1", f"Host: {target}"]
+    if authorization:
+        lines.append(f"Proxy-Authorization: {authorization}")
+    unsent = "\r\n".join([*lines, "", ""]).encode("latin-1")
+    header = b""
+    while b"\r\n\r\n" not in header and len(header) < MAX_PROXY_ANSWER_BYTES:
+        try:
+            if unsent:
+                unsent = unsent[sock.send(unsent) :]
+            else:
+                header += (received := sock.recv(4096))
+                if not received:
+                    return False
+        except WOULD_BLOCK:
+            if time.monotonic() >= until:
+                return False
+            yield Wait(until, {sock.fileno(): WRITE if unsent else READ})
+    # What follows the header would be lost, or taken for the receiver's.
+    return header.find(b"\r\n\r\n") == len(header) - 4 >= 0 and _AGREES.match(header) is not None

@@ -19,12 +19,11 @@ from urllib3.exceptions import HTTPError
 
 from ..exceptions import InvalidEndpointError
 from . import errors
-from .base import RESPONSE_READ_LIMIT, BaseTransport, Exchange, Request, Response, TransportError
+from .base import RESPONSE_READ_LIMIT, Exchange, Request, Response, TransportError, TransportOptions
 from .endpoint import Endpoint
-from .exhaustion import exhaustion_log
-from .options import TransportOptions
-from .sender import Sender, begin_again_after_fork
-from .steps import Ready, Wait
+from .errors import exhaustion_log
+from .sender import SendingTransport
+from .sockets import Ready, Wait
 from .threads import DaemonThreads
 from .transfer import Transfer
 
@@ -35,27 +34,17 @@ BROKEN = (requests.RequestException, HTTPError, HTTPException, OSError, ValueErr
 """The exceptions of requests, urllib3 and http.client, which a test library can raise as well."""
 
 
-class RequestsTransport(BaseTransport):
+class RequestsTransport(SendingTransport):
     """Send each request in a thread. A request beyond ``capacity`` starts as soon as a thread is free."""
 
     name = "requests"
 
     def __init__(self, options: TransportOptions | None = None) -> None:
-        self._options = options or TransportOptions()
-        self._sender = Sender(self._options, at_most=MAX_THREADS)
-        self.capacity = self._sender.capacity
+        super().__init__(options, at_most=MAX_THREADS)
         self._adapter = TransferAdapter()
         self._threads = DaemonThreads("webhooks-requests", self.capacity)
         self._changed = threading.Condition()
         self._closing = threading.Event()
-        self._finished: list[Exchange] = []
-        self._in_flight = 0
-        self._woken = False
-        begin_again_after_fork(self)
-
-    @property
-    def in_flight(self) -> int:
-        return self._in_flight
 
     def start(self, request: Request) -> None:
         self._in_flight += 1
@@ -69,10 +58,7 @@ class RequestsTransport(BaseTransport):
     def wait(self, timeout_seconds: float) -> list[Exchange]:
         with self._changed:
             self._changed.wait_for(lambda: self._finished or self._woken, timeout_seconds)
-            self._woken = False
-            finished, self._finished = self._finished, []
-        self._in_flight -= len(finished)
-        return finished
+            return self._take_finished()
 
     def wake(self) -> None:
         with self._changed:
@@ -88,11 +74,6 @@ class RequestsTransport(BaseTransport):
             self._finished.clear()
             self._in_flight = 0
         self._adapter.close()
-
-    def begin_again(self) -> None:
-        """Close what a forked process has inherited, without a word to the receivers, and begin without requests."""
-        self._sender.sockets.close_inherited()
-        self.__init__(self._options)  # type: ignore[misc]
 
     def _run(self, transfer: Transfer) -> None:
         request = transfer.request

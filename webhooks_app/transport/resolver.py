@@ -2,32 +2,75 @@
 
 from __future__ import annotations
 
+import enum
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from dataclasses import dataclass
 from functools import partial
-from typing import TypeAlias
 
 from . import errors
 from .base import TransportError
-from .name_paces import NamePaces, Pace
-from .system_names import resolve_by_system, resolve_with_search_list
+from .system_names import Resolve, resolve_by_system
 from .threads import DaemonThreads
-
-__all__ = ["LOOKUP_SECONDS", "LookupAnswer", "NameResolver", "Resolve", "resolve_by_system", "resolve_with_search_list"]
 
 LOOKUP_SECONDS = 5.0
 """Maximum duration of a lookup."""
+
+FAST_SECONDS = 1.0
+MAX_NAMES = 10_000
+
+ANSWERS_TO_FORGIVE = 5
+"""Consecutive fast answers after which a name with a hang counts as fast again."""
+
+
+class Pace(enum.Enum):
+    """The speed of a name's lookups."""
+
+    FAST = "fast"
+    UNKNOWN = "unknown"
+    SLOW = "slow"
+
 
 THREADS = {Pace.FAST: 48, Pace.UNKNOWN: 96, Pace.SLOW: 16}
 """Maximum number of concurrent lookups by the pace of the names."""
 
 MAX_THREADS = sum(THREADS.values())
 
-Resolve: TypeAlias = Callable[[str, int], Sequence[str]]
-"""A function that returns the addresses of a host name and port by preference, or raises OSError."""
+
+@dataclass(slots=True)
+class _History:
+    is_fast: bool = False
+    to_forgive: int = 0
+    """Fast answers still required after the last hang."""
+
+
+class NamePaces:
+    """The speed of the last ``MAX_NAMES`` resolved names."""
+
+    def __init__(self) -> None:
+        self._histories: dict[str, _History] = {}
+
+    def of(self, host: str) -> Pace:
+        history = self._histories.get(host)
+        if history is None:
+            return Pace.UNKNOWN
+        if history.to_forgive:
+            return Pace.SLOW
+        return Pace.FAST if history.is_fast else Pace.UNKNOWN
+
+    def note(self, host: str, seconds: float, *, is_hang: bool) -> None:
+        """Record the duration of a lookup. A single fast answer does not outweigh a hang."""
+        history = self._histories.pop(host, None) or _History()
+        if len(self._histories) >= MAX_NAMES:
+            del self._histories[next(iter(self._histories))]
+        self._histories[host] = history
+        history.is_fast = seconds < FAST_SECONDS
+        if is_hang:
+            history.to_forgive = ANSWERS_TO_FORGIVE
+        elif history.is_fast and history.to_forgive:
+            history.to_forgive -= 1
 
 
 class LookupAnswer(Future[tuple[str, ...]]):
@@ -46,18 +89,6 @@ class LookupAnswer(Future[tuple[str, ...]]):
         if self.began_at is None:
             return until
         return min(max(asked_at, self.began_at) + LOOKUP_SECONDS, until)
-
-    def wait(self, until: float) -> tuple[str, ...]:
-        """Return the addresses. Raise TimeoutError, or the exception of the resolver."""
-        asked_at = time.monotonic()
-        while True:
-            now = time.monotonic()
-            deadline = min(self.deadline(asked_at, until), now + LOOKUP_SECONDS)
-            try:
-                return self.result(max(0.0, deadline - now))
-            except TimeoutError:
-                if self.done() or time.monotonic() >= self.deadline(asked_at, until):
-                    raise
 
     def timed_out(self, timeout_seconds: float) -> TransportError:
         """Return the error of a request whose lookup reached its deadline."""

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import socket
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from ipaddress import ip_address
 from pathlib import Path
+from typing import TypeAlias
 
 HOSTS_FILE = "/etc/hosts"
+
+Resolve: TypeAlias = Callable[[str, int], Sequence[str]]
+"""A function that returns the addresses of a host name and port by preference, or raises OSError."""
 
 
 def resolve_by_system(host: str, port: int) -> list[str]:
@@ -16,7 +21,7 @@ def resolve_by_system(host: str, port: int) -> list[str]:
     The machine's search list (``search`` in resolv.conf) is ignored, so that a name has the same meaning on every
     machine. The hosts file is used.
     """
-    if _is_address(host):
+    if is_address(host):
         return [host]
     # With the trailing dot the resolver ignores the search list, and also the hosts file.
     return addresses_in_hosts_file(host) or resolve_with_search_list(f"{host.rstrip('.')}.", port)
@@ -47,13 +52,14 @@ def _entries(path: str, _modified_at: int, _size: int) -> dict[str, list[str]]:
     entries: dict[str, list[str]] = {}
     for line in Path(path).read_text(errors="replace").splitlines():
         address, *names = line.partition("#")[0].split() or [""]
-        if _is_address(address):
+        if is_address(address):
             for name in names:
                 entries.setdefault(name.lower(), []).append(address)
     return entries
 
 
-def _is_address(text: str) -> bool:
+def is_address(text: str) -> bool:
+    """Return True for an IP address, False for a name."""
     try:
         ip_address(text)
     except ValueError:

@@ -1,7 +1,8 @@
-"""TLS: the trusted certificate authorities, and the sessions that a new connection may resume."""
+"""TLS: the trusted certificate authorities, the handshake, and the sessions that a new connection may resume."""
 
 from __future__ import annotations
 
+import socket
 import ssl
 import threading
 import time
@@ -11,6 +12,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 import certifi
+
+from .sockets import READ, WRITE, Sockets, Steps, Wait
 
 SESSION_SECONDS = 3600.0
 """Time after the verification of a certificate in which its session may be resumed."""
@@ -57,6 +60,44 @@ def tls_context(extra: str = "") -> ssl.SSLContext:
     if extra:
         context.load_verify_locations(cafile=extra)
     return context
+
+
+def secure(
+    sock: socket.socket,
+    sockets: Sockets,
+    context: ssl.SSLContext,
+    *,
+    host: str,
+    session: ssl.SSLSession | None,
+    until: float,
+) -> Steps[ssl.SSLSocket]:
+    """Return the connected socket with TLS, after the handshake with ``host``.
+
+    Raise TimeoutError at ``until``, and another OSError if the handshake fails.
+    """
+    secured = context.wrap_socket(sock, server_hostname=host, do_handshake_on_connect=False, session=session)
+    sockets.replace(sock, secured)
+    try:
+        yield from _shake_hands(secured, until)
+    except BaseException:
+        sockets.close(secured)
+        raise
+    return secured
+
+
+def _shake_hands(secured: ssl.SSLSocket, until: float) -> Steps[None]:
+    while True:
+        try:
+            secured.do_handshake()
+        except ssl.SSLWantReadError:
+            events = READ
+        except ssl.SSLWantWriteError:
+            events = WRITE
+        else:
+            return
+        if time.monotonic() >= until:
+            raise TimeoutError
+        yield Wait(until, {secured.fileno(): events})
 
 
 class Session(NamedTuple):

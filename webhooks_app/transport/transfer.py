@@ -10,16 +10,14 @@ from ..exceptions import InvalidEndpointError
 from . import errors
 from .answer import AnswerReader
 from .base import ErrorClass, Exchange, Request, Response, TransportError
-from .connection import Connection
+from .connections import Connection
 from .endpoint import Endpoint
-from .errors import AttemptError
-from .exhaustion import error_of
+from .errors import AttemptError, error_of
 from .opening import Opening
 from .refused_addresses import Address
 from .resolver import LOOKUP_SECONDS
 from .sender import Sender
-from .steps import READ, WRITE, Steps, Wait
-from .wire_format import wire_format
+from .sockets import READ, WRITE, Steps, Wait
 
 logger = logging.getLogger("webhooks_app.transport")
 
@@ -204,3 +202,17 @@ class Transfer:
 
     def _seconds(self) -> float:
         return time.monotonic() - self._started_at
+
+
+def wire_format(request: Request, endpoint: Endpoint) -> bytes:
+    """Return the bytes of the request. Raise ValueError if a header contains a line break or a NUL."""
+    pairs = request.encoded_headers()
+    given = {name.lower() for name, _ in pairs}
+    lines = [b"POST " + endpoint.target.encode("ascii") + b" HTTP/1.1"]
+    if b"host" not in given:
+        lines.append(b"Host: " + endpoint.authority.encode("ascii"))
+    if b"accept" not in given:
+        lines.append(b"Accept: */*")
+    lines.extend(name + b": " + value for name, value in pairs)
+    lines.append(b"Content-Length: %d\r\n\r\n" % len(request.body))
+    return b"\r\n".join(lines) + request.body

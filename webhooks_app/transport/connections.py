@@ -1,54 +1,108 @@
-"""Idle connections for reuse: few, briefly, and each for its own host only."""
+"""Open connections to receivers, and the pool of idle ones."""
 
 from __future__ import annotations
 
+import socket
+import ssl
 import threading
 import time
 from collections.abc import Collection
-from typing import Generic, Protocol, TypeVar
 
-from .options import IDLE_CONNECTION_SECONDS
 from .refused_addresses import Address
+from .sockets import WOULD_BLOCK, Sockets
+
+IDLE_CONNECTION_SECONDS = 2
+"""Shorter than the keep-alive time of common servers, so that few requests find a connection closing."""
 
 DISTRUST_SECONDS = 60.0
 MAX_DISTRUSTED = 10_000
 
 
-class KeptConnection(Protocol):
-    """The interface of a pooled connection."""
+class Connection:
+    """A connection to the receiver at ``address``, even behind a proxy, for requests to ``origin``. It never blocks."""
 
-    origin: str
-    address: str
-    """The address of the receiver, even behind a proxy."""
-    used_at: float
+    __slots__ = ("_sockets", "address", "fd", "origin", "peer", "requests", "sock", "used_at", "verified_at")
+
+    def __init__(
+        self,
+        sock: socket.socket,
+        sockets: Sockets,
+        *,
+        origin: str,
+        address: str,
+        peer: str,
+        verified_at: float | None = None,
+    ) -> None:
+        self.sock = sock
+        self.fd = sock.fileno()
+        self.origin = origin
+        self.address = address
+        self.peer = peer
+        """The other end of the connection, unless it is a proxy."""
+        self.verified_at = verified_at
+        """The time when the certificate was verified, with TLS."""
+        self.requests = 0
+        """The number of requests sent on the connection."""
+        self.used_at = time.monotonic()
+        self._sockets = sockets
+
+    @property
+    def session(self) -> ssl.SSLSession | None:
+        """The TLS session, once the receiver has allowed its resumption."""
+        if isinstance(self.sock, ssl.SSLSocket) and (session := self.sock.session) and session.has_ticket:
+            return session
+        return None
+
+    def send(self, data: memoryview) -> int:
+        """Return the number of bytes sent, 0 if the socket isn't ready. Raise OSError on failure."""
+        try:
+            return self.sock.send(data)
+        except WOULD_BLOCK:
+            return 0
+
+    def receive(self, size: int) -> bytes | None:
+        """Return the available bytes, None without any, or b"" at the end. Raise OSError on failure."""
+        try:
+            data = self.sock.recv(size)
+        except WOULD_BLOCK:
+            return None
+        self.used_at = time.monotonic()
+        return data
 
     def is_silent(self) -> bool:
         """Return True if nothing has arrived since the last response, not even the end of the connection."""
+        try:
+            self.sock.recv(1)  # TLS messages such as session tickets are not data
+        except WOULD_BLOCK:
+            return True
+        except OSError:
+            return False
+        return False
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        self.fd = -1
+        self._sockets.close(self.sock)
 
 
-C = TypeVar("C", bound=KeptConnection)
+class ConnectionPool:
+    """At most ``limit`` idle connections, each for its own host only, for a short time. Thread-safe.
 
-
-class ConnectionPool(Generic[C]):
-    """At most ``limit`` idle connections. The most recently used connection to a host is reused first. Thread-safe.
-
-    After a failure on a reused connection, no connection to its origin is kept for ``DISTRUST_SECONDS``.
+    The most recently used connection to a host is reused first. After a failure on a reused connection, no connection
+    to its origin is kept for ``DISTRUST_SECONDS``.
     """
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self._lock = threading.Lock()
-        self._by_origin: dict[str, list[C]] = {}
-        self._by_age: dict[C, None] = {}
+        self._by_origin: dict[str, list[Connection]] = {}
+        self._by_age: dict[Connection, None] = {}
         self._distrusted: dict[str, float] = {}
         self._closed = False
 
     def __len__(self) -> int:
         return len(self._by_age)
 
-    def take(self, origin: str, addresses: Collection[Address]) -> C | None:
+    def take(self, origin: str, addresses: Collection[Address]) -> Connection | None:
         """Return a connection to one of the addresses, or None. Close the unusable ones."""
         while (connection := self._pop(origin)) is not None:
             if _may_serve(connection, addresses):
@@ -56,7 +110,7 @@ class ConnectionPool(Generic[C]):
             connection.close()
         return None
 
-    def keep(self, connection: C) -> None:
+    def keep(self, connection: Connection) -> None:
         """Add a connection, and close those that are idle for too long or exceed the limit."""
         with self._lock:
             is_refused = self._closed or self._is_distrusted(connection.origin)
@@ -78,7 +132,7 @@ class ConnectionPool(Generic[C]):
                 self._forget(connection)
         _close(dropped)
 
-    def drop(self, connection: C) -> None:
+    def drop(self, connection: Connection) -> None:
         """Close a connection if it is idle."""
         with self._lock:
             is_idle = connection in self._by_age
@@ -104,7 +158,7 @@ class ConnectionPool(Generic[C]):
             self._by_origin.clear()
         _close(dropped)
 
-    def _pop(self, origin: str) -> C | None:
+    def _pop(self, origin: str) -> Connection | None:
         with self._lock:
             if origin not in self._by_origin:
                 return None
@@ -121,7 +175,7 @@ class ConnectionPool(Generic[C]):
         del self._distrusted[origin]
         return False
 
-    def _superfluous(self) -> list[C]:
+    def _superfluous(self) -> list[Connection]:
         too_old = time.monotonic() - IDLE_CONNECTION_SECONDS
         dropped = []
         while self._by_age:
@@ -132,7 +186,7 @@ class ConnectionPool(Generic[C]):
             dropped.append(oldest)
         return dropped
 
-    def _forget(self, connection: C) -> None:
+    def _forget(self, connection: Connection) -> None:
         del self._by_age[connection]
         same = self._by_origin[connection.origin]
         same.remove(connection)
@@ -140,12 +194,12 @@ class ConnectionPool(Generic[C]):
             del self._by_origin[connection.origin]
 
 
-def _may_serve(connection: KeptConnection, addresses: Collection[Address]) -> bool:
+def _may_serve(connection: Connection, addresses: Collection[Address]) -> bool:
     is_recent = time.monotonic() - connection.used_at < IDLE_CONNECTION_SECONDS
     leads_there = any(connection.address == str(address) for address in addresses)
     return is_recent and leads_there and connection.is_silent()
 
 
-def _close(connections: Collection[KeptConnection]) -> None:
+def _close(connections: Collection[Connection]) -> None:
     for connection in connections:
         connection.close()
