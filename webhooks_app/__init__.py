@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from .event_types import registry
     from .models import Event as Event
     from .operations.events import forget_events as forget_events
-    from .operations.owners import forget_owner as forget_owner
+    from .operations.events import forget_owner as forget_owner
     from .operations.registration import register_webhook as register_webhook
     from .operations.sending import send_test_event as send_test_event
 
@@ -33,7 +33,7 @@ _LAZY_NAMES = {
     "emit_many": ("emission", "emit_many"),
     "emit_on": ("emission", "emit_on"),
     "forget_events": ("operations.events", "forget_events"),
-    "forget_owner": ("operations.owners", "forget_owner"),
+    "forget_owner": ("operations.events", "forget_owner"),
     "registry": ("event_types", "registry"),
     "register_webhook": ("operations.registration", "register_webhook"),
     "send_test_event": ("operations.sending", "send_test_event"),

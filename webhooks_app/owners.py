@@ -26,6 +26,7 @@ __all__ = [
     "BaseOwners",
     "MemberOwners",
     "UserOwners",
+    "check_owner",
     "owner_model",
     "owner_rows",
     "owners",
@@ -288,3 +289,13 @@ OWNERS = Implementations(BaseOwners, {}, find_problem=_problem_of)
 def owners() -> BaseOwners:
     """Return the project's policy for owners."""
     return OWNERS.one(settings.OWNERS)
+
+
+def check_owner(owner: Any) -> None:
+    """Raise ValidationError if the project's policy refuses the owner; None is the platform."""
+    if owner is None:
+        return
+    try:
+        owners().check(owner)
+    except InvalidOwnerError as error:
+        raise ValidationError(str(error), code="invalid_owner") from None

@@ -22,7 +22,7 @@ from .exceptions import WebhookStateError
 from .maintenance.retention import prune as prune_rows
 from .models import Webhook
 from .operations.actors import PROJECT
-from .operations.verification import start_verification
+from .operations.lifecycle import start_verification
 from .wake.background import background
 from .wake.base import FoldedCall
 from .wake.celery import CeleryWake

@@ -20,7 +20,7 @@ import webhooks_app
 from tests.support.statements import statements_of
 from webhooks_app.delivery.engine import Engine
 from webhooks_app.models import ApiKey, Delivery, Webhook
-from webhooks_app.operations import lifecycle, registration, rotation, sending, verification
+from webhooks_app.operations import lifecycle, registration, rotation, sending
 from webhooks_app.operations.actors import PROJECT
 
 from .. import receivers, rows
@@ -171,7 +171,7 @@ def queries(url: str) -> Figures:
         "rotate": lambda webhook: rotation.rotate_secret(webhook, actor=PROJECT),
         "test": lambda webhook: sending.send_test_event(webhook, rows.EVENT_TYPE),
         "redeliver": lambda webhook: sending.redeliver(webhook.deliveries.latest("pk"), actor=PROJECT),
-        "verify": lambda webhook: verification.start_verification(webhook, actor=PROJECT),
+        "verify": lambda webhook: lifecycle.start_verification(webhook, actor=PROJECT),
         "delete": lambda webhook: lifecycle.delete(webhook, actor=PROJECT),
     }
     found = {}

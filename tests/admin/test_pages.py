@@ -17,7 +17,7 @@ from django.utils import timezone
 from webhooks_app.emission import emit
 from webhooks_app.models import Delivery, DeliveryAttempt, Event, QueueEntry, QueueLane, Webhook
 from webhooks_app.operations.actors import PROJECT
-from webhooks_app.operations.verification import start_verification
+from webhooks_app.operations.lifecycle import start_verification
 
 from ..support.rows import end_deliveries
 from .conftest import DATA, SECRET, Page, shown_messages, shows, text

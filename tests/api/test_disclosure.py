@@ -13,7 +13,7 @@ from webhooks_app.delivery.disclosure import UNREACHABLE_MESSAGE
 from webhooks_app.delivery.engine import Engine
 from webhooks_app.models import AuditEntry, Delivery, DeliveryAttempt, Webhook
 from webhooks_app.operations.actors import PROJECT
-from webhooks_app.operations.verification import start_verification
+from webhooks_app.operations.lifecycle import start_verification
 from webhooks_app.protocol.times import format_time
 from webhooks_app.transport import errors
 

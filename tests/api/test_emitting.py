@@ -8,8 +8,8 @@ from django.core.exceptions import PermissionDenied, ValidationError
 from webhooks_app import NewEvent
 from webhooks_app.models import ApiKey, Delivery, Event
 from webhooks_app.operations.actors import ApiCaller
-from webhooks_app.operations.emitting import emit_events
 from webhooks_app.operations.rights import EMIT_EVENT
+from webhooks_app.operations.sending import emit_events
 
 from ..support.rows import EVENT_TYPE, make_webhook
 from .conftest import PROBLEM

@@ -11,7 +11,7 @@ from tests.support.rows import EVENT_TYPE, emit_one, make_older, make_webhook
 from webhooks_app import emit, send_test_event
 from webhooks_app.models import Delivery, DeliveryAttempt, Event
 from webhooks_app.operations.actors import PROJECT
-from webhooks_app.operations.verification import start_verification
+from webhooks_app.operations.lifecycle import start_verification
 from webhooks_app.protocol.ids import new_id
 
 pytestmark = [pytest.mark.django_db, pytest.mark.only_on("sqlite", "postgresql", "mariadb")]

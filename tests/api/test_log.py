@@ -14,7 +14,7 @@ from tests.support.rows import EVENT_TYPE, emit_one, end_deliveries, make_webhoo
 from webhooks_app import send_test_event
 from webhooks_app.models import Delivery, DeliveryAttempt, Event, QueueEntry
 from webhooks_app.operations.actors import PROJECT
-from webhooks_app.operations.verification import start_verification
+from webhooks_app.operations.lifecycle import start_verification
 from webhooks_app.protocol.times import format_time
 from webhooks_app.signals import deliveries_created
 

@@ -17,7 +17,7 @@ from webhooks_app.database.clock import DatabaseClock
 from webhooks_app.delivery.queue import Queue
 from webhooks_app.models import Delivery
 from webhooks_app.operations.actors import PROJECT
-from webhooks_app.operations.verification import start_verification
+from webhooks_app.operations.lifecycle import start_verification
 
 from ..support.rows import emit_one
 from ..support.slots import open_slots

@@ -14,7 +14,7 @@ from webhooks_app.models.hold import HoldReason, hold_of
 from webhooks_app.models.queue import ENTRIES_AT_A_TIME
 from webhooks_app.operations import lifecycle
 from webhooks_app.operations.actors import PROJECT
-from webhooks_app.operations.verification import start_verification
+from webhooks_app.operations.lifecycle import start_verification
 
 from ..support.plans import recorded_plans, rows_read
 from ..support.rows import EVENT_TYPE, emit_one, make_backlog, make_webhook

@@ -12,7 +12,7 @@ from webhooks_app.maintenance.reencryption import reencrypt
 from webhooks_app.models import Delivery, DeliveryAttempt, Webhook
 from webhooks_app.models.hold import HoldReason, hold_of
 from webhooks_app.operations.actors import PROJECT
-from webhooks_app.operations.verification import start_verification
+from webhooks_app.operations.lifecycle import start_verification
 from webhooks_app.receiver import verify
 from webhooks_app.signatures import BaseSignature
 

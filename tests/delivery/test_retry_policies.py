@@ -9,8 +9,8 @@ import pytest
 
 from webhooks_app.models import DeliveryAttempt, QueueEntry, Webhook
 from webhooks_app.operations.actors import PROJECT
+from webhooks_app.operations.lifecycle import start_verification
 from webhooks_app.operations.sending import redeliver, send_test_event
-from webhooks_app.operations.verification import start_verification
 from webhooks_app.retry import BaseRetryPolicy
 from webhooks_app.testing import Webhooks
 from webhooks_app.transport import Response

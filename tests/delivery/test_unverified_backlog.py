@@ -11,7 +11,7 @@ from webhooks_app import send_test_event
 from webhooks_app.delivery.overdue import oldest_due_at
 from webhooks_app.models import QueueEntry, Webhook
 from webhooks_app.operations.actors import PROJECT
-from webhooks_app.operations.verification import start_verification
+from webhooks_app.operations.lifecycle import start_verification
 
 from ..support.plans import recorded_plans, rows_read
 from ..support.rows import EVENT_TYPE, make_backlog, make_webhook

@@ -35,10 +35,9 @@ from webhooks_app.delivery.sending import finish, finish_lost, request_for
 from webhooks_app.delivery.sql import sql_for
 from webhooks_app.models import Delivery, DeliveryAttempt, Event, QueueEntry, QueueLane, Webhook
 from webhooks_app.operations.actors import PROJECT
-from webhooks_app.operations.lifecycle import delete, disable, enable
+from webhooks_app.operations.lifecycle import delete, disable, enable, start_verification
 from webhooks_app.operations.registration import update_webhook
 from webhooks_app.operations.sending import redeliver, send_test_event
-from webhooks_app.operations.verification import start_verification
 from webhooks_app.retry import SpecificationPolicy
 from webhooks_app.testing import ManualClock, Webhooks
 from webhooks_app.transport import Exchange, Response

@@ -15,9 +15,8 @@ from webhooks_app.delivery.sending import finish, finish_lost, request_for
 from webhooks_app.exceptions import WebhookStateError
 from webhooks_app.models import Delivery, DeliveryAttempt, QueueEntry, Webhook
 from webhooks_app.operations.actors import PROJECT
-from webhooks_app.operations.lifecycle import enable, pause, resume
+from webhooks_app.operations.lifecycle import enable, pause, resume, start_verification
 from webhooks_app.operations.registration import update_webhook
-from webhooks_app.operations.verification import start_verification
 from webhooks_app.signals import deliveries_created, webhook_paused, webhook_resumed
 from webhooks_app.transport import Exchange, Response
 

@@ -10,7 +10,7 @@ from django.utils import timezone
 from webhooks_app.exceptions import WebhookVerificationError
 from webhooks_app.models import SigningKey, Webhook
 from webhooks_app.operations.actors import PROJECT
-from webhooks_app.operations.verification import start_verification
+from webhooks_app.operations.lifecycle import start_verification
 from webhooks_app.receiver import verify
 from webhooks_app.signatures import PREVIOUS_SIGNATURE_HEADER
 

@@ -10,9 +10,8 @@ from webhooks_app.delivery.disclosure import UNREACHABLE_MESSAGE
 from webhooks_app.exceptions import WebhookStateError
 from webhooks_app.models import DeliveryAttempt, Webhook
 from webhooks_app.operations.actors import PROJECT
-from webhooks_app.operations.lifecycle import enable
+from webhooks_app.operations.lifecycle import enable, start_verification
 from webhooks_app.operations.registration import update_webhook
-from webhooks_app.operations.verification import start_verification
 from webhooks_app.signals import webhook_disabled, webhook_verified
 from webhooks_app.transport import Response
 from webhooks_app.transport import errors as failures

@@ -13,10 +13,10 @@ from webhooks_app import register_webhook, send_test_event
 from webhooks_app.models import Delivery, Replay, Webhook
 from webhooks_app.operations import lifecycle, replays, rights, rotation
 from webhooks_app.operations.actors import BaseActor
+from webhooks_app.operations.lifecycle import start_verification
 from webhooks_app.operations.registration import update_webhook
 from webhooks_app.operations.rights import Right
 from webhooks_app.operations.sending import redeliver
-from webhooks_app.operations.verification import start_verification
 
 from ..replays.conftest import emit_with
 from ..support.rows import EVENT_TYPE, URL, emit_one, plan_replay

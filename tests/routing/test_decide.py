@@ -15,8 +15,8 @@ from webhooks_app import send_test_event
 from webhooks_app.models import AuditEntry, Delivery, Event, Replay, Webhook
 from webhooks_app.operations import lifecycle
 from webhooks_app.operations.actors import PROJECT
+from webhooks_app.operations.lifecycle import start_verification
 from webhooks_app.operations.registration import update_webhook
-from webhooks_app.operations.verification import start_verification
 from webhooks_app.protocol.ids import first_id_at
 from webhooks_app.routing import report as decisions
 from webhooks_app.routing.report import decide

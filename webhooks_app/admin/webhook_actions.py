@@ -16,8 +16,8 @@ from django.utils.translation import gettext_lazy as _
 from ..models import Event, Webhook
 from ..operations import lifecycle, rights
 from ..operations.actors import BaseActor
+from ..operations.lifecycle import start_verification
 from ..operations.sending import send_test_event
-from ..operations.verification import start_verification
 from ..routing.admission import events_for
 from ..routing.report import try_filter
 from .actions import ActingAdmin

@@ -20,11 +20,9 @@ from ..models import ApiKey, AuditEntry, Delivery, Event, Webhook
 from ..models.visibility import event_types_for
 from ..models.webhook_secret import SECRET
 from ..operations import lifecycle, rights, rotation
-from ..operations.emitting import emit_events
-from ..operations.offer import describe_offer
-from ..operations.registration import register_webhook, update_webhook
-from ..operations.sending import send_test_event
-from ..operations.verification import start_verification
+from ..operations.lifecycle import start_verification
+from ..operations.registration import describe_offer, register_webhook, update_webhook
+from ..operations.sending import emit_events, send_test_event
 from ..routing.report import decide, try_filter
 from . import serializers
 from .authentication import require_scope

@@ -1,11 +1,13 @@
 """Actors: the callers of operations, with their rights and limits.
 
-A host's own interface adds a subclass of ``BaseActor``.
+A host's own interface adds a subclass of ``BaseActor``. ``performing`` is the common part of all operations
+on a webhook.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -13,8 +15,10 @@ from typing import Any
 from django.utils.translation import gettext
 
 from ..database.current import current
+from ..database.sql import writing
+from ..models import Webhook
 from ..models.api_key import SERVICE_SCOPES
-from ..models.audit import Actor, Via
+from ..models.audit import Actor, Via, acting
 from ..owners import Access, owners
 from .rights import AccessDeniedError, Right
 
@@ -200,3 +204,17 @@ def access_of(user: Any, found: Sequence[Any]) -> dict[Any, Access]:
     """Return what the owner policy permits a user for each of these owners."""
     given = owners().access(user, found) if found else {}
     return {owner.pk: given.get(owner.pk, Access(0)) for owner in found}
+
+
+@contextmanager
+def performing(right: Right, webhook: Webhook, actor: BaseActor) -> Iterator[Webhook]:
+    """Lock and reload the webhook, and attribute all changes within the block to the actor.
+
+    Its owner and state may have changed since it was loaded, so only the locked values count. Yields another instance
+    of the saved row. Raises AccessDeniedError, and WebhookStateError for a deleted webhook.
+    """
+    with acting(actor), writing(webhook.alias, Webhook):
+        saved = webhook.lock()
+        actor.require(right, webhook.owner_id)
+        webhook.require_existing()
+        yield saved

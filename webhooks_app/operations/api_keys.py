@@ -15,9 +15,8 @@ from ..database.sql import writing
 from ..models import ApiKey
 from ..models.api_key import owner_scopes
 from ..models.audit import acting
-from ..owners import owners
+from ..owners import check_owner, owners
 from .actors import BaseActor
-from .ownership import check_owner
 from .rights import CHANGE_KEY, CREATE_KEY, DELETE_KEY, Right, rights_of
 
 __all__ = ["change_key", "create_key", "delete_key", "revoke_key"]

@@ -1,16 +1,20 @@
-"""Removing single events, for example because they mention a person."""
+"""Removing events: single ones, for example because they mention a person, or everything that belongs to an owner."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 from django.db import models, router
 
+from ..maintenance import forgetting
 from ..maintenance.forgetting import Forgotten
-from ..maintenance.forgetting import forget_events as forget
-from ..models import Event
+from ..models import Event, Webhook
+from ..models.audit import acting
 from .actors import PROJECT, BaseActor
 from .rights import FORGET_OWNER
 
-__all__ = ["forget_events"]
+__all__ = ["forget_events", "forget_owner"]
 
 
 def forget_events(events: models.QuerySet[Event], *, actor: BaseActor = PROJECT) -> Forgotten:
@@ -21,4 +25,18 @@ def forget_events(events: models.QuerySet[Event], *, actor: BaseActor = PROJECT)
     """
     for owner_id in events.order_by().values_list("owner", flat=True).distinct():
         actor.require(FORGET_OWNER, owner_id)
-    return forget(router.db_for_write(Event), events)
+    return forgetting.forget_events(router.db_for_write(Event), events)
+
+
+def forget_owner(
+    owner: Any, *, actor: BaseActor = PROJECT, progress: Callable[[int], object] = lambda count: None
+) -> Forgotten:
+    """Delete the webhooks, API keys and events of an owner, with their deliveries, in short transactions.
+
+    The webhooks are stopped first. The owner itself remains; call this before you delete an owner with a long history.
+    Audit entries remain until their retention ends. ``progress`` is called after each transaction with its number of
+    events and deliveries. An interrupted call can be repeated.
+    """
+    actor.require(FORGET_OWNER, owner.pk)
+    with acting(actor):
+        return forgetting.forget(router.db_for_write(Webhook), owner.pk, progress)

@@ -1,4 +1,4 @@
-"""Creating and changing webhooks."""
+"""Creating and changing webhooks, within the values that the settings offer."""
 
 from __future__ import annotations
 
@@ -9,22 +9,30 @@ from django.core.exceptions import ValidationError
 from django.db import router
 from django.utils.translation import gettext_lazy as _
 
-from ..choices import offered_operators, offered_orders, offered_policies, offered_signatures, parse_filter
+from ..choices import (
+    offered_operators,
+    offered_orders,
+    offered_policies,
+    offered_signatures,
+    parse_filter,
+    retry_policy,
+)
 from ..database.sql import writing
+from ..filters import COMBINING
 from ..models import QueueEntry, QueueLane, Webhook, WebhookHealth
 from ..models.audit import Action, acting
 from ..models.limits import check_in_flight
 from ..models.order import Order
 from ..models.own_headers import UNCHANGED, Credentials
 from ..models.webhook_secret import default_signatures
-from ..owners import owner_rows
+from ..owners import check_owner, owner_rows
 from ..protocol.json_data import dotted
-from .actors import PROJECT, BaseActor
-from .ownership import check_owner
-from .performing import performing
+from ..retry import BaseRetryPolicy
+from ..signatures import BaseSignature
+from .actors import PROJECT, BaseActor, performing
+from .lifecycle import queue_handshake
 from .rate_limits import limit_verification
 from .rights import REGISTER_WEBHOOK, UPDATE_WEBHOOK
-from .verification import queue_handshake
 
 __all__ = ["create_webhook", "register_webhook", "update_webhook"]
 
@@ -178,3 +186,28 @@ def _lock_owner(webhook: Webhook) -> None:
     if webhook.owner_id is not None:
         accounts = owner_rows().select_for_update().filter(pk=webhook.owner_id)
         accounts.values_list("pk", flat=True).first()
+
+
+def describe_offer() -> dict[str, Any]:
+    """Return the values that owners may choose, with explanations, as plain data."""
+    return {
+        "signatures": [_signature(scheme) for scheme in offered_signatures().values()],
+        "retry_policies": [_policy(policy) for policy in offered_policies().values()],
+        "accepted_statuses": list(Webhook.AcceptedStatuses.values),
+        "orders": list(offered_orders()),
+        "filter_operators": [*COMBINING, *offered_operators()],
+    }
+
+
+def _signature(scheme: BaseSignature) -> dict[str, Any]:
+    return {"name": scheme.name, "description": scheme.description, "headers": list(scheme.header_names)}
+
+
+def _policy(policy: BaseRetryPolicy) -> dict[str, Any]:
+    return {
+        "name": policy.name,
+        "description": policy.description,
+        "is_default": policy.name == retry_policy().name,
+        "max_attempts": policy.max_attempts,
+        "delays_seconds": [delay.total_seconds() for delay in policy.delays],
+    }

@@ -16,8 +16,7 @@ from ..models.health import FailingPeriod
 from ..replays import planning
 from ..replays.planning import failing_periods, plan_replay
 from ..replays.runner import count
-from .actors import BaseActor
-from .performing import performing
+from .actors import BaseActor, performing
 from .rights import REPLAY
 
 __all__ = ["cancel", "pause", "plan", "recover_missed", "resume", "start"]

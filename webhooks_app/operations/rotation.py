@@ -11,8 +11,7 @@ from ..exceptions import WebhookStateError
 from ..models import Webhook
 from ..models.webhook_secret import SECRET
 from ..reasons import ReasonText
-from .actors import BaseActor
-from .performing import performing
+from .actors import BaseActor, performing
 from .rights import ROTATE_SECRET
 
 __all__ = ["revoke_previous_secret", "rotate_secret"]

@@ -1,20 +1,30 @@
-"""Sending one event to one webhook on request: a test or a redelivery."""
+"""Sending on request: the events of other services, and one event to one webhook as a test or a redelivery."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
-from ..emission import new_test_event, queue_test
-from ..models import Delivery, Webhook
-from .actors import PROJECT, BaseActor
-from .performing import performing
+from ..emission import NewEvent, emit_many, new_test_event, queue_test
+from ..models import Delivery, Event, Webhook
+from .actors import PROJECT, BaseActor, performing
 from .rate_limits import limit_test
-from .rights import REDELIVER, TEST_WEBHOOK
+from .rights import EMIT_EVENT, REDELIVER, TEST_WEBHOOK
 
 if TYPE_CHECKING:
     from ..emission.events import EventData
 
 __all__ = ["redeliver", "send_test_event"]
+
+
+def emit_events(new_events: Sequence[NewEvent[Any]], *, actor: BaseActor) -> list[Event]:
+    """Record all of these events, or none; return them in the given order. Other services call this with a service key.
+
+    Raises django.core.exceptions.PermissionDenied, and InvalidBatchError with the errors by index.
+    """
+    for owner_id in {getattr(new.owner, "pk", None) for new in new_events}:
+        actor.require(EMIT_EVENT, owner_id)
+    return emit_many(new_events)
 
 
 def send_test_event(

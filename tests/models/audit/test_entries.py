@@ -19,9 +19,8 @@ from webhooks_app.models import ApiKey, AuditEntry, Delivery, Webhook
 from webhooks_app.operations import lifecycle
 from webhooks_app.operations.actors import PROJECT
 from webhooks_app.operations.api_keys import change_key, delete_key, revoke_key
-from webhooks_app.operations.lifecycle import enable
+from webhooks_app.operations.lifecycle import enable, start_verification
 from webhooks_app.operations.registration import register_webhook, update_webhook
-from webhooks_app.operations.verification import start_verification
 from webhooks_app.protocol.ids import first_id_at
 
 from .conftest import written

@@ -11,8 +11,7 @@ from django.core.management.base import CommandError, CommandParser
 
 from ...models import Webhook
 from ...models.order import Order
-from ...operations.offer import describe_offer
-from ...operations.registration import update_webhook
+from ...operations.registration import describe_offer, update_webhook
 from ..base import WebhooksCommand
 from ..json_arguments import read_json
 from ..webhooks import get_webhook

@@ -9,7 +9,7 @@ from django.db import router
 
 from ...maintenance.forgetting import Forgetting
 from ...models import Webhook
-from ...operations.owners import forget_owner
+from ...operations.events import forget_owner
 from ...owners import owners
 from ...plurals import counted
 from ..base import WebhooksCommand

@@ -7,7 +7,7 @@ from typing import Any
 from django.core.management.base import CommandError, CommandParser
 
 from ...models import Delivery
-from ...operations.verification import start_verification
+from ...operations.lifecycle import start_verification
 from ..base import WebhooksCommand
 from ..watching import follow
 from ..webhooks import get_webhook
