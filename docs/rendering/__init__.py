@@ -16,9 +16,9 @@ from docutils import nodes
 from .database import database_tables
 from .events import event_catalogue
 from .raises import with_fields
-from .reference_tables import mark_reference_tables
 from .release_notes import release_notes
 from .rest_api import openapi_document, rest_api
+from .tables import Translator, mark_tables
 
 MARK = re.compile(r"^<!-- generated: (\w+) -->$", re.MULTILINE)
 RENDERERS: Mapping[str, Callable[[], str]] = {
@@ -43,8 +43,8 @@ def _on_docstring(app: Any, what: str, name: str, value: Any, options: Any, line
 
 
 def _on_doctree(app: Any, doctree: nodes.document) -> None:
-    """Mark reference tables, and remove the dash behind an error without an explanation."""
-    mark_reference_tables(doctree, app.env.docname)
+    """Mark tables, and remove the dash behind an error without an explanation."""
+    mark_tables(doctree, app.env.docname)
     for field in doctree.findall(nodes.field_body):
         for paragraph in field.findall(nodes.paragraph):
             if paragraph.astext().endswith((" -- ", " \u2013 ")):
@@ -58,6 +58,7 @@ def _on_build_finished(app: Any, error: Exception | None) -> None:
 
 
 def setup(app: Any) -> dict[str, bool]:
+    app.set_translator("html", Translator)
     app.connect("source-read", _on_source_read)
     app.connect("autodoc-process-docstring", _on_docstring)
     app.connect("doctree-read", _on_doctree)

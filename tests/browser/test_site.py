@@ -37,6 +37,32 @@ def test_no_page_is_cut_off(tab: Page, site: Path, width: int) -> None:
     assert found == []
 
 
+def test_no_table_scrolls_sideways_on_a_narrow_screen(tab: Page, site: Path) -> None:
+    tab.set_viewport_size({"width": 390, "height": 900})
+
+    found = []
+    for page in sorted(site.rglob("*.html")):
+        tab.goto(page.as_uri(), wait_until="domcontentloaded")
+        wrappers = tab.locator(".table-wrapper").evaluate_all(
+            "all => all.filter(it => it.scrollWidth > it.clientWidth + 1).map(it => it.innerText.slice(0, 60))"
+        )
+        found += [f"{page.relative_to(site)}: {each}" for each in wrappers]
+
+    assert found == []
+
+
+def test_a_cell_of_a_stacked_row_begins_with_its_heading(tab: Page, site: Path) -> None:
+    tab.set_viewport_size({"width": 390, "height": 900})
+
+    tab.goto((site / "guides" / "troubleshooting.html").as_uri())
+
+    cells = tab.locator("table tbody tr").first.locator("td")
+    headings = cells.evaluate_all(
+        "cells => cells.map(cell => getComputedStyle(cell, '::before').content.replaceAll('\"', ''))"
+    )
+    assert [each.removesuffix(": ").strip() for each in headings] == ["none", "cause", "remedy"]
+
+
 def test_rows_of_settings_stack_on_a_narrow_screen(tab: Page, site: Path) -> None:
     tab.set_viewport_size({"width": 390, "height": 900})
 
