@@ -89,6 +89,7 @@ def make_key(tab: Tab) -> None:
 PICTURES = {
     "overview": Picture(path=lambda: reverse("admin:app_list", args=["webhooks_app"]) + "?window=week"),
     "search": Picture(path=lambda: url("webhook_search", query="?q=example"), height=900),
+    "receivers": Picture(path=lambda: url("webhook_receivers", query="?window=week"), height=1000),
     "webhooks": Picture(path=lambda: url("webhook_changelist")),
     "webhook-add": Picture(path=lambda: url("webhook_add"), then=fill_in),
     "webhook": Picture(path=lambda: url("webhook_change", own().pk) + "?window=hour", height=2000),
@@ -102,7 +103,6 @@ PICTURES = {
     "event-type": Picture(path=lambda: url("webhook_event_type", "ppt.generation.completed")),
     "replay-plan": Picture(path=lambda: url("replay_add", query=f"?webhook={of_demo('down').pk}")),
     "replay": Picture(path=lambda: url("replay_change", a_planned_replay().pk)),
-    "replays": Picture(path=lambda: url("replay_changelist")),
     "api-key": Picture(path=lambda: url("apikey_add"), then=make_key),
     "api-keys": Picture(path=lambda: url("apikey_changelist")),
     "audit": Picture(path=lambda: url("auditentry_changelist")),

@@ -6,10 +6,13 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from django.db import DEFAULT_DB_ALIAS
 from django.urls import reverse
+from django.utils import timezone
 from playwright.sync_api import Browser
 from playwright.sync_api import Page as Tab
 
+from webhooks_app.maintenance.rollups.recent import sum_up
 from webhooks_app.models import ApiKey, AuditEntry, Webhook
 from webhooks_app.operations.actors import PROJECT
 from webhooks_app.operations.registration import update_webhook
@@ -69,6 +72,12 @@ def save(**fields: str) -> Callable[[Tab], None]:
     return save
 
 
+def receivers() -> str:
+    ids = list(Webhook.objects.order_by("pk").values_list("pk", flat=True))
+    sum_up(DEFAULT_DB_ALIAS, ids, timezone.now())
+    return url("webhook_receivers", query="?window=week")
+
+
 PAGES: dict[str, tuple[Callable[[], str], Callable[[Tab], None]]] = {}
 """The path of each page, and steps before its inspection."""
 
@@ -80,6 +89,7 @@ def add(name: str, path: Callable[[], str], then: Callable[[Tab], None] = lambda
 add("index", lambda: reverse("admin:app_list", args=["webhooks_app"]))
 add("search", lambda: url("webhook_search", query="?q=https"))
 add("search, none found", lambda: url("webhook_search", query="?q=nothing"))
+add("receivers", receivers)
 add("webhooks", lambda: url("webhook_changelist"))
 add("webhooks, none found", lambda: url("webhook_changelist", query="?q=nothing&created_after=never"))
 add("webhooks, filtered", lambda: url("webhook_changelist", query="?status__exact=active"))
@@ -108,7 +118,7 @@ add("key, add", lambda: url("apikey_add"))
 add("audit", lambda: url("auditentry_changelist", query=f"?q={a_changed_webhook().pk}"))
 add("audit entry", lambda: url("auditentry_change", AuditEntry.objects.latest("pk").pk))
 
-EMPTY = ("index", "webhooks", "deliveries", "events", "keys")
+EMPTY = ("index", "receivers", "webhooks", "deliveries", "events", "keys")
 
 
 @pytest.mark.parametrize("name", PAGES)

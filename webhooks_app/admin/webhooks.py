@@ -35,6 +35,7 @@ from .operations import OperationsPage
 from .owned import actor_of, manages_all, visible_event_types, without_names
 from .owner_fields import OwnableAdmin
 from .reasons import translated
+from .receivers import ReceiversPage
 from .rotating_keys import NEW_PUBLIC_KEY
 from .search import SearchPage
 from .webhook_actions import WebhookActions
@@ -71,7 +72,9 @@ SHOWN_IF_SET = {
 
 
 @admin.register(Webhook)
-class WebhookAdmin(OwnableAdmin, HealthColumns, EventTypePages, OperationsPage, SearchPage, WebhookActions):
+class WebhookAdmin(
+    OwnableAdmin, HealthColumns, EventTypePages, OperationsPage, ReceiversPage, SearchPage, WebhookActions
+):
     form = WebhookForm
     creating = REGISTER_WEBHOOK
     id_lookups = (("wh", "pk"),)

@@ -18,7 +18,7 @@ from django.db.models import Count, Q
 from ..database.clock import following
 from ..database.dialects import dialect_of
 from ..database.sql import concerns_rows, kind_of
-from ..models import MaintenanceJob, QueueEntry, Replay, StoredAnswer, WorkerProcess
+from ..models import MaintenanceJob, QueueEntry, Replay, StoredAnswer, Webhook, WorkerProcess
 from ..models.audit import SYSTEM, acting
 from ..models.hold import is_due, is_held
 from ..protocol.times import format_time
@@ -26,6 +26,7 @@ from ..replays.runner import advance
 from .filtering import evaluate_filters
 from .health.monitor import take_in, watch
 from .rollups.folding import TALLIES_AT_A_TIME, fold, forget_old
+from .rollups.recent import sum_up
 
 logger = logging.getLogger("webhooks_app.maintenance")
 
@@ -42,7 +43,10 @@ change. It returns the seconds until the next run, or None for the usual interva
 SHARE = 0.01
 """Maximum share of the time for counting and for repairs. A slow one is repeated less often."""
 
-GAUGE_SECONDS, REPAIR_SECONDS = 15.0, 60.0
+GAUGE_SECONDS, REPAIR_SECONDS, RECENT_SECONDS = 15.0, 60.0, 60.0
+
+WEBHOOKS_AT_A_TIME, RECENT_SHARE = 200, 0.05
+"""Webhooks whose recent results are summed up in one run, and the maximum share of the time for it."""
 
 BUDGET_SECONDS = 0.2
 """Maximum duration of one run, so that the other jobs can run."""
@@ -150,6 +154,21 @@ def judge_health(using: str, now: datetime, facts: dict[str, Any]) -> float | No
     return None
 
 
+def sum_up_recent(using: str, now: datetime, facts: dict[str, Any]) -> float | None:
+    """Sum up the recent results of the next webhooks. ``as_of`` is the time since which all are up to date."""
+    began_at, after = time.monotonic(), facts.get("after", "")
+    webhooks = Webhook.objects.using(using).existing().filter(pk__gt=after).order_by("pk")
+    ids = list(webhooks.values_list("pk", flat=True)[:WEBHOOKS_AT_A_TIME])
+    if not after:
+        facts["round"] = format_time(now)
+    sum_up(using, ids, now)
+    has_more = len(ids) == WEBHOOKS_AT_A_TIME
+    facts["after"] = ids[-1] if has_more else ""
+    if not has_more:
+        facts["as_of"] = facts["round"]
+    return max(LEAST_PAUSE_SECONDS if has_more else RECENT_SECONDS, (time.monotonic() - began_at) / RECENT_SHARE)
+
+
 def forget(using: str, now: datetime, facts: dict[str, Any]) -> float | None:
     """Delete roll-ups and stored answers at the end of their retention, and processes that ended long ago."""
     forget_old(using, now)
@@ -164,6 +183,7 @@ JOBS = (
     Job(name="replays", every_seconds=2, run=advance_replays, lost_after_seconds=5),
     Job(name="filters", every_seconds=2, run=evaluate_filters),
     Job(name="gauges", every_seconds=GAUGE_SECONDS, run=gauge),
+    Job(name="recent", every_seconds=RECENT_SECONDS, run=sum_up_recent),
     Job(name="order", every_seconds=REPAIR_SECONDS, run=repair_groups),
     Job(name="forget", every_seconds=60, run=forget),
 )

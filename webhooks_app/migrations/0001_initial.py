@@ -712,6 +712,14 @@ class Migration(migrations.Migration):
                 ("past_failures", models.JSONField(default=list, verbose_name="past failing periods")),
                 ("warned_at", models.DateTimeField(null=True, verbose_name="owner warned")),
                 ("cleared_at", models.DateTimeField(null=True, verbose_name="cleared")),
+                (
+                    "recent",
+                    models.JSONField(
+                        default=dict,
+                        help_text="Results of the last hour, 24 hours and 7 days, and the number of queued deliveries.",
+                        verbose_name="recent results",
+                    ),
+                ),
             ],
             options={
                 "verbose_name": "health of a webhook",

@@ -117,6 +117,11 @@ class WebhookHealth(BaseModel):
     """A list of ``FailingPeriod`` as JSON, in order."""
     warned_at = models.DateTimeField(_("owner warned"), null=True)
     cleared_at = models.DateTimeField(_("cleared"), null=True)
+    recent = models.JSONField(
+        _("recent results"),
+        default=dict,
+        help_text=_("Results of the last hour, 24 hours and 7 days, and the number of queued deliveries."),
+    )
 
     objects = WebhookHealthQuerySet.as_manager()  # type: ignore[misc]
 

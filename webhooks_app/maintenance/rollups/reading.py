@@ -107,7 +107,7 @@ def heat_map(
 ) -> list[HeatRow]:
     """Return the outcomes of the webhooks with the most given-up deliveries, in descending order."""
     now = now or timezone.now()
-    failing = Rollup.objects.filter(_spans(window, now), given_up__gt=0)
+    failing = Rollup.objects.filter(spans(window, now), given_up__gt=0)
     if webhook_ids is not None:
         failing = failing.filter(webhook_id__in=list(webhook_ids))
     by_webhook = failing.exclude(webhook_id=EVERY_WEBHOOK).order_by().values_list("webhook_id")
@@ -116,7 +116,7 @@ def heat_map(
     return [HeatRow(webhook_id=webhook_id, series=series) for webhook_id, series in found.items()]
 
 
-def _spans(window: Window, now: datetime) -> Q:
+def spans(window: Window, now: datetime) -> Q:
     """Return the condition for the window's roll-ups. Whole days replace their hours, to read fewer rows."""
     since = window.starts(now)[0]
     if window.resolution != Resolution.HOUR:

@@ -1,0 +1,221 @@
+"""The page of receivers: order, filters, permissions and number of queries."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.contrib.auth import get_user_model
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+from django.urls import reverse
+from django.utils import timezone
+
+from webhooks_app.admin.receivers import COLUMNS, PER_PAGE, percent
+from webhooks_app.maintenance.rollups.counters import Counters
+from webhooks_app.maintenance.rollups.recent import figures
+from webhooks_app.models import MaintenanceJob, Webhook, WebhookHealth
+
+from .conftest import Page, shows, text
+from .test_content_security import InlineParts
+
+pytestmark = pytest.mark.only_on("sqlite", "postgresql", "mariadb")
+
+
+@pytest.fixture
+def new_receiver(new_webhook: Callable[..., Webhook]) -> Callable[..., Webhook]:
+    """Create a webhook with these results in the last 24 hours."""
+
+    def new_receiver(
+        owner: Any = None, *, given_up: int = 0, succeeded: int = 0, ms: str = "ms_100", queued: int = 0, **fields: Any
+    ) -> Webhook:
+        since = fields.pop("failing_since", None)
+        webhook = new_webhook(owner, **fields)
+        counters = {"succeeded_at_once": succeeded, "given_up": given_up, ms: succeeded}
+        recent = {"day": figures(Counters(counters)), **({"queued": queued} if queued else {})}
+        WebhookHealth.objects.create(webhook=webhook, recent=recent, failing_since=since)
+        return webhook
+
+    return new_receiver
+
+
+def receivers(page: Page, **query: str) -> Any:
+    return page.get("webhook", "receivers", **query)
+
+
+def listed(page: Page, **query: str) -> list[str]:
+    answer = receivers(page, **query)
+    assert answer.status_code == 200
+    return [row.webhook.pk for row in answer.context["rows"]]
+
+
+def test_the_worst_are_first(superuser: Page, new_receiver: Callable[..., Webhook]) -> None:
+    large = new_receiver(given_up=28, succeeded=1721)
+    few = new_receiver(given_up=1)
+    all_failed = new_receiver(given_up=25)
+    well = new_receiver(succeeded=5000)
+
+    assert listed(superuser) == [all_failed.pk, large.pk, well.pk, few.pk]
+
+
+def test_a_webhook_with_few_deliveries_counts_after_five_minutes(
+    superuser: Page, new_receiver: Callable[..., Webhook]
+) -> None:
+    now = timezone.now()
+    large = new_receiver(given_up=28, succeeded=1721)
+    just_now = new_receiver(given_up=3, failing_since=now - timedelta(minutes=4))
+    longer = new_receiver(given_up=3, failing_since=now - timedelta(minutes=6))
+
+    assert listed(superuser) == [longer.pk, large.pk, just_now.pk]
+
+
+@pytest.mark.parametrize("name", COLUMNS)
+def test_each_column_sorts_in_both_directions(superuser: Page, new_receiver: Callable[..., Webhook], name: str) -> None:
+    owners = [get_user_model().objects.create_user(name) for name in ("amina", "berta")]
+    low = new_receiver(owners[0], succeeded=20, given_up=1, queued=1, failing_since=timezone.now() - timedelta(days=2))
+    high = new_receiver(owners[1], succeeded=30, given_up=9, ms="ms_500", queued=10, failing_since=timezone.now())
+    high.disable("Not needed.")
+    none = new_receiver()
+    Webhook.objects.filter(pk=none.pk).update(status="failed")
+
+    up, down = listed(superuser, sort=name), listed(superuser, sort=f"-{name}")
+
+    assert [pk for pk in up if pk != none.pk] == [low.pk, high.pk]
+    assert [pk for pk in down if pk != none.pk] == [high.pk, low.pk]
+    if name not in ("state", "volume"):
+        assert up[-1] == down[-1] == none.pk
+
+
+def test_the_figures_are_those_of_the_chosen_period(superuser: Page, webhook: Webhook) -> None:
+    hour, day = ({"succeeded_at_once": number, "given_up": 1, "ms_100": number} for number in (9, 999))
+    recent = {"hour": figures(Counters(hour)), "day": figures(Counters(day)), "queued": 7}
+    WebhookHealth.objects.create(webhook=webhook, recent=recent)
+
+    (of_hour,) = receivers(superuser, window="hour").context["rows"]
+    (of_day,) = receivers(superuser).context["rows"]
+    (of_week,) = receivers(superuser, window="week").context["rows"]
+
+    assert (of_hour.error_rate, of_hour.finished, of_hour.p50_ms, of_hour.p95_ms, of_hour.queued) == (
+        "10 %",
+        10,
+        75,
+        98,
+        7,
+    )
+    assert (of_day.error_rate, of_day.finished, of_week.error_rate, of_week.finished) == ("0.1 %", 1000, "", 0)
+
+
+@pytest.mark.parametrize(
+    ("part", "whole", "expected"),
+    [(0, 5, "0 %"), (5, 5, "100 %"), (1, 5000, "0.1 %"), (4999, 5000, "99.9 %"), (1, 8, "12.5 %"), (1, 4, "25 %")],
+)
+def test_a_rate_of_0_means_none_and_of_100_all(part: int, whole: int, expected: str) -> None:
+    assert percent(part, whole) == expected
+
+
+def test_the_state_is_a_filter(superuser: Page, new_receiver: Callable[..., Webhook]) -> None:
+    failing = new_receiver(failing_since=timezone.now())
+    paused, disabled, well = new_receiver(), new_receiver(), new_receiver()
+    paused.pause()
+    disabled.disable("Not needed.")
+
+    assert listed(superuser, state="failing") == [failing.pk]
+    assert listed(superuser, state="paused") == [paused.pk]
+    assert listed(superuser, state="disabled") == [disabled.pk]
+    assert set(listed(superuser, state="active")) == {failing.pk, paused.pk, well.pk}
+    assert listed(superuser, state="nonsense") == []
+
+
+def test_the_owner_is_a_filter(superuser: Page, owner: Any, new_receiver: Callable[..., Webhook]) -> None:
+    hers = new_receiver(owner)
+    new_receiver()
+
+    assert listed(superuser, owner="amina") == [hers.pk]
+    assert shows(receivers(superuser, owner="nobody"), "Nothing to show.")
+
+
+def test_pages_keep_the_sort_and_the_filters(superuser: Page, new_receiver: Callable[..., Webhook]) -> None:
+    for number in range(PER_PAGE + 2):
+        new_receiver(succeeded=number + 1)
+
+    first = receivers(superuser, sort="volume", state="active")
+    second = superuser.client.get(f"{first.request['PATH_INFO']}?{first.context['next']}")
+
+    assert [row.finished for row in second.context["rows"]] == [PER_PAGE + 1, PER_PAGE + 2]
+    assert (first.context["previous"], second.context["next"]) == ("", "")
+    assert "sort=volume" in second.context["previous"]
+    assert "state=active" in second.context["previous"]
+
+
+@pytest.mark.parametrize("query", [{"sort": "url"}, {"window": "month"}, {"p": "-1"}, {"p": "x"}, {"p": "²"}])
+def test_an_unknown_value_is_ignored(superuser: Page, webhook: Webhook, query: dict[str, str]) -> None:
+    assert listed(superuser, **query) == [webhook.pk]
+
+
+def test_other_staff_see_their_own_webhooks(
+    staff: Callable[..., Page], new_receiver: Callable[..., Webhook], webhook: Webhook
+) -> None:
+    page = staff("boris", "view_webhook", "view_delivery")
+    own = new_receiver(page.user, given_up=3)
+
+    answer = receivers(page)
+
+    assert [row.webhook.pk for row in answer.context["rows"]] == [own.pk]
+    assert "boris" not in text(answer).partition('id="content-main"')[2]
+    assert listed(page, owner="amina") == [own.pk]
+
+
+@pytest.mark.parametrize("codename", ["view_webhook", "view_delivery"])
+def test_the_page_needs_permission_to_view_webhooks_and_deliveries(staff: Callable[..., Page], codename: str) -> None:
+    page = staff("boris", codename)
+    link = reverse("admin:webhooks_app_webhook_receivers")
+
+    assert receivers(page).status_code == 403
+    assert link not in text(page.client.get(reverse("admin:app_list", args=["webhooks_app"])))
+
+
+def test_the_overview_and_the_list_of_webhooks_have_a_link(superuser: Page) -> None:
+    link = reverse("admin:webhooks_app_webhook_receivers")
+
+    assert link in text(superuser.client.get(reverse("admin:app_list", args=["webhooks_app"])))
+    assert link in text(superuser.get("webhook"))
+
+
+def test_an_empty_page_says_so(superuser: Page) -> None:
+    answer = receivers(superuser)
+
+    assert shows(answer, "No webhooks yet.")
+    assert shows(answer, "Nothing has been summed up yet.")
+
+
+def test_the_time_of_the_figures_is_shown(superuser: Page, webhook: Webhook) -> None:
+    MaintenanceJob.objects.create(name="recent", facts={"as_of": "2026-03-05T14:30:20.000Z"})
+
+    assert shows(receivers(superuser), "Summed up at 2026-03-05 14:30:20.")
+
+
+def test_the_number_of_queries_does_not_grow(superuser: Page, new_receiver: Callable[..., Webhook]) -> None:
+    def asked(**query: str) -> list[str]:
+        with CaptureQueriesContext(connection) as queries:
+            receivers(superuser, **query)
+        return [each["sql"] for each in queries]
+
+    new_receiver(superuser.user, given_up=1)
+    few = asked()
+    for number in range(30):
+        owner = get_user_model().objects.create_user(f"owner {number}")
+        new_receiver(owner, given_up=number)
+
+    assert len(asked()) == len(few) <= 5
+    assert len(asked(owner="owner 3", state="active", sort="p95")) <= 8
+    assert not any("webhooks_app_delivery" in sql for sql in asked())
+
+
+def test_nothing_is_inline(superuser: Page, new_receiver: Callable[..., Webhook]) -> None:
+    new_receiver(given_up=1, failing_since=timezone.now())
+    parts = InlineParts()
+    parts.feed(text(receivers(superuser)))
+
+    assert parts.found == []

@@ -1,0 +1,107 @@
+"""Recent results of each webhook: sums of its roll-ups, and the order of the worst."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from django.db import DEFAULT_DB_ALIAS
+from django.utils import timezone
+
+from webhooks_app.maintenance import jobs
+from webhooks_app.maintenance.jobs import JOBS, run_due
+from webhooks_app.maintenance.rollups.folding import fold
+from webhooks_app.maintenance.rollups.recent import lower_bound, sum_up
+from webhooks_app.models import MaintenanceJob, Webhook, WebhookHealth
+
+from ...support.rows import emit_one, make_webhook
+from .conftest import NOW, make_tally
+
+pytestmark = pytest.mark.only_on("sqlite", "postgresql", "mariadb")
+
+COUNTED = {"succeeded_at_once": 6, "succeeded_later": 2, "given_up": 2, "failed_timeout": 8, "ms_100": 8, "ms_sum": 640}
+
+
+def recent_of(webhook: Webhook) -> dict[str, object]:
+    return WebhookHealth.objects.get(webhook=webhook).recent
+
+
+@pytest.mark.parametrize(
+    ("part", "whole", "expected"), [(0, 10, 0), (25, 25, 0.8668), (28, 1749, 0.0111), (1, 1, 0.2065), (5, 10, 0.2366)]
+)
+def test_the_lower_bound_is_that_of_wilsons_score_interval(part: int, whole: int, expected: float) -> None:
+    assert lower_bound(part, whole) == pytest.approx(expected, abs=0.0001)
+
+
+@pytest.mark.django_db
+def test_each_span_has_the_sums_of_its_roll_ups() -> None:
+    webhook = make_webhook(None)
+    for age in (timedelta(minutes=5), timedelta(hours=5), timedelta(days=5), timedelta(days=9)):
+        make_tally(NOW - age, **{webhook.pk: COUNTED})
+    fold(DEFAULT_DB_ALIAS)
+
+    sum_up(DEFAULT_DB_ALIAS, [webhook.pk], NOW)
+
+    figures = {"worst": 0.0567, "p50": 75, "p95": 98}
+    assert recent_of(webhook) == {
+        "hour": {"finished": 10, "given_up": 2, **figures},
+        "day": {"finished": 20, "given_up": 4, **figures, "worst": 0.0807},
+        "week": {"finished": 30, "given_up": 6, **figures, "worst": 0.095},
+    }
+
+
+@pytest.mark.django_db
+def test_results_leave_the_span_again() -> None:
+    webhook = make_webhook(None)
+    make_tally(NOW, **{webhook.pk: COUNTED})
+    fold(DEFAULT_DB_ALIAS)
+    sum_up(DEFAULT_DB_ALIAS, [webhook.pk], NOW)
+
+    sum_up(DEFAULT_DB_ALIAS, [webhook.pk], NOW + timedelta(days=20))
+
+    assert recent_of(webhook) == {}
+
+
+@pytest.mark.django_db
+def test_queued_deliveries_are_counted() -> None:
+    webhook = make_webhook(None)
+    emit_one(None)
+    emit_one(None)
+
+    sum_up(DEFAULT_DB_ALIAS, [webhook.pk], NOW)
+
+    assert recent_of(webhook) == {"queued": 2}
+
+
+@pytest.mark.django_db
+def test_other_facts_about_the_health_are_kept() -> None:
+    webhook = make_webhook(None)
+    make_tally(timezone.now(), **{webhook.pk: {"given_up": 3, "given_up_since_success": 3}})
+    (fold_tallies,) = [job for job in JOBS if job.name == "fold"]
+    fold_tallies.run(DEFAULT_DB_ALIAS, timezone.now(), {})
+
+    sum_up(DEFAULT_DB_ALIAS, [webhook.pk], timezone.now())
+
+    health = WebhookHealth.objects.get(webhook=webhook)
+    assert (health.given_up_count, health.failing_since is None) == (3, False)
+    assert health.recent["hour"]["given_up"] == 3
+
+
+@pytest.mark.django_db
+def test_the_job_reads_some_webhooks_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jobs, "WEBHOOKS_AT_A_TIME", 2)
+    webhooks = [make_webhook(None) for _ in range(3)]
+    make_tally(timezone.now(), **{webhook.pk: COUNTED for webhook in webhooks})
+    fold(DEFAULT_DB_ALIAS)
+    (job,) = [job for job in JOBS if job.name == "recent"]
+    MaintenanceJob.objects.ensure([job.name])
+
+    summed_up = []
+    for _ in range(2):
+        MaintenanceJob.objects.update(next_run_at=timezone.now() - timedelta(hours=1))
+        run_due(DEFAULT_DB_ALIAS, timezone.now, [job])
+        summed_up.append(WebhookHealth.objects.exclude(recent={}).count())
+
+    state = MaintenanceJob.objects.get(name=job.name)
+    assert summed_up == [2, 3]
+    assert (state.error, state.facts["after"], state.facts["as_of"]) == ("", "", state.facts["round"])

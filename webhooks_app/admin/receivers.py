@@ -1,0 +1,266 @@
+"""Receivers: each webhook in one row with its recent results, sorted by any of them; by default the worst first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
+
+from django import forms
+from django.contrib.admin.views.main import PAGE_VAR
+from django.core.exceptions import PermissionDenied
+from django.db.models import Case, F, FloatField, Q, QuerySet, When
+from django.db.models.fields.json import KeyTextTransform, KeyTransform
+from django.db.models.functions import Cast
+from django.http import HttpRequest, QueryDict
+from django.template.response import TemplateResponse
+from django.urls import URLPattern, path
+from django.utils import timezone
+from django.utils.dateparse import parse_datetime
+from django.utils.formats import number_format
+from django.utils.safestring import SafeString
+from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
+
+from ..maintenance.rollups.reading import Window
+from ..maintenance.rollups.recent import QUEUED, SPANS
+from ..models import MaintenanceJob, Webhook, WebhookHealth
+from ..owners import owners
+from .display import shows_deliveries, state_of
+from .filters import OwnerForm
+from .overview import TITLES
+from .owned import OwnedAdmin, found_owners, knows_owners, own_rows
+from .webhook_health import failing_for
+
+PER_PAGE = 50
+MAX_PAGE = 1000
+
+MIN_DELIVERIES, MIN_FAILING = 10, timedelta(minutes=5)
+"""A webhook is compared by its error rate from this number of deliveries, or this time of failing on."""
+
+WORST = "errors"
+
+ACTIVE = Q(status=Webhook.Status.ACTIVE)
+STATES: Mapping[str, tuple[Any, Q]] = {
+    "failing": (_("failing"), ACTIVE & Q(paused_at=None, health__failing_since__isnull=False)),
+    "paused": (_("paused"), Q(paused_at__isnull=False)),
+    **{value: (label, Q(status=value)) for value, label in Webhook.Status.choices},
+}
+"""The choices of the filter by state: labels and conditions."""
+
+
+class ReceiversForm(OwnerForm):
+    state = forms.ChoiceField(
+        label=_("State"),
+        required=False,
+        choices=[("", _("All")), *((name, label) for name, (label, _is_it) in STATES.items())],
+    )
+
+    field_order = ("state", "owner")
+
+
+class Column(NamedTuple):
+    """A column by which the list can be sorted: its title, and its order for a span of time."""
+
+    title: Any
+    order: Callable[[Window, datetime], Any]
+    is_number: bool = True
+
+
+class Heading(NamedTuple):
+    title: Any
+    url: str
+    sorted: str
+    """``ascending`` or ``descending`` if the list is sorted by this column, otherwise ""."""
+    is_number: bool
+
+
+class ReceiverRow(NamedTuple):
+    webhook: Webhook
+    owner: str
+    state: str
+    is_failing: bool
+    error_rate: str
+    finished: int
+    given_up: int
+    p50_ms: int | None
+    p95_ms: int | None
+    queued: int
+    failing: SafeString | str
+
+
+def _number(name: str, figures: Any = "health__recent") -> Cast:
+    return Cast(KeyTextTransform(name, figures), FloatField())
+
+
+def _recent(window: Window, name: str) -> Cast:
+    return _number(name, KeyTransform(window.value, "health__recent"))
+
+
+def _figure(name: str) -> Callable[[Window, datetime], Any]:
+    return lambda window, now: _recent(window, name)
+
+
+def _worst(window: Window, now: datetime) -> Case:
+    """Return the lower bound of the error rate, for webhooks with enough deliveries or failing for long enough."""
+    is_enough = Q(enough__gte=MIN_DELIVERIES) | Q(health__failing_since__lte=now - MIN_FAILING)
+    return Case(When(is_enough, then=_recent(window, "worst")))
+
+
+def _owner(window: Window, now: datetime) -> F:
+    return F(f"owner__{owners().name_field}")
+
+
+COLUMNS: Mapping[str, Column] = {
+    "owner": Column(_("Account"), _owner, is_number=False),
+    "state": Column(_("State"), lambda window, now: F("status"), is_number=False),
+    WORST: Column(_("Error rate"), _worst),
+    "volume": Column(_("Deliveries"), _figure("finished")),
+    "p50": Column(_("Median (ms)"), _figure("p50")),
+    "p95": Column(_("95th percentile (ms)"), _figure("p95")),
+    "queued": Column(_("Queued"), lambda window, now: _number(QUEUED)),
+    "failing": Column(_("Failing"), lambda window, now: F("health__failing_since"), is_number=False),
+}
+
+ASCENDING = ("owner", "state", "failing")
+"""Columns that are first sorted upwards: names, and the longest failure."""
+
+
+class ReceiversPage(OwnedAdmin):
+    """Mixin for the admin of webhooks."""
+
+    def get_urls(self) -> list[URLPattern]:
+        view = self.admin_site.admin_view(self.receivers_view)
+        return [path("receivers/", view, name="webhooks_app_webhook_receivers"), *super().get_urls()]
+
+    def receivers_view(self, request: HttpRequest) -> TemplateResponse:
+        """Show the webhooks that the user may view, with the results that the job ``recent`` has summed up."""
+        if not (self.has_view_permission(request) and shows_deliveries(request)):
+            raise PermissionDenied
+        request.current_app = self.admin_site.name
+        query, now = _query(request), timezone.now()
+        sort = str(query["sort"])
+        form = ReceiversForm(request.GET, auto_id="filter-%s")
+        if not knows_owners(request):
+            del form.fields["owner"]
+        window, page = _window(query), _page(query)
+        found = self._matching(request, form)
+        first = (page - 1) * PER_PAGE
+        # The database sorts only identifiers: it would write the whole rows of thousands of webhooks to a disk.
+        ids = list(_sorted(found, sort, window, now).values_list("pk", flat=True)[first : first + PER_PAGE + 1])
+        rows = Webhook.objects.select_related("owner", "health").in_bulk(ids[:PER_PAGE])
+        job = MaintenanceJob.objects.filter(name="recent").first()
+        as_of = parse_datetime(job.facts.get("as_of", "")) if job else None
+        context = {
+            **self.admin_site.each_context(request),
+            "title": gettext("Receivers"),
+            "opts": self.opts,
+            "media": self.media,
+            "form": form,
+            "hidden": [(name, query[name]) for name in ("window", "sort")],
+            "is_filtered": bool(form.changed_data),
+            "windows": [(each.value, TITLES[each], each is window) for each in SPANS],
+            "kept_query": "&" + _changed(query, window=None, **{PAGE_VAR: None}),
+            "headings": _headings(query, with_owners=knows_owners(request)),
+            "with_owners": knows_owners(request),
+            "rows": [_row(rows[pk], window) for pk in ids[:PER_PAGE] if pk in rows],
+            "previous": _changed(query, **{PAGE_VAR: page - 1}) if page > 1 else "",
+            "next": _changed(query, **{PAGE_VAR: page + 1}) if len(ids) > PER_PAGE else "",
+            "as_of": as_of,
+        }
+        return TemplateResponse(request, "admin/webhooks_app/webhook/receivers.html", context)
+
+    def _matching(self, request: HttpRequest, form: ReceiversForm) -> QuerySet[Any]:
+        found: QuerySet[Any] = own_rows(request, Webhook.objects.existing())
+        if not form.is_valid():
+            return found.none()
+        if state := form.cleaned_data["state"]:
+            found = found.filter(STATES[state][1])
+        if owner := form.cleaned_data.get("owner"):
+            found = found.filter(owner__in=found_owners(owner))
+        return found
+
+
+def _query(request: HttpRequest) -> QueryDict:
+    """Return the query with the names and values that the page knows."""
+    query = QueryDict(mutable=True)
+    sort = request.GET.get("sort", "")
+    query["sort"] = sort if sort.removeprefix("-") in COLUMNS else f"-{WORST}"
+    for name in ("window", "state", "owner", PAGE_VAR):
+        if value := request.GET.get(name, ""):
+            query[name] = value
+    query.setdefault("window", Window.DAY.value)
+    return query
+
+
+def _changed(query: QueryDict, **changes: Any) -> str:
+    """Return the query of a link with these changes; None removes a name."""
+    changed = query.copy()
+    for name, value in changes.items():
+        changed.pop(name, None)
+        if value is not None:
+            changed[name] = str(value)
+    return changed.urlencode()
+
+
+def _window(query: QueryDict) -> Window:
+    return {window.value: window for window in SPANS}.get(query["window"], Window.DAY)
+
+
+def _page(query: QueryDict) -> int:
+    text = query.get(PAGE_VAR, "1")
+    return max(1, min(int(text), MAX_PAGE)) if text.isascii() and text.isdecimal() else 1
+
+
+def _sorted(found: QuerySet[Any], sort: str, window: Window, now: datetime) -> QuerySet[Any]:
+    """Sort the webhooks; those without a value are last."""
+    column = COLUMNS[sort.removeprefix("-")]
+    if column is COLUMNS[WORST]:
+        found = found.alias(enough=_recent(window, "finished"))
+    found = found.alias(sorted_by=column.order(window, now))
+    value = F("sorted_by")
+    order = value.desc(nulls_last=True) if sort.startswith("-") else value.asc(nulls_last=True)
+    return found.order_by(order, "-pk")
+
+
+def _headings(query: QueryDict, *, with_owners: bool) -> list[Heading]:
+    current, headings = str(query["sort"]), []
+    for name, column in COLUMNS.items():
+        if name == "owner" and not with_owners:
+            continue
+        first, second = (name, f"-{name}") if name in ASCENDING else (f"-{name}", name)
+        url = "?" + _changed(query, sort=second if current == first else first, **{PAGE_VAR: None})
+        direction = {name: "ascending", f"-{name}": "descending"}.get(current, "")
+        headings.append(Heading(column.title, url, direction, column.is_number))
+    return headings
+
+
+def _row(webhook: Webhook, window: Window) -> ReceiverRow:
+    health = WebhookHealth.of(webhook)
+    recent: Mapping[str, Any] = health.recent if health else {}
+    figures = recent.get(window.value, {})
+    finished, given_up = figures.get("finished", 0), figures.get("given_up", 0)
+    is_failing = bool(health and health.failing_since and webhook.status == Webhook.Status.ACTIVE)
+    return ReceiverRow(
+        webhook=webhook,
+        owner=owners().label(webhook.owner) if webhook.owner is not None else "",
+        state=state_of(webhook),
+        is_failing=is_failing,
+        error_rate=percent(given_up, finished) if finished else "",
+        finished=finished,
+        given_up=given_up,
+        p50_ms=figures.get("p50"),
+        p95_ms=figures.get("p95"),
+        queued=recent.get(QUEUED, 0),
+        failing=failing_for(health) if health and is_failing else "",
+    )
+
+
+def percent(part: int, whole: int) -> str:
+    """Return a share in percent, to a tenth; 0 means none and 100 all."""
+    tenths = round(1000 * part / whole)
+    if part:
+        tenths = max(1, tenths)
+    if part < whole:
+        tenths = min(999, tenths)
+    return f"{number_format(tenths / 10, 0 if tenths % 10 == 0 else 1)} %"
