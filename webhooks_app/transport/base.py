@@ -28,7 +28,7 @@ RECEIVED_KEPT = 1024
 BODY_SECONDS = 2.0
 """Default time in seconds for reading a body after its header. The header alone decides about success."""
 
-PIECE_BYTES = 16 * 1024
+PIECE_BYTES = 4 * 1024
 """Maximum number of bytes for one read."""
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import heapq
+import itertools
 import logging
 import socket
 import time
@@ -21,8 +23,8 @@ from .transfer import Transfer
 logger = logging.getLogger("webhooks_app.transport")
 
 MAX_IN_FLIGHT = 100_000
-TIMER_SECONDS = 0.01
-"""The precision of deadlines."""
+SPARE_TIMERS = 64
+"""Timers beyond twice the waiting transfers, before the superseded ones are dropped."""
 
 NEVER = float("inf")
 NOTHING = Wait(NEVER)
@@ -31,12 +33,58 @@ NOTHING = Wait(NEVER)
 class _Running:
     """A transfer in the loop, and what it waits for."""
 
-    __slots__ = ("steps", "transfer", "wait")
+    __slots__ = ("steps", "timer_at", "transfer", "wait")
 
     def __init__(self, transfer: Transfer) -> None:
         self.transfer = transfer
         self.steps: Steps[Exchange] = transfer.steps()
         self.wait = NOTHING
+        self.timer_at = NEVER
+        """The time of its first timer. Later ones are superseded."""
+
+
+class _Timers:
+    """The transfers by the end of their waits. A wait that ends sooner leaves its timer behind."""
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[float, int, _Running]] = []
+        self._most = SPARE_TIMERS
+        self._numbers = itertools.count()
+
+    @property
+    def next_at(self) -> float:
+        """The time of the first timer, even if it is superseded."""
+        return self._heap[0][0] if self._heap else NEVER
+
+    def set(self, running: _Running) -> None:
+        """Set a timer for the wait of a transfer, unless it has an earlier one."""
+        if running.wait.until < running.timer_at:
+            running.timer_at = running.wait.until
+            heapq.heappush(self._heap, (running.timer_at, next(self._numbers), running))
+            if len(self._heap) > self._most:
+                self._drop_superseded()
+
+    def due(self, now: float) -> list[_Running]:
+        """Return the transfers whose wait has reached its end. They have no timer any more."""
+        due = []
+        while self._heap and self._heap[0][0] <= now:
+            at, _, running = heapq.heappop(self._heap)
+            if at != running.timer_at:
+                continue
+            running.timer_at = NEVER
+            if 0 < running.wait.until <= now:
+                due.append(running)
+            elif running.wait.until:
+                self.set(running)
+        return due
+
+    def clear(self) -> None:
+        self._heap.clear()
+
+    def _drop_superseded(self) -> None:
+        self._heap = [timer for timer in self._heap if timer[0] == timer[2].timer_at and timer[2].wait is not NOTHING]
+        heapq.heapify(self._heap)
+        self._most = 2 * len(self._heap) + SPARE_TIMERS
 
 
 class NativeTransport(SendingTransport):
@@ -54,7 +102,7 @@ class NativeTransport(SendingTransport):
         self._by_fd: dict[int, _Running | Connection] = {}
         self._answered: deque[tuple[_Running, LookupAnswer]] = deque()
         self._again: list[_Running] = []
-        self._next_timer = NEVER
+        self._timers = _Timers()
 
     def start(self, request: Request) -> None:
         self._in_flight += 1
@@ -70,7 +118,8 @@ class NativeTransport(SendingTransport):
             for fd in poller.wait(self._pause_until(deadline)):
                 self._attend(fd)
             self._take_answers()
-            self._run_timer()
+            for running in self._timers.due(time.monotonic()):
+                self._continue(running)
             if self._finished or self._woken or time.monotonic() >= deadline:
                 break
         return self._take_finished()
@@ -83,6 +132,7 @@ class NativeTransport(SendingTransport):
         for running in self._running:
             running.steps.close()
         self._running.clear()
+        self._timers.clear()
         self._sender.close()
         self._close_loop()
         self._by_fd.clear()
@@ -121,13 +171,14 @@ class NativeTransport(SendingTransport):
     def _pause_until(self, deadline: float) -> float:
         if self._finished or self._woken or self._answered or self._again:
             return 0.0
-        return max(0.0, min(deadline, self._next_timer) - time.monotonic())
+        return max(0.0, min(deadline, self._timers.next_at) - time.monotonic())
 
     def _attend(self, fd: int) -> None:
         """Continue the transfer of a ready socket, or close an idle connection that is not silent."""
         ready = self._by_fd.get(fd)
         if isinstance(ready, _Running):
-            self._continue(ready, (fd,))
+            if ready.wait.until:  # otherwise it has had its turn
+                self._continue(ready, (fd,))
         elif ready is not None:
             if not ready.is_silent():
                 self._sender.kept.drop(ready)
@@ -146,16 +197,6 @@ class NativeTransport(SendingTransport):
         for running in again:
             if not running.wait.until:
                 self._continue(running)
-
-    def _run_timer(self) -> None:
-        """Continue the transfers whose wait has reached its end."""
-        now = time.monotonic()
-        if now < self._next_timer:
-            return
-        for running in [running for running in self._running if 0 < running.wait.until <= now]:
-            self._continue(running)
-        next_end = min((running.wait.until for running in self._running if running.wait.until), default=NEVER)
-        self._next_timer = max(next_end, now + TIMER_SECONDS)
 
     def _continue(self, running: _Running, ready: Collection[int] | None = None) -> None:
         before = running.wait
@@ -182,7 +223,7 @@ class NativeTransport(SendingTransport):
         if wait.answer is not None and wait.answer is not before.answer:
             wait.answer.add_done_callback(partial(self._on_answer, running, wait.answer))
         if wait.until:
-            self._next_timer = min(self._next_timer, wait.until)
+            self._timers.set(running)
         else:
             self._again.append(running)
 

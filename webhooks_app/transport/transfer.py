@@ -193,7 +193,7 @@ class Transfer:
             if reader.header.complete and not self._has_header:
                 self._has_header = True
                 self._ends_at = min(self._ends_at, now + self.request.body_seconds)
-            if now >= turn_ends_at and not reader.is_over:
+            if time.monotonic() >= turn_ends_at and not reader.is_over:
                 return False, True
         return reader.is_over, False
 
