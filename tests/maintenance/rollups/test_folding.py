@@ -13,6 +13,7 @@ from django.test.utils import CaptureQueriesContext
 from webhooks_app.delivery.queue import Queue
 from webhooks_app.delivery.recording import record
 from webhooks_app.delivery.sending import finish, request_for
+from webhooks_app.delivery.sql import sql_for
 from webhooks_app.maintenance.rollups.folding import EVER, fold, forget_old
 from webhooks_app.models import Delivery, DeliveryAttempt, Rollup, Tally
 from webhooks_app.protocol.ids import new_id
@@ -189,7 +190,7 @@ def test_the_rollups_equal_a_recount_of_the_attempts(django_user_model):
         if turn < 6:
             emit_one(alice)
         if results := [_answered(claim, clock, next(statuses)) for claim in queue.claim(5)]:
-            record("default", results, clock())
+            record(sql_for("default"), results, clock())
         clock.advance(11)
     while fold("default", limit=3).tallies:
         pass

@@ -13,6 +13,7 @@ from webhooks_app.admin import charts
 from webhooks_app.delivery.queue import Queue
 from webhooks_app.delivery.recording import record
 from webhooks_app.delivery.sending import finish, request_for
+from webhooks_app.delivery.sql import sql_for
 from webhooks_app.maintenance.rollups.counters import Counters
 from webhooks_app.maintenance.rollups.folding import fold, start_of
 from webhooks_app.maintenance.rollups.reading import Window, each, ever, series, total
@@ -63,7 +64,7 @@ def deliver_badly(webhook):
         request = request_for(claim, now=clock(), timeout_seconds=30)
         exchange = Exchange(request=request, duration_seconds=0.2, response=Response(status=429))
         finished = finish(exchange)
-        record("default", [finished._replace(attempt=finished.attempt._replace(result=result))], clock())
+        record(sql_for("default"), [finished._replace(attempt=finished.attempt._replace(result=result))], clock())
 
     return deliver
 
