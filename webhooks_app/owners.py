@@ -26,7 +26,6 @@ __all__ = [
     "BaseOwners",
     "MemberOwners",
     "UserOwners",
-    "check_owner",
     "owner_model",
     "owner_rows",
     "owners",
