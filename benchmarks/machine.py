@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import ssl
+import subprocess
 import tempfile
 import time
 from importlib.metadata import version
@@ -21,6 +22,18 @@ def description() -> str:
         f"load {os.getloadavg()[0]:.1f}, {platform.system()} {platform.release()}\n"
         f"Python {platform.python_version()}, {packages}, {ssl.OPENSSL_VERSION}"
     )
+
+
+def commit() -> str:
+    """Return the commit of the checkout that is measured, with "and changes" if files differ from it."""
+    described = subprocess.run(
+        ["git", "describe", "--always", "--exclude=*", "--dirty= and changes"],
+        cwd=Path(__file__).parent,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return described.stdout.strip() or "unknown"
 
 
 def busy_seconds() -> float:

@@ -45,4 +45,5 @@ def _section(scenario: BaseScenario, variants: Sequence[Variant], results: Mappi
             target = str(variant.targets.get(name, ""))
             lines.append(f"| {variant.label} | `{name}` | {text_of(results[variant.label][name])} | {target} |")
     about = machine.description().replace("\n", "  \n")
-    return "\n".join([*lines, "", f"{today}, {note}; {about}", ""])
+    how = f"`python -m benchmarks {scenario.name} --record` in commit {machine.commit()}"
+    return "\n".join([*lines, "", f"{how}, {today}, {note}; {about}", ""])

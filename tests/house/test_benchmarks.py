@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -146,6 +147,7 @@ def test_a_recorded_table_replaces_the_last(tmp_path: Path) -> None:
     assert text.startswith("# Benchmarks\n")
     assert text.count("### toy") == 1
     assert "| fast | `per_s` | 12 | ≥ 10 |" in text
+    assert re.search(r"^`python -m benchmarks toy --record` in commit \w+.*, 20[\d-]+, median", text, re.MULTILINE)
 
 
 @pytest.fixture
