@@ -13,7 +13,7 @@ from django.db import transaction
 from django.test import TestCase
 
 from tests.support.retries import MINUTE
-from webhooks_app.emission import emit
+from webhooks_app.emission import NewEvent, emit, emit_many
 from webhooks_app.event_types import registry
 from webhooks_app.exceptions import UnknownEventTypeError
 from webhooks_app.models import Delivery, DeliveryAttempt, Event, Webhook
@@ -45,6 +45,12 @@ def test_emitted_events_are_available(webhooks: Webhooks, owner: Any) -> None:
     assert webhooks.emitted() == webhooks.emitted(EVENT_TYPE) == webhooks.emitted(owner=owner) == [event]
     assert webhooks.emitted("file.deleted") == webhooks.emitted(owner=None) == []
     assert webhooks.assert_emitted(EVENT_TYPE, {"ppt_id": "ppt_1"}, owner=owner) == event
+
+
+def test_events_of_one_millisecond_are_in_the_order_of_their_emission(webhooks: Webhooks, owner: Any) -> None:
+    events = emit_many(NewEvent(EVENT_TYPE, {"error": str(number)}, owner=owner) for number in range(20))
+
+    assert webhooks.emitted() == events
 
 
 @pytest.mark.parametrize(

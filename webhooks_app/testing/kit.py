@@ -17,6 +17,7 @@ from ..event_types import EventType, registry
 from ..maintenance.filtering import evaluate_filters
 from ..models import Delivery, Event, QueueEntry, Webhook
 from ..models.hold import Hold, HoldReason, holds_of, is_upcoming
+from ..models.order import order_of_creation
 from ..models.own_headers import UNCHANGED, Credentials
 from ..routing.admission import ROUTED, Reason, RoutedEvent, admits
 from ..routing.report import Decision, decide
@@ -79,7 +80,7 @@ class Webhooks:
             events = events.filter(type=_name_of(event_type))
         if owner is not _ANY_OWNER:
             events = events.filter(owner=owner)
-        return list(events.order_by("id"))
+        return sorted(events.order_by(), key=lambda event: order_of_creation(event.pk, event.created_at))
 
     def assert_emitted(
         self,
@@ -130,7 +131,7 @@ class Webhooks:
         self.deliver()
         found = [
             delivery
-            for delivery in self._deliveries(to).filter(event__type=_name_of(event_type)).order_by("id")
+            for delivery in self._deliveries(to).filter(event__type=_name_of(event_type)).order_by()
             if delivery.state == Delivery.State.SUCCEEDED and holds(_event_of(delivery).data, data or {})
         ]
         if len(found) != times:
@@ -138,7 +139,8 @@ class Webhooks:
             raise AssertionError(
                 f"{len(found)} of {times} expected deliveries of {wanted} succeeded.{self._results(to)}"
             )
-        return next(request for request in reversed(self.receiver.received) if request.delivery_id == found[-1].pk)
+        ids = {delivery.pk for delivery in found}
+        return next(request for request in reversed(self.receiver.received) if request.delivery_id in ids)
 
     def decision(self, event: Event, webhook: Webhook) -> Decision:
         """Return whether an event was sent to a webhook, and why.
