@@ -27,6 +27,7 @@ LANGUAGES = {
     "ini",
     "sql",
     "http",
+    "nginx",
     "text",
     "js",
     "php",

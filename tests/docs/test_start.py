@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import re
+import subprocess
 from pathlib import Path
 
 import pytest
+import trustme
 import yaml
 
 from webhooks_app.conf import Settings
 
 from ..acceptance.newcomer import FENCE, Newcomer
+from ..support.missing import skip_without
+from ..support.servers.process import ServerMissingError, free_port, program
 from .pages import DOCS, blocks
 
 QUICKSTART = (DOCS / "start" / "quickstart.md").read_text()
@@ -53,6 +57,35 @@ def test_the_page_includes_the_hardened_units_of_a_project_without_celery() -> N
 def test_the_page_has_what_django_needs_in_production() -> None:
     assert all(name in PRODUCTION for name in ("DEBUG = False", "ALLOWED_HOSTS", "STATIC_ROOT", "collectstatic"))
     assert "django_celery_beat.schedulers:DatabaseScheduler" in PRODUCTION
+
+
+@pytest.mark.only_on("sqlite")
+def test_nginx_accepts_the_configuration_of_the_page(tmp_path: Path) -> None:
+    try:
+        nginx = program("nginx", "/usr/sbin", package="nginx")
+    except ServerMissingError as error:
+        skip_without(error)
+    authority = trustme.CA()
+    certificate = authority.issue_cert("www.example.com")
+    certificate.cert_chain_pems[0].write_to_path(tmp_path / "fullchain.pem")
+    certificate.private_key_pem.write_to_path(tmp_path / "privkey.pem")
+    (block,) = blocks("nginx", under=("start/",))
+    servers = block.code.replace("/etc/mysite/tls", str(tmp_path))
+    servers = servers.replace("listen 80;", f"listen {free_port()};").replace("listen 443", f"listen {free_port()}")
+    kinds = ("client_body", "proxy", "fastcgi", "scgi", "uwsgi")
+    folders = " ".join(f"{kind}_temp_path {tmp_path}/{kind};" for kind in kinds)
+    configuration = tmp_path / "nginx.conf"
+    configuration.write_text(
+        f"pid {tmp_path}/pid; error_log stderr; events {{}} http {{ access_log off; {folders}\n{servers} }}"
+    )
+
+    tested = subprocess.run(
+        [nginx, "-t", "-c", configuration, "-p", tmp_path], capture_output=True, text=True, check=False
+    )
+
+    assert tested.returncode == 0, tested.stderr
+    assert "proxy_set_header X-Forwarded-Proto" in block.code
+    assert 'SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")' in PRODUCTION
 
 
 def test_the_services_depend_on_services() -> None:
