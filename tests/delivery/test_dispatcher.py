@@ -9,8 +9,8 @@ from django.db import OperationalError, connection
 
 from webhooks_app.conf import settings
 from webhooks_app.delivery import recorder as recorder_module
-from webhooks_app.delivery.dead_workers import LOOK_SECONDS
 from webhooks_app.delivery.dispatcher import STOP_GRACE_SECONDS, Dispatcher
+from webhooks_app.delivery.liveness import LOOK_SECONDS
 from webhooks_app.delivery.recording import record
 from webhooks_app.delivery.sending import LOST_SPREAD, finish, request_for
 from webhooks_app.delivery.sql import sql_for

@@ -8,10 +8,10 @@ import pytest
 from django.db import DataError, OperationalError, connection
 from django.test.utils import CaptureQueriesContext
 
-from webhooks_app.delivery.overdue import oldest_due_at
 from webhooks_app.delivery.queue import Queue
 from webhooks_app.delivery.sending import finish, finish_lost, request_for
 from webhooks_app.delivery.slots import Slots
+from webhooks_app.delivery.sql import oldest_due_at
 from webhooks_app.encryption import decrypt
 from webhooks_app.models import Delivery, DeliveryAttempt, Event, QueueEntry, Webhook
 from webhooks_app.transport import Exchange, Response
@@ -391,7 +391,7 @@ def test_only_the_result_of_the_newer_claim_is_recorded(alice, webhook, queue, c
 @pytest.mark.parametrize("page", [1, 2, 400])
 def test_the_oldest_due_delivery_is_found_across_pages_without_held_ones(alice, queue, clock, monkeypatch, page):
     monkeypatch.setattr("webhooks_app.delivery.sql.claiming.MAX_LANES", page)
-    monkeypatch.setattr("webhooks_app.delivery.overdue.MAX_LANES", page)
+    monkeypatch.setattr("webhooks_app.delivery.sql.MAX_LANES", page)
     webhooks = [make_webhook(alice) for _ in range(5)]
     emit_one(alice)
     due_at = [clock() - timedelta(minutes=minutes) for minutes in (1, 5, 9, 9, -9)]

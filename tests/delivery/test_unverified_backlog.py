@@ -8,7 +8,7 @@ import pytest
 from django.db import connection
 
 from webhooks_app import send_test_event
-from webhooks_app.delivery.overdue import oldest_due_at
+from webhooks_app.delivery.sql import oldest_due_at
 from webhooks_app.models import QueueEntry, Webhook
 from webhooks_app.operations.actors import PROJECT
 from webhooks_app.operations.lifecycle import start_verification

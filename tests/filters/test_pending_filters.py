@@ -10,7 +10,7 @@ from django.db import connection
 from django.utils import timezone
 
 from webhooks_app import emit, send_test_event
-from webhooks_app.delivery.overdue import oldest_due_at
+from webhooks_app.delivery.sql import oldest_due_at
 from webhooks_app.event_types import EventData, EventType, registry
 from webhooks_app.filters import FILTER_OPERATORS, BaseOperator
 from webhooks_app.maintenance.filtering import evaluate_filters

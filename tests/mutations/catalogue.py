@@ -172,21 +172,21 @@ MUTATIONS = (
     # Dead workers and heartbeats
     Mutation(
         "dead-by-one-late-heartbeat",
-        "delivery/dead_workers.py",
+        "delivery/liveness.py",
         "is_dead = seconds >= DEAD_AFTER_SECONDS_ALONE",
         "is_dead = True",
         "delivery/test_liveness.py",
     ),
     Mutation(
         "dead-although-frozen",
-        "delivery/dead_workers.py",
+        "delivery/liveness.py",
         "or now - self._looked_at > MAX_PAUSE_SECONDS:",
         "or False:",
         "delivery/test_liveness.py",
     ),
     Mutation(
         "dead-right-after-an-outage",
-        "delivery/dead_workers.py",
+        "delivery/liveness.py",
         "if min(self._outage.present_seconds, self._clock.monotonic() - self._present_since) < PRESENT_SECONDS:",
         "if False:",
         "delivery/test_liveness.py",
@@ -378,7 +378,7 @@ MUTATIONS = (
     ),
     Mutation(
         "notices-to-unverified-webhooks",
-        "delivery/retry_notice.py",
+        "delivery/recording.py",
         "and claim.lane.status == Webhook.Status.ACTIVE",
         "",
         "delivery/test_engine.py",

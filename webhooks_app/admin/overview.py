@@ -18,7 +18,7 @@ from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
 from ..database.sql import UtcNow
-from ..delivery.overdue import oldest_due_at
+from ..delivery.sql import oldest_due_at
 from ..maintenance.rollups import reading
 from ..maintenance.rollups.counters import Counters, Series
 from ..maintenance.rollups.reading import Window

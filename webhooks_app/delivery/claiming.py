@@ -14,8 +14,7 @@ from ..database.clock import Clock
 from ..signals import announce_deliveries
 from .claim import Claim, Finished
 from .commits import commit_event
-from .dead_workers import DeadWorkers
-from .liveness import Liveness
+from .liveness import DeadWorkers, Liveness
 from .once import OncePerWebhook
 from .outage import Outage
 from .poll_schedule import LINGER_SECONDS, PollSchedule

@@ -2,18 +2,155 @@
 
 from __future__ import annotations
 
+import logging
+import math
+import os
+import select
 import threading
 import time
-from contextlib import closing
-from typing import Protocol
+import weakref
+from collections.abc import Collection
+from contextlib import closing, suppress
+from typing import Any, Protocol
 
 from django.db import DatabaseError, InterfaceError, connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 from ..database.dialects import dialect_of
-from .notify import NotifyEvent
-from .poll_schedule import PollSchedule
+from .poll_schedule import UNNOTIFIED_SECONDS, PollSchedule
 from .sql import sql_for
+
+logger = logging.getLogger("webhooks_app.wake")
+
+CHANNEL = "webhooks_app_due"
+
+MAX_NAMED = 200
+"""Webhooks per notification, whose payload is limited to 8,000 bytes."""
+
+MORE_FOLLOW = "+"
+"""Prefix of the payload if the process commits so often that it suspends notifications."""
+
+PER_SECOND, BURST = 500.0, 50.0
+
+
+class NotifyRate:
+    """The rate limit of a process for notifications. Above it, engines query often enough without them."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._tokens = BURST
+        self._at = -math.inf
+        self._quiet_until = -math.inf
+
+    def take(self) -> str | None:
+        """Return the prefix of the payload for a commit now, or None to omit the notification."""
+        now = time.monotonic()
+        with self._lock:
+            if now < self._quiet_until:
+                return None
+            self._tokens = min(BURST, self._tokens + (now - self._at) * PER_SECOND)
+            self._at = now
+            if self._tokens >= 1:
+                self._tokens -= 1
+                return ""
+            self._quiet_until = now + UNNOTIFIED_SECONDS
+            return MORE_FOLLOW
+
+
+_rate = NotifyRate()
+
+
+def notify(using: str, webhook_ids: Collection[str] = ()) -> None:
+    """Notify engines that these webhooks, or any without ids, have due deliveries. Do nothing on other databases."""
+    if not dialect_of(using).can_notify or (prefix := _rate.take()) is None:
+        return
+    named = ",".join(pk[-32:] for pk in webhook_ids) if len(webhook_ids) <= MAX_NAMED else ""
+    try:
+        with connections[using].cursor() as cursor:
+            cursor.execute("SELECT pg_notify(%s, %s)", [CHANNEL, prefix + named])
+    except (DatabaseError, InterfaceError) as error:
+        logger.debug("No notification was sent: %s", error)
+
+
+class NotifyEvent:
+    """A ``threading.Event`` that is also set by PostgreSQL's notifications, which it passes to ``polls``.
+
+    Only ``set`` may be called from other threads.
+    """
+
+    def __init__(self, using: str, polls: PollSchedule) -> None:
+        self._using = using
+        self._polls = polls
+        self._is_set = False
+        self._reading, self._writing = os.pipe()
+        for end in (self._reading, self._writing):
+            os.set_blocking(end, False)
+            weakref.finalize(self, os.close, end)  # closed only once no thread can call set()
+        self._heard: Any = None
+        self._deaf: Any = None
+
+    def set(self) -> None:
+        if not self._is_set:
+            self._is_set = True
+            with suppress(BlockingIOError):
+                os.write(self._writing, b"\0")
+
+    def clear(self) -> None:
+        self._is_set = False
+        with suppress(BlockingIOError):
+            os.read(self._reading, 4096)
+
+    def wait(self, timeout: float) -> None:
+        """Wait until the event is set or a notification arrives, for at most ``timeout`` seconds."""
+        connection = self._connection()
+        if self._is_set:
+            return
+        poll = select.poll()
+        poll.register(self._reading, select.POLLIN)
+        if connection is not None:
+            poll.register(connection.fileno(), select.POLLIN)
+        ready = [fd for fd, _ in poll.poll(math.ceil(1000 * timeout))]
+        if connection is not None and connection.fileno() in ready:
+            self._take_notifications(connection)
+
+    def _connection(self) -> Any:
+        """Return the driver's connection after LISTEN, or None if it cannot listen."""
+        connection = connections[self._using].connection
+        if connection is None or connection is self._deaf or connection.closed:
+            return None
+        if connection is not self._heard:
+            try:
+                connection.execute(f"LISTEN {CHANNEL}")
+            except connection.Error:
+                self._deaf = connection  # the next query raises the error
+                return None
+            connection.add_notify_handler(self._on_notice)
+            self._heard = connection
+            self._polls.is_listening = True
+            # For earlier commits. One of them may have announced the suspension of notifications.
+            self._polls.notified((), more_follow=True)
+            self._is_set = True
+        return connection
+
+    def _on_notice(self, notice: Any) -> None:
+        """Handle a notification that arrives with the result of a query."""
+        self._is_set = True
+        self._pass_on(notice.payload)
+
+    def _take_notifications(self, connection: Any) -> None:
+        try:
+            connection.pgconn.consume_input()
+            while notice := connection.pgconn.notifies():
+                self._pass_on(notice.extra.decode())
+        except connection.Error:
+            self._deaf = connection
+            self._polls.look_soon()
+
+    def _pass_on(self, payload: str) -> None:
+        ids = payload.removeprefix(MORE_FOLLOW)
+        webhook_ids = [f"wh_{digits}" for digits in ids.split(",")] if ids else []
+        self._polls.notified(webhook_ids, more_follow=payload.startswith(MORE_FOLLOW))
+
 
 POLL_EVERY_SECONDS = 0.04
 

@@ -1,4 +1,7 @@
-"""Batching of results before recording. At light load a batch waits only until 10 ms after the previous one."""
+"""Batching of results before recording, and the log records and signals after it.
+
+At light load a batch waits only until 10 ms after the previous one.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +10,11 @@ from collections.abc import Callable, Sequence
 
 from ..conf import settings
 from ..database.clock import Clock, following
-from .announcing import announce
+from ..models import Delivery, DeliveryAttempt
+from ..signals import attempt_made, delivery_given_up, delivery_succeeded
 from .claim import Finished
 from .log_records import AttemptLogger
+from .outcome import State
 from .recording import record
 from .sql import sql_for
 
@@ -113,3 +118,17 @@ class Recorder:
         self._on_recorded(finished)
         self._attempt_logger.log(valid)
         announce(valid)
+
+
+def announce(finished: Sequence[Finished]) -> None:
+    """Send the signals for recorded attempts."""
+    if not any(signal.receivers for signal in (attempt_made, delivery_succeeded, delivery_given_up)):
+        return
+    for item in finished:
+        attempt_made.send_robust(DeliveryAttempt, attempt=item.attempt, **item.claim.ids)
+        if item.claim.pick.kind == Delivery.Kind.VERIFICATION:
+            continue  # The Webhook model sends the signals of a handshake.
+        if item.step.state == State.SUCCEEDED:
+            delivery_succeeded.send_robust(Delivery, **item.claim.ids)
+        elif item.step.state == State.GIVEN_UP:
+            delivery_given_up.send_robust(Delivery, attempt=item.attempt, **item.claim.ids)

@@ -1,19 +1,35 @@
-"""Recording the results of attempts in batches."""
+"""Recording the results of attempts in batches, with notices of retries and the counts for the roll-ups."""
 
 from __future__ import annotations
 
+import json
 import logging
-from collections.abc import Collection, Mapping, Sequence
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Collection, Mapping, MutableMapping, Sequence
 from datetime import datetime
 
+from ..conf import settings
 from ..database.sql import concerns_rows, kind_of
-from ..models import Delivery, QueueEntry, QueueLane, Webhook
+from ..event_types import RETRY_NOTICE, retry_notice_data
+from ..models import Delivery, Event, QueueEntry, QueueLane, Webhook
+from ..models.rollup import (
+    BUCKETS_MS,
+    FAILED,
+    FIRST_ATTEMPT_DELAY,
+    MISSED_FROM,
+    RESPONSE_TIME,
+    SINCE_SUCCESS,
+    SUM,
+    bucket_names,
+)
+from ..protocol.envelope import encode
+from ..protocol.ids import milliseconds_of, new_id
+from .attempt_log import AttemptLog
 from .claim import Claim, Finished
 from .disclosure import reason_of_handshake
 from .outcome import State
-from .retry_notice import save_notices
 from .sql import PortableSql
-from .tally import tally
 
 logger = logging.getLogger("webhooks_app.delivery")
 
@@ -103,3 +119,105 @@ def _conclude_handshake(webhook: Webhook, item: Finished) -> None:
         webhook.activate()
     else:
         webhook.fail(reason_of_handshake(item.attempt.result, item.attempt.message))
+
+
+def save_notices(using: str, finished: Sequence[Finished]) -> None:
+    """Queue a notice for each newly scheduled retry, if the webhook enables them.
+
+    A notice has one attempt and expires at the time of the retry, so that it never delays the retry.
+    """
+    if not settings.RETRY_NOTICES:
+        return
+    announced = [
+        (item, _notice(item, item.step.next_attempt_at))
+        for item in finished
+        if item.step.next_attempt_at is not None and _is_announced(item.claim)
+    ]
+    if announced:
+        Event.objects.using(using).bulk_create([event for _, event in announced])
+        deliveries = [_delivery(item, event) for item, event in announced]
+        Delivery.objects.using(using).bulk_create(deliveries)
+        QueueEntry.objects.using(using).add(deliveries, due_at=announced[0][0].ended_at)
+
+
+def _is_announced(claim: Claim) -> bool:
+    """Return True for a retry of an event. Handshakes are not events, and unverified webhooks receive no notices."""
+    return (
+        claim.pick.kind in (Delivery.Kind.EVENT, Delivery.Kind.TEST)
+        and claim.lane.retry_notices
+        and claim.lane.status == Webhook.Status.ACTIVE
+    )
+
+
+def _notice(item: Finished, next_retry_at: datetime) -> Event:
+    # Uses the database's clock like the time of the retry, because the worker's own clock may be wrong.
+    created_at = item.ended_at
+    event_id = new_id("evt", created_at)
+    data = retry_notice_data(
+        original_event_id=str(item.claim.pick.event_id),
+        retry_count=item.claim.number,
+        next_retry_at=next_retry_at,
+    )
+    return Event(
+        id=event_id,
+        type=RETRY_NOTICE.name,
+        owner_id=item.claim.lane.owner_id,
+        body=encode(id=event_id, type=RETRY_NOTICE.name, created=created_at, data=data).decode(),
+        is_test=item.claim.pick.kind == Delivery.Kind.TEST,
+        created_at=created_at,
+    )
+
+
+def _delivery(item: Finished, event: Event) -> Delivery:
+    return Delivery(
+        id=new_id("dlv", event.created_at),
+        event=event,
+        created_at=event.created_at,
+        webhook_id=item.claim.pick.webhook_id,
+        kind=Delivery.Kind.RETRY_NOTICE,
+        max_attempts=1,
+        expires_at=item.step.next_attempt_at,
+    )
+
+
+EVENT = Delivery.Kind.EVENT.value
+TOOK, WAITED = bucket_names(RESPONSE_TIME), bucket_names(FIRST_ATTEMPT_DELAY)
+TOOK_SUM, WAITED_SUM = f"{RESPONSE_TIME}{SUM}", f"{FIRST_ATTEMPT_DELAY}{SUM}"
+
+
+def tally(finished: Sequence[Finished]) -> str:
+    """Return the counts of these results in the format of ``Tally.counts``, or "" if none of them counts."""
+    webhooks: defaultdict[str, defaultdict[str, int]] = defaultdict(lambda: defaultdict(int))
+    given_up: list[str] = []
+    for claim, attempt, step, _ in finished:
+        pick = claim.pick
+        if pick.kind == EVENT:
+            counters = webhooks[pick.webhook_id[-32:]]
+            _count(counters, attempt, step.state)
+            if step.state is State.GIVEN_UP:
+                emitted_ms = milliseconds_of(str(pick.event_id))
+                counters[MISSED_FROM] = min(counters.get(MISSED_FROM, emitted_ms), emitted_ms)
+                given_up.append(pick.delivery_id[-32:])
+    if not webhooks:
+        return ""
+    return json.dumps({"webhooks": webhooks, "given_up": given_up}, separators=(",", ":"))
+
+
+def _count(counters: MutableMapping[str, int], attempt: AttemptLog, state: State) -> None:
+    if state is State.SUCCEEDED:
+        counters["succeeded_at_once" if attempt.number == 1 else "succeeded_later"] += 1
+        counters.pop(SINCE_SUCCESS, None)
+    else:
+        counters[f"{FAILED}{attempt.result}"] += 1
+        if state is State.GIVEN_UP:
+            counters["given_up"] += 1
+            counters[SINCE_SUCCESS] += 1
+    if attempt.response_status is not None:
+        duration_ms = attempt.duration_ms or 0
+        counters[TOOK[bisect_left(BUCKETS_MS, duration_ms)]] += 1
+        counters[TOOK_SUM] += duration_ms
+    if attempt.number == 1:
+        queued_ms = milliseconds_of(attempt.delivery_id)
+        waited_ms = max(0, int(attempt.started_at.timestamp() * 1000) - queued_ms)
+        counters[WAITED[bisect_left(BUCKETS_MS, waited_ms)]] += 1
+        counters[WAITED_SUM] += waited_ms

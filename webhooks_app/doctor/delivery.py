@@ -9,7 +9,7 @@ from django.utils.translation import gettext as _
 
 from ..conf import settings
 from ..database.clock import DatabaseClock
-from ..delivery.overdue import oldest_due_at
+from ..delivery.sql import oldest_due_at
 from ..models import MaintenanceJob, WorkerProcess
 from .database import database_alias
 from .findings import Finding, fail, ok, warn

@@ -19,7 +19,7 @@ from prometheus_client.registry import Collector
 
 from ..database.clock import DatabaseClock
 from ..database.sql import UtcNow
-from ..delivery.overdue import oldest_due_at
+from ..delivery.sql import oldest_due_at
 from ..maintenance.rollups import reading
 from ..maintenance.rollups.counters import Counters, Histogram
 from ..models import Delivery, DeliveryAttempt, MaintenanceJob, WorkerProcess

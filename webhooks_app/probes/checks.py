@@ -9,7 +9,7 @@ from django.db.migrations.executor import MigrationExecutor
 
 from ..conf import settings
 from ..database.clock import DatabaseClock
-from ..delivery.overdue import oldest_due_at
+from ..delivery.sql import oldest_due_at
 from ..models import Delivery, WorkerProcess
 
 SEEN_WITHIN = timedelta(minutes=1)

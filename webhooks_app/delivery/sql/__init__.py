@@ -1,12 +1,14 @@
-"""The engine's statements for many rows, optimized for each database."""
+"""The engine's statements for many rows, optimized for each database, and a query of the oldest due delivery."""
 
 from __future__ import annotations
 
+from collections.abc import Collection
+from datetime import datetime
+
 from ...database.dialects import dialect_of
-from .mysql import MysqlSql
-from .portable import PortableSql
+from ..lanes import MAX_LANES
+from .portable import MysqlSql, PortableSql, SqliteSql
 from .postgresql import PostgresqlSql
-from .sqlite import SqliteSql
 
 __all__ = ["PortableSql", "sql_for"]
 
@@ -16,3 +18,21 @@ _BY_DIALECT: dict[str, type[PortableSql]] = {"mysql": MysqlSql, "postgresql": Po
 def sql_for(using: str) -> PortableSql:
     """Return the statements for a database. They are built on first use, so keep the object."""
     return _BY_DIALECT.get(dialect_of(using).name, PortableSql)(using)
+
+
+def oldest_due_at(using: str, now: datetime, *, among: Collection[str] | None = None) -> datetime | None:
+    """Return the due time of the oldest sendable delivery, or None if none is due.
+
+    ``among`` limits the search to these webhook ids. Deliveries held by the state of their webhook are excluded. The
+    query reads a few index entries per webhook with pending deliveries, regardless of their number.
+    """
+    sql = sql_for(using)
+    oldest: list[datetime] = []
+    after = None
+    while True:
+        page = sql.due_webhooks(now, after=after)
+        found = [each for each in page if among is None or each.webhook_id in among]
+        oldest += [each.due_at for each in found if each.due_at is not None and each.due_at <= now]
+        if len(page) < MAX_LANES:
+            return min(oldest, default=None)
+        after = page[-1].webhook_id

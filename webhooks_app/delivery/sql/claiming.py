@@ -20,8 +20,7 @@ from ...models.hold import KINDS_BY_STATUS, STOPPING, UNVERIFIED_KINDS
 from ...models.order import BEGUN, Order
 from ..lanes import FIRST_ENTRIES, LANE_NAMES, MAX_LANES, WEBHOOK_FIELDS, Ask, DueWebhook, Lane, Pick, Picked, Terms
 from ..signing import LaneKey
-from .base import MAX_PARAMS
-from .sharing import SharingSql
+from .base import MAX_PARAMS, SharingSql
 
 NO_WEBHOOK_ID = "wh_" + "0" * 32
 

@@ -21,8 +21,8 @@ from ..claim import Finished
 from ..lanes import FIRST_ENTRIES, WEBHOOK_FIELDS, Ask, Lane, Pick, Picked, Terms
 from ..signing import LaneKey
 from .claiming import IS_PROBE
-from .copying import copy_line
 from .portable import PortableSql
+from .recording import copy_line
 
 CLAIM_TYPES = {
     "asks": "jsonb",
