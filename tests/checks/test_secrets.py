@@ -12,7 +12,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from tests.support.rows import make_webhook
-from webhooks_app.checks import secrets
+from webhooks_app.checks import tables
 from webhooks_app.models import Webhook
 
 KEY, ANOTHER = Fernet.generate_key().decode(), Fernet.generate_key().decode()
@@ -53,7 +53,7 @@ def test_a_broken_key_is_reported_by_the_check_of_its_setting(webhooks: list[Web
 def test_the_number_of_queries_does_not_grow(
     webhooks: list[Webhook], settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(secrets, "SAMPLE", 1)
+    monkeypatch.setattr(tables, "SAMPLE", 1)
     settings.WEBHOOKS_ENCRYPTION_KEYS = [ANOTHER]
 
     with CaptureQueriesContext(connection) as queries:

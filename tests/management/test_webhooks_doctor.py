@@ -16,9 +16,11 @@ from django.db.migrations.recorder import MigrationRecorder
 from django.utils import timezone
 from kombu import Connection
 
+from webhooks_app.checks.wake import PRUNE_TASK, SWEEP_TASK
 from webhooks_app.conf import settings as conf
 from webhooks_app.database.clock import DatabaseClock
-from webhooks_app.doctor import Finding, Level, celery, database, examine
+from webhooks_app.doctor import Finding, Level, database, examine
+from webhooks_app.doctor import celery as examining_celery
 from webhooks_app.emission import emit
 from webhooks_app.maintenance.runner import BEAT
 from webhooks_app.models import Delivery, MaintenanceJob, QueueEntry, Webhook, WorkerProcess
@@ -29,8 +31,8 @@ from .conftest import Output
 Run = Callable[..., Output]
 
 DATA = {"file_id": "file_1", "user_id": "user_1", "filename": "a.pdf"}
-SWEEP = {"task": celery.SWEEP_TASK, "schedule": 5}
-PRUNE = {"task": celery.PRUNE_TASK, "schedule": 3600}
+SWEEP = {"task": SWEEP_TASK, "schedule": 5}
+PRUNE = {"task": PRUNE_TASK, "schedule": 3600}
 
 
 @pytest.fixture(autouse=True)
@@ -104,7 +106,7 @@ def worst(findings: list[dict[str, str]]) -> str:
     ("setting", "value", "name", "words"),
     [
         pytest.param("TIMEOUT_SECONDS", -1, "webhooks_app.E002", "-1", id="number"),
-        pytest.param("TRANSPORT", "pigeon", "transport", "cannot be imported", id="transport"),
+        pytest.param("TRANSPORT", "pigeon", "webhooks_app.E007", "cannot be imported", id="transport"),
         pytest.param("ALLOWED_NETWORKS", ["169.254.0.0/16"], "guard", "169.254.169.254", id="metadata"),
         pytest.param("ALLOWED_NETWORKS", ["10.0.0.1/8"], "guard", "The examination failed", id="networks"),
     ],
@@ -182,7 +184,7 @@ def test_an_unavailable_broker_is_an_error_within_the_timeout(
             server.close()
         url = f"amqp://user:hidden-password@127.0.0.1:{port}//"
         monkeypatch.setattr(current_app, "connection_for_write", lambda: Connection(url))
-        monkeypatch.setattr(celery, "BROKER_SECONDS", 0.3)
+        monkeypatch.setattr(examining_celery, "BROKER_SECONDS", 0.3)
 
         finding = found("broker")
 
@@ -233,6 +235,15 @@ def test_undecryptable_secrets_are_an_error(webhook: Webhook, settings: Any) -> 
 
     assert finding.level is Level.ERROR
     assert webhook.pk in finding.found
+
+
+def test_tables_of_another_owner_model_are_an_error(webhook: Webhook, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("webhooks_app.checks.tables._referenced_table", lambda using: "elsewhere")
+
+    finding = found("webhooks_app.E032")
+
+    assert finding.level is Level.ERROR
+    assert "elsewhere" in finding.found
 
 
 @pytest.mark.parametrize(
@@ -290,8 +301,8 @@ def test_the_oldest_delivery_is_found_among_many_webhooks(owner: Any, monkeypatc
 @pytest.mark.parametrize(
     ("entries", "missing"),
     [
-        pytest.param({}, [celery.SWEEP_TASK, celery.PRUNE_TASK], id="nothing"),
-        pytest.param({"sweep": SWEEP}, [celery.PRUNE_TASK], id="no pruning"),
+        pytest.param({}, [SWEEP_TASK, PRUNE_TASK], id="nothing"),
+        pytest.param({"sweep": SWEEP}, [PRUNE_TASK], id="no pruning"),
     ],
 )
 def test_a_schedule_without_the_tasks_is_a_warning(
@@ -308,14 +319,16 @@ def test_a_schedule_without_the_tasks_is_a_warning(
 def test_a_schedule_in_the_database_is_examined(db: None, monkeypatch: pytest.MonkeyPatch) -> None:
     beat = pytest.importorskip("django_celery_beat.models")
     monkeypatch.setitem(current_app.conf, "beat_scheduler", "django_celery_beat.schedulers:DatabaseScheduler")
+    monkeypatch.setitem(current_app.conf, "beat_schedule", {})
     assert found("beat").level is Level.WARNING
 
     every, _ = beat.IntervalSchedule.objects.get_or_create(every=5, period="seconds")
-    for task in (celery.SWEEP_TASK, celery.PRUNE_TASK):
+    for task in (SWEEP_TASK, PRUNE_TASK):
         beat.PeriodicTask.objects.create(name=task, task=task, interval=every)
     assert found("beat").level is Level.OK
 
-    beat.PeriodicTask.objects.filter(task=celery.SWEEP_TASK).update(enabled=False)
+    monkeypatch.setitem(current_app.conf, "beat_schedule", {"sweep": SWEEP, "prune": PRUNE})
+    beat.PeriodicTask.objects.filter(task=SWEEP_TASK).update(enabled=False)
     assert found("beat").level is Level.WARNING
 
 

@@ -74,8 +74,8 @@ MUTATIONS = (
     Mutation(
         "own-claims-are-lost",
         "delivery/claiming.py",
-        "lost = [claim for claim in claims if claim.is_lost and claim not in self.slots]",
-        "lost = [claim for claim in claims if claim.is_lost]",
+        "if claim.pick.lost_since is not None and claim not in self.slots]",
+        "if claim.pick.lost_since is not None]",
         "delivery/test_dispatcher.py",
     ),
     Mutation(
@@ -280,7 +280,7 @@ MUTATIONS = (
     Mutation(
         "bad-text-loses-the-result",
         "delivery/recording.py",
-        "return _record_without_text(using, finished[0], now)",
+        "return _record_without_text(statements, finished[0], now)",
         "return []",
         "delivery/test_receiver_text.py",
     ),

@@ -21,8 +21,8 @@ from ..database.sql import UtcNow
 from ..doctor import Finding, Level, examine
 from ..maintenance.rollups.folding import KEPT, Resolution
 from ..models import Delivery, MaintenanceJob, WorkerProcess
+from ..models.maintenance import SEEN_WITHIN
 from ..models.table_sizes import table_sizes
-from .overview import SEEN_WITHIN
 from .owned import OwnedAdmin, manages_all
 
 OF_CHECKS = "webhooks_app."

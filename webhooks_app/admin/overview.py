@@ -17,7 +17,6 @@ from django.http import HttpRequest
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
-from ..database.sql import UtcNow
 from ..delivery.sql import oldest_due_at
 from ..maintenance.rollups import reading
 from ..maintenance.rollups.counters import Counters, Series
@@ -31,8 +30,6 @@ from .webhook_health import disabled_in, failing_for
 MAX_ENDANGERED = 10
 MAX_COUNTED = 10_000
 """Upper limit for counts of pending deliveries; the page shows higher numbers as "more than"."""
-
-SEEN_WITHIN = timedelta(minutes=1)
 
 TITLES = {
     Window.HOUR: _("Last hour"),
@@ -118,7 +115,7 @@ def overview_for(request: HttpRequest, window: Window) -> Overview:
         window=window,
         series=reading.series(window, ids, families=charts.COUNTED),
         backlog=_backlog(ids),
-        workers=WorkerProcess.objects.filter(seen_at__gte=UtcNow() - SEEN_WITHIN).count(),
+        workers=WorkerProcess.objects.running().count(),
         failing=_failing(window, ids),
         endangered=_endangered(ids),
     )

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from . import deployment, owners, secrets, settings, surroundings, wake
+from . import deployment, settings, surroundings, tables, wake
 
-__all__ = ["deployment", "owners", "secrets", "settings", "surroundings", "wake"]
+__all__ = ["deployment", "settings", "surroundings", "tables", "wake"]

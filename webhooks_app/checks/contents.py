@@ -24,7 +24,7 @@ from ..signatures import SIGNATURES
 from ..transport import DEFAULT, TRANSPORTS
 from ..transport.sender import parse_proxy
 from ..wake.waking import AUTO, WAKES
-from .values_in_messages import as_text, short
+from .registration import as_text, short
 
 MAX_DAYS = 36_500
 

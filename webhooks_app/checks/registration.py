@@ -1,4 +1,4 @@
-"""Registration of a check whose hints link to the documentation of their message."""
+"""Registration of a check whose hints link to the documentation of their message, and values as text for messages."""
 
 from __future__ import annotations
 
@@ -12,6 +12,11 @@ from django.core import checks
 
 TAG = "webhooks"
 PAGE = Path("docs", "checks.md")
+
+MAX_SHOWN = 200
+
+MANY = 10**15
+"""Smallest number whose digits are no longer shown."""
 
 
 def register(*tags: str, deploy: bool = False) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -43,3 +48,15 @@ def page_about_checks() -> str:
         if label == "Documentation":
             return url.replace("index.md", PAGE.name)
     return str(PAGE) if (Path(__file__).parents[2] / PAGE).exists() else ""
+
+
+def short(found: object) -> str:
+    """Return a value or an error as text, shortened for a message."""
+    text = repr(str(found))[1:-1]
+    return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}…"
+
+
+def as_text(number: Any) -> str:
+    if abs(number) < MANY:
+        return f"{number:,}"
+    return str(number) if isinstance(number, float) else "a very large number"

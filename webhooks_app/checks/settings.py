@@ -12,8 +12,7 @@ from django.core import checks
 from ..conf import PREFIX, RECORD_SECONDS, problem_with_lease, setting_types, settings
 from ..plurals import counted
 from .contents import CONTENT_CHECKS, MAX_DAYS
-from .registration import TAG, register
-from .values_in_messages import as_text
+from .registration import TAG, as_text, register
 
 DAY_SECONDS = 86_400
 

@@ -96,17 +96,22 @@ def check_beat(**kwargs: Any) -> list[checks.CheckMessage]:
 
 @register(checks.Tags.database)
 def check_beat_in_database(databases: Sequence[str] | None = None, **kwargs: Any) -> list[checks.CheckMessage]:
-    """Return a warning if neither the settings, which beat copies, nor django-celery-beat's table has the entries."""
+    """Return a warning for entries that django-celery-beat's table disables or lacks.
+
+    Beat copies those that it lacks from the settings, and enables none.
+    """
     if not uses_celery() or not apps.is_installed("django_celery_beat"):
         return []
     entries: Any = apps.get_model("django_celery_beat", "PeriodicTask")
     if router.db_for_read(entries) not in (databases or ()):
         return []
     try:
-        enabled = set(entries.objects.filter(enabled=True, task__in=BEAT_TASKS).values_list("task", flat=True))
+        found = list(entries.objects.filter(task__in=BEAT_TASKS).values_list("task", "enabled"))
     except DatabaseError:  # `migrate` creates the table.
         return []
-    return _beat_warning(task for task in BEAT_TASKS if task not in enabled | _tasks_in_settings())
+    copied = _tasks_in_settings() - {task for task, _ in found}
+    enabled = {task for task, is_enabled in found if is_enabled}
+    return _beat_warning(task for task in BEAT_TASKS if task not in enabled | copied)
 
 
 def _beat_warning(tasks: Iterable[str]) -> list[checks.CheckMessage]:
@@ -117,7 +122,8 @@ def _beat_warning(tasks: Iterable[str]) -> list[checks.CheckMessage]:
         checks.Warning(
             f"Celery's beat schedule has no entry for {', nor for '.join(missing)}.",
             hint="Merge webhooks_app.beat.BEAT_SCHEDULE into CELERY_BEAT_SCHEDULE, and import your Celery app in your "
-            "project's __init__.py. If `manage.py deliver_webhooks` delivers instead of Celery, set "
+            "project's __init__.py. With django-celery-beat, enable its entry in the admin. "
+            "If `manage.py deliver_webhooks` delivers instead of Celery, set "
             "WEBHOOKS_WAKE to 'notify' on PostgreSQL, otherwise to 'none'.",
             id="webhooks_app.W003",
         )

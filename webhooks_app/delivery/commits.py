@@ -32,6 +32,8 @@ MORE_FOLLOW = "+"
 
 PER_SECOND, BURST = 500.0, 50.0
 
+POLL_EVERY_SECONDS = 0.04
+
 
 class NotifyRate:
     """The rate limit of a process for notifications. Above it, engines query often enough without them."""
@@ -150,9 +152,6 @@ class NotifyEvent:
         ids = payload.removeprefix(MORE_FOLLOW)
         webhook_ids = [f"wh_{digits}" for digits in ids.split(",")] if ids else []
         self._polls.notified(webhook_ids, more_follow=payload.startswith(MORE_FOLLOW))
-
-
-POLL_EVERY_SECONDS = 0.04
 
 
 class CommitEvent(Protocol):

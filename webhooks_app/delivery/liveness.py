@@ -30,6 +30,20 @@ BEAT_SECONDS, BEAT_SECONDS_ALONE = 1.0, 2.0
 CURRENT_SECONDS, CURRENT_SECONDS_ALONE = 2.5, 10.0
 """Time after a heartbeat for which the worker counts as alive, less a margin. No request starts later."""
 
+LOOK_SECONDS = 1.0
+
+DEAD_AFTER_SECONDS = 3.0
+"""Time for a worker whose session has ended to reconnect."""
+
+DEAD_AFTER_SECONDS_ALONE = 13.0
+"""Maximum age of a heartbeat without session information. With the intervals on both sides it is 15 s."""
+
+PRESENT_SECONDS = 15.0
+"""Minimum time since an outage of the database before workers are declared dead, because others may be reconnecting."""
+
+MAX_PAUSE_SECONDS = 8.0
+"""A longer pause between two checks is an interruption: this process, or the database, was frozen."""
+
 
 class Liveness:
     """The heartbeat row of one worker number. ``is_current`` is thread-safe. The rest is for the claiming thread.
@@ -100,20 +114,6 @@ class Liveness:
 
 
 logger = logging.getLogger("webhooks_app.delivery")
-
-LOOK_SECONDS = 1.0
-
-DEAD_AFTER_SECONDS = 3.0
-"""Time for a worker whose session has ended to reconnect."""
-
-DEAD_AFTER_SECONDS_ALONE = 13.0
-"""Maximum age of a heartbeat without session information. With the intervals on both sides it is 15 s."""
-
-PRESENT_SECONDS = 15.0
-"""Minimum time since an outage of the database before workers are declared dead, because others may be reconnecting."""
-
-MAX_PAUSE_SECONDS = 8.0
-"""A longer pause between two checks is an interruption: this process, or the database, was frozen."""
 
 
 class _Heartbeat(NamedTuple):

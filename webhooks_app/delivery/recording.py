@@ -36,6 +36,10 @@ logger = logging.getLogger("webhooks_app.delivery")
 UNRECORDABLE = "unrecordable"
 HANDSHAKE = Delivery.Kind.VERIFICATION
 
+EVENT = Delivery.Kind.EVENT.value
+TOOK, WAITED = bucket_names(RESPONSE_TIME), bucket_names(FIRST_ATTEMPT_DELAY)
+TOOK_SUM, WAITED_SUM = f"{RESPONSE_TIME}{SUM}", f"{FIRST_ATTEMPT_DELAY}{SUM}"
+
 
 def record(statements: PortableSql, finished: Sequence[Finished], now: datetime) -> list[Finished]:
     """Record attempts and their next steps. Return those with a valid claim.
@@ -178,11 +182,6 @@ def _delivery(item: Finished, event: Event) -> Delivery:
         max_attempts=1,
         expires_at=item.step.next_attempt_at,
     )
-
-
-EVENT = Delivery.Kind.EVENT.value
-TOOK, WAITED = bucket_names(RESPONSE_TIME), bucket_names(FIRST_ATTEMPT_DELAY)
-TOOK_SUM, WAITED_SUM = f"{RESPONSE_TIME}{SUM}", f"{FIRST_ATTEMPT_DELAY}{SUM}"
 
 
 def tally(finished: Sequence[Finished]) -> str:

@@ -4,29 +4,23 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from datetime import timedelta
 from queue import Empty, SimpleQueue
 from typing import Any
 
-from django.apps import apps
 from django.conf import settings as django_settings
+from django.core import checks
 from django.utils.translation import gettext as _
 
 from ..database.clock import DatabaseClock
-from ..database.current import current
 from ..maintenance.runner import BEAT
 from ..models import MaintenanceJob
-from .configuration import BEAT_CHECK
+from ..models.maintenance import SEEN_WITHIN
+from .configuration import BEAT_CHECK, TAG, messages_of
 from .database import database_alias
 from .findings import Finding, fail, ok, warn
 
 BROKER_SECONDS = 2.0
 """Timeout for connecting to the broker."""
-
-SEEN_WITHIN = timedelta(minutes=1)
-"""Maximum age of the last message of beat, which sends one every few seconds."""
-
-SWEEP_TASK, PRUNE_TASK = "webhooks_app.deliver_due", "webhooks_app.prune"
 
 
 def examine_broker(name: str) -> Iterator[Finding]:
@@ -67,15 +61,10 @@ def examine_beat(name: str) -> Iterator[Finding]:
     if BEAT_CHECK in django_settings.SILENCED_SYSTEM_CHECKS:
         yield ok(name, _("The schedule is not examined: %(check)s is silenced.") % {"check": BEAT_CHECK})
         return
-    is_in_database = "django_celery_beat" in str(_celery().conf.beat_scheduler)
-    scheduled = _tasks_in_database() if is_in_database else _tasks_in_settings()
-    hint = _("Merge webhooks_app.beat.BEAT_SCHEDULE into CELERY_BEAT_SCHEDULE.")
-    if is_in_database:
-        hint += " " + _("Start beat once to copy it to the database, and enable the entry in the admin.")
-    missing = [task for task in (SWEEP_TASK, PRUNE_TASK) if task not in scheduled]
-    if missing:
-        yield warn(name, _("Beat's schedule has no entry for %(tasks)s.") % {"tasks": ", ".join(missing)}, hint)
-    else:
+    messages = messages_of(TAG, checks.Tags.database, databases=[database_alias()])
+    missing = [message for message in messages if message.id == BEAT_CHECK]
+    yield from (warn(name, str(message.msg), str(message.hint)) for message in missing)
+    if not missing:
         yield from _beat_seen(name)
 
 
@@ -90,16 +79,6 @@ def _beat_seen(name: str) -> Iterator[Finding]:
     if came_at:
         found = _("The last message of beat arrived at %(time)s UTC.") % {"time": f"{came_at:%F %T}"}
     yield warn(name, found, _("Start `celery beat`. Without it, workers still deliver, but nothing is pruned."))
-
-
-def _tasks_in_settings() -> set[str]:
-    return {str(entry.get("task")) for entry in (_celery().conf.beat_schedule or {}).values()}
-
-
-def _tasks_in_database() -> set[str]:
-    entries: Any = apps.get_model("django_celery_beat", "PeriodicTask")
-    wanted = current(entries.objects).filter(enabled=True, task__in=(SWEEP_TASK, PRUNE_TASK))
-    return set(wanted.values_list("task", flat=True))
 
 
 def _celery() -> Any:

@@ -1,59 +1,95 @@
-"""Examination of the settings, the transport and the wake-up."""
+"""Examination of the settings, the transport with its address guard, and the wake-up."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from django.conf import settings as django_settings
 from django.core import checks
 from django.utils.translation import gettext as _
 
-from ..outbound import configured_transport
+from ..outbound import configured_transport, transport_options
+from ..transport import AddressGuard, TransportError
 from ..wake.waking import chosen_wake
 from .findings import Finding, Level, fail, ok
 
+TAG = "webhooks"
 OURS = "webhooks_app."
 BEAT_CHECK = "webhooks_app.W003"
+
+MUST_REFUSE = (
+    "0.0.0.0",  # noqa: S104 - an address that must be refused
+    "10.0.0.1",
+    "100.64.0.1",
+    "100.100.100.200",
+    "127.0.0.1",
+    "168.63.129.16",
+    "169.254.169.254",
+    "172.16.0.1",
+    "192.168.0.1",
+    "224.0.0.1",
+    "255.255.255.255",
+    "::",
+    "::1",
+    "::127.0.0.1",
+    "::ffff:10.0.0.1",
+    "::ffff:169.254.169.254",
+    "64:ff9b::a9fe:a9fe",
+    "2002:7f00:1::",
+    "fc00::1",
+    "fd00:ec2::254",
+    "fe80::1",
+    "fec0::1",
+    "ff02::1",
+)
+"""Loopback, private and link-local addresses, metadata services of clouds, and other notations of these."""
+
+METADATA = frozenset(("100.100.100.200", "168.63.129.16", "169.254.169.254", "fd00:ec2::254"))
+"""Metadata services of clouds, which return a machine's credentials. Webhooks never need them."""
 
 
 def examine_settings(name: str) -> Iterator[Finding]:
     """Yield the messages of this app's system checks, except the one about beat."""
-    messages = [message for message in _messages(deploy=False) if str(message.id).startswith(OURS)]
-    yield from (_of_check(message) for message in messages)
+    messages = of_app(messages_of(TAG))
+    yield from map(of_check, messages)
     if not messages:
         yield ok(name, _("All system checks of this app pass."))
 
 
 def examine_deployment(name: str) -> Iterator[Finding]:
     """Yield the messages of `check --deploy`, including Django's own; with DEBUG, a single remark."""
-    known = _messages(deploy=False)
-    messages = [message for message in _messages(deploy=True) if message not in known]
+    known = messages_of(TAG)
+    messages = [message for message in messages_of(TAG, checks.Tags.security, deploy=True) if message not in known]
     if not messages:
         yield ok(name, _("`manage.py check --deploy` reports nothing else."))
     elif django_settings.DEBUG:
         found = _("DEBUG is on. For production, `manage.py check --deploy` also reports: %(ids)s.")
         yield ok(name, found % {"ids": ", ".join(sorted(str(message.id) for message in messages))})
     else:
-        yield from (_of_check(message, "check --deploy: ") for message in messages)
+        yield from (of_check(message, "check --deploy: ") for message in messages)
 
 
-def _messages(*, deploy: bool) -> list[checks.CheckMessage]:
-    tags = ["webhooks", checks.Tags.security] if deploy else ["webhooks"]
-    found = checks.run_checks(tags=tags, include_deployment_checks=deploy)
-    return [message for message in found if message.id != BEAT_CHECK and not message.is_silenced()]
+def messages_of(*tags: str, deploy: bool = False, databases: Sequence[str] | None = None) -> list[checks.CheckMessage]:
+    """Return the messages of system checks with these tags, except silenced ones."""
+    found = checks.run_checks(tags=tags, include_deployment_checks=deploy, databases=databases)
+    return [message for message in found if not message.is_silenced()]
 
 
-def _of_check(message: checks.CheckMessage, prefix: str = "") -> Finding:
+def of_app(messages: Iterable[checks.CheckMessage]) -> list[checks.CheckMessage]:
+    """Return the messages of this app, except the one about beat, which is examined with its messages."""
+    return [each for each in messages if str(each.id).startswith(OURS) and each.id != BEAT_CHECK]
+
+
+def of_check(message: checks.CheckMessage, prefix: str = "") -> Finding:
     level = Level.ERROR if message.level >= checks.ERROR else Level.WARNING
     return Finding(name=str(message.id), level=level, found=f"{prefix}{message.msg}", hint=str(message.hint or ""))
 
 
 def examine_transport(name: str) -> Iterator[Finding]:
+    """Yield the name of the transport. The system checks report a setting that cannot be used."""
     try:
         transport = configured_transport()
-    except ValueError as error:
-        found = _("WEBHOOKS_TRANSPORT cannot be used: %(error)s") % {"error": error}
-        yield fail(name, found, _("Choose an installed transport."))
+    except ValueError:
         return
     transport.close()
     yield ok(name, _("Requests are sent by the transport '%(name)s'.") % {"name": transport.name})
@@ -63,3 +99,28 @@ def examine_wake(name: str) -> Iterator[Finding]:
     found = chosen_wake()
     how = _("Workers poll the database.") if found == "none" else _("Workers are woken by '%(name)s'.")
     yield ok(name, how % {"name": found})
+
+
+def examine_guard(name: str) -> Iterator[Finding]:
+    """Check that the address guard refuses internal addresses with the current settings."""
+    options = transport_options()
+    guard = AddressGuard(options)
+    reachable = [
+        address for address in MUST_REFUSE if not isinstance(guard.check_answer("doctor", [address]), TransportError)
+    ]
+    networks = ", ".join(map(str, options.allowed_networks))
+    metadata = [address for address in reachable if address in METADATA]
+    if metadata:
+        found = _("A webhook can reach %(addresses)s, where clouds return a machine's credentials.")
+        hint = _("Remove the network of this address from WEBHOOKS_ALLOWED_NETWORKS.")
+        yield fail(name, found % {"addresses": ", ".join(metadata)}, hint)
+    elif reachable and not networks:
+        found = _("A webhook can reach %(addresses)s, which no setting allows.")
+        hint = _("The guard's table was modified: reinstall the package.")
+        yield fail(name, found % {"addresses": ", ".join(reachable)}, hint)
+    else:
+        found = _("%(refused)d of %(number)d internal test addresses are refused.")
+        if networks:
+            found = _("%(refused)d of %(number)d internal test addresses are refused; the settings allow %(networks)s.")
+        numbers = {"refused": len(MUST_REFUSE) - len(reachable), "number": len(MUST_REFUSE)}
+        yield ok(name, found % {**numbers, "networks": networks})

@@ -14,6 +14,7 @@ from django.utils.translation import gettext as _
 from ..database.clock import DatabaseClock
 from ..database.dialects import dialect_of
 from ..models import Delivery
+from .configuration import messages_of, of_app, of_check
 from .findings import Finding, fail, ok, warn
 
 KEYS_CHECK = "webhooks_app.W009"
@@ -57,11 +58,12 @@ def examine_clock(name: str) -> Iterator[Finding]:
 
 
 def examine_keys(name: str) -> Iterator[Finding]:
-    """Decrypt the secrets of the oldest and the newest webhooks, by the system check that `migrate` runs."""
-    messages = checks.run_checks(tags=[checks.Tags.database], databases=[database_alias()])
-    unreadable = [message for message in messages if message.id == KEYS_CHECK]
-    yield from (fail(name, str(message.msg), str(message.hint)) for message in unreadable)
-    if not unreadable:
+    """Yield the messages of this app's checks of the database, which `migrate` runs. One decrypts stored secrets."""
+    messages = of_app(messages_of(checks.Tags.database, databases=[database_alias()]))
+    for message in messages:
+        is_about_keys = message.id == KEYS_CHECK
+        yield fail(name, str(message.msg), str(message.hint)) if is_about_keys else of_check(message)
+    if not any(message.id == KEYS_CHECK for message in messages):
         yield ok(name, _("The encryption keys decrypt the stored secrets."))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 from django.utils.translation import gettext as _
 
@@ -14,20 +14,14 @@ from ..models import MaintenanceJob, WorkerProcess
 from .database import database_alias
 from .findings import Finding, fail, ok, warn
 
-SEEN_WITHIN = timedelta(minutes=1)
-"""Maximum age of the last sign of life of a worker, which sends one every few seconds."""
-
 DUE_WARNING, DUE_ERROR = timedelta(seconds=30), timedelta(minutes=5)
 """Tolerated delay of the most overdue delivery, unless a few sweeps take longer."""
 
 
 def examine_workers(name: str) -> Iterator[Finding]:
-    now = DatabaseClock(database_alias())()
-    seen_at = list(
-        WorkerProcess.objects.using(database_alias()).order_by("-seen_at").values_list("seen_at", flat=True)[:1000]
-    )
-    alive = [moment for moment in seen_at if now - moment < SEEN_WITHIN]
-    if short := _short_of_descriptors(now):
+    processes = WorkerProcess.objects.using(database_alias())
+    alive = processes.running().count()
+    if short := _short_of_descriptors():
         found = _("Worker processes short of file descriptors: %(number)d (%(processes)s).")
         hint = _(
             "They send fewer requests at a time than WEBHOOKS_MAX_IN_FLIGHT allows, or cannot send some. Raise the "
@@ -35,23 +29,24 @@ def examine_workers(name: str) -> Iterator[Finding]:
         )
         yield warn(name, found % {"number": len(short), "processes": ", ".join(short[:5])}, hint)
     elif alive:
-        yield ok(name, _("Running worker processes: %(number)d.") % {"number": len(alive)})
+        yield ok(name, _("Running worker processes: %(number)d.") % {"number": alive})
     if alive:
         return
+    seen_at = processes.order_by("-seen_at").values_list("seen_at", flat=True).first()
     found = _("No worker process is running: none has ever been seen.")
     if seen_at:
         found = _("No worker process is running: the last one was seen at %(time)s UTC.")
-    yield fail(name, found % {"time": f"{seen_at[0]:%F %T}" if seen_at else ""}, _start_workers())
+    yield fail(name, found % {"time": f"{seen_at:%F %T}" if seen_at else ""}, _start_workers())
 
 
 def _start_workers() -> str:
     return _("Start a Celery worker or `manage.py deliver_webhooks`. Events stay queued until then.")
 
 
-def _short_of_descriptors(now: datetime) -> list[str]:
+def _short_of_descriptors() -> list[str]:
     """Return the running processes that lack file descriptors, as host and process number."""
-    seen = WorkerProcess.objects.using(database_alias()).filter(seen_at__gt=now - SEEN_WITHIN, lacks_descriptors=True)
-    return [f"{host}:{pid}" for host, pid in seen.values_list("host", "pid")]
+    short = WorkerProcess.objects.using(database_alias()).running().filter(lacks_descriptors=True)
+    return [f"{host}:{pid}" for host, pid in short.values_list("host", "pid")]
 
 
 def examine_jobs(name: str) -> Iterator[Finding]:
@@ -74,7 +69,7 @@ def examine_due(name: str) -> Iterator[Finding]:
         found = _("No delivery is overdue by more than %(seconds)s s.")
         yield ok(name, found % {"seconds": f"{max(DUE_WARNING, sweeps).total_seconds():g}"})
         return
-    is_running = WorkerProcess.objects.using(database_alias()).filter(seen_at__gt=now - SEEN_WITHIN).exists()
+    is_running = WorkerProcess.objects.using(database_alias()).running().exists()
     hint = _(
         "Check that workers run and consume the queue of webhooks_app.deliver_due. If they do, add workers, or raise "
         "the limits of a webhook that receives more than they allow. `manage.py estimate_capacity` calculates "

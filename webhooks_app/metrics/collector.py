@@ -18,7 +18,6 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.registry import Collector
 
 from ..database.clock import DatabaseClock
-from ..database.sql import UtcNow
 from ..delivery.sql import oldest_due_at
 from ..maintenance.rollups import reading
 from ..maintenance.rollups.counters import Counters, Histogram
@@ -26,9 +25,6 @@ from ..models import Delivery, DeliveryAttempt, MaintenanceJob, WorkerProcess
 from ..models.rollup import OUTCOMES
 
 __all__ = ["WebhooksCollector"]
-
-SEEN_WITHIN = timedelta(minutes=1)
-"""Maximum age of the last sign of life of a running worker process."""
 
 
 class WebhooksCollector(Collector):
@@ -116,9 +112,9 @@ def _gauged(facts: dict[str, object], now: datetime) -> Iterator[Metric]:
 
 
 def _of_workers() -> Iterator[Metric]:
-    seen = WorkerProcess.objects.filter(seen_at__gte=UtcNow() - SEEN_WITHIN)
     short = Count("pk", filter=Q(lacks_descriptors=True))
-    found = seen.aggregate(number=Count("pk"), in_flight=Sum("in_flight", default=0), short=short)
+    running = WorkerProcess.objects.running()
+    found = running.aggregate(number=Count("pk"), in_flight=Sum("in_flight", default=0), short=short)
     yield GaugeMetricFamily("webhooks_workers", "Worker processes seen within a minute.", found["number"])
     yield GaugeMetricFamily(
         "webhooks_workers_short_of_descriptors", "Those of them that lack file descriptors.", found["short"]

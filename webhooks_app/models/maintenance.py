@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import datetime
+from datetime import datetime, timedelta
+from typing import Self
 
 from django.db import models
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
+from ..database.sql import UtcNow
 from .base import BaseModel, BaseQuerySet
+
+SEEN_WITHIN = timedelta(minutes=1)
+"""Maximum age of the last sign of life of a running worker process, or of beat. Both send one every few seconds."""
 
 
 class MaintenanceJobQuerySet(BaseQuerySet["MaintenanceJob"]):
@@ -55,6 +60,12 @@ class MaintenanceJob(BaseModel):
         return row.update(next_run_at=next_run_at, started_at=now) == 1
 
 
+class WorkerProcessQuerySet(BaseQuerySet["WorkerProcess"]):
+    def running(self) -> Self:
+        """Return the processes that have reported themselves within a minute, by the database's clock."""
+        return self.filter(seen_at__gte=UtcNow() - SEEN_WITHIN)
+
+
 class WorkerProcess(BaseModel):
     """The last report of a process that delivers."""
 
@@ -68,6 +79,8 @@ class WorkerProcess(BaseModel):
     in_flight = models.PositiveIntegerField(_("in flight"), default=0)
     lacks_descriptors = models.BooleanField(_("lacks file descriptors"), default=False)
     database_ahead_ms = models.IntegerField(_("database's clock ahead (ms)"), default=0)
+
+    objects = WorkerProcessQuerySet.as_manager()  # type: ignore[misc]
 
     class Meta:
         verbose_name = _("worker process")

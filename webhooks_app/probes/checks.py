@@ -12,7 +12,6 @@ from ..database.clock import DatabaseClock
 from ..delivery.sql import oldest_due_at
 from ..models import Delivery, WorkerProcess
 
-SEEN_WITHIN = timedelta(minutes=1)
 OVERDUE = timedelta(minutes=5)
 
 
@@ -25,8 +24,7 @@ def has_tables() -> bool:
 
 def has_workers() -> bool:
     """Return True if a worker has reported itself within a minute."""
-    since = DatabaseClock(_using())() - SEEN_WITHIN
-    return WorkerProcess.objects.using(_using()).filter(seen_at__gt=since).exists()
+    return WorkerProcess.objects.using(_using()).running().exists()
 
 
 def is_punctual() -> bool:

@@ -20,6 +20,9 @@ from .base import MAX_PARAMS, BaseSql
 
 ATTEMPT_FIELDS = tuple(name.removesuffix("_id") for name in AttemptLog._fields)
 
+_ESCAPES = str.maketrans({"\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"})
+_NULL = "\\N"
+
 
 class RecordingSql(BaseSql):
     """Statements for recording results."""
@@ -138,10 +141,6 @@ def _column(model: type[Model], name: str) -> str:
     field: Any = model._meta.get_field(name)
     column: str = field.column
     return column
-
-
-_ESCAPES = str.maketrans({"\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"})
-_NULL = "\\N"
 
 
 def copy_line(log: AttemptLog) -> str:

@@ -1,4 +1,7 @@
-"""Check of the stored secrets. Django runs it only with a database selected, as ``migrate`` does."""
+"""Checks of the tables: their owner model, and the stored secrets.
+
+Django runs them only with a database selected, as ``migrate`` does.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,7 @@ from django.db import connections, router
 from ..encryption import decrypt
 from ..exceptions import SecretUnreadableError
 from ..models import SigningKey, Webhook
+from ..owners import owner_model
 from ..plurals import counted
 from .registration import register
 
@@ -19,6 +23,36 @@ SAMPLE = 50
 """Number of oldest and of newest secrets to examine. The oldest are the first to lose their encryption key."""
 
 MAX_NAMED = 5
+
+
+@register(checks.Tags.database)
+def check_owner_tables(*, databases: Sequence[str] | None = None, **kwargs: Any) -> list[checks.CheckMessage]:
+    using = router.db_for_write(Webhook)
+    if using not in (databases or ()):
+        return []
+    expected, found = owner_model()._meta.db_table, _referenced_table(using)
+    if found in ("", expected):
+        return []
+    return [
+        checks.Error(
+            f"WEBHOOKS_OWNER_MODEL is {owner_model()._meta.label} (table {expected}), but the tables of this app "
+            f"refer to the table {found}.",
+            hint="The owner model cannot change once the tables exist, because their rows refer to owners by key. Set "
+            "it back. To start again without any webhook, remove the tables with `manage.py migrate webhooks_app zero "
+            "--skip-checks`, then run `manage.py migrate`.",
+            id="webhooks_app.E032",
+        )
+    ]
+
+
+def _referenced_table(using: str) -> str:
+    """Return the table to which the owner column of webhooks refers, or "" if there are no tables yet."""
+    connection, table = connections[using], Webhook._meta.db_table
+    with connection.cursor() as cursor:
+        if table not in connection.introspection.table_names(cursor):
+            return ""
+        relations = connection.introspection.get_relations(cursor, table)
+    return str(relations["owner_id"][1]) if "owner_id" in relations else ""
 
 
 @register(checks.Tags.database)
