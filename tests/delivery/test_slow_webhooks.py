@@ -73,6 +73,21 @@ def test_lost_claims_of_the_webhook_that_uses_all_slots_are_found(alice, slow, n
     assert len(busy.slots) == 1
 
 
+def test_lost_claims_of_a_webhook_at_its_limit_are_found(alice, new_queue, clock):
+    webhook = make_webhook(alice, max_in_flight=2)
+    QueueLane.objects.update_or_create(webhook=webhook, defaults={"is_fast": True})
+    emit_one(alice)
+    new_queue().claim(10)
+    clock.advance(BEFORE_THE_LEASE_ENDS)
+    emit_one(alice)
+    busy = new_queue()
+    assert len(busy.claim(10)) == 1
+    Webhook.objects.update(max_in_flight=1)
+    clock.advance(UNTIL_IT_HAS_ENDED)
+
+    assert [claim.is_lost for claim in busy.claim(10)] == [True]
+
+
 def test_lost_claims_of_a_paused_webhook_are_found(alice, slow, new_queue, clock):
     emit_one(alice)
     new_queue().claim(10)

@@ -84,7 +84,8 @@ class Queue:
         self._with_lost = True
         self._looked_at = -math.inf
         self._without_slot: list[str] = []
-        """Webhooks of the last look that are paused, not active or have no free slot. Their lost claims are claimed."""
+        """Webhooks of the last look of which nothing was claimed: they are paused, not active, at their limit or have no
+        free slot. Their lost claims are claimed."""
         self._look_for_lost_at = -math.inf
 
     @property
@@ -113,6 +114,8 @@ class Queue:
         while not claims:
             webhook_ids = self._webhooks_in_turn(limit)
             claims = self._claim_from(webhook_ids, limit) if webhook_ids else []
+            served = {claim.pick.webhook_id for claim in claims}
+            self._without_slot += [pk for pk in webhook_ids if pk not in served]  # some are at their limit
             has_gone_round = self._last_webhook_id is None
             if has_gone_round and began_after is None:
                 break
