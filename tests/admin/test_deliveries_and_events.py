@@ -53,6 +53,10 @@ def test_a_pruned_body_has_a_note(superuser: Page, event: Event) -> None:
     assert shows(superuser.get("event", "change", event.pk), "No longer stored.")
 
 
+def test_an_event_has_no_link_to_an_empty_history(superuser: Page, event: Event) -> None:
+    assert 'class="historylink"' not in text(superuser.get("event", "change", event.pk))
+
+
 @pytest.mark.parametrize("model", ["delivery", "event"])
 def test_history_shows_the_url_that_was_asked(superuser: Page, attempt: DeliveryAttempt, model: str) -> None:
     old, new = attempt.url, "https://receiver.example.com/moved"
