@@ -84,8 +84,8 @@ class Queue:
         self._with_lost = True
         self._looked_at = -math.inf
         self._without_slot: list[str] = []
-        """Webhooks of the last look of which nothing was claimed: they are paused, not active, at their limit or have no
-        free slot. Their lost claims are claimed."""
+        """Webhooks of the last look of which nothing was claimed: they are paused, not active, at their limit or have
+        no free slot. Their lost claims are claimed."""
         self._look_for_lost_at = -math.inf
 
     @property
