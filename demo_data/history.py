@@ -16,7 +16,7 @@ from webhooks_app.conf import settings
 from webhooks_app.event_types import registry
 from webhooks_app.models import Delivery, DeliveryAttempt, Event, Webhook
 from webhooks_app.protocol.ids import RANDOM_HEX_DIGITS, first_id_at
-from webhooks_app.protocol.times import format_time
+from webhooks_app.protocol.json_data import format_time
 from webhooks_app.reasons import ReasonText
 from webhooks_app.transport.errors import connection_lost, name_unknown, timed_out
 

@@ -11,6 +11,9 @@ from django.conf import settings as django_settings
 
 PREFIX = "WEBHOOKS_"
 
+MAX_DAYS = 36_500
+"""Upper bound of retention periods and expiries in days."""
+
 PERIODS = {
     **dict.fromkeys(("s", "sec", "second"), 1),
     **dict.fromkeys(("m", "min", "minute"), 60),

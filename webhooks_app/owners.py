@@ -15,8 +15,8 @@ from django.core.exceptions import FieldDoesNotExist, FieldError, ImproperlyConf
 from django.db.models import QuerySet
 
 from .conf import settings
-from .database.current import current
-from .event_types import EventType
+from .database.sql import current
+from .event_types import EventType, EventTypeRegistry, registry
 from .exceptions import InvalidOwnerError
 from .implementations import Implementations
 from .reasons import ReasonText
@@ -298,3 +298,18 @@ def check_owner(owner: Any) -> None:
         owners().check(owner)
     except InvalidOwnerError as error:
         raise ValidationError(str(error), code="invalid_owner") from None
+
+
+def event_types_for(owner: Any | None) -> EventTypeRegistry:
+    """Return the event types that an owner may see, or all of them for None, the platform."""
+    return registry if owner is None else _seen_by(owner)
+
+
+def public_event_types() -> EventTypeRegistry:
+    """Return the event types of the API's public documentation."""
+    return _seen_by(None)
+
+
+def _seen_by(owner: Any | None) -> EventTypeRegistry:
+    policy = owners()
+    return registry.where(lambda event_type: not event_type.operational and policy.sees(owner, event_type))

@@ -10,7 +10,7 @@ from typing import Any
 from webhooks_app.api.openapi import document
 from webhooks_app.api.urls import urlpatterns
 from webhooks_app.event_types import INTERNAL_EVENT_TYPES
-from webhooks_app.models.visibility import public_event_types
+from webhooks_app.owners import public_event_types
 
 Schema = Mapping[str, Any]
 

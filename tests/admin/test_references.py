@@ -44,7 +44,7 @@ def test_the_specifications_ids_are_found_without_further_arguments(superuser: P
 
 def test_a_search_by_reference_examines_the_newest_events_only(superuser: Page, owner, monkeypatch):
     make_webhook(owner)
-    monkeypatch.setattr("webhooks_app.models.emission.MAX_FOUND", 2)
+    monkeypatch.setattr("webhooks_app.models.event.MAX_FOUND", 2)
     events = [emit(EVENT_TYPE, {"error": "a"}, owner=owner, references=["order_4711"]) for _ in range(3)]
 
     newest = sorted(events, key=lambda event: event.pk)[1:]

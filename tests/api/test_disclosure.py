@@ -14,7 +14,7 @@ from webhooks_app.delivery.engine import Engine
 from webhooks_app.models import AuditEntry, Delivery, DeliveryAttempt, Webhook
 from webhooks_app.operations.actors import PROJECT
 from webhooks_app.operations.lifecycle import start_verification
-from webhooks_app.protocol.times import format_time
+from webhooks_app.protocol.json_data import format_time
 from webhooks_app.transport import errors
 
 pytestmark = [pytest.mark.django_db, pytest.mark.only_on("sqlite")]

@@ -15,7 +15,7 @@ from webhooks_app import send_test_event
 from webhooks_app.models import Delivery, DeliveryAttempt, Event, QueueEntry
 from webhooks_app.operations.actors import PROJECT
 from webhooks_app.operations.lifecycle import start_verification
-from webhooks_app.protocol.times import format_time
+from webhooks_app.protocol.json_data import format_time
 from webhooks_app.signals import deliveries_created
 
 pytestmark = pytest.mark.django_db

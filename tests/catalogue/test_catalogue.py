@@ -10,7 +10,7 @@ from django.core.management.base import CommandError
 from openapi_spec_validator import OpenAPIV31SpecValidator
 from pydantic import BaseModel, Field
 
-from webhooks_app.catalogue import markdown
+from webhooks_app.catalogue import markdown_page
 from webhooks_app.event_types import EventType, registry
 from webhooks_app.owners import UserOwners
 
@@ -66,7 +66,7 @@ def test_the_openapi_form_is_a_valid_document():
 
 
 def test_the_markdown_form_lists_nested_fields_and_shows_the_request_body():
-    page = markdown.page([order_created()], title="Events")
+    page = markdown_page([order_created()], title="Events")
 
     assert page.startswith("# Events\n\n## Orders\n\n### `order.created`\n\nAn order.\n")
     assert "| `data.lines` | array of object | yes |  |" in page

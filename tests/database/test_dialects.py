@@ -6,8 +6,7 @@ import pytest
 from django.db import connection, transaction
 
 from webhooks_app.database.dialects import SUPPORTED_SYSTEMS, dialect_for, dialect_of, is_supported
-from webhooks_app.database.lateral import OuterId, for_each
-from webhooks_app.database.sql import take_write_lock
+from webhooks_app.database.sql import OuterId, for_each, take_write_lock
 from webhooks_app.models import Delivery, Event, Webhook
 
 from ..support.rows import emit_one, make_webhook

@@ -257,7 +257,7 @@ MUTATIONS = (
     ),
     Mutation(
         "repair-finds-nothing",
-        "models/ordering.py",
+        "models/queue.py",
         "        if not found:\n            return 0\n",
         "        return 0\n",
         "delivery/test_order.py",

@@ -23,10 +23,10 @@ from django.utils.translation import gettext_lazy as _
 from ..delivery.disclosure import UNREACHABLE
 from ..event_types import INTERNAL_EVENT_TYPES, VERIFICATION
 from ..models import Delivery, DeliveryAttempt, EventReference
-from ..models.emission import MAX_REFERENCE_LENGTH
+from ..models.event import MAX_REFERENCE_LENGTH
 from ..owners import owners
 from ..protocol.ids import first_id_at
-from ..protocol.times import EARLIEST, LATEST
+from ..protocol.json_data import EARLIEST, LATEST
 from ..transport.endpoint import MAX_URL_LENGTH
 from .change_list import CURSOR_VAR
 from .disclosed import with_result

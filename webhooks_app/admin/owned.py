@@ -15,10 +15,9 @@ from django.utils.translation import gettext_lazy as _
 
 from ..event_types import EventTypeRegistry, registry
 from ..models.keyset import MAX_PARTS, WHOLE, Parts
-from ..models.visibility import event_types_for
 from ..operations.actors import StaffMember
 from ..operations.rights import Right
-from ..owners import Access, owners
+from ..owners import Access, event_types_for, owners
 from .change_list import KeysetChangeList
 
 MAX_FOUND = 20

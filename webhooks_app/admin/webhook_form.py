@@ -12,7 +12,7 @@ from django.utils.translation import gettext_lazy as _
 from ..event_types import EventTypeRegistry, registry
 from ..exceptions import InvalidEventDataError
 from ..models import Webhook
-from ..models.visibility import event_types_for
+from ..owners import event_types_for
 from .form_fields import BoundedJSONField, ChoiceFields, SecretField, without_reordering
 from .owner_fields import Audience, AudienceForm
 from .reasons import translated

@@ -19,7 +19,7 @@ from ..exceptions import (
     WebhooksError,
 )
 from ..models import Event
-from ..models.emission import MAX_KEY_LENGTH, MAX_REFERENCE_LENGTH, MAX_REFERENCES
+from ..models.event import MAX_KEY_LENGTH, MAX_REFERENCE_LENGTH, MAX_REFERENCES
 from ..models.order import MAX_ORDERING_KEY_LENGTH
 from ..owners import owners_by_key, parse_key
 from .authentication import ApiThrottle

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
 
-from ..catalogue.openapi import EVENT_ID
+from ..catalogue import EVENT_ID
 from ..choices import retry_policy
 from ..event_types import EventType
 from ..protocol.ids import attempt_id

@@ -28,7 +28,7 @@ from ..models import Delivery, DeliveryAttempt, Event, EventReference, Webhook
 from ..models.audit import Action, Via
 from ..models.keyset import CURSOR_PATTERN, HORIZON, WHOLE, Bounds, Cursor, Parts, read_page
 from ..protocol.ids import first_id_at
-from ..protocol.times import EARLIEST, LATEST
+from ..protocol.json_data import EARLIEST, LATEST
 from ..routing import subscribed_to
 
 CLOCK_TOLERANCE = timedelta(minutes=1)

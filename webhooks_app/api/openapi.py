@@ -23,11 +23,11 @@ from drf_spectacular.openapi import AutoSchema
 from drf_spectacular.plumbing import ResolvedComponent
 from drf_spectacular.settings import patched_settings
 
-from ..catalogue import openapi
+from .. import catalogue
 from ..conf import settings
 from ..event_types import EventType
 from ..models.limits import most_in_flight
-from ..models.visibility import public_event_types
+from ..owners import public_event_types
 from . import problems
 from .idempotency import HEADER, SCHEMA
 
@@ -290,6 +290,6 @@ def _document(
     with patched_settings(SETTINGS), translation.override("en"):
         generated: dict[str, Any] = generator(patterns=list(patterns)).get_schema(public=True)
     generated["paths"] = {path.rstrip("/"): item for path, item in generated["paths"].items()}
-    generated["components"]["schemas"].update(openapi.schemas(event_types))
-    generated["webhooks"] = openapi.webhooks(event_types)
+    generated["components"]["schemas"].update(catalogue.schemas(event_types))
+    generated["webhooks"] = catalogue.webhooks(event_types)
     return generated

@@ -17,12 +17,12 @@ from rest_framework.response import Response
 from ..delivery.disclosure import hidden_entries
 from ..exceptions import AlreadyInStateError, InvalidBatchError, UnknownEventTypeError
 from ..models import ApiKey, AuditEntry, Delivery, Event, Webhook
-from ..models.visibility import event_types_for
 from ..models.webhook_secret import SECRET
 from ..operations import lifecycle, rights, rotation
 from ..operations.lifecycle import start_verification
 from ..operations.registration import describe_offer, register_webhook, update_webhook
 from ..operations.sending import emit_events, send_test_event
+from ..owners import event_types_for
 from ..routing.report import decide, try_filter
 from . import serializers
 from .authentication import require_scope

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 from django.core import checks
 from django.core.exceptions import ImproperlyConfigured
 
-from ..conf import PERIODS
+from ..conf import MAX_DAYS, PERIODS
 from ..encryption import DERIVED, is_key
 from ..event_types import registry
 from ..filters import FILTER_OPERATORS
@@ -25,8 +25,6 @@ from ..transport import DEFAULT, TRANSPORTS
 from ..transport.sender import parse_proxy
 from ..wake.waking import AUTO, WAKES
 from .registration import as_text, short
-
-MAX_DAYS = 36_500
 
 MAX_RATE_DIGITS = 9
 

@@ -9,9 +9,9 @@ from typing import Any, get_args, get_origin
 from django.conf import settings as django_settings
 from django.core import checks
 
-from ..conf import PREFIX, RECORD_SECONDS, problem_with_lease, setting_types, settings
+from ..conf import MAX_DAYS, PREFIX, RECORD_SECONDS, problem_with_lease, setting_types, settings
 from ..plurals import counted
-from .contents import CONTENT_CHECKS, MAX_DAYS
+from .contents import CONTENT_CHECKS
 from .registration import TAG, as_text, register
 
 DAY_SECONDS = 86_400

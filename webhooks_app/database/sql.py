@@ -1,4 +1,7 @@
-"""SQL beyond the ORM for all dialects: compiled statements, database functions and write transactions."""
+"""SQL beyond the ORM for all dialects: compiled statements, database functions, lateral queries, write transactions.
+
+``current`` reads rows as they are now, from the database that the router names for writes. A replica lags behind.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +19,10 @@ from django.db import (
     InterfaceError,
     connections,
     models,
+    router,
     transaction,
 )
+from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models.functions import Now, StrIndex
 
 from .dialects import dialect_for, dialect_of
@@ -107,3 +112,47 @@ def upsert(
     """Insert the objects, or update these fields of existing rows with the same values of the unique fields."""
     has_target = connections[rows.db].features.supports_update_conflicts_with_target
     rows.bulk_create(objects, update_conflicts=True, unique_fields=unique if has_target else None, update_fields=update)
+
+
+Rows = TypeVar("Rows", bound="models.Manager[Any] | models.QuerySet[Any]")
+
+
+def current(rows: Rows, **hints: Any) -> Rows:
+    """Return a manager or QuerySet of any model, such as the host's users, on the database for writes.
+
+    What the app reads to decide or to write, it reads through this function. Its own models do so by themselves, see
+    ``BaseQuerySet``. ``hints`` are those of Django's database routers.
+    """
+    using = router.db_for_write(rows.model, **hints)
+    on_it: Any = rows.db_manager(using) if isinstance(rows, models.Manager) else rows.using(using)
+    return on_it  # type: ignore[no-any-return]
+
+
+Query = tuple[str, Sequence[Any]]
+"""SQL and its parameters."""
+
+
+class OuterId(Slot):
+    """The ``id`` of a row outside the query. Its value is the alias of that row."""
+
+    def as_sql(self, compiler: Any, connection: Any) -> Any:
+        if dialect_for(connection).has_lateral_joins:
+            return f"{self.value}.id", []
+        return super().as_sql(compiler, connection)
+
+
+def for_each(connection: BaseDatabaseWrapper, alias: str, ids: Sequence[Any], query: Query) -> Query:
+    """Return a query that runs ``query`` for each of the ids. ``query`` refers to the id as ``OuterId(alias)``.
+
+    The ids are database values, and there is at least one. Without lateral joins, the query is repeated.
+    """
+    sql, params = query
+    if dialect_for(connection).has_lateral_joins:
+        return joined(f"unnest(%s) AS {alias} (id)", sql), [list(ids), *params]
+    union = " UNION ALL ".join([f"SELECT * FROM ({sql}) AS found"] * len(ids))
+    return f"SELECT * FROM ({union}) AS found", [value for pk in ids for value in fill(params, {alias: pk})]
+
+
+def joined(rows: str, sql: str) -> str:
+    """Return the SQL that runs a query, as ``found``, for each of the rows. Requires lateral joins."""
+    return f"SELECT found.* FROM {rows} CROSS JOIN LATERAL ({sql}) AS found"

@@ -17,8 +17,8 @@ from ..encryption import decrypt
 from ..exceptions import WebhooksError
 from ..models import Delivery, Webhook
 from ..models.hold import permitted_kinds
+from ..models.limits import LONG_AGO, RateLimit
 from ..models.order import Order
-from ..models.rate_limit import LONG_AGO, RateLimit
 from ..reasons import ReasonText
 from ..signatures import Headers
 from .signing import LaneKey, Signer

@@ -16,8 +16,7 @@ from typing import Any, NamedTuple
 from django.db import connections
 
 from ..database.clock import Clock
-from ..database.dialects import dialect_of
-from ..database.dialects.base import Session
+from ..database.dialects import Session, dialect_of
 from ..models import WorkerSession
 from .outage import Outage
 from .sql import sql_for

@@ -28,7 +28,7 @@ from typing import Any
 from ..database.clock import Clock
 from ..models import Delivery
 from ..models.lane import FAST_SECONDS
-from ..models.rate_limit import LONG_AGO
+from ..models.limits import LONG_AGO
 from .claim import Claim, Finished
 from .lanes import Ask
 

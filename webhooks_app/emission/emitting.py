@@ -23,7 +23,7 @@ from ..exceptions import (
 )
 from ..models import Delivery, Event, IdempotencyKey, Webhook
 from ..models.audit import Action
-from ..models.visibility import event_types_for
+from ..owners import event_types_for
 from .events import check_key, new_event
 from .outbox import Queued, announce_events, claim_key, find_committed, insert_event, is_one_statement, writing_event
 

@@ -23,7 +23,7 @@ from pydantic.json_schema import DEFAULT_REF_TEMPLATE, GenerateJsonSchema, JsonS
 
 from ..exceptions import InvalidEventDataError, InvalidEventTypeError
 from ..protocol import json_data
-from ..protocol.times import format_time
+from ..protocol.json_data import format_time
 from ..reasons import ReasonText
 
 if TYPE_CHECKING:

@@ -1,12 +1,69 @@
-"""Operational events: this app's events about its own deliveries, for the platform's webhooks only."""
+"""This app's own event types: operational events and internal messages.
+
+Operational events are about the app's own deliveries, for the platform's webhooks only. Internal messages cannot be
+emitted or subscribed to, but are documented like event types.
+"""
 
 from __future__ import annotations
 
-from typing import Annotated
+from datetime import datetime
+from typing import Annotated, Any
 
 from pydantic import Field
 
 from .base import EventData, EventType, UtcTime
+
+_GROUP = "Operations"
+_WEBHOOK = {
+    "webhook_id": "wh_019c138f9ac012d1c9a64a2e0f3b7d55",
+    "url": "https://receiver.example.com/hooks",
+    "owner": "1024",
+}
+
+
+class VerificationData(EventData):
+    """The challenge that a receiver must return to confirm that it expects webhooks."""
+
+    challenge: str = Field(description="Return it unchanged, in the field challenge of a JSON object.")
+
+
+class RetryNoticeData(EventData):
+    """An event that could not be delivered yet, and the time of its next retry."""
+
+    original_event_id: str = Field(pattern=r"^evt_[0-9A-Za-z]+$", description="The event to be retried.")
+    retry_count: int = Field(ge=1, description="Number of the next retry, from 1.")
+    next_retry_at: UtcTime = Field(description="Time of that retry.")
+
+
+VERIFICATION = EventType(
+    name="webhook.verification",
+    group="Internal",
+    description="Verifies a newly registered URL; the body has neither id nor created.",
+    data_model=VerificationData,
+    example={"challenge": "Zb3CkX0oSKS0tnHnBv4Zv2Jq9C5m1iVhXoV6jXQm6nY"},
+)
+
+RETRY_NOTICE = EventType(
+    name="webhook.retry",
+    group="Internal",
+    description="A delivery failed and will be tried again.",
+    data_model=RetryNoticeData,
+    example={
+        "original_event_id": "evt_019c138f9ac012d1c9a64a2e0f3b7d55",
+        "retry_count": 1,
+        "next_retry_at": "2026-01-31T12:00:01.123456Z",
+    },
+)
+
+INTERNAL_EVENT_TYPES = (VERIFICATION, RETRY_NOTICE)
+
+
+def retry_notice_data(*, original_event_id: str, retry_count: int, next_retry_at: datetime) -> dict[str, Any]:
+    """Return the data of a ``webhook.retry`` notice."""
+    return RETRY_NOTICE.validate(
+        {"original_event_id": original_event_id, "retry_count": retry_count, "next_retry_at": next_retry_at}
+    )
+
 
 WebhookId = Annotated[str, Field(pattern=r"^wh_[0-9A-Za-z]+$", description="The webhook concerned.")]
 Url = Annotated[str, Field(description="URL of that webhook.")]
@@ -63,13 +120,6 @@ class DeliveryGivenUpData(EventData):
     attempts: int = Field(ge=0, description="Number of attempts.")
     last_result: str = Field(description="Result of the last attempt, such as timeout or http_status.")
 
-
-_GROUP = "Operations"
-_WEBHOOK = {
-    "webhook_id": "wh_019c138f9ac012d1c9a64a2e0f3b7d55",
-    "url": "https://receiver.example.com/hooks",
-    "owner": "1024",
-}
 
 WEBHOOK_FAILING = EventType(
     name="webhook.failing",

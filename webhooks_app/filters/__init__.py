@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from ..implementations import Implementations
+from .base import EMISSION_STEPS as EMISSION_STEPS
 from .base import MISSING, BaseOperator
-from .budget import EMISSION_STEPS as EMISSION_STEPS
-from .budget import WORKER_STEPS as WORKER_STEPS
+from .base import WORKER_STEPS as WORKER_STEPS
 from .fields import check_fields as check_fields
 from .matching import COMBINING as COMBINING
 from .matching import Filter as Filter

@@ -1,4 +1,7 @@
-"""The contract of a filter operator."""
+"""The contract of a filter operator, and the cost of an evaluation.
+
+The cost is counted in steps, which are the same on every machine and in every run.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +9,18 @@ import abc
 import json
 from typing import Any, ClassVar, Final
 
+from ..exceptions import FilterBudgetError
+
 MISSING: Final = object()
 """Stands for the value of a field that the data lacks."""
 
 MAX_SHOWN = 60
+
+EMISSION_STEPS: Final = 5_000
+"""Steps of one filter for one event within the host's transaction: at most two or three milliseconds."""
+
+WORKER_STEPS: Final = 2_000_000
+"""Steps of one filter for one event in a worker: at most about a second."""
 
 
 class BaseOperator(abc.ABC):
@@ -53,3 +64,25 @@ def shown(value: Any) -> str:
     """Return a value of the data in a short form for messages."""
     text = json.dumps(value, ensure_ascii=False)
     return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}…"
+
+
+class Budget:
+    """The steps that an evaluation may still take."""
+
+    __slots__ = ("left",)
+
+    def __init__(self, steps: int) -> None:
+        self.left = steps
+
+    def spend(self, steps: int) -> None:
+        """Take steps from the budget before the work that they stand for. Raise FilterBudgetError beyond it."""
+        self.left -= steps
+        if self.left < 0:
+            raise FilterBudgetError
+
+
+def nodes(value: Any) -> int:
+    """Return the number of values in a JSON value, itself included."""
+    if isinstance(value, list):
+        return 1 + sum(map(nodes, value))
+    return 1 + sum(map(nodes, value.values())) if isinstance(value, dict) else 1

@@ -8,8 +8,7 @@ from typing import Any, ClassVar
 
 from django.utils.translation import gettext as _
 
-from .base import MISSING, BaseOperator, shown
-from .budget import nodes
+from .base import MISSING, BaseOperator, nodes, shown
 
 MAX_OPTIONS = 100
 

@@ -21,7 +21,7 @@ from ..database.sql import concerns_rows, kind_of
 from ..models import MaintenanceJob, QueueEntry, Replay, StoredAnswer, Webhook, WorkerProcess
 from ..models.audit import SYSTEM, acting
 from ..models.hold import is_due, is_held
-from ..protocol.times import format_time
+from ..protocol.json_data import format_time
 from ..replays.runner import advance
 from .filtering import evaluate_filters
 from .health.monitor import take_in, watch

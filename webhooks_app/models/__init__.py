@@ -4,8 +4,7 @@ from .api_key import ApiKey
 from .attempt import DeliveryAttempt
 from .audit import AuditEntry
 from .delivery import Delivery
-from .emission import EventReference, IdempotencyKey
-from .event import Event
+from .event import Event, EventReference, IdempotencyKey
 from .health import WebhookHealth
 from .lane import QueueLane
 from .maintenance import MaintenanceJob, WorkerProcess, WorkerSession
@@ -13,9 +12,9 @@ from .order import OrderNumber
 from .queue import QueueEntry
 from .replay import Replay
 from .rollup import Rollup, Tally
-from .signing_key import SigningKey
 from .stored_answer import StoredAnswer
 from .webhook import Webhook
+from .webhook_secret import SigningKey
 
 __all__ = [
     "ApiKey",

@@ -18,7 +18,7 @@ from django.utils.translation import gettext_lazy as _
 
 from ..database.clock import now
 from ..protocol.ids import new_ordered_id
-from ..protocol.times import format_time
+from ..protocol.json_data import format_time
 from ..reasons import clipped
 from .base import BaseModel, BaseQuerySet
 from .fields import CompactJSONField, CurrentForeignKey, IdField, OwnerField, ReasonField

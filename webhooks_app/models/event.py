@@ -1,10 +1,12 @@
-"""An event, with the exact bytes that every subscriber receives."""
+"""An event, with the exact bytes that every subscriber receives, its idempotency key and its references."""
 
 from __future__ import annotations
 
+import hashlib
 import json
+import uuid
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, Self
 
 from django.db import models
@@ -16,6 +18,18 @@ from ..reasons import ReasonText
 from .base import BaseModel, BaseQuerySet
 from .fields import IdField, OwnerField, PartialIndex
 from .order import MAX_ORDERING_KEY_LENGTH
+
+MAX_KEY_LENGTH = 255
+MAX_REFERENCES = 8
+MAX_REFERENCE_LENGTH = 100
+
+CONTENT = ("type", "data", "references", "occurred_at", "ordering_key")
+"""The arguments of ``emit`` that are the same whenever a key is used."""
+
+DIGEST_LENGTH = 24
+
+MAX_FOUND = 1000
+"""Number of events that a search by reference examines."""
 
 
 class EventQuerySet(BaseQuerySet["Event"]):
@@ -85,3 +99,73 @@ class Event(BaseModel):
         """Raise WebhookStateError if the body has been deleted."""
         if not self.has_body:
             raise WebhookStateError(ReasonText("body_not_kept", id=self.id))
+
+
+class IdempotencyKey(BaseModel):
+    """The event that an owner, or the platform, emitted with a key. Deleted with the event."""
+
+    id = models.UUIDField(primary_key=True, editable=False)
+    """The digest of the owner and the key. Its index compares both exactly on every database."""
+    key = models.CharField(_("idempotency key"), max_length=MAX_KEY_LENGTH, editable=False)
+    # No constraint: the key is inserted before the event, and MariaDB checks constraints immediately.
+    event = models.OneToOneField(
+        Event, on_delete=models.CASCADE, related_name="idempotency", db_constraint=False, editable=False
+    )
+    digest = models.CharField(max_length=DIGEST_LENGTH * len(CONTENT), editable=False)
+    """The beginnings of the SHA-256 digests of each part of ``CONTENT``."""
+
+    class Meta:
+        verbose_name = _("idempotency key")
+        verbose_name_plural = _("idempotency keys")
+
+    def __str__(self) -> str:
+        return self.key
+
+    @classmethod
+    def of(cls, event: Event, key: str, occurred_at: datetime | None) -> IdempotencyKey:
+        """Return the unsaved key of an event; ``occurred_at`` is the given time, if any."""
+        owner = "" if event.owner_id is None else str(event.owner_id)
+        scope = hashlib.sha256(f"{owner}\0{key}".encode())
+        moment = None if occurred_at is None else occurred_at.astimezone(UTC).isoformat()
+        content = (event.type, event.data, sorted(event.unsaved_references), moment, event.ordering_key)
+        digest = "".join(map(_digest, content))
+        # Sets the version bits, because MariaDB does not find every UUID without them.
+        pk = uuid.UUID(bytes=scope.digest()[:16], version=5)
+        return cls(id=pk, key=key, event_id=event.pk, digest=digest)
+
+    def differences(self, other: IdempotencyKey) -> list[str]:
+        """Return the parts of ``CONTENT`` that differ between the events of two keys."""
+        spans = (slice(place, place + DIGEST_LENGTH) for place in range(0, len(self.digest), DIGEST_LENGTH))
+        return [part for part, span in zip(CONTENT, spans, strict=True) if self.digest[span] != other.digest[span]]
+
+
+def _digest(value: object) -> str:
+    content = json.dumps(value, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(content.encode()).hexdigest()[:DIGEST_LENGTH]
+
+
+class EventReference(BaseModel):
+    """A business identifier for finding an event."""
+
+    pk = models.CompositePrimaryKey("value", "event_id")
+    value = models.CharField(_("reference"), max_length=MAX_REFERENCE_LENGTH, editable=False)
+    event = models.ForeignKey(
+        Event, on_delete=models.CASCADE, related_name="references", db_constraint=False, editable=False
+    )
+
+    class Meta:
+        verbose_name = _("reference")
+        verbose_name_plural = _("references")
+
+    def __str__(self) -> str:
+        return self.value
+
+    @classmethod
+    def events(cls, value: str) -> models.QuerySet[EventReference, Any]:
+        """Return the ids of the events with a reference, as a subquery."""
+        return cls._default_manager.filter(value=value).values("event")
+
+    @classmethod
+    def newest_events(cls, value: str) -> list[str]:
+        """Return the ids of the newest events with a reference, at most ``MAX_FOUND``, newest first."""
+        return list(cls.events(value).order_by("-event").values_list("event", flat=True)[:MAX_FOUND])

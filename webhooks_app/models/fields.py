@@ -15,8 +15,8 @@ from django.db.models.fields.related_descriptors import ForwardManyToOneDescript
 from django.utils.translation import gettext_lazy as _
 
 from ..database.clock import is_followed, now
-from ..database.current import current
 from ..database.dialects import dialect_for
+from ..database.sql import current
 from ..owners import owner_model_name
 from ..protocol.ids import new_id
 from ..reasons import as_stored, from_stored

@@ -10,7 +10,7 @@ from django.db import models, transaction
 from django.utils.translation import gettext_lazy as _
 
 from ..database.sql import UtcNow
-from ..protocol.times import format_time
+from ..protocol.json_data import format_time
 from .base import BaseModel, BaseQuerySet
 from .delivery import Delivery
 from .fields import PartialIndex

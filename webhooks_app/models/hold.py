@@ -17,9 +17,9 @@ from ..conf import settings
 from .delivery import Delivery
 from .fields import IdField
 from .lane import FAST_SECONDS
+from .limits import LONG_AGO, RateLimit
 from .order import Order
 from .queue import PROBES, QueueEntry
-from .rate_limit import LONG_AGO, RateLimit
 from .webhook import Webhook
 
 UNVERIFIED_KINDS = tuple(Delivery.Kind(kind) for kind in PROBES)

@@ -17,7 +17,7 @@ from django.db import connections
 from django.db.models import QuerySet
 
 from ..database.dialects import dialect_of
-from ..database.lateral import OuterId, Query, for_each, joined
+from ..database.sql import OuterId, Query, for_each, joined
 
 HORIZON = 10_000
 """Maximum number of rows that one page examines for a filter."""

@@ -1,10 +1,11 @@
-"""Validation of a webhook's event types, secret and limits."""
+"""The limits of a webhook: validation of its event types, secret and limits, and its rate limit over all workers."""
 
 from __future__ import annotations
 
 import unicodedata
 from collections.abc import Collection
-from datetime import timedelta
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from django.core.exceptions import ValidationError
@@ -13,7 +14,7 @@ from django.utils.translation import gettext_lazy as _
 from ..conf import settings
 from ..event_types import registry
 from ..exceptions import UnknownEventTypeError
-from .visibility import event_types_for
+from ..owners import event_types_for
 
 MAX_EVENT_TYPES = 64
 MAX_SIGNATURES = 8
@@ -21,6 +22,11 @@ SECRET_LENGTHS = range(16, 257)
 MAX_SECRET_OVERLAP = timedelta(days=7)
 MIN_RATE, MAX_RATE = 0.01, 10_000
 MAX_IN_FLIGHT = 1000
+
+BURST = timedelta(seconds=1)
+"""The rate that an idle webhook accumulates: enough for batches, and 1/60 of a minute's deliveries."""
+
+LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def check_event_types(names: Any, *, owner: Any | None, saved: Collection[str] = ()) -> list[str]:
@@ -77,3 +83,29 @@ def check_secret(secret: str) -> None:
         raise ValidationError(_("A secret has 16 to 256 characters."), code="secret_length")
     if any(unicodedata.category(character) in ("Cc", "Cs") for character in secret):
         raise ValidationError(_("A secret has no control characters."), code="secret_characters")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RateLimit:
+    """A limit of ``per_second`` deliveries in evenly spaced slots. The next free one is at ``next_slot_at``."""
+
+    per_second: float
+    next_slot_at: datetime
+
+    def allowance(self, now: datetime) -> int:
+        """Return the number of deliveries that may start now."""
+        waited = (now - self._first_slot(now)).total_seconds()
+        return 0 if waited < 0 else int(waited * self._rate) + 1
+
+    def after(self, number: int, now: datetime) -> RateLimit:
+        """Return the limit after the start of ``number`` deliveries."""
+        taken = timedelta(seconds=number / self._rate)
+        return RateLimit(per_second=self.per_second, next_slot_at=self._first_slot(now) + taken)
+
+    @property
+    def _rate(self) -> float:
+        """The rate, forced into the range of ``Webhook.rate_limit``: rows inserted by other means can be outside."""
+        return min(MAX_RATE, max(MIN_RATE, self.per_second))
+
+    def _first_slot(self, now: datetime) -> datetime:
+        return max(now - BURST, self.next_slot_at)

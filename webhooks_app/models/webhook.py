@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from typing import Any, Self
 
@@ -30,14 +30,34 @@ from ..signals import (
     webhook_verified,
 )
 from .audit import SYSTEM, Action, acting
-from .base import atomic
+from .base import BaseQuerySet, atomic
 from .fields import CompactJSONField, IdField, OwnerField, PartialIndex
 from .limits import MAX_IN_FLIGHT, MAX_RATE, MIN_RATE, check_event_types
 from .order import Order
 from .own_headers import OwnHeaders
 from .status import StatusRules
-from .webhook_query import WebhookQuerySet
-from .webhook_secret import SigningSecret
+from .webhook_secret import SigningKey, SigningSecret
+
+
+class WebhookQuerySet(BaseQuerySet["Webhook"]):
+    def bulk_create(self, objs: Iterable[Webhook], *args: Any, **kwargs: Any) -> list[Webhook]:
+        """Create webhooks with their new keys."""
+        with transaction.atomic(using=self.db):
+            webhooks = super().bulk_create(objs, *args, **kwargs)
+            SigningKey.objects.using(self.db).bulk_create(
+                [key for webhook in webhooks for key in webhook.take_new_keys()], batch_size=500
+            )
+        return webhooks
+
+    def existing(self) -> Self:
+        return self.filter(deleted_at=None)
+
+    def owned_by(self, owner: Any) -> Self:
+        """Return the webhooks that belong to this owner, without the platform's."""
+        return self.filter(owner=owner)
+
+    def active(self) -> Self:
+        return self.existing().filter(status=self.model.Status.ACTIVE)
 
 
 class Webhook(OwnHeaders, StatusRules, SigningSecret):

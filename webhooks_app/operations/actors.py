@@ -14,8 +14,7 @@ from typing import Any
 
 from django.utils.translation import gettext
 
-from ..database.current import current
-from ..database.sql import writing
+from ..database.sql import current, writing
 from ..models import Webhook
 from ..models.api_key import SERVICE_SCOPES
 from ..models.audit import Actor, Via, acting

@@ -9,7 +9,7 @@ from typing import Any
 
 from ..exceptions import InvalidEventDataError
 from . import json_data
-from .times import format_time
+from .json_data import format_time
 
 
 def encode(*, id: str, type: str, created: datetime, data: Mapping[str, Any]) -> bytes:  # noqa: A002

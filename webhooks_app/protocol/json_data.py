@@ -1,11 +1,11 @@
-"""Values that JSON, a receiver's parser or a text column cannot hold."""
+"""Values that JSON, a receiver's parser or a text column cannot hold, and the form of times."""
 
 from __future__ import annotations
 
 import math
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
-from datetime import datetime
+from datetime import UTC, datetime
 from decimal import Decimal
 from enum import Enum
 from itertools import islice
@@ -22,6 +22,9 @@ MAX_SEGMENT = 60
 
 MAX_INTEGER_BITS = 1023
 """Beyond this, a parser that reads numbers as doubles gets Infinity, and some parsers refuse the whole text."""
+
+EARLIEST, LATEST = datetime(2, 1, 1, tzinfo=UTC), datetime(9998, 12, 31, tzinfo=UTC)
+"""The accepted range of input, so that a time can be shifted slightly and converted to any time zone."""
 
 
 def problems(data: Mapping[str, object], *, only_json_types: bool = True) -> dict[str, str]:
@@ -106,3 +109,13 @@ def _problem_of_text(text: str) -> str:
     except UnicodeEncodeError:
         return ReasonText("data_surrogate")
     return ""
+
+
+def format_time(moment: datetime) -> str:
+    """Return ISO 8601 in UTC with six decimals and a Z: ``2026-01-31T12:00:00.123456Z``.
+
+    Raises ValueError for a naive datetime, whose meaning depends on the machine.
+    """
+    if moment.tzinfo is None:
+        raise ValueError(f"{moment} has no time zone; pass an aware datetime.")
+    return moment.astimezone(UTC).replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"

@@ -17,7 +17,7 @@ from ..models.health import FailingPeriod, stopped_since
 from ..models.keyset import read_page
 from ..models.replay import MOST_OPEN, missing_outcomes
 from ..protocol.ids import first_id_at, time_of
-from ..protocol.times import format_time
+from ..protocol.json_data import format_time
 from ..reasons import ReasonText
 from ..routing import is_subscribed
 

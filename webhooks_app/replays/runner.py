@@ -18,8 +18,8 @@ from ..database.sql import writing
 from ..models import Delivery, Event, QueueEntry, Replay, Webhook
 from ..models.fields import compact_json
 from ..models.hold import in_flight_limit, standing_reason, stop_reason
-from ..models.rate_limit import LONG_AGO, RateLimit
-from ..protocol.times import format_time
+from ..models.limits import LONG_AGO, RateLimit
+from ..protocol.json_data import format_time
 from ..reasons import ReasonText
 from ..routing import is_readable
 from ..signals import announce_deliveries

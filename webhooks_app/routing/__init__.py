@@ -3,13 +3,15 @@
 from .admission import (
     Reason,
     RoutedEvent,
+    Verdict,
     admits,
     concerns,
+    is_readable,
     is_subscribed,
+    judge,
     subscribed_to,
     webhooks_for,
 )
-from .judging import Verdict, is_readable, judge
 
 __all__ = [
     "Reason",

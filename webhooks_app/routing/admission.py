@@ -2,14 +2,20 @@
 
 Each condition has two forms that must agree: a query, by which emission selects webhooks in its one statement, and a
 refusal, which explains the result for one webhook. A new condition is a class here and an entry of CONDITIONS.
+
+The evaluation of a stored filter never raises, and never takes longer than it may.
 """
 
 from __future__ import annotations
 
+import json
+import logging
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from enum import Enum
+from functools import lru_cache
 from typing import Any, ClassVar
 
 from django.db import models
@@ -18,15 +24,26 @@ from django.db.models.lookups import GreaterThan
 from django.utils.translation import gettext_lazy as _
 
 from ..choices import parse_filter
+from ..conf import settings
 from ..database.sql import Position
 from ..event_types import INTERNAL_EVENT_TYPES, OPERATIONAL_EVENT_TYPES
 from ..event_types.base import NAME_PATTERN
-from ..filters import Mismatch
+from ..exceptions import FilterBudgetError
+from ..filters import EMISSION_STEPS, WORKER_STEPS, Filter, Mismatch
 from ..models import Event, Webhook
 from ..models.fields import compact_json
-from ..models.webhook_query import WebhookQuerySet
+from ..models.webhook import WebhookQuerySet
 from ..protocol.ids import time_of
-from .judging import Verdict, judge
+
+logger = logging.getLogger("webhooks_app.routing")
+
+MAX_PARSED = 4096
+"""Parsed filters in memory, of about 2 KiB each. Parsing takes thirty times as long as evaluating."""
+
+MAX_REMEMBERED = 10_000
+
+_reported: set[tuple[str, int]] = set()
+"""Webhooks and filters with a logged problem. A full memory starts anew."""
 
 INTERNAL_NAMES = frozenset(event_type.name for event_type in INTERNAL_EVENT_TYPES)
 OPERATIONAL_NAMES = frozenset(event_type.name for event_type in OPERATIONAL_EVENT_TYPES)
@@ -35,6 +52,53 @@ ROUTED = models.Q(is_test=False) & ~models.Q(type__in=INTERNAL_NAMES)
 """A condition on events. It excludes tests and internal messages, which are addressed to one webhook."""
 
 NONE = models.Q(pk__in=())
+
+
+class Verdict(Enum):
+    MATCH = "match"
+    MISMATCH = "mismatch"
+    PENDING = "pending"
+    """The filter cannot be read, or takes more steps than it may. The delivery is held with ``filter_pending``."""
+
+
+def judge(webhook_id: str, source: str, data: Mapping[str, Any], *, steps: int = EMISSION_STEPS) -> Verdict:
+    """Return whether the data satisfies a webhook's filter, given as JSON. A problem is logged once for each filter."""
+    found = _parsed(source, tuple(settings.FILTER_OPERATORS))
+    if isinstance(found, str):
+        _report(webhook_id, source, found)
+        return Verdict.PENDING
+    try:
+        return Verdict.MATCH if found.holds(data, steps=steps) else Verdict.MISMATCH
+    except FilterBudgetError:
+        if steps >= WORKER_STEPS:
+            _report(webhook_id, source, f"it takes more than {steps:,} steps for an event.")
+    except Exception as error:  # noqa: BLE001 - operators of the project may raise anything
+        _report(webhook_id, source, f"{type(error).__name__}: {error}")
+    return Verdict.PENDING
+
+
+def is_readable(source: str) -> bool:
+    """Return True if a filter given as JSON can be parsed."""
+    return isinstance(_parsed(source, tuple(settings.FILTER_OPERATORS)), Filter)
+
+
+@lru_cache(maxsize=MAX_PARSED)
+def _parsed(source: str, operators: tuple[str, ...]) -> Filter | str:
+    """Return the filter, or the problem with it. ``operators`` are those of the settings, on which it depends."""
+    try:
+        return parse_filter(json.loads(source))
+    except Exception as error:  # noqa: BLE001 - operators of the project may raise anything
+        return str(error) or type(error).__name__
+
+
+def _report(webhook_id: str, source: str, problem: str) -> None:
+    if (webhook_id, hash(source)) in _reported:
+        return
+    if len(_reported) >= MAX_REMEMBERED:
+        _reported.clear()
+    _reported.add((webhook_id, hash(source)))
+    text = "The filter of webhook %s cannot be evaluated, and its deliveries are held until it is changed: %s"
+    logger.error(text, webhook_id, problem, extra={"webhook_id": webhook_id})
 
 
 class Reason(models.TextChoices):

@@ -15,14 +15,13 @@ from ..database.clock import DatabaseClock
 from ..delivery.engine import Engine
 from ..event_types import EventType, registry
 from ..maintenance.filtering import evaluate_filters
-from ..models import Delivery, Event, QueueEntry, Webhook
+from ..models import Delivery, Event, IdempotencyKey, QueueEntry, Webhook
 from ..models.hold import Hold, HoldReason, holds_of, is_upcoming
 from ..models.order import order_of_creation
 from ..models.own_headers import UNCHANGED, Credentials
 from ..routing.admission import ROUTED, Reason, RoutedEvent, admits
 from ..routing.report import Decision, decide
 from .clock import ManualClock
-from .marks import described, has_marks, marks_of
 from .matchers import holds
 from .receiver import ReceivedRequest, ScriptedReceiver, ScriptedTransport
 
@@ -296,3 +295,29 @@ class WebhooksMixin:
     def setUp(self) -> None:
         super().setUp()  # type: ignore[misc]
         self.webhooks = Webhooks()
+
+
+def has_marks(event: Event, idempotency_key: str | None, references: Sequence[str]) -> bool:
+    """Return True if an event has this key, unless it is None, and at least these references."""
+    has_key = idempotency_key is None or _key_of(event) == idempotency_key
+    return has_key and (not references or set(references) <= set(_references_of(event)))
+
+
+def marks_of(event: Event) -> str:
+    """Return the marks of an event in parentheses; "" without any."""
+    return described(_key_of(event), _references_of(event))
+
+
+def described(idempotency_key: str | None, references: Sequence[str]) -> str:
+    parts = [f"idempotency key {idempotency_key}"] if idempotency_key is not None else []
+    parts += [f"references {', '.join(references)}"] if references else []
+    return f" ({'; '.join(parts)})" if parts else ""
+
+
+def _key_of(event: Event) -> str | None:
+    found = IdempotencyKey.objects.filter(event=event).first()
+    return found.key if found else None
+
+
+def _references_of(event: Event) -> list[str]:
+    return list(event.references.order_by("value").values_list("value", flat=True))

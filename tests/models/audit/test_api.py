@@ -17,7 +17,7 @@ from webhooks_app.models import ApiKey, AuditEntry
 from webhooks_app.models.audit import Actor, Via, acting
 from webhooks_app.operations.actors import PROJECT, ApiCaller
 from webhooks_app.operations.registration import update_webhook
-from webhooks_app.protocol.times import format_time
+from webhooks_app.protocol.json_data import format_time
 
 pytestmark = pytest.mark.django_db
 

@@ -21,7 +21,7 @@ from ...models import (
     WorkerSession,
 )
 from ...models.fields import compact_json
-from ...models.rate_limit import LONG_AGO
+from ...models.limits import LONG_AGO
 from ..outcome import State
 
 MAX_PARAMS = 999

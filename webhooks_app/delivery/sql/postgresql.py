@@ -13,9 +13,8 @@ from ...database.dialects import dialect_of
 from ...database.prepared import prepared
 from ...models import Event, QueueEntry, Webhook
 from ...models.hold import KINDS_BY_STATUS
-from ...models.limits import MAX_RATE, MIN_RATE
+from ...models.limits import BURST, LONG_AGO, MAX_RATE, MIN_RATE
 from ...models.order import Order
-from ...models.rate_limit import BURST, LONG_AGO
 from ..attempt_log import AttemptLog
 from ..claim import Finished
 from ..lanes import FIRST_ENTRIES, WEBHOOK_FIELDS, Ask, Lane, Pick, Picked, Terms

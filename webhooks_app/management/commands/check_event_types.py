@@ -7,9 +7,9 @@ from typing import Any
 
 from django.core.management.base import CommandError, CommandParser
 
-from ...catalogue import json_schema
+from ... import catalogue
 from ...event_types import registry
-from ...models.visibility import public_event_types
+from ...owners import public_event_types
 from ...plurals import counted
 from ..base import WebhooksCommand
 
@@ -25,9 +25,9 @@ class Command(WebhooksCommand):
         parser.add_argument("--against", required=True, metavar="FILE", help="The earlier catalogue, as JSON.")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        old = json_schema.read(Path(options["against"]))
+        old = catalogue.read(Path(options["against"]))
         emittable = [registry.get(name) for name in registry.emittable_names()]
-        comparison = json_schema.compare(old, json_schema.document(emittable))
+        comparison = catalogue.compare(old, catalogue.json_document(emittable))
         public = public_event_types()
         for name in comparison.added:
             if name in public:

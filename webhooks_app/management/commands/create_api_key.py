@@ -11,6 +11,7 @@ from django.core.management.base import CommandError, CommandParser
 from django.db import router
 from django.utils import timezone
 
+from ...conf import MAX_DAYS
 from ...database.sql import writing
 from ...models import ApiKey
 from ...models.api_key import SERVICE_SCOPES, owner_scopes
@@ -18,8 +19,6 @@ from ...operations.api_keys import create_key
 from ...owners import owner_model, owners
 from ..base import WebhooksCommand
 from ..owners import HELP, find_owner, get_owner
-
-MAX_DAYS = 36_500
 
 
 class Command(WebhooksCommand):

@@ -7,8 +7,8 @@ from typing import Any
 
 from django.core.management.base import CommandParser
 
-from ...catalogue import json_schema, markdown, openapi
-from ...models.visibility import public_event_types
+from ... import catalogue
+from ...owners import public_event_types
 from ..base import WebhooksCommand
 
 
@@ -34,11 +34,11 @@ class Command(WebhooksCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         event_types = public_event_types()
         if options["format"] == "markdown":
-            self.result(markdown.page(event_types, title=options["title"]).rstrip("\n"))
+            self.result(catalogue.markdown_page(event_types, title=options["title"]).rstrip("\n"))
             return
         document = (
-            openapi.document(event_types, title=options["title"])
+            catalogue.openapi_document(event_types, title=options["title"])
             if options["format"] == "openapi"
-            else json_schema.document(event_types)
+            else catalogue.json_document(event_types)
         )
         self.result(json.dumps(document, indent=2, ensure_ascii=False))

@@ -11,7 +11,7 @@ from django.core.management.base import CommandError, CommandParser
 from django.core.management.color import Style
 
 from ...plurals import counted
-from ...protocol.times import format_time
+from ...protocol.json_data import format_time
 from ...receiver.local import Answers, ChallengeAnswer, LocalReceiver, Received
 from ..base import WebhooksCommand
 from ..stopping import stopped_by_signal

@@ -7,12 +7,10 @@ from typing import Any
 
 from django.core.management.base import CommandError, CommandParser
 
-from ...conf import settings
+from ...conf import MAX_DAYS, settings
 from ...maintenance.retention import prune
 from ...plurals import counted
 from ..base import WebhooksCommand
-
-MAX_DAYS = 36_500
 
 
 class Command(WebhooksCommand):

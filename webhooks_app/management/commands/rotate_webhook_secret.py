@@ -12,7 +12,7 @@ from ...models import Webhook
 from ...models.limits import MAX_SECRET_OVERLAP
 from ...models.webhook_secret import SECRET
 from ...operations.rotation import revoke_previous_secret, rotate_secret, warning_about_key
-from ...protocol.times import format_time
+from ...protocol.json_data import format_time
 from ..base import WebhooksCommand
 from ..webhooks import get_webhook
 

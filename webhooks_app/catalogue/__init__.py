@@ -1,1 +1,0 @@
-"""The event catalogue as documents for integrators, and the comparison of two of its versions."""
