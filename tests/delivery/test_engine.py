@@ -16,8 +16,11 @@ from webhooks_app import send_test_event
 from webhooks_app.delivery import recorder as recorder_module
 from webhooks_app.delivery.engine import Engine
 from webhooks_app.models import Delivery, DeliveryAttempt, Event, SigningKey, Webhook
+from webhooks_app.outbound import transport_options
 from webhooks_app.protocol.ids import time_of
 from webhooks_app.signals import attempt_made, delivery_given_up, delivery_succeeded
+from webhooks_app.transport import BaseTransport
+from webhooks_app.transport.memory import MemoryTransport
 
 from ..support.rows import EVENT_TYPE, deliveries, emit_one, make_webhook
 
@@ -27,6 +30,18 @@ pytestmark = pytest.mark.django_db
 def seconds_between_attempts(delivery):
     starts = [attempt.started_at for attempt in delivery.attempts.all()]
     return [(later - earlier).total_seconds() for earlier, later in pairwise(starts)]
+
+
+class NamelessTransport(MemoryTransport):
+    name = BaseTransport.name
+
+
+def test_a_transport_without_a_name_delivers(alice, webhook):
+    emit_one(alice)
+
+    Engine(transport=NamelessTransport(transport_options())).run_until_idle()
+
+    assert webhook.deliveries.get().state == "succeeded"
 
 
 def test_a_200_answer_ends_the_delivery(alice, webhook, receiver, deliver):

@@ -24,7 +24,7 @@ class NamelessTransport(MemoryTransport):
     name = BaseTransport.name
 
 
-def test_a_transport_without_a_name_delivers() -> None:
+def test_a_transport_without_a_name_is_made() -> None:
     made = make_transport("tests.transport.test_registry.NamelessTransport")
     made.close()
 

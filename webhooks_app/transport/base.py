@@ -122,7 +122,7 @@ class TransportOptions:
     """Networks that are always refused, even if they are allowed."""
     proxy: str = field(default="", repr=False)
     """An egress proxy as ``http://[user:password@]host:port``. Its CONNECT requests contain an address that was
-    resolved and checked here. The proxies of the environment are never used."""
+    resolved and checked here. Proxies set in the environment are ignored."""
     ca_bundle: str = ""
     """A PEM file with certificate authorities to trust in addition to the system's."""
     max_in_flight: int = 2000
