@@ -15,9 +15,8 @@ from django.utils import timezone
 from tests.maintenance.rollups.conftest import make_tally
 from webhooks_app.admin import charts
 from webhooks_app.emission import emit
-from webhooks_app.maintenance.rollups.counters import Counters, Point, Series
 from webhooks_app.maintenance.rollups.folding import fold
-from webhooks_app.maintenance.rollups.reading import HeatRow, Window
+from webhooks_app.maintenance.rollups.reading import Counters, HeatRow, Point, Series, Window
 from webhooks_app.models import Webhook, WorkerProcess
 
 from .conftest import DATA, Page, text

@@ -14,7 +14,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from webhooks_app.admin.receivers import COLUMNS, PER_PAGE, percent
-from webhooks_app.maintenance.rollups.counters import Counters
+from webhooks_app.maintenance.rollups.reading import Counters
 from webhooks_app.maintenance.rollups.recent import figures
 from webhooks_app.models import MaintenanceJob, Webhook, WebhookHealth
 

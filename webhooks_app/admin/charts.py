@@ -15,8 +15,7 @@ from typing import Any, NamedTuple
 
 from django.utils import formats, timezone
 
-from ..maintenance.rollups.counters import Counters, Series
-from ..maintenance.rollups.reading import HeatRow, Window
+from ..maintenance.rollups.reading import Counters, HeatRow, Series, Window
 from ..models.rollup import FAILED, OUTCOMES, RESPONSE_TIME
 
 WIDTH, HEIGHT = 640, 180

@@ -19,8 +19,7 @@ from django.utils.translation import gettext_lazy as _
 
 from ..delivery.sql import oldest_due_at
 from ..maintenance.rollups import reading
-from ..maintenance.rollups.counters import Counters, Series
-from ..maintenance.rollups.reading import Window
+from ..maintenance.rollups.reading import Counters, Series, Window
 from ..models import Delivery, QueueEntry, Webhook, WebhookHealth, WorkerProcess
 from . import charts
 from .display import state_of

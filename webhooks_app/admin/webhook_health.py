@@ -15,8 +15,7 @@ from django.utils.translation import gettext_lazy as _
 
 from ..maintenance.health.policy import Rule
 from ..maintenance.rollups import reading
-from ..maintenance.rollups.counters import Series
-from ..maintenance.rollups.reading import Window
+from ..maintenance.rollups.reading import Series, Window
 from ..models import Webhook, WebhookHealth
 from . import charts
 from .change_list import KeysetChangeList

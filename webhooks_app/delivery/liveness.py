@@ -112,9 +112,6 @@ class Liveness:
             self._connection = connection.connection
 
 
-logger = logging.getLogger("webhooks_app.delivery")
-
-
 class _Heartbeat(NamedTuple):
     seen_at: datetime
     noticed_at: float

@@ -1,9 +1,16 @@
-"""Base of the commands: results on stdout, everything else on stderr."""
+"""Base of the commands: results on stdout, everything else on stderr, and the arguments that several commands have.
+
+Untrusted text is made safe for a terminal.
+"""
 
 from __future__ import annotations
 
 import getpass
+import json
+import os
 import sys
+import unicodedata
+from pathlib import Path
 from typing import Any
 
 from django.core.exceptions import ValidationError
@@ -13,11 +20,21 @@ from django.db import DatabaseError, InterfaceError
 from django.utils import translation
 
 from ..exceptions import WebhooksError
+from ..models import Webhook
 from ..operations.actors import Operator
-from .terminal import is_colour_refused, printable
+from ..owners import owner_model, owners
 
 LANGUAGE = "en"
 """The language of all output. As in Django's own commands, only parts of it are translatable."""
+
+_UNSAFE_CATEGORIES = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
+
+OWNER_HELP = "The owner's name, as shown in the console, or its primary key."
+
+MAX_NAMED = 5
+MAX_LISTED = 100
+
+DATA_HELP = "The event's data: a JSON object, @FILE to read it from a file, or - to read it from standard input."
 
 
 class WebhooksCommand(BaseCommand):
@@ -98,3 +115,83 @@ def _described(error: ValidationError) -> str:
         f"{field}: {' '.join(messages)}" if field != "__all__" else " ".join(messages)
         for field, messages in error.message_dict.items()
     )
+
+
+def get_webhook(webhook_id: str) -> Webhook:
+    """Return the webhook with this id, of any owner. Raises CommandError if it does not exist or is deleted."""
+    webhook = Webhook.objects.existing().filter(pk=webhook_id).first()
+    if webhook is None:
+        raise CommandError(f"Unknown webhook {webhook_id!r}. An id looks like wh_019c138f9ac012d1c9a64a2e0f3b7d55.")
+    return webhook
+
+
+def printable(text: str, *, keep_newlines: bool = False) -> str:
+    """Return the text with control, formatting and surrogate characters escaped, as in ``\\x1b``."""
+    return "".join(
+        character
+        if unicodedata.category(character) not in _UNSAFE_CATEGORIES or (keep_newlines and character == "\n")
+        else character.encode("unicode_escape").decode()
+        for character in text
+    )
+
+
+def is_colour_refused() -> bool:
+    """Return True if the environment disables colour (https://no-color.org)."""
+    return bool(os.environ.get("NO_COLOR"))
+
+
+def find_owner(text: str) -> Any | None:
+    """Return the owner with this name or primary key. Raises CommandError if the name is ambiguous."""
+    try:
+        found = list(owners().found(text)[: MAX_NAMED + 1])
+    except UnicodeEncodeError:  # an argument that is not in UTF-8
+        return None
+    if len(found) > 1:
+        keys = ", ".join(str(owner.pk) for owner in found[:MAX_NAMED])
+        raise CommandError(f"Several owners are named {text!r}. Use the primary key: {keys}.")
+    return found[0] if found else None
+
+
+def get_owner(text: str, hint: str = "") -> Any:
+    """Return the owner with this name or primary key. Raises CommandError, with the hint, if there is none."""
+    owner = find_owner(text)
+    if owner is None:
+        field, kind = owners().name_field, owner_model()._meta.verbose_name
+        lines = [f"No {kind} has the {field} or the primary key {text!r}. {hint}".rstrip(), _how_to_list(field)]
+        raise CommandError(" ".join(lines))
+    return owner
+
+
+def _how_to_list(field: str) -> str:
+    rows = f"owner_rows().values_list('pk', '{field}')[:{MAX_LISTED}]"
+    code = f"from webhooks_app.owners import owner_rows; print(*{rows}, sep='\\n')"
+    return f'To see the primary key and the {field} of each: manage.py shell -c "{code}"'
+
+
+def read_json(argument: str, *, noun: str, hint: str = "") -> tuple[Any, str]:
+    """Return the value of ``JSON``, ``@FILE`` or ``-``, and a noun phrase for its source. Raises CommandError."""
+    text, source = _text_of(argument, noun)
+    try:
+        return json.loads(text), source
+    except (ValueError, RecursionError) as error:
+        raise CommandError(f"{source} is not JSON: {error}.{f' {hint}' if hint else ''}") from None
+
+
+def _text_of(argument: str, noun: str) -> tuple[str, str]:
+    if argument == "-":
+        return sys.stdin.read(), "Standard input"
+    if not argument.startswith("@"):
+        return argument, noun
+    path = Path(argument[1:])
+    try:
+        return path.read_text(encoding="utf-8"), f"The file {path}"
+    except (OSError, UnicodeDecodeError) as error:
+        raise CommandError(f"The file {path} cannot be read: {error}") from None
+
+
+def read_event_data(argument: str) -> dict[str, Any]:
+    """Return the JSON object of a ``--data`` argument. Raises CommandError."""
+    data, source = read_json(argument, noun="The data", hint="Quote it for your shell: --data '{\"key\": 1}'")
+    if not isinstance(data, dict):
+        raise CommandError(f'{source} is not a JSON object. The data of an event must be one, such as {{"key": 1}}.')
+    return data

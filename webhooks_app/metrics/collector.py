@@ -20,7 +20,7 @@ from prometheus_client.registry import Collector
 from ..database.clock import DatabaseClock
 from ..delivery.sql import oldest_due_at
 from ..maintenance.rollups import reading
-from ..maintenance.rollups.counters import Counters, Histogram
+from ..maintenance.rollups.reading import Counters, Histogram
 from ..models import Delivery, DeliveryAttempt, MaintenanceJob, WorkerProcess
 from ..models.rollup import OUTCOMES
 

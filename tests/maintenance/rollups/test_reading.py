@@ -7,9 +7,8 @@ from datetime import timedelta
 import pytest
 
 from webhooks_app.maintenance.rollups import reading
-from webhooks_app.maintenance.rollups.counters import Counters, Histogram
 from webhooks_app.maintenance.rollups.folding import fold, sums_by
-from webhooks_app.maintenance.rollups.reading import Window, each, ever, heat_map, series, total
+from webhooks_app.maintenance.rollups.reading import Counters, Histogram, Window, each, ever, heat_map, series, total
 from webhooks_app.models import Tally
 from webhooks_app.models.rollup import BUCKETS_MS
 

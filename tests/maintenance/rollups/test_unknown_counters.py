@@ -14,9 +14,8 @@ from webhooks_app.delivery.queue import Queue
 from webhooks_app.delivery.recording import record
 from webhooks_app.delivery.sending import finish, request_for
 from webhooks_app.delivery.sql import sql_for
-from webhooks_app.maintenance.rollups.counters import Counters
 from webhooks_app.maintenance.rollups.folding import fold, start_of
-from webhooks_app.maintenance.rollups.reading import Window, each, ever, series, total
+from webhooks_app.maintenance.rollups.reading import Counters, Window, each, ever, series, total
 from webhooks_app.metrics.collector import WebhooksCollector
 from webhooks_app.models import DeliveryAttempt, Rollup
 from webhooks_app.transport import Exchange, Response
@@ -165,7 +164,7 @@ def test_measurements_with_other_bounds_are_included():
 def test_changed_buckets_need_no_other_change(monkeypatch, webhook_id):
     make_tally(NOW, **{webhook_id: {"ms_250": 2, "ms_sum": 300}})
     fold("default")
-    monkeypatch.setattr("webhooks_app.maintenance.rollups.counters.BUCKETS_MS", (100, 400))
+    monkeypatch.setattr("webhooks_app.maintenance.rollups.reading.BUCKETS_MS", (100, 400))
     make_tally(NOW, **{webhook_id: {"ms_400": 2, "ms_sum": 700}})
     fold("default")
 

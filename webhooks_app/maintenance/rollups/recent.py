@@ -12,9 +12,8 @@ from django.db.models import Count
 from ...database.sql import upsert
 from ...models import QueueEntry, Rollup, WebhookHealth
 from ...models.rollup import EVERY_WEBHOOK, OUTCOMES, RESPONSE_TIME
-from .counters import Counters
 from .folding import changing, names_in, sums_by
-from .reading import Window, spans
+from .reading import Counters, Window, spans
 
 SPANS = (Window.HOUR, Window.DAY, Window.WEEK)
 QUEUED = "queued"

@@ -12,9 +12,7 @@ from django.core.management.base import CommandError, CommandParser
 from ...models import Webhook
 from ...models.order import Order
 from ...operations.registration import describe_offer, update_webhook
-from ..base import WebhooksCommand
-from ..json_arguments import read_json
-from ..webhooks import get_webhook
+from ..base import WebhooksCommand, get_webhook, read_json
 
 CHOICES = ("signatures", "retry_policy", "accepted_statuses", "order")
 """The options whose values are those of fields of the webhook."""

@@ -17,8 +17,7 @@ from ...models import ApiKey
 from ...models.api_key import SERVICE_SCOPES, owner_scopes
 from ...operations.api_keys import create_key
 from ...owners import owner_model, owners
-from ..base import WebhooksCommand
-from ..owners import HELP, find_owner, get_owner
+from ..base import OWNER_HELP, WebhooksCommand, find_owner, get_owner
 
 
 class Command(WebhooksCommand):
@@ -26,7 +25,7 @@ class Command(WebhooksCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         whose = parser.add_mutually_exclusive_group(required=True)
-        whose.add_argument("owner", nargs="?", help=f"The owner of the key. {HELP}")
+        whose.add_argument("owner", nargs="?", help=f"The owner of the key. {OWNER_HELP}")
         whose.add_argument(
             "--service",
             action="store_true",

@@ -12,10 +12,7 @@ from ...event_types import registry
 from ...exceptions import InvalidEventDataError
 from ...models import Event
 from ...plurals import counted
-from ..base import WebhooksCommand
-from ..json_arguments import HELP, read_event_data
-from ..owners import HELP as OWNER_HELP
-from ..owners import get_owner
+from ..base import DATA_HELP, OWNER_HELP, WebhooksCommand, get_owner, read_event_data
 
 
 class Command(WebhooksCommand):
@@ -28,7 +25,7 @@ class Command(WebhooksCommand):
         owner.add_argument(
             "--platform", action="store_true", help="Emit without an owner, to webhooks of the platform only."
         )
-        parser.add_argument("--data", required=True, metavar="JSON|@FILE|-", help=HELP)
+        parser.add_argument("--data", required=True, metavar="JSON|@FILE|-", help=DATA_HELP)
 
         parser.add_argument("--idempotency-key", metavar="KEY", help="Emit only once for this key and owner.")
         parser.add_argument(

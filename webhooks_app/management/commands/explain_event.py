@@ -9,8 +9,7 @@ from django.core.management.base import CommandError, CommandParser
 from ...models import Event
 from ...routing.admission import is_routed
 from ...routing.report import Decision, decide
-from ..base import WebhooksCommand
-from ..terminal import printable
+from ..base import WebhooksCommand, printable
 
 
 class Command(WebhooksCommand):

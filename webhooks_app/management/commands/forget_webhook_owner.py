@@ -12,8 +12,7 @@ from ...models import Webhook
 from ...operations.events import forget_owner
 from ...owners import owners
 from ...plurals import counted
-from ..base import WebhooksCommand
-from ..owners import HELP, get_owner
+from ..base import OWNER_HELP, WebhooksCommand, get_owner
 from ..progress import ProgressBar
 
 
@@ -25,7 +24,7 @@ class Command(WebhooksCommand):
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("owner", help=HELP)
+        parser.add_argument("owner", help=OWNER_HELP)
         parser.add_argument("--dry-run", action="store_true", help="Only count the events and deliveries.")
         parser.add_argument("--yes", action="store_true", help="Skip the confirmation.")
 

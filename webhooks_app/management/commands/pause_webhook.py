@@ -8,8 +8,7 @@ from django.core.management.base import CommandParser
 
 from ...models import QueueEntry
 from ...operations import lifecycle
-from ..base import WebhooksCommand
-from ..webhooks import get_webhook
+from ..base import WebhooksCommand, get_webhook
 
 
 class Command(WebhooksCommand):

@@ -20,10 +20,9 @@ from ...models import Replay
 from ...operations import replays
 from ...plurals import counted
 from ...replays.runner import SHORTLY, advance, count
-from ..base import WebhooksCommand
+from ..base import WebhooksCommand, get_webhook
 from ..progress import ProgressBar
 from ..stopping import stopped_by_signal
-from ..webhooks import get_webhook
 
 UNITS = {"min": "minutes", "h": "hours", "d": "days"}
 

@@ -13,8 +13,7 @@ from ...models.limits import MAX_SECRET_OVERLAP
 from ...models.webhook_secret import SECRET
 from ...operations.rotation import revoke_previous_secret, rotate_secret, warning_about_key
 from ...protocol.json_data import format_time
-from ..base import WebhooksCommand
-from ..webhooks import get_webhook
+from ..base import WebhooksCommand, get_webhook
 
 MAX_HOURS = MAX_SECRET_OVERLAP // timedelta(hours=1)
 

@@ -8,10 +8,8 @@ from django.core.management.base import CommandError, CommandParser
 
 from ...models import Delivery
 from ...operations.sending import send_test_event
-from ..base import WebhooksCommand
-from ..json_arguments import HELP, read_event_data
+from ..base import DATA_HELP, WebhooksCommand, get_webhook, read_event_data
 from ..watching import follow
-from ..webhooks import get_webhook
 
 
 class Command(WebhooksCommand):
@@ -22,7 +20,7 @@ class Command(WebhooksCommand):
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("webhook_id", help="The webhook, wh_….")
         parser.add_argument("type", help="The event type; `list_event_types` lists them.")
-        parser.add_argument("--data", metavar="JSON|@FILE|-", help=f"{HELP} Default: the type's example.")
+        parser.add_argument("--data", metavar="JSON|@FILE|-", help=f"{DATA_HELP} Default: the type's example.")
         parser.add_argument(
             "--wait",
             action="store_true",

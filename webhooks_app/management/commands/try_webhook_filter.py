@@ -9,10 +9,7 @@ from django.core.management.base import CommandError, CommandParser
 from ...models import Event
 from ...routing.admission import events_for
 from ...routing.report import try_filter
-from ..base import WebhooksCommand
-from ..json_arguments import read_json
-from ..terminal import printable
-from ..webhooks import get_webhook
+from ..base import WebhooksCommand, get_webhook, printable, read_json
 
 
 class Command(WebhooksCommand):

@@ -8,9 +8,8 @@ from django.core.management.base import CommandError, CommandParser
 
 from ...models import Delivery
 from ...operations.lifecycle import start_verification
-from ..base import WebhooksCommand
+from ..base import WebhooksCommand, get_webhook
 from ..watching import follow
-from ..webhooks import get_webhook
 
 
 class Command(WebhooksCommand):

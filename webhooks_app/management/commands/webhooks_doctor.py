@@ -11,8 +11,7 @@ from typing import Any
 from django.core.management.base import CommandError, CommandParser
 
 from ...doctor import Finding, Level, examine, worst
-from ..base import WebhooksCommand
-from ..terminal import printable
+from ..base import WebhooksCommand, printable
 
 STATUS: Mapping[Level, int] = {Level.OK: 0, Level.WARNING: 1, Level.ERROR: 2}
 ROLES: Mapping[Level, str] = {Level.OK: "SUCCESS", Level.WARNING: "WARNING", Level.ERROR: "ERROR"}
