@@ -245,9 +245,7 @@ def test_a_list_links_a_held_delivery_to_the_one_before_it(
     superuser: Page, owner: Any, new_webhook: Callable[..., Webhook]
 ) -> None:
     webhook = new_webhook(owner, order="webhook")
-    for _ in range(2):
-        emit("file.deleted", DATA, owner=owner)
-    first, _second = Delivery.objects.order_by("pk")
+    first, _second = (emit("file.deleted", DATA, owner=owner).deliveries.get() for _ in range(2))
     link = f'<a href="/admin/webhooks_app/delivery/{first.pk}/change/">behind an earlier delivery</a>'
 
     assert link in text(superuser.get("delivery"))

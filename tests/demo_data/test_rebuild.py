@@ -26,8 +26,7 @@ def webhook(django_user_model):
 
 def make_delivery(webhook, created_at, *attempts, state="succeeded"):
     """Create a delivery and its attempts, one minute apart, from results, statuses and durations in ms."""
-    emit_one(webhook.owner)
-    delivery = webhook.deliveries.order_by("pk").last()
+    delivery = webhook.deliveries.get(event=emit_one(webhook.owner))
     Delivery.objects.filter(pk=delivery.pk).update(created_at=created_at, state=state, attempt_count=len(attempts))
     for number, (result, status, duration_ms) in enumerate(attempts, 1):
         started_at = created_at + timedelta(milliseconds=20) + timedelta(minutes=number - 1)
