@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -66,7 +67,9 @@ def test_history_shows_the_url_that_was_asked(superuser: Page, attempt: Delivery
     if model == "delivery":
         (row,) = superuser.get("delivery").context["cl"].result_list
         page = text(superuser.get("delivery", "change", row.pk))
-        assert row.sent_to == old
+        assert row.last_attempt.url == old
+        assert shows(superuser.get("delivery"), old)
+        assert not shows(superuser.get("delivery"), new)
         assert f'<p class="webhooks-url">{old}</p>' in page
         assert f"(now {new})" in page
     else:
@@ -75,9 +78,7 @@ def test_history_shows_the_url_that_was_asked(superuser: Page, attempt: Delivery
 
 
 def test_a_delivery_without_an_attempt_shows_the_url_of_its_webhook(superuser: Page, delivery: Delivery) -> None:
-    (row,) = superuser.get("delivery").context["cl"].result_list
-
-    assert row.sent_to == delivery.webhook.url
+    assert shows(superuser.get("delivery"), delivery.webhook.url)
 
 
 def test_an_attempt_without_a_response_shows_the_first_bytes_received(
@@ -250,3 +251,129 @@ def test_a_list_links_a_held_delivery_to_the_one_before_it(
 
     assert link in text(superuser.get("delivery"))
     assert link in text(superuser.get("webhook", "change", webhook.pk))
+
+
+def listed(page: Page, **query: str) -> list[str]:
+    return [row.pk for row in page.get("delivery", **query).context["cl"].result_list]
+
+
+def test_a_row_has_the_answer_and_links_to_webhook_and_event(superuser: Page, attempt: DeliveryAttempt) -> None:
+    Delivery.objects.update(attempt_count=1, state="given_up", last_result="http_status")
+    delivery = attempt.delivery
+
+    page = text(superuser.get("delivery"))
+
+    assert '<span class="webhooks-state webhooks-bad">given up: status other than 200</span>' in page
+    assert '<span class="webhooks-quiet">500 · 12\N{NO-BREAK SPACE}ms</span>' in page
+    assert reverse("admin:webhooks_app_event_change", args=[delivery.event_id]) in page
+    assert reverse("admin:webhooks_app_webhook_change", args=[delivery.webhook_id]) in page
+    assert '<td class="field-owner_name">amina</td>' in page
+
+
+def test_notices_and_verifications_are_hidden_until_they_are_chosen(superuser: Page, delivery: Delivery) -> None:
+    kinds = ("test", "retry_notice", "verification")
+    test, notice, verification = (Delivery.objects.queue(webhook=delivery.webhook, kind=kind).pk for kind in kinds)
+
+    hidden = superuser.get("delivery")
+
+    assert listed(superuser) == [test, delivery.pk]
+    assert shows(hidden, "Notices and verifications are hidden.")
+    everything = superuser.client.get(f"/admin/webhooks_app/delivery/{hidden.context['cl'].shown_kinds_url}")
+    assert len(everything.context["cl"].result_list) == 4
+    assert not shows(everything, "Notices and verifications are hidden.")
+    assert listed(superuser, kind__exact="retry_notice") == [notice]
+    assert listed(superuser, q=verification) == [verification]
+    assert listed(superuser, event_type="webhook.verification") == [verification]
+
+
+def test_select_all_takes_only_rows_of_the_page(superuser: Page, delivery: Delivery) -> None:
+    hidden = Delivery.objects.queue(webhook=delivery.webhook, kind="retry_notice", event=delivery.event)
+    other = Delivery.objects.queue(webhook=delivery.webhook, kind="test", event=delivery.event)
+
+    superuser.act("redeliver", delivery, confirmed=True, select_across="1")
+    superuser.act("redeliver", hidden, confirmed=True, select_across="1")
+
+    found = Delivery.objects.exclude(redelivery_of=None).values_list("redelivery_of", flat=True)
+    assert other.pk not in found
+    assert list(found) == [delivery.pk]
+
+
+@pytest.mark.parametrize(
+    ("answer", "found"),
+    [("500", True), ("503", False), ("5xx", True), ("4xx", False), ("timeout", False), ("6xx", False), ("x", False)],
+)
+def test_the_answer_is_a_filter(superuser: Page, attempt: DeliveryAttempt, answer: str, found: bool) -> None:
+    Delivery.objects.update(attempt_count=1, state="given_up", last_result="http_status")
+
+    assert listed(superuser, answer=answer) == ([attempt.delivery_id] if found else [])
+
+
+def test_only_the_last_answer_counts(superuser: Page, attempt: DeliveryAttempt) -> None:
+    facts = {"result": "timeout", "started_at": timezone.now(), "url": attempt.url}
+    DeliveryAttempt.objects.create(delivery=attempt.delivery, number=2, **facts)
+    Delivery.objects.update(attempt_count=2, state="given_up", last_result="timeout")
+
+    assert listed(superuser, answer="500") == []
+    assert listed(superuser, answer="timeout") == [attempt.delivery_id]
+
+
+def test_a_day_fills_in_the_times_for_changes(superuser: Page, delivery: Delivery, settings: Any) -> None:
+    settings.TIME_ZONE = "Europe/Berlin"
+    page = superuser.get("delivery")
+    (spec,) = (spec for spec in page.context["cl"].filter_specs if spec.title == "time")
+    links = {str(choice["display"]): choice["query_string"] for choice in spec.choices(page.context["cl"])}
+
+    today, yesterday = (
+        superuser.client.get(f"/admin/webhooks_app/delivery/{links[day]}") for day in ("Today", "Yesterday")
+    )
+
+    start = timezone.localtime().strftime("%Y-%m-%dT00:00:00")
+    assert f'name="created_after" value="{start}"' in text(today)
+    assert f'name="created_before" value="{start}"' in text(yesterday)
+    assert [len(page.context["cl"].result_list) for page in (today, yesterday)] == [1, 0]
+    assert re.search(r'<li class="selected"><a href="[^"]+">Today</a>', text(today))
+
+
+def test_the_list_of_events_counts_the_webhooks_that_received_each(
+    superuser: Page, event: Event, delivery: Delivery, new_webhook: Callable[..., Webhook]
+) -> None:
+    others = [new_webhook(None) for _ in range(2)]
+    made = [Delivery(event=event, webhook=webhook, state="succeeded") for webhook in others]
+    again = Delivery(event=event, webhook=others[0], state="given_up", redelivery_of=made[0])
+    Delivery.objects.bulk_create([*made, again])
+
+    assert "● " not in text(superuser.get("event"))
+    assert '<span class="webhooks-state webhooks-late">2 of 3 delivered</span>' in text(superuser.get("event"))
+    Delivery.objects.filter(pk=delivery.pk).update(state="given_up")
+    assert '<span class="webhooks-state webhooks-bad">2 of 3 delivered</span>' in text(superuser.get("event"))
+
+
+def test_staff_see_how_many_of_their_webhooks_received_an_event(
+    staff: Callable[..., Page], new_webhook: Callable[..., Webhook]
+) -> None:
+    page = staff("boris", "view_event", "view_delivery")
+    new_webhook(page.user)
+    new_webhook(None)
+    emit("file.deleted", DATA, owner=page.user)
+
+    assert "0 of 1 delivered" in text(page.get("event"))
+
+
+def test_deliveries_are_counted_only_for_users_who_may_view_them(staff: Callable[..., Page], event: Event) -> None:
+    page = staff("boris", "view_event", "manage_all_webhooks")
+
+    assert "delivered</span>" not in text(page.get("event"))
+
+
+def test_a_page_of_events_reads_a_limited_number_of_deliveries(
+    superuser: Page, event: Event, delivery: Delivery, new_webhook: Callable[..., Webhook], monkeypatch: Any
+) -> None:
+    monkeypatch.setattr("webhooks_app.admin.events.HORIZON", 2)
+    emit("file.deleted", DATA, owner=None)
+    Delivery.objects.bulk_create([Delivery(event=event, webhook=new_webhook(None)) for _ in range(3)])
+
+    with CaptureQueriesContext(connection) as captured:
+        page = text(superuser.get("event"))
+
+    assert "0 of more than" in page
+    assert sum("webhooks_app_delivery" in each["sql"] for each in captured) == 1

@@ -59,7 +59,7 @@ def fail(webhook: Webhook, cause: TransportError, *, kind: str = "verification")
 def pages_of(page: Page, delivery: Delivery) -> str:
     """Return all pages about a delivery, without what every request changes."""
     answers = [
-        page.get("delivery"),
+        page.get("delivery", kind__exact="all"),
         page.get("delivery", "change", delivery.pk),
         page.get("webhook"),
         page.get("webhook", "change", delivery.webhook_id),
@@ -108,7 +108,8 @@ def test_a_filter_by_result_does_not_reveal_the_cause(
     delivery = fail(unverified, cause)
 
     found = {
-        value: member.get("delivery", result=value).context["cl"].result_count for value in (result, "unreachable")
+        value: member.get("delivery", result=value, kind__exact="all").context["cl"].result_count
+        for value in (result, "unreachable")
     }
 
     assert found == {result: 0, "unreachable": 1}
@@ -138,7 +139,7 @@ def test_users_who_manage_all_webhooks_see_the_cause(
 
     assert shows(page, cause.message)
     assert "1234 ms" in text(page)
-    assert superuser.get("delivery", result=result).context["cl"].result_count == 1
+    assert superuser.get("delivery", result=result, kind__exact="all").context["cl"].result_count == 1
     assert AuditEntry.objects.filter(action="webhook.verification_failed").exists()
 
 

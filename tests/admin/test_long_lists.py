@@ -239,10 +239,11 @@ def test_the_list_shows_the_next_attempt(
 
 
 BY_STATE, BY_RESULT = {"state__exact": "given_up"}, {"result": "timeout"}
+BY_ANSWER = {"answer": "5xx", "kind__exact": "all"}
 BY_TYPE, BY_TIME = {"event_type": "file.deleted"}, {"created": "hour"}
 TYPED = {"created_after": "2026-01-01T00:00", "webhook": "receiver.example"}
 FILTERS = {
-    "delivery": [{}, BY_STATE, BY_RESULT, BY_TYPE, BY_TIME, TYPED],
+    "delivery": [{}, BY_STATE, BY_RESULT, BY_ANSWER, BY_TYPE, BY_TIME, TYPED],
     "event": [{}, BY_TYPE, BY_TIME],
     "webhook": [{}, BY_TIME],
 }

@@ -16,7 +16,7 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from ..models import Delivery, EventReference, Webhook
+from ..models import Delivery, DeliveryAttempt, EventReference, Webhook
 from ..models.hold import holds_of
 from ..models.keyset import WHOLE, Parts
 from ..models.order import order_of_creation
@@ -24,12 +24,14 @@ from ..operations.rights import REDELIVER
 from ..operations.sending import redeliver
 from .actions import ActingAdmin
 from .change_list import KeysetChangeList
-from .disclosed import disclosed
-from .display import PARTS_OF_TYPE, breakable, link_to, moment, next_try, sent_to, state_and_result
+from .disclosed import disclosed, disclosed_last_attempts
+from .display import PARTS_OF_TYPE, breakable, coloured, link_to, moment, next_try, sent_to, state_and_result
 from .explanation import policy_in_words, waiting_for, why_cancelled
 from .filters import (
+    AnswerFilter,
     CreatedFilter,
     EventTypeOfDeliveryFilter,
+    KindFilter,
     OfWebhooksFilter,
     OwnerOfWebhookFilter,
     ReferenceOfEventFilter,
@@ -50,16 +52,22 @@ SHOWN_IF_SET = {
 
 
 class DeliveryChangeList(KeysetChangeList):
-    """Change list that attaches to each delivery its last URL, and the reason why it is not sent now."""
+    """Change list that attaches to each delivery its last attempt, and the reason why it is not sent now."""
 
     def get_results(self, request: HttpRequest) -> None:
         super().get_results(request)
         self.result_list = disclosed(request, self.result_list)
         for delivery, hold in zip(self.result_list, holds_of(self.result_list, now=timezone.now()), strict=True):
             delivery.shown_hold = hold
-        urls = sent_to(self.result_list)
+        last = disclosed_last_attempts(request, self.result_list)
         for delivery in self.result_list:
-            delivery.sent_to = urls[delivery.pk]
+            delivery.last_attempt = last.get(delivery.pk)
+
+    @property
+    def shown_kinds_url(self) -> str:
+        """The link that also shows notices and verifications; "" if they are shown."""
+        hides = any(isinstance(spec, KindFilter) and spec.hides for spec in self.filter_specs)
+        return self.get_query_string({KindFilter.parameter_name: KindFilter.ALL}) if hides else ""
 
 
 @admin.register(Delivery)
@@ -70,15 +78,19 @@ class DeliveryAdmin(ReadOnlyAdmin, ActingAdmin):
         "The ID of a delivery (dlv_…), event (evt_…), webhook (wh_…) or replay (rpl_…), a reference of an event, part "
         "of a URL, or an account name."
     )
-    list_display = ("created", "state_and_result", "next_try", "type_and_kind", "target", "attempt_count")
+    list_display = (
+        *("created", "state_and_answer", "next_try"),
+        *("type_and_kind", "target", "owner_name", "attempt_count"),
+    )
     list_filter = (
         ("state", StateFilter),
         ResultFilter,
+        AnswerFilter,
         CreatedFilter,
         WebhookFilter,
         OwnerOfWebhookFilter,
         ReferenceOfEventFilter,
-        "kind",
+        KindFilter,
         EventTypeOfDeliveryFilter,
     )
     fields = (
@@ -102,9 +114,8 @@ class DeliveryAdmin(ReadOnlyAdmin, ActingAdmin):
         return [name for name in fields if name not in SHOWN_IF_SET or getattr(obj, SHOWN_IF_SET[name], None)]
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
-        return (
-            super().get_queryset(request).select_related("event", "webhook__lane", "queue_entry").defer("event__body")
-        )
+        related = ("event", "webhook__lane", "webhook__owner", "queue_entry")
+        return super().get_queryset(request).select_related(*related).defer("event__body")
 
     def get_object(self, request: HttpRequest, object_id: str, from_field: str | None = None) -> Any:
         delivery = super().get_object(request, object_id, from_field)
@@ -144,17 +155,31 @@ class DeliveryAdmin(ReadOnlyAdmin, ActingAdmin):
     @admin.display(description=_("event type"))
     def type_and_kind(self, delivery: Delivery) -> SafeString:
         shown = breakable(delivery.event_type, PARTS_OF_TYPE)
+        if delivery.event is not None:
+            shown = link_to(delivery.event, site=self.admin_site.name, text=shown)
         is_test = delivery.kind == Delivery.Kind.TEST
         return format_html("{} ({})", shown, delivery.get_kind_display()) if is_test else shown
 
     @admin.display(description=_("webhook"))
     def target(self, delivery: Any) -> SafeString:
-        url = breakable(delivery.sent_to)
-        return format_html('<span class="webhooks-url" title="{}">{}</span>', delivery.webhook_id, url)
+        attempt, webhook = delivery.last_attempt, delivery.webhook
+        url = breakable(attempt.url if attempt else webhook.url)
+        shown = url if webhook.deleted_at else link_to(webhook, site=self.admin_site.name, text=url)
+        return format_html('<span class="webhooks-url" title="{}">{}</span>', webhook.pk, shown)
+
+    @admin.display(description=_("account"))
+    def owner_name(self, delivery: Delivery) -> str:
+        return super().owner_name(delivery.webhook)
 
     @admin.display(description=_("state"))
-    def state_and_result(self, delivery: Delivery) -> str:
-        return state_and_result(delivery)
+    def state_and_answer(self, delivery: Delivery) -> SafeString:
+        """Return the state with the status code and the duration of the last attempt."""
+        attempt: DeliveryAttempt | None = getattr(delivery, "last_attempt", None)
+        facts = [] if attempt is None else [attempt.response_status, attempt.duration_ms]
+        units = zip(facts, ("", "\N{NO-BREAK SPACE}ms"), strict=False)
+        answer = " · ".join(f"{number}{unit}" for number, unit in units if number is not None)
+        state = coloured(delivery.state, state_and_result(delivery))
+        return format_html('{}<span class="webhooks-quiet">{}</span>', state, answer) if answer else state
 
     @admin.display(description=_("state"))
     def stands(self, delivery: Delivery) -> SafeString:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from django.db.models import QuerySet
@@ -16,6 +16,7 @@ from ..delivery.disclosure import (
     with_result_for_owner,
 )
 from ..models import Delivery, DeliveryAttempt, Webhook
+from .display import last_attempts
 from .owned import manages_all
 
 
@@ -32,6 +33,12 @@ def disclosed_attempts(request: HttpRequest, delivery: Delivery) -> list[Deliver
     for attempt in attempts:
         attempt.delivery = delivery
     return attempts if manages_all(request) else [attempt_for_owner(attempt) for attempt in attempts]
+
+
+def disclosed_last_attempts(request: HttpRequest, deliveries: Sequence[Delivery]) -> dict[str, DeliveryAttempt]:
+    """Return the last stored attempt of each delivery by ID, as the user may see it."""
+    last = last_attempts(deliveries)
+    return last if manages_all(request) else {pk: attempt_for_owner(attempt) for pk, attempt in last.items()}
 
 
 def disclosed_entries(request: HttpRequest, entries: QuerySet[Any]) -> QuerySet[Any]:

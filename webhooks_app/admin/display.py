@@ -106,6 +106,20 @@ def state_and_result(delivery: Delivery) -> str:
     return f"{state}: {result_in_words(delivery.last_result)}"
 
 
+COLOURS = {
+    Delivery.State.SUCCEEDED: "webhooks-good",
+    Delivery.State.GIVEN_UP: "webhooks-bad",
+    Delivery.State.PENDING: "webhooks-late",
+    Delivery.State.CANCELLED: "webhooks-open",
+}
+"""The class of each state. A new state has none."""
+
+
+def coloured(state: str, text: Any) -> SafeString:
+    """Return a text in the colour of a delivery's state."""
+    return format_html('<span class="webhooks-state {}">{}</span>', COLOURS.get(state, ""), text)  # type: ignore[call-overload]
+
+
 def result_in_words(result: str) -> str:
     labels = {**dict(DeliveryAttempt.Result.choices), UNREACHABLE: gettext("URL not reached")}
     return str(labels.get(result, result))
@@ -131,12 +145,24 @@ def next_try(delivery: Delivery, hold: Hold | None, *, now: datetime, site: str)
     return moment(at, label) if at else label
 
 
+LISTED = ("delivery_id", "number", "url", "result", "response_status", "duration_ms")
+"""The facts about an attempt that lists show."""
+
+
+def last_attempts(deliveries: Sequence[Delivery]) -> dict[str, DeliveryAttempt]:
+    """Return the last stored attempt of each delivery by ID, with the facts that lists show."""
+    of = {delivery.pk: delivery for delivery in deliveries if delivery.attempt_count}
+    last = DeliveryAttempt.objects.filter(delivery__in=of, number=F("delivery__attempt_count")).order_by()
+    attempts = [DeliveryAttempt(**facts) for facts in last.values(*LISTED)] if of else []
+    for attempt in attempts:
+        attempt.delivery = of[attempt.delivery_id]
+    return {attempt.delivery_id: attempt for attempt in attempts}
+
+
 def sent_to(deliveries: Sequence[Delivery]) -> dict[str, str]:
     """Return the URL of each delivery's last attempt, or its webhook's if no attempt is stored, by ID."""
-    ids = [delivery.pk for delivery in deliveries if delivery.attempt_count]
-    last = DeliveryAttempt.objects.filter(delivery__in=ids, number=F("delivery__attempt_count")).order_by()
-    urls = dict(last.values_list("delivery_id", "url")) if ids else {}
-    return {delivery.pk: urls.get(delivery.pk, delivery.webhook.url) for delivery in deliveries}
+    last = last_attempts(deliveries)
+    return {each.pk: last[each.pk].url if each.pk in last else each.webhook.url for each in deliveries}
 
 
 class DeliveryRow(NamedTuple):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from django.contrib import admin
@@ -10,17 +12,31 @@ from django.http import HttpRequest
 from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
+from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from ..event_types import registry
-from ..models import Event, EventReference, IdempotencyKey
+from ..models import Delivery, Event, EventReference, IdempotencyKey
+from ..models.keyset import HORIZON
 from ..routing.report import Decision, decide
+from .change_list import KeysetChangeList
 from .disclosed import disclosed
-from .display import DeliveryRow, deliveries_url, delivery_rows, moment, pretty_json, shows_deliveries
+from .display import (
+    DeliveryRow,
+    coloured,
+    deliveries_url,
+    delivery_rows,
+    moment,
+    pretty_json,
+    shows_deliveries,
+)
 from .filters import CreatedFilter, EventTypeFilter, OwnerFilter, ReferenceFilter
 from .owned import ReadOnlyAdmin, manages_all, own_rows
 
 MAX_RECIPIENTS = 50
+
+State = Delivery.State
+BEST_FIRST = (State.SUCCEEDED, State.PENDING, State.CANCELLED, State.GIVEN_UP)
 OPTIONAL = ("references", "idempotency_key", "ordering_key")
 
 
@@ -32,15 +48,74 @@ class DecisionRow(NamedTuple):
     delivery_url: str
 
 
+@dataclass(kw_only=True, slots=True)
+class Recipients:
+    """The webhooks to which an event has deliveries, each with its best state: a redelivery may have succeeded."""
+
+    states: dict[str, str] = field(default_factory=dict)
+    has_more: bool = False
+
+    def add(self, webhook_id: str, state: str) -> None:
+        self.states[webhook_id] = min(self.states.get(webhook_id, state), state, key=BEST_FIRST.index)
+
+    @property
+    def state(self) -> str:
+        """The worst of the states."""
+        return max(self.states.values(), key=BEST_FIRST.index)
+
+    @property
+    def in_words(self) -> str:
+        done = sum(state == State.SUCCEEDED for state in self.states.values())
+        text = (
+            gettext("%(done)d of more than %(all)d delivered")
+            if self.has_more
+            else gettext("%(done)d of %(all)d delivered")
+        )
+        return text % {"done": done, "all": len(self.states)}
+
+
+def recipients_of(deliveries: QuerySet[Any], event_ids: Sequence[str]) -> dict[str, Recipients]:
+    """Return the recipients by event, with one query. Events that are beyond its limit are left out."""
+    found: dict[str, Recipients] = {}
+    rows = deliveries.filter(event__in=event_ids).order_by("-event_id")
+    listed = list(rows.values_list("event_id", "webhook_id", "state")[:HORIZON])
+    for event_id, webhook_id, state in listed:
+        found.setdefault(event_id, Recipients()).add(webhook_id, state)
+    if len(listed) == HORIZON:
+        found[listed[-1][0]].has_more = True
+    return found
+
+
+class EventChangeList(KeysetChangeList):
+    """Change list that attaches to each event its recipients, with one query."""
+
+    def get_results(self, request: HttpRequest) -> None:
+        super().get_results(request)
+        if not shows_deliveries(request):
+            return
+        visible = own_rows(request, Delivery.objects.all(), "webhook__owner")
+        found = recipients_of(visible, [event.pk for event in self.result_list])
+        for event in self.result_list:
+            event.recipients = found.get(event.pk)
+
+
 @admin.register(Event)
 class EventAdmin(ReadOnlyAdmin):
     id_lookups = (("evt", "pk"),)
     search_help_text = _("An ID (evt_…), a reference or an account name.")
-    list_display = ("id", "type_and_kind", "owner_name", "created")
+    list_display = ("id", "type_and_kind", "owner_name", "delivered", "created")
     list_filter = (CreatedFilter, OwnerFilter, ReferenceFilter, "is_test", EventTypeFilter)
     list_select_related = ("owner",)
     fields = ("id", "type_link", "owner", "created", "references", "idempotency_key", "ordering_key")
     readonly_fields = fields
+
+    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[KeysetChangeList]:
+        return EventChangeList
+
+    @admin.display(description=_("delivered"))
+    def delivered(self, event: Any) -> SafeString | str:
+        recipients: Recipients | None = getattr(event, "recipients", None)
+        return coloured(recipients.state, recipients.in_words) if recipients else ""
 
     def get_fields(self, request: HttpRequest, obj: Any = None) -> list[Any]:
         """Return the fields without the optional ones that the event lacks."""

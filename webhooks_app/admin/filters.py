@@ -11,10 +11,11 @@ from datetime import datetime, timedelta
 from typing import Any, ClassVar, cast
 
 from django import forms
+from django.conf import settings
 from django.contrib import admin
-from django.contrib.admin.views.main import ERROR_FLAG, PAGE_VAR
-from django.core.validators import MaxValueValidator, MinValueValidator
-from django.db.models import Q, QuerySet
+from django.contrib.admin.views.main import ERROR_FLAG, PAGE_VAR, SEARCH_VAR
+from django.core.validators import MaxValueValidator, MinValueValidator, RegexValidator
+from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.http import HttpRequest
 from django.utils import timezone
 from django.utils.functional import cached_property
@@ -49,6 +50,34 @@ class StateFilter(admin.ChoicesFieldListFilter):
         values: Any = self.lookup_val
         found: Any = rows.in_state(values[0]) if self.is_by_index else super().queryset(request, queryset)
         return cast("QuerySet[Any]", found)
+
+
+class KindFilter(admin.SimpleListFilter):
+    """Filter by kind. Notices and verifications are hidden until they are chosen, or something is searched for."""
+
+    title = _("kind")
+    parameter_name = "kind__exact"
+    ALL = "all"
+    USUAL = (Delivery.Kind.EVENT, Delivery.Kind.TEST)
+
+    def __init__(self, request: HttpRequest, params: dict[str, Any], model: Any, model_admin: Any) -> None:
+        super().__init__(request, params, model, model_admin)
+        self.hides = not self.value() and not any(request.GET.get(name) for name in (SEARCH_VAR, "event_type"))
+        if self.hides:  # a filter without an index, which examines a bounded number of rows
+            self.used_parameters[self.parameter_name] = ""
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, Any]]:
+        return [(self.ALL, _("All")), *Delivery.Kind.choices]
+
+    def choices(self, changelist: Any) -> Iterator[Any]:
+        first, *others = super().choices(changelist)
+        yield {**first, "selected": self.hides, "display": _("Events and tests")}
+        yield from others
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        if self.hides:
+            return queryset.filter(kind__in=self.USUAL)
+        return queryset if self.value() in (None, "", self.ALL) else queryset.filter(kind=self.value())
 
 
 class EventTypeFilter(admin.SimpleListFilter):
@@ -165,6 +194,10 @@ class CreatedFilter(TypedFilter, admin.SimpleListFilter):
 
     def choices(self, changelist: Any) -> Iterator[Any]:
         yield self._all(changelist)
+        for label, typed in _days():
+            query = changelist.get_query_string({**dict.fromkeys(self.parameter_names), **typed})
+            is_it = {name: value for name, value in self.request.GET.items() if name in self.parameter_names} == typed
+            yield {"selected": is_it, "query_string": query, "display": label}
         for name, (label, _span) in self.spans.items():
             query = changelist.get_query_string({**dict.fromkeys(self.parameter_names), self.parameter_name: name})
             yield {"selected": self.value() == name, "query_string": query, "display": label}
@@ -182,6 +215,16 @@ class CreatedFilter(TypedFilter, admin.SimpleListFilter):
             yield "pk__gte", since
         if until := self.typed.get("created_before"):
             yield "pk__lt", until
+
+
+def _days() -> Iterator[tuple[Any, dict[str, str]]]:
+    """Yield the labels of today and yesterday, with their beginnings and ends for the form, where users edit them."""
+    now = timezone.localtime() if settings.USE_TZ else timezone.now()
+    today = now.replace(hour=0, minute=0, second=0, microsecond=0, tzinfo=None)
+    days = [(day, f"{today + timedelta(days=day):%Y-%m-%dT%H:%M:%S}") for day in (-1, 0, 1)]
+    (_before, yesterday), (_day, start), (_after, end) = days
+    yield _("Today"), {"created_after": start, "created_before": end}
+    yield _("Yesterday"), {"created_after": yesterday, "created_before": start}
 
 
 class WordFilter(TypedFilter):
@@ -296,3 +339,39 @@ class WebhookFilter(OfWebhooksFilter):
 
     def meant(self, path: str) -> Q:
         return Q(**{f"{path}pk" if self.word.startswith("wh_") else f"{path}url__icontains": self.word})
+
+
+TIMEOUT = DeliveryAttempt.Result.TIMEOUT.value
+ANSWER = RegexValidator(rf"^([1-5][0-9]{{2}}|[1-5]xx|{TIMEOUT})$", _("Enter a status such as 503, or 4xx or 5xx."))
+
+
+class AnswerForm(forms.Form):
+    answer = forms.CharField(label=_("Status code"), required=False, max_length=10, validators=[ANSWER])
+
+
+class AnswerFilter(WordFilter):
+    """Filter by the answer to the last attempt: a status, a class of statuses, or none in time."""
+
+    title = _("answer")
+    parameter_names = ("answer",)
+    form_class = AnswerForm
+    presets = {"4xx": "4xx", "5xx": "5xx", TIMEOUT: _("timeout")}  # noqa: RUF012
+
+    def choices(self, changelist: Any) -> Iterator[Any]:
+        yield self._all(changelist)
+        typed = {} if self.word in self.presets or not self.word else {self.word: self.word}
+        for value, label in {**self.presets, **typed}.items():
+            query = changelist.get_query_string({self.parameter_name: value})
+            yield {"selected": self.word == value, "query_string": query, "display": label}
+
+    def narrowed(self, rows: QuerySet[Any]) -> QuerySet[Any]:
+        if self.word == TIMEOUT:
+            return with_result(self.request, rows, TIMEOUT)
+        return rows.filter(self.meant("")) if self.word else rows
+
+    def meant(self, path: str) -> Q:
+        """Return the condition for the last attempt. Only attempts with an answer are looked up."""
+        first = int(self.word.replace("xx", "00"))
+        last = first + 99 if self.word.endswith("xx") else first
+        attempts = DeliveryAttempt.objects.filter(delivery=OuterRef("pk"), number=OuterRef("attempt_count"))
+        return Q(attempt_count__gt=0) & Q(Exists(attempts.filter(response_status__range=(first, last))))

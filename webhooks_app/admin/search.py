@@ -46,7 +46,7 @@ IDS: Mapping[str, tuple[type[Model], str]] = {
 DETAILS: Mapping[type[Model], tuple[str, ...]] = {
     Webhook: ("target", "state", "owner_name"),
     Event: ("id", "type_and_kind", "owner_name"),
-    Delivery: ("id", "type_and_kind", "state_and_result"),
+    Delivery: ("id", "type_and_kind", "state_and_answer"),
     Replay: ("id", "target", "state"),
     ApiKey: ("prefix", "name", "owner_name"),
     AuditEntry: ("id", "action", "owner_name"),
