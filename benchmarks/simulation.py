@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from webhooks_app.delivery.claim import Claim
-from webhooks_app.delivery.lanes import MAX_LANES, Pick
+from webhooks_app.delivery.lanes import MAX_LANES, ClaimedRow
 from webhooks_app.delivery.slots import Slots, usual_cap
 from webhooks_app.models import Delivery
 
@@ -191,6 +191,6 @@ class SimulatedWorker:
                 del self._due[ask.webhook_id]
 
     def _new_claim(self, name: str) -> Claim:
-        pick = Pick(f"delivery-{next(self._numbers)}", name, "event", Delivery.Kind.EVENT, 1, 4, None, None)
+        pick = ClaimedRow(f"delivery-{next(self._numbers)}", name, "event", Delivery.Kind.EVENT, 1, 4, None, None)
         lane: Any = None
         return Claim(pick, lane, str(self._now), b"")

@@ -10,7 +10,7 @@ from django.db import connection, transaction
 from django.test.utils import CaptureQueriesContext
 
 from webhooks_app import emit
-from webhooks_app.delivery.lanes import Ask
+from webhooks_app.delivery.lanes import ClaimRequest
 from webhooks_app.delivery.sending import finish, finish_lost, request_for
 from webhooks_app.emission import NewEvent, emit_many
 from webhooks_app.exceptions import InvalidEventDataError
@@ -257,7 +257,7 @@ def test_a_search_for_lost_claims_reads_no_backlog(alice, in_order, queue, clock
     terms = queue._terms(clock())
 
     with CaptureQueriesContext(connection) as context:
-        picked = queue._sql.claim([Ask(in_order.pk, 0, 0, 1, is_unknown=False, lost_only=True)], terms)
+        picked = queue._sql.claim([ClaimRequest(in_order.pk, 0, 0, 1, is_unknown=False, lost_only=True)], terms)
 
     assert [pick.lost_since is not None for pick in picked.picks] == [True]
     limits = [query["sql"].rpartition("LIMIT ")[2] for query in context if "ORDER BY due_at LIMIT" in query["sql"]]

@@ -144,8 +144,8 @@ MUTATIONS = (
     Mutation(
         "lease-never-ends",
         "delivery/queue.py",
-        "return Terms(self.worker, now, now + self._lease,",
-        "return Terms(self.worker, now, now + 99 * self._lease,",
+        "return ClaimTerms(self.worker, now, now + self._lease,",
+        "return ClaimTerms(self.worker, now, now + 99 * self._lease,",
         "delivery/test_queue.py",
     ),
     Mutation(

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import NamedTuple
 
 from .attempt_log import AttemptLog
-from .lanes import Lane, Pick
+from .lanes import ClaimedRow, Lane
 from .outcome import NextStep
 
 
@@ -17,7 +17,7 @@ class Claim(NamedTuple):
     long.
     """
 
-    pick: Pick
+    pick: ClaimedRow
     lane: Lane
     event_type: str
     body: bytes

@@ -53,7 +53,7 @@ WEBHOOK_FIELDS = (
 LANE_NAMES = ("webhook_id", *WEBHOOK_FIELDS[1:])
 
 
-class Ask(NamedTuple):
+class ClaimRequest(NamedTuple):
     """A webhook to claim from."""
 
     webhook_id: str
@@ -71,7 +71,7 @@ class Ask(NamedTuple):
     """Lower bound of the due times to read for a webhook with an order, or None."""
 
 
-class Terms(NamedTuple):
+class ClaimTerms(NamedTuple):
     """The terms of a claim."""
 
     worker: int
@@ -169,7 +169,7 @@ class Lane:
         return self._signer
 
 
-class Pick(NamedTuple):
+class ClaimedRow(NamedTuple):
     """A claimed delivery as a row of the database. A tuple, because drivers return tuples."""
 
     delivery_id: str
@@ -188,11 +188,11 @@ class Pick(NamedTuple):
     """Whether later deliveries of its group may wait for its end."""
 
 
-class Picked(NamedTuple):
+class ClaimedRows(NamedTuple):
     """The result of a claim: the locked lanes, the picks, and the type and body of their events by id."""
 
     lanes: Sequence[Lane]
-    picks: Sequence[Pick]
+    picks: Sequence[ClaimedRow]
     events: dict[str, tuple[str, bytes]]
     parked: int = 0
     """The number of due deliveries found behind an earlier one of their group."""

@@ -27,7 +27,7 @@ from ..models.hold import is_upcoming, stop_reason
 from ..models.queue import ENTRIES_AT_A_TIME
 from ..protocol.handshake import VERIFICATION_TYPE
 from .claim import Claim
-from .lanes import MAX_LANES, Ask, DueWebhook, Lane, Pick, Picked, Terms
+from .lanes import MAX_LANES, ClaimedRow, ClaimedRows, ClaimRequest, ClaimTerms, DueWebhook, Lane
 from .slots import Slots
 from .sql import sql_for
 
@@ -313,7 +313,7 @@ class Queue:
             if claims or not (picked.picks or picked.parked) or parkings >= PARKINGS_TO_A_LOOK:
                 return claims
 
-    def _picked(self, asks: Sequence[Ask], terms: Terms) -> Picked:
+    def _picked(self, asks: Sequence[ClaimRequest], terms: ClaimTerms) -> ClaimedRows:
         """Claim, each webhook separately if a row of one of them cannot be used."""
         try:
             return self._sql.claim(asks, terms)
@@ -323,9 +323,9 @@ class Queue:
                 raise
             if len(asks) == 1:
                 self._skip_unreadable(asks[0].webhook_id, error)
-                return Picked([], [], {})
+                return ClaimedRows([], [], {})
         parts = [self._picked([ask], terms) for ask in asks]
-        return Picked(
+        return ClaimedRows(
             [lane for part in parts for lane in part.lanes],
             [pick for part in parts for pick in part.picks],
             {pk: event for part in parts for pk, event in part.events.items()},
@@ -339,16 +339,18 @@ class Queue:
         claims: list[Claim] = []
         for start in range(0, len(self._without_slot), MAX_LANES):
             found = self._sql.lost_claims(self._without_slot[start : start + MAX_LANES], now)
-            asks = [Ask(pk, 0, 0, number, is_unknown=False, lost_only=True) for pk, number in found.items()]
+            asks = [ClaimRequest(pk, 0, 0, number, is_unknown=False, lost_only=True) for pk, number in found.items()]
             if asks:
                 picked = self._picked(asks, self._terms(now))
                 claims += self._claims(self._drop_expired(picked.picks, now), picked)
         return claims
 
-    def _terms(self, now: datetime) -> Terms:
-        return Terms(self.worker, now, now + self._lease, now + LOST_AGAIN_AFTER if self._with_lost else None)
+    def _terms(self, now: datetime) -> ClaimTerms:
+        return ClaimTerms(self.worker, now, now + self._lease, now + LOST_AGAIN_AFTER if self._with_lost else None)
 
-    def _count(self, claims: Sequence[Claim], picked: Picked, asks: Sequence[Ask], terms: Terms) -> None:
+    def _count(
+        self, claims: Sequence[Claim], picked: ClaimedRows, asks: Sequence[ClaimRequest], terms: ClaimTerms
+    ) -> None:
         """Record the deliveries in flight and the limits that were reached."""
         now = terms.now
         new = Counter(pick.webhook_id for pick in picked.picks if pick.lost_since is None)
@@ -401,13 +403,13 @@ class Queue:
             with_tests = bool(stop_reason(Delivery.Kind.TEST, webhook))
             return Delivery.objects.using(self._using).cancel_first(webhook, reason, with_tests=with_tests, limit=limit)
 
-    def _drop_expired(self, picks: Sequence[Pick], now: datetime) -> list[Pick]:
+    def _drop_expired(self, picks: Sequence[ClaimedRow], now: datetime) -> list[ClaimedRow]:
         """Cancel expired deliveries. Return the others."""
         expired = {pick for pick in picks if pick.lost_since is None and pick.expires_at and pick.expires_at <= now}
         self._cancel(expired, "expired")
         return [pick for pick in picks if pick not in expired]
 
-    def _claims(self, picks: Sequence[Pick], picked: Picked) -> list[Claim]:
+    def _claims(self, picks: Sequence[ClaimedRow], picked: ClaimedRows) -> list[Claim]:
         lanes = {lane.webhook_id: lane for lane in picked.lanes}
         found: dict[str | None, tuple[str, bytes]] = {None: (VERIFICATION_TYPE, b"")}
         found.update(picked.events)
@@ -415,14 +417,14 @@ class Queue:
         self._cancel(set(picks) - set(sendable), "event_deleted")
         return [Claim(pick, lanes[pick.webhook_id], *found[pick.event_id]) for pick in sendable]
 
-    def _cancel(self, picks: Collection[Pick], reason: str) -> None:
+    def _cancel(self, picks: Collection[ClaimedRow], reason: str) -> None:
         if picks:
             ids = [pick.delivery_id for pick in picks]
             entries = QueueEntry.objects.using(self._using).filter(pk__in=ids)
             Delivery.objects.using(self._using).filter(pk__in=ids).cancel(reason, among=entries)
 
 
-def _has_content(pick: Pick) -> bool:
+def _has_content(pick: ClaimedRow) -> bool:
     return pick.event_id is not None or pick.kind == Delivery.Kind.VERIFICATION
 
 

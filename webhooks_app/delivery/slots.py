@@ -30,7 +30,7 @@ from ..models import Delivery
 from ..models.lane import FAST_SECONDS
 from ..models.limits import LONG_AGO
 from .claim import Claim, Finished
-from .lanes import Ask
+from .lanes import ClaimRequest
 
 SHARE_OF_WINDOW = 4
 """A webhook uses at most a quarter of the window of one process: half of the half that one owner can hold."""
@@ -179,17 +179,17 @@ class Slots:
             found = [pk for pk in known if self._left_for(self._webhooks[pk]) > 0]
             return self._without_slow(found) if self._slow_apart else found
 
-    def asks(self, webhook_ids: Collection[str], limit: int) -> list[Ask]:
+    def asks(self, webhook_ids: Collection[str], limit: int) -> list[ClaimRequest]:
         """Return the claims to make from these webhooks, at most ``limit`` together. Omit those without a free slot."""
         share = max(1, limit // max(1, len(webhook_ids)))
-        found: list[Ask] = []
+        found: list[ClaimRequest] = []
         with self._lock:
             self._note_late()
             for webhook_id in webhook_ids:
                 webhook = self._webhooks[webhook_id]
                 if (room := min(share, limit, self._left_for(webhook))) > 0:
                     limit -= room
-                    found.append(Ask(webhook_id, webhook.held, self.cap, room, webhook.is_fast is None))
+                    found.append(ClaimRequest(webhook_id, webhook.held, self.cap, room, webhook.is_fast is None))
                     self._hold(webhook, room)
             for ask in found:
                 self._hold(self._webhooks[ask.webhook_id], -ask.room)

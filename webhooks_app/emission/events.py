@@ -9,7 +9,7 @@ from dataclasses import fields, is_dataclass
 from datetime import UTC, datetime
 from enum import Enum
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from django.utils import timezone
 from django.utils.functional import Promise
@@ -27,10 +27,7 @@ from ..protocol.envelope import encode
 from ..protocol.json_data import MAX_DEPTH, Path, dotted
 from ..reasons import ReasonText
 
-if TYPE_CHECKING:
-    from pydantic import BaseModel
-
-    EventData = Mapping[str, Any] | BaseModel
+EventData = Mapping[str, Any] | BaseModel
 
 COLLECTIONS = (list, tuple, deque, set, frozenset)
 

@@ -23,7 +23,7 @@ from ..protocol.json_data import format_time
 from ..reasons import ReasonText
 from ..routing import is_readable
 from ..signals import announce_deliveries
-from .selection import Look, Match, look
+from .selection import Examined, Match, look
 
 logger = logging.getLogger("webhooks_app.replays")
 
@@ -110,7 +110,7 @@ def _send(using: str, replay: Replay, now: datetime) -> float | None:
     return LATER if allowance <= room else SHORTLY
 
 
-def _move(replay: Replay, found: Look, *also: str) -> None:
+def _move(replay: Replay, found: Examined, *also: str) -> None:
     replay.examined += len(found.examined)
     if found.examined:
         replay.cursor = found.examined[-1]

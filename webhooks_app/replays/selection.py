@@ -67,7 +67,7 @@ class Past(NamedTuple):
 NO_PAST = Past(Outcome.MISSED.value, None, None)
 
 
-class Look(NamedTuple):
+class Examined(NamedTuple):
     """The next events of the time range, and those to send."""
 
     examined: list[str]
@@ -75,26 +75,26 @@ class Look(NamedTuple):
     is_last: bool
     is_cut: bool = False
 
-    def cut(self, limit: int) -> Look:
+    def cut(self, limit: int) -> Examined:
         """Return a copy that ends with the match number ``limit``."""
         return self if len(self.matches) <= limit else _until(self, self.matches[limit - 1].event_id)
 
-    def cut_in_order(self, limit: int) -> Look:
+    def cut_in_order(self, limit: int) -> Examined:
         """Return a copy in the order of creation that ends with the millisecond of the match number ``limit``."""
         matches = sorted(self.matches, key=lambda match: order_of_creation(match.event_id, match.created_at))
         found = self._replace(matches=matches)
         return found if len(matches) <= limit else _until(found, last_id_like(matches[limit - 1].event_id))
 
 
-def _until(found: Look, last_id: str) -> Look:
+def _until(found: Examined, last_id: str) -> Examined:
     matches = [match for match in found.matches if match.event_id <= last_id]
     if len(matches) == len(found.matches):
         return found
     examined = [event_id for event_id in found.examined if event_id <= last_id]
-    return Look(examined, matches, is_last=False, is_cut=True)
+    return Examined(examined, matches, is_last=False, is_cut=True)
 
 
-def look(using: str, replay: Replay, limit: int | None = None) -> Look:
+def look(using: str, replay: Replay, limit: int | None = None) -> Examined:
     """Return the events after the replay's cursor, with at most ``limit`` matches and the rest of a millisecond.
 
     Events with a pending delivery never match. Nor do events that this replay has already queued, unless their
@@ -124,7 +124,7 @@ def look(using: str, replay: Replay, limit: int | None = None) -> Look:
         for event in wanted
         if (past := pasts.get(event.event_id, NO_PAST)).is_wanted_in(replay.states)
     ]
-    found = Look([event.event_id for event in events], matches, is_last)
+    found = Examined([event.event_id for event in events], matches, is_last)
     if limit is None:
         return found
     return found.cut_in_order(limit) if is_ordered else found.cut(limit)

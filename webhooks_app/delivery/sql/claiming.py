@@ -18,7 +18,18 @@ from ...models import (
 )
 from ...models.hold import KINDS_BY_STATUS, STOPPING, UNVERIFIED_KINDS
 from ...models.order import BEGUN, Order
-from ..lanes import FIRST_ENTRIES, LANE_NAMES, MAX_LANES, WEBHOOK_FIELDS, Ask, DueWebhook, Lane, Pick, Picked, Terms
+from ..lanes import (
+    FIRST_ENTRIES,
+    LANE_NAMES,
+    MAX_LANES,
+    WEBHOOK_FIELDS,
+    ClaimedRow,
+    ClaimedRows,
+    ClaimRequest,
+    ClaimTerms,
+    DueWebhook,
+    Lane,
+)
 from ..signing import LaneKey
 from .base import MAX_PARAMS, SharingSql
 
@@ -126,7 +137,7 @@ class ClaimingSql(SharingSql):
         params = list(chain(*((self.write_id(pk), self.write_time(now)) for pk in webhook_ids)))
         return {self.read_id("wh", pk): number for pk, number in self.fetch(sql, params)} if sql else {}
 
-    def claim(self, asks: Sequence[Ask], terms: Terms) -> Picked:
+    def claim(self, asks: Sequence[ClaimRequest], terms: ClaimTerms) -> ClaimedRows:
         """Claim the oldest due deliveries of each webhook, up to its fair share and its limits.
 
         Webhooks locked by another worker are skipped. A claim increments the attempt number and lasts until
@@ -139,7 +150,7 @@ class ClaimingSql(SharingSql):
             self._claim(rows, terms)
             picks = [self._read_pick(row) for row in rows]
             self._write_lanes(locked, picks, asks, terms)
-            return Picked(
+            return ClaimedRows(
                 [found.lane for found in locked],
                 picks,
                 self.events({pick.event_id for pick in picks if pick.event_id}),
@@ -166,7 +177,7 @@ class ClaimingSql(SharingSql):
                 attempt=number - 1, claimed_at=None, leased_until=None, worker=None, **later
             )
 
-    def _lock_lanes(self, asks: Sequence[Ask], terms: Terms) -> list[LockedLane]:
+    def _lock_lanes(self, asks: Sequence[ClaimRequest], terms: ClaimTerms) -> list[LockedLane]:
         """Lock the lanes, except those locked by another worker."""
         features = self.connection.features
         rows = QueueLane.objects.using(self.using).filter(pk__in=[ask.webhook_id for ask in asks]).order_by("pk")
@@ -201,7 +212,7 @@ class ClaimingSql(SharingSql):
             found.setdefault(webhook_id, []).append(LaneKey(scheme, token, until))
         return found
 
-    def _pick(self, locked: Sequence[LockedLane], terms: Terms) -> Sequence[Row]:
+    def _pick(self, locked: Sequence[LockedLane], terms: ClaimTerms) -> Sequence[Row]:
         """Return due and lost entries up to the room of each lane, or more for lanes with an order."""
         branches: list[str] = []
         params: list[Any] = []
@@ -213,7 +224,7 @@ class ClaimingSql(SharingSql):
             params += values
         return self.fetch_batch(" UNION ALL ".join(branches), params, columns=11) if branches else []
 
-    def _pick_in(self, found: LockedLane, terms: Terms) -> tuple[str, list[Any]]:
+    def _pick_in(self, found: LockedLane, terms: ClaimTerms) -> tuple[str, list[Any]]:
         now = self.write_time(terms.now)
         lost = "OR leased_until <= %s" if terms.lost_again_at else ""
         kinds = [kind.value for kind in found.kinds] or [""]
@@ -276,7 +287,7 @@ class ClaimingSql(SharingSql):
             page = ids[start : start + MAX_PARAMS]
             self._execute_for(f"UPDATE {self.entries} SET due_at = NULL", (), page, "delivery_id IN (%s)")
 
-    def _claim(self, rows: Sequence[Row], terms: Terms) -> None:
+    def _claim(self, rows: Sequence[Row], terms: ClaimTerms) -> None:
         now = self.write_time(terms.now)
         new = [self.write_id(row[0]) for row in rows if row[CLAIMED_AT] is None]
         lost = [self.write_id(row[0]) for row in rows if row[CLAIMED_AT] is not None]
@@ -302,9 +313,9 @@ class ClaimingSql(SharingSql):
     def next_attempt(self) -> str:
         return f"CASE WHEN attempt < {MAX_ATTEMPT_NUMBER} THEN attempt + 1 ELSE {MAX_ATTEMPT_NUMBER} END"
 
-    def _read_pick(self, row: Sequence[Any]) -> Pick:
+    def _read_pick(self, row: Sequence[Any]) -> ClaimedRow:
         delivery_id, webhook_id, event_id, kind, number, max_attempts, claimed_at, expires_at, policy, *_ = row
-        return Pick(
+        return ClaimedRow(
             self.read_id("dlv", delivery_id),
             self.read_id("wh", webhook_id),
             self.read_id("evt", event_id) if event_id else None,
@@ -320,9 +331,9 @@ class ClaimingSql(SharingSql):
     def _write_lanes(
         self,
         locked: Sequence[LockedLane],
-        picks: Sequence[Pick],
-        asks: Sequence[Ask],
-        terms: Terms,
+        picks: Sequence[ClaimedRow],
+        asks: Sequence[ClaimRequest],
+        terms: ClaimTerms,
     ) -> None:
         """Store the number of claims for the other workers, and apply it to the rate limits."""
         numbers = Counter(pick.webhook_id for pick in picks if pick.lost_since is None)

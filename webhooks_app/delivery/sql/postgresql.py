@@ -17,7 +17,7 @@ from ...models.limits import BURST, LONG_AGO, MAX_RATE, MIN_RATE
 from ...models.order import Order
 from ..attempt_log import AttemptLog
 from ..claim import Finished
-from ..lanes import FIRST_ENTRIES, WEBHOOK_FIELDS, Ask, Lane, Pick, Picked, Terms
+from ..lanes import FIRST_ENTRIES, WEBHOOK_FIELDS, ClaimedRow, ClaimedRows, ClaimRequest, ClaimTerms, Lane
 from ..signing import LaneKey
 from .claiming import IS_PROBE
 from .portable import PortableSql
@@ -59,14 +59,14 @@ class PostgresqlSql(PortableSql):
         self._ordered: set[str] = set()
         """The webhooks with an order at the last claim."""
 
-    def claim(self, asks: Sequence[Ask], terms: Terms) -> Picked:
+    def claim(self, asks: Sequence[ClaimRequest], terms: ClaimTerms) -> ClaimedRows:
         """Claim in one statement, or in a transaction for webhooks with an order, after locking their lanes.
 
         The snapshot of a single statement may be older than its locks, but the first delivery of a group must be read
         after locking.
         """
         plain = [ask for ask in asks if ask.webhook_id not in self._ordered]
-        picked = self._claim_at_once(plain, terms) if plain else Picked([], [], {})
+        picked = self._claim_at_once(plain, terms) if plain else ClaimedRows([], [], {})
         found = {lane.webhook_id for lane in picked.lanes if lane.order != Order.NONE}
         self._ordered = found if len(self._ordered) > MAX_REMEMBERED else self._ordered | found
         ordered = [ask for ask in asks if ask.webhook_id in self._ordered]
@@ -75,11 +75,11 @@ class PostgresqlSql(PortableSql):
         more = super().claim(ordered, terms)
         self._ordered -= {lane.webhook_id for lane in more.lanes if lane.order == Order.NONE}
         lanes = [lane for lane in picked.lanes if lane.webhook_id not in found]
-        return Picked(
+        return ClaimedRows(
             [*lanes, *more.lanes], [*picked.picks, *more.picks], {**picked.events, **more.events}, more.parked
         )
 
-    def _claim_at_once(self, asks: Sequence[Ask], terms: Terms) -> Picked:
+    def _claim_at_once(self, asks: Sequence[ClaimRequest], terms: ClaimTerms) -> ClaimedRows:
         """Claim in one statement, without a transaction.
 
         The statement first locks the lanes, and reads the claims of other workers from the locked rows. PostgreSQL
@@ -97,17 +97,19 @@ class PostgresqlSql(PortableSql):
             "lost_again_at": terms.lost_again_at,
         }
         lanes: list[Lane] = []
-        picks: list[Pick] = []
+        picks: list[ClaimedRow] = []
         events: dict[str, tuple[str, bytes]] = {}
         rows = self.fetch_prepared(self._claiming, CLAIM_TYPES, values)
         for tag, row_id, webhook_id, event_id, text, body, number, most, since, until, is_ordered in rows:
             if tag == "p":
-                picks.append(Pick(row_id, webhook_id, event_id, text, number, most, since, until, body, is_ordered))
+                picks.append(
+                    ClaimedRow(row_id, webhook_id, event_id, text, number, most, since, until, body, is_ordered)
+                )
             elif tag == "e":
                 events[row_id] = text, body.encode()
             else:
                 lanes.append(_lane(json.loads(body), terms, since))
-        return Picked(lanes, picks, events)
+        return ClaimedRows(lanes, picks, events)
 
     @cached_property
     def _claiming(self) -> str:
@@ -339,7 +341,7 @@ _OWNER_KEY: Any = Webhook._meta.get_field("owner")
 """The field for converting an owner's key from JSON. The key may be a UUID."""
 
 
-def _lane(values: dict[str, Any], terms: Terms, next_slot_at: datetime | None) -> Lane:
+def _lane(values: dict[str, Any], terms: ClaimTerms, next_slot_at: datetime | None) -> Lane:
     """Return the lane for a row in PostgreSQL's JSON."""
     webhook = {name: values[name] for name in WEBHOOK_FIELDS}
     for name in ("deleted_at", "paused_at"):
