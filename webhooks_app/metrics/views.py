@@ -12,9 +12,8 @@ from django.views.decorators.http import require_safe
 from prometheus_client.exposition import choose_encoder
 
 from ..conf import settings
+from ..operations.rights import MANAGE_ALL
 from .collector import WebhooksCollector
-
-MANAGE_ALL = "webhooks_app.manage_all_webhooks"
 
 REFUSED = (
     "Send `Authorization: Bearer` with the WEBHOOKS_METRICS_TOKEN, or log in as a user who manages all webhooks.\n"

@@ -19,11 +19,9 @@ from ..models import Webhook
 from ..models.api_key import SERVICE_SCOPES
 from ..models.audit import Actor, Via, acting
 from ..owners import Access, owners
-from .rights import AccessDeniedError, Right
+from .rights import MANAGE_ALL, AccessDeniedError, Right
 
 __all__ = ["ApiCaller", "BaseActor", "Operator", "ProjectCode", "StaffMember"]
-
-MANAGE_ALL = "webhooks_app.manage_all_webhooks"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -11,6 +11,9 @@ from ..owners import Access
 
 __all__ = ["AccessDeniedError", "Right"]
 
+MANAGE_ALL = "webhooks_app.manage_all_webhooks"
+"""The permission of staff for the rows of every owner."""
+
 READ = ApiKey.Scope.WEBHOOKS_READ.value
 READ_EVENTS = ApiKey.Scope.EVENTS_READ.value
 WRITE = ApiKey.Scope.WEBHOOKS_WRITE.value
@@ -57,7 +60,7 @@ CHANGE_KEY = Right(permission="webhooks_app.change_apikey")
 """Also required for revoking."""
 DELETE_KEY = Right(permission="webhooks_app.delete_apikey")
 
-FORGET_OWNER = Right(permission="webhooks_app.manage_all_webhooks")
+FORGET_OWNER = Right(permission=MANAGE_ALL)
 
 _RIGHTS = [each for each in tuple(globals().values()) if isinstance(each, Right)]
 
