@@ -1,4 +1,4 @@
-"""Django signals for the host.
+"""Django signals that the app sends to the host. The host's own signals become events by ``emission.emit_on``.
 
 All but one are sent with ``send_robust`` after the commit: an exception in a signal handler is logged and has no other
 effect.

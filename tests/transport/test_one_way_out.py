@@ -44,7 +44,7 @@ ALLOWED = {
     },
     "transport/tls.py": {"import socket": "types", "import ssl": "the trust store, and TLS on those sockets"},
     "emission/outbox.py": {"import asyncio": "whether the code runs in an event loop"},
-    "delivery/commits.py": {"import select": "waits for the database's connection, which is there already"},
+    "delivery/listening.py": {"import select": "waits for the database's connection, which is there already"},
     "transport/system_names.py": {
         "import socket": "the system's resolver",
         "call getaddrinfo": "the only lookup of names, whose answers the guard checks",

@@ -13,7 +13,7 @@ from ..conf import settings
 from ..database.clock import Clock
 from ..signals import announce_deliveries
 from .claim import Claim, Finished
-from .commits import commit_event
+from .listening import commit_event
 from .liveness import DeadWorkers, Liveness
 from .once import OncePerWebhook
 from .outage import Outage

@@ -9,7 +9,7 @@ from json.encoder import encode_basestring_ascii as _quoted
 
 from ..implementations import Implementations
 from .base import BaseSignature, Headers, Message
-from .native import (
+from .specification import (
     EVENT_HEADER,
     PREVIOUS_SIGNATURE_HEADER,
     SIGNATURE_HEADER,

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from ..exceptions import WebhookVerificationError
 from .base import BaseSignature, Headers, Message, checked_timestamp
-from .native import SECRET_PREFIX, NativeSignature
+from .specification import SECRET_PREFIX, NativeSignature
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey

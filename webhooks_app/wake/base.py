@@ -12,7 +12,7 @@ from multiprocessing.util import Finalize
 
 from django.db import connections
 
-from ..delivery.commits import notify
+from ..delivery.listening import notify
 
 logger = logging.getLogger("webhooks_app.wake")
 

@@ -1,4 +1,4 @@
-"""Looks, claims and their ends, in SQL for SQLite, MariaDB and MySQL."""
+"""Looks, claims and their ends, in SQL for every database. PostgreSQL claims by it for webhooks with an order only."""
 
 from __future__ import annotations
 

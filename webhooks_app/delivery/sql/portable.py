@@ -1,4 +1,4 @@
-"""The queue's statements for databases other than PostgreSQL: SQLite, MariaDB and MySQL."""
+"""The queue's statements in SQL for every database. PostgreSQL replaces the most frequent ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Detection of commits by a waiting engine."""
+"""Detection of commits by a waiting engine: PostgreSQL notifies it, and other databases are polled."""
 
 from __future__ import annotations
 
