@@ -188,6 +188,13 @@ def test_the_first_unsatisfied_condition_is_the_reason(webhook, event, reason):
     assert admits(Webhook(**{**values, **webhook}), RoutedEvent(**{**facts, **event})) == reason
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_a_part_of_a_name_subscribes_to_nothing(name):
+    Webhook.objects.bulk_create([Webhook(url=URL, event_types=[each]) for each in NAMES])
+
+    assert list(Webhook.objects.filter(subscribed_to(name)).values_list("event_types", flat=True)) == [[name]]
+
+
 def test_names_that_differ_in_case_are_not_confused():
     Webhook.objects.bulk_create([Webhook(url=URL, event_types=["A.B", "a.bC"])])
 
