@@ -13,7 +13,8 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils import timezone
 
-from webhooks_app.admin.receivers import COLUMNS, PER_PAGE, percent
+from webhooks_app.admin.display import percent
+from webhooks_app.admin.receivers import COLUMNS, PER_PAGE
 from webhooks_app.maintenance.rollups.reading import Counters
 from webhooks_app.maintenance.rollups.recent import figures
 from webhooks_app.models import MaintenanceJob, Webhook, WebhookHealth

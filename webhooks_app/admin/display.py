@@ -14,7 +14,7 @@ from django.db.models import F, Model
 from django.http import HttpRequest
 from django.urls import reverse
 from django.utils import timezone
-from django.utils.formats import date_format
+from django.utils.formats import date_format, number_format
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString, mark_safe
 from django.utils.text import Truncator
@@ -190,6 +190,16 @@ def delivery_rows(deliveries: Iterable[Delivery], *, site: str) -> list[Delivery
         )
         for delivery, hold in zip(rows, holds_of(rows, now=now), strict=True)
     ]
+
+
+def percent(part: int, whole: int) -> str:
+    """Return a share in percent, to a tenth; 0 means none and 100 all."""
+    tenths = round(1000 * part / whole)
+    if part:
+        tenths = max(1, tenths)
+    if part < whole:
+        tenths = min(999, tenths)
+    return f"{number_format(tenths / 10, 0 if tenths % 10 == 0 else 1)} %"
 
 
 def shows_deliveries(request: HttpRequest) -> bool:

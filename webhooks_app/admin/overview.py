@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from django.db import router
@@ -21,10 +21,12 @@ from ..delivery.sql import oldest_due_at
 from ..maintenance.rollups import reading
 from ..maintenance.rollups.reading import Counters, Series, Window
 from ..models import Delivery, QueueEntry, Webhook, WebhookHealth, WorkerProcess
+from ..models.rollup import OUTCOMES
 from . import charts
 from .display import state_of
 from .owned import manages_all, own_rows
-from .webhook_health import disabled_in, failing_for
+from .verdict import Verdict, verdict
+from .webhook_health import FAILS_AFTER, disabled_in, failing_for
 
 MAX_ENDANGERED = 10
 MAX_COUNTED = 10_000
@@ -66,6 +68,7 @@ class EndangeredWebhook:
     """A webhook without a successful delivery for some time."""
 
     webhook: Webhook
+    since_at: datetime
     since: str
     given_up: int
     disabled: str
@@ -75,6 +78,7 @@ class EndangeredWebhook:
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Overview:
     window: Window
+    verdict: Verdict
     series: Series
     backlog: Backlog
     workers: int
@@ -110,13 +114,24 @@ def overview_for(request: HttpRequest, window: Window) -> Overview:
     """Return the overview of all webhooks, or of those of the user's own owners."""
     own = None if manages_all(request) else own_rows(request, Webhook.objects.existing())
     ids = None if own is None else list(own.values_list("pk", flat=True))
+    backlog, endangered = _backlog(ids), _endangered(ids)
+    long_failing = [each for each in endangered if each.since_at <= timezone.now() - FAILS_AFTER]
+    workers = WorkerProcess.objects.running().count()
+    judged = verdict(
+        workers=workers,
+        overdue=timedelta(seconds=backlog.overdue_seconds),
+        last_hour=reading.series(Window.HOUR, ids, families=OUTCOMES).total,
+        failing=len(long_failing),
+        has_more=len(long_failing) == MAX_ENDANGERED,
+    )
     return Overview(
         window=window,
+        verdict=judged,
         series=reading.series(window, ids, families=charts.COUNTED),
-        backlog=_backlog(ids),
-        workers=WorkerProcess.objects.running().count(),
+        backlog=backlog,
+        workers=workers,
         failing=_failing(window, ids),
-        endangered=_endangered(ids),
+        endangered=endangered,
     )
 
 
@@ -173,9 +188,11 @@ def _endangered(webhook_ids: list[str] | None) -> list[EndangeredWebhook]:
     return [
         EndangeredWebhook(
             webhook=health.webhook,
+            since_at=since_at,
             since=failing_for(health),
             given_up=health.given_up_count,
             disabled=disabled_in(health.webhook, health),
         )
         for health in failing.select_related("webhook").order_by("failing_since")[:MAX_ENDANGERED]
+        if (since_at := health.failing_since) is not None
     ]

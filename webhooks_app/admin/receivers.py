@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any, NamedTuple
 
 from django import forms
@@ -17,7 +17,6 @@ from django.template.response import TemplateResponse
 from django.urls import URLPattern, path
 from django.utils import timezone
 from django.utils.dateparse import parse_datetime
-from django.utils.formats import number_format
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
@@ -26,17 +25,17 @@ from ..maintenance.rollups.reading import Window
 from ..maintenance.rollups.recent import QUEUED, SPANS
 from ..models import MaintenanceJob, Webhook, WebhookHealth
 from ..owners import owners
-from .display import shows_deliveries, state_of
+from .display import percent, shows_deliveries, state_of
 from .filters import OwnerForm
 from .overview import TITLES
 from .owned import OwnedAdmin, found_owners, knows_owners, own_rows
-from .webhook_health import failing_for
+from .webhook_health import FAILS_AFTER, failing_for
 
 PER_PAGE = 50
 MAX_PAGE = 1000
 
-MIN_DELIVERIES, MIN_FAILING = 10, timedelta(minutes=5)
-"""A webhook is compared by its error rate from this number of deliveries, or this time of failing on."""
+MIN_DELIVERIES = 10
+"""The fewest deliveries by which error rates are compared, unless the webhook has been failing for some time."""
 
 WORST = "errors"
 
@@ -103,7 +102,7 @@ def _figure(name: str) -> Callable[[Window, datetime], Any]:
 
 def _worst(window: Window, now: datetime) -> Case:
     """Return the lower bound of the error rate, for webhooks with enough deliveries or failing for long enough."""
-    is_enough = Q(enough__gte=MIN_DELIVERIES) | Q(health__failing_since__lte=now - MIN_FAILING)
+    is_enough = Q(enough__gte=MIN_DELIVERIES) | Q(health__failing_since__lte=now - FAILS_AFTER)
     return Case(When(is_enough, then=_recent(window, "worst")))
 
 
@@ -254,13 +253,3 @@ def _row(webhook: Webhook, window: Window) -> ReceiverRow:
         queued=recent.get(QUEUED, 0),
         failing=failing_for(health) if health and is_failing else "",
     )
-
-
-def percent(part: int, whole: int) -> str:
-    """Return a share in percent, to a tenth; 0 means none and 100 all."""
-    tenths = round(1000 * part / whole)
-    if part:
-        tenths = max(1, tenths)
-    if part < whole:
-        tenths = min(999, tenths)
-    return f"{number_format(tenths / 10, 0 if tenths % 10 == 0 else 1)} %"

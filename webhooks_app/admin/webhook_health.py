@@ -24,6 +24,9 @@ from .owned import OwnedAdmin
 
 NOTHING = timedelta(0)
 
+FAILS_AFTER = timedelta(minutes=5)
+"""The time of failing from which a webhook counts as failing, however few its deliveries are."""
+
 
 class HealthChangeList(KeysetChangeList):
     """Change list that reads the statistics of all webhooks of a page in one query."""

@@ -18,6 +18,11 @@ DUE_WARNING, DUE_ERROR = timedelta(seconds=30), timedelta(minutes=5)
 """Tolerated delay of the most overdue delivery, unless a few sweeps take longer."""
 
 
+def tolerated(delay: timedelta) -> timedelta:
+    """Return the tolerated delay, at least the time of a few sweeps."""
+    return max(delay, timedelta(seconds=3 * settings.SWEEP_SECONDS))
+
+
 def examine_workers(name: str) -> Iterator[Finding]:
     processes = WorkerProcess.objects.using(database_alias())
     alive = processes.running().count()
@@ -64,10 +69,9 @@ def examine_due(name: str) -> Iterator[Finding]:
     now = DatabaseClock(database_alias())()
     due_at = oldest_due_at(database_alias(), now)
     late = now - due_at if due_at else timedelta()
-    sweeps = timedelta(seconds=3 * settings.SWEEP_SECONDS)
-    if due_at is None or late < max(DUE_WARNING, sweeps):
+    if due_at is None or late < tolerated(DUE_WARNING):
         found = _("No delivery is overdue by more than %(seconds)s s.")
-        yield ok(name, found % {"seconds": f"{max(DUE_WARNING, sweeps).total_seconds():g}"})
+        yield ok(name, found % {"seconds": f"{tolerated(DUE_WARNING).total_seconds():g}"})
         return
     is_running = WorkerProcess.objects.using(database_alias()).running().exists()
     hint = _(
@@ -81,4 +85,4 @@ def examine_due(name: str) -> Iterator[Finding]:
         "span": timedelta(seconds=round(late.total_seconds())),
         "time": f"{due_at:%F %T}",
     }
-    yield (warn if late < max(DUE_ERROR, sweeps) else fail)(name, found, hint)
+    yield (warn if late < tolerated(DUE_ERROR) else fail)(name, found, hint)

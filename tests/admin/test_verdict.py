@@ -1,0 +1,84 @@
+"""The sentence about the state of the service: the gravest problem, and its thresholds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.urls import reverse
+from django.utils import timezone
+
+from tests.maintenance.rollups.conftest import make_tally
+from webhooks_app.admin.verdict import verdict
+from webhooks_app.maintenance.rollups.reading import Counters
+from webhooks_app.models import Webhook, WebhookHealth, WorkerProcess
+
+from .conftest import Page, shows, text
+
+WELL = {"workers": 1, "overdue": timedelta(0), "last_hour": Counters({"succeeded_at_once": 1000}), "failing": 0}
+GOOD, WARNING, BAD = "webhooks-good", "webhooks-late", "webhooks-bad"
+
+
+def counted(given_up: int, succeeded: int) -> Counters:
+    return Counters({"succeeded_at_once": succeeded, "given_up": given_up})
+
+
+@pytest.mark.parametrize(
+    ("facts", "css", "state", "cause"),
+    [
+        pytest.param({}, GOOD, "Healthy", "0 % of the deliveries", id="well"),
+        pytest.param({"last_hour": Counters()}, GOOD, "Healthy", "There were no deliveries", id="nothing"),
+        pytest.param({"last_hour": counted(9, 991)}, GOOD, "Healthy", "0.9 % of", id="few errors"),
+        pytest.param({"last_hour": counted(9, 0)}, GOOD, "Healthy", "100 % of", id="few deliveries"),
+        pytest.param({"last_hour": counted(10, 990)}, WARNING, "Some errors", "1 % of", id="some errors"),
+        pytest.param({"last_hour": counted(1, 9)}, BAD, "Many errors", "10 % of", id="many errors"),
+        pytest.param({"overdue": timedelta(seconds=29)}, GOOD, "Healthy", "", id="punctual"),
+        pytest.param({"overdue": timedelta(seconds=30)}, WARNING, "Delayed", "due for 30 s", id="late"),
+        pytest.param({"overdue": timedelta(minutes=5)}, BAD, "Delayed", "due for 5 min", id="very late"),
+        pytest.param({"failing": 1}, WARNING, "Receivers failing", "1 webhook has", id="one failing"),
+        pytest.param({"failing": 10, "has_more": True}, WARNING, "Receivers failing", "10+ webhooks have", id="many"),
+        pytest.param({"workers": 0}, BAD, "Not delivering", "No worker seen", id="no worker"),
+        pytest.param({"workers": 0, "last_hour": counted(9, 1)}, BAD, "Not delivering", "", id="no worker first"),
+        pytest.param(
+            {"overdue": timedelta(seconds=40), "last_hour": counted(9, 1)},
+            BAD,
+            "Many errors",
+            "",
+            id="red first",
+        ),
+    ],
+)
+def test_the_gravest_problem_is_named(facts: dict[str, Any], css: str, state: str, cause: str) -> None:
+    found = verdict(**{**WELL, **facts})
+
+    assert (found.css, str(found.state)) == (css, state)
+    assert cause in found.cause
+
+
+def test_rare_sweeps_allow_more_delay(settings: Any) -> None:
+    settings.WEBHOOKS_SWEEP_SECONDS = 60
+
+    assert verdict(**{**WELL, "overdue": timedelta(seconds=100)}).state == "Healthy"
+
+
+def overview(page: Page) -> Any:
+    return page.client.get(reverse("admin:app_list", args=["webhooks_app"]))
+
+
+@pytest.mark.only_on("sqlite", "postgresql", "mariadb")
+def test_the_overview_begins_with_the_sentence(
+    superuser: Page, webhook: Webhook, new_webhook: Callable[..., Webhook]
+) -> None:
+    now = timezone.now()
+    WorkerProcess.objects.create(id="host:1:1", host="host", pid=1, started_at=now, seen_at=now)
+    make_tally(now, **{webhook.pk: {"succeeded_at_once": 100}})
+    WebhookHealth.objects.create(webhook=webhook, failing_since=now - timedelta(minutes=4))
+
+    well = overview(superuser)
+    WebhookHealth.objects.create(webhook=new_webhook(None), failing_since=now - timedelta(minutes=6))
+    failing = overview(superuser)
+
+    assert '<strong class="webhooks-state webhooks-good">Healthy.</strong> 0 % of the deliveries' in text(well)
+    assert shows(failing, "1 webhook has been failing.")
