@@ -30,7 +30,7 @@ class WebhooksConfig(AppConfig):
         from .maintenance.forgetting import forget_deleted  # noqa: PLC0415
         from .maintenance.health.notifications import emit_disabled  # noqa: PLC0415
         from .signals import deliveries_created, webhook_being_disabled  # noqa: PLC0415
-        from .wake.waking import wake_workers  # noqa: PLC0415
+        from .wake.base import wake_workers  # noqa: PLC0415
 
         if "celery" in sys.modules or settings.WAKE == "celery":
             # Only a process with Celery can run the tasks, and workers import Celery first.

@@ -23,7 +23,7 @@ from ..retry import RETRY_POLICIES
 from ..signatures import SIGNATURES
 from ..transport import DEFAULT, TRANSPORTS
 from ..transport.sender import parse_proxy
-from ..wake.waking import AUTO, WAKES
+from ..wake.base import AUTO, WAKES
 from .registration import as_text, short
 
 MAX_RATE_DIGITS = 9

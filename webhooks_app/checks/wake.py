@@ -15,7 +15,7 @@ from django.utils.module_loading import import_string
 from ..conf import settings
 from ..database.dialects import dialect_for
 from ..models import Delivery
-from ..wake.waking import chosen_wake, has_broker, uses_celery
+from ..wake.base import chosen_wake, has_broker, uses_celery
 from .registration import TAG, register
 from .settings import problem_with
 

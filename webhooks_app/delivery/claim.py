@@ -5,9 +5,8 @@ from __future__ import annotations
 from datetime import datetime
 from typing import NamedTuple
 
-from .attempt_log import AttemptLog
 from .lanes import ClaimedRow, Lane
-from .outcome import NextStep
+from .outcome import AttemptLog, NextStep
 
 
 class Claim(NamedTuple):

@@ -1,19 +1,39 @@
-"""Pure decisions about the result of an attempt and the next step of its delivery."""
+"""Pure decisions about the result of an attempt and the next step of its delivery, and the log of the attempt.
+
+The log holds the request and the response as text that any database can store.
+"""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import lru_cache
+from types import MappingProxyType
+from typing import NamedTuple
 
+from .. import __version__
 from ..models import Delivery, DeliveryAttempt, Webhook
 from ..protocol.handshake import refusal_of_answer
-from ..reasons import ReasonText
+from ..protocol.ids import attempt_id
+from ..reasons import ReasonText, code_of
 from ..retry import BaseRetryPolicy
-from ..transport import Exchange, Response
+from ..transport import RESPONSE_KEPT, Exchange, Response
 
 Result = DeliveryAttempt.Result
 ANY_SUCCESS = Webhook.AcceptedStatuses.SUCCESS.value
 State = Delivery.State
+
+MAX_HEADERS = 100
+MAX_HEADER_LENGTH = 1000
+MAX_MESSAGE_LENGTH = 500
+
+_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
+_LINE_BREAK = re.compile(r"[\t\r\n]")
+
+SENDER = f"webhooks_app/{__version__}"
+"""The User-Agent. It is recorded with the attempt, and identifies the constant lines of the request."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -79,3 +99,124 @@ def _why_not(status: int, accepted: str) -> ReasonText:
         return ReasonText("status_not_200_but_2xx", status=status)
     kind = "redirect" if 300 <= status < 400 else "status"
     return ReasonText(f"{kind}_not_{'2xx' if accepted == ANY_SUCCESS else '200'}", status=status)
+
+
+Headers = tuple[tuple[str, str], ...]
+
+
+class AttemptLog(NamedTuple):
+    """A row of DeliveryAttempt as plain values, in the order of the table's columns."""
+
+    delivery_id: str
+    number: int
+    result: str
+    message: str
+    started_at: datetime
+    url: str
+    duration_ms: int | None = None
+    timestamp: int | None = None
+    signatures: str = ""
+    challenge: str = ""
+    response_status: int | None = None
+    response_headers: Headers = ()
+    response_body: str = ""
+    retry_after: str = ""
+    peer: str = ""
+    timings: Mapping[str, int] = MappingProxyType({})
+    header_names: str = ""
+    agent: str = ""
+
+    @property
+    def id(self) -> str:
+        """The public identifier of the attempt."""
+        return attempt_id(self.delivery_id, self.number)
+
+    @property
+    def message_code(self) -> str:
+        """The code of the message: "" without one, ``text`` if the host's transport wrote it."""
+        return code_of(self.message)
+
+    def without_response_text(self) -> AttemptLog:
+        return self._replace(response_headers=(), response_body="", retry_after="")
+
+
+def log_exchange(
+    *,
+    delivery_id: str,
+    number: int,
+    verdict: Verdict,
+    exchange: Exchange,
+    started_at: datetime,
+    challenge: str = "",
+    timestamp: int | None = None,
+    signatures: str = "",
+    header_names: str = "",
+) -> AttemptLog:
+    """Return the log of an exchange that began at ``started_at``."""
+    request, response = exchange.request, exchange.response
+    headers, retry_after = _kept(response.headers) if response else ((), "")
+    return AttemptLog(
+        delivery_id=delivery_id,
+        number=number,
+        result=verdict.result.value,
+        message=verdict.message and _clean_message(verdict.message),
+        started_at=started_at,
+        url=request.url,
+        duration_ms=round(exchange.duration_seconds * 1000),
+        timestamp=timestamp,
+        signatures=signatures,
+        challenge=challenge,
+        response_status=response.status if response else None,
+        response_headers=headers,
+        response_body=_body(response.body if response else exchange.received),
+        retry_after=retry_after,
+        peer=exchange.peer,
+        timings={stage: round(seconds * 1000) for stage, seconds in exchange.timings.items()},
+        header_names=header_names,
+        agent=SENDER,
+    )
+
+
+def log_unsent(*, delivery_id: str, number: int, verdict: Verdict, url: str, started_at: datetime) -> AttemptLog:
+    """Return the log of an attempt without an exchange."""
+    return AttemptLog(
+        delivery_id=delivery_id,
+        number=number,
+        result=verdict.result.value,
+        message=verdict.message and _clean_message(verdict.message),
+        started_at=started_at,
+        url=url,
+    )
+
+
+def clean(text: str, limit: int) -> str:
+    """Return text that every database can store and every page can show, cut to ``limit`` characters.
+
+    Lone surrogates are replaced, and control characters except tabs and line breaks, because terminals execute them.
+    """
+    if not text.isascii():
+        text = text.encode(errors="replace").decode()
+    return _CONTROL.sub("�", text[:limit])
+
+
+def _clean_message(text: str) -> str:
+    cleaned = clean(text, MAX_MESSAGE_LENGTH)
+    return text if text == cleaned else cleaned  # a reason keeps its code
+
+
+def _clean_line(text: str, limit: int) -> str:
+    return _LINE_BREAK.sub(" ", clean(text, limit))
+
+
+@lru_cache(maxsize=64)
+def _kept(headers: Headers) -> tuple[Headers, str]:
+    """Return the headers to store, and Retry-After. Cached, because a receiver often repeats its headers."""
+    kept = tuple(
+        (_clean_line(name, MAX_HEADER_LENGTH), _clean_line(value, MAX_HEADER_LENGTH))
+        for name, value in headers[:MAX_HEADERS]
+    )
+    return kept, next((value[:100] for name, value in kept if name.lower() == "retry-after"), "")
+
+
+def _body(body: bytes) -> str:
+    return clean(body[:RESPONSE_KEPT].decode(errors="replace"), RESPONSE_KEPT)

@@ -25,10 +25,9 @@ from ..models.rollup import (
 )
 from ..protocol.envelope import encode
 from ..protocol.ids import milliseconds_of, new_id
-from .attempt_log import AttemptLog
 from .claim import Claim, Finished
 from .disclosure import reason_of_handshake
-from .outcome import State
+from .outcome import AttemptLog, State
 from .sql import PortableSql
 
 logger = logging.getLogger("webhooks_app.delivery")

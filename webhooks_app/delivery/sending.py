@@ -19,9 +19,8 @@ from ..reasons import ReasonText
 from ..retry import SpecificationPolicy, parse_retry_after
 from ..signatures import Message
 from ..transport import BODY_SECONDS, RESPONSE_KEPT, RESPONSE_READ_LIMIT, Exchange, Request
-from .attempt_log import SENDER, AttemptLog, log_exchange, log_unsent
 from .claim import Claim, Finished
-from .outcome import NOTHING_MORE, Result, Verdict, judge, next_step
+from .outcome import NOTHING_MORE, SENDER, AttemptLog, Result, Verdict, judge, log_exchange, log_unsent, next_step
 
 logger = logging.getLogger("webhooks_app.delivery")
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 from django.utils.translation import gettext as _
 
-from ..wake.waking import uses_celery
+from ..wake.base import uses_celery
 from .celery import examine_beat, examine_broker
 from .configuration import examine_deployment, examine_guard, examine_settings, examine_transport, examine_wake
 from .database import examine_clock, examine_database, examine_keys

@@ -10,7 +10,7 @@ from django.utils.translation import gettext as _
 
 from ..outbound import configured_transport, transport_options
 from ..transport import AddressGuard, TransportError
-from ..wake.waking import chosen_wake
+from ..wake.base import chosen_wake
 from .findings import Finding, Level, fail, ok
 
 TAG = "webhooks"

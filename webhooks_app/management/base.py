@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from django.core.exceptions import ValidationError
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import BaseCommand, CommandError, OutputWrapper
 from django.core.management.color import no_style
 from django.db import DatabaseError, InterfaceError
 from django.utils import translation
@@ -35,6 +35,8 @@ MAX_NAMED = 5
 MAX_LISTED = 100
 
 DATA_HELP = "The event's data: a JSON object, @FILE to read it from a file, or - to read it from standard input."
+
+WIDTH = 30
 
 
 class WebhooksCommand(BaseCommand):
@@ -195,3 +197,32 @@ def read_event_data(argument: str) -> dict[str, Any]:
     if not isinstance(data, dict):
         raise CommandError(f'{source} is not a JSON object. The data of an event must be one, such as {{"key": 1}}.')
     return data
+
+
+class ProgressBar:
+    """A progress bar on a terminal; prints nothing elsewhere."""
+
+    def __init__(self, stream: OutputWrapper, *, total: int, unit: str) -> None:
+        self._stream = stream
+        self._total = total
+        self._unit = unit
+        self._done = 0
+        self._shown = ""
+
+    def advance(self, count: int = 1) -> None:
+        self._done += count
+        # The total may have grown since it was counted.
+        share = min(1.0, self._done / max(1, self._total))
+        filled = int(share * WIDTH)
+        self._show(f"[{'#' * filled}{'.' * (WIDTH - filled)}] {share:4.0%} of {self._total:,} {self._unit}")
+
+    def end(self) -> None:
+        if self._shown:
+            self._stream.write("", str)
+
+    def _show(self, text: str) -> None:
+        if text == self._shown or not self._stream.isatty():
+            return
+        self._stream.write(f"\r{text}", str, ending="")
+        self._stream.flush()
+        self._shown = text

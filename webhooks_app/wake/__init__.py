@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from .base import BaseMessageWake, BaseWake
-from .waking import configured_wake as configured_wake
-from .waking import waking_workers
+from .base import BaseMessageWake, BaseWake, waking_workers
+from .base import configured_wake as configured_wake
 
 if TYPE_CHECKING:
     from .background import deliver_in_background as deliver_in_background

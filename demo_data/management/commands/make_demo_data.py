@@ -14,8 +14,7 @@ from django.core.management.base import CommandError, CommandParser
 from django.db import router
 from django.utils import timezone
 
-from webhooks_app.management.base import WebhooksCommand
-from webhooks_app.management.progress import ProgressBar
+from webhooks_app.management.base import ProgressBar, WebhooksCommand
 from webhooks_app.models import Delivery
 from webhooks_app.plurals import counted
 

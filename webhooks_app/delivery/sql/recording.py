@@ -13,9 +13,8 @@ from django.db.models import Model
 from ...models import DeliveryAttempt, Tally
 from ...models.fields import compact_json
 from ...reasons import as_stored
-from ..attempt_log import MAX_MESSAGE_LENGTH, AttemptLog, Headers
 from ..claim import Finished
-from ..outcome import State
+from ..outcome import MAX_MESSAGE_LENGTH, AttemptLog, Headers, State
 from .base import MAX_PARAMS, BaseSql
 
 ATTEMPT_FIELDS = tuple(name.removesuffix("_id") for name in AttemptLog._fields)

@@ -12,8 +12,7 @@ from ...models import Webhook
 from ...operations.events import forget_owner
 from ...owners import owners
 from ...plurals import counted
-from ..base import OWNER_HELP, WebhooksCommand, get_owner
-from ..progress import ProgressBar
+from ..base import OWNER_HELP, ProgressBar, WebhooksCommand, get_owner
 
 
 class Command(WebhooksCommand):

@@ -8,8 +8,7 @@ from django.core.management.base import CommandError, CommandParser
 
 from ...maintenance.reencryption import Reencrypted, count, reencrypt
 from ...plurals import counted
-from ..base import WebhooksCommand
-from ..progress import ProgressBar
+from ..base import ProgressBar, WebhooksCommand
 
 MAX_NAMED = 100
 
