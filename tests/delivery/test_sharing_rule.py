@@ -236,6 +236,17 @@ def test_webhooks_that_hang_leave_slots_for_fast_ones_of_their_owner(clock, is_f
     assert all(worker.begin(f"fast-{number}", 1) for number in range(5))
 
 
+def test_a_slow_webhook_and_many_new_ones_leave_a_slot_for_a_fast_one_of_their_owner(clock):
+    worker = FakeWorker(clock, window=64)
+    worker.know("slow", "alice", is_fast=False)
+    for _ in range(8):
+        worker.begin("slow")
+    begin_and_become_late(worker, "alice", 40, is_fast=None)
+    worker.know("fast", "alice", is_fast=True)
+
+    assert worker.begin("fast", 1)
+
+
 def test_webhooks_that_hang_at_100_owners_leave_slots_for_fast_ones_of_their_owners(clock):
     worker = FakeWorker(clock, window=2000)
     for number in range(100):

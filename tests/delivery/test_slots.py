@@ -165,7 +165,7 @@ def test_slots_are_shared_within_one_claim(small):
 
     asks = small.slots.asks(webhooks, 64)
 
-    assert sum(ask.room for ask in asks) == 25
+    assert sum(ask.room for ask in asks) == 24
     assert len(small.slots.with_room(webhooks)) == 100
 
 

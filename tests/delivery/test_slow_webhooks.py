@@ -88,6 +88,30 @@ def test_lost_claims_of_a_webhook_at_its_limit_are_found(alice, new_queue, clock
     assert [claim.is_lost for claim in busy.claim(10)] == [True]
 
 
+def test_lost_claims_are_found_while_large_claims_save_looks(alice, clock, monkeypatch):
+    monkeypatch.setattr(queue, "MANY", 1)
+    paused = make_webhook(alice, "ppt.generation.failed")
+    busy = make_webhook(alice, "file.uploaded")
+    QueueLane.objects.ensure([paused.pk, busy.pk])
+    QueueLane.objects.update(is_fast=True)
+    dead, living = (
+        Queue(using="default", clock=clock, lease=timedelta(seconds=45), slots=Slots(clock=clock, window=400, cap=50))
+        for _ in range(2)
+    )
+    emit_one(alice)
+    dead.claim(10)
+    Webhook.objects.filter(pk=paused.pk).update(paused_at=clock())
+    clock.advance(44.5)
+
+    lost = []
+    for seconds in (0, 0.98, 0.03):  # the last claim saves a look
+        clock.advance(seconds)
+        emit_to_second(alice)
+        lost += [claim.pick.webhook_id for claim in living.claim(10) if claim.is_lost]
+
+    assert lost == [paused.pk]
+
+
 def test_lost_claims_of_a_paused_webhook_are_found(alice, slow, new_queue, clock):
     emit_one(alice)
     new_queue().claim(10)

@@ -208,7 +208,7 @@ def _window(query: QueryDict) -> Window:
 
 def _page(query: QueryDict) -> int:
     text = query.get(PAGE_VAR, "1")
-    return max(1, min(int(text), MAX_PAGE)) if text.isascii() and text.isdecimal() else 1
+    return max(1, min(int(text[:6]), MAX_PAGE)) if text.isascii() and text.isdecimal() else 1
 
 
 def _sorted(found: QuerySet[Any], sort: str, window: Window, now: datetime) -> QuerySet[Any]:

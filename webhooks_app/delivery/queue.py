@@ -109,7 +109,8 @@ class Queue:
         self.due_soon = []
         self.left_behind = False
         self._busy = [pk for pk in self._busy if not self._is_unsigned(pk)]
-        claims = self._claim_from(self._busy, limit) if self._may_skip_look() else []
+        seeks_lost = with_lost and self._clock.monotonic() >= self._look_for_lost_at
+        claims = self._claim_from(self._busy, limit) if self._may_skip_look() and not seeks_lost else []
         began_after = self._last_webhook_id
         while not claims:
             webhook_ids = self._webhooks_in_turn(limit)
@@ -122,7 +123,7 @@ class Queue:
             if has_gone_round:
                 began_after = None
         self._busy = list({claim.pick.webhook_id: None for claim in claims}) if len(claims) >= MANY else []
-        if with_lost and self._clock.monotonic() >= self._look_for_lost_at:
+        if seeks_lost:  # from the webhooks of a look
             claims += self._claim_lost()
         return claims
 

@@ -7,8 +7,9 @@ webhooks of an owner share what the owner may hold, both by the same rule:
   holder without any.
 - The first slots of an owner's webhooks can use all that other owners leave of the other half. Beside others, further
   slots of a webhook take only 3/8 of it. What remains is for whoever comes next.
-- Slow webhooks would hold slots for long, and so may unknown ones. Slow ones therefore leave the more, the more they
-  hold, and a quarter of an owner's share is for its webhooks that are known to be fast.
+- Slow webhooks hold slots for long, and unknown ones may. Beside others, slow ones therefore leave the more, the more
+  is held. Once half of an owner's share could be first slots, slow ones get none, and unknown ones only while a quarter
+  of the share is free for those that are known to be fast.
 
 Proof for a window W: let n owners hold slots, and E be the number of slots beyond the first of each. A further slot is
 granted to an owner up to W/2 minus the further slots of all others, so E is at most W/2. Therefore at least W/2 - n
@@ -39,13 +40,9 @@ FURTHER_PART = 3
 """Eighths of what others leave, for further slots. These parts were chosen with
 ``python -m benchmarks isolation --simulate``."""
 
-UNKNOWN_QUARTERS, SLOW_QUARTERS = 3, 2
-"""Quarters of an owner's share in which its unknown and slow webhooks get their first slots. Fast ones get them in all
-of it."""
-
 MOST_RESERVED = 4
-"""Sixteenths of the further slots that slow webhooks leave for others: one for each further slot already held, at most
-this many."""
+"""Sixteenths of all slots that slow webhooks leave beside others: one for each further slot that their owner holds, at
+most this many. Of the owner's share, they leave one for each further slot of their own."""
 
 FORGET_UNUSED_AFTER_SECONDS = 3600.0
 
@@ -277,10 +274,11 @@ class Slots:
 
         left, left_further = free + of_owner, self._further_free + (of_owner - 1 if of_owner else 0)
         share = 1 + left_further
-        quarters = SLOW_QUARTERS if is_slow else UNKNOWN_QUARTERS if is_unknown else 4
-        left_first = -(-share * quarters // 4) - owner.webhooks
+        left_first = share - of_owner
+        if (is_slow or is_unknown) and owner.webhooks * 2 >= share:
+            left_first = 0 if is_slow else share * 3 // 4 - of_owner
         if not own:
-            first = min(share - of_owner, left_first, free - 1) if of_owner else free
+            first = min(left_first, free - 1) if of_owner else free
             if first <= 0 or is_unknown:
                 return min(first, 1)
 
@@ -288,9 +286,9 @@ class Slots:
         left_in_share, left_further_in_share = share - of_siblings, share // 2 - (of_siblings - siblings)
         is_sole = self._holding == (1 if of_owner else 0)
         if is_slow and not is_sole:
-            left_further -= self._window * min(MOST_RESERVED, of_owner - 1) // 16
+            left_further -= self._window * min(MOST_RESERVED, max(0, of_owner - 1)) // 16
         if is_slow and siblings:
-            left_further_in_share -= share * min(MOST_RESERVED, own - 1) // 16
+            left_further_in_share -= share * min(MOST_RESERVED, max(0, own - 1)) // 16
         further = min(
             _most(left, left_further, is_sole=is_sole) - of_owner,
             _most(left_in_share, left_further_in_share, is_sole=not siblings) - own,

@@ -84,6 +84,7 @@ def test_a_replay_continues_after_hostile_events(alice, model):
 
     replay.refresh_from_db()
     assert len(hostile) < replay.examined
+    assert replay.matched
     replay.cursor = ""
     assert healthy.event_id in {match.event_id for match in look("default", replay).matches}
     assert run_jobs() == {}
