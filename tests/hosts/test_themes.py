@@ -53,7 +53,9 @@ COLOURS = """
         };
         const all = selector => [...document.querySelectorAll(`.webhooks-overview ${selector}`)];
         const least = (selector, name) => Math.min(...all(selector).map(each => contrast(each, name)));
+        const states = [...document.querySelectorAll(".webhooks-state, td.webhooks-bad")];
         return {
+            states: Math.min(...states.map(each => contrast(each, "color"))), number: states.length,
             text: least("svg text", "fill"), grid: least("svg .grid", "stroke"), median: least("svg .p50", "stroke"),
             empty: least(".webhooks-heat .shade-none", "fill"), given_up: least("svg .given_up", "fill"),
             plain_links: all(":is(td, th) a").filter(link =>
@@ -121,3 +123,7 @@ def test_the_console_is_usable_in_the_theme(console: Any) -> None:
         assert 1.1 <= found["grid"] <= 5, (colours, found)
         assert 1.1 <= found["empty"] <= 5, (colours, found)
         assert (found["plain_links"], found["collisions"]) == (0, 0), (colours, found)
+        for path in ("", "delivery/", "event/"):
+            states = console(path, colours).evaluate(COLOURS)
+            assert states["number"] > 0, path
+            assert states["states"] >= 4.5, (path, colours, states)
