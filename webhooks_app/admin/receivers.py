@@ -239,7 +239,8 @@ def _row(webhook: Webhook, window: Window) -> ReceiverRow:
     recent: Mapping[str, Any] = health.recent if health else {}
     figures = recent.get(window.value, {})
     finished, given_up = figures.get("finished", 0), figures.get("given_up", 0)
-    is_failing = bool(health and health.failing_since and webhook.status == Webhook.Status.ACTIVE)
+    is_active = webhook.status == Webhook.Status.ACTIVE and webhook.paused_at is None
+    is_failing = bool(health and health.failing_since and is_active)
     return ReceiverRow(
         webhook=webhook,
         owner=owners().label(webhook.owner) if webhook.owner is not None else "",

@@ -120,7 +120,7 @@ def _beat_warning(tasks: Iterable[str]) -> list[checks.CheckMessage]:
         return []
     return [
         checks.Warning(
-            f"Celery's beat schedule has no entry for {', nor for '.join(missing)}.",
+            f"Celery's beat schedule has no enabled entry for {', nor for '.join(missing)}.",
             hint="Merge webhooks_app.beat.BEAT_SCHEDULE into CELERY_BEAT_SCHEDULE, and import your Celery app in your "
             "project's __init__.py. With django-celery-beat, enable its entry in the admin. "
             "If `manage.py deliver_webhooks` delivers instead of Celery, set "

@@ -9,6 +9,7 @@ from typing import Any
 
 from django.conf import settings as django_settings
 from django.core import checks
+from django.db import connections
 from django.utils.translation import gettext as _
 
 from ..database.clock import DatabaseClock
@@ -61,7 +62,7 @@ def examine_beat(name: str) -> Iterator[Finding]:
     if BEAT_CHECK in django_settings.SILENCED_SYSTEM_CHECKS:
         yield ok(name, _("The schedule is not examined: %(check)s is silenced.") % {"check": BEAT_CHECK})
         return
-    messages = messages_of(TAG, checks.Tags.database, databases=[database_alias()])
+    messages = messages_of(TAG, checks.Tags.database, databases=list(connections))
     missing = [message for message in messages if message.id == BEAT_CHECK]
     yield from (warn(name, str(message.msg), str(message.hint)) for message in missing)
     if not missing:

@@ -161,12 +161,28 @@ def sum_up_recent(using: str, now: datetime, facts: dict[str, Any]) -> float | N
     ids = list(webhooks.values_list("pk", flat=True)[:WEBHOOKS_AT_A_TIME])
     if not after:
         facts["round"] = format_time(now)
-    sum_up(using, ids, now)
+    try:
+        sum_up(using, ids, now)
+    except Exception as error:
+        if not concerns_rows(error):
+            raise
+        _sum_up_one_by_one(using, ids, now)
     has_more = len(ids) == WEBHOOKS_AT_A_TIME
     facts["after"] = ids[-1] if has_more else ""
     if not has_more:
         facts["as_of"] = facts["round"]
     return max(LEAST_PAUSE_SECONDS if has_more else RECENT_SECONDS, (time.monotonic() - began_at) / RECENT_SHARE)
+
+
+def _sum_up_one_by_one(using: str, webhook_ids: Sequence[str], now: datetime) -> None:
+    """Sum up the webhooks whose rows can be read. The others are logged and skipped."""
+    for webhook_id in webhook_ids:
+        try:
+            sum_up(using, [webhook_id], now)
+        except Exception as error:
+            if not concerns_rows(error):
+                raise
+            logger.error("Results of webhook %s cannot be summed up: %s.", webhook_id, kind_of(error))  # noqa: TRY400
 
 
 def forget(using: str, now: datetime, facts: dict[str, Any]) -> float | None:

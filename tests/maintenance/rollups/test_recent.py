@@ -12,7 +12,7 @@ from webhooks_app.maintenance import jobs
 from webhooks_app.maintenance.jobs import JOBS, run_due
 from webhooks_app.maintenance.rollups.folding import fold
 from webhooks_app.maintenance.rollups.recent import lower_bound, sum_up
-from webhooks_app.models import MaintenanceJob, Webhook, WebhookHealth
+from webhooks_app.models import MaintenanceJob, Rollup, Webhook, WebhookHealth
 
 from ...support.rows import emit_one, make_webhook
 from .conftest import NOW, make_tally
@@ -60,6 +60,20 @@ def test_results_leave_the_span_again() -> None:
     sum_up(DEFAULT_DB_ALIAS, [webhook.pk], NOW + timedelta(days=20))
 
     assert recent_of(webhook) == {}
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_damaged_roll_up_ends_only_its_own_webhook() -> None:
+    damaged, healthy = make_webhook(None), make_webhook(None)
+    make_tally(NOW, **{damaged.pk: COUNTED, healthy.pk: COUNTED})
+    fold(DEFAULT_DB_ALIAS)
+    Rollup.objects.filter(webhook_id=damaged.pk).update(counts={"succeeded_at_once": "x"})
+    facts: dict[str, object] = {}
+
+    jobs.sum_up_recent(DEFAULT_DB_ALIAS, NOW, facts)
+
+    assert recent_of(healthy)["day"]
+    assert facts["as_of"]
 
 
 @pytest.mark.django_db

@@ -24,7 +24,7 @@ Z = 1.96
 
 
 def lower_bound(part: int, whole: int) -> float:
-    """Return the lower bound of Wilson's score interval: with 95 % confidence, the true share is not smaller."""
+    """Return the lower bound of Wilson's score interval: the lower end of the 95 % confidence interval."""
     share, z2 = part / whole, Z * Z
     margin = Z * math.sqrt((share * (1 - share) + z2 / (4 * whole)) / whole)
     return max(0.0, (share + z2 / (2 * whole) - margin) / (1 + z2 / whole))
