@@ -80,7 +80,7 @@ def test_deliveries_after_the_suspension_of_notifications_are_sent(alice, webhoo
     rate = NotifyRate()
     rate._tokens, rate._at = 0.0, time.monotonic() + 60
     monkeypatch.setattr("webhooks_app.delivery.listening._rate", rate)
-    for module in ("commits", "poll_schedule"):  # longer than required on a busy machine
+    for module in ("listening", "poll_schedule"):  # longer than required on a busy machine
         monkeypatch.setattr(f"webhooks_app.delivery.{module}.UNNOTIFIED_SECONDS", 10.0)
     with asleep(alice, settings) as transport:
         emit_one(alice)
