@@ -24,16 +24,22 @@ def description() -> str:
     )
 
 
-def commit() -> str:
-    """Return the commit of the checkout that is measured, with "and changes" if files differ from it."""
-    described = subprocess.run(
-        ["git", "describe", "--always", "--exclude=*", "--dirty= and changes"],
-        cwd=Path(__file__).parent,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+def _commit() -> str:
+    try:
+        described = subprocess.run(
+            ["git", "describe", "--always", "--exclude=*", "--dirty= and changes"],
+            cwd=Path(__file__).parent,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    except OSError:  # git is not installed
+        return "unknown"
     return described.stdout.strip() or "unknown"
+
+
+COMMIT = _commit()
+"""The commit of the checkout that is measured, with "and changes" if files differed from it at the start."""
 
 
 def busy_seconds() -> float:

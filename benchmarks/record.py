@@ -45,5 +45,5 @@ def _section(scenario: BaseScenario, variants: Sequence[Variant], results: Mappi
             target = str(variant.targets.get(name, ""))
             lines.append(f"| {variant.label} | `{name}` | {text_of(results[variant.label][name])} | {target} |")
     about = machine.description().replace("\n", "  \n")
-    how = f"`python -m benchmarks {scenario.name} --record` in commit {machine.commit()}"
+    how = f"`python -m benchmarks {scenario.name} --record` in commit {machine.COMMIT}"
     return "\n".join([*lines, "", f"{how}, {today}, {note}; {about}", ""])

@@ -41,16 +41,18 @@ def longest_turn(sender: BaseTransport, others: list[Request]) -> float:
     longest = 0.0
     until = time.monotonic() + 1.0
     gc.disable()
-    while sender.in_flight and time.monotonic() < until:
-        before = time.thread_time()
-        sender.wait(0.0)
-        longest = max(longest, time.thread_time() - before)
-    gc.enable()
+    try:
+        while sender.in_flight and time.monotonic() < until:
+            before = time.thread_time()
+            sender.wait(0.0)
+            longest = max(longest, time.thread_time() - before)
+    finally:
+        gc.enable()
     return longest
 
 
 def test_a_large_answer_does_not_delay_others(sender: BaseTransport, receiver: Receiver) -> None:
-    assert min(longest_turn(sender, [post(receiver.url("/large"))]) for _ in range(3)) < 0.01
+    assert min(longest_turn(sender, [post(receiver.url("/large"))]) for _ in range(6)) < 0.01
 
 
 def test_slow_handshakes_do_not_delay_others(sender: BaseTransport) -> None:
@@ -58,7 +60,7 @@ def test_slow_handshakes_do_not_delay_others(sender: BaseTransport) -> None:
 
     with receiving(act=lambda peer: peer.drip(record, 0.001)) as slow:
         stalled = [post(f"https://127.0.0.1:{slow.port}/", timeout_seconds=2.0) for _ in range(5)]
-        assert min(longest_turn(sender, stalled) for _ in range(3)) < 0.01
+        assert min(longest_turn(sender, stalled) for _ in range(6)) < 0.01
 
 
 def test_an_answer_arrives_beside_stalled_handshakes(sender: BaseTransport, receiver: Receiver) -> None:

@@ -11,6 +11,9 @@ from typing import Any
 from django.core import checks
 
 TAG = "webhooks"
+
+BEAT_TAG = "webhooks_beat"
+"""The tag of the checks of beat's schedule, which the doctor runs alone."""
 PAGE = Path("docs", "checks.md")
 
 MAX_SHOWN = 200

@@ -16,7 +16,7 @@ from ..conf import settings
 from ..database.dialects import dialect_for
 from ..models import Delivery
 from ..wake.base import chosen_wake, has_broker, uses_celery
-from .registration import TAG, register
+from .registration import BEAT_TAG, TAG, register
 from .settings import problem_with
 
 SWEEP_TASK, PRUNE_TASK = "webhooks_app.deliver_due", "webhooks_app.prune"
@@ -86,7 +86,7 @@ def check_broker(**kwargs: Any) -> list[checks.CheckMessage]:
     ]
 
 
-@register(TAG)
+@register(TAG, BEAT_TAG)
 def check_beat(**kwargs: Any) -> list[checks.CheckMessage]:
     """Return a warning if the schedule has no entries of this app, unless the schedule may be in the database."""
     if not uses_celery() or apps.is_installed("django_celery_beat"):
@@ -94,7 +94,7 @@ def check_beat(**kwargs: Any) -> list[checks.CheckMessage]:
     return _beat_warning(task for task in BEAT_TASKS if task not in _tasks_in_settings())
 
 
-@register(checks.Tags.database)
+@register(checks.Tags.database, BEAT_TAG)
 def check_beat_in_database(databases: Sequence[str] | None = None, **kwargs: Any) -> list[checks.CheckMessage]:
     """Return a warning for entries that django-celery-beat's table disables or lacks.
 

@@ -8,7 +8,6 @@ from queue import Empty, SimpleQueue
 from typing import Any
 
 from django.conf import settings as django_settings
-from django.core import checks
 from django.db import connections
 from django.utils.translation import gettext as _
 
@@ -16,7 +15,7 @@ from ..database.clock import DatabaseClock
 from ..maintenance.runner import BEAT
 from ..models import MaintenanceJob
 from ..models.maintenance import SEEN_WITHIN
-from .configuration import BEAT_CHECK, TAG, messages_of
+from .configuration import BEAT_CHECK, BEAT_TAG, messages_of
 from .database import database_alias
 from .findings import Finding, fail, ok, warn
 
@@ -62,8 +61,7 @@ def examine_beat(name: str) -> Iterator[Finding]:
     if BEAT_CHECK in django_settings.SILENCED_SYSTEM_CHECKS:
         yield ok(name, _("The schedule is not examined: %(check)s is silenced.") % {"check": BEAT_CHECK})
         return
-    messages = messages_of(TAG, checks.Tags.database, databases=list(connections))
-    missing = [message for message in messages if message.id == BEAT_CHECK]
+    missing = messages_of(BEAT_TAG, databases=list(connections))
     yield from (warn(name, str(message.msg), str(message.hint)) for message in missing)
     if not missing:
         yield from _beat_seen(name)

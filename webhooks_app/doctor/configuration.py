@@ -15,7 +15,7 @@ from .findings import Finding, Level, fail, ok
 
 TAG = "webhooks"
 OURS = "webhooks_app."
-BEAT_CHECK = "webhooks_app.W003"
+BEAT_CHECK, BEAT_TAG = "webhooks_app.W003", "webhooks_beat"
 
 MUST_REFUSE = (
     "0.0.0.0",  # noqa: S104 - an address that must be refused

@@ -18,6 +18,8 @@ from ..database.clock import DatabaseClock
 from ..delivery.sql import oldest_due_at
 from ..models import Delivery, WorkerProcess
 
+logger = logging.getLogger("webhooks_app.probes")
+
 OVERDUE = timedelta(minutes=5)
 
 
@@ -43,8 +45,6 @@ def is_punctual() -> bool:
 def _using() -> str:
     return router.db_for_write(Delivery)
 
-
-logger = logging.getLogger("webhooks_app.probes")
 
 View = Callable[[HttpRequest], JsonResponse]
 

@@ -103,6 +103,7 @@ class NativeTransport(SendingTransport):
         self._answered: deque[tuple[_Running, LookupAnswer]] = deque()
         self._again: list[_Running] = []
         self._timers = _Timers()
+        self.begin_again_after_forks()
 
     def start(self, request: Request) -> None:
         self._in_flight += 1

@@ -45,6 +45,7 @@ class RequestsTransport(SendingTransport):
         self._threads = DaemonThreads("webhooks-requests", self.capacity)
         self._changed = threading.Condition()
         self._closing = threading.Event()
+        self.begin_again_after_forks()
 
     def start(self, request: Request) -> None:
         self._in_flight += 1

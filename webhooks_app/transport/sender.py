@@ -96,7 +96,10 @@ class Sender:
 
 
 class SendingTransport(BaseTransport):
-    """A transport with a ``Sender``. In a forked process it begins again, without the requests of its parent."""
+    """A transport with a ``Sender``. In a forked process it begins again, without the requests of its parent.
+
+    The ``__init__`` of a subclass ends with ``begin_again_after_forks``.
+    """
 
     def __init__(self, options: TransportOptions | None, *, at_most: int) -> None:
         self._options = options or TransportOptions()
@@ -105,11 +108,13 @@ class SendingTransport(BaseTransport):
         self._finished: list[Exchange] = []
         self._in_flight = 0
         self._woken = False
-        _living.add(self)
 
     @property
     def in_flight(self) -> int:
         return self._in_flight
+
+    def begin_again_after_forks(self) -> None:
+        _living.add(self)
 
     def begin_again(self) -> None:
         """Close what a forked process has inherited, without a word to the receivers, and begin without requests."""
