@@ -13,12 +13,12 @@ import pytest
 from django.utils import translation
 
 import webhooks_app
-from webhooks_app.admin import reasons, webhook_form
 from webhooks_app.event_types import registry
 from webhooks_app.exceptions import InvalidEndpointError, UnknownEventTypeError, WebhookStateError
 from webhooks_app.models import Replay, Webhook
 from webhooks_app.operations import replays
 from webhooks_app.operations.actors import PROJECT
+from webhooks_app.pages import forms, reasons
 from webhooks_app.protocol.handshake import refusal_of_answer
 from webhooks_app.reasons import TEMPLATES, ReasonText, as_stored, code_of, from_stored
 from webhooks_app.transport import errors
@@ -187,9 +187,7 @@ def test_a_refusal_of_a_replay_is_translated(owner, verb):
 )
 def test_problems_of_test_data_are_translated(data, shown):
     with translation.override("de"):
-        form = webhook_form.TestEventForm(
-            {"event_type": "file.deleted", "event_data": json.dumps(data)}, event_types=registry
-        )
+        form = forms.TestEventForm({"event_type": "file.deleted", "event_data": json.dumps(data)}, event_types=registry)
 
         problems = " ".join(form.errors["event_data"])
 

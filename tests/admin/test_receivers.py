@@ -13,11 +13,11 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils import timezone
 
-from webhooks_app.admin.display import percent
 from webhooks_app.admin.receivers import COLUMNS, PER_PAGE
 from webhooks_app.maintenance.rollups.reading import Counters
 from webhooks_app.maintenance.rollups.recent import figures
 from webhooks_app.models import MaintenanceJob, Webhook, WebhookHealth
+from webhooks_app.pages.display import percent
 
 from .conftest import Page, shows, text
 from .test_content_security import InlineParts

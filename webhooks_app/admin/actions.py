@@ -23,9 +23,9 @@ from django.utils.translation import gettext
 from ..error_reports import hide_values
 from ..operations.actors import lacking
 from ..operations.rights import AccessDeniedError
+from ..pages.refusals import REFUSALS, as_form_error, refusal_of, refuse
 from .history import AuditedAdmin
 from .owned import actor_of
-from .refusals import REFUSALS, as_form_error, refusal_of, refuse
 
 MAX_SELECTED = 100
 MAX_NAMED = 3

@@ -17,11 +17,12 @@ from ..models import ApiKey
 from ..models.api_key import SERVICE_SCOPES
 from ..operations.api_keys import change_key, create_key, delete_key, may_grant, revoke_key
 from ..operations.rights import CREATE_KEY
-from .display import MomentInput, WideCheckboxes
+from ..pages.display import MomentInput
+from ..pages.refusals import RefusableForm
+from .display import WideCheckboxes
 from .filters import CreatedFilter, OwnerFilter
 from .owned import actor_of, manages_all, without_names
 from .owner_fields import Audience, AudienceForm, OwnableAdmin
-from .refusals import RefusableForm
 from .shown_once import ShowingSecrets
 
 GENERATED_FIELDS = ("id", "prefix", "created_by", "created_at", "last_used_at", "revoked_at")

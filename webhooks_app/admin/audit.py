@@ -14,7 +14,7 @@ from django.utils.text import Truncator
 from django.utils.translation import gettext_lazy as _
 
 from ..models import AuditEntry
-from .display import moment
+from ..pages.display import moment
 from .filters import CreatedFilter, OwnerFilter
 from .history import MODELS, changes_of, with_names
 from .owned import ReadOnlyAdmin

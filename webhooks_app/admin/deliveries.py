@@ -22,11 +22,12 @@ from ..models.keyset import WHOLE, Parts
 from ..models.order import order_of_creation
 from ..operations.rights import REDELIVER
 from ..operations.sending import redeliver
+from ..pages.display import PARTS_OF_TYPE, breakable, coloured, moment, next_try, sent_to, state_and_result
+from ..pages.explanation import policy_in_words, waiting_for, why_cancelled
 from .actions import ActingAdmin
 from .change_list import KeysetChangeList
-from .disclosed import disclosed, disclosed_last_attempts
-from .display import PARTS_OF_TYPE, breakable, coloured, link_to, moment, next_try, sent_to, state_and_result
-from .explanation import policy_in_words, waiting_for, why_cancelled
+from .disclosed import disclosed, disclosed_last_attempts, disclosed_transcript
+from .display import delivery_urls, link_to
 from .filters import (
     AnswerFilter,
     CreatedFilter,
@@ -40,7 +41,6 @@ from .filters import (
     WebhookFilter,
 )
 from .owned import ReadOnlyAdmin, found_owners, manages_all, own_rows
-from .transcript import transcript
 
 SHOWN_IF_SET = {
     "expires_at": "expires_at",
@@ -184,7 +184,7 @@ class DeliveryAdmin(ReadOnlyAdmin, ActingAdmin):
     @admin.display(description=_("state"))
     def stands(self, delivery: Delivery) -> SafeString:
         """Return the state with its reason."""
-        reason = why_cancelled(delivery) or waiting_for(delivery, site=self.admin_site.name)
+        reason = why_cancelled(delivery) or waiting_for(delivery, url=delivery_urls(self.admin_site.name))
         return format_html("{}{}{}", state_and_result(delivery), ". " if reason else "", reason)
 
     @admin.display(description=_("retry policy"))
@@ -193,7 +193,7 @@ class DeliveryAdmin(ReadOnlyAdmin, ActingAdmin):
 
     @admin.display(description=_("next attempt"))
     def next_try(self, delivery: Any) -> SafeString | str:
-        return next_try(delivery, delivery.shown_hold, now=timezone.now(), site=self.admin_site.name)
+        return next_try(delivery, delivery.shown_hold, now=timezone.now(), url=delivery_urls(self.admin_site.name))
 
     def offers(self, item: Delivery, action: str) -> bool:
         return item.event_id is not None
@@ -201,8 +201,8 @@ class DeliveryAdmin(ReadOnlyAdmin, ActingAdmin):
     def render_change_form(self, request: HttpRequest, context: Any, *args: Any, **kwargs: Any) -> Any:
         delivery, site = kwargs["obj"], self.admin_site.name
         context |= {
-            "attempts": transcript(request, delivery, site=site),
-            "waiting_for": waiting_for(delivery, site=site),
+            "attempts": disclosed_transcript(request, delivery, site=site),
+            "waiting_for": waiting_for(delivery, url=delivery_urls(site)),
         }
         return super().render_change_form(request, context, *args, **kwargs)
 

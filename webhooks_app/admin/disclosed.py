@@ -16,7 +16,9 @@ from ..delivery.disclosure import (
     with_result_for_owner,
 )
 from ..models import Delivery, DeliveryAttempt, Webhook
-from .display import last_attempts
+from ..pages.display import last_attempts
+from ..pages.transcript import ShownAttempt, transcript
+from .display import delivery_urls
 from .owned import manages_all
 
 
@@ -33,6 +35,13 @@ def disclosed_attempts(request: HttpRequest, delivery: Delivery) -> list[Deliver
     for attempt in attempts:
         attempt.delivery = delivery
     return attempts if manages_all(request) else [attempt_for_owner(attempt) for attempt in attempts]
+
+
+def disclosed_transcript(request: HttpRequest, delivery: Delivery, *, site: str) -> list[ShownAttempt]:
+    """Return the attempts of a delivery for a page, with the body only for users who may view events."""
+    shows_body = delivery.kind == Delivery.Kind.VERIFICATION or request.user.has_perm("webhooks_app.view_event")
+    attempts = disclosed_attempts(request, delivery)
+    return transcript(attempts, delivery, shows_body=shows_body, url=delivery_urls(site))
 
 
 def disclosed_last_attempts(request: HttpRequest, deliveries: Sequence[Delivery]) -> dict[str, DeliveryAttempt]:

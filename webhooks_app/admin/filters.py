@@ -26,12 +26,12 @@ from ..event_types import INTERNAL_EVENT_TYPES, VERIFICATION
 from ..models import Delivery, DeliveryAttempt, EventReference
 from ..models.event import MAX_REFERENCE_LENGTH
 from ..owners import owners
+from ..pages.display import MomentInput, result_in_words
 from ..protocol.ids import first_id_at
 from ..protocol.json_data import EARLIEST, LATEST
 from ..transport.endpoint import MAX_URL_LENGTH
 from .change_list import CURSOR_VAR
 from .disclosed import with_result
-from .display import MomentInput, result_in_words
 from .owned import MAX_FOUND, actor_of, found_owners, knows_owners, manages_all, visible_event_types
 
 WITHIN = (MinValueValidator(EARLIEST), MaxValueValidator(LATEST))

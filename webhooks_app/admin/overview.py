@@ -22,11 +22,12 @@ from ..maintenance.rollups import reading
 from ..maintenance.rollups.reading import Counters, Series, Window
 from ..models import Delivery, QueueEntry, Webhook, WebhookHealth, WorkerProcess
 from ..models.rollup import OUTCOMES
+from ..pages.display import state_of
+from ..pages.health import disabled_in, failing_for
 from . import charts
-from .display import state_of
 from .owned import manages_all, own_rows
 from .verdict import Verdict, verdict
-from .webhook_health import FAILS_AFTER, disabled_in, failing_for
+from .webhook_health import FAILS_AFTER
 
 MAX_ENDANGERED = 10
 MAX_COUNTED = 10_000

@@ -25,11 +25,13 @@ from ..maintenance.rollups.reading import Window
 from ..maintenance.rollups.recent import QUEUED, SPANS
 from ..models import MaintenanceJob, Webhook, WebhookHealth
 from ..owners import owners
-from .display import percent, shows_deliveries, state_of
+from ..pages.display import percent, state_of
+from ..pages.health import failing_for
+from .display import shows_deliveries
 from .filters import OwnerForm
 from .overview import TITLES
 from .owned import OwnedAdmin, found_owners, knows_owners, own_rows
-from .webhook_health import FAILS_AFTER, failing_for
+from .webhook_health import FAILS_AFTER
 
 PER_PAGE = 50
 MAX_PAGE = 1000

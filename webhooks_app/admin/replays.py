@@ -28,13 +28,14 @@ from ..models.limits import MAX_RATE
 from ..models.replay import LEAST_RATE, missing_outcomes
 from ..operations import replays
 from ..operations.rights import REPLAY
+from ..pages.display import MomentInput, breakable, moment
+from ..pages.forms import GroupedCheckboxes, event_type_choices
+from ..pages.refusals import REFUSALS, as_form_error
 from .actions import ActingAdmin, explaining
-from .display import MomentInput, WideCheckboxes, breakable, deliveries_url, link_to, moment, shows_deliveries
+from .display import WideCheckboxes, deliveries_url, link_to, shows_deliveries
 from .filters import CreatedFilter, OwnerOfWebhookFilter
 from .missed import may_replay
 from .owned import ReadOnlyAdmin, actor_of, manages_all, own_rows, visible_event_types
-from .refusals import REFUSALS, as_form_error
-from .webhook_form import GroupedCheckboxes, event_type_choices
 
 
 class ReplayForm(forms.Form):

@@ -19,7 +19,7 @@ from django.utils.translation import gettext
 from ..models import ApiKey, AuditEntry, Delivery, Event, EventReference, Replay, Webhook
 from ..models.event import MAX_REFERENCE_LENGTH
 from ..owners import owners
-from .display import moment
+from ..pages.display import moment
 from .owned import OwnedAdmin, knows_owners, own_rows
 
 MAX_HITS = 20

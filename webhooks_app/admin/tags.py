@@ -10,10 +10,10 @@ from django.template import RequestContext
 from django.utils.html import escape
 from django.utils.safestring import SafeString, mark_safe
 
+from ..pages.display import breakable
+from ..pages.reasons import translated
 from . import charts
-from .display import breakable
 from .overview import MAX_COUNTED, TITLES, overview_for, window_of, windows
-from .reasons import translated
 
 register = template.Library()
 register.filter(breakable)

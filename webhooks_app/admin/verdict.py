@@ -11,7 +11,7 @@ from django.utils.translation import gettext_lazy as _
 
 from ..doctor.delivery import DUE_ERROR, DUE_WARNING, tolerated
 from ..maintenance.rollups.reading import Counters
-from .display import in_time, percent
+from ..pages.display import in_time, percent
 
 MIN_DELIVERIES = 10
 """The fewest deliveries of the last hour that are judged."""

@@ -18,14 +18,14 @@ from ..operations import lifecycle, rights
 from ..operations.actors import BaseActor
 from ..operations.lifecycle import start_verification
 from ..operations.sending import send_test_event
+from ..pages.forms import TestEventForm, TryFilterForm
+from ..pages.refusals import as_form_error
 from ..routing.admission import events_for
 from ..routing.report import try_filter
 from .actions import ActingAdmin
 from .missed import MissedEvents
 from .owned import visible_event_types
-from .refusals import as_form_error
 from .rotating_keys import KeyRotation
-from .webhook_form import TestEventForm, TryFilterForm
 
 
 class FilterTrial(ActingAdmin):

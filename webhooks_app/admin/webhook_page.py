@@ -12,12 +12,13 @@ from django.utils.translation import gettext
 from ..event_types import registry
 from ..maintenance.rollups import reading
 from ..models import Delivery, Webhook
-from . import charts, webhook_health
-from .disclosed import disclosed
-from .display import deliveries_url, delivery_rows, shows_deliveries
-from .explanation import waiting_for, why, why_cancelled
+from ..pages import health
+from ..pages.display import delivery_rows
+from ..pages.explanation import state_of_handshake, waiting_for, why
+from . import charts
+from .disclosed import disclosed, disclosed_transcript
+from .display import deliveries_url, delivery_urls, shows_deliveries
 from .overview import window_of, windows
-from .transcript import transcript
 
 RECENT = 10
 
@@ -38,17 +39,17 @@ def recent(request: HttpRequest, webhook: Webhook, *, site: str) -> Context:
         return {"recent": []}
     newest = _deliveries(webhook).filter(kind__in=(Delivery.Kind.EVENT, Delivery.Kind.TEST))[:RECENT]
     listed = deliveries_url(site=site, webhook=webhook.pk)
-    return {"recent": delivery_rows(disclosed(request, newest), site=site), "deliveries_url": listed}
+    return {"recent": delivery_rows(disclosed(request, newest), url=delivery_urls(site)), "deliveries_url": listed}
 
 
 def course(request: HttpRequest, webhook: Webhook) -> Context:
     """Return the health of a webhook, with charts if the user may view deliveries."""
-    health = {"health_sentences": webhook_health.sentences(webhook)}
+    sentences = {"health_sentences": health.sentences(webhook)}
     if not shows_deliveries(request):
-        return health
+        return sentences
     window = window_of(request)
     series = reading.series(window, [webhook.pk], families=charts.COUNTED)
-    return {**health, "windows": windows(window), **charts.shown(series, window)}
+    return {**sentences, "windows": windows(window), **charts.shown(series, window)}
 
 
 def handshake(request: HttpRequest, webhook: Webhook, *, site: str) -> Context:
@@ -58,12 +59,12 @@ def handshake(request: HttpRequest, webhook: Webhook, *, site: str) -> Context:
     delivery = next(iter(disclosed(request, newest)), None)
     if delivery is None:
         return {"handshake": None, "shows_attempts": shows_deliveries(request)}
-    attempts = transcript(request, delivery, site=site)
+    attempts = disclosed_transcript(request, delivery, site=site)
     return {
         "handshake": delivery,
-        "handshake_status": _state_of_handshake(delivery, why(attempts[-1].attempt) if attempts else ""),
+        "handshake_status": state_of_handshake(delivery, why(attempts[-1].attempt) if attempts else ""),
         "handshake_attempts": attempts,
-        "handshake_waits": waiting_for(delivery, site=site),
+        "handshake_waits": waiting_for(delivery, url=delivery_urls(site)),
         "shows_attempts": shows_deliveries(request),
     }
 
@@ -83,19 +84,3 @@ def _subscribed(name: str, site: str) -> Subscribed:
 def _deliveries(webhook: Webhook) -> QuerySet[Delivery]:
     rows = Delivery.objects.filter(webhook=webhook).order_by("-pk")
     return rows.select_related("event", "webhook__lane", "queue_entry").defer("event__body")
-
-
-def _state_of_handshake(delivery: Delivery, last: str) -> str:
-    if delivery.state == Delivery.State.SUCCEEDED:
-        return gettext("Verified: the URL returned the challenge. Events are sent.")
-    if delivery.state == Delivery.State.GIVEN_UP:
-        return gettext("Not verified: %(reason)s Fix the receiver, then verify again.") % {"reason": last}
-    if delivery.state == Delivery.State.CANCELLED:
-        return why_cancelled(delivery)
-    if delivery.attempt_count:
-        return gettext("Not verified yet, after %(number)d of %(limit)d attempts. %(reason)s") % {
-            "number": delivery.attempt_count,
-            "limit": delivery.max_attempts,
-            "reason": last,
-        }
-    return gettext("Verification in progress: the URL must return the challenge unchanged.")

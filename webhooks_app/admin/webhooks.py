@@ -26,15 +26,16 @@ from ..operations import lifecycle
 from ..operations.registration import create_webhook, update_webhook
 from ..operations.rights import REGISTER_WEBHOOK
 from ..outbound import check_endpoint
+from ..pages.display import breakable, moment, state_of
+from ..pages.reasons import translated
 from . import webhook_page
 from .disclosed import shows_status_time
-from .display import breakable, deliveries_url, moment, shows_deliveries, state_of
+from .display import deliveries_url, shows_deliveries
 from .event_types import EventTypePages
 from .filters import CreatedFilter, OwnerFilter
 from .operations import OperationsPage
 from .owned import actor_of, manages_all, visible_event_types, without_names
 from .owner_fields import OwnableAdmin
-from .reasons import translated
 from .receivers import ReceiversPage
 from .rotating_keys import NEW_PUBLIC_KEY
 from .search import SearchPage

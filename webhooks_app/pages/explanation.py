@@ -11,7 +11,7 @@ from django.utils.translation import gettext
 from ..delivery.disclosure import UNREACHABLE
 from ..models import Delivery, DeliveryAttempt
 from ..models.hold import HoldReason, holds_of
-from .display import in_time, link_to, moment
+from .display import DeliveryUrl, in_time, link_to_delivery, moment
 from .reasons import translated
 
 MAX_DELAYS = 12
@@ -28,8 +28,10 @@ def why(attempt: DeliveryAttempt) -> str:
     return gettext("Answered with status %(status)s, which confirms receipt.") % {"status": attempt.response_status}
 
 
-def what_followed(attempt: DeliveryAttempt, following: DeliveryAttempt | None, delivery: Delivery, *, site: str) -> str:
-    """Return a sentence about the next step after an attempt, its time and its reason, with links in an admin site."""
+def what_followed(
+    attempt: DeliveryAttempt, following: DeliveryAttempt | None, delivery: Delivery, *, url: DeliveryUrl
+) -> str:
+    """Return a sentence about the next step after an attempt, its time and its reason."""
     is_hidden = attempt.result == UNREACHABLE
     if following is not None and is_hidden:
         return ""
@@ -46,14 +48,14 @@ def what_followed(attempt: DeliveryAttempt, following: DeliveryAttempt | None, d
     if delivery.state == Delivery.State.CANCELLED:
         return gettext("No further attempt: %(reason)s") % {"reason": why_cancelled(delivery)}
     if delivery.due_at is None or is_hidden:
-        return waiting_for(delivery, site=site)
+        return waiting_for(delivery, url=url)
     scheduled = gettext(
         "According to the retry schedule, the next attempt follows %(time)s after attempt %(number)d."
     ) % {
         "time": in_time(delivery.due_at - _ended_at(attempt)),
         "number": attempt.number,
     }
-    return format_html("{} {}", scheduled, waiting_for(delivery, site=site))
+    return format_html("{} {}", scheduled, waiting_for(delivery, url=url))
 
 
 def policy_in_words(delivery: Delivery) -> str:
@@ -70,10 +72,10 @@ def policy_in_words(delivery: Delivery) -> str:
     return text % values
 
 
-def waiting_for(delivery: Delivery, *, site: str) -> str:
+def waiting_for(delivery: Delivery, *, url: DeliveryUrl) -> str:
     """Return the reason why a pending delivery is not sent now, or the time since which it is due.
 
-    An earlier delivery is linked to its page in the named admin site. Return "" if the user may not see when the last
+    ``url`` returns the URL of an earlier delivery. Return "" if the user may not see when the last
     attempt ended.
     """
     if delivery.last_result == UNREACHABLE:
@@ -87,7 +89,7 @@ def waiting_for(delivery: Delivery, *, site: str) -> str:
         return format_html(text, span=in_time(hold.until - now), time=moment(hold.until))
     if hold.reason == HoldReason.ORDERED and hold.blocker:
         text = gettext("Waiting for an earlier delivery, {delivery}, because the webhook has an order.")
-        return format_html(text, delivery=link_to(Delivery(pk=hold.blocker), site=site))
+        return format_html(text, delivery=link_to_delivery(hold.blocker, url))
     return format_html(
         _sentences().get(hold.reason, ""),
         since=_shown(hold.since),
@@ -139,6 +141,23 @@ def why_cancelled(delivery: Delivery) -> str:
         "unrecordable": gettext("Its attempts could not be recorded. The cause is in the log of the workers."),
     }
     return reasons.get(delivery.state_reason) or translated(delivery.state_reason)
+
+
+def state_of_handshake(delivery: Delivery, last: str) -> str:
+    """Return the state of a verification. ``last`` is the reason for the result of its last attempt."""
+    if delivery.state == Delivery.State.SUCCEEDED:
+        return gettext("Verified: the URL returned the challenge. Events are sent.")
+    if delivery.state == Delivery.State.GIVEN_UP:
+        return gettext("Not verified: %(reason)s Fix the receiver, then verify again.") % {"reason": last}
+    if delivery.state == Delivery.State.CANCELLED:
+        return why_cancelled(delivery)
+    if delivery.attempt_count:
+        return gettext("Not verified yet, after %(number)d of %(limit)d attempts. %(reason)s") % {
+            "number": delivery.attempt_count,
+            "limit": delivery.max_attempts,
+            "reason": last,
+        }
+    return gettext("Verification in progress: the URL must return the challenge unchanged.")
 
 
 def _ended_at(attempt: DeliveryAttempt) -> datetime:

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Any
 
-from django.http import HttpRequest
 from django.utils.translation import gettext_lazy as _
 
 from ..conf import settings
 from ..delivery.disclosure import UNREACHABLE
 from ..models import Delivery, DeliveryAttempt
-from .disclosed import disclosed_attempts
-from .display import result_in_words
+from .display import DeliveryUrl, result_in_words
 from .explanation import what_followed, why
 
 STAGES = {
@@ -76,18 +74,21 @@ class ShownAttempt:
         return self.attempt.result == DeliveryAttempt.Result.SUCCEEDED
 
 
-def transcript(request: HttpRequest, delivery: Delivery, *, site: str) -> list[ShownAttempt]:
-    """Return the attempts of a delivery, oldest first, with event bodies only for users who may view events."""
-    attempts = disclosed_attempts(request, delivery)
-    shows_body = delivery.kind == Delivery.Kind.VERIFICATION or request.user.has_perm("webhooks_app.view_event")
+def transcript(
+    attempts: Sequence[DeliveryAttempt], delivery: Delivery, *, shows_body: bool, url: DeliveryUrl
+) -> list[ShownAttempt]:
+    """Return the attempts of a delivery for a page, oldest first, with the body of the event if the user may view it.
+
+    ``attempts`` are as the user may see them. ``url`` returns the URL of another delivery.
+    """
     return [
-        _shown(attempt, following, delivery, shows_body, site)
+        _shown(attempt, following, delivery, shows_body, url)
         for attempt, following in zip_longest(attempts, attempts[1:])
     ]
 
 
 def _shown(
-    attempt: DeliveryAttempt, following: DeliveryAttempt | None, delivery: Delivery, shows_body: bool, site: str
+    attempt: DeliveryAttempt, following: DeliveryAttempt | None, delivery: Delivery, shows_body: bool, url: DeliveryUrl
 ) -> ShownAttempt:
     is_kept = delivery.event is None or delivery.event.has_body
     header = attempt.request_header
@@ -97,7 +98,7 @@ def _shown(
     return ShownAttempt(
         attempt=attempt,
         why=why(attempt),
-        what_followed=what_followed(attempt, following, delivery, site=site),
+        what_followed=what_followed(attempt, following, delivery, url=url),
         request_header=header.replace("\r\n", "\n").rstrip("\n"),
         request_body=body,
         response_header="\n".join(f"{name}: {value}" for name, value in attempt.response_headers),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from webhooks_app.admin.display import breakable
+from webhooks_app.pages.display import breakable
 
 
 def test_a_url_has_break_opportunities_before_path_and_query_parts() -> None:

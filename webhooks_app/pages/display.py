@@ -1,0 +1,190 @@
+"""Formats of all pages: JSON, times, states, results."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
+
+from django import forms
+from django.conf import settings
+from django.db.models import F
+from django.utils import timezone
+from django.utils.formats import date_format, number_format
+from django.utils.html import format_html, format_html_join
+from django.utils.safestring import SafeString, mark_safe
+from django.utils.text import Truncator
+from django.utils.translation import gettext
+
+from ..delivery.disclosure import UNREACHABLE
+from ..models import Delivery, DeliveryAttempt, Webhook
+from ..models.hold import Hold, HoldReason, holds_of
+from .reasons import translated
+
+MAX_REASON = 80
+
+DeliveryUrl = Callable[[str], str]
+"""Returns the URL of the page of a delivery, by its ID."""
+
+TO_THE_SECOND = "Y-m-d H:i:s"
+"""Time format of a delivery's history, to the second and the same in every language."""
+
+PARTS_OF_URL = re.compile(r"(?<=[^:/])(?=[/?&])")
+PARTS_OF_TYPE = re.compile(r"(?=\.[^.]*$)")
+
+
+class MomentInput(forms.DateTimeInput):
+    """The browser's date and time input, to the second."""
+
+    input_type = "datetime-local"
+
+    def __init__(self) -> None:
+        super().__init__(attrs={"step": "1"}, format="%Y-%m-%dT%H:%M:%S")
+
+
+def pretty_json(text: str) -> str:
+    """Return JSON with indentation, not yet escaped for HTML."""
+    return json.dumps(json.loads(text), indent=2, ensure_ascii=False)
+
+
+def breakable(text: Any, parts: re.Pattern[str] = PARTS_OF_URL) -> SafeString:
+    """Return a text with break opportunities between its parts, such as the segments of a URL, for narrow columns."""
+    return format_html_join(mark_safe("<wbr>"), "{}", ((part,) for part in parts.split(str(text))))
+
+
+def state_of(webhook: Webhook) -> str:
+    """Return a webhook's status with its reason, and "paused" if it is."""
+    status = str(webhook.get_status_display())
+    if webhook.paused_at is not None:
+        return f"{status}, {gettext('paused')}"
+    if not webhook.status_reason:
+        return status
+    reason = translated(webhook.status_reason)
+    short = Truncator(reason).chars(MAX_REASON)
+    return format_html('<span class="webhooks-text" title="{}">{}: {}</span>', reason, status, short)
+
+
+def link_to_delivery(pk: str, url: DeliveryUrl, text: str = "") -> SafeString:
+    """Return a link to the page of a delivery, with the ID or a text."""
+    return format_html('<a href="{}">{}</a>', url(pk), text or pk)
+
+
+def moment(at: datetime, text: str = "") -> SafeString:
+    """Return a time to the second, or a text with the time as its title."""
+    exact = date_format(timezone.localtime(at) if settings.USE_TZ else at, TO_THE_SECOND)
+    return format_html('<time datetime="{}" title="{}">{}</time>', at.isoformat(), exact, text or exact)
+
+
+def in_time(span: timedelta) -> str:
+    """Return a span in the largest fitting unit: ``4 s``, ``3 min``, ``2 h``, ``5 d``."""
+    seconds = max(0.0, span.total_seconds())
+    for unit, length in (("d", 86_400), ("h", 3600), ("min", 60)):
+        if seconds >= 2 * length:
+            return f"{seconds / length:.0f} {unit}"
+    return f"{seconds:.1f}".removesuffix(".0") + " s" if seconds < 10 else f"{seconds:.0f} s"
+
+
+def state_and_result(delivery: Delivery) -> str:
+    """Return the state of a delivery, with the result of its last attempt if that differs."""
+    state = str(delivery.get_state_display())
+    if not delivery.last_result or delivery.last_result == DeliveryAttempt.Result.SUCCEEDED:
+        return state
+    return f"{state}: {result_in_words(delivery.last_result)}"
+
+
+COLOURS = {
+    Delivery.State.SUCCEEDED: "webhooks-good",
+    Delivery.State.GIVEN_UP: "webhooks-bad",
+    Delivery.State.PENDING: "webhooks-late",
+    Delivery.State.CANCELLED: "webhooks-open",
+}
+"""The class of each state. A new state has none."""
+
+
+def coloured(state: str, text: Any) -> SafeString:
+    """Return a text in the colour of a delivery's state."""
+    return format_html('<span class="webhooks-state {}">{}</span>', COLOURS.get(state, ""), text)  # type: ignore[call-overload]
+
+
+def result_in_words(result: str) -> str:
+    labels = {**dict(DeliveryAttempt.Result.choices), UNREACHABLE: gettext("URL not reached")}
+    return str(labels.get(result, result))
+
+
+def next_try(delivery: Delivery, hold: Hold | None, *, now: datetime, url: DeliveryUrl) -> SafeString | str:
+    """Return the time of a delivery's next attempt in short form, or the reason why there is none.
+
+    A delivery that has to be sent before is linked.
+    """
+    if delivery.last_result == UNREACHABLE:
+        return ""
+    if hold is None:
+        return moment(delivery.due_at or now, gettext("due"))
+    if hold.reason == HoldReason.FINAL:
+        return ""
+    if hold.reason == HoldReason.NOT_DUE and hold.until is not None:
+        return moment(hold.until, gettext("in %(time)s") % {"time": in_time(hold.until - now)})
+    at = hold.until or hold.since
+    label = str(hold.reason.label)
+    if hold.reason == HoldReason.ORDERED and hold.blocker:
+        return link_to_delivery(hold.blocker, url, label)
+    return moment(at, label) if at else label
+
+
+LISTED = ("delivery_id", "number", "url", "result", "response_status", "duration_ms")
+"""The facts about an attempt that lists show."""
+
+
+def last_attempts(deliveries: Sequence[Delivery]) -> dict[str, DeliveryAttempt]:
+    """Return the last stored attempt of each delivery by ID, with the facts that lists show."""
+    of = {delivery.pk: delivery for delivery in deliveries if delivery.attempt_count}
+    last = DeliveryAttempt.objects.filter(delivery__in=of, number=F("delivery__attempt_count")).order_by()
+    attempts = [DeliveryAttempt(**facts) for facts in last.values(*LISTED)] if of else []
+    for attempt in attempts:
+        attempt.delivery = of[attempt.delivery_id]
+    return {attempt.delivery_id: attempt for attempt in attempts}
+
+
+def sent_to(deliveries: Sequence[Delivery]) -> dict[str, str]:
+    """Return the URL of each delivery's last attempt, or its webhook's if no attempt is stored, by ID."""
+    last = last_attempts(deliveries)
+    return {each.pk: last[each.pk].url if each.pk in last else each.webhook.url for each in deliveries}
+
+
+class DeliveryRow(NamedTuple):
+    """A row of a short list of deliveries."""
+
+    delivery: Delivery
+    url: str
+    sent_to: str
+    """The URL of the last attempt."""
+    state: str
+    next_try: SafeString | str
+
+
+def delivery_rows(deliveries: Iterable[Delivery], *, url: DeliveryUrl) -> list[DeliveryRow]:
+    """Return the rows of a short list of deliveries, linked to their pages."""
+    now, rows = timezone.now(), list(deliveries)
+    urls = sent_to(rows)
+    return [
+        DeliveryRow(
+            delivery,
+            url(delivery.pk),
+            urls[delivery.pk],
+            state_and_result(delivery),
+            next_try(delivery, hold, now=now, url=url),
+        )
+        for delivery, hold in zip(rows, holds_of(rows, now=now), strict=True)
+    ]
+
+
+def percent(part: int, whole: int) -> str:
+    """Return a share in percent, to a tenth; 0 means none and 100 all."""
+    tenths = round(1000 * part / whole)
+    if part:
+        tenths = max(1, tenths)
+    if part < whole:
+        tenths = min(999, tenths)
+    return f"{number_format(tenths / 10, 0 if tenths % 10 == 0 else 1)} %"
