@@ -94,7 +94,7 @@ def _run(scenario: BaseScenario, arguments: argparse.Namespace) -> int:
         note = f"median of {arguments.runs}" + (", quick" if arguments.quick else "")
         report.print_table(scenario, variants, runs, results, note=note)
         if arguments.record:
-            record.keep(scenario, variants, results, note=note)
+            record.keep(scenario.recorded_as(arguments), scenario.summary, variants, results, note=note)
             scenario.keep(results)
         if arguments.json:
             print(report.json_line(scenario, variants, results), flush=True)

@@ -75,6 +75,10 @@ class BaseScenario(abc.ABC):
     def keep(self, results: Mapping[str, Figures]) -> None:  # noqa: B027 - optional
         """Record figures elsewhere than in the README. ``results`` is by label."""
 
+    def recorded_as(self, arguments: argparse.Namespace) -> str:
+        """Return the name of the table in the README, with the options that change what is measured."""
+        return self.name
+
     def chosen_variants(self, arguments: argparse.Namespace) -> list[Variant]:
         """Return the variants that match the options, or a new one if none of the app's does."""
         named = {

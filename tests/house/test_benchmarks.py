@@ -141,7 +141,7 @@ def test_a_recorded_table_replaces_the_last(tmp_path: Path) -> None:
     readme.write_text("# Benchmarks\n")
 
     for reached in (8.0, 12.0):
-        record.keep(toy, toy.variants, {"fast": {"per_s": reached}}, note="median of 3", readme=readme)
+        record.keep("toy", toy.summary, toy.variants, {"fast": {"per_s": reached}}, note="median of 3", readme=readme)
 
     text = readme.read_text()
     assert text.startswith("# Benchmarks\n")
