@@ -60,7 +60,8 @@ def _options(known: Mapping[str, BaseScenario]) -> dict[str, tuple[type, str]]:
     found: dict[str, tuple[type, list[str]]] = {}
     for scenario in known.values():
         for name, (default, text) in scenario.options.items():
-            found.setdefault(name, (type(default), []))[1].append(f"{scenario.name}: {text} ({default:,})")
+            shown = text if default == "" else f"{text} ({default:,})"
+            found.setdefault(name, (type(default), []))[1].append(f"{scenario.name}: {shown}")
     return {name: (type_, "; ".join(texts)) for name, (type_, texts) in found.items()}
 
 
@@ -76,6 +77,9 @@ def completed(arguments: argparse.Namespace, scenario: BaseScenario) -> argparse
 
 
 def _run(scenario: BaseScenario, arguments: argparse.Namespace) -> int:
+    if arguments.record and (load := os.getloadavg()[0]) > scenario.max_load:
+        print(f"{scenario.name}: not recorded above a load of {scenario.max_load}; it is {load:.1f}", file=sys.stderr)
+        return 1
     variants = scenario.chosen_variants(arguments)
     runs: dict[str, list[Figures]] = {}
     failures = 0

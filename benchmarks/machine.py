@@ -8,6 +8,7 @@ import ssl
 import subprocess
 import tempfile
 import time
+from contextlib import suppress
 from importlib.metadata import version
 from pathlib import Path
 
@@ -47,6 +48,17 @@ def busy_seconds() -> float:
     fields = [int(field) for field in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]]
     idle, waiting = fields[3], fields[4]
     return (sum(fields) - idle - waiting) / os.sysconf("SC_CLK_TCK")
+
+
+def cpu_seconds_of(name: str) -> float:
+    """Return the CPU time of all running processes of this program."""
+    ticks = 0
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(FileNotFoundError, ProcessLookupError):
+            command, _, fields = path.read_text().partition("(")[2].rpartition(")")
+            if command == name:
+                ticks += sum(int(field) for field in fields.split()[11:13])
+    return ticks / os.sysconf("SC_CLK_TCK")
 
 
 def _processor() -> str:

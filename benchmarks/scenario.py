@@ -6,6 +6,7 @@ import abc
 import argparse
 import dataclasses
 import importlib
+import math
 import pkgutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -57,6 +58,8 @@ class BaseScenario(abc.ABC):
     summary: ClassVar[str]
     variants: ClassVar[Sequence[Variant]]
     runs: ClassVar[int] = 3
+    max_load: ClassVar[float] = math.inf
+    """The highest load of the machine before a run that may be recorded."""
     options: ClassVar[Mapping[str, tuple[Any, str]]] = {}
     """Options of the command line: name → default and help."""
     quick: ClassVar[Mapping[str, Any]] = {}

@@ -7,7 +7,7 @@ from typing import Any
 SETTINGS: dict[str, Any] = {
     "ROOT_URLCONF": "benchmarks.web",
     "STATIC_URL": "static/",
-    "ALLOWED_HOSTS": ["testserver"],
+    "ALLOWED_HOSTS": ["testserver", "127.0.0.1"],
     "WEBHOOKS_API_RATE": "",
     "INSTALLED_APPS": [
         "django.contrib.admin",
