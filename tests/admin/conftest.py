@@ -33,6 +33,10 @@ class Page:
     def post(self, model: str, page: str, *args: str, **form: Any) -> Any:
         return self.client.post(_url(model, page, *args), form, follow=True)
 
+    def settings_of(self, webhook: Webhook) -> Any:
+        """Return the section of a webhook's page with its form."""
+        return self.get("webhook", "change", webhook.pk, section="settings")
+
     def act(self, action: str, *items: Any, confirmed: bool = False, **form: Any) -> Any:
         """Run an action on rows from their list."""
         extra = {"confirmed": "yes"} if confirmed else {"index": "0"}

@@ -64,7 +64,7 @@ def test_a_webhook_without_a_filter_has_an_empty_field(superuser: Page) -> None:
 def test_a_shown_headers_line_keeps_its_value(superuser: Page) -> None:
     webhook = make_webhook(superuser.user, headers={"X-Tenant": "value-4711"})
 
-    page = superuser.get("webhook", "change", webhook.pk).content.decode()
+    page = superuser.settings_of(webhook).content.decode()
     superuser.post("webhook", "change", webhook.pk, **form(headers="X-Tenant: ********\r\nX-New: n"))
 
     assert "X-Tenant: ********" in page
@@ -192,7 +192,7 @@ def test_a_key_pair_is_rotated_and_its_public_key_shown(superuser: Page, paired:
     assert "native" in page.content.decode()
     assert (previous["key"], Webhook.objects.get().secret) == (old["key"], paired.secret)
     assert f"The new public key is {new['key']}." in shown_messages(answer)[0]
-    assert "until" in text(superuser.get("webhook", "change", paired.pk)).partition(old["key"])[2][:60]
+    assert "until" in text(superuser.settings_of(paired)).partition(old["key"])[2][:60]
 
 
 def test_the_secret_beside_a_key_pair_is_rotated_and_shown_once(superuser: Page, paired: Webhook) -> None:
@@ -283,7 +283,7 @@ def test_choices_that_are_no_longer_configured_stay_until_changed(superuser: Pag
     Webhook.objects.update(**gone, filter={"error": {"$gone": 1}})
     reordered = {**gone, "signatures": ["gone", "native"], "event_types": types[::-1]}
 
-    page = superuser.get("webhook", "change", webhook.pk).content.decode()
+    page = superuser.settings_of(webhook).content.decode()
     superuser.post(
         "webhook", "change", webhook.pk, **form(description="kept", filter='{"error": {"$gone": 1}}', **reordered)
     )

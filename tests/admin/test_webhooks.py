@@ -38,6 +38,7 @@ def test_the_generated_secret_is_shown_once(superuser: Page, owner: Any) -> None
     assert shows(answer, secret)
     assert not shows(superuser.get("webhook"), secret)
     assert not shows(superuser.get("webhook", "change", Webhook.objects.get().pk), secret)
+    assert not shows(superuser.settings_of(Webhook.objects.get()), secret)
 
 
 def test_an_entered_secret_is_stored_unchanged(superuser: Page) -> None:
@@ -47,11 +48,11 @@ def test_an_entered_secret_is_stored_unchanged(superuser: Page) -> None:
 
 
 def test_an_undecryptable_secret_is_explained_on_the_page(superuser: Page, webhook: Webhook) -> None:
-    assert shows(superuser.get("webhook", "change", webhook.pk), "Stored encrypted; rotate to get a new one.")
+    assert shows(superuser.settings_of(webhook), "Stored encrypted; rotate to get a new one.")
 
     SigningKey.objects.update(encrypted_key="nonsense")
 
-    assert shows(superuser.get("webhook", "change", webhook.pk), "Add that key to WEBHOOKS_ENCRYPTION_KEYS again")
+    assert shows(superuser.settings_of(webhook), "Add that key to WEBHOOKS_ENCRYPTION_KEYS again")
 
 
 def test_the_history_contains_no_secret(superuser: Page) -> None:
@@ -212,6 +213,7 @@ def test_user_input_is_escaped(superuser: Page, new_webhook: Callable[..., Webho
     pages = [
         superuser.get("webhook"),
         superuser.get("webhook", "change", webhook.pk),
+        superuser.settings_of(webhook),
         superuser.get("webhook", "delete", webhook.pk),
         superuser.act("rotate_secret", webhook),
         superuser.act("send_test", webhook, confirmed=True, event_type="file.deleted"),

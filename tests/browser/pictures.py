@@ -92,7 +92,7 @@ PICTURES = {
     "receivers": Picture(path=lambda: url("webhook_receivers", query="?window=week"), height=1000),
     "webhooks": Picture(path=lambda: url("webhook_changelist")),
     "webhook-add": Picture(path=lambda: url("webhook_add"), then=fill_in),
-    "webhook": Picture(path=lambda: url("webhook_change", own().pk) + "?window=hour", height=2000),
+    "webhook": Picture(path=lambda: url("webhook_change", own().pk) + "?window=hour", height=1400),
     "webhook-failing": Picture(path=lambda: url("webhook_change", of_demo("down").pk) + "?window=week", height=1250),
     "test-event": Picture(path=lambda: url("webhook_act", own().pk, "send_test")),
     "deliveries": Picture(path=lambda: url("delivery_changelist")),

@@ -147,6 +147,7 @@ def test_a_webhook_is_added_verified_and_tested(
         expect(operator.field("Response body")).to_contain_text('"challenge"')
 
         operator.follows(str(Webhook.objects.get()))
+        operator.follows("Settings")
         operator.sees("Stored encrypted; rotate to get a new one.")
         assert secret not in operator.tab.content()
         expect(operator.tab.get_by_role("checkbox", name="file.", checked=True)).to_have_count(3)
@@ -190,7 +191,6 @@ def test_held_and_missed_events_arrive_on_request(
 
         operator.tab.get_by_role("rowheader", name=webhook.url).get_by_role("link").click()
         operator.does("Enable")
-        operator.sees(VERIFIED)
         offer = operator.tab.get_by_role("listitem").filter(has_text=f"{webhook.url} may have missed events.")
         offer.get_by_role("link", name="Replay missed events").click()
         operator.confirms("Preview")
@@ -206,7 +206,7 @@ def test_a_delivery_held_by_the_order_leads_to_the_one_before_it(
     browser: Browser, login: Login, amina: Any, webhook: Webhook, worker: None, receiver: Receiver
 ) -> None:
     with at_the_console(browser, login) as operator:
-        operator.opens(url("webhook_change", webhook.pk))
+        operator.opens(url("webhook_change", webhook.pk, query="?section=settings"))
         operator.tab.get_by_role("combobox", name="Order").select_option("webhook")
         operator.confirms("Save")
         operator.sees("was changed successfully")
@@ -266,6 +266,7 @@ def test_the_console_works_without_javascript(
         operator.tab.get_by_role("textbox", name="Secret").fill(SECRET)
         operator.confirms("Save")
         operator.follows(str(Webhook.objects.get()))
+        operator.follows("Verification")
         operator.reloads_until(VERIFIED)
 
         sends_a_test(operator, EVENT_TYPE, error="a test")
@@ -323,4 +324,4 @@ def test_staff_see_their_own_rows_and_permitted_actions(
         operator.follows(own.url)
         operator.sees("No deliveries yet.")
         operator.is_offered_none_of("Pause", "Send a test event", "Rotate the secret")
-        expect(operator.tab.get_by_role("main").get_by_role("button")).to_have_count(1)  # of the search
+        expect(operator.tab.get_by_role("main").get_by_role("button")).to_have_count(3)  # search, and two to copy

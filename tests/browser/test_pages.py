@@ -18,7 +18,7 @@ from webhooks_app.operations.actors import PROJECT
 from webhooks_app.operations.registration import update_webhook
 
 from .conftest import Console, a_replay, an_active_webhook, an_event, failed_delivery
-from .inspection import inspect, overflow
+from .inspection import LOOKS, inspect, looking, overflow
 
 pytestmark = pytest.mark.only_on("sqlite")
 
@@ -94,6 +94,9 @@ add("webhooks", lambda: url("webhook_changelist"))
 add("webhooks, none found", lambda: url("webhook_changelist", query="?q=nothing&created_after=never"))
 add("webhooks, filtered", lambda: url("webhook_changelist", query="?status__exact=active"))
 add("webhook", lambda: url("webhook_change", an_active_webhook().pk))
+add("webhook, settings", lambda: url("webhook_change", an_active_webhook().pk, query="?section=settings"))
+add("webhook, deliveries", lambda: url("webhook_change", an_active_webhook().pk, query="?section=deliveries"))
+add("webhook, verification", lambda: url("webhook_change", an_active_webhook().pk, query="?section=verification"))
 add("webhook, history", lambda: url("webhook_history", a_changed_webhook().pk))
 add("webhook, delete", lambda: url("webhook_delete", an_active_webhook().pk))
 add("webhook, add", lambda: url("webhook_add"))
@@ -170,3 +173,23 @@ def test_tables_and_code_may_scroll(browser: Browser) -> None:
     tab.set_content(f"<div style='width: 100px; overflow: auto'><table><td>{'x' * 500}</table></div>")
 
     assert overflow(tab) == []
+
+
+def test_the_page_of_a_webhook_opens_short_with_its_url_at_the_top(browser: Browser, console: Console) -> None:
+    for webhook in Webhook.objects.filter(deleted_at=None):
+        with looking(browser, console, LOOKS[0]) as (tab, problems):
+            tab.goto(console.address + url("webhook_change", webhook.pk))
+            shown = tab.locator(".webhooks-head .webhooks-url").bounding_box()
+            height = tab.evaluate("document.documentElement.scrollHeight")
+            assert shown is not None
+            assert (shown["y"] < 300, height <= 1400, problems) == (True, True, []), (webhook.url, shown, height)
+
+
+def test_the_form_of_a_new_webhook_begins_above_the_fold(browser: Browser, console: Console) -> None:
+    with looking(browser, console, LOOKS[0]) as (tab, _problems):
+        tab.goto(console.address + url("webhook_add"))
+        rows = tab.locator("fieldset .form-row").all()[:3]
+        ends = [box["y"] + box["height"] for row in rows if (box := row.bounding_box()) is not None]
+
+    assert len(ends) == 3
+    assert max(ends) <= LOOKS[0].height

@@ -74,6 +74,7 @@ class WebhookForm(ChoiceFields, AudienceForm, RefusableForm):
         self.offer_audience()
         self._offer_types()
         self.offer_choices(self.instance)
+        self.explain_choices(self.instance)
         self._headers_before = dict(self.instance.headers)
 
     def clean_event_types(self) -> list[str]:

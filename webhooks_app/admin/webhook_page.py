@@ -1,4 +1,4 @@
-"""Parts of a webhook's page besides its form: latest verification, recent deliveries, charts, event types."""
+"""The page of a webhook: its head, its sections, and their content except the form."""
 
 from __future__ import annotations
 
@@ -7,20 +7,33 @@ from typing import Any, NamedTuple
 from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.urls import reverse
+from django.utils.text import Truncator
 from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
 
 from ..event_types import registry
 from ..maintenance.rollups import reading
-from ..models import Delivery, Webhook
+from ..models import Delivery, Webhook, WebhookHealth
+from ..models.health import Standing
 from ..pages import health
-from ..pages.display import delivery_rows
+from ..pages.display import MAX_URL, breakable, delivery_rows, moment
 from ..pages.explanation import state_of_handshake, waiting_for, why
+from ..pages.reasons import translated
 from . import charts
 from .disclosed import disclosed, disclosed_transcript
 from .display import deliveries_url, delivery_urls, shows_deliveries
 from .overview import window_of, windows
 
-RECENT = 10
+RECENT = {"recent": 5, "deliveries": 25}
+"""Number of deliveries in each live list."""
+
+OVERVIEW, DELIVERIES, SETTINGS, VERIFICATION = "overview", "deliveries", "settings", "verification"
+SECTIONS = {
+    OVERVIEW: _("Overview"),
+    DELIVERIES: _("Deliveries"),
+    SETTINGS: _("Settings"),
+    VERIFICATION: _("Verification"),
+}
 
 Context = dict[str, Any]
 
@@ -33,23 +46,74 @@ class Subscribed(NamedTuple):
     url: str
 
 
-def recent(request: HttpRequest, webhook: Webhook, *, site: str) -> Context:
+class Section(NamedTuple):
+    """A link to a section of the page."""
+
+    label: Any
+    url: str
+    is_current: bool
+
+
+class Fact(NamedTuple):
+    label: Any
+    value: Any
+    url: str = ""
+
+
+def section_of(request: HttpRequest) -> str:
+    """Return the section to show. A form with errors, and every other POST, belongs to the settings."""
+    if request.method == "POST":
+        return SETTINGS
+    asked = request.GET.get("section", OVERVIEW)
+    offered = asked in SECTIONS and (asked != DELIVERIES or shows_deliveries(request))
+    return asked if offered else OVERVIEW
+
+
+def sections(request: HttpRequest) -> list[Section]:
+    """Return links to the sections that the user may see. They work without JavaScript."""
+    current = section_of(request)
+    offered = [name for name in SECTIONS if name != DELIVERIES or shows_deliveries(request)]
+    return [Section(SECTIONS[name], f"?section={name}", name == current) for name in offered]
+
+
+def head(request: HttpRequest, webhook: Webhook, facts: list[Fact], *, site: str) -> Context:
+    """Return the state of a webhook with its reason, its URL and its latest results."""
+    found = WebhookHealth.of(webhook) or WebhookHealth(webhook=webhook)
+    standing = Standing.of(webhook)
+    failures = deliveries_url(site=site, webhook=webhook.pk, state__exact=Delivery.State.GIVEN_UP)
+    results = [
+        Fact(_("Last success"), found.last_success_at and moment(found.last_success_at)),
+        Fact(
+            _("Last error"),
+            found.last_given_up_at and moment(found.last_given_up_at),
+            url=failures if shows_deliveries(request) else "",
+        ),
+    ]
+    return {
+        "standing": standing,
+        "shown_url": breakable(Truncator(webhook.url).chars(MAX_URL)),
+        "status_reason": translated(webhook.status_reason),
+        "health_sentences": [] if standing is Standing.HEALTHY else health.sentences(webhook),
+        "facts": [fact for fact in (*results, *facts) if fact.value],
+    }
+
+
+def recent(request: HttpRequest, webhook: Webhook, *, site: str, part: str = "recent") -> Context:
     """Return the newest deliveries of a webhook, if the user may view deliveries."""
     if not shows_deliveries(request):
         return {"recent": []}
-    newest = _deliveries(webhook).filter(kind__in=(Delivery.Kind.EVENT, Delivery.Kind.TEST))[:RECENT]
+    newest = _deliveries(webhook).filter(kind__in=(Delivery.Kind.EVENT, Delivery.Kind.TEST))[: RECENT[part]]
     listed = deliveries_url(site=site, webhook=webhook.pk)
     return {"recent": delivery_rows(disclosed(request, newest), url=delivery_urls(site)), "deliveries_url": listed}
 
 
 def course(request: HttpRequest, webhook: Webhook) -> Context:
-    """Return the health of a webhook, with charts if the user may view deliveries."""
-    sentences = {"health_sentences": health.sentences(webhook)}
+    """Return charts of a webhook's results, if the user may view deliveries."""
     if not shows_deliveries(request):
-        return sentences
+        return {}
     window = window_of(request)
     series = reading.series(window, [webhook.pk], families=charts.COUNTED)
-    return {**sentences, "windows": windows(window), **charts.shown(series, window)}
+    return {"windows": windows(window), **charts.shown(series, window)}
 
 
 def handshake(request: HttpRequest, webhook: Webhook, *, site: str) -> Context:

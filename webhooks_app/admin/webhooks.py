@@ -26,11 +26,11 @@ from ..operations import lifecycle
 from ..operations.registration import create_webhook, update_webhook
 from ..operations.rights import REGISTER_WEBHOOK
 from ..outbound import check_endpoint
-from ..pages.display import breakable, moment, state_of
+from ..pages.display import MAX_URL, breakable, moment, state_of
 from ..pages.reasons import translated
 from . import webhook_page
 from .disclosed import shows_status_time
-from .display import deliveries_url, shows_deliveries
+from .display import shows_deliveries
 from .event_types import EventTypePages
 from .filters import CreatedFilter, OwnerFilter
 from .operations import OperationsPage
@@ -42,29 +42,28 @@ from .search import SearchPage
 from .webhook_actions import WebhookActions
 from .webhook_form import WebhookForm
 from .webhook_health import HealthColumns
+from .webhook_page import Fact
 
-SHOWN = (
-    "status",
-    "reason",
-    "status_changed_at",
-    "paused_at",
-    "secret_state",
-    "previous_secret_until",
-    "public_keys",
-    "next_slot_at",
-    "created_at",
-    "deliveries_link",
+SHOWN = ("secret_state", "previous_secret_until", "public_keys", "next_slot_at")
+"""Read-only fields among the settings."""
+
+BASIC = ("url", "description", "audience", "owner", "owner_name", "event_types")
+FILTER = ("filter",)
+DELIVERY = (
+    *("retry_policy", "accepted_statuses", "order", "retry_notices"),
+    *("max_in_flight", "rate_limit", "next_slot_at"),
 )
-"""Read-only fields of a webhook's page."""
+SECURITY = (
+    *("secret", "secret_state", "previous_secret_until", "signatures", "removes_signatures", "public_keys"),
+    *("headers", "basic_auth", "basic_password"),
+)
+GROUPS = ((_("Basic"), BASIC), (_("Filter"), FILTER), (_("Delivery"), DELIVERY), (_("Security"), SECURITY))
+"""The groups of the form with their fields, in order."""
 
 CREDENTIALS = ("basic_auth", "basic_password")
 """Write-only fields of the form."""
 
-MAX_URL = 160
-
 SHOWN_IF_SET = {
-    "reason": "status_reason",
-    "paused_at": "paused_at",
     "previous_secret_until": "previous_secret_until",
     "public_keys": "public_keys",
     "next_slot_at": "next_slot_at",
@@ -108,13 +107,21 @@ class WebhookAdmin(
     # Form
 
     def get_fields(self, request: HttpRequest, obj: Any = None) -> list[Any]:
-        fields = ["url", "event_types", "filter", "description", "retry_notices", "max_in_flight", "rate_limit"]
-        confirms = ["removes_signatures"] if obj is not None and self.has_change_permission(request, obj) else []
-        fields += ["signatures", *confirms, "retry_policy", "accepted_statuses", "order", "headers", *CREDENTIALS]
+        """Return the fields that the user may see, in the order of ``GROUPS``."""
+        fields = [name for _label, names in GROUPS for name in names]
         if obj is None:
-            audience = ["audience"] if manages_all(request) else []
-            return [*audience, *self.owner_fields(request), *fields, "secret"]
-        return [*without_names(request, ["owner_name"]), *fields, *SHOWN]
+            offered = {"audience"} if manages_all(request) else set()
+            offered |= set(self.owner_fields(request))
+            hidden = {"audience", "owner", "owner_name", "removes_signatures", *SHOWN} - offered
+        else:
+            hidden = {"audience", "owner", "secret"} | self._hidden_settings(request, obj)
+        return [name for name in without_names(request, fields) if name not in hidden]
+
+    def _hidden_settings(self, request: HttpRequest, webhook: Webhook) -> set[str]:
+        """Return the fields that have no value, or that are only for users who may change the webhook."""
+        unset = {name for name, attribute in SHOWN_IF_SET.items() if not getattr(webhook, attribute)}
+        may_change = self.has_change_permission(request, webhook)
+        return unset if may_change else {*unset, "event_types", "removes_signatures", *CREDENTIALS}
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:
         # The owner is fixed: with the webhook, its log would move to another account.
@@ -122,14 +129,8 @@ class WebhookAdmin(
 
     def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
         fields = self.get_fields(request, obj)
-        if obj is None:
-            return [(None, {"fields": fields})]
-        hidden = SHOWN if self.has_change_permission(request, obj) else (*SHOWN, "event_types", *CREDENTIALS)
-        settable = [name for name in fields if name not in hidden]
-        shown = [name for name in SHOWN if name not in SHOWN_IF_SET or getattr(obj, SHOWN_IF_SET[name])]
-        if not shows_status_time(request, obj):
-            shown.remove("status_changed_at")
-        return [(None, {"fields": shown}), (_("Settings"), {"fields": settable})]
+        groups = [(label, [name for name in names if name in fields]) for label, names in GROUPS]
+        return [(label, {"fields": names}) for label, names in groups if names]
 
     def get_form(self, request: HttpRequest, obj: Any = None, change: bool = False, **kwargs: Any) -> Any:
         form: Any = super().get_form(request, obj, change, **kwargs)
@@ -156,15 +157,6 @@ class WebhookAdmin(
     @admin.display(description=_("status"))
     def state(self, webhook: Webhook) -> str:
         return state_of(webhook)
-
-    @admin.display(description=_("reason"))
-    def reason(self, webhook: Webhook) -> str:
-        return translated(webhook.status_reason)
-
-    @admin.display(description=_("deliveries"))
-    def deliveries_link(self, webhook: Webhook) -> SafeString:
-        url = deliveries_url(site=self.admin_site.name, webhook=webhook.pk)
-        return format_html('<a href="{}">{}</a>', url, gettext("Deliveries of this webhook"))
 
     @admin.display(description=_("secret"))
     def secret_state(self, webhook: Webhook) -> str:
@@ -216,15 +208,45 @@ class WebhookAdmin(
 
     def render_change_form(self, request: HttpRequest, context: Any, *args: Any, **kwargs: Any) -> Any:
         if (webhook := kwargs.get("obj")) is not None:
+            section = webhook_page.section_of(request)
             context |= {
-                **webhook_page.handshake(request, webhook, site=self.admin_site.name),
-                **webhook_page.course(request, webhook),
-                **webhook_page.recent(request, webhook, site=self.admin_site.name),
-                "handshake_url": self.page_url(webhook, "live", "handshake"),
-                "recent_url": self.page_url(webhook, "live", "recent"),
-                "subscribed": webhook_page.subscribed(webhook, site=self.admin_site.name),
+                "subtitle": None,
+                "section": section,
+                "sections": webhook_page.sections(request),
+                **webhook_page.head(request, webhook, self._facts(request, webhook), site=self.admin_site.name),
+                **self._content(request, webhook, section),
             }
         return super().render_change_form(request, context, *args, **kwargs)
+
+    def _content(self, request: HttpRequest, webhook: Webhook, section: str) -> dict[str, Any]:
+        """Return the context of a section. The settings need only the form."""
+        site = self.admin_site.name
+        if section == webhook_page.VERIFICATION:
+            live = {"handshake_url": self.page_url(webhook, "live", "handshake")}
+            return {**live, **webhook_page.handshake(request, webhook, site=site)}
+        if section == webhook_page.SETTINGS:
+            return {}
+        part = "recent" if section == webhook_page.OVERVIEW else "deliveries"
+        content = {
+            "shows_deliveries": shows_deliveries(request),
+            "recent_url": self.page_url(webhook, "live", part),
+            **webhook_page.recent(request, webhook, site=site, part=part),
+        }
+        if section == webhook_page.OVERVIEW:
+            content["subscribed"] = webhook_page.subscribed(webhook, site=site)
+            content |= webhook_page.course(request, webhook)
+        return content
+
+    def _facts(self, request: HttpRequest, webhook: Webhook) -> list[Fact]:
+        """Return facts for the head of the page."""
+        names = list(without_names(request, ["owner_name"]))
+        since = webhook.status_changed_at if shows_status_time(request, webhook) else None
+        return [
+            Fact(_("Status since"), since and moment(since)),
+            Fact(_("Paused since"), webhook.paused_at and moment(webhook.paused_at)),
+            Fact(_("Account"), self.owner_name(webhook) if names else ""),
+            Fact(_("Created"), moment(webhook.created_at)),
+        ]
 
     # Live parts and other views
 
@@ -237,9 +259,10 @@ class WebhookAdmin(
             raise Http404
         if part == "handshake":
             return self._part(request, part, webhook_page.handshake(request, webhook, site=self.admin_site.name))
-        if part != "recent" or not shows_deliveries(request):
+        if part not in webhook_page.RECENT or not shows_deliveries(request):
             raise Http404
-        return self._part(request, part, webhook_page.recent(request, webhook, site=self.admin_site.name))
+        context = webhook_page.recent(request, webhook, site=self.admin_site.name, part=part)
+        return self._part(request, "recent", context)
 
     def _part(self, request: HttpRequest, part: str, context: dict[str, Any]) -> TemplateResponse:
         return TemplateResponse(request, f"admin/webhooks_app/webhook/{part}.html", context)

@@ -59,6 +59,40 @@ class FailingPeriod:
         )
 
 
+class Standing(models.TextChoices):
+    """The state of a webhook and the results of its deliveries, in one word."""
+
+    HEALTHY = "healthy", _("Healthy")
+    UNUSED = "unused", _("No deliveries yet")
+    FAILING = "failing", _("Failing")
+    PAUSED = "paused", _("Paused")
+    UNVERIFIED = "unverified", _("Not verified yet")
+    REFUSED = "refused", _("Verification failed")
+    DISABLED = "disabled", _("Disabled")
+
+    @property
+    def tone(self) -> str:
+        """``good``, ``late`` or ``bad`` for the colour of the word, or ``open`` for none."""
+        tones = {self.HEALTHY: "good", self.UNUSED: "open", self.PAUSED: "late", self.UNVERIFIED: "late"}
+        return tones.get(self, "bad")
+
+    @classmethod
+    def of(cls, webhook: Webhook) -> Standing:
+        stopped = {
+            webhook.Status.DISABLED: cls.DISABLED,
+            webhook.Status.FAILED: cls.REFUSED,
+            webhook.Status.PENDING: cls.UNVERIFIED,
+        }
+        if webhook.status in stopped:
+            return stopped[webhook.Status(webhook.status)]
+        if webhook.paused_at is not None:
+            return cls.PAUSED
+        health = WebhookHealth.of(webhook)
+        if health is None or (health.last_success_at is None and health.last_given_up_at is None):
+            return cls.UNUSED
+        return cls.HEALTHY if health.failing_since is None else cls.FAILING
+
+
 def stopped_since(webhook: Webhook) -> datetime:
     """Return the time from which a stopped webhook missed events: its disabling, or the start of its verification.
 

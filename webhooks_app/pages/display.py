@@ -24,6 +24,7 @@ from ..models.hold import Hold, HoldReason, holds_of
 from .reasons import translated
 
 MAX_REASON = 80
+MAX_URL = 160
 
 DeliveryUrl = Callable[[str], str]
 """Returns the URL of the page of a delivery, by its ID."""

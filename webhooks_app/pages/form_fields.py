@@ -123,6 +123,15 @@ def _without_value(text: str) -> str:
     return f" {REDACTED}" if text.strip() == REDACTED else ""
 
 
+HELP_FOR_NEW: Mapping[str, Any] = {
+    "signatures": _("Each request carries a signature of every selected scheme."),
+    "headers": _("One per line, such as “X-Tenant: acme”. Values are stored encrypted."),
+    "basic_auth": _("For basic authentication, sent in the Authorization header."),
+    "basic_password": "",
+}
+"""Help texts in the form of a new webhook, which has no stored values."""
+
+
 class ChoiceFields(forms.Form):
     """Mixin for ModelForms of webhooks."""
 
@@ -180,6 +189,12 @@ class ChoiceFields(forms.Form):
             self.fields[name].required = False
         if "headers" in self.fields:
             self.fields["headers"].initial = _as_lines(webhook.headers)
+
+    def explain_choices(self, webhook: Webhook) -> None:
+        """Replace the help texts about stored values in the form of a new webhook."""
+        for name, text in HELP_FOR_NEW.items() if webhook._state.adding else ():
+            if name in self.fields:
+                self.fields[name].help_text = text
 
     def clean_signatures(self) -> list[str]:
         saved = list(self.instance.signatures)

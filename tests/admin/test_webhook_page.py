@@ -1,0 +1,114 @@
+"""The page of a webhook: its head and its sections."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.utils import timezone
+
+from webhooks_app.models import Delivery, Webhook, WebhookHealth
+
+from .conftest import Page, text
+
+LINKS = ["?section=overview", "?section=deliveries", "?section=settings", "?section=verification"]
+NOW = timezone.now()
+
+
+def head_of(answer: Any) -> str:
+    return text(answer).partition('class="webhooks-head ')[2].partition("</section>")[0]
+
+
+def make_health(**fields: Any) -> Callable[[Webhook], Any]:
+    return lambda webhook: WebhookHealth.objects.create(webhook=webhook, **fields)
+
+
+def change(**fields: Any) -> Callable[[Webhook], Any]:
+    return lambda webhook: Webhook.objects.update(**fields)
+
+
+FAILED = {"failing_since": NOW, "last_given_up_at": NOW, "given_up_count": 1}
+
+STATES: list[Any] = [
+    pytest.param(lambda webhook: None, "No deliveries yet", "open", id="new"),
+    pytest.param(make_health(last_success_at=NOW), "Healthy", "good", id="healthy"),
+    pytest.param(make_health(**FAILED), "Failing", "bad", id="failing"),
+    pytest.param(change(paused_at=NOW), "Paused", "late", id="paused"),
+    pytest.param(change(status="pending"), "Not verified yet", "late", id="pending"),
+    pytest.param(change(status="failed", status_reason="No answer."), "Verification failed", "bad", id="failed"),
+    pytest.param(change(status="disabled", paused_at=NOW), "Disabled", "bad", id="disabled"),
+]
+
+
+@pytest.mark.parametrize(("make", "state", "tone"), STATES)
+def test_the_head_begins_with_the_url_and_the_state(
+    superuser: Page, webhook: Webhook, make: Callable[[Webhook], Any], state: str, tone: str
+) -> None:
+    make(webhook)
+
+    head = head_of(superuser.get("webhook", "change", webhook.pk))
+
+    assert f'webhooks-state webhooks-{tone}">{state}<' in head
+    assert head.index(webhook.url) < head.index(state)
+
+
+def test_the_head_shows_the_last_results_and_when_the_webhook_is_disabled(superuser: Page, webhook: Webhook) -> None:
+    since = timezone.now() - timedelta(days=2.6)
+    failing = {"failing_since": since, "last_given_up_at": timezone.now(), "given_up_count": 57}
+    make_health(last_success_at=since, **failing)(webhook)
+
+    head = head_of(superuser.get("webhook", "change", webhook.pk))
+
+    assert "Last success" in head
+    assert "state__exact=given_up" in head.partition("Last error")[2]
+    assert "unless a delivery succeeds" in head
+
+
+def test_the_sections_are_links_that_show_only_their_part(superuser: Page, delivery: Delivery) -> None:
+    parts = {"overview": "live/recent/", "deliveries": "live/deliveries/", "settings": 'name="url"'}
+    parts["verification"] = "live/handshake/"
+
+    pages = {name: superuser.get("webhook", "change", delivery.webhook_id, section=name) for name in parts}
+
+    for shown, page in pages.items():
+        assert [section.url for section in page.context["sections"]] == LINKS
+        assert [section.url for section in page.context["sections"] if section.is_current] == [f"?section={shown}"]
+        assert [name for name, part in parts.items() if part in text(page)] == [shown]
+        assert ('name="_save"' in text(page)) is (shown == "settings")
+
+
+@pytest.mark.parametrize("section", ["", "other", "settings "])
+def test_an_unknown_section_is_the_overview(superuser: Page, webhook: Webhook, section: str) -> None:
+    assert superuser.get("webhook", "change", webhook.pk, section=section).context["section"] == "overview"
+
+
+def test_a_form_with_errors_is_shown_with_its_section(superuser: Page, webhook: Webhook) -> None:
+    answer = superuser.post("webhook", "change", webhook.pk, url="nonsense")
+
+    assert answer.context["section"] == "settings"
+    assert "errorlist" in text(answer)
+
+
+def test_the_section_of_deliveries_needs_the_permission_to_view_them(
+    staff: Callable[..., Page], new_webhook: Callable[..., Webhook]
+) -> None:
+    page = staff("berta", "view_webhook")
+    webhook = new_webhook(page.user)
+
+    answer = page.get("webhook", "change", webhook.pk, section="deliveries")
+
+    assert answer.context["section"] == "overview"
+    assert "?section=deliveries" not in text(answer)
+
+
+def test_the_form_has_four_groups_and_only_stored_values_are_kept(superuser: Page, webhook: Webhook) -> None:
+    added, changed = (text(page) for page in (superuser.get("webhook", "add"), superuser.settings_of(webhook)))
+
+    for page in (added, changed):
+        headings = [page.index(f'class="fieldset-heading">{name}<') for name in ("Basic", "Filter", "Delivery")]
+        assert headings == sorted(headings)
+        assert headings[-1] < page.index('class="fieldset-heading">Security<')
+    assert ["keep the current value" in page for page in (added, changed)] == [False, True]
+    assert ["schemes stay unchanged" in page for page in (added, changed)] == [False, True]
