@@ -12,10 +12,10 @@ from django.apps import apps
 from django.conf import settings as django_settings
 from django.contrib.auth import get_user_model
 from django.core.exceptions import FieldDoesNotExist, FieldError, ImproperlyConfigured, ValidationError
-from django.db.models import QuerySet
+from django.db import connections, models, router
 
 from .conf import settings
-from .database.sql import current
+from .database.sql import CompiledRows, Slot, current
 from .event_types import EventType, EventTypeRegistry, registry
 from .exceptions import InvalidOwnerError
 from .implementations import Implementations
@@ -85,11 +85,29 @@ def _spellings(key: Any, text: str) -> Iterable[str]:
 
 def owners_by_key(keys: Iterable[Any]) -> Mapping[Any, Any]:
     """Return the existing owners among these primary keys, by primary key."""
+    wanted, model = set(keys), owner_model()
     try:
-        found: Mapping[Any, Any] = owner_rows().in_bulk(set(keys))
+        if len(wanted) == 1 and _is_plain(model):
+            using, (key,) = router.db_for_write(model), wanted
+            value = model._meta.pk.get_db_prep_value(key, connections[using])
+            return {owner.pk: owner for owner in _rows_by_key(model, using).fetch(key=value)}
+        found: Mapping[Any, Any] = owner_rows().in_bulk(wanted)
     except OverflowError:  # a number that SQLite cannot hold
         return {}
     return found
+
+
+@lru_cache(maxsize=16)
+def _is_plain(model: Any) -> bool:
+    """Return True if the default manager's query is the same every time: all rows of one table."""
+    manager = model._default_manager
+    makes_own = type(manager).get_queryset is not models.Manager.get_queryset
+    return not makes_own and type(manager.get_queryset()) is models.QuerySet and not model._meta.parents
+
+
+@lru_cache(maxsize=16)
+def _rows_by_key(model: Any, using: str) -> CompiledRows[Any]:
+    return CompiledRows(model._default_manager.using(using).filter(pk=Slot("key")).order_by())
 
 
 class Access(Flag):
@@ -141,7 +159,7 @@ class BaseOwners:
         """Return False to refuse the owner's API keys."""
         return bool(getattr(owner, "is_active", True))
 
-    def visible_to(self, user: Any) -> QuerySet[Any]:
+    def visible_to(self, user: Any) -> models.QuerySet[Any]:
         """Return the owners whose webhooks a staff member sees in the console, and manages if ``access`` permits."""
         raise NotImplementedError
 
@@ -167,12 +185,12 @@ class BaseOwners:
         """Return the display name of an owner."""
         return str(getattr(owner, self.name_field))
 
-    def named(self, name: str) -> QuerySet[Any]:
+    def named(self, name: str) -> models.QuerySet[Any]:
         """Return the owners with exactly this name."""
-        found: QuerySet[Any] = owner_rows().filter(**{self.name_field: name})
+        found: models.QuerySet[Any] = owner_rows().filter(**{self.name_field: name})
         return found
 
-    def found(self, text: str) -> QuerySet[Any]:
+    def found(self, text: str) -> models.QuerySet[Any]:
         """Return the owners with this name or, if there are none, the owner with this primary key."""
         named = current(self.named(text))
         if named.exists():
@@ -181,7 +199,7 @@ class BaseOwners:
             key = parse_key(text)
         except InvalidOwnerError:
             return named
-        found: QuerySet[Any] = owner_rows().filter(pk=key)
+        found: models.QuerySet[Any] = owner_rows().filter(pk=key)
         return found
 
     def problem(self) -> str:
@@ -207,8 +225,8 @@ class UserOwners(BaseOwners):
     def for_request(self, request: Any) -> Any | None:
         return request.user if isinstance(request.user, owner_model()) else None
 
-    def visible_to(self, user: Any) -> QuerySet[Any]:
-        visible: QuerySet[Any] = owner_rows().filter(pk=user.pk)
+    def visible_to(self, user: Any) -> models.QuerySet[Any]:
+        visible: models.QuerySet[Any] = owner_rows().filter(pk=user.pk)
         return visible
 
     def recipients(self, owner: Any) -> list[str]:
@@ -218,13 +236,13 @@ class UserOwners(BaseOwners):
     def label(self, owner: Any) -> str:
         return str(owner.get_username())
 
-    def named(self, name: str) -> QuerySet[Any]:
+    def named(self, name: str) -> models.QuerySet[Any]:
         # As in the login of the project, which may ignore case.
         manager = owner_rows()
         try:
             found = manager.get_by_natural_key(name)
         except owner_model().DoesNotExist:
-            nobody: QuerySet[Any] = manager.none()
+            nobody: models.QuerySet[Any] = manager.none()
             return nobody
         return self.visible_to(found)
 
@@ -245,9 +263,9 @@ class MemberOwners(BaseOwners):
         found = list(self.visible_to(request.user)[:2])
         return found[0] if len(found) == 1 else None
 
-    def visible_to(self, user: Any) -> QuerySet[Any]:
+    def visible_to(self, user: Any) -> models.QuerySet[Any]:
         theirs = owner_model()._default_manager.filter(**{self.members: user.pk})
-        visible: QuerySet[Any] = owner_rows().filter(pk__in=theirs.order_by().values("pk"))
+        visible: models.QuerySet[Any] = owner_rows().filter(pk__in=theirs.order_by().values("pk"))
         return visible
 
     def recipients(self, owner: Any) -> list[str]:

@@ -13,7 +13,7 @@ from rest_framework.response import Response
 from webhooks_app.api.base import Operation
 from webhooks_app.api.routers import ApiRouter
 from webhooks_app.api.serializers import WebhookSerializer
-from webhooks_app.api.views import WebhookViewSet
+from webhooks_app.api.views import EventViewSet, WebhookViewSet
 
 
 class SmallPages(PageNumberPagination):
@@ -40,6 +40,10 @@ class ShopWebhooks(WebhookViewSet):
         return Response({"hello": self.find(webhook_id).id})
 
 
+class ShopEvents(EventViewSet):
+    """Events as they are, in a class of the host's own."""
+
+
 class HalfDone(WebhookViewSet):
     @action(detail=True, methods=["post"])
     def forgotten(self, request, webhook_id):
@@ -49,6 +53,7 @@ class HalfDone(WebhookViewSet):
 
 urlpatterns = [
     path("hooks/api/own", lambda request: HttpResponse("own")),
-    path("hooks/api/", include(ApiRouter(webhooks=ShopWebhooks).urls)),
+    path("hooks/api/", include(ApiRouter(webhooks=ShopWebhooks, events=ShopEvents).urls)),
+    path("v1/", include("webhooks_app.api.urls")),
     path("half/", include(ApiRouter(webhooks=HalfDone).urls)),
 ]

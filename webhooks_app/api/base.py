@@ -148,9 +148,12 @@ class ApiView(APIView):
     def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
         """Answer in English, because some parts of an answer are not translated."""
         with translation.override(LANGUAGE):
-            response: Any = super().dispatch(request, *args, **kwargs)
+            response: Any = self.respond(request, *args, **kwargs)
             response.headers["Content-Language"] = LANGUAGE
             return response.render() if hasattr(response, "render") else response
+
+    def respond(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
+        return super().dispatch(request, *args, **kwargs)
 
     def initialize_request(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Request:
         hide_values(request)

@@ -263,12 +263,20 @@ class MomentInputField(serializers.DateTimeField):
 
     def to_internal_value(self, value: Any) -> datetime:
         try:
-            moment = parse_datetime(value) if isinstance(value, str) else None
-            if moment is not None and moment.tzinfo is not None:
-                return moment.astimezone(UTC)
-        except (ValueError, OverflowError):
-            pass
-        raise serializers.ValidationError(MOMENT_EXPECTED)
+            return parse_moment(value)
+        except ValueError as error:
+            raise serializers.ValidationError(str(error)) from None
+
+
+def parse_moment(value: Any) -> datetime:
+    """Return the time that a string with a UTC offset names, in UTC. Raises ValueError for any other value."""
+    try:
+        moment = parse_datetime(value) if isinstance(value, str) else None
+        if moment is not None and moment.tzinfo is not None:
+            return moment.astimezone(UTC)
+    except (ValueError, OverflowError):
+        pass
+    raise ValueError(MOMENT_EXPECTED)
 
 
 class MomentField(serializers.DateTimeField):

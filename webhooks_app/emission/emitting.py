@@ -128,7 +128,8 @@ def emit_many(new_events: Iterable[NewEvent[Any]]) -> list[Event]:
     if not pairs:
         return []
     using = router.db_for_write(Event)
-    with writing_event(pairs[0][1], using, savepoint=True):
+    is_alone = len(pairs) == 1 and pairs[0][0].idempotency_key is None and is_one_statement(using)
+    with writing_event(pairs[0][1], using, in_one_statement=is_alone, savepoint=True):
         events, conflicts = _record(using, pairs)
         if conflicts:
             raise InvalidBatchError(conflicts)
