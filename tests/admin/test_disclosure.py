@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import html
 import re
 from collections.abc import Callable
 from typing import Any
 
 import pytest
+from django.urls import reverse
+from django.utils import timezone
 from django.utils.html import escape
 
 from tests.delivery.conftest import ImpatientTransport, ManualClock
+from tests.support.masked import CAUSES as FACTS
+from tests.support.masked import make_rows, set_cause
 from webhooks_app.admin.webhook_page import SECTIONS
-from webhooks_app.delivery.disclosure import UNREACHABLE_MESSAGE
 from webhooks_app.delivery.engine import Engine
 from webhooks_app.models import AuditEntry, Delivery, DeliveryAttempt, Webhook
+from webhooks_app.models.disclosure import UNREACHABLE_MESSAGE
 from webhooks_app.operations.sending import send_test_event
 from webhooks_app.transport import TransportError, errors
 
@@ -153,3 +158,61 @@ def test_the_owner_of_a_verified_webhook_sees_the_cause_of_a_failed_test(member:
 
     assert shows(page, errors.not_connected(NAME).message)
     assert "1234 ms" in text(page)
+
+
+LINK = re.compile(r'(?:href|action|data-[a-z]*url)="([^"#]+)"')
+VARYING = re.compile(rb'csrf\w+" value="\w+|nonce="[^"]+')
+
+
+def walk(page: Page, webhook: Webhook) -> dict[str, bytes]:
+    """Return all pages that links lead to, with all filters and orders of the lists, by URL."""
+    names = [name.removeprefix("view_") for name in VIEW]
+    lists = [reverse(f"admin:webhooks_app_{name}_changelist") for name in names]
+    base = f"/admin/webhooks_app/webhook/{webhook.pk}"
+    waiting = [*lists, f"{lists[0]}search/?q=dlv_", f"{base}/live/handshake/", f"{base}/live/recent/"]
+    waiting += [f"{path}?o=-{column}" for path in lists for column in range(1, 4)]
+    deliveries = reverse("admin:webhooks_app_delivery_changelist")
+    waiting += [f"{deliveries}{pk}/change/" for pk in webhook.deliveries.values_list("pk", flat=True)]
+    waiting += [f"{deliveries}?kind__exact=all&{query}" for query in ("answer=timeout", "answer=5xx", "q=redis")]
+    found: dict[str, bytes] = {}
+    while waiting:
+        url = waiting.pop()
+        if url in found:
+            continue
+        answer = page.client.get(url)
+        found[url] = VARYING.sub(b"", b"%d %s" % (answer.status_code, getattr(answer, "content", b"")))
+        if "?" in url:
+            continue  # a combination of filters
+        links = (html.unescape(link) for link in LINK.findall(found[url].decode()))
+        targets = (f"{url}{link}" if link.startswith("?") else link for link in links)
+        waiting += [each for each in targets if each.startswith("/admin/webhooks_app/")]
+    return found
+
+
+def test_no_page_filter_or_order_tells_one_cause_from_another(
+    member: Page, unverified: Webhook, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    handshake, _ = make_rows(unverified, "file.deleted")
+    frozen = timezone.now()
+    monkeypatch.setattr(timezone, "now", lambda: frozen)
+    pages = []
+    for cause in FACTS:
+        set_cause(cause)
+        pages.append(walk(member, unverified))
+
+    assert f"/admin/webhooks_app/delivery/{handshake.pk}/change/" in pages[0]
+    assert len(pages[0]) > 80
+    assert [url for url in pages[0] if pages[0][url] != pages[1].get(url)] == []
+    assert pages[0].keys() == pages[1].keys()
+    assert b"URL not reached" in b"".join(pages[0].values())
+
+
+def test_the_pages_of_users_who_manage_all_webhooks_differ_by_the_cause(superuser: Page, unverified: Webhook) -> None:
+    handshake, _ = make_rows(unverified, "file.deleted")
+    url = f"/admin/webhooks_app/delivery/{handshake.pk}/change/"
+    pages = []
+    for cause in FACTS:
+        set_cause(cause)
+        pages.append(superuser.client.get(url).content.decode())
+
+    assert [str(cause.duration_ms) in page for cause, page in zip(FACTS, pages, strict=True)] == [True, True]

@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
+from django.core.cache import cache
+from django.db import transaction
+from django.utils import timezone
 
 from tests.delivery.conftest import ImpatientTransport, ManualClock
-from tests.support.rows import EVENT_TYPE, make_webhook
+from tests.support.masked import CAUSES as FACTS
+from tests.support.masked import make_rows, set_cause
+from tests.support.rows import EVENT_TYPE, make_webhook, plan_replay
 from webhooks_app import send_test_event
-from webhooks_app.delivery.disclosure import UNREACHABLE_MESSAGE
 from webhooks_app.delivery.engine import Engine
 from webhooks_app.models import AuditEntry, Delivery, DeliveryAttempt, Webhook
+from webhooks_app.models.disclosure import UNREACHABLE_MESSAGE
 from webhooks_app.operations.actors import PROJECT
 from webhooks_app.operations.lifecycle import start_verification
 from webhooks_app.protocol.json_data import format_time
@@ -128,7 +135,7 @@ def test_the_cause_for_a_replaced_unverified_url_remains_hidden(api, unverified)
 def test_staff_see_the_cause(admin_client, unverified):
     deliver(errors.name_unknown(NAME), await_retries=True)
 
-    page = admin_client.get(f"/admin/webhooks_app/webhook/{unverified.id}/change/")
+    page = admin_client.get(f"/admin/webhooks_app/webhook/{unverified.id}/change/?section=verification")
 
     assert errors.name_unknown(NAME).message in page.text
 
@@ -144,3 +151,68 @@ def test_a_replay_hides_the_end_of_a_failed_verification(api, unverified, again)
 
     (period,) = planned["failing"]
     assert period["since"] == format_time(handshake.created_at)
+
+
+@pytest.fixture
+def addresses(api, alice, monkeypatch) -> dict[str, list[str]]:
+    """The paths of all operations by method, with the identifiers of masked rows."""
+    webhook = make_webhook(alice)
+    replay = plan_replay(webhook)
+    handshake, test = make_rows(webhook, EVENT_TYPE)
+    ids = {"webhook_id": [webhook.pk], "replay_id": [replay.pk], "event_id": [test.event_id], "name": [EVENT_TYPE]}
+    ids["delivery_id"] = [handshake.pk, test.pk]
+    frozen = timezone.now()
+    monkeypatch.setattr(timezone, "now", lambda: frozen)
+    found: dict[str, list[str]] = {}
+    for path, operations in api.get("/v1/openapi.json").json()["paths"].items():
+        name = path.partition("{")[2].partition("}")[0]
+        paths = [path.replace(f"{{{name}}}", value) for value in ids[name]] if name else [path]
+        for method, operation in operations.items():
+            found.setdefault(method, []).extend(paths)
+            if method == "get":
+                found["get"].extend(f"{path}?{query}" for path in paths for query in queries(operation, ids))
+    return found
+
+
+def queries(operation: dict[str, Any], ids: dict[str, list[str]]) -> Iterator[str]:
+    """Yield a query for each choice of each parameter, and for each identifier."""
+    for parameter in operation.get("parameters", ()):
+        if parameter["in"] != "query":
+            continue
+        for value in parameter["schema"].get("enum", ids.get(parameter["name"], ())):
+            yield f"{parameter['name']}={value}"
+
+
+def read(api, path: str) -> bytes:
+    cache.clear()  # the counts of the rate limits
+    answer = api.call("GET", path)
+    assert answer.status_code == 200, path
+    return answer.content
+
+
+def test_no_read_tells_one_cause_from_another(api, addresses):
+    answers = []
+    for cause in FACTS:
+        set_cause(cause)
+        answers.append({path: read(api, path) for path in addresses["get"]})
+
+    assert len(answers[0]) > 60
+    assert [path for path in answers[0] if answers[0][path] != answers[1][path]] == []
+    assert b'"result":"unreachable"' in b"".join(answers[0].values())
+
+
+def test_no_other_answer_reveals_the_cause(api, addresses):
+    revealed = []
+    for cause in FACTS:
+        set_cause(cause)
+        for method in ("post", "patch", "delete"):
+            for path in addresses[method]:
+                body = {"webhook_id": Webhook.objects.get().pk, "event_type": EVENT_TYPE}
+                for sent in ({}, body):
+                    cache.clear()
+                    with transaction.atomic():
+                        answer = api.call(method.upper(), path, sent).content.decode()
+                        transaction.set_rollback(True)
+                    revealed += [(method, path, word) for word in cause.words if word in answer]
+
+    assert revealed == []

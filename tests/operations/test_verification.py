@@ -6,9 +6,9 @@ import json
 
 import pytest
 
-from webhooks_app.delivery.disclosure import UNREACHABLE_MESSAGE
 from webhooks_app.exceptions import WebhookStateError
 from webhooks_app.models import DeliveryAttempt, Webhook
+from webhooks_app.models.disclosure import UNREACHABLE_MESSAGE
 from webhooks_app.operations.actors import PROJECT
 from webhooks_app.operations.lifecycle import enable, start_verification
 from webhooks_app.operations.registration import update_webhook

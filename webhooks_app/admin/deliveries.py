@@ -22,12 +22,20 @@ from ..models.keyset import WHOLE, Parts
 from ..models.order import order_of_creation
 from ..operations.rights import REDELIVER
 from ..operations.sending import redeliver
-from ..pages.display import PARTS_OF_TYPE, breakable, coloured, moment, next_try, sent_to, state_and_result
+from ..pages.display import (
+    PARTS_OF_TYPE,
+    breakable,
+    coloured,
+    last_attempts,
+    moment,
+    next_try,
+    sent_to,
+    state_and_result,
+)
 from ..pages.explanation import policy_in_words, waiting_for, why_cancelled
 from .actions import ActingAdmin
 from .change_list import KeysetChangeList
-from .disclosed import disclosed, disclosed_last_attempts, disclosed_transcript
-from .display import delivery_urls, link_to
+from .display import delivery_urls, link_to, shown_transcript
 from .filters import (
     AnswerFilter,
     CreatedFilter,
@@ -56,10 +64,9 @@ class DeliveryChangeList(KeysetChangeList):
 
     def get_results(self, request: HttpRequest) -> None:
         super().get_results(request)
-        self.result_list = disclosed(request, self.result_list)
         for delivery, hold in zip(self.result_list, holds_of(self.result_list, now=timezone.now()), strict=True):
             delivery.shown_hold = hold
-        last = disclosed_last_attempts(request, self.result_list)
+        last = last_attempts(self.result_list)
         for delivery in self.result_list:
             delivery.last_attempt = last.get(delivery.pk)
 
@@ -116,10 +123,6 @@ class DeliveryAdmin(ReadOnlyAdmin, ActingAdmin):
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         related = ("event", "webhook__lane", "webhook__owner", "queue_entry")
         return super().get_queryset(request).select_related(*related).defer("event__body")
-
-    def get_object(self, request: HttpRequest, object_id: str, from_field: str | None = None) -> Any:
-        delivery = super().get_object(request, object_id, from_field)
-        return disclosed(request, [delivery])[0] if delivery is not None else None
 
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[KeysetChangeList]:
         return DeliveryChangeList
@@ -201,7 +204,7 @@ class DeliveryAdmin(ReadOnlyAdmin, ActingAdmin):
     def render_change_form(self, request: HttpRequest, context: Any, *args: Any, **kwargs: Any) -> Any:
         delivery, site = kwargs["obj"], self.admin_site.name
         context |= {
-            "attempts": disclosed_transcript(request, delivery, site=site),
+            "attempts": shown_transcript(request, delivery, site=site),
             "waiting_for": waiting_for(delivery, url=delivery_urls(site)),
         }
         return super().render_change_form(request, context, *args, **kwargs)

@@ -11,7 +11,9 @@ from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
+from ..models import Delivery
 from ..pages.display import DeliveryUrl
+from ..pages.transcript import ShownAttempt, transcript
 
 
 class WideCheckboxes(forms.CheckboxSelectMultiple):
@@ -35,6 +37,12 @@ def delivery_urls(site: str) -> DeliveryUrl:
 def deliveries_url(*, site: str, **query: str) -> str:
     """Return the URL of the list of deliveries in the named admin site, filtered by the query."""
     return reverse("admin:webhooks_app_delivery_changelist", current_app=site, query=query)
+
+
+def shown_transcript(request: HttpRequest, delivery: Delivery, *, site: str) -> list[ShownAttempt]:
+    """Return the attempts of a delivery for a page, with the body only for users who may view events."""
+    shows_body = delivery.kind == Delivery.Kind.VERIFICATION or request.user.has_perm("webhooks_app.view_event")
+    return transcript(delivery.shown_attempts(), delivery, shows_body=shows_body, url=delivery_urls(site))
 
 
 def shows_deliveries(request: HttpRequest) -> bool:

@@ -21,7 +21,6 @@ from ..models.keyset import HORIZON
 from ..pages.display import DeliveryRow, coloured, delivery_rows, moment, pretty_json
 from ..routing.report import Decision, decide
 from .change_list import KeysetChangeList
-from .disclosed import disclosed
 from .display import deliveries_url, delivery_urls, shows_deliveries
 from .filters import CreatedFilter, EventTypeFilter, OwnerFilter, ReferenceFilter
 from .owned import ReadOnlyAdmin, manages_all, own_rows
@@ -139,7 +138,7 @@ class EventAdmin(ReadOnlyAdmin):
             return []
         rows = own_rows(request, event.deliveries.all(), "webhook__owner")
         newest = rows.select_related("webhook__lane", "queue_entry").order_by("-pk")[: MAX_RECIPIENTS + 1]
-        return delivery_rows(disclosed(request, newest), url=delivery_urls(self.admin_site.name))
+        return delivery_rows(newest, url=delivery_urls(self.admin_site.name))
 
     def _decisions(self, request: HttpRequest, event: Event) -> list[DecisionRow]:
         """Return the routing decisions, if the user may view webhooks and deliveries."""

@@ -21,9 +21,10 @@ from django.utils import timezone
 from django.utils.functional import cached_property
 from django.utils.translation import gettext_lazy as _
 
-from ..delivery.disclosure import UNREACHABLE
 from ..event_types import INTERNAL_EVENT_TYPES, VERIFICATION
 from ..models import Delivery, DeliveryAttempt, EventReference
+from ..models.delivery import DeliveryQuerySet
+from ..models.disclosure import UNREACHABLE
 from ..models.event import MAX_REFERENCE_LENGTH
 from ..owners import owners
 from ..pages.display import MomentInput, result_in_words
@@ -31,7 +32,6 @@ from ..protocol.ids import first_id_at
 from ..protocol.json_data import EARLIEST, LATEST
 from ..transport.endpoint import MAX_URL_LENGTH
 from .change_list import CURSOR_VAR
-from .disclosed import with_result
 from .owned import MAX_FOUND, actor_of, found_owners, knows_owners, manages_all, visible_event_types
 
 WITHIN = (MinValueValidator(EARLIEST), MaxValueValidator(LATEST))
@@ -112,8 +112,9 @@ class ResultFilter(admin.SimpleListFilter):
         return [*DeliveryAttempt.Result.choices, *hidden]
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        deliveries = cast("DeliveryQuerySet", queryset)
         value = self.value()
-        return with_result(request, queryset, value) if value else queryset
+        return deliveries.with_result(value) if value else queryset
 
 
 class TypedFilter(admin.ListFilter):
@@ -366,7 +367,7 @@ class AnswerFilter(WordFilter):
 
     def narrowed(self, rows: QuerySet[Any]) -> QuerySet[Any]:
         if self.word == TIMEOUT:
-            return with_result(self.request, rows, TIMEOUT)
+            return cast("DeliveryQuerySet", rows).with_result(TIMEOUT)
         return rows.filter(self.meant("")) if self.word else rows
 
     def meant(self, path: str) -> Q:

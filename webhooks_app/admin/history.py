@@ -14,8 +14,7 @@ from django.utils.translation import gettext
 
 from ..models import ApiKey, AuditEntry, Delivery, Replay, Webhook
 from ..owners import owners
-from .disclosed import disclosed_entries
-from .owned import OwnedAdmin, actor_of, manages_all
+from .owned import OwnedAdmin, actor_of, as_shown, manages_all
 
 MAX_SHOWN = 50
 MODELS: dict[str, Any] = {"wh": Webhook, "dlv": Delivery, "key": ApiKey, "rpl": Replay}
@@ -41,7 +40,7 @@ class HistoryRow(NamedTuple):
 
 
 def with_names(request: HttpRequest, entries: QuerySet[AuditEntry]) -> QuerySet[AuditEntry]:
-    """Return the visible entries with the actor's name (``by``) and the permission to name the owner (``names_owner``).
+    """Return the entries with the actor's name (``by``) and the permission to name the owner (``names_owner``).
 
     Users who do not manage all webhooks see only their own name and those of their owners.
     """
@@ -50,8 +49,7 @@ def with_names(request: HttpRequest, entries: QuerySet[AuditEntry]) -> QuerySet[
         names["by"] = Case(When(actor=request.user.pk, then=names["by"]), default=Value(""))
         is_own = Q(owner__in=actor_of(request).owner_ids)
         names["names_owner"] = Case(When(is_own, then=Value(True)), default=Value(False))
-    found: QuerySet[AuditEntry] = disclosed_entries(request, entries)
-    return found.select_related("owner").annotate(**names)
+    return entries.select_related("owner").annotate(**names)
 
 
 def changes_of(entry: Any) -> list[Change]:
@@ -84,7 +82,8 @@ class AuditedAdmin(OwnedAdmin):
 
     def _history(self, request: HttpRequest, subject: str) -> Iterator[HistoryRow]:
         """Yield the latest entries lazily, so that nothing is read before the permission check."""
-        entries: Any = with_names(request, AuditEntry.objects.filter(subject=subject)).order_by("-pk")
+        about = as_shown(request, AuditEntry.objects.filter(subject=subject))
+        entries: Any = with_names(request, about).order_by("-pk")
         for entry in entries[:MAX_SHOWN]:
             yield HistoryRow(entry, entry.by, changes_of(entry))
 

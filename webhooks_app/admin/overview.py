@@ -6,7 +6,7 @@ All figures come from roll-ups and from indexes of pending deliveries, so that t
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -114,8 +114,9 @@ class Overview:
 def overview_for(request: HttpRequest, window: Window) -> Overview:
     """Return the overview of all webhooks, or of those of the user's own owners."""
     own = None if manages_all(request) else own_rows(request, Webhook.objects.existing())
-    ids = None if own is None else list(own.values_list("pk", flat=True))
-    backlog, endangered = _backlog(ids), _endangered(ids)
+    statuses = None if own is None else dict(own.values_list("pk", "status"))
+    ids = None if statuses is None else list(statuses)
+    backlog, endangered = _backlog(statuses), _endangered(ids)
     long_failing = [each for each in endangered if each.since_at <= timezone.now() - FAILS_AFTER]
     workers = WorkerProcess.objects.running().count()
     judged = verdict(
@@ -146,12 +147,17 @@ def windows(current: Window) -> list[tuple[str, Any, bool]]:
     return [(each.value, title, each is current) for each, title in TITLES.items()]
 
 
-def _backlog(webhook_ids: list[str] | None) -> Backlog:
-    entries = QueueEntry.objects.order_by()
-    if webhook_ids is not None:
-        entries = entries.filter(webhook__in=webhook_ids)
+def _backlog(statuses: Mapping[str, str] | None) -> Backlog:
+    """Return the backlog of all webhooks, or of an owner's, given by their statuses.
+
+    An owner may not see when a test of an unverified URL is due again.
+    """
+    entries, active = QueueEntry.objects.order_by(), None
+    if statuses is not None:
+        entries = entries.filter(webhook__in=list(statuses))
+        active = [pk for pk, status in statuses.items() if status == Webhook.Status.ACTIVE]
     now = timezone.now()
-    due_at = oldest_due_at(router.db_for_write(Delivery), now, among=webhook_ids)
+    due_at = oldest_due_at(router.db_for_write(Delivery), now, among=active)
     overdue = now - due_at if due_at else timedelta(0)
     pending, in_flight = _count(entries), _count(entries.claimed())
     return Backlog(

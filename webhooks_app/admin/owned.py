@@ -14,6 +14,7 @@ from django.http import HttpRequest
 from django.utils.translation import gettext_lazy as _
 
 from ..event_types import EventTypeRegistry, registry
+from ..models.base import BaseQuerySet, Row
 from ..models.keyset import MAX_PARTS, WHOLE, Parts
 from ..operations.actors import StaffMember
 from ..operations.rights import Right
@@ -46,8 +47,16 @@ def manages_all(request: HttpRequest) -> bool:
 
 
 def own_rows(request: HttpRequest, rows: QuerySet[Any], lookup: str = "owner") -> QuerySet[Any]:
-    """Return the rows that the user may view: those of their owners, or all."""
-    return rows if manages_all(request) else rows.filter(**{f"{lookup}__in": actor_of(request).owner_ids})
+    """Return the rows that the user may view: those of their owners, as these may see them, or all."""
+    if manages_all(request):
+        return rows
+    own = rows.filter(**{f"{lookup}__in": actor_of(request).owner_ids})
+    return own.for_owner() if isinstance(own, BaseQuerySet) else own
+
+
+def as_shown(request: HttpRequest, rows: BaseQuerySet[Row]) -> BaseQuerySet[Row]:
+    """Return the rows as the user may see them: completely, or as their owner."""
+    return rows if manages_all(request) else rows.for_owner()
 
 
 def found_owners(text: str) -> list[Any]:

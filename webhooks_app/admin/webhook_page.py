@@ -20,9 +20,9 @@ from ..pages.display import MAX_URL, breakable, delivery_rows, moment
 from ..pages.explanation import state_of_handshake, waiting_for, why
 from ..pages.reasons import translated
 from . import charts
-from .disclosed import disclosed, disclosed_transcript
-from .display import deliveries_url, delivery_urls, shows_deliveries
+from .display import deliveries_url, delivery_urls, shown_transcript, shows_deliveries
 from .overview import window_of, windows
+from .owned import as_shown
 
 RECENT = {"recent": 5, "deliveries": 25}
 """Number of deliveries in each live list."""
@@ -102,9 +102,9 @@ def recent(request: HttpRequest, webhook: Webhook, *, site: str, part: str = "re
     """Return the newest deliveries of a webhook, if the user may view deliveries."""
     if not shows_deliveries(request):
         return {"recent": []}
-    newest = _deliveries(webhook).filter(kind__in=(Delivery.Kind.EVENT, Delivery.Kind.TEST))[: RECENT[part]]
+    newest = _deliveries(request, webhook).filter(kind__in=(Delivery.Kind.EVENT, Delivery.Kind.TEST))[: RECENT[part]]
     listed = deliveries_url(site=site, webhook=webhook.pk)
-    return {"recent": delivery_rows(disclosed(request, newest), url=delivery_urls(site)), "deliveries_url": listed}
+    return {"recent": delivery_rows(newest, url=delivery_urls(site)), "deliveries_url": listed}
 
 
 def course(request: HttpRequest, webhook: Webhook) -> Context:
@@ -119,11 +119,10 @@ def course(request: HttpRequest, webhook: Webhook) -> Context:
 def handshake(request: HttpRequest, webhook: Webhook, *, site: str) -> Context:
     """Return the status of the latest verification, with its transcript if the user may view deliveries."""
     # Handshakes have no event. Databases without an index of handshakes find them by this condition.
-    newest = _deliveries(webhook).filter(kind=Delivery.Kind.VERIFICATION, event=None)[:1]
-    delivery = next(iter(disclosed(request, newest)), None)
+    delivery = _deliveries(request, webhook).filter(kind=Delivery.Kind.VERIFICATION, event=None).first()
     if delivery is None:
         return {"handshake": None, "shows_attempts": shows_deliveries(request)}
-    attempts = disclosed_transcript(request, delivery, site=site)
+    attempts = shown_transcript(request, delivery, site=site)
     return {
         "handshake": delivery,
         "handshake_status": state_of_handshake(delivery, why(attempts[-1].attempt) if attempts else ""),
@@ -145,6 +144,6 @@ def _subscribed(name: str, site: str) -> Subscribed:
     return Subscribed(name, registry.get(name).description, url)
 
 
-def _deliveries(webhook: Webhook) -> QuerySet[Delivery]:
-    rows = Delivery.objects.filter(webhook=webhook).order_by("-pk")
+def _deliveries(request: HttpRequest, webhook: Webhook) -> QuerySet[Delivery]:
+    rows = as_shown(request, Delivery.objects.filter(webhook=webhook).order_by("-pk"))
     return rows.select_related("event", "webhook__lane", "queue_entry").defer("event__body")

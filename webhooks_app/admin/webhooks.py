@@ -29,7 +29,6 @@ from ..outbound import check_endpoint
 from ..pages.display import MAX_URL, breakable, moment, state_of
 from ..pages.reasons import translated
 from . import webhook_page
-from .disclosed import shows_status_time
 from .display import shows_deliveries
 from .event_types import EventTypePages
 from .filters import CreatedFilter, OwnerFilter
@@ -240,7 +239,7 @@ class WebhookAdmin(
     def _facts(self, request: HttpRequest, webhook: Webhook) -> list[Fact]:
         """Return facts for the head of the page."""
         names = list(without_names(request, ["owner_name"]))
-        since = webhook.status_changed_at if shows_status_time(request, webhook) else None
+        since = webhook.status_changed_at if manages_all(request) else webhook.shown_status_changed_at
         return [
             Fact(_("Status since"), since and moment(since)),
             Fact(_("Paused since"), webhook.paused_at and moment(webhook.paused_at)),

@@ -235,8 +235,8 @@ class ApiViewSet(ApiView, GenericViewSet[Any]):
         return self.owned(super().get_queryset())
 
     def owned(self, queryset: Any) -> QuerySet[Any]:
-        """Limit a queryset to the caller's objects. All views of the API use this method."""
-        owned: QuerySet[Any] = queryset.owned_by(self.owner)
+        """Limit a queryset to the caller's objects, as owners may see them. All views of the API use this method."""
+        owned: QuerySet[Any] = queryset.owned_by(self.owner).for_owner()
         return owned
 
     def find(self, pk: str, queryset: QuerySet[Any] | None = None) -> Any:

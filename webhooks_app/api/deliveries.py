@@ -84,7 +84,7 @@ class DeliveryViewSet(ApiViewSet):
 
     def retrieve(self, request: Request, delivery_id: str) -> Response:
         """Read a delivery with its attempts and the receiver's answers."""
-        return self.answer(self.find(delivery_id, self.get_queryset().prefetch_related("attempts")))
+        return self.answer(self.find(delivery_id))
 
     @action(detail=True, methods=["post"])
     def redeliver(self, request: Request, delivery_id: str) -> Response:

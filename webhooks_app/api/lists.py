@@ -22,10 +22,10 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.utils.urls import replace_query_param
 
-from ..delivery.disclosure import UNREACHABLE, with_result_for_owner
 from ..event_types import VERIFICATION
 from ..models import Delivery, DeliveryAttempt, Event, EventReference, Webhook
 from ..models.audit import Action, Via
+from ..models.disclosure import UNREACHABLE
 from ..models.keyset import CURSOR_PATTERN, HORIZON, WHOLE, Bounds, Cursor, Parts, read_page
 from ..protocol.ids import first_id_at
 from ..protocol.json_data import EARLIEST, LATEST
@@ -167,8 +167,9 @@ class DeliveryFilter(BoundedFilterSet):
         found: QuerySet[Delivery] = queryset.in_state(value)
         return found
 
-    def with_result(self, queryset: QuerySet[Delivery], name: str, value: str) -> QuerySet[Delivery]:
-        return with_result_for_owner(queryset, value)
+    def with_result(self, queryset: Any, name: str, value: str) -> QuerySet[Delivery]:
+        found: QuerySet[Delivery] = queryset.with_result(value)
+        return found
 
     def referring(self, queryset: QuerySet[Delivery], name: str, value: str) -> QuerySet[Delivery]:
         return queryset.filter(event__in=EventReference.events(value))

@@ -14,7 +14,6 @@ from rest_framework.decorators import action
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from ..delivery.disclosure import hidden_entries
 from ..exceptions import AlreadyInStateError, UnknownEventTypeError
 from ..models import ApiKey, AuditEntry, Delivery, Event, Webhook
 from ..models.webhook_secret import SECRET
@@ -260,8 +259,7 @@ class WebhookViewSet(ApiViewSet):
     @action(detail=True, methods=["get"], filterset_class=AuditFilter)
     def audit(self, request: Request, webhook_id: str) -> Response:
         """List the audit entries of a webhook, the latest first."""
-        entries = AuditEntry.objects.about(self.find(webhook_id)).exclude(hidden_entries())
-        return self.answer_page(self.owned(entries))
+        return self.answer_page(self.owned(AuditEntry.objects.about(self.find(webhook_id))))
 
     def _perform(self, operation: Callable[..., object], webhook_id: str, **arguments: Any) -> Response:
         """Perform an operation and answer with the webhook, even if it was in that state already."""

@@ -125,6 +125,8 @@ class AttemptLog(NamedTuple):
     timings: Mapping[str, int] = MappingProxyType({})
     header_names: str = ""
     agent: str = ""
+    is_masked: bool = False
+    """Whether the owner may not see the cause, see ``models.disclosure``."""
 
     @property
     def id(self) -> str:

@@ -13,6 +13,7 @@ from ..conf import settings
 from ..database.sql import concerns_rows, kind_of
 from ..event_types import RETRY_NOTICE, retry_notice_data
 from ..models import Delivery, Event, QueueEntry, QueueLane, Webhook
+from ..models.disclosure import reason_of_handshake
 from ..models.rollup import (
     BUCKETS_MS,
     FAILED,
@@ -26,7 +27,6 @@ from ..models.rollup import (
 from ..protocol.envelope import encode
 from ..protocol.ids import milliseconds_of, new_id
 from .claim import Claim, Finished
-from .disclosure import reason_of_handshake
 from .outcome import AttemptLog, State
 from .sql import PortableSql
 

@@ -13,6 +13,7 @@ from ..choices import policy_of_delivery
 from ..database.sql import kind_of
 from ..exceptions import WebhooksError
 from ..models import Delivery
+from ..models.disclosure import masks
 from ..models.hold import UNVERIFIED_KINDS
 from ..protocol.handshake import challenge_body, new_challenge
 from ..reasons import ReasonText
@@ -135,6 +136,9 @@ def _finished_unsent(claim: Claim, verdict: Verdict, now: datetime) -> Finished:
 def _finished(claim: Claim, attempt: AttemptLog, verdict: Verdict, ended_at: datetime) -> Finished:
     if verdict.result is Result.SUCCEEDED:
         return Finished(claim, attempt, NOTHING_MORE, ended_at)
+    # The claim read the status together with the URL to which the request was sent.
+    if masks(verdict.result, is_handshake=claim.pick.kind == Delivery.Kind.VERIFICATION, status=claim.lane.status):
+        attempt = attempt._replace(is_masked=True)
     retry_after = parse_retry_after(attempt.retry_after, ended_at) if attempt.retry_after else None
     plan = partial(
         next_step,

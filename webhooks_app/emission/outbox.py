@@ -331,6 +331,7 @@ def _delivery_columns() -> tuple[Sequence[str], Sequence[Any]]:
         "state_reason": models.Value(""),
         "attempt_count": models.Value(0),
         "last_result": models.Value(""),
+        "is_masked": models.Value(value=False),
         "max_attempts": _by_policy(lambda policy: policy.max_attempts),
         "retry_policy": _by_policy(pack_policy),
         "created_at": UtcNow(),

@@ -100,6 +100,15 @@ class Migration(migrations.Migration):
                     models.CharField(blank=True, editable=False, max_length=20, verbose_name="last result"),
                 ),
                 ("attempt_count", models.PositiveSmallIntegerField(default=0, editable=False, verbose_name="attempts")),
+                (
+                    "is_masked",
+                    models.BooleanField(
+                        default=False,
+                        editable=False,
+                        help_text="Whether the last attempt is masked for the owner.",
+                        verbose_name="masked",
+                    ),
+                ),
                 ("finished_at", models.DateTimeField(editable=False, null=True, verbose_name="finished")),
                 (
                     "failure",
@@ -423,6 +432,15 @@ class Migration(migrations.Migration):
                 ("duration_ms", models.PositiveIntegerField(editable=False, null=True, verbose_name="duration (ms)")),
                 ("started_at", models.DateTimeField(editable=False, verbose_name="started")),
                 ("timestamp", models.BigIntegerField(editable=False, null=True, verbose_name="timestamp")),
+                (
+                    "is_masked",
+                    models.BooleanField(
+                        default=False,
+                        editable=False,
+                        help_text="Whether the owner only sees that the URL was not reached. Decided when the attempt is recorded.",
+                        verbose_name="masked",
+                    ),
+                ),
                 (
                     "result",
                     models.CharField(

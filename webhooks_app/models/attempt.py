@@ -12,13 +12,23 @@ from ..protocol.ids import attempt_id
 from ..reasons import code_of
 from ..signatures import Headers, Message, combine, unpack
 from ..transport.endpoint import ANYWHERE, parse_endpoint
-from .base import BaseModel
 from .delivery import Delivery
+from .disclosure import TLS_FAILED, UNREACHABLE, UNREACHABLE_MESSAGE, Masked, MaskedQuerySet
 from .fields import CompactJSONField, ReasonField
 from .own_headers import REDACTED
+from .queue import PROBES
 
 
-class DeliveryAttempt(BaseModel):
+class DeliveryAttemptQuerySet(MaskedQuerySet["DeliveryAttempt"]):
+    masked_fields = frozenset(
+        (
+            *("result", "message", "duration_ms", "started_at", "timestamp", "peer", "timings", "is_masked"),
+            *("response_headers", "response_body", "retry_after", "signatures"),
+        )
+    )
+
+
+class DeliveryAttempt(Masked):
     class Result(models.TextChoices):
         SUCCEEDED = "succeeded", _("succeeded")
         HTTP_STATUS = "http_status", _("status other than 200")
@@ -48,6 +58,12 @@ class DeliveryAttempt(BaseModel):
     duration_ms = models.PositiveIntegerField(_("duration (ms)"), null=True, editable=False)
     started_at = models.DateTimeField(_("started"), editable=False)
     timestamp = models.BigIntegerField(_("timestamp"), null=True, editable=False)
+    is_masked = models.BooleanField(
+        _("masked"),
+        default=False,
+        editable=False,
+        help_text=_("Whether the owner only sees that the URL was not reached. Decided when the attempt is recorded."),
+    )
     result = models.CharField(_("result"), max_length=20, choices=Result.choices, editable=False)
     message = ReasonField(_("message"), max_length=500, blank=True, editable=False)
     url = models.CharField(_("URL"), max_length=2048, editable=False)
@@ -70,6 +86,8 @@ class DeliveryAttempt(BaseModel):
     )
     agent = models.CharField(_("sent by"), max_length=60, blank=True, editable=False)
 
+    objects = DeliveryAttemptQuerySet.as_manager()  # type: ignore[misc]
+
     class Meta:
         verbose_name = _("delivery attempt")
         verbose_name_plural = _("delivery attempts")
@@ -82,6 +100,23 @@ class DeliveryAttempt(BaseModel):
     def id(self) -> str:
         """The public identifier, derived from the delivery's and the number."""
         return attempt_id(self.delivery_id, self.number)
+
+    def show_to_owner(self) -> None:
+        super().show_to_owner()
+        if self.is_masked:
+            self.result, self.message, self.duration_ms = UNREACHABLE, UNREACHABLE_MESSAGE, None
+            self.peer, self.timings, self.timestamp = "", {}, None
+            if self.number > 1:  # a retry starts at a fixed time after the previous attempt
+                self.started_at = None  # type: ignore[assignment]
+        if self.is_masked or self.hides_answer:
+            self.response_headers, self.response_body, self.retry_after = [], "", ""
+        if self.hides_answer and self.result == self.Result.TLS_ERROR:
+            self.message = TLS_FAILED
+
+    @property
+    def hides_answer(self) -> bool:
+        """Whether only the status of an answer is shown: an account chooses to which URL a probe is sent."""
+        return self.is_for_owner and self.delivery.kind in PROBES
 
     @property
     def message_code(self) -> str:

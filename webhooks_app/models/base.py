@@ -33,6 +33,10 @@ class BaseQuerySet(models.QuerySet[Row_co]):
             hints: dict[str, Any] = self._hints
             return self._db or router.db_for_write(self.model, **hints)
 
+    def for_owner(self) -> Self:
+        """Return the rows as their owner may see them. Only some models hide values, see ``disclosure``."""
+        return self.all()
+
     def free(self) -> Self:
         """Lock the rows, except those locked by other transactions. Databases that cannot skip these wait instead."""
         return self.select_for_update(skip_locked=connections[self.db].features.has_select_for_update_skip_locked)

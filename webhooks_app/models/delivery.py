@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from django.conf import settings as django_settings
 from django.db import connections, models, transaction
@@ -18,12 +18,16 @@ from ..reasons import ReasonText
 from ..retry import MAX_LENGTH, BaseRetryPolicy, pack_policy
 from ..signals import announce_deliveries
 from .audit import Action, AuditEntry
-from .base import BaseModel, BaseQuerySet, atomic
+from .base import atomic
+from .disclosure import UNREACHABLE, Masked, MaskedQuerySet
 from .event import Event
 from .fields import CurrentForeignKey, IdField, LooseCharField, PartialIndex
 from .queue import ENTRIES_AT_A_TIME, QueueEntry, QueueEntryQuerySet
 from .rollup import Tally
 from .webhook import Webhook
+
+if TYPE_CHECKING:
+    from .attempt import DeliveryAttempt
 
 RECOVERABLE = ("webhook_disabled", "webhook_failed")
 """Reasons of cancellation that a new verification ends. By default, replays include the cancelled events."""
@@ -41,7 +45,9 @@ def default_policy() -> str:
     return pack_policy(retry_policy())
 
 
-class DeliveryQuerySet(BaseQuerySet["Delivery"]):
+class DeliveryQuerySet(MaskedQuerySet["Delivery"]):
+    masked_fields = frozenset(("last_result", "finished_at", "is_masked", "attempts"))
+
     def owned_by(self, owner: Any) -> Self:
         return self.filter(webhook__owner=owner)
 
@@ -67,6 +73,14 @@ class DeliveryQuerySet(BaseQuerySet["Delivery"]):
             # The condition also leads from the webhooks of a list to their entries.
             return self.filter(state=state, queue_entry__webhook=models.F("webhook"))
         return self.filter(failure=state) if self.is_listed(state) else self.filter(state=state)
+
+    def with_result(self, result: str) -> Self:
+        """Return the deliveries whose last attempt has this result, as it is shown."""
+        if not self.is_for_owner:
+            return self.filter(last_result=result)
+        if result == UNREACHABLE:
+            return self.filter(models.Q(is_masked=True))
+        return self.filter(models.Q(last_result=result, is_masked=False))
 
     def queue(self, **fields: Any) -> Delivery:
         """Create a delivery that is due now by the database's clock, so that a wrong local clock cannot delay it."""
@@ -121,7 +135,7 @@ def _end_cancelled(pending: DeliveryQuerySet, ids: Sequence[str], reason: str) -
     return number
 
 
-class Delivery(BaseModel):
+class Delivery(Masked):
     class Kind(models.TextChoices):
         EVENT = "event", _("event")
         TEST = "test", _("test")
@@ -176,6 +190,9 @@ class Delivery(BaseModel):
     state = models.CharField(_("state"), max_length=10, choices=State.choices, default=State.PENDING, editable=False)
     last_result = models.CharField(_("last result"), max_length=20, blank=True, editable=False)
     attempt_count = models.PositiveSmallIntegerField(_("attempts"), default=0, editable=False)
+    is_masked = models.BooleanField(
+        _("masked"), default=False, editable=False, help_text=_("Whether the last attempt is masked for the owner.")
+    )
     finished_at = models.DateTimeField(_("finished"), null=True, editable=False)
     failure = models.GeneratedField(
         expression=models.Case(models.When(state__in=("given_up", "cancelled"), then=models.F("state"))),
@@ -263,10 +280,28 @@ class Delivery(BaseModel):
     def __str__(self) -> str:
         return f"{self.id} ({self.state})"
 
+    def show_to_owner(self) -> None:
+        super().show_to_owner()
+        if self.is_masked:
+            self.last_result, self.finished_at = UNREACHABLE, None
+
+    @property
+    def hides_times(self) -> bool:
+        """Whether the times of the last and the next attempt are hidden, because they would reveal a duration."""
+        return self.is_for_owner and self.is_masked
+
+    def shown_attempts(self) -> list[DeliveryAttempt]:
+        """Return the attempts in order, as the reader of this instance may see them."""
+        attempts = list(self.attempts.order_by("number"))
+        for attempt in attempts if self.is_for_owner else ():
+            attempt.show_to_owner()
+        return attempts
+
     @property
     def entry(self) -> QueueEntry | None:
-        """The delivery's row in the queue, or None if it is final."""
-        return getattr(self, "queue_entry", None) if self.state == self.State.PENDING else None
+        """The delivery's row in the queue, or None if it is final or hidden."""
+        is_shown = self.state == self.State.PENDING and not self.hides_times
+        return getattr(self, "queue_entry", None) if is_shown else None
 
     @property
     def due_at(self) -> datetime | None:

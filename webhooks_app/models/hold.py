@@ -44,6 +44,11 @@ class HoldReason(models.TextChoices):
     CONCURRENCY = "concurrency", _("all requests in flight")
     UNSIGNED = "unsigned", _("not signable")
     SLOW = "slow", _("slow receiver")
+    HIDDEN = "hidden", _("hidden")
+
+
+SILENT = (HoldReason.FINAL, HoldReason.HIDDEN)
+"""Reasons that are not shown: nothing is held, or the times of the delivery are hidden from its owner."""
 
 
 _AFTER_LOAD = (HoldReason.UNSIGNED, HoldReason.SLOW)
@@ -89,6 +94,8 @@ def hold_of(
     share a part of each worker's requests and may have to wait for each other. The oldest of several sendable
     deliveries is sent first.
     """
+    if delivery.hides_times:
+        return Hold(reason=HoldReason.HIDDEN)
     return (
         _hold_by_claim(delivery, now)
         or _hold_by_webhook(delivery)

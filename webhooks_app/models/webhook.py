@@ -31,6 +31,7 @@ from ..signals import (
 )
 from .audit import SYSTEM, Action, acting
 from .base import BaseQuerySet, atomic
+from .disclosure import UNREACHABLE_MESSAGE
 from .fields import CompactJSONField, IdField, OwnerField, PartialIndex
 from .limits import MAX_IN_FLIGHT, MAX_RATE, MIN_RATE, check_event_types
 from .order import Order
@@ -151,6 +152,12 @@ class Webhook(OwnHeaders, StatusRules, SigningSecret):
 
     def __str__(self) -> str:
         return f"{self.id} ({self.url})"
+
+    @property
+    def shown_status_changed_at(self) -> datetime | None:
+        """The time of the last change of status, or None if it would reveal how long an unreachable URL took."""
+        is_masked = self.status == self.Status.FAILED and self.status_reason == UNREACHABLE_MESSAGE
+        return None if is_masked else self.status_changed_at
 
     @property
     def next_slot_at(self) -> datetime | None:

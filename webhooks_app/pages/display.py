@@ -18,9 +18,9 @@ from django.utils.safestring import SafeString, mark_safe
 from django.utils.text import Truncator
 from django.utils.translation import gettext
 
-from ..delivery.disclosure import UNREACHABLE
 from ..models import Delivery, DeliveryAttempt, Webhook
-from ..models.hold import Hold, HoldReason, holds_of
+from ..models.disclosure import UNREACHABLE
+from ..models.hold import SILENT, Hold, HoldReason, holds_of
 from .reasons import translated
 
 MAX_REASON = 80
@@ -119,11 +119,9 @@ def next_try(delivery: Delivery, hold: Hold | None, *, now: datetime, url: Deliv
 
     A delivery that has to be sent before is linked.
     """
-    if delivery.last_result == UNREACHABLE:
-        return ""
     if hold is None:
         return moment(delivery.due_at or now, gettext("due"))
-    if hold.reason == HoldReason.FINAL:
+    if hold.reason in SILENT:
         return ""
     if hold.reason == HoldReason.NOT_DUE and hold.until is not None:
         return moment(hold.until, gettext("in %(time)s") % {"time": in_time(hold.until - now)})
@@ -134,17 +132,19 @@ def next_try(delivery: Delivery, hold: Hold | None, *, now: datetime, url: Deliv
     return moment(at, label) if at else label
 
 
-LISTED = ("delivery_id", "number", "url", "result", "response_status", "duration_ms")
+LISTED = ("delivery_id", "number", "url", "result", "response_status", "duration_ms", "is_masked")
 """The facts about an attempt that lists show."""
 
 
 def last_attempts(deliveries: Sequence[Delivery]) -> dict[str, DeliveryAttempt]:
-    """Return the last stored attempt of each delivery by ID, with the facts that lists show."""
+    """Return the last stored attempt of each delivery by ID, with the facts that lists show, for the same reader."""
     of = {delivery.pk: delivery for delivery in deliveries if delivery.attempt_count}
     last = DeliveryAttempt.objects.filter(delivery__in=of, number=F("delivery__attempt_count")).order_by()
     attempts = [DeliveryAttempt(**facts) for facts in last.values(*LISTED)] if of else []
     for attempt in attempts:
         attempt.delivery = of[attempt.delivery_id]
+        if attempt.delivery.is_for_owner:
+            attempt.show_to_owner()
     return {attempt.delivery_id: attempt for attempt in attempts}
 
 

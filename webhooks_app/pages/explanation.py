@@ -8,8 +8,8 @@ from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.translation import gettext
 
-from ..delivery.disclosure import UNREACHABLE
 from ..models import Delivery, DeliveryAttempt
+from ..models.disclosure import UNREACHABLE
 from ..models.hold import HoldReason, holds_of
 from .display import DeliveryUrl, in_time, link_to_delivery, moment
 from .reasons import translated
@@ -33,7 +33,7 @@ def what_followed(
 ) -> str:
     """Return a sentence about the next step after an attempt, its time and its reason."""
     is_hidden = attempt.result == UNREACHABLE
-    if following is not None and is_hidden:
+    if following is not None and (is_hidden or following.result == UNREACHABLE):
         return ""
     if following is not None:
         return gettext("The next attempt followed %(time)s later, according to the retry schedule.") % {
@@ -78,8 +78,6 @@ def waiting_for(delivery: Delivery, *, url: DeliveryUrl) -> str:
     ``url`` returns the URL of an earlier delivery. Return "" if the user may not see when the last
     attempt ended.
     """
-    if delivery.last_result == UNREACHABLE:
-        return ""
     now = timezone.now()
     (hold,) = holds_of([delivery], now=now)
     if hold is None:

@@ -11,8 +11,8 @@ from typing import Any
 from django.utils.translation import gettext_lazy as _
 
 from ..conf import settings
-from ..delivery.disclosure import UNREACHABLE
 from ..models import Delivery, DeliveryAttempt
+from ..models.disclosure import UNREACHABLE
 from .display import DeliveryUrl, result_in_words
 from .explanation import what_followed, why
 

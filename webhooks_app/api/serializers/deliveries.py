@@ -8,11 +8,10 @@ from typing import Any
 from django.utils import timezone
 from rest_framework import serializers
 
-from ...delivery.disclosure import PROBES, UNREACHABLE, attempt_for_owner, hides_times, message_for_owner
 from ...event_types import EventType
 from ...models import ApiKey, Delivery, DeliveryAttempt, Event
-from ...models.hold import Hold, HoldReason, holds_of
-from ...reasons import code_of
+from ...models.disclosure import UNREACHABLE
+from ...models.hold import SILENT, Hold, HoldReason, holds_of
 from ...routing.report import REPORTED, Decision
 from ..fields import MomentField, ReasonCodeField
 
@@ -89,7 +88,7 @@ class QueuedEventSerializer(QueuedDeliverySerializer):
 
 class HoldSerializer(serializers.Serializer[Hold]):
     reason = serializers.ChoiceField(
-        choices=[(reason.value, reason.label) for reason in HoldReason if reason != HoldReason.FINAL]
+        choices=[(reason.value, reason.label) for reason in HoldReason if reason not in SILENT]
     )
     since = MomentField(allow_null=True, help_text="Time of the claim, of its expiry, or of the start of the pause.")
     until = MomentField(
@@ -103,7 +102,7 @@ class HoldSerializer(serializers.Serializer[Hold]):
     def get_attribute(self, instance: Any) -> Hold | None:
         holds = getattr(self.parent, "holds", None) or _holds([instance])
         hold: Hold | None = holds[instance.pk]
-        return None if hold is None or hold.reason == HoldReason.FINAL else hold
+        return None if hold is None or hold.reason in SILENT else hold
 
 
 def _holds(deliveries: Sequence[Delivery]) -> dict[str, Hold | None]:
@@ -153,12 +152,6 @@ class DeliverySerializer(serializers.Serializer[Delivery]):
     )
     replay_id = serializers.CharField(allow_null=True, help_text="The replay that queued it, if any.")
 
-    def to_representation(self, instance: Delivery) -> dict[str, Any]:
-        shown = super().to_representation(instance)
-        if hides_times(instance):
-            shown.update(next_attempt_at=None, hold=None, finished_at=None)
-        return shown
-
 
 class AttemptSerializer(serializers.Serializer[DeliveryAttempt]):
     id = serializers.CharField()
@@ -186,15 +179,6 @@ class AttemptSerializer(serializers.Serializer[DeliveryAttempt]):
         help_text="The receiver's Retry-After header, used if the retry policy allows it."
     )
 
-    def to_representation(self, instance: DeliveryAttempt) -> dict[str, Any]:
-        attempt = attempt_for_owner(instance)
-        shown = super().to_representation(attempt)
-        if attempt.delivery.kind in PROBES:
-            message = message_for_owner(attempt.result, attempt.message)
-            shown.update(message=message, message_code=code_of(message))
-            shown.update(response_headers=[], response_body="", retry_after="")
-        return shown
-
 
 class DeliveryWithAttemptsSerializer(DeliverySerializer):
-    attempts = AttemptSerializer(many=True)
+    attempts = AttemptSerializer(many=True, source="shown_attempts")

@@ -7,7 +7,6 @@ from typing import Any, ClassVar
 from rest_framework import serializers
 
 from ...choices import known_signatures
-from ...delivery.disclosure import hides_status_time
 from ...exceptions import UnknownEventTypeError
 from ...models import AuditEntry, Webhook, WebhookHealth
 from ...models.audit import Action, Via
@@ -60,8 +59,10 @@ class WebhookSerializer(serializers.Serializer[Webhook]):
     status_reason_code = ReasonCodeField(
         source="status_reason", help_text="Code of the reason; `text` if a person wrote it, empty without a reason."
     )
-    status_changed_at = serializers.SerializerMethodField(
-        help_text="Null if the verification failed because the URL could not be reached."
+    status_changed_at = MomentField(
+        source="shown_status_changed_at",
+        allow_null=True,
+        help_text="Null if the verification failed because the URL could not be reached.",
     )
     paused_at = MomentField(
         allow_null=True,
@@ -89,9 +90,6 @@ class WebhookSerializer(serializers.Serializer[Webhook]):
         help_text="End of the overlap, in which the previous secret signs as well; null if there is none."
     )
     created = MomentField(source="created_at")
-
-    def get_status_changed_at(self, webhook: Webhook) -> str | None:
-        return None if hides_status_time(webhook) else format_time(webhook.status_changed_at)
 
     def get_failing_since(self, webhook: Webhook) -> str | None:
         health = WebhookHealth.of(webhook)

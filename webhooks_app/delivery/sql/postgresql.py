@@ -38,6 +38,7 @@ SAVE_TYPES = {
     "workers": "bigint[]",
     "states": "text[]",
     "results": "text[]",
+    "masked": "boolean[]",
     "next_attempts": "timestamptz[]",
     "now": "timestamptz",
 }
@@ -270,6 +271,7 @@ class PostgresqlSql(PortableSql):
             "workers": _array([str(item.claim.lane.worker) for item in finished]),
             "states": _array([item.step.state for item in finished]),
             "results": _array([item.attempt.result for item in finished]),
+            "masked": _array(["t" if item.attempt.is_masked else "f" for item in finished]),
             "next_attempts": _array([_time(item.step.next_attempt_at) for item in finished]),
             "now": now,
         }
@@ -287,8 +289,8 @@ class PostgresqlSql(PortableSql):
                 SELECT *
                 FROM unnest(
                     %(ids)s::uuid[], %(numbers)s::smallint[], %(workers)s::bigint[], %(states)s::text[],
-                    %(results)s::text[], %(next_attempts)s::timestamptz[]
-                ) AS step (id, number, worker, state, result, next_attempt_at)
+                    %(results)s::text[], %(masked)s::boolean[], %(next_attempts)s::timestamptz[]
+                ) AS step (id, number, worker, state, result, is_masked, next_attempt_at)
             ),
             ended AS (
                 DELETE FROM {self.entries} AS entry USING step
@@ -306,6 +308,7 @@ class PostgresqlSql(PortableSql):
             )
             UPDATE {self.deliveries} AS delivery
             SET state = valid.state, last_result = valid.result, attempt_count = valid.number,
+                is_masked = valid.is_masked,
                 finished_at = CASE WHEN valid.next_attempt_at IS NULL THEN %(now)s::timestamptz END
             FROM (SELECT * FROM ended UNION ALL SELECT * FROM retried) AS valid
             WHERE delivery.id = valid.id AND delivery.{self.pending}

@@ -40,15 +40,16 @@ class RecordingSql(BaseSql):
         valid = [item for item in finished if item.claim.key in claimed]
         self._end_entries([item for item in valid if item.step.state is not State.PENDING])
         self._save_retries([item for item in valid if item.step.next_attempt_at is not None])
-        groups: dict[tuple[str, str, int], list[str]] = {}
+        groups: dict[tuple[str, str, int, bool], list[str]] = {}
         for item in valid:
-            outcome = item.step.state.value, item.attempt.result, item.claim.number
+            outcome = item.step.state.value, item.attempt.result, item.claim.number, item.attempt.is_masked
             groups.setdefault(outcome, []).append(self.write_id(item.claim.delivery_id))
-        for (state, result, number), ids in groups.items():
+        for (state, *result), ids in groups.items():
             ended_at = None if state == State.PENDING else self.write_time(now)
             self._execute_for(
-                f"UPDATE {self.deliveries} SET state = %s, last_result = %s, attempt_count = %s, finished_at = %s",
-                [state, result, number, ended_at],
+                f"UPDATE {self.deliveries} SET state = %s, last_result = %s, attempt_count = %s, is_masked = %s, "
+                "finished_at = %s",
+                [state, *result, ended_at],
                 ids,
                 f"id IN (%s) AND {self.pending}",
             )
@@ -151,7 +152,8 @@ def copy_line(log: AttemptLog) -> str:
         f"\t{_NULL if timestamp is None else timestamp}\t{log.signatures.translate(_ESCAPES)}\t{log.challenge}"
         f"\t{_NULL if status is None else status}\t{_headers(log.response_headers)}"
         f"\t{log.response_body.translate(_ESCAPES)}\t{log.retry_after and _text(log.retry_after)}\t{log.peer}"
-        f"\t{json_of_timings(log.timings)}\t{log.header_names and _text(log.header_names)}\t{_text(log.agent)}\n"
+        f"\t{json_of_timings(log.timings)}\t{log.header_names and _text(log.header_names)}\t{_text(log.agent)}"
+        f"\t{log.is_masked}\n"
     )
 
 
