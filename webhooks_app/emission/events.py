@@ -23,7 +23,7 @@ from ..models import Event
 from ..models.event import MAX_KEY_LENGTH, MAX_REFERENCE_LENGTH, MAX_REFERENCES
 from ..models.order import MAX_ORDERING_KEY_LENGTH
 from ..owners import owners
-from ..protocol.envelope import encode
+from ..protocol.envelope import encode_valid
 from ..protocol.json_data import MAX_DEPTH, Path, dotted
 from ..reasons import ReasonText
 
@@ -55,7 +55,7 @@ def new_event(
     if problems:
         raise InvalidEventDataError(name, problems)
     event_id = str(Event._meta.pk.get_default())
-    body = encode(id=event_id, type=name, created=created_at, data=valid_data)
+    body = encode_valid(id=event_id, type=name, created=created_at, data=valid_data)
     if len(body) > max_bytes:
         problem = ReasonText("envelope_too_large", size=len(body), limit=max_bytes)
         raise InvalidEventDataError(name, {"": problem})

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
+from functools import lru_cache
 from typing import TYPE_CHECKING, Annotated, Any, Generic, TypeVar
 
 from pydantic import (
@@ -143,8 +145,15 @@ class EventType(Generic[M]):
         Raises InvalidEventDataError with the problem of each field that does not fit.
         """
         instance = self._instance(data)
+        walk = _Walk()
+        not_given = walk.through(instance)
+        if walk.is_plain:  # as nearly always; everything else is examined before and after its conversion to JSON types
+            with suppress(ValueError):
+                return instance.model_dump(mode="json", by_alias=True, exclude=not_given, warnings="error")
         self._refuse(json_data.problems(self._dump(instance, warnings=False), only_json_types=False))
-        return self._dump(instance, mode="json", by_alias=True, exclude=_not_given(instance), warnings="error")
+        dumped = self._dump(instance, mode="json", by_alias=True, exclude=not_given, warnings="error")
+        self._refuse(json_data.problems(dumped))
+        return dumped
 
     def references(self, data: Mapping[str, Any]) -> list[str]:
         """Return the values of the reference fields in data that ``validate`` has returned."""
@@ -232,33 +241,74 @@ class EventType(Generic[M]):
 def _unserializable(instance: BaseModel) -> Iterator[tuple[str, str]]:
     for name, value in instance:
         try:
-            _ANYTHING.dump_python(value, mode="json")
+            _ANYTHING.dump_python(value, mode="json", warnings=False)
         except ValueError:
             yield json_data.dotted([name]), f"contains a value that JSON does not allow (found {type(value).__name__})"
 
 
-def _not_given(instance: BaseModel) -> dict[Any, Any]:
-    """Return the fields to exclude from ``model_dump``: those that are None because no value was given."""
-    left_out: dict[Any, Any] = {}
-    for name, value in instance.__dict__.items():
-        if value is None:
-            if name not in instance.model_fields_set:
-                left_out[name] = True
-        elif not isinstance(value, json_data.Scalar) and (inner := _not_given_inside(value)):
-            left_out[name] = inner
-    return left_out
+class _Walk:
+    """One walk through an instance: which fields ``model_dump`` excludes, and whether the data is plain.
+
+    Plain data has nothing but valid JSON values in models without own serializers, so that its dump has the same
+    values. It needs no further examination.
+    """
+
+    def __init__(self) -> None:
+        self.is_plain = True
+
+    def through(self, instance: BaseModel, depth: int = 0) -> dict[Any, Any]:
+        """Return the fields of the instance to exclude: those that are None because no value was given."""
+        self.is_plain = self.is_plain and depth < json_data.MAX_DEPTH and _dumps_fields_as_they_are(type(instance))
+        if instance.__pydantic_extra__:
+            self._inside(instance.__pydantic_extra__, depth)
+        left_out: dict[Any, Any] = {}
+        for name, value in instance.__dict__.items():
+            if value is None:
+                if name not in instance.model_fields_set:
+                    left_out[name] = True
+            elif not json_data.is_plain(value) and (inner := self._inside(value, depth + 1)):
+                left_out[name] = inner
+        return left_out
+
+    def _inside(self, value: object, depth: int) -> dict[Any, Any]:
+        if depth > json_data.MAX_DEPTH:  # endless or refused
+            self.is_plain = False
+            return {}
+        if isinstance(value, BaseModel):
+            return self.through(value, depth)
+        if isinstance(value, dict):
+            items: Any = value.items()
+            is_plain = type(value) is dict and all(type(key) is str and json_data.is_plain(key) for key in value)
+        elif isinstance(value, list | tuple):
+            items = enumerate(value)
+            is_plain = type(value) in (list, tuple)
+        else:
+            items, is_plain = (), False
+        self.is_plain = self.is_plain and is_plain and depth < json_data.MAX_DEPTH
+        found = {}
+        for key, item in items:
+            if not json_data.is_plain(item) and (inner := self._inside(item, depth + 1)):
+                found[key] = inner
+        return found
 
 
-def _not_given_inside(value: object) -> dict[Any, Any]:
-    if isinstance(value, BaseModel):
-        return _not_given(value)
-    if isinstance(value, dict):
-        items: Any = value.items()
-    elif isinstance(value, list | tuple):
-        items = enumerate(value)
-    else:
-        return {}
-    return {key: inner for key, item in items if (inner := _not_given_inside(item))}
+@lru_cache(maxsize=1024)
+def _dumps_fields_as_they_are(model: type[BaseModel]) -> bool:
+    """Return True if the model's dump has its fields under their names, and no values that serializers make."""
+    names = (field.serialization_alias for field in model.model_fields.values())
+    has_aliases = any(alias not in (None, name) for alias, name in zip(names, model.model_fields, strict=True))
+    has_options = any(name.startswith("ser_json") for name in model.model_config)
+    has_own_dump = model.model_dump is not BaseModel.model_dump
+    return not (has_aliases or has_options or has_own_dump or _has_serializers(model.__pydantic_core_schema__))
+
+
+def _has_serializers(schema: Any) -> bool:
+    if isinstance(schema, list | tuple):
+        return any(map(_has_serializers, schema))
+    if not isinstance(schema, Mapping):
+        return False
+    own = schema.get("serialization") or schema.get("computed_fields")
+    return bool(own) or any(_has_serializers(part) for key, part in schema.items() if key != "metadata")
 
 
 class _OpenJsonSchema(GenerateJsonSchema):

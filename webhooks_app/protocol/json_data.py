@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from enum import Enum
 from itertools import islice
+from types import NoneType
 from typing import Any, TypeAlias
 
 from ..reasons import ReasonText
@@ -35,6 +36,14 @@ def problems(data: Mapping[str, object], *, only_json_types: bool = True) -> dic
     """
     found = islice(_problems(data, (), only_json_types), MAX_PROBLEMS)
     return {dotted(path): problem for path, problem in found}
+
+
+def is_plain(value: object) -> bool:
+    """Return True for None, and for a string or number that any JSON parser reads back as the same value."""
+    kind = type(value)
+    if kind is str:
+        return not _problem_of_scalar(value)  # type: ignore[arg-type]
+    return (kind in (int, float) and not _problem_of_scalar(value)) or kind in (bool, NoneType)  # type: ignore[arg-type]
 
 
 def dotted(path: Iterable[str | int]) -> str:
