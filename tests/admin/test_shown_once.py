@@ -116,7 +116,7 @@ def test_a_secret_in_the_session_is_encrypted(superuser: Page, owner: Any) -> No
 
 def test_a_secret_is_shown_only_for_a_while(superuser: Page, owner: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     location = new_key(superuser, owner)["Location"]
-    monkeypatch.setattr("webhooks_app.admin.shown_once.time.time", lambda: 4e9)
+    monkeypatch.setattr("webhooks_app.pages.shown_once.time.time", lambda: 4e9)
 
     assert SHOWN not in superuser.client.get(location).text
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
 
@@ -18,7 +17,7 @@ from django.template.response import TemplateResponse
 from django.urls import URLPattern, path
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
-from django.utils.translation import gettext, ngettext
+from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from ..event_types import EventTypeRegistry
@@ -31,6 +30,7 @@ from ..operations.rights import REPLAY
 from ..pages.display import MomentInput, breakable, moment
 from ..pages.forms import GroupedCheckboxes, event_type_choices
 from ..pages.refusals import REFUSALS, as_form_error
+from ..pages.replays import failing_sentences, status_in_words
 from .actions import ActingAdmin, explaining
 from .display import WideCheckboxes, deliveries_url, link_to, shows_deliveries
 from .filters import CreatedFilter, OwnerOfWebhookFilter
@@ -197,7 +197,7 @@ class ReplayAdmin(ReadOnlyAdmin, ActingAdmin):
         deliveries = deliveries_url(site=self.admin_site.name, q=replay.pk)
         return {
             "replay": replay,
-            "status_text": _status_text(replay),
+            "status_text": status_in_words(replay),
             "failing": failing_sentences(FailingPeriod.from_json(kept) for kept in replay.failing),
             "latest": [(Delivery.State(state).label, number) for state, number in Counter(latest).items()],
             "sample": [self._sampled(request, each) for each in replay.sample],
@@ -280,41 +280,6 @@ class ReplayAdmin(ReadOnlyAdmin, ActingAdmin):
         return self.ask_and_carry_out(request, queryset, operation, action=verb, question=question, history=history)
 
 
-def failing_sentences(periods: Iterable[FailingPeriod]) -> list[SafeString]:
-    """Return a sentence for each failing period."""
-    ended = gettext("Failing from {began} to {ended}: {number} given up.")
-    open_ = gettext("Failing since {began}: {number} given up.")
-    return [
-        format_html(
-            ended if period.ended_at else open_,
-            began=moment(period.began_at),
-            ended=moment(period.ended_at) if period.ended_at else "",
-            number=period.given_up,
-        )
-        for period in periods
-    ]
-
-
 def _failures(webhooks: QuerySet[Webhook], webhook_id: str) -> list[FailingPeriod]:
     webhook = webhooks.filter(pk=webhook_id).first()
     return replays.failures_of(webhook) if webhook is not None else []
-
-
-def _status_text(replay: Replay) -> str:
-    """Return the status of a replay as a sentence."""
-    numbers = {"queued": replay.queued, "matched": replay.matched, "examined": replay.examined}
-    if replay.state == State.READY:
-        ready = ngettext("%(matched)d event would be sent.", "%(matched)d events would be sent.", replay.matched)
-        waits = gettext("Nothing is sent until you start the replay.")
-        return f"{ready % numbers} {waits}"
-    if replay.state == State.DONE and replay.queued >= replay.matched:
-        return gettext("Done: all events found are queued.")
-    sentences = {
-        State.COUNTING: gettext("Counting: found %(matched)d among %(examined)d. Nothing is sent yet."),
-        State.RUNNING: gettext("Running: %(queued)d of %(matched)d queued."),
-        State.PAUSED: gettext("Paused: %(queued)d of %(matched)d queued."),
-        State.DONE: gettext("Done: %(queued)d of %(matched)d queued; the others have been sent in the meantime."),
-        State.CANCELLED: gettext("Cancelled: %(queued)d of %(matched)d were queued."),
-        State.STOPPED: gettext("Stopped: %(queued)d of %(matched)d were queued."),
-    }
-    return sentences[State(replay.state)] % numbers

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
 from typing import Any
 
-from django import forms
 from django.contrib import admin, messages
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponseRedirect
@@ -14,64 +12,14 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from ..choices import known_signatures
-from ..conf import settings
 from ..models import Webhook
-from ..models.limits import MAX_SECRET_OVERLAP
-from ..models.webhook_secret import SECRET
 from ..operations import rights, rotation
 from ..operations.actors import BaseActor
-from .shown_once import ShowingSecrets, new_submission
+from ..pages.forms import RotationForm
+from ..pages.shown_once import shown_by_first
+from .shown_once import ShowingSecrets
 
 NEW_PUBLIC_KEY = _("The new public key is %(key)s. Receivers verify with it.")
-
-REPLACES = "replaces_"
-"""Prefix of the hidden fields with the fingerprint of each key."""
-
-
-class RotationForm(forms.Form):
-    """The key to be replaced, and how long it goes on signing."""
-
-    scheme = forms.ChoiceField(label=_("Key"), widget=forms.RadioSelect)
-    overlap_hours = forms.FloatField(
-        label=_("Overlap in hours"),
-        required=False,
-        min_value=0,
-        max_value=MAX_SECRET_OVERLAP / timedelta(hours=1),
-        initial=lambda: f"{settings.SECRET_OVERLAP_SECONDS / 3600:g}",
-        help_text=_(
-            "Requests carry signatures of both secrets for this long. 0 expires the old secret at once, for example "
-            "after a leak."
-        ),
-    )
-
-    submission = forms.CharField(required=False, widget=forms.HiddenInput, initial=new_submission)
-
-    def __init__(self, *args: Any, webhook: Webhook, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self._keys = _keys(webhook)
-        scheme: Any = self.fields["scheme"]
-        scheme.choices = list(self._keys.items())
-        scheme.initial = next(iter(self._keys))
-        if len(self._keys) == 1:
-            scheme.required, scheme.widget = False, forms.HiddenInput()
-        for key in self._keys:
-            initial = rotation.fingerprint_of_key(webhook, key)
-            self.fields[REPLACES + key] = forms.CharField(required=False, widget=forms.HiddenInput, initial=initial)
-
-    @property
-    def scheme_of_key(self) -> str:
-        return str(self.cleaned_data.get("scheme") or next(iter(self._keys)))
-
-    @property
-    def replaces(self) -> str:
-        """The fingerprint of the key when the form was shown."""
-        return str(self.cleaned_data[REPLACES + self.scheme_of_key])
-
-    @property
-    def overlap(self) -> timedelta | None:
-        """The overlap that was entered, or None to use the setting."""
-        hours = self.cleaned_data["overlap_hours"]
-        return None if hours is None else timedelta(hours=hours)
 
 
 class KeyRotation(ShowingSecrets):
@@ -82,8 +30,8 @@ class KeyRotation(ShowingSecrets):
 
     @admin.action(description=_("Rotate the secret"), permissions=["rotate"])
     def rotate_secret(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponseBase | None:
-        if (shown_by_first := self.shown_by_first(request)) is not None:
-            return shown_by_first
+        if (already_done := shown_by_first(request)) is not None:
+            return already_done
         webhooks = list(queryset[:2])
         if len(webhooks) != 1:
             self.message_user(
@@ -129,11 +77,3 @@ class KeyRotation(ShowingSecrets):
 
     def label_of_secret(self, item: Webhook) -> str:
         return gettext("Secret of %(id)s") % {"id": item.id}
-
-
-def _keys(webhook: Webhook) -> dict[str, str]:
-    """Return the names of the schemes that sign with each key of a webhook, by the scheme of the key."""
-    users: dict[str, list[str]] = {}
-    for scheme in webhook.schemes:
-        users.setdefault(scheme.key_scheme, []).append(scheme.name)
-    return {key: ", ".join(names) for key, names in users.items()} or {SECRET: SECRET}

@@ -1,18 +1,25 @@
-"""Forms of all pages: choices of event types, filters to try, test events."""
+"""Forms of all pages: choices of event types, filters to try, test events, rotations."""
 
 from __future__ import annotations
 
 import json
+from datetime import timedelta
 from typing import Any, cast
 
 from django import forms
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
+from ..conf import settings
 from ..event_types import EventTypeRegistry, registry
 from ..exceptions import InvalidEventDataError
+from ..models import Webhook
+from ..models.limits import MAX_SECRET_OVERLAP
+from ..models.webhook_secret import SECRET
+from ..operations import rotation
 from .form_fields import BoundedJSONField
 from .reasons import translated
+from .shown_once import new_submission
 
 Choices = list[tuple[str, list[tuple[str, str]]]]
 
@@ -111,3 +118,61 @@ class TestEventForm(forms.Form):
             problems = [f"{path or 'data'}: {translated(problem)}." for path, problem in error.errors.items()]
             raise forms.ValidationError(problems) from None
         return data
+
+
+REPLACES = "replaces_"
+"""Prefix of the hidden fields with the fingerprint of each key."""
+
+
+class RotationForm(forms.Form):
+    """The key to be replaced, and how long it goes on signing."""
+
+    scheme = forms.ChoiceField(label=_("Key"), widget=forms.RadioSelect)
+    overlap_hours = forms.FloatField(
+        label=_("Overlap in hours"),
+        required=False,
+        min_value=0,
+        max_value=MAX_SECRET_OVERLAP / timedelta(hours=1),
+        initial=lambda: f"{settings.SECRET_OVERLAP_SECONDS / 3600:g}",
+        help_text=_(
+            "Requests carry signatures of both secrets for this long. 0 expires the old secret at once, for example "
+            "after a leak."
+        ),
+    )
+
+    submission = forms.CharField(required=False, widget=forms.HiddenInput, initial=new_submission)
+
+    def __init__(self, *args: Any, webhook: Webhook, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._keys = _keys(webhook)
+        scheme: Any = self.fields["scheme"]
+        scheme.choices = list(self._keys.items())
+        scheme.initial = next(iter(self._keys))
+        if len(self._keys) == 1:
+            scheme.required, scheme.widget = False, forms.HiddenInput()
+        for key in self._keys:
+            initial = rotation.fingerprint_of_key(webhook, key)
+            self.fields[REPLACES + key] = forms.CharField(required=False, widget=forms.HiddenInput, initial=initial)
+
+    @property
+    def scheme_of_key(self) -> str:
+        return str(self.cleaned_data.get("scheme") or next(iter(self._keys)))
+
+    @property
+    def replaces(self) -> str:
+        """The fingerprint of the key when the form was shown."""
+        return str(self.cleaned_data[REPLACES + self.scheme_of_key])
+
+    @property
+    def overlap(self) -> timedelta | None:
+        """The overlap that was entered, or None to use the setting."""
+        hours = self.cleaned_data["overlap_hours"]
+        return None if hours is None else timedelta(hours=hours)
+
+
+def _keys(webhook: Webhook) -> dict[str, str]:
+    """Return the names of the schemes that sign with each key of a webhook, by the scheme of the key."""
+    users: dict[str, list[str]] = {}
+    for scheme in webhook.schemes:
+        users.setdefault(scheme.key_scheme, []).append(scheme.name)
+    return {key: ", ".join(names) for key, names in users.items()} or {SECRET: SECRET}

@@ -1,0 +1,50 @@
+"""Sentences about replays and the failing periods that they make good."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+from django.utils.translation import gettext, ngettext
+
+from ..models import Replay
+from ..models.health import FailingPeriod
+from .display import moment
+
+State = Replay.State
+
+
+def failing_sentences(periods: Iterable[FailingPeriod]) -> list[SafeString]:
+    """Return a sentence for each failing period."""
+    ended = gettext("Failing from {began} to {ended}: {number} given up.")
+    open_ = gettext("Failing since {began}: {number} given up.")
+    return [
+        format_html(
+            ended if period.ended_at else open_,
+            began=moment(period.began_at),
+            ended=moment(period.ended_at) if period.ended_at else "",
+            number=period.given_up,
+        )
+        for period in periods
+    ]
+
+
+def status_in_words(replay: Replay) -> str:
+    """Return the status of a replay as a sentence."""
+    numbers = {"queued": replay.queued, "matched": replay.matched, "examined": replay.examined}
+    if replay.state == State.READY:
+        ready = ngettext("%(matched)d event would be sent.", "%(matched)d events would be sent.", replay.matched)
+        waits = gettext("Nothing is sent until you start the replay.")
+        return f"{ready % numbers} {waits}"
+    if replay.state == State.DONE and replay.queued >= replay.matched:
+        return gettext("Done: all events found are queued.")
+    sentences = {
+        State.COUNTING: gettext("Counting: found %(matched)d among %(examined)d. Nothing is sent yet."),
+        State.RUNNING: gettext("Running: %(queued)d of %(matched)d queued."),
+        State.PAUSED: gettext("Paused: %(queued)d of %(matched)d queued."),
+        State.DONE: gettext("Done: %(queued)d of %(matched)d queued; the others have been sent in the meantime."),
+        State.CANCELLED: gettext("Cancelled: %(queued)d of %(matched)d were queued."),
+        State.STOPPED: gettext("Stopped: %(queued)d of %(matched)d were queued."),
+    }
+    return sentences[State(replay.state)] % numbers
