@@ -1009,6 +1009,7 @@ class Migration(migrations.Migration):
                         choices=[
                             ("console", "console"),
                             ("api", "API"),
+                            ("portal", "the customers' pages"),
                             ("command", "command"),
                             ("code", "the project's code"),
                             ("system", "the service"),

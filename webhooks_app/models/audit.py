@@ -64,6 +64,7 @@ class Via(models.TextChoices):
 
     CONSOLE = "console", _("console")
     API = "api", _("API")
+    PORTAL = "portal", _("the customers' pages")
     COMMAND = "command", _("command")
     CODE = "code", _("the project's code")
     SYSTEM = "system", _("the service")

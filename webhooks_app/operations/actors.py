@@ -19,9 +19,9 @@ from ..models import Webhook
 from ..models.api_key import SERVICE_SCOPES
 from ..models.audit import Actor, Via, acting
 from ..owners import Access, owners
-from .rights import MANAGE_ALL, AccessDeniedError, Right
+from .rights import MANAGE_ALL, NOT_FOR_MEMBERS, AccessDeniedError, Right
 
-__all__ = ["ApiCaller", "BaseActor", "Operator", "ProjectCode", "StaffMember"]
+__all__ = ["ApiCaller", "BaseActor", "Member", "Operator", "ProjectCode", "StaffMember"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -116,6 +116,25 @@ class ServiceCaller(BaseActor):
 
     def access_to(self, owner_id: Any) -> Access:
         return Access.ALL
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Member(BaseActor):
+    """A user of the customers' pages, with the access that the owner policy gives for one owner."""
+
+    via: str = Via.PORTAL
+    owner: Any
+    """The owner that the user acts for."""
+    access: Access
+
+    def holds(self, right: Right) -> bool:
+        return right not in NOT_FOR_MEMBERS
+
+    def access_to(self, owner_id: Any) -> Access:
+        return self.access if self.is_owner(owner_id) else Access(0)
+
+    def is_owner(self, owner_id: Any) -> bool:
+        return owner_id is not None and owner_id == self.owner.pk
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -62,6 +62,9 @@ DELETE_KEY = Right(permission="webhooks_app.delete_apikey")
 
 FORGET_OWNER = Right(permission=MANAGE_ALL)
 
+NOT_FOR_MEMBERS = (EMIT_EVENT, FORGET_OWNER)
+"""The rights that no role of the owner policy includes."""
+
 _RIGHTS = [each for each in tuple(globals().values()) if isinstance(each, Right)]
 
 
