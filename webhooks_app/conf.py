@@ -82,6 +82,12 @@ class Settings:
     AUTO_DISABLE_MIN_SPAN_HOURS: float = 12.0
     HEALTH_MAILS: bool = True
 
+    # Customers' pages
+    PORTAL_CSP: str = (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; "
+        "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+    )
+
     # Rate limits: requests/period
     API_RATE: str = "120/min"
     EMIT_RATE: str = "12000/min"

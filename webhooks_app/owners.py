@@ -160,7 +160,7 @@ class BaseOwners:
         return bool(getattr(owner, "is_active", True))
 
     def visible_to(self, user: Any) -> models.QuerySet[Any]:
-        """Return the owners whose webhooks a staff member sees in the console, and manages if ``access`` permits."""
+        """Return the owners whose webhooks a user sees on the customers' pages, and a staff member in the console."""
         raise NotImplementedError
 
     def access(self, user: Any, owners: Sequence[Any]) -> Mapping[Any, Access]:

@@ -58,6 +58,18 @@ API = [
 ]
 
 
+PORTAL = [
+    "deliveries/",
+    "deliveries/?state=given_up",
+    "deliveries/?state=pending",
+    "deliveries/?state=succeeded&result=tls_error",
+    "deliveries/?kind=test",
+    "deliveries/?event_type=file.deleted&created_before=2020-01-01T00:00",
+    "events/",
+    "events/?type=file.deleted",
+]
+
+
 def whole_tables_read(get: Any, address: str) -> list[str]:
     """Return the plans that read a whole large table."""
     with CaptureQueriesContext(connection) as captured:
@@ -80,11 +92,15 @@ def test_no_list_reads_a_whole_table(superuser: Page) -> None:
     assert Event.objects.filter(owner__username="demo-1").count() > HORIZON
     with connection.cursor() as cursor:
         cursor.execute("ANALYZE")
-    _, key = ApiKey.objects.make(owner=get_user_model().objects.get(username="demo-1"))
-    api = Client(headers={"Authorization": f"Bearer {key}"})
+    account = get_user_model().objects.get(username="demo-1")
+    _, key = ApiKey.objects.make(owner=account)
+    api, customer = Client(headers={"Authorization": f"Bearer {key}"}), Client()
+    customer.force_login(account)
 
     found = {address: whole_tables_read(superuser.client.get, f"/admin/webhooks_app/{address}") for address in CONSOLE}
     found |= {address: whole_tables_read(api.get, f"/v1/{address}") for address in API}
+    pages = f"/webhooks/{account.pk}/"
+    found |= {address: whole_tables_read(customer.get, pages + address) for address in PORTAL}
 
     assert {address: plans for address, plans in found.items() if plans} == {}
 

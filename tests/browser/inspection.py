@@ -77,9 +77,7 @@ def inspect(
             assert response.status == 200, path
             then(page)
             keep_picture(page, f"{name} {look.width} {look.theme}")
-            found += [
-                f"{look.theme} {look.width}: {each}" for each in (*problems, *overflow(page), *_grave(page, look))
-            ]
+            found += [f"{look.theme} {look.width}: {each}" for each in (*problems, *problems_of(page, look))]
     return found
 
 
@@ -88,6 +86,11 @@ def keep_picture(page: Page, name: str) -> None:
     if directory := os.environ.get("SCREENSHOTS"):
         path = Path(directory) / f"{re.sub(r'[^a-z0-9]+', '-', name.lower()).strip('-')}.png"
         page.screenshot(path=path, full_page=True)
+
+
+def problems_of(page: Page, look: Look) -> list[str]:
+    """Return what is cut off on a page, and the serious findings of axe."""
+    return [*overflow(page), *_grave(page, look)]
 
 
 CUT_OFF = """

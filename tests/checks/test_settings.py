@@ -160,6 +160,7 @@ WRONG = [
     pytest.param("TIMEOUT_SECONDS", 44, "E010", id="timeout nearly as long as the lease"),
     pytest.param("METRICS_TOKEN", "a" * 15, "E016", id="short token"),
     pytest.param("METRICS_TOKEN", "a token with spaces in it", "E016", id="token that no header takes"),
+    pytest.param("PORTAL_CSP", "default-src 'self'\n", "E033", id="policy of two lines"),
     pytest.param("TIMEOUTS", 10, "W001", id="unknown name"),
 ]
 
@@ -186,6 +187,7 @@ RIGHT = [
     pytest.param("RETRY_POLICIES", ["webhooks_app.retry.ExtendedPolicy"], id="built-in policy by path"),
     pytest.param("SIGNATURES", ["native"], id="signature scheme"),
     pytest.param("METRICS_TOKEN", "Zm9v-_.~+/1234567==", id="token"),
+    pytest.param("PORTAL_CSP", "", id="no policy"),
     pytest.param("API_RATE", "1/day", id="rate"),
     pytest.param("API_RATE", "", id="no limit"),
     pytest.param("TIMEOUT_SECONDS", 40, id="timeout within the lease"),

@@ -151,6 +151,13 @@ def _metrics_token(name: str, token: str) -> Iterator[checks.CheckMessage]:
         yield checks.Error(found, hint=MAKE_A_RANDOM_ONE, id="webhooks_app.E016")
 
 
+def _policy_of_pages(name: str, policy: str) -> Iterator[checks.CheckMessage]:
+    if not policy.isascii() or not policy.isprintable():
+        found = f"{name} contains a line break, or a character that a header cannot contain."
+        hint = "Write the policy in one line of ASCII, or set an empty string to send no header."
+        yield checks.Error(found, hint=hint, id="webhooks_app.E033")
+
+
 def _retention_by_type(name: str, days_by_type: Mapping[str, int]) -> Iterator[checks.CheckMessage]:
     for event_type, days in days_by_type.items():
         if not 1 <= days <= MAX_DAYS:
@@ -190,4 +197,5 @@ CONTENT_CHECKS: Mapping[str, Check] = {
     "ADDRESS_PROBE_RATE": _rate,
     "RETENTION_DAYS_BY_TYPE": _retention_by_type,
     "METRICS_TOKEN": _metrics_token,
+    "PORTAL_CSP": _policy_of_pages,
 }

@@ -1,0 +1,176 @@
+"""Deliveries, events, recoveries and API keys on the customers' pages."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.utils import timezone
+
+from webhooks_app.database.clock import DatabaseClock
+from webhooks_app.event_types import registry
+from webhooks_app.models import ApiKey, Delivery, EventReference, Replay, Webhook
+from webhooks_app.replays.runner import count
+
+from ..support.rows import emit_one, make_webhook
+from .conftest import Customer
+from .test_webhooks import text
+
+pytestmark = pytest.mark.django_db
+
+
+def listed(amina: Customer, **query: str) -> list[str]:
+    return [row.delivery.pk for row in amina.get("deliveries", **query).context["rows"]]
+
+
+def test_each_filter_narrows_the_list(amina: Customer) -> None:
+    pending = Delivery.objects.get(event=emit_one(amina.user))
+    test = Delivery.objects.create(webhook=amina.webhook, event=amina.event, kind="test", state="succeeded")
+    EventReference.objects.create(value="order_1", event=amina.event)
+    old = (timezone.now() - timedelta(days=1)).strftime("%Y-%m-%dT%H:%M:%S")
+    given_up = amina.delivery.pk
+
+    assert set(listed(amina)) == {pending.pk, test.pk, given_up}
+    assert listed(amina, state="given_up") == [given_up]
+    assert listed(amina, state="pending") == [pending.pk]
+    assert listed(amina, state="succeeded") == [test.pk]
+    assert listed(amina, kind="test") == [test.pk]
+    assert listed(amina, q=pending.pk) == [pending.pk]
+    assert set(listed(amina, q=amina.event.pk)) == set(listed(amina, q="order_1")) == {test.pk, given_up}
+    assert listed(amina, event_type="file.deleted") == []
+    assert listed(amina, created_before=old) == []
+    assert len(listed(amina, created_after=old, webhook=amina.webhook.pk)) == 3
+    assert listed(amina, webhook="wh_unknown") == []
+
+
+def test_the_list_has_pages(amina: Customer) -> None:
+    made = [Delivery(webhook=amina.webhook, event=amina.event, state="succeeded") for _ in range(60)]
+    Delivery.objects.bulk_create(made)
+
+    first = amina.get("deliveries")
+    second = amina.client.get(amina.url("deliveries") + first.context["older"])
+
+    assert [len(page.context["rows"]) for page in (first, second)] == [50, 11]
+    assert second.context["newer"]
+
+
+def test_a_delivery_shows_both_sides_of_each_attempt(amina: Customer) -> None:
+    shown = text(amina.get("delivery", amina.delivery.pk))
+
+    assert "503" in shown
+    assert "&lt;b&gt;down&lt;/b&gt;" in shown
+    assert "given up" in shown
+
+
+def test_the_connected_address_is_not_for_customers(amina: Customer) -> None:
+    amina.delivery.attempts.update(peer="10.1.2.3:443")
+
+    assert "10.1.2.3" not in text(amina.get("delivery", amina.delivery.pk))
+
+
+def test_a_redelivery_leads_to_the_new_delivery(amina: Customer) -> None:
+    answer = amina.post("delivery", amina.delivery.pk)
+
+    again = Delivery.objects.get(redelivery_of=amina.delivery)
+    assert answer.request["PATH_INFO"] == amina.url("delivery", again.pk)
+    assert "The event is sent once more." in text(answer)
+    assert again.requested_by == amina.user
+    assert amina.url("delivery", again.pk) in text(amina.get("delivery", amina.delivery.pk))
+
+
+def test_a_refused_redelivery_says_why(amina: Customer) -> None:
+    Webhook.objects.update(status="disabled")
+
+    answer = amina.post("delivery", amina.delivery.pk)
+
+    assert "disabled" in text(answer)
+    assert not Delivery.objects.filter(redelivery_of=amina.delivery).exists()
+
+
+def test_an_event_says_why_each_webhook_got_it_or_not(amina: Customer) -> None:
+    make_webhook(amina.user, "file.deleted")
+    other = emit_one(amina.user)
+
+    shown = text(amina.get("event", other.pk))
+
+    assert "It was active, and subscribed to the type." in shown
+    assert "It was not subscribed to the type." in shown
+
+
+def test_events_are_found_by_type_and_reference(amina: Customer) -> None:
+    EventReference.objects.create(value="order_1", event=amina.event)
+
+    by_type = amina.get("events", type="ppt.generation.failed").context["events"]
+    none = amina.get("events", type="file.deleted").context["events"]
+    by_reference = amina.get("events", q="order_1").context["events"]
+
+    assert by_type == by_reference == [amina.event]
+    assert none == []
+
+
+def test_missed_events_are_counted_before_they_are_sent(amina: Customer) -> None:
+    answer = amina.post("replay-new", amina.webhook.pk, states=["given_up"])
+    replay = Replay.objects.latest("pk")
+    count(replay.alias, replay, DatabaseClock(replay.alias), max_seconds=5)
+
+    counted = text(amina.get("replay", replay.pk))
+    started = text(amina.post("replay-step", replay.pk, "start"))
+
+    assert answer.request["PATH_INFO"] == amina.url("replay", replay.pk)
+    assert "1 event would be sent." in counted
+    assert "Running: 0 of 1 queued." in started
+    assert replay.requested_by == amina.user
+
+
+def test_a_step_that_is_not_possible_is_explained(amina: Customer) -> None:
+    amina.post("replay-step", amina.replay.pk, "cancel")
+
+    refused = text(amina.post("replay-step", amina.replay.pk, "cancel"))
+
+    assert "webhooks-message-error" in refused
+
+
+def test_a_new_key_is_shown_once_and_works(amina: Customer, client: Any) -> None:
+    form = {"name": "Import", "scopes": ["webhooks:read"], "expires_at": "2999-01-01T00:00:00"}
+
+    shown = amina.client.post(amina.url("key-new"), form, follow=True)
+    key = shown.context["secret"]
+
+    assert key in text(shown)
+    assert client.get("/v1/webhooks", headers={"Authorization": f"Bearer {key}"}).status_code == 200
+    assert key not in text(amina.client.get(shown.request["PATH_INFO"]))
+
+
+def test_a_new_key_suggests_its_expiry(amina: Customer) -> None:
+    initial = amina.get("key-new").context["form"]["expires_at"].value()
+
+    assert initial.date() == (timezone.now() + timedelta(days=365)).date()
+
+
+def test_a_key_cannot_have_a_scope_of_services(amina: Customer) -> None:
+    form = {"name": "Import", "scopes": ["events:emit"]}
+
+    refused = amina.client.post(amina.url("key-new"), form)
+
+    assert refused.context["form"].errors["scopes"]
+
+
+def test_a_revoked_key_is_refused_at_once(amina: Customer, client: Any) -> None:
+    key, secret = ApiKey.objects.make(owner=amina.user, name="Old")
+
+    answer = amina.post("key-revoke", key.pk)
+
+    assert "The API key is revoked." in text(answer)
+    assert client.get("/v1/webhooks", headers={"Authorization": f"Bearer {secret}"}).status_code == 401
+
+
+def test_only_event_types_of_the_owner_are_shown(amina: Customer) -> None:
+    operational = next(each.name for each in registry if each.operational)
+
+    listed_types = text(amina.get("event-types"))
+
+    assert "ppt.generation.failed" in listed_types
+    assert operational not in listed_types
+    assert amina.get("event-type", operational).status_code == 404
+    assert "{&quot;error&quot;" in text(amina.get("event-type", "ppt.generation.failed")).replace("\n  ", "")

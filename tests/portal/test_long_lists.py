@@ -1,0 +1,70 @@
+"""The cost of pages for accounts with many rows: the number of queries, and of the rows that they read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from webhooks_app.models import Delivery, Event, Webhook, WebhookHealth
+
+from ..admin.test_plans import rows_read
+from .conftest import Customer
+
+pytestmark = pytest.mark.django_db
+
+MAX_QUERIES = 20
+MAX_ROWS = 10_000
+LISTS = ("overview", "webhooks", "deliveries", "events", "keys")
+
+
+@pytest.fixture
+def many(amina: Customer) -> Customer:
+    """An account with 1,000 webhooks and 3,000 events."""
+    made = Webhook.objects.bulk_create(
+        [
+            Webhook(owner=amina.user, url=f"https://{number}.example/", event_types=["file.deleted"], status="active")
+            for number in range(1000)
+        ],
+        batch_size=500,
+    )
+    WebhookHealth.objects.bulk_create([WebhookHealth(webhook=each) for each in made], batch_size=500)
+    event = {"type": "file.deleted", "owner": amina.user, "body": "", "created_at": amina.event.created_at}
+    events = [Event(**event) for _ in range(3000)]
+    Event.objects.bulk_create(events, batch_size=500)
+    deliveries = [
+        Delivery(webhook=made[number % 1000], event=event, state="succeeded") for number, event in enumerate(events)
+    ]
+    Delivery.objects.bulk_create(deliveries, batch_size=500)
+    return amina
+
+
+def queries_of(get: Callable[[], Any]) -> list[str]:
+    with CaptureQueriesContext(connection) as captured:
+        assert get().status_code == 200
+    return [each["sql"] for each in captured]
+
+
+@pytest.mark.only_on("sqlite", "postgresql", "mariadb")
+def test_the_number_of_queries_does_not_depend_on_the_rows(many: Customer) -> None:
+    found = {name: len(queries_of(partial(many.get, name))) for name in LISTS}
+
+    assert {name: number for name, number in found.items() if number > MAX_QUERIES} == {}
+
+
+@pytest.mark.only_on("postgresql")
+def test_no_page_reads_more_rows_than_it_may(many: Customer) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute("ANALYZE")
+    pages = [*((name, {}) for name in LISTS), ("deliveries", {"state": "given_up"}), ("deliveries", {"q": "order_1"})]
+
+    read = {}
+    for name, query in pages:
+        asked = queries_of(partial(many.get, name, **query))
+        read[name, *query] = max(rows_read(sql) for sql in asked if sql.startswith("SELECT"))
+
+    assert {page: rows for page, rows in read.items() if rows > MAX_ROWS} == {}

@@ -1,0 +1,225 @@
+"""Every route, with another account's session and identifiers, invented ones, fewer rights, and without a login."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from django.apps import apps
+from django.core import serializers
+from django.test import Client
+from django.urls import URLPattern, URLResolver, reverse
+
+from webhooks_app.portal import urls
+
+from .conftest import Customer, make_customer
+
+pytestmark = [pytest.mark.django_db, pytest.mark.only_on("sqlite", "postgresql", "mariadb")]
+
+INVENTED = "0" * 32
+
+
+def names(patterns: Any) -> Iterator[str]:
+    """Yield the name of every route."""
+    for each in patterns:
+        if isinstance(each, URLResolver):
+            yield from names(each.url_patterns)
+        elif isinstance(each, URLPattern):
+            assert each.name
+            yield each.name
+
+
+ROUTES = {
+    "overview": (),
+    "webhooks": (),
+    "webhook-new": (),
+    "webhook": ("webhook",),
+    "webhook-settings": ("webhook",),
+    "webhook-test": ("webhook",),
+    "webhook-rotate": ("webhook",),
+    "replay-new": ("webhook",),
+    "webhook-handshake": ("webhook",),
+    "webhook-secret": ("webhook", "token"),
+    "webhook-action": ("webhook", "pause"),
+    "deliveries": (),
+    "delivery": ("delivery",),
+    "delivery-attempts": ("delivery",),
+    "events": (),
+    "event": ("event",),
+    "replay": ("replay",),
+    "replay-progress": ("replay",),
+    "replay-step": ("replay", "cancel"),
+    "event-types": (),
+    "event-type": ("ppt.generation.failed",),
+    "keys": (),
+    "key-new": (),
+    "key-secret": ("key", "token"),
+    "key-revoke": ("key",),
+}
+"""The arguments of each route. Names of fields of a customer stand for the identifier of that row."""
+
+ACTIONS = ("verify", "pause", "resume", "enable", "disable", "expire-old-secret", "delete")
+STEPS = ("start", "pause", "resume", "cancel")
+POSTED = {"url": "http://127.0.0.1:9000/other", "event_types": ["file.deleted"], "event_type": "file.deleted"}
+POSTED |= {"name": "x", "scopes": ["webhooks:read"], "states": ["missed"], "overlap_hours": "1"}
+
+WITH_ROWS = [
+    name for name, args in ROUTES.items() if args and args[0] in ("webhook", "delivery", "event", "replay", "key")
+]
+READING = [name for name in ROUTES if name not in ("webhook-new", "key-new", "replay-step")]
+
+
+def path_of(name: str, account: Customer, rows: Customer | None) -> str:
+    """Return the path of a route in the pages of an account, with the rows of a customer, or with invented ones."""
+    args = []
+    for each in ROUTES[name]:
+        row = getattr(rows or account, each, None)
+        args.append(each if row is None else row.pk if rows else f"{row.pk.partition('_')[0]}_{INVENTED}")
+    return reverse(f"webhooks_portal:{name}", args=(account.user.pk, *args))
+
+
+def paths_of(name: str, account: Customer, rows: Customer | None) -> list[str]:
+    path = path_of(name, account, rows)
+    if name == "webhook-action":
+        return [path.replace("/pause/", f"/{each}/") for each in ACTIONS]
+    return [path.replace("/cancel/", f"/{each}/") for each in STEPS] if name == "replay-step" else [path]
+
+
+def everything() -> str:
+    """Return all rows of the app."""
+    rows = [row for model in apps.get_app_config("webhooks_app").get_models() for row in model.objects.order_by("pk")]  # type: ignore[attr-defined]
+    return serializers.serialize("json", [row for row in rows if not hasattr(type(row)._meta.pk, "fields")])
+
+
+def answers(client: Client, path: str) -> list[tuple[int, str]]:
+    """Return the status and the page of a GET and a POST."""
+    found = [client.get(path), client.post(path, POSTED)]
+    return [(each.status_code, each.content.decode().replace(path, "")) for each in found]
+
+
+def test_every_route_is_walked() -> None:
+    assert set(names(urls.urlpatterns)) - {"accounts"} == set(ROUTES)
+
+
+@pytest.mark.parametrize("name", READING)
+def test_the_owner_sees_each_page(amina: Customer, name: str) -> None:
+    response = amina.client.get(path_of(name, amina, amina))
+
+    assert response.status_code == 200
+    assert "<script>alert" not in response.content.decode()
+    assert response.headers["Content-Security-Policy"].startswith("default-src 'none'; script-src 'self'")
+    assert response.headers["Cache-Control"] == "no-store, private"
+
+
+def test_nothing_of_another_account_is_seen_or_changed(amina: Customer, boris: Customer) -> None:
+    before = everything()
+    seen = {}
+
+    for name in ROUTES:
+        for path in paths_of(name, boris, boris):  # the pages of the other account
+            seen[path] = answers(amina.client, path)
+    for name in WITH_ROWS:
+        for path in paths_of(name, amina, boris):  # the rows of the other account on one's own pages
+            seen[path] = answers(amina.client, path)
+
+    assert {path for path, found in seen.items() if {status for status, _ in found} - {404, 405}} == set()
+    assert everything() == before
+
+
+def test_foreign_and_invented_identifiers_have_the_same_answer(amina: Customer, boris: Customer) -> None:
+    nobody = str(boris.user.pk + 1000)
+
+    for name in WITH_ROWS:
+        foreign, invented = paths_of(name, amina, boris), paths_of(name, amina, None)
+        assert [answers(amina.client, path) for path in foreign] == [answers(amina.client, path) for path in invented]
+    for name in ROUTES:
+        path = path_of(name, boris, boris)
+        other = path.replace(f"/{boris.user.pk}/", f"/{nobody}/", 1)
+        assert answers(amina.client, path) == answers(amina.client, other)
+
+
+@pytest.mark.parametrize("key", ["0", "01", " 1", "x", "9" * 40, "\uff11"])
+def test_other_texts_are_no_accounts(amina: Customer, key: str) -> None:
+    assert amina.client.get(f"/webhooks/{key}/").status_code == 404
+
+
+def test_without_a_login_everything_leads_there(amina: Customer) -> None:
+    before = everything()
+
+    for name in ROUTES:
+        for path in paths_of(name, amina, amina):
+            for response in (Client().get(path), Client().post(path, POSTED)):
+                assert response.status_code == 302
+                assert response.headers["Location"].startswith("/accounts/login/?next=/webhooks/")
+
+    assert everything() == before
+
+
+def test_a_reader_changes_nothing(amina: Customer, settings: Any) -> None:
+    settings.WEBHOOKS_OWNERS = "tests.portal.conftest.ReadOnlyOwners"
+    before = everything()
+
+    for name in ROUTES:
+        for path in paths_of(name, amina, amina):
+            status = amina.client.post(path, POSTED).status_code
+            assert status in (302, 403, 405)
+    shown = amina.get("webhook", amina.webhook.pk).content.decode()
+
+    assert everything() == before
+    assert "Rotate" not in shown
+    assert "Pause" not in shown
+
+
+def test_a_manager_gets_no_secret(amina: Customer, settings: Any) -> None:
+    settings.WEBHOOKS_OWNERS = "tests.portal.conftest.ManagingOwners"
+
+    refused = [
+        amina.post("webhook-new", **POSTED),
+        amina.post("webhook-rotate", amina.webhook.pk, **POSTED),
+        amina.post("webhook-action", amina.webhook.pk, "expire-old-secret"),
+        amina.post("key-new", **POSTED),
+        amina.get("webhook-secret", amina.webhook.pk, "x"),
+        amina.get("key-secret", amina.key.pk, "x"),
+    ]
+
+    assert [each.status_code for each in refused[:2]] == [403, 403]
+    assert [each.status_code for each in refused[3:]] == [403, 403, 403]
+    assert "may not create or replace secrets" in refused[2].content.decode()
+
+
+def test_a_right_that_was_withdrawn_is_gone_at_once(amina: Customer, settings: Any) -> None:
+    settings.WEBHOOKS_OWNERS = "tests.portal.conftest.ReadOnlyOwners"
+
+    response = amina.post("webhook-action", amina.webhook.pk, "delete")
+
+    amina.webhook.refresh_from_db()
+    assert response.status_code == 403
+    assert amina.webhook.deleted_at is None
+
+
+def test_a_post_requires_the_token_of_the_form(amina: Customer) -> None:
+    client = Client(enforce_csrf_checks=True)
+    client.force_login(amina.user)
+
+    response = client.post(amina.url("webhook-action", amina.webhook.pk, "delete"))
+
+    assert response.status_code == 403
+
+
+def test_a_user_with_several_accounts_chooses_one(amina: Customer, settings: Any) -> None:
+    settings.WEBHOOKS_OWNERS = "tests.portal.conftest.EveryOwner"
+    other = make_customer("boris")
+
+    chosen = amina.client.get("/webhooks/").content.decode()
+    switched = amina.client.get(other.url("overview")).content.decode()
+
+    assert other.url("overview") in chosen
+    assert amina.url("overview") in switched
+
+
+def test_the_only_account_needs_no_choice(amina: Customer) -> None:
+    response = amina.client.get("/webhooks/")
+
+    assert response.status_code == 302
+    assert response.headers["Location"] == amina.url("overview")

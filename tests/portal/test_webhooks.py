@@ -1,0 +1,248 @@
+"""Creating, changing, testing and ending webhooks on the customers' pages."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.utils.html import escape
+
+from webhooks_app.models import AuditEntry, Delivery, Webhook
+from webhooks_app.models.audit import Via
+
+from ..support.rows import end_deliveries, make_webhook
+from .conftest import Customer
+
+pytestmark = pytest.mark.django_db
+
+NEW = {"url": "http://127.0.0.1:9000/new", "event_types": ["file.deleted"], "description": "Archive"}
+
+
+def text(response: Any) -> str:
+    return str(response.content.decode()).replace("<wbr>", "")
+
+
+def settings_of(webhook: Webhook, **changes: Any) -> dict[str, Any]:
+    """Return the fields of the form of settings."""
+    fields = {
+        "url": webhook.url,
+        "event_types": webhook.event_types,
+        "description": webhook.description,
+        "signatures": webhook.signatures,
+        "accepted_statuses": webhook.accepted_statuses,
+        "order": webhook.order,
+        "retry_notices": "on",
+        "headers": "\n".join(f"{name}: {value}" for name, value in webhook.headers.items()),
+    }
+    return {**fields, **changes}
+
+
+def test_a_new_webhook_shows_its_secret_once(amina: Customer) -> None:
+    shown = amina.post("webhook-new", **NEW)
+
+    webhook = Webhook.objects.get(description="Archive")
+    again = amina.client.get(shown.request["PATH_INFO"])
+    assert webhook.owner == amina.user
+    assert webhook.secret in text(shown)
+    assert f"listen_webhooks --port 9000 --secret {webhook.secret}" in text(shown)
+    assert "Verification in progress" in text(shown)
+    assert webhook.secret not in text(again)
+    assert "already been shown" in text(again)
+    entry = AuditEntry.objects.get(subject=webhook.pk, action="webhook.created")
+    assert (entry.via, entry.actor) == (Via.PORTAL, amina.user)
+
+
+def test_a_form_that_is_sent_twice_creates_one_webhook(amina: Customer) -> None:
+    form = {**NEW, "submission": "x"}
+
+    first = amina.post("webhook-new", follow=False, **form)
+    second = amina.post("webhook-new", follow=False, **form)
+
+    assert first.headers["Location"] == second.headers["Location"]
+    assert Webhook.objects.filter(description="Archive").count() == 1
+
+
+def test_a_refused_url_is_explained_on_the_form(amina: Customer) -> None:
+    refused = amina.post("webhook-new", **{**NEW, "url": "http://10.0.0.1/"})
+
+    assert refused.status_code == 200
+    assert "10.0.0.1" in text(refused)
+    assert refused.context["form"].errors["url"]
+    assert not Webhook.objects.filter(description="Archive").exists()
+
+
+def test_a_secret_is_not_shown_in_another_session(amina: Customer, boris: Customer) -> None:
+    made = amina.post("webhook-new", follow=False, **NEW)
+
+    foreign = boris.client.get(made.headers["Location"])
+    own = amina.client.get(made.headers["Location"])
+
+    assert foreign.status_code == 404
+    assert Webhook.objects.get(description="Archive").secret in text(own)
+
+
+def test_a_failed_verification_is_explained(amina: Customer) -> None:
+    webhook = make_webhook(amina.user, status="pending")
+    handshake = Delivery.objects.get(webhook=webhook)
+    end_deliveries(
+        Delivery.objects.filter(pk=handshake.pk), state="given_up", attempt_count=1, last_result="http_status"
+    )
+    handshake.attempts.create(
+        number=1,
+        url=webhook.url,
+        started_at=handshake.created_at,
+        result="wrong_challenge",
+        message="Answered with another challenge.",
+        response_status=200,
+        response_body="not for the owner",
+    )
+
+    shown = text(amina.get("webhook", webhook.pk))
+
+    assert "Not verified: Answered with another challenge. Fix the receiver, then verify again." in shown
+    assert "not for the owner" not in shown
+
+
+def test_only_changed_settings_are_saved(amina: Customer) -> None:
+    form = settings_of(amina.webhook, description="New", filter='{"error": "x"}', headers="X-Tenant: acme")
+
+    answer = amina.post("webhook-settings", amina.webhook.pk, **form)
+
+    amina.webhook.refresh_from_db()
+    assert "Saved the settings." in text(answer)
+    assert (amina.webhook.description, amina.webhook.filter) == ("New", {"error": "x"})
+    assert amina.webhook.headers == {"X-Tenant": "********"}
+    (changed,) = AuditEntry.objects.filter(subject=amina.webhook.pk, action="webhook.changed")
+    assert set(changed.changes) == {"description", "filter", "header_fingerprints"}
+
+
+def test_a_wrong_filter_is_refused_on_its_field(amina: Customer) -> None:
+    form = settings_of(amina.webhook, filter='{"titel": "x"}')
+
+    answer = amina.post("webhook-settings", amina.webhook.pk, **form)
+
+    amina.webhook.refresh_from_db()
+    assert answer.context["form"].errors["filter"]
+    assert amina.webhook.filter is None
+
+
+def test_an_event_type_that_the_owner_does_not_see_is_refused(amina: Customer) -> None:
+    form = settings_of(amina.webhook, event_types=["webhook.disabled"])
+
+    answer = amina.post("webhook-settings", amina.webhook.pk, **form)
+
+    assert answer.context["form"].errors["event_types"]
+
+
+def test_a_rotation_shows_the_new_secret_once(amina: Customer) -> None:
+    before = amina.webhook.secret
+
+    shown = amina.post("webhook-rotate", amina.webhook.pk, overlap_hours="2")
+
+    webhook = Webhook.objects.get(pk=amina.webhook.pk)
+    assert webhook.secret != before
+    assert webhook.secret in text(shown)
+    assert webhook.previous_secret_until is not None
+    amina.post("webhook-action", webhook.pk, "expire-old-secret")
+    assert Webhook.objects.get(pk=webhook.pk).previous_secret_until is None
+
+
+@pytest.mark.parametrize(
+    ("action", "status", "words"),
+    [
+        ("pause", "active", "The webhook is paused."),
+        ("disable", "disabled", "The webhook is disabled."),
+        ("delete", "active", "The webhook is deleted."),
+    ],
+)
+def test_an_action_is_confirmed_first(amina: Customer, action: str, status: str, words: str) -> None:
+    question = amina.get("webhook-action", amina.webhook.pk, action)
+    before = Webhook.objects.get(pk=amina.webhook.pk)
+
+    answer = amina.post("webhook-action", amina.webhook.pk, action)
+
+    webhook = Webhook.objects.get(pk=amina.webhook.pk)
+    assert question.status_code == 200
+    assert before.paused_at is before.deleted_at is None
+    assert words in text(answer)
+    assert webhook.status == status
+    assert (webhook.paused_at is not None, webhook.deleted_at is not None) == (action == "pause", action == "delete")
+
+
+def test_an_action_that_came_too_late_is_explained(amina: Customer) -> None:
+    amina.post("webhook-action", amina.webhook.pk, "pause")
+
+    answer = amina.post("webhook-action", amina.webhook.pk, "pause")
+
+    assert "paused" in text(answer)
+    assert "webhooks-message-error" in text(answer)
+
+
+def test_a_disabled_webhook_is_enabled_by_a_new_verification(amina: Customer) -> None:
+    amina.post("webhook-action", amina.webhook.pk, "disable")
+
+    answer = amina.post("webhook-action", amina.webhook.pk, "enable")
+
+    assert Webhook.objects.get(pk=amina.webhook.pk).status == "pending"
+    assert "Verification in progress" in text(answer)
+
+
+def test_a_test_event_shows_its_answer_below(amina: Customer) -> None:
+    data = '{"error": "made up"}'
+
+    waiting = amina.post("webhook-test", amina.webhook.pk, event_type="ppt.generation.failed", event_data=data)
+    test = Delivery.objects.get(kind="test")
+
+    assert test.event is not None
+    assert test.event.data == {"error": "made up"}
+    assert f"{amina.url('delivery-attempts', test.pk)}" in text(waiting)
+    assert "Answer to the last test" in text(waiting)
+
+
+def test_test_data_that_does_not_fit_is_refused(amina: Customer) -> None:
+    answer = amina.post("webhook-test", amina.webhook.pk, event_type="ppt.generation.failed", event_data='{"x": 1}')
+
+    assert answer.context["form"].errors["event_data"]
+    assert not Delivery.objects.filter(kind="test").exists()
+
+
+def test_tests_are_limited(amina: Customer, settings: Any) -> None:
+    settings.WEBHOOKS_TEST_RATE = "1/min"
+    form = {"event_type": "ppt.generation.failed", "event_data": ""}
+
+    amina.post("webhook-test", amina.webhook.pk, **form)
+    refused = amina.post("webhook-test", amina.webhook.pk, **form)
+
+    assert "Try again" in text(refused) or "seconds" in text(refused)
+    assert Delivery.objects.filter(kind="test").count() == 1
+
+
+def test_the_list_is_filtered_by_status_and_text(amina: Customer) -> None:
+    other = make_webhook(amina.user, url="http://127.0.0.1:9000/billing", status="disabled")
+
+    by_status = text(amina.get("webhooks", status="disabled"))
+    by_text = text(amina.get("webhooks", q="billing"))
+
+    for shown in (by_status, by_text):
+        assert escape(other.url) in shown
+        assert amina.url("webhook", amina.webhook.pk) not in shown
+
+
+def test_the_overview_names_what_needs_attention(amina: Customer) -> None:
+    well = text(amina.get("overview"))
+    amina.webhook.disable("Too many failures.")
+
+    ill = text(amina.get("overview"))
+
+    assert "Healthy" in well
+    assert "1 webhook needs attention." in ill
+    assert "Too many failures." in ill
+
+
+def test_a_new_account_is_led_to_its_first_webhook(amina: Customer) -> None:
+    Webhook.objects.all().delete()
+
+    shown = text(amina.get("overview"))
+
+    assert "No webhooks yet" in shown
+    assert amina.url("webhook-new") in shown

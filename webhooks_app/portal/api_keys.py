@@ -1,0 +1,102 @@
+"""The API keys of an account."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse
+from django.utils import timezone
+from django.utils.translation import gettext_lazy as _
+
+from ..models import ApiKey
+from ..operations.api_keys import create_key, may_grant, revoke_key
+from ..operations.rights import CHANGE_KEY, CREATE_KEY
+from ..pages.shown_once import new_submission, show_once, shown_by_first, take
+from .base import AccountPage, FormPage, redirect
+from .forms import ApiKeyForm
+
+__all__ = ["ApiKeyListPage", "ApiKeySecretPage", "NewApiKeyPage", "RevocationPage"]
+
+MAX_SHOWN = 200
+
+
+class ApiKeyListPage(AccountPage):
+    """The API keys of the account."""
+
+    template_name = "webhooks_app/portal/api_key_list.html"
+    section = "keys"
+    title = _("API keys")
+
+    def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
+        keys = list(ApiKey.objects.owned_by(self.owner).order_by("-pk")[:MAX_SHOWN])
+        now = timezone.now()
+        for key in keys:
+            key.is_expired = key.expires_at is not None and key.expires_at <= now  # type: ignore[attr-defined]
+        return super().get_context_data(keys=keys, may_revoke=self.may(CHANGE_KEY), **kwargs)
+
+
+class NewApiKeyPage(FormPage):
+    """The form for a new API key."""
+
+    template_name = "webhooks_app/portal/form.html"
+    section = "keys"
+    title = _("New API key")
+    right = CREATE_KEY
+    form_class = ApiKeyForm
+    submit = _("Create")
+
+    def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
+        return super().get_context_data(cancel_url=self.url("keys"), **kwargs)
+
+    def get_form_kwargs(self) -> dict[str, Any]:
+        grantable = [name for name in ApiKey.Scope.values if may_grant(name, self.owner.pk, self.actor)]
+        return {**super().get_form_kwargs(), "scopes": grantable}
+
+    def get_initial(self) -> dict[str, Any]:
+        return {"submission": new_submission()}
+
+    def post(self, request: Any, *args: Any, **kwargs: Any) -> HttpResponse:
+        return shown_by_first(request) or super().post(request, *args, **kwargs)
+
+    def carry_out(self, form: Any) -> HttpResponse:
+        key, text = create_key(owner=self.owner, actor=self.actor, **form.arguments)
+        return show_once(self.request, text, lambda token: self.url("key-secret", key.pk, token))
+
+
+class ApiKeySecretPage(AccountPage):
+    """The text of an API key, shown once."""
+
+    template_name = "webhooks_app/portal/secret.html"
+    section = "keys"
+    title = _("New API key")
+    right = CREATE_KEY
+
+    def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
+        key = self.find(ApiKey.objects.all(), self.kwargs["pk"])
+        return super().get_context_data(
+            key=key, subject=key.name, secret=take(self.request, self.kwargs["token"]), **kwargs
+        )
+
+
+class RevocationPage(AccountPage):
+    """The confirmation of a revocation."""
+
+    template_name = "webhooks_app/portal/confirm.html"
+    section = "keys"
+    title = _("Revoke the API key")
+    right = CHANGE_KEY
+
+    def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
+        key = self.find(ApiKey.objects.all(), self.kwargs["pk"])
+        return super().get_context_data(
+            question=_("Requests with a revoked key are refused. This cannot be undone."),
+            subject=str(key),
+            is_destructive=True,
+            cancel_url=self.url("keys"),
+            **kwargs,
+        )
+
+    def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        key = self.find(ApiKey.objects.all(), self.kwargs["pk"])
+        self.perform(lambda: revoke_key(key, actor=self.actor), _("The API key is revoked."))
+        return redirect(self.url("keys"))

@@ -1,0 +1,245 @@
+"""Shared behaviour of all pages: the account, the rights of the user, and the headers of the answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+
+from django.contrib import messages
+from django.contrib.auth.views import redirect_to_login
+from django.core.exceptions import PermissionDenied, SuspiciousOperation, ValidationError
+from django.db.models import QuerySet
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
+from django.http.response import HttpResponseBase
+from django.shortcuts import get_object_or_404
+from django.template.response import TemplateResponse
+from django.urls import reverse
+from django.utils.translation import gettext_lazy as _
+from django.views.generic import FormView, TemplateView
+
+from ..conf import settings
+from ..database.sql import current
+from ..error_reports import hide_values
+from ..exceptions import InvalidOwnerError, WebhooksError
+from ..models import Webhook
+from ..models.keyset import Cursor, Page
+from ..operations.actors import Member, access_of
+from ..operations.rights import CREATE_KEY, REGISTER_WEBHOOK, UPDATE_WEBHOOK, VIEW_WEBHOOKS, Right
+from ..owners import Access, owners, parse_key
+from ..pages.refusals import REFUSALS, as_form_error
+
+__all__ = ["AccountPage", "FormPage", "SafePage", "WebhookFormPage"]
+
+if TYPE_CHECKING:
+    BaseFormView = FormView[Any]
+else:
+    BaseFormView = FormView
+
+MAX_ACCOUNTS = 50
+"""The largest number of accounts that a user can choose from. Others are reached by their URL."""
+
+PER_PAGE = 50
+
+
+class Account(NamedTuple):
+    """An owner for whom the user may see these pages."""
+
+    owner: Any
+    access: Access
+
+    @property
+    def key(self) -> str:
+        return str(self.owner.pk)
+
+    @property
+    def label(self) -> str:
+        return owners().label(self.owner)
+
+
+def accounts_of(user: Any, key: str | None = None) -> list[Account]:
+    """Return the accounts whose pages the user may read; only the one with this primary key, if given."""
+    rows = current(owners().visible_to(user))
+    try:
+        found = list(rows.order_by("pk")[:MAX_ACCOUNTS] if key is None else rows.filter(pk=parse_key(key)))
+    except (InvalidOwnerError, OverflowError):  # not a key, or a number that SQLite cannot hold
+        return []
+    access = access_of(user, found)
+    return [Account(owner, access[owner.pk]) for owner in found if Access.READ in access[owner.pk]]
+
+
+class SafePage(TemplateView):
+    """A page for users who are logged in, with strict headers."""
+
+    title: Any = ""
+
+    def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
+        hide_values(request)
+        _refuse_nul(request)
+        if not request.user.is_authenticated:
+            return redirect_to_login(request.get_full_path())
+        response = self.answer(request, *args, **kwargs)
+        response.headers["Cache-Control"] = "no-store, private"
+        response.headers["Referrer-Policy"] = "same-origin"
+        response.headers["X-Frame-Options"] = "DENY"
+        if settings.PORTAL_CSP:
+            response.headers["Content-Security-Policy"] = settings.PORTAL_CSP
+        return response
+
+    def answer(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
+        return super().dispatch(request, *args, **kwargs)
+
+    def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
+        return super().get_context_data(**{"title": self.title, **kwargs})
+
+
+class AccountPage(SafePage):
+    """A page about one account, whose primary key is in the URL.
+
+    The answer to the key of another account is the same as to an invented key, and so are those to other identifiers.
+    """
+
+    section = ""
+    """The entry of the navigation that is current."""
+    right: ClassVar[Right] = VIEW_WEBHOOKS
+    """The right that the page requires. Operations check the right of each action again."""
+
+    def answer(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
+        found = accounts_of(request.user, kwargs["owner"])
+        if not found:
+            raise Http404
+        (self.account,) = found
+        try:
+            self.actor.require(self.right, self.owner.pk)
+            return super().answer(request, *args, **kwargs)
+        except PermissionDenied as error:
+            context = self.page_context() | {"title": _("Not permitted"), "reason": str(error)}
+            return TemplateResponse(request, "webhooks_app/portal/refused.html", context, status=403)
+
+    @property
+    def owner(self) -> Any:
+        return self.account.owner
+
+    @cached_property
+    def actor(self) -> Member:
+        """The user as an actor of operations, with the access of this request."""
+        return Member(account=self.request.user, owner=self.owner, access=self.account.access)
+
+    def may(self, right: Right) -> bool:
+        return self.actor.may(right, self.owner.pk)
+
+    def url(self, name: str, *args: str) -> str:
+        """Return the URL of another page of the account."""
+        return reverse(f"webhooks_portal:{name}", args=(self.account.key, *args))
+
+    def delivery_url(self, pk: str) -> str:
+        return self.url("delivery", pk)
+
+    def find(self, rows: QuerySet[Any], pk: str) -> Any:
+        """Return the account's row with this identifier, or answer 404."""
+        return get_object_or_404(rows.owned_by(self.owner).for_owner(), pk=pk)  # type: ignore[attr-defined]
+
+    def find_webhook(self) -> Webhook:
+        webhook: Webhook = self.find(Webhook.objects.existing().select_related("health", "lane"), self.kwargs["pk"])
+        return webhook
+
+    def page_context(self) -> dict[str, Any]:
+        """Return the context of all pages of the account."""
+        return {
+            "account": self.account,
+            "accounts": accounts_of(self.request.user),
+            "section": self.section,
+            "may_manage": self.may(UPDATE_WEBHOOK),
+            "may_register": self.may(REGISTER_WEBHOOK),
+            "may_create_key": self.may(CREATE_KEY),
+        }
+
+    def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
+        return super().get_context_data(**{**self.page_context(), **kwargs})
+
+    def perform(self, operation: Callable[[], Any], done: Any = "") -> bool:
+        """Perform an operation. Show ``done``, or the reason of a refusal, on the next page."""
+        try:
+            operation()
+        except REFUSALS as error:
+            messages.error(self.request, " ".join(as_form_error(error).messages), fail_silently=True)
+            return False
+        if done:
+            messages.success(self.request, str(done), fail_silently=True)
+        return True
+
+
+class FormPage(AccountPage, BaseFormView):
+    """A page with a form for an operation, whose refusal is shown on the form."""
+
+    submit: Any = _("Save")
+
+    def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
+        return super().get_context_data(**{"submit": self.submit, **kwargs})
+
+    def get_form_kwargs(self) -> dict[str, Any]:
+        return {**super().get_form_kwargs(), "label_suffix": ""}
+
+    def form_valid(self, form: Any) -> HttpResponse:
+        try:
+            return self.carry_out(form)
+        except (ValidationError, WebhooksError) as error:
+            refuse(form, error)
+            return self.form_invalid(form)
+
+    def carry_out(self, form: Any) -> HttpResponse:
+        """Perform the operation and return the answer."""
+        raise NotImplementedError
+
+
+class WebhookFormPage(FormPage):
+    """A page with a form about one webhook."""
+
+    section = "webhooks"
+
+    @cached_property
+    def webhook(self) -> Webhook:
+        return self.find_webhook()
+
+    @property
+    def cancel_url(self) -> str:
+        return self.url("webhook", self.webhook.pk)
+
+    def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
+        return super().get_context_data(**{"subject": self.webhook.url, "cancel_url": self.cancel_url, **kwargs})
+
+
+def refuse(form: Any, error: Exception) -> None:
+    """Add the reasons of a refusal to the fields of a form, or to the whole form."""
+    refusal = as_form_error(error)
+    by_field = refusal.error_dict if hasattr(refusal, "error_dict") else {None: refusal}
+    for name, errors in by_field.items():
+        form.add_error(name if name in form.fields else None, errors)
+
+
+def redirect(url: str) -> HttpResponseRedirect:
+    return HttpResponseRedirect(url)
+
+
+def cursor_of(request: HttpRequest) -> Cursor | None:
+    """Return the position of a list's page; None for the first page, and for a position that nobody linked."""
+    return Cursor.parsed(request.GET.get("cursor", ""))
+
+
+def links_of(request: HttpRequest, page: Page) -> dict[str, str]:
+    """Return the queries of the links to the adjacent pages; "" without one."""
+    return {name: _with_cursor(request, getattr(page, name)) for name in ("newer", "older")}
+
+
+def _with_cursor(request: HttpRequest, cursor: Cursor | None) -> str:
+    if cursor is None:
+        return ""
+    query = request.GET.copy()
+    query["cursor"] = str(cursor)
+    return f"?{query.urlencode()}"
+
+
+def _refuse_nul(request: HttpRequest) -> None:
+    given = (*request.GET.lists(), *request.POST.lists(), ("", [request.path]))
+    if any("\0" in text for name, values in given for text in (name, *values)):
+        raise SuspiciousOperation("The request contains NUL, which some databases reject.")

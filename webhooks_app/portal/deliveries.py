@@ -1,0 +1,257 @@
+"""The deliveries and events of an account: lists with filters, and pages with the reasons."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Any
+
+from django import forms
+from django.core.validators import MaxValueValidator, MinValueValidator
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse
+from django.utils.translation import gettext_lazy as _
+
+from ..models import Delivery, DeliveryAttempt, Event, EventReference, Replay, Webhook
+from ..models.disclosure import UNREACHABLE
+from ..models.keyset import WHOLE, Page, Parts, read_page
+from ..operations.rights import REDELIVER, VIEW_DELIVERIES, VIEW_EVENTS
+from ..operations.sending import redeliver
+from ..owners import event_types_for
+from ..pages.display import MomentInput, delivery_rows, result_in_words
+from ..pages.explanation import policy_in_words, why_cancelled
+from ..protocol.ids import first_id_at
+from ..protocol.json_data import EARLIEST, LATEST
+from ..routing.report import decide
+from .base import PER_PAGE, AccountPage, cursor_of, links_of, redirect
+from .webhook_actions import attempts_of
+
+__all__ = ["DeliveryListPage", "DeliveryPage", "EventListPage", "EventPage"]
+
+MAX_CHOICES = 200
+MAX_SHOWN = 50
+RECENT = 10
+WITHIN = (MinValueValidator(EARLIEST), MaxValueValidator(LATEST))
+
+Kind = Delivery.Kind
+
+
+class DeliveryFilterForm(forms.Form):
+    """The filters of the list. Those in ``BY_INDEX`` find their rows directly, the others among a limited number."""
+
+    q = forms.CharField(
+        label=_("Search"), required=False, max_length=100, help_text=_("ID (dlv_…, evt_…) or reference of an event")
+    )
+    state = forms.ChoiceField(label=_("State"), required=False)
+    result = forms.ChoiceField(label=_("Last result"), required=False)
+    webhook = forms.ChoiceField(label=_("Webhook"), required=False)
+    event_type = forms.ChoiceField(label=_("Event type"), required=False)
+    kind = forms.ChoiceField(label=_("Kind"), required=False)
+    created_after = forms.DateTimeField(label=_("From"), required=False, widget=MomentInput, validators=WITHIN)
+    created_before = forms.DateTimeField(label=_("To"), required=False, widget=MomentInput, validators=WITHIN)
+    replay = forms.CharField(required=False, max_length=40, widget=forms.HiddenInput)
+
+    def __init__(self, *args: Any, owner: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        webhooks = Webhook.objects.owned_by(owner).order_by("-pk").values_list("pk", "url")[:MAX_CHOICES]
+        results = [*DeliveryAttempt.Result.choices, (UNREACHABLE, result_in_words(UNREACHABLE))]
+        kinds = [(Kind.EVENT, Kind.EVENT.label), (Kind.TEST, Kind.TEST.label)]
+        others = [("", _("Events and tests")), *kinds, ("all", _("All, with notices and verifications"))]
+        offered = [(each.name, each.name) for each in event_types_for(owner)]
+        self._offer("state", Delivery.State.choices)
+        self._offer("result", results)
+        self._offer("webhook", [(pk, url[:60]) for pk, url in webhooks])
+        self._offer("event_type", offered)
+        kind: Any = self.fields["kind"]
+        kind.choices = others
+
+    def _offer(self, name: str, choices: Any) -> None:
+        field: Any = self.fields[name]
+        field.choices = [("", _("All")), *choices]
+
+
+class DeliveryListPage(AccountPage):
+    """The deliveries of the account, with filters."""
+
+    template_name = "webhooks_app/portal/delivery_list.html"
+    section = "deliveries"
+    title = _("Deliveries")
+    right = VIEW_DELIVERIES
+
+    def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
+        form = DeliveryFilterForm(self.request.GET, owner=self.owner, label_suffix="")
+        page = self._page(form.cleaned_data) if form.is_valid() else Page(rows=[])
+        rows = delivery_rows(page.rows, url=self.delivery_url)
+        links = links_of(self.request, page)
+        return super().get_context_data(form=form, rows=rows, is_cut_short=page.is_cut_short, **links, **kwargs)
+
+    def _page(self, data: dict[str, Any]) -> Page:
+        scope = _apply(Delivery.objects.for_owner(), _indexed(data))
+        found = _apply(scope, _scanned(data))
+        parts = self._parts(data)
+        is_bounded = parts.are_too_many or any(_scanned(data))
+        shown = found.owned_by(self.owner).select_related("event", "webhook__lane", "queue_entry")
+        return read_page(
+            shown.defer("event__body"),
+            scope=scope if is_bounded else None,
+            parts=WHOLE if parts.are_too_many else parts,
+            cursor=cursor_of(self.request),
+            size=PER_PAGE,
+        )
+
+    def _parts(self, data: dict[str, Any]) -> Parts:
+        """Return the index ranges of the list: one webhook or replay, or all webhooks of the account."""
+        if data["q"].startswith(("dlv_", "evt_")):
+            return WHOLE
+        if data["replay"]:
+            return Parts.of("replay", Replay.objects.owned_by(self.owner).filter(pk=data["replay"]))
+        webhooks = Webhook.objects.owned_by(self.owner)
+        return Parts.of("webhook", webhooks.filter(pk=data["webhook"]) if data["webhook"] else webhooks)
+
+
+Narrowed = Iterator[Any]
+"""Functions from deliveries to the matching ones."""
+
+
+def _apply(rows: Any, filters: Narrowed) -> Any:
+    for narrow in filters:
+        rows = narrow(rows)
+    return rows
+
+
+def _indexed(data: dict[str, Any]) -> Narrowed:
+    """Yield the filters that find their rows by an index."""
+    text, state = data["q"].strip(), data["state"]
+    if text.startswith("dlv_"):
+        yield lambda rows: rows.filter(pk=text)
+    elif text.startswith("evt_"):
+        yield lambda rows: rows.filter(event=text)
+    elif text:
+        yield lambda rows: rows.filter(event__in=EventReference.events(text))
+    if state and Delivery.objects.is_listed(state):
+        yield lambda rows: rows.in_state(state)
+    for name, lookup in (("created_after", "pk__gte"), ("created_before", "pk__lt")):
+        if data[name]:
+            yield _created(lookup, data[name])
+
+
+def _created(lookup: str, at: datetime) -> Any:
+    return lambda rows: rows.filter(**{lookup: first_id_at("dlv", at)})
+
+
+def _scanned(data: dict[str, Any]) -> Narrowed:
+    """Yield the filters without an index."""
+    if data["state"] and not Delivery.objects.is_listed(data["state"]):
+        yield lambda rows: rows.in_state(data["state"])
+    if data["result"]:
+        yield lambda rows: rows.with_result(data["result"])
+    if data["event_type"]:
+        yield lambda rows: rows.filter(event__type=data["event_type"])
+    if data["kind"] != "all":
+        kinds = [data["kind"]] if data["kind"] else [Kind.EVENT, Kind.TEST]
+        yield lambda rows: rows.filter(kind__in=kinds)
+
+
+class DeliveryPage(AccountPage):
+    """A delivery with the request and the response of each attempt."""
+
+    template_name = "webhooks_app/portal/delivery.html"
+    section = "deliveries"
+    right = VIEW_DELIVERIES
+
+    def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
+        context = attempts_of(self, self.kwargs["pk"])
+        delivery: Delivery = context["delivery"]
+        again = (
+            Delivery.objects.owned_by(self.owner)
+            .for_owner()
+            .filter(redelivery_of=delivery.redelivery_of_id or delivery.pk)
+        )
+        again = again.exclude(pk=delivery.pk).select_related("webhook__lane", "queue_entry").order_by("-pk")[:RECENT]
+        return super().get_context_data(
+            title=delivery.event_type,
+            **context,
+            policy=policy_in_words(delivery),
+            why_cancelled=why_cancelled(delivery) if delivery.state == Delivery.State.CANCELLED else "",
+            redeliveries=delivery_rows(again, url=self.delivery_url),
+            may_redeliver=delivery.kind != Kind.VERIFICATION and self.may(REDELIVER),
+            **kwargs,
+        )
+
+    def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        """Send the event once more, and show the new delivery."""
+        delivery = self.find(Delivery.objects.select_related("webhook"), self.kwargs["pk"])
+        made: list[Delivery] = []
+        self.perform(lambda: made.append(redeliver(delivery, actor=self.actor)), _("The event is sent once more."))
+        return redirect(self.delivery_url(made[0].pk if made else delivery.pk))
+
+
+class AttemptsPart(DeliveryPage):
+    """The part of a page with the attempts of a delivery, for reloading."""
+
+    template_name = "webhooks_app/portal/parts/attempts.html"
+    http_method_names = ("get", "head")
+
+
+class EventFilterForm(forms.Form):
+    q = forms.CharField(
+        label=_("Search"), required=False, max_length=100, help_text=_("ID (evt_…) or reference of an event")
+    )
+    type = forms.ChoiceField(label=_("Event type"), required=False)
+
+    def __init__(self, *args: Any, owner: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        offered = [(each.name, each.name) for each in event_types_for(owner)]
+        event_type: Any = self.fields["type"]
+        event_type.choices = [("", _("All")), *offered]
+
+
+class EventListPage(AccountPage):
+    """The events of the account."""
+
+    template_name = "webhooks_app/portal/event_list.html"
+    section = "events"
+    title = _("Events")
+    right = VIEW_EVENTS
+
+    def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
+        form = EventFilterForm(self.request.GET, owner=self.owner, label_suffix="")
+        page = self._page(form.cleaned_data) if form.is_valid() else Page(rows=[])
+        links = links_of(self.request, page)
+        return super().get_context_data(form=form, events=page.rows, is_cut_short=page.is_cut_short, **links, **kwargs)
+
+    def _page(self, data: dict[str, Any]) -> Page:
+        text = data["q"].strip()
+        rows: Any = Event.objects.owned_by(self.owner).defer("body")
+        if text:
+            rows = rows.filter(pk=text) if text.startswith("evt_") else rows.filter(pk__in=EventReference.events(text))
+        scope = rows if data["type"] else None
+        found: QuerySet[Event] = rows.filter(type=data["type"]) if data["type"] else rows
+        return read_page(found, scope=scope, cursor=cursor_of(self.request), size=PER_PAGE)
+
+
+class EventPage(AccountPage):
+    """An event with the reason why each webhook received it or not."""
+
+    template_name = "webhooks_app/portal/event.html"
+    section = "events"
+    right = VIEW_EVENTS
+
+    def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
+        event: Event = self.find(Event.objects.all(), self.kwargs["pk"])
+        newest = (
+            event.deliveries.owned_by(self.owner)
+            .for_owner()
+            .select_related("webhook__lane", "queue_entry")
+            .order_by("-pk")
+        )
+        return super().get_context_data(
+            title=event.type,
+            event=event,
+            data=json.dumps(event.data, indent=2, ensure_ascii=False) if event.has_body else "",
+            references=list(event.references.values_list("value", flat=True)),
+            decisions=decide(event),
+            rows=delivery_rows(newest[:MAX_SHOWN], url=self.delivery_url),
+            **kwargs,
+        )

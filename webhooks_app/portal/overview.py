@@ -1,0 +1,119 @@
+"""The state of an account's webhooks, and what needs attention; and the choice of an account."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from django.http import Http404, HttpResponse
+from django.utils.translation import gettext, ngettext
+from django.utils.translation import gettext_lazy as _
+
+from ..exceptions import UnknownEventTypeError
+from ..maintenance.rollups import reading
+from ..maintenance.rollups.reading import Counters, Window
+from ..models import Webhook, WebhookHealth
+from ..owners import event_types_for
+from ..pages.display import percent
+from .base import AccountPage, SafePage, accounts_of, redirect
+from .webhooks import state_of
+
+__all__ = ["AccountsPage", "EventTypeListPage", "EventTypePage", "OverviewPage"]
+
+MAX_WEBHOOKS = 1000
+MAX_LISTED = 10
+FAMILIES = ("succeeded", "given_up", "response_time")
+
+
+class AccountsPage(SafePage):
+    """The choice of an account, for users who have several."""
+
+    template_name = "webhooks_app/portal/accounts.html"
+    title = _("Webhooks")
+
+    def get(self, request: Any, *args: Any, **kwargs: Any) -> HttpResponse:
+        accounts = accounts_of(request.user)
+        if len(accounts) == 1:
+            return redirect(f"{request.path}{accounts[0].key}/")
+        return self.render_to_response(self.get_context_data(accounts=accounts))
+
+
+class OverviewPage(AccountPage):
+    """The state of an account's webhooks, and what needs attention."""
+
+    template_name = "webhooks_app/portal/overview.html"
+    section = "overview"
+    title = _("Overview")
+
+    def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
+        rows = Webhook.objects.existing().owned_by(self.owner).select_related("health").order_by("-pk")
+        webhooks = list(rows.defer("filter", "encrypted_headers")[:MAX_WEBHOOKS])
+        attention = [webhook for webhook in webhooks if _needs_attention(webhook)]
+        day = reading.series(Window.DAY, [webhook.pk for webhook in webhooks], families=FAMILIES).total
+        css, state, cause = _verdict(webhooks, attention, day)
+        return super().get_context_data(
+            state=state,
+            state_css=css,
+            cause=cause,
+            number=len(webhooks),
+            day=day,
+            success=percent(day.succeeded, day.finished) if day.finished else "",
+            p50=day.response_times.percentile(0.5),
+            p95=day.response_times.percentile(0.95),
+            attention=[(webhook, state_of(webhook)) for webhook in attention[:MAX_LISTED]],
+            more=len(attention) - MAX_LISTED,
+            **kwargs,
+        )
+
+
+def _needs_attention(webhook: Webhook) -> bool:
+    health = WebhookHealth.of(webhook)
+    is_failing = health is not None and health.failing_since is not None
+    return webhook.status != Webhook.Status.ACTIVE or webhook.paused_at is not None or is_failing
+
+
+def _verdict(webhooks: list[Webhook], attention: list[Webhook], day: Counters) -> tuple[str, str, str]:
+    """Return the state of all webhooks: a class, a word and a sentence."""
+    if not webhooks:
+        return "open", gettext("No webhooks yet"), gettext("Create one to be told about events as they happen.")
+    if attention:
+        text = ngettext("%(number)d webhook needs attention.", "%(number)d webhooks need attention.", len(attention))
+        stopped = any(webhook.status == Webhook.Status.ACTIVE and not webhook.paused_at for webhook in attention)
+        state = gettext("Failing") if stopped else gettext("Not everything is sent")
+        return "bad", state, text % {"number": len(attention)}
+    if not day.finished:
+        return "good", gettext("Healthy"), gettext("There were no deliveries in the last 24 hours.")
+    text = gettext("%(rate)s of the deliveries of the last 24 hours succeeded.")
+    return "good", gettext("Healthy"), text % {"rate": percent(day.succeeded, day.finished)}
+
+
+class EventTypeListPage(AccountPage):
+    """The event types that the account may subscribe to."""
+
+    template_name = "webhooks_app/portal/event_type_list.html"
+    section = "event-types"
+    title = _("Event types")
+
+    def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
+        groups = event_types_for(self.owner).groups()
+        return super().get_context_data(groups=groups.items(), **kwargs)
+
+
+class EventTypePage(AccountPage):
+    """An event type with its example and its schema."""
+
+    template_name = "webhooks_app/portal/event_type.html"
+    section = "event-types"
+
+    def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
+        try:
+            event_type = event_types_for(self.owner).get(self.kwargs["name"])
+        except UnknownEventTypeError:
+            raise Http404 from None
+        return super().get_context_data(
+            title=event_type.name,
+            event_type=event_type,
+            example=json.dumps(event_type.example, indent=2, ensure_ascii=False),
+            schema=json.dumps(event_type.json_schema(), indent=2, ensure_ascii=False),
+            **kwargs,
+        )

@@ -1,0 +1,143 @@
+"""Recovering what a webhook missed: a plan with a count, its start, and its progress."""
+
+from __future__ import annotations
+
+from collections import Counter
+from datetime import datetime
+from typing import Any
+
+from django import forms
+from django.http import Http404, HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
+from django.utils.translation import gettext_lazy as _
+
+from ..models import Delivery, Replay
+from ..models.health import FailingPeriod
+from ..models.replay import missing_outcomes
+from ..operations import replays
+from ..operations.rights import REPLAY, VIEW_DELIVERIES
+from ..pages.display import MomentInput
+from ..pages.replays import failing_sentences, status_in_words
+from .base import AccountPage, WebhookFormPage, redirect
+
+__all__ = ["NewReplayPage", "ReplayPage"]
+
+LATEST = 1000
+"""Number of recently queued deliveries whose states the page counts."""
+
+State = Replay.State
+
+VERBS: dict[str, tuple[Any, Any, tuple[Replay.State, ...]]] = {
+    "start": (_("Send them"), replays.start, (State.READY,)),
+    "pause": (_("Pause"), replays.pause, (State.RUNNING,)),
+    "resume": (_("Resume"), replays.resume, (State.PAUSED, State.STOPPED)),
+    "cancel": (
+        _("Discard"),
+        replays.cancel,
+        (State.COUNTING, State.READY, State.RUNNING, State.PAUSED, State.STOPPED),
+    ),
+}
+"""The label, the operation and the permitted states of each step."""
+
+
+class ReplayForm(forms.Form):
+    since = forms.DateTimeField(
+        label=_("From"), required=False, widget=MomentInput, help_text=_("Default: when the webhook began to fail.")
+    )
+    until = forms.DateTimeField(label=_("To"), required=False, widget=MomentInput, help_text=_("Default: now."))
+    states = forms.MultipleChoiceField(
+        label=_("Which events"),
+        choices=Replay.Outcome.choices,
+        initial=missing_outcomes,
+        widget=forms.CheckboxSelectMultiple,
+    )
+
+
+class NewReplayPage(WebhookFormPage):
+    """The form for sending once more what a webhook missed. Nothing is sent before the start."""
+
+    template_name = "webhooks_app/portal/form.html"
+    title = _("Recover missed events")
+    right = REPLAY
+    form_class = ReplayForm
+    submit = _("Count them")
+
+    def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
+        return super().get_context_data(
+            intro=_("The events are counted first. Nothing is sent until you start."),
+            notes=failing_sentences(replays.failures_of(self.webhook)),
+            **kwargs,
+        )
+
+    def carry_out(self, form: Any) -> HttpResponse:
+        replay = replays.plan(self.webhook, actor=self.actor, **form.cleaned_data)
+        return redirect(self.url("replay", replay.pk))
+
+
+class ReplayPage(AccountPage):
+    """The count of missed events, the steps of sending them, and the progress."""
+
+    template_name = "webhooks_app/portal/replay.html"
+    section = "webhooks"
+    title = _("Recovery of missed events")
+    right = VIEW_DELIVERIES
+
+    def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
+        replay: Replay = self.find_replay()
+        latest = replay.deliveries.order_by("-pk").values_list("state", flat=True)[:LATEST]
+        outcomes = dict(Replay.Outcome.choices)
+        return super().get_context_data(
+            replay=replay,
+            is_done=not replay.is_under_way,
+            subject=replay.webhook.url,
+            status=status_in_words(replay),
+            notes=failing_sentences(FailingPeriod.from_json(kept) for kept in replay.failing),
+            latest=[(Delivery.State(state).label, number) for state, number in Counter(latest).items()],
+            sample=[
+                {
+                    **each,
+                    "created": datetime.fromisoformat(each["created"]),
+                    "outcome": outcomes.get(each["state"], each["state"]),
+                }
+                for each in replay.sample
+            ],
+            steps=self._steps(replay),
+            **kwargs,
+        )
+
+    def find_replay(self) -> Replay:
+        replay: Replay = self.find(Replay.objects.select_related("webhook"), self.kwargs["pk"])
+        return replay
+
+    def _steps(self, replay: Replay) -> list[tuple[Any, str]]:
+        """Return the steps that the user may take, with their URLs."""
+        if not self.may(REPLAY):
+            return []
+        return [
+            (label, self.url("replay-step", replay.pk, verb))
+            for verb, (label, _operation, states) in VERBS.items()
+            if replay.state in states
+        ]
+
+
+class ReplayPart(ReplayPage):
+    """The part of a page with the progress of a replay, for reloading."""
+
+    template_name = "webhooks_app/portal/parts/replay.html"
+
+
+class ReplayStep(ReplayPage):
+    """A step of a replay, such as its start."""
+
+    http_method_names = ("post",)
+
+    def answer(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
+        if kwargs["verb"] not in VERBS:
+            raise Http404
+        return super().answer(request, *args, **kwargs)
+
+    def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        replay = self.find_replay()
+        _label, operation, _states = VERBS[self.kwargs["verb"]]
+        self.perform(lambda: operation(replay, actor=self.actor))
+        return redirect(self.url("replay", replay.pk))

@@ -1,0 +1,42 @@
+"""URLs of the customers' pages: ``path("webhooks/", include("webhooks_app.portal.urls"))``."""
+
+from __future__ import annotations
+
+from django.urls import include, path
+
+from . import api_keys, deliveries, overview, replays, webhook_actions, webhooks
+
+app_name = "webhooks_portal"
+
+account = [
+    path("", overview.OverviewPage.as_view(), name="overview"),
+    path("webhooks/", webhooks.WebhookListPage.as_view(), name="webhooks"),
+    path("webhooks/new/", webhooks.NewWebhookPage.as_view(), name="webhook-new"),
+    path("webhooks/<str:pk>/", webhooks.WebhookPage.as_view(), name="webhook"),
+    path("webhooks/<str:pk>/settings/", webhooks.SettingsPage.as_view(), name="webhook-settings"),
+    path("webhooks/<str:pk>/test/", webhook_actions.TestEventPage.as_view(), name="webhook-test"),
+    path("webhooks/<str:pk>/rotate/", webhook_actions.RotationPage.as_view(), name="webhook-rotate"),
+    path("webhooks/<str:pk>/recover/", replays.NewReplayPage.as_view(), name="replay-new"),
+    path("webhooks/<str:pk>/handshake/", webhooks.HandshakePart.as_view(), name="webhook-handshake"),
+    path("webhooks/<str:pk>/secret/<str:token>/", webhook_actions.SecretPage.as_view(), name="webhook-secret"),
+    path("webhooks/<str:pk>/<str:action>/", webhook_actions.ActionPage.as_view(), name="webhook-action"),
+    path("deliveries/", deliveries.DeliveryListPage.as_view(), name="deliveries"),
+    path("deliveries/<str:pk>/", deliveries.DeliveryPage.as_view(), name="delivery"),
+    path("deliveries/<str:pk>/attempts/", deliveries.AttemptsPart.as_view(), name="delivery-attempts"),
+    path("events/", deliveries.EventListPage.as_view(), name="events"),
+    path("events/<str:pk>/", deliveries.EventPage.as_view(), name="event"),
+    path("replays/<str:pk>/", replays.ReplayPage.as_view(), name="replay"),
+    path("replays/<str:pk>/progress/", replays.ReplayPart.as_view(), name="replay-progress"),
+    path("replays/<str:pk>/<str:verb>/", replays.ReplayStep.as_view(), name="replay-step"),
+    path("event-types/", overview.EventTypeListPage.as_view(), name="event-types"),
+    path("event-types/<str:name>/", overview.EventTypePage.as_view(), name="event-type"),
+    path("api-keys/", api_keys.ApiKeyListPage.as_view(), name="keys"),
+    path("api-keys/new/", api_keys.NewApiKeyPage.as_view(), name="key-new"),
+    path("api-keys/<str:pk>/secret/<str:token>/", api_keys.ApiKeySecretPage.as_view(), name="key-secret"),
+    path("api-keys/<str:pk>/revoke/", api_keys.RevocationPage.as_view(), name="key-revoke"),
+]
+
+urlpatterns = [
+    path("", overview.AccountsPage.as_view(), name="accounts"),
+    path("<str:owner>/", include(account)),
+]

@@ -1,0 +1,165 @@
+"""What a user can do with a webhook: single actions, test events, rotations, and the page of a new secret."""
+
+from __future__ import annotations
+
+import shlex
+from typing import Any
+
+from django.contrib import messages
+from django.http import Http404, HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
+from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
+
+from ..choices import known_signatures
+from ..models import Delivery, Webhook
+from ..operations import rotation
+from ..operations.rights import (
+    ROTATE_SECRET,
+    TEST_WEBHOOK,
+)
+from ..operations.sending import send_test_event
+from ..owners import event_types_for
+from ..pages.explanation import waiting_for
+from ..pages.forms import RotationForm, TestEventForm
+from ..pages.shown_once import show_once, shown_by_first, take
+from ..pages.transcript import transcript
+from ..transport.endpoint import ANYWHERE, parse_endpoint
+from .actions import ACTIONS, Action
+from .base import AccountPage, WebhookFormPage, redirect
+from .webhooks import handshake_of
+
+__all__ = ["ActionPage", "RotationPage", "SecretPage", "TestEventPage"]
+
+
+class ActionPage(AccountPage):
+    """The confirmation of an action."""
+
+    template_name = "webhooks_app/portal/confirm.html"
+    section = "webhooks"
+
+    def answer(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
+        if kwargs["action"] not in ACTIONS:
+            raise Http404
+        return super().answer(request, *args, **kwargs)
+
+    def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
+        webhook, action = self.find_webhook(), self.action
+        self.actor.require(action.right, self.owner.pk)
+        return super().get_context_data(
+            title=action.label,
+            question=action.question,
+            subject=webhook.url,
+            is_destructive=action.is_destructive,
+            cancel_url=self.url("webhook", webhook.pk),
+            **kwargs,
+        )
+
+    @property
+    def action(self) -> Action:
+        return ACTIONS[self.kwargs["action"]]
+
+    def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        webhook, action = self.find_webhook(), self.action
+        self.perform(lambda: action.operation(webhook, actor=self.actor), action.done)
+        return redirect(self.url("webhooks") if action is ACTIONS["delete"] else self.url("webhook", webhook.pk))
+
+
+class TestEventPage(WebhookFormPage):
+    """A form for a test event, with the answer of the receiver to the last one."""
+
+    template_name = "webhooks_app/portal/test_event.html"
+    title = _("Send a test event")
+    right = TEST_WEBHOOK
+    form_class = TestEventForm
+    submit = _("Send")
+
+    def get_form(self, form_class: Any = None) -> TestEventForm:
+        offered_types, posted = event_types_for(self.owner), self.request.POST
+        if self.request.method == "POST" and "show_example" not in posted:
+            return TestEventForm(posted, event_types=offered_types, label_suffix="")
+        subscribed = next(iter(self.webhook.event_types), "")
+        return TestEventForm.with_example(posted.get("event_type") or subscribed, event_types=offered_types)
+
+    def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
+        context = super().get_context_data(**kwargs)
+        answer = attempts_of(self, self.request.GET["delivery"]) if "delivery" in self.request.GET else {}
+        return {**context, "examples": context["form"].examples(), **answer}
+
+    def carry_out(self, form: Any) -> HttpResponse:
+        event_type, data = form.cleaned_data["event_type"], form.cleaned_data["event_data"]
+        delivery = send_test_event(self.webhook, event_type, data, actor=self.actor)
+        return redirect(f"{self.url('webhook-test', self.webhook.pk)}?delivery={delivery.pk}#answer")
+
+
+def attempts_of(page: AccountPage, pk: str) -> dict[str, Any]:
+    """Return the context of a delivery with its attempts. Raises Http404."""
+    rows = Delivery.objects.select_related("event", "webhook__lane", "queue_entry")
+    delivery = page.find(rows, pk)
+    return {
+        "delivery": delivery,
+        "is_done": delivery.state != Delivery.State.PENDING,
+        "attempts": transcript(delivery.shown_attempts(), delivery, shows_body=True, url=page.delivery_url),
+        "waiting_for": waiting_for(delivery, url=page.delivery_url),
+    }
+
+
+class RotationPage(WebhookFormPage):
+    """The form for a new secret of a webhook."""
+
+    template_name = "webhooks_app/portal/form.html"
+    title = _("Rotate the secret")
+    right = ROTATE_SECRET
+    form_class = RotationForm
+    submit = _("Rotate")
+
+    def get_form_kwargs(self) -> dict[str, Any]:
+        return {**super().get_form_kwargs(), "webhook": self.webhook}
+
+    def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
+        intro = _(
+            "The new secret is shown only once, and signs all requests from now on. During the overlap, requests also "
+            "carry a signature of the old secret, so that your receiver accepts them until you have replaced it there."
+        )
+        return super().get_context_data(intro=intro, **kwargs)
+
+    def post(self, request: Any, *args: Any, **kwargs: Any) -> HttpResponse:
+        return shown_by_first(request) or super().post(request, *args, **kwargs)
+
+    def carry_out(self, form: Any) -> HttpResponse:
+        webhook, name = self.webhook, form.scheme_of_key
+        key = rotation.rotate_secret(
+            webhook, actor=self.actor, overlap=form.overlap, replaces=form.replaces, scheme=name
+        )
+        scheme = known_signatures()[name]
+        if not scheme.is_asymmetric:
+            return show_once(self.request, key, lambda token: self.url("webhook-secret", webhook.pk, token))
+        text = gettext("The new public key is %(key)s. Receivers verify with it.")
+        messages.success(self.request, text % {"key": scheme.verification_key(key)}, fail_silently=True)
+        return redirect(self.cancel_url)
+
+
+class SecretPage(AccountPage):
+    """The secret of a webhook, shown once. The token is valid only in the session that created the secret."""
+
+    template_name = "webhooks_app/portal/secret.html"
+    section = "webhooks"
+    title = _("Secret")
+    right = ROTATE_SECRET
+
+    def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
+        webhook, secret = self.find_webhook(), take(self.request, self.kwargs["token"])
+        return super().get_context_data(
+            webhook=webhook,
+            subject=webhook.url,
+            secret=secret,
+            receiver=_receiver_command(webhook, secret) if secret else "",
+            **handshake_of(self, webhook),
+            **kwargs,
+        )
+
+
+def _receiver_command(webhook: Webhook, secret: str) -> str:
+    """Return the command that starts a receiver for the webhook, in a Django project with this app."""
+    port = parse_endpoint(webhook.url, allow_http=True, allowed_networks=ANYWHERE).port
+    return f"python manage.py listen_webhooks --port {port} --secret {shlex.quote(secret)}"
