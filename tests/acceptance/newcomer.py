@@ -13,7 +13,9 @@ from ..support.servers.process import free_port
 from ..support.waiting import wait_until
 
 ROOT = Path(__file__).parents[2]
-FENCE = re.compile(r"(?P<mark><!-- test: not run here -->\n)?```(?P<language>python|sh)\n(?P<code>.*?)```", re.DOTALL)
+FENCE = re.compile(
+    r"(?P<mark><!-- test: not run here -->\n)?```(?P<language>python|html|sh)\n(?P<code>.*?)```", re.DOTALL
+)
 
 
 class Newcomer:
@@ -45,14 +47,15 @@ class Newcomer:
     def follow(self, match: re.Match[str]) -> None:
         if match["mark"]:
             return
-        if match["language"] == "python":
+        if match["language"] != "sh":
             self.write(match["code"])
         else:
             self.run(match["code"])
 
     def write(self, code: str) -> None:
         """Append a block to the file named in its first line."""
-        path = self.project / code.splitlines()[0].removeprefix("# ")
+        path = self.project / code.splitlines()[0].strip("<!-# >")
+        path.parent.mkdir(parents=True, exist_ok=True)
         before = path.read_text() if path.exists() else ""
         path.write_text(f"{before}\n{self.with_free_ports(code)}")
 

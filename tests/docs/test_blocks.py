@@ -25,6 +25,7 @@ LANGUAGES = {
     "json",
     "yaml",
     "ini",
+    "html",
     "sql",
     "http",
     "nginx",

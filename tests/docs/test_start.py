@@ -7,6 +7,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+import requests
 import trustme
 import yaml
 
@@ -15,9 +16,11 @@ from webhooks_app.conf import Settings
 from ..acceptance.newcomer import FENCE, Newcomer
 from ..support.missing import skip_without
 from ..support.servers.process import ServerMissingError, free_port, program
+from ..support.waiting import wait_until
 from .pages import DOCS, blocks
 
 QUICKSTART = (DOCS / "start" / "quickstart.md").read_text()
+CUSTOMERS_PAGES = (DOCS / "guides" / "customers-pages.md").read_text()
 PRODUCTION = (DOCS / "start" / "production.md").read_text()
 UNITS = {
     Path(name).name: (DOCS / "start" / name).read_text()
@@ -36,15 +39,36 @@ def test_the_first_delivery_arrives_by_the_page_alone(tmp_path: Path) -> None:
                 newcomer.wait_for("webhook.verification")
             newcomer.follow(match)
         newcomer.wait_for("inv_1")
+        for match in FENCE.finditer(CUSTOMERS_PAGES):
+            newcomer.follow(match)
+        assert "invoice.paid" in deliveries_of_alice(newcomer.with_free_ports("http://127.0.0.1:8000"))
         newcomer.run(
             'python -c \'import django, os; os.environ["DJANGO_SETTINGS_MODULE"] = "mysite.settings"; '
-            "django.setup(); import billing.payments'"
+            "django.setup(); import billing.payments, billing.views'"
         )
     finally:
         newcomer.stop_all()
 
     # W014 is about an extra that the environment of the tests has.
     assert not re.search(r"webhooks_app\.(?!W014)[WE]\d|database is locked|Traceback", newcomer.seen()), newcomer.seen()
+
+
+def deliveries_of_alice(service: str) -> str:
+    """Log in and return the page with the deliveries, after the development server has restarted with it."""
+    with requests.Session() as browser:
+        wait_until(lambda: is_served(f"{service}/webhooks/"))
+        login = browser.get(f"{service}/webhooks/", timeout=10)
+        form = {"username": "alice", "password": "a password of alice"}
+        token = browser.cookies["csrftoken"]
+        overview = browser.post(login.url, {**form, "csrfmiddlewaretoken": token}, timeout=10)
+        return browser.get(f"{overview.url}deliveries/", timeout=10).text
+
+
+def is_served(url: str) -> bool:
+    try:
+        return requests.get(url, timeout=10).status_code == 200
+    except requests.ConnectionError:
+        return False
 
 
 def test_the_page_includes_the_hardened_units_of_a_project_without_celery() -> None:
