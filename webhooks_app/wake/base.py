@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from multiprocessing.util import Finalize
 from typing import Any
+from weakref import WeakSet
 
 from django.db import connections, router
 
@@ -27,6 +28,9 @@ from ..models import Delivery
 logger = logging.getLogger("webhooks_app.wake")
 
 AUTO = "auto"
+
+_with_broker: WeakSet[Any] = WeakSet()
+"""Celery's apps that have a broker, because reading their configuration takes time in each commit."""
 
 _awake = 0
 """The number of blocks that wake workers although a test is running."""
@@ -233,5 +237,10 @@ def has_broker() -> bool:
     celery: Any = sys.modules.get("celery")  # imported by every host that configures it
     if celery is None:
         return False
-    conf = celery.current_app.conf
-    return bool(conf.task_always_eager or conf.broker_write_url or conf.broker_transport)
+    app = celery.current_app._get_current_object()  # noqa: SLF001 - of Celery's proxy
+    if app in _with_broker:
+        return True
+    if app.conf.broker_write_url or app.conf.broker_transport:
+        _with_broker.add(app)
+        return True
+    return bool(app.conf.task_always_eager)
