@@ -7,10 +7,11 @@ from django.db import transaction
 
 from webhooks_app import NewEvent, emit_many
 from webhooks_app.exceptions import InvalidBatchError, InvalidEventDataError, InvalidOwnerError, UnknownEventTypeError
-from webhooks_app.models import Delivery, Event
+from webhooks_app.models import Delivery, Event, QueueEntry
 from webhooks_app.signals import deliveries_created, event_emitted
 
 from ..support.rows import EVENT_TYPE, make_webhook
+from ..support.statements import statements_of
 
 pytestmark = pytest.mark.django_db
 
@@ -76,3 +77,32 @@ def test_workers_are_woken_once_for_the_whole_batch(alice, django_capture_on_com
 def test_an_empty_batch_writes_nothing(django_assert_num_queries):
     with django_assert_num_queries(0):
         assert emit_many([]) == []
+
+
+@pytest.mark.parametrize("filtered", [False, True], ids=["without filters", "with a filter"])
+def test_a_long_batch_is_delivered_in_its_order(alice, bob, filtered):
+    ordered = make_webhook(alice, order="webhook", filter={"error": {"$ne": "7"}} if filtered else None)
+    plain, other = make_webhook(alice), make_webhook(bob)
+    events = [NewEvent(EVENT_TYPE, {"error": str(index)}, owner=bob if index == 9 else alice) for index in range(20)]
+
+    found = emit_many(events)
+
+    wanted = [event.pk for index, event in enumerate(found) if index != 9 and not (filtered and index == 7)]
+    assert (
+        list(QueueEntry.objects.filter(webhook=ordered).order_by("place").values_list("event_id", flat=True)) == wanted
+    )
+    assert Delivery.objects.filter(webhook=plain).count() == 19
+    assert Delivery.objects.get(webhook=other).event_id == found[9].pk
+    assert [Event.objects.get(pk=event.pk).data for event in found] == [new.data for new in events]
+
+
+@pytest.mark.only_on("postgresql")
+def test_a_long_batch_takes_few_statements(alice):
+    make_webhook(alice)
+    events = [NewEvent(EVENT_TYPE, {"error": str(index)}, owner=alice) for index in range(150)]
+    emit_many(events[:10])  # prepares the statement
+
+    statements = statements_of(lambda: emit_many(events))
+
+    assert len([sql for sql in statements if "EXECUTE" in sql]) == 3
+    assert Event.objects.count() == 160

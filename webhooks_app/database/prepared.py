@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from hashlib import sha256
 from typing import Any
@@ -34,6 +34,9 @@ bitmap scan would read the whole backlog of a webhook for each claim."""
 
 BY_ANY_PLAN = "SET LOCAL enable_seqscan TO DEFAULT; SET LOCAL enable_bitmapscan TO DEFAULT"
 """For the other statements of the same transaction, whose plans are new."""
+
+MAX_JOINED = 100
+"""Executions in one round trip."""
 
 _prepared: WeakKeyDictionary[Any, set[str]] = WeakKeyDictionary()
 """The names of the prepared statements by driver connection."""
@@ -79,6 +82,33 @@ class PreparedStatement:
             if connection.in_atomic_block:  # aborted by the error
                 raise
             return self._fetch_unprepared(connection, values)
+
+    def fetch_each(
+        self, connection: BaseDatabaseWrapper, values: Sequence[Mapping[str, Any]]
+    ) -> list[list[tuple[Any, ...]]]:
+        """Execute the statement for each of these values, and return the rows of each execution.
+
+        Call it after ``fetch`` in the same transaction. Once the statement is prepared, psycopg 3 needs one round trip.
+        """
+        found: list[list[tuple[Any, ...]]] = []
+        can_join = dialect_for(connection).uses_psycopg3(connection.alias)
+        while left := values[len(found) :]:
+            if can_join and self._name in _prepared.get(connection.connection, ()):
+                found += self._fetch_joined(connection, left[:MAX_JOINED])
+            else:
+                found.append(self.fetch(connection, left[0]))
+        return found
+
+    def _fetch_joined(
+        self, connection: BaseDatabaseWrapper, values: Sequence[Mapping[str, Any]]
+    ) -> list[list[tuple[Any, ...]]]:
+        found = []
+        with connection.cursor() as cursor:
+            cursor.execute("; ".join(cursor.mogrify(self._execute, each) for each in values))
+            for _ in values:
+                found.append(_rows(cursor))
+                cursor.nextset()
+        return found
 
     def _fetch_prepared(self, connection: BaseDatabaseWrapper, values: Mapping[str, Any]) -> list[tuple[Any, ...]]:
         names = _prepared.setdefault(connection.connection, set())

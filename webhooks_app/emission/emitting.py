@@ -25,7 +25,16 @@ from ..models import Delivery, Event, IdempotencyKey, Webhook
 from ..models.audit import Action
 from ..owners import event_types_for
 from .events import check_key, new_event
-from .outbox import Queued, announce_events, claim_key, find_committed, insert_event, is_one_statement, writing_event
+from .outbox import (
+    Queued,
+    announce_events,
+    claim_key,
+    find_committed,
+    insert_event,
+    insert_events,
+    is_one_statement,
+    writing_event,
+)
 
 if TYPE_CHECKING:
     from .events import EventData
@@ -168,7 +177,8 @@ def _record(
     earlier = {pk: find_committed(Event, pk, using) for pk in ids if pk not in new_events}
     if None in earlier.values():  # pruned with its key since
         return _record(using, pairs)
-    announce_events(using, *((event, insert_event(event, using)) for event in new_events.values()))
+    events = new_events.values()
+    announce_events(using, *zip(events, insert_events(events, using), strict=True))
     return [event for pk in ids if (event := new_events.get(pk) or earlier[pk])], {}
 
 

@@ -13,6 +13,7 @@ from asyncio import get_running_loop
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from functools import lru_cache, partial
+from itertools import groupby, zip_longest
 from typing import Any, NamedTuple, TypeVar
 
 from django.core.exceptions import SynchronousOnlyOperation
@@ -43,6 +44,8 @@ UNPREPARED_EVENTS = 5
 NO_FILTERS = {"evaluated": "{}", "refused": "{}"}
 """The arrays of webhooks in the first execution of the statement, which most often is the only one."""
 
+Rows = Sequence[tuple[Any, ...]]
+
 Statement = tuple[str, Sequence[Any]]
 """SQL and its parameters, which include slots."""
 
@@ -56,39 +59,72 @@ class Queued(NamedTuple):
 
 def insert_event(event: Event, using: str) -> Queued:
     """Insert an event and a queued delivery for each webhook that receives it."""
-    connection = connections[using]
-    values = {
-        **{field.name: field.get_db_prep_save(getattr(event, field.attname), connection) for field in _EVENT_FIELDS},
-        "time": time_digits(),
-        "seed": secrets.token_hex(16),
-    }
-    insert = _insert_at_once if dialect_of(using).inserts_in_with else _insert_in_steps
-    queued = insert(event, values, using)
-    event._state.adding, event._state.db = False, using
+    if not dialect_of(using).inserts_in_with:
+        return _insert_in_steps(event, using)
+    (queued,) = _insert_at_once([event], using)
     return queued
 
 
-def _insert_at_once(event: Event, values: dict[str, Any], using: str) -> Queued:
-    """Insert with one statement. It returns new filters instead, if there are any, and is executed again."""
-    connection = connections[using]
-    has_references = bool(event.unsaved_references)
+def insert_events(events: Iterable[Event], using: str) -> list[Queued]:
+    """Insert events in this order, within a transaction."""
+    if not dialect_of(using).inserts_in_with:
+        return [_insert_in_steps(event, using) for event in events]
+    runs = groupby(events, key=lambda event: (event.type, event.owner_id, bool(event.unsaved_references)))
+    return [queued for _, run in runs for queued in _insert_at_once(list(run), using)]
+
+
+def _insert_at_once(events: Sequence[Event], using: str) -> list[Queued]:
+    """Insert each of these events, which have the same webhooks, with one statement.
+
+    If there are filters, the statement returns them instead, and is executed again. The first event shows whether there
+    are any. If so, each of the others waits for its predecessor, so that all keep their order.
+    """
+    connection, like = connections[using], events[0]
     prepare = partial(
         _statement,
         using,
-        has_owner=event.owner_id is not None,
+        has_owner=like.owner_id is not None,
         policies=_policies(),
-        with_references=has_references,
+        with_references=bool(like.unsaved_references),
     )
-    if has_references:
-        values = {**values, "references": json.dumps(list(event.unsaved_references))}
     statement = prepare()
-    arrays = NO_FILTERS
+    values = [{**_values(event, using), **NO_FILTERS} for event in events]
+    found = [statement.fetch(connection, values[0])]
+    if len(events) > 1 and not _filters(found[0]):
+        found += statement.fetch_each(connection, values[1:])
+    return [_evaluated(event, own, prepare, rows, using) for event, own, rows in zip_longest(events, values, found)]
+
+
+def _values(event: Event, using: str) -> dict[str, Any]:
+    """Return the database values of a new event, and those that the identifiers of its deliveries are made of."""
+    connection = connections[using]
+    values = {field.name: field.get_db_prep_save(getattr(event, field.attname), connection) for field in _EVENT_FIELDS}
+    values |= {"time": time_digits(), "seed": secrets.token_hex(16)}
+    if event.unsaved_references:
+        values["references"] = json.dumps(list(event.unsaved_references))
+    return values
+
+
+def _filters(rows: Rows) -> list[tuple[Any, str]]:
+    return [(webhook_id, source) for webhook_id, source in rows if source is not None]
+
+
+def _evaluated(
+    event: Event, values: dict[str, Any], prepare: Callable[..., PreparedStatement], rows: Rows | None, using: str
+) -> Queued:
+    """Return what the statement inserted, with the verdicts of the filters that it returned instead, if any."""
+    connection = connections[using]
+    statement = prepare()
     verdicts: dict[Any, Verdict] = {}
+    arrays: Mapping[str, str] = {}
     while True:
-        rows = statement.fetch(connection, {**values, **arrays})
-        filters = [(webhook_id, source) for webhook_id, source in rows if source is not None]
+        if rows is None:
+            rows = statement.fetch(connection, {**values, **arrays})
+        filters = _filters(rows)
         if not filters:
+            _mark_as_saved(event, using)
             return Queued(len(rows), [f"wh_{webhook_id.hex}" for webhook_id, _ in rows])
+        rows = None
         verdicts |= _verdicts([(webhook_id, f"wh_{webhook_id.hex}", source) for webhook_id, source in filters], event)
         arrays = {"evaluated": _array(verdicts), "refused": _array(_with(Verdict.MISMATCH, verdicts))}
         if unsure := _with(Verdict.PENDING, verdicts):
@@ -96,13 +132,18 @@ def _insert_at_once(event: Event, values: dict[str, Any], using: str) -> Queued:
             arrays["unsure"] = _array(unsure)
 
 
+def _mark_as_saved(event: Event, using: str) -> None:
+    event._state.adding, event._state.db = False, using
+
+
 def _array(ids: Iterable[Any]) -> str:
     """Return these ids as the text of a PostgreSQL array."""
     return f"{{{','.join(map(str, ids))}}}"
 
 
-def _insert_in_steps(event: Event, values: dict[str, Any], using: str) -> Queued:
+def _insert_in_steps(event: Event, using: str) -> Queued:
     """Insert within a transaction. The event comes first, because it takes the write lock of SQLite."""
+    values = _values(event, using)
     has_owner = event.owner_id is not None
     insert, find_special, insert_deliveries, insert_entries, insert_ordered = _statements(
         using, has_owner=has_owner, policies=_policies()
@@ -128,6 +169,7 @@ def _insert_in_steps(event: Event, values: dict[str, Any], using: str) -> Queued
         references = [EventReference(value=value, event=event) for value in event.unsaved_references]
         # MariaDB treats two references that differ only in case as equal.
         EventReference.objects.using(using).bulk_create(references, ignore_conflicts=True)
+    _mark_as_saved(event, using)
     return Queued(number)
 
 
