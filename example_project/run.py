@@ -86,7 +86,7 @@ def _run(terminal: Terminal, port: int, login: list[str]) -> int:
             for name, command in service.commands(port).items():
                 processes.start(name, command)
             _await_web(terminal, processes, port)
-            for line in ("", f"  console   http://{service.HOST}:{port}/admin/", *login, "  Press Ctrl-C to stop.", ""):
+            for line in ("", *_addresses(port), *login, "  Press Ctrl-C to stop.", ""):
                 terminal.print_line(terminal.paint(line, "bold"))
             processes.wait()
         except ProcessEndedError as error:
@@ -96,6 +96,14 @@ def _run(terminal: Terminal, port: int, login: list[str]) -> int:
             terminal.print_line("Stopping after the requests in flight. Press Ctrl-C again to stop at once.")
             return _stop(terminal, processes)
     return 0
+
+
+def _addresses(port: int) -> list[str]:
+    site = f"http://{service.HOST}:{port}"
+    return [
+        f"  customers {site}/webhooks/   (sign up there, without staff)",
+        f"  console   {site}/admin/",
+    ]
 
 
 def _await_web(terminal: Terminal, processes: Processes, port: int) -> None:

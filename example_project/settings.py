@@ -36,9 +36,9 @@ INSTALLED_APPS = [
     "django_filters",
     *(["drf_spectacular", "drf_spectacular_sidecar"] if find_spec("drf_spectacular_sidecar") else []),
     *(["django_celery_beat"] if find_spec("django_celery_beat") else []),
+    "example_project",  # before webhooks_app, because its templates restyle the customers' pages
     "webhooks_app",
     "demo_data",
-    "example_project",
     "example_project.accounts",
     "example_project.files",
     "example_project.presentations",
@@ -76,6 +76,8 @@ USE_TZ = True
 TIME_ZONE = "UTC"
 STATIC_URL = "static/"
 STATIC_ROOT = VAR_DIR / "static"
+LOGIN_REDIRECT_URL = "/webhooks/"
+LOGOUT_REDIRECT_URL = "/"
 MEDIA_ROOT = VAR_DIR / "media"
 FILE_UPLOAD_PERMISSIONS = 0o600
 

@@ -6,6 +6,7 @@ from django.contrib import admin
 from django.urls import include, path, re_path
 from rest_framework.routers import SimpleRouter
 
+from .accounts.pages import PresentationsPage, SignUpPage
 from .accounts.views import SubscriptionViewSet, UserViewSet
 from .files.views import FileViewSet
 from .presentations.views import PresentationViewSet
@@ -22,6 +23,10 @@ subscription = SubscriptionViewSet.as_view({"post": "create", "get": "retrieve",
 urlpatterns = [
     path("", index, name="index"),
     path("readme", readme, name="readme"),
+    path("presentations", PresentationsPage.as_view(), name="presentations"),
+    path("webhooks/", include("webhooks_app.portal.urls")),
+    path("accounts/sign-up/", SignUpPage.as_view(), name="sign-up"),
+    path("accounts/", include("django.contrib.auth.urls")),
     path("admin/", admin.site.urls),
     # Before the URLs of webhooks_app, which handle everything else below v1/.
     path("v1/", include(router.urls)),

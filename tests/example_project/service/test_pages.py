@@ -17,8 +17,8 @@ ROWS = ("presentations/presentation", "files/file", "accounts/subscription")
 def test_every_link_of_the_front_page_works(client):
     links = re.findall('href="([^"]+)"', client.get("/").content.decode())
 
-    assert links == ["/admin/", "/v1/docs", "/readme"]
-    assert [client.get(link, follow=True).status_code for link in links] == [200, 200, 200]
+    assert links == ["/webhooks/", "/admin/", "/v1/docs", "/readme"]
+    assert [client.get(link, follow=True).status_code for link in links] == [200, 200, 200, 200]
 
 
 def test_urls_of_the_service_and_of_webhooks_coexist(amina):

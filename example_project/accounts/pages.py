@@ -1,0 +1,85 @@
+"""The area of customers: sign-up, and presentations made by a form. Their webhooks are pages of ``webhooks_app``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from django import forms
+from django.contrib import messages
+from django.contrib.auth import get_user_model, login
+from django.contrib.auth.forms import BaseUserCreationForm
+from django.contrib.auth.mixins import LoginRequiredMixin
+from django.db import transaction
+from django.http import HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
+from django.urls import reverse_lazy
+from django.views.generic import CreateView
+
+from ..api import RegistrationThrottle
+from ..background import work_soon
+from ..presentations.models import Presentation
+from ..presentations.tasks import make_presentation
+
+SHOWN = 10
+
+if TYPE_CHECKING:
+    BaseCreateView = CreateView[Any, Any]
+    BaseForm = forms.ModelForm[Presentation]
+    BaseSignUpForm = BaseUserCreationForm[Any]
+else:
+    BaseCreateView = CreateView
+    BaseForm = forms.ModelForm
+    BaseSignUpForm = BaseUserCreationForm
+
+
+class SignUpForm(BaseSignUpForm):
+    class Meta:
+        model = get_user_model()
+        fields = ("username", "email")
+
+
+class SignUpPage(BaseCreateView):
+    """The form for a new account, which is then logged in."""
+
+    form_class = SignUpForm
+    template_name = "registration/sign_up.html"
+    success_url = reverse_lazy("webhooks_portal:accounts")
+
+    def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
+        throttle: Any = RegistrationThrottle()
+        if request.method == "POST" and not throttle.allow_request(request, self):
+            return HttpResponse("Too many registrations. Try again in a minute.", status=429, content_type="text/plain")
+        return super().dispatch(request, *args, **kwargs)
+
+    @transaction.atomic
+    def form_valid(self, form: Any) -> HttpResponse:
+        response = super().form_valid(form)
+        login(self.request, form.instance)
+        return response
+
+
+class PresentationForm(BaseForm):
+    class Meta:
+        model = Presentation
+        fields = ("title", "outline")
+
+
+class PresentationsPage(LoginRequiredMixin, BaseCreateView):
+    """The latest presentations of the account, and a form for another one."""
+
+    form_class = PresentationForm
+    template_name = "example_project/presentations.html"
+    success_url = reverse_lazy("presentations")
+    initial = {"title": "Hello", "outline": "# One\n- a point"}  # noqa: RUF012
+
+    def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
+        latest = Presentation.objects.owned_by(self.request.user).order_by("-created_at")[:SHOWN]
+        return super().get_context_data(latest=latest, **kwargs)
+
+    @transaction.atomic
+    def form_valid(self, form: Any) -> HttpResponse:
+        form.instance.owner = self.request.user
+        response = super().form_valid(form)
+        work_soon(make_presentation, form.instance)
+        messages.success(self.request, "The presentation is being made. Its events are sent to your webhooks.")
+        return response

@@ -1,0 +1,63 @@
+"""The area of customers, from the sign-up to an understood failure, without staff."""
+
+from __future__ import annotations
+
+import pytest
+from django.contrib.auth import get_user_model
+from django.test import Client
+
+from example_project.presentations.models import Presentation
+from example_project.presentations.tasks import make_presentation
+from webhooks_app.models import Delivery, Webhook
+
+ACCOUNT = {"username": "amina", "email": "", "password1": "a quiet river", "password2": "a quiet river"}
+
+
+@pytest.fixture
+def customer(client: Client) -> Client:
+    client.post("/accounts/sign-up/", ACCOUNT)
+    return client
+
+
+def page_of(customer: Client, path: str) -> str:
+    user = get_user_model().objects.get(username="amina")
+    return f"/webhooks/{user.pk}/{path}"
+
+
+def test_a_sign_up_leads_to_the_account(client):
+    answer = client.post("/accounts/sign-up/", ACCOUNT, follow=True)
+
+    assert "No webhooks yet" in answer.content.decode()
+    assert "Your presentations" in answer.content.decode()
+    assert "example_project/site.css" in answer.content.decode()
+    assert not get_user_model().objects.get(username="amina").is_staff
+
+
+def test_sign_ups_from_one_address_are_limited(client):
+    answers = [client.post("/accounts/sign-up/", {}).status_code for _ in range(31)]
+
+    assert answers == [200] * 30 + [429]
+
+
+def test_a_customer_gets_from_a_key_to_an_understood_failure(customer):
+    form = {"name": "Import", "scopes": ["webhooks:read"], "expires_at": ""}
+    shown = customer.post(page_of(customer, "api-keys/new/"), form, follow=True)
+    key = shown.context["secret"]
+    form = {"url": "http://127.0.0.1:9000/hook", "event_types": ["ppt.generation.failed"], "description": "Farm"}
+    customer.post(page_of(customer, "webhooks/new/"), form)
+    Webhook.objects.update(status="active")
+
+    made = customer.post("/presentations", {"title": "Hello", "outline": "no heading"}, follow=True)
+    make_presentation(Presentation.objects.get().pk)
+    delivery = Delivery.objects.get(kind="event")
+    event = customer.get(page_of(customer, f"events/{delivery.event_id}/")).content.decode()
+
+    assert "Hello" in made.content.decode()
+    assert Client().get("/v1/webhooks", headers={"Authorization": f"Bearer {key}"}).json()["results"]
+    assert "The outline has no headings" in event
+    assert page_of(customer, f"deliveries/{delivery.pk}/") in event
+
+
+def test_the_pages_of_customers_need_a_login(client):
+    for path in ("/presentations", "/webhooks/"):
+        assert client.get(path).headers["Location"] == f"/accounts/login/?next={path}"
