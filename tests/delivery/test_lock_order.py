@@ -198,10 +198,11 @@ def test_others_are_claimed_while_a_page_of_a_stopped_webhook_is_cancelled(alice
     emit("file.deleted", registry.get("file.deleted").example, owner=alice)
     event = emit_one(alice)
     Webhook.objects.filter(pk=stopped.pk).update(status="disabled")
+    stopped.refresh_from_db()
     QueueLane.objects.ensure([stopped.pk, other.pk])
 
     with transaction.atomic():
-        Delivery.objects.cancel_first(stopped, "webhook_disabled")
+        Delivery.objects.cancel_stopped(stopped)
         claims = beside(lambda: queue.claim(10))
         assert [claim.pick.event_id for claim in claims.result(timeout=60)] == [event.pk]
 

@@ -167,7 +167,7 @@ class DeliveryAdmin(ReadOnlyAdmin, ActingAdmin):
     def target(self, delivery: Any) -> SafeString:
         attempt, webhook = delivery.last_attempt, delivery.webhook
         url = breakable(attempt.url if attempt else webhook.url)
-        shown = url if webhook.deleted_at else link_to(webhook, site=self.admin_site.name, text=url)
+        shown = url if webhook.is_deleted else link_to(webhook, site=self.admin_site.name, text=url)
         return format_html('<span class="webhooks-url" title="{}">{}</span>', webhook.pk, shown)
 
     @admin.display(description=_("account"))
@@ -220,7 +220,7 @@ class DeliveryAdmin(ReadOnlyAdmin, ActingAdmin):
     @admin.display(description=_("webhook"))
     def webhook_link(self, delivery: Delivery) -> SafeString:
         webhook = delivery.webhook
-        shown = webhook.pk if webhook.deleted_at else self._link(webhook)
+        shown = webhook.pk if webhook.is_deleted else self._link(webhook)
         url = sent_to([delivery])[delivery.pk]
         text = '{} <span class="webhooks-url">{}</span>'
         if url == webhook.url:

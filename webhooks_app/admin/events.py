@@ -147,7 +147,7 @@ class EventAdmin(ReadOnlyAdmin):
         return [
             DecisionRow(
                 decision,
-                "" if decision.webhook.deleted_at else self._url("webhook", decision.webhook.pk),
+                "" if decision.webhook.is_deleted else self._url("webhook", decision.webhook.pk),
                 self._url("delivery", decision.delivery.pk) if decision.delivery else "",
             )
             for decision in decide(event, with_platform=manages_all(request))

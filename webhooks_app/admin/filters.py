@@ -21,11 +21,12 @@ from django.utils import timezone
 from django.utils.functional import cached_property
 from django.utils.translation import gettext_lazy as _
 
-from ..event_types import INTERNAL_EVENT_TYPES, VERIFICATION
+from ..event_types import INTERNAL_EVENT_TYPES
 from ..models import Delivery, DeliveryAttempt, EventReference
 from ..models.delivery import DeliveryQuerySet
 from ..models.disclosure import UNREACHABLE
 from ..models.event import MAX_REFERENCE_LENGTH
+from ..models.status import REQUESTED
 from ..owners import owners
 from ..pages.display import MomentInput, result_in_words
 from ..protocol.ids import first_id_at
@@ -58,7 +59,6 @@ class KindFilter(admin.SimpleListFilter):
     title = _("kind")
     parameter_name = "kind__exact"
     ALL = "all"
-    USUAL = (Delivery.Kind.EVENT, Delivery.Kind.TEST)
 
     def __init__(self, request: HttpRequest, params: dict[str, Any], model: Any, model_admin: Any) -> None:
         super().__init__(request, params, model, model_admin)
@@ -76,7 +76,7 @@ class KindFilter(admin.SimpleListFilter):
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
         if self.hides:
-            return queryset.filter(kind__in=self.USUAL)
+            return queryset.filter(kind__in=REQUESTED)
         return queryset if self.value() in (None, "", self.ALL) else queryset.filter(kind=self.value())
 
 
@@ -96,9 +96,8 @@ class EventTypeFilter(admin.SimpleListFilter):
 
 class EventTypeOfDeliveryFilter(EventTypeFilter):
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
-        if self.value() == VERIFICATION.name:
-            return queryset.filter(kind=Delivery.Kind.VERIFICATION)
-        return queryset.filter(event__type=self.value()) if self.value() else queryset
+        name = self.value()
+        return cast("DeliveryQuerySet", queryset).of_type(name) if name else queryset
 
 
 class ResultFilter(admin.SimpleListFilter):

@@ -9,7 +9,7 @@ from typing import Any
 from django.conf import settings as django_settings
 from django.core.exceptions import PermissionDenied
 from django.db import router
-from django.db.models import Q, QuerySet
+from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, path
@@ -17,11 +17,9 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from ..conf import PREFIX, SECRETS, Settings, setting_types, settings
-from ..database.sql import UtcNow
 from ..doctor import Finding, Level, examine
 from ..maintenance.rollups.folding import KEPT, Resolution
 from ..models import Delivery, MaintenanceJob, WorkerProcess
-from ..models.maintenance import SEEN_WITHIN
 from ..models.table_sizes import table_sizes
 from .owned import OwnedAdmin, manages_all
 
@@ -117,7 +115,7 @@ def _shown(name: str) -> str:
 
 def _workers(using: str) -> QuerySet[WorkerProcess]:
     seen = WorkerProcess.objects.using(using).order_by("-seen_at")
-    return seen.annotate(is_alive=Q(seen_at__gte=UtcNow() - SEEN_WITHIN))[:MAX_WORKERS]
+    return seen.with_liveness()[:MAX_WORKERS]
 
 
 def _retention() -> list[tuple[str, int]]:

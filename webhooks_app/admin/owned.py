@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from django.contrib import admin
 from django.core.exceptions import SuspiciousOperation
@@ -14,12 +14,14 @@ from django.http import HttpRequest
 from django.utils.translation import gettext_lazy as _
 
 from ..event_types import EventTypeRegistry, registry
-from ..models.base import BaseQuerySet, Row
+from ..models.base import BaseQuerySet
 from ..models.keyset import MAX_PARTS, WHOLE, Parts
 from ..operations.actors import StaffMember
 from ..operations.rights import Right
 from ..owners import Access, event_types_for, owners
 from .change_list import KeysetChangeList
+
+Rows = TypeVar("Rows", bound=BaseQuerySet[Any])
 
 MAX_FOUND = 20
 """Maximum number of owners with the same name that a search considers."""
@@ -54,7 +56,7 @@ def own_rows(request: HttpRequest, rows: QuerySet[Any], lookup: str = "owner") -
     return own.for_owner() if isinstance(own, BaseQuerySet) else own
 
 
-def as_shown(request: HttpRequest, rows: BaseQuerySet[Row]) -> BaseQuerySet[Row]:
+def as_shown(request: HttpRequest, rows: Rows) -> Rows:
     """Return the rows as the user may see them: completely, or as their owner."""
     return rows if manages_all(request) else rows.for_owner()
 

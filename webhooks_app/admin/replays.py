@@ -235,7 +235,7 @@ class ReplayAdmin(ReadOnlyAdmin, ActingAdmin):
     @admin.display(description=_("webhook"))
     def webhook_link(self, replay: Replay) -> SafeString:
         webhook = replay.webhook
-        shown = webhook.pk if webhook.deleted_at else link_to(webhook, site=self.admin_site.name)
+        shown = webhook.pk if webhook.is_deleted else link_to(webhook, site=self.admin_site.name)
         return format_html('{} <span class="webhooks-url">{}</span>', shown, breakable(webhook.url))
 
     @admin.display(description=_("event types"))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.urls import reverse
 from django.utils.text import Truncator
@@ -14,7 +13,9 @@ from django.utils.translation import gettext_lazy as _
 from ..event_types import registry
 from ..maintenance.rollups import reading
 from ..models import Delivery, Webhook, WebhookHealth
+from ..models.delivery import DeliveryQuerySet
 from ..models.health import Standing
+from ..models.status import REQUESTED
 from ..pages import health
 from ..pages.display import MAX_URL, breakable, delivery_rows, moment
 from ..pages.explanation import state_of_handshake, waiting_for, why
@@ -102,7 +103,7 @@ def recent(request: HttpRequest, webhook: Webhook, *, site: str, part: str = "re
     """Return the newest deliveries of a webhook, if the user may view deliveries."""
     if not shows_deliveries(request):
         return {"recent": []}
-    newest = _deliveries(request, webhook).filter(kind__in=(Delivery.Kind.EVENT, Delivery.Kind.TEST))[: RECENT[part]]
+    newest = _deliveries(request, webhook).filter(kind__in=REQUESTED)[: RECENT[part]]
     listed = deliveries_url(site=site, webhook=webhook.pk)
     return {"recent": delivery_rows(newest, url=delivery_urls(site)), "deliveries_url": listed}
 
@@ -118,8 +119,7 @@ def course(request: HttpRequest, webhook: Webhook) -> Context:
 
 def handshake(request: HttpRequest, webhook: Webhook, *, site: str) -> Context:
     """Return the status of the latest verification, with its transcript if the user may view deliveries."""
-    # Handshakes have no event. Databases without an index of handshakes find them by this condition.
-    delivery = _deliveries(request, webhook).filter(kind=Delivery.Kind.VERIFICATION, event=None).first()
+    delivery = _deliveries(request, webhook).handshakes().first()
     if delivery is None:
         return {"handshake": None, "shows_attempts": shows_deliveries(request)}
     attempts = shown_transcript(request, delivery, site=site)
@@ -144,6 +144,6 @@ def _subscribed(name: str, site: str) -> Subscribed:
     return Subscribed(name, registry.get(name).description, url)
 
 
-def _deliveries(request: HttpRequest, webhook: Webhook) -> QuerySet[Delivery]:
-    rows = as_shown(request, Delivery.objects.filter(webhook=webhook).order_by("-pk"))
+def _deliveries(request: HttpRequest, webhook: Webhook) -> DeliveryQuerySet:
+    rows = as_shown(request, webhook.deliveries.order_by("-pk"))
     return rows.select_related("event", "webhook__lane", "queue_entry").defer("event__body")

@@ -22,7 +22,6 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.utils.urls import replace_query_param
 
-from ..event_types import VERIFICATION
 from ..models import Delivery, DeliveryAttempt, Event, EventReference, Webhook
 from ..models.audit import Action, Via
 from ..models.disclosure import UNREACHABLE
@@ -174,10 +173,9 @@ class DeliveryFilter(BoundedFilterSet):
     def referring(self, queryset: QuerySet[Delivery], name: str, value: str) -> QuerySet[Delivery]:
         return queryset.filter(event__in=EventReference.events(value))
 
-    def of_type(self, queryset: QuerySet[Delivery], name: str, value: str) -> QuerySet[Delivery]:
-        if value == VERIFICATION.name:
-            return queryset.filter(kind=Delivery.Kind.VERIFICATION)
-        return queryset.filter(event__type=value)
+    def of_type(self, queryset: Any, name: str, value: str) -> QuerySet[Delivery]:
+        found: QuerySet[Delivery] = queryset.of_type(value)
+        return found
 
 
 class DeliveryOfAnyWebhookFilter(DeliveryFilter):

@@ -23,8 +23,9 @@ from django.db.models import Min
 from ..database.clock import Clock
 from ..database.sql import concerns_rows, kind_of, writing
 from ..models import Delivery, QueueEntry, QueueLane, Webhook
-from ..models.hold import is_upcoming, stop_reason
+from ..models.hold import is_upcoming
 from ..models.queue import ENTRIES_AT_A_TIME
+from ..models.status import stop_reason
 from ..protocol.handshake import VERIFICATION_TYPE
 from .claim import Claim
 from .lanes import MAX_LANES, ClaimedRow, ClaimedRows, ClaimRequest, ClaimTerms, DueWebhook, Lane
@@ -398,11 +399,10 @@ class Queue:
         """
         with writing(self._using, Webhook):
             webhook = Webhook.objects.using(self._using).filter(pk=webhook_id).order_by().free().first()
-            reason = stop_reason(Delivery.Kind.EVENT, webhook) if webhook else ""
-            if webhook is None or not reason or not QueueLane.objects.using(self._using).lock_free(webhook_id):
+            is_stopped = webhook is not None and stop_reason(Delivery.Kind.EVENT, webhook)
+            if webhook is None or not is_stopped or not QueueLane.objects.using(self._using).lock_free(webhook_id):
                 return 0
-            with_tests = bool(stop_reason(Delivery.Kind.TEST, webhook))
-            return Delivery.objects.using(self._using).cancel_first(webhook, reason, with_tests=with_tests, limit=limit)
+            return Delivery.objects.using(self._using).cancel_stopped(webhook, limit=limit)
 
     def _drop_expired(self, picks: Sequence[ClaimedRow], now: datetime) -> list[ClaimedRow]:
         """Cancel expired deliveries. Return the others."""

@@ -24,6 +24,7 @@ from ..models.rollup import (
     SUM,
     bucket_names,
 )
+from ..models.status import REQUESTED
 from ..protocol.envelope import encode
 from ..protocol.ids import milliseconds_of, new_id
 from .claim import Claim, Finished
@@ -145,11 +146,7 @@ def save_notices(using: str, finished: Sequence[Finished]) -> None:
 
 def _is_announced(claim: Claim) -> bool:
     """Return True for a retry of an event. Handshakes are not events, and unverified webhooks receive no notices."""
-    return (
-        claim.pick.kind in (Delivery.Kind.EVENT, Delivery.Kind.TEST)
-        and claim.lane.retry_notices
-        and claim.lane.status == Webhook.Status.ACTIVE
-    )
+    return claim.pick.kind in REQUESTED and claim.lane.retry_notices and claim.lane.status == Webhook.Status.ACTIVE
 
 
 def _notice(item: Finished, next_retry_at: datetime) -> Event:

@@ -14,7 +14,7 @@ from ..database.sql import kind_of
 from ..exceptions import WebhooksError
 from ..models import Delivery
 from ..models.disclosure import masks
-from ..models.hold import UNVERIFIED_KINDS
+from ..models.status import PROBES
 from ..protocol.handshake import challenge_body, new_challenge
 from ..reasons import ReasonText
 from ..retry import SpecificationPolicy, parse_retry_after
@@ -66,7 +66,7 @@ def request_for(claim: Claim, *, now: datetime, timeout_seconds: float) -> Reque
         timeout_seconds=timeout_seconds,
         context=Sending(claim, now, challenge, timestamp, signatures, header_names),
         owner=str(lane.owner_id or ""),
-        probe=pick.delivery_id if pick.kind in UNVERIFIED_KINDS else "",
+        probe=pick.delivery_id if pick.kind in PROBES else "",
         fresh_connection=pick.number > 1,  # a reused connection may have caused the last failure
         response_kept=RESPONSE_READ_LIMIT if challenge else RESPONSE_KEPT,
         body_seconds=timeout_seconds if challenge else BODY_SECONDS,

@@ -6,6 +6,7 @@ from .base import EventData, EventType, UtcTime
 from .catalogue import EventTypeRegistry, breaking_changes, registry
 from .operational import DELIVERY_GIVEN_UP as DELIVERY_GIVEN_UP
 from .operational import INTERNAL_EVENT_TYPES as INTERNAL_EVENT_TYPES
+from .operational import INTERNAL_NAMES as INTERNAL_NAMES
 from .operational import OPERATIONAL_EVENT_TYPES as OPERATIONAL_EVENT_TYPES
 from .operational import RETRY_NOTICE as RETRY_NOTICE
 from .operational import VERIFICATION as VERIFICATION

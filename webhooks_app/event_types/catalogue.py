@@ -9,9 +9,7 @@ from typing import Any
 
 from ..exceptions import InvalidEventTypeError, UnknownEventTypeError, UnregisteredEventTypeError
 from .base import EventType
-from .operational import INTERNAL_EVENT_TYPES
-
-RESERVED_NAMES = frozenset(event_type.name for event_type in INTERNAL_EVENT_TYPES)
+from .operational import INTERNAL_NAMES
 
 _WORDS = frozenset({"$schema", "$defs", "title", "description", "examples", "default"})
 _STRUCTURE = frozenset({"properties", "required", "items", "anyOf"})
@@ -37,7 +35,7 @@ class EventTypeRegistry:
         """Add event types, or none of them. Raises InvalidEventTypeError if a name is taken or reserved."""
         added = dict(self._by_name)
         for event_type in event_types:
-            if event_type.name in RESERVED_NAMES:
+            if event_type.name in INTERNAL_NAMES:
                 raise InvalidEventTypeError(
                     f"{event_type.name} is the name of an internal message; choose another name."
                 )

@@ -56,6 +56,8 @@ RETRY_NOTICE = EventType(
 )
 
 INTERNAL_EVENT_TYPES = (VERIFICATION, RETRY_NOTICE)
+INTERNAL_NAMES = frozenset(event_type.name for event_type in INTERNAL_EVENT_TYPES)
+"""The names of types that are sent without a subscription."""
 
 
 def retry_notice_data(*, original_event_id: str, retry_count: int, next_retry_at: datetime) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from .delivery import Delivery
 from .disclosure import TLS_FAILED, UNREACHABLE, UNREACHABLE_MESSAGE, Masked, MaskedQuerySet
 from .fields import CompactJSONField, ReasonField
 from .own_headers import REDACTED
-from .queue import PROBES
+from .status import PROBES
 
 
 class DeliveryAttemptQuerySet(MaskedQuerySet["DeliveryAttempt"]):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 from django.conf import settings as django_settings
 from django.db import connections, models, transaction
@@ -13,6 +13,7 @@ from django.utils.translation import gettext_lazy as _
 from ..choices import policy_of_delivery, retry_policy
 from ..database.clock import now
 from ..database.sql import UtcNow
+from ..event_types import VERIFICATION
 from ..exceptions import WebhookStateError
 from ..reasons import ReasonText
 from ..retry import MAX_LENGTH, BaseRetryPolicy, pack_policy
@@ -24,6 +25,7 @@ from .event import Event
 from .fields import CurrentForeignKey, IdField, LooseCharField, PartialIndex
 from .queue import ENTRIES_AT_A_TIME, QueueEntry, QueueEntryQuerySet
 from .rollup import Tally
+from .status import DeliveryKind, stop_reason
 from .webhook import Webhook
 
 if TYPE_CHECKING:
@@ -74,6 +76,14 @@ class DeliveryQuerySet(MaskedQuerySet["Delivery"]):
             return self.filter(state=state, queue_entry__webhook=models.F("webhook"))
         return self.filter(failure=state) if self.is_listed(state) else self.filter(state=state)
 
+    def handshakes(self) -> Self:
+        """Return the verifications. They have no event; databases without an index of handshakes find them by it."""
+        return self.filter(kind=DeliveryKind.VERIFICATION, event=None)
+
+    def of_type(self, name: str) -> Self:
+        """Return the deliveries of events of this type, or the verifications."""
+        return self.handshakes() if name == VERIFICATION.name else self.filter(event__type=name)
+
     def with_result(self, result: str) -> Self:
         """Return the deliveries whose last attempt has this result, as it is shown."""
         if not self.is_for_owner:
@@ -103,16 +113,14 @@ class DeliveryQuerySet(MaskedQuerySet["Delivery"]):
             removed = entries.filter(chosen).removing()
             return sum(_end_cancelled(pending, ids, reason) for ids in removed)
 
-    def cancel_first(
-        self, webhook: Webhook, reason: str, *, with_tests: bool = True, limit: int = ENTRIES_AT_A_TIME
-    ) -> int:
-        """Cancel the first unclaimed deliveries to a webhook, and return their number. If it is ``limit``, more remain.
+    def cancel_stopped(self, webhook: Webhook, *, limit: int = ENTRIES_AT_A_TIME) -> int:
+        """Cancel the first unclaimed deliveries that the state of a locked webhook stops, and return their number.
 
-        The cost does not depend on the webhook's backlog.
+        If it is ``limit``, more remain. The cost does not depend on the webhook's backlog.
         """
-        entries = QueueEntry.objects.using(self.db).unclaimed()
-        if not with_tests:
-            entries = entries.exclude(kind=Delivery.Kind.TEST)
+        entries, reason = QueueEntry.objects.using(self.db).unclaimed(), stop_reason(DeliveryKind.EVENT, webhook)
+        if not stop_reason(DeliveryKind.TEST, webhook):
+            entries = entries.exclude(kind=DeliveryKind.TEST)
         with transaction.atomic(using=self.db, savepoint=False):
             ids = entries.remove_first(webhook.pk, limit)
             _end_cancelled(self.pending().order_by(), ids, reason)
@@ -136,11 +144,7 @@ def _end_cancelled(pending: DeliveryQuerySet, ids: Sequence[str], reason: str) -
 
 
 class Delivery(Masked):
-    class Kind(models.TextChoices):
-        EVENT = "event", _("event")
-        TEST = "test", _("test")
-        RETRY_NOTICE = "retry_notice", _("retry notice")
-        VERIFICATION = "verification", _("verification")
+    Kind: TypeAlias = DeliveryKind
 
     class State(models.TextChoices):
         PENDING = "pending", _("pending")
@@ -325,7 +329,7 @@ class Delivery(Masked):
 
     @property
     def event_type(self) -> str:
-        return self.event.type if self.event else "webhook.verification"
+        return self.event.type if self.event else VERIFICATION.name
 
     def require_redeliverable(self) -> None:
         """Raise WebhookStateError for a handshake, or if the state of the webhook allows no further delivery."""

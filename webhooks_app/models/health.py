@@ -12,7 +12,6 @@ from django.utils.translation import gettext_lazy as _
 from ..database.sql import UtcNow
 from ..protocol.json_data import format_time
 from .base import BaseModel, BaseQuerySet
-from .delivery import Delivery
 from .fields import PartialIndex
 from .webhook import Webhook
 
@@ -100,7 +99,7 @@ def stopped_since(webhook: Webhook) -> datetime:
     """
     if webhook.status != webhook.Status.FAILED:
         return webhook.status_changed_at
-    handshakes = webhook.deliveries.filter(kind=Delivery.Kind.VERIFICATION, event=None)
+    handshakes = webhook.deliveries.handshakes()
     started_at = handshakes.order_by("-pk").values_list("created_at", flat=True).first()
     return started_at or webhook.created_at
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import reduce
 from operator import or_
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from django.db import models
 from django.db.models import Count, Exists, Min, Q, Subquery
@@ -19,10 +19,9 @@ from .fields import IdField
 from .lane import FAST_SECONDS
 from .limits import LONG_AGO, RateLimit
 from .order import Order
-from .queue import PROBES, QueueEntry
+from .queue import QueueEntry
+from .status import PROBES, WebhookState, stop_reason
 from .webhook import Webhook
-
-UNVERIFIED_KINDS = tuple(Delivery.Kind(kind) for kind in PROBES)
 
 
 class HoldReason(models.TextChoices):
@@ -138,37 +137,15 @@ def holds_of(deliveries: Sequence[Delivery], *, now: datetime) -> list[Hold | No
     ]
 
 
-class WebhookState(Protocol):
-    """The state of a webhook: its row, or the values loaded by a worker."""
-
-    @property
-    def status(self) -> str: ...
-    @property
-    def paused_at(self) -> datetime | None: ...
-    @property
-    def deleted_at(self) -> datetime | None: ...
-
-
 def standing_reason(kind: str, webhook: WebhookState) -> HoldReason | None:
     """Return the reason why this kind waits for a change of the webhook, or None."""
     if stop_reason(kind, webhook):
         return HoldReason.STOPPED
     if webhook.paused_at is not None:
         return HoldReason.PAUSED
-    if webhook.status != Webhook.Status.ACTIVE and kind not in UNVERIFIED_KINDS:
+    if webhook.status != Webhook.Status.ACTIVE and kind not in PROBES:
         return HoldReason.UNVERIFIED
     return None
-
-
-def stop_reason(kind: str, webhook: WebhookState) -> str:
-    """Return the reason for cancelling pending deliveries of this kind, or "" if they are not cancelled."""
-    if webhook.deleted_at is not None:
-        return "webhook_deleted"
-    if webhook.status == Webhook.Status.DISABLED:
-        return "webhook_disabled"
-    if webhook.status == Webhook.Status.FAILED and kind != Delivery.Kind.TEST:
-        return "webhook_failed"
-    return ""
 
 
 def permitted_kinds(webhook: WebhookState) -> tuple[Delivery.Kind, ...]:
@@ -232,7 +209,7 @@ def _hold_by_time(delivery: Delivery, now: datetime) -> Hold | None:
 def _is_postponed(delivery: Delivery) -> bool:
     """Return True for a probe postponed before its first attempt. Only these can be due later."""
     entry = delivery.entry
-    return delivery.kind in UNVERIFIED_KINDS and entry is not None and entry.attempt == 0
+    return delivery.kind in PROBES and entry is not None and entry.attempt == 0
 
 
 def _hold_by_keys(webhook: Webhook, now: datetime) -> Hold | None:

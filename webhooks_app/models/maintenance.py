@@ -63,7 +63,11 @@ class MaintenanceJob(BaseModel):
 class WorkerProcessQuerySet(BaseQuerySet["WorkerProcess"]):
     def running(self) -> Self:
         """Return the processes that have reported themselves within a minute, by the database's clock."""
-        return self.filter(seen_at__gte=UtcNow() - SEEN_WITHIN)
+        return self.with_liveness().filter(is_alive=True)
+
+    def with_liveness(self) -> Self:
+        """Return the processes, with ``is_alive`` for the running ones."""
+        return self.annotate(is_alive=models.Q(seen_at__gte=UtcNow() - SEEN_WITHIN))
 
 
 class WorkerProcess(BaseModel):

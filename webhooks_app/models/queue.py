@@ -27,6 +27,7 @@ from .event import Event
 from .fields import IdField, LooseCharField, PartialIndex
 from .lane import QueueLane
 from .order import MAX_ORDERING_KEY_LENGTH, Order, OrderNumber, group_of
+from .status import PROBES
 from .webhook import Webhook
 
 if TYPE_CHECKING:
@@ -36,9 +37,6 @@ if TYPE_CHECKING:
 IDS_AT_A_TIME = 500
 
 ENTRIES_AT_A_TIME = 500
-
-PROBES = ("verification", "test")
-"""Kinds that are sent to an unverified URL: the handshake itself, and manual tests."""
 
 KEYS_AT_A_TIME = 20 * ENTRIES_AT_A_TIME
 """Keys to load at once. Selecting them may read all entries of a webhook."""

@@ -1,8 +1,9 @@
-"""The status of a webhook, and the operations that it permits."""
+"""The status of a webhook, and the operations and kinds of deliveries that it permits."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from datetime import datetime
+from typing import TYPE_CHECKING, Protocol
 
 from django.db import models
 from django.utils.translation import gettext_lazy as _
@@ -14,6 +15,22 @@ from .base import BaseModel
 from .fields import ReasonField
 
 MAX_REASON_LENGTH = 500
+
+
+class DeliveryKind(models.TextChoices):
+    """The kinds of deliveries."""
+
+    EVENT = "event", _("event")
+    TEST = "test", _("test")
+    RETRY_NOTICE = "retry_notice", _("retry notice")
+    VERIFICATION = "verification", _("verification")
+
+
+PROBES = (DeliveryKind.VERIFICATION.value, DeliveryKind.TEST.value)
+"""Kinds that are sent to an unverified URL: the handshake itself, and manual tests."""
+
+REQUESTED = (DeliveryKind.EVENT.value, DeliveryKind.TEST.value)
+"""Kinds that a person or a program asked for. The app sends the others by itself."""
 
 
 class StatusRules(BaseModel):
@@ -40,6 +57,11 @@ class StatusRules(BaseModel):
 
     class Meta:
         abstract = True
+
+    @property
+    def is_deleted(self) -> bool:
+        """Whether only the history of the webhook remains."""
+        return self.deleted_at is not None
 
     @property
     def is_stopped(self) -> bool:
@@ -79,7 +101,7 @@ class StatusRules(BaseModel):
 
     def require_existing(self) -> None:
         """Raise WebhookStateError for a deleted webhook."""
-        if self.deleted_at is not None:
+        if self.is_deleted:
             raise WebhookStateError(ReasonText("webhook_deleted", id=self.id))
 
     def _change_status(self, status: Status, reason: str = "", *also: str) -> None:
@@ -87,3 +109,25 @@ class StatusRules(BaseModel):
         self.status_reason = clipped(reason, MAX_REASON_LENGTH)
         self.status_changed_at = now()
         self.save(update_fields=["status", "status_reason", "status_changed_at", *also])
+
+
+class WebhookState(Protocol):
+    """The state of a webhook: its row, or the values loaded by a worker."""
+
+    @property
+    def status(self) -> str: ...
+    @property
+    def paused_at(self) -> datetime | None: ...
+    @property
+    def deleted_at(self) -> datetime | None: ...
+
+
+def stop_reason(kind: str, webhook: WebhookState) -> str:
+    """Return the reason for cancelling pending deliveries of this kind, or "" if they are not cancelled."""
+    if webhook.deleted_at is not None:
+        return "webhook_deleted"
+    if webhook.status == StatusRules.Status.DISABLED:
+        return "webhook_disabled"
+    if webhook.status == StatusRules.Status.FAILED and kind != DeliveryKind.TEST:
+        return "webhook_failed"
+    return ""

@@ -36,7 +36,7 @@ from .fields import CompactJSONField, IdField, OwnerField, PartialIndex
 from .limits import MAX_IN_FLIGHT, MAX_RATE, MIN_RATE, check_event_types
 from .order import Order
 from .own_headers import OwnHeaders
-from .status import StatusRules
+from .status import DeliveryKind, StatusRules
 from .webhook_secret import SigningKey, SigningSecret
 
 
@@ -237,7 +237,7 @@ class Webhook(OwnHeaders, StatusRules, SigningSecret):
 
     def retries_of(self, kind: str) -> dict[str, Any]:
         """Return the retry fields of a new delivery. A handshake uses the default policy of the service."""
-        policy = retry_policy("" if kind == "verification" else self.retry_policy)
+        policy = retry_policy("" if kind == DeliveryKind.VERIFICATION else self.retry_policy)
         return {"max_attempts": policy.max_attempts, "retry_policy": pack_policy(policy)}
 
     def _clean_count(self) -> None:
@@ -279,7 +279,7 @@ class Webhook(OwnHeaders, StatusRules, SigningSecret):
         """Record a failed verification, and stop sending except of tests. ``reason`` is for the owner."""
         with acting(SYSTEM), self.auditing(Action.VERIFICATION_FAILED, reason=reason):
             self._change_status(self.Status.FAILED, reason)
-        self.deliveries.cancel_first(self, "webhook_failed", with_tests=False)
+        self.deliveries.cancel_stopped(self)
         self._announce(webhook_disabled, reason=reason, reason_code=code_of(reason))
 
     @atomic
@@ -291,7 +291,7 @@ class Webhook(OwnHeaders, StatusRules, SigningSecret):
         with self.auditing(Action.WEBHOOK_DISABLED, reason=reason):
             self.paused_at = None
             self._change_status(self.Status.DISABLED, reason, "paused_at")
-        self.deliveries.cancel_first(self, "webhook_disabled")
+        self.deliveries.cancel_stopped(self)
         webhook_being_disabled.send(Webhook, webhook=self)
         self._announce(webhook_disabled, reason=reason, reason_code=code_of(reason))
 
@@ -329,7 +329,7 @@ class Webhook(OwnHeaders, StatusRules, SigningSecret):
         with self.auditing(Action.WEBHOOK_DELETED):
             self.deleted_at, self.paused_at = now(), None
             self.save(update_fields=["deleted_at", "paused_at"])
-        self.deliveries.cancel_first(self, "webhook_deleted")
+        self.deliveries.cancel_stopped(self)
 
     def _announce(self, signal: Signal, **arguments: Any) -> None:
         transaction.on_commit(lambda: signal.send_robust(Webhook, webhook_id=self.id, **arguments), using=self.alias)

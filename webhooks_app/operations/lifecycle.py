@@ -98,6 +98,5 @@ def queue_handshake(webhook: Webhook, *, is_first: bool = False) -> Delivery:
 
 
 def _cancel_handshake(webhook: Webhook) -> None:
-    handshakes = webhook.deliveries.filter(kind=Delivery.Kind.VERIFICATION)
     entries = QueueEntry.objects.using(webhook.alias).filter(webhook=webhook, kind=Delivery.Kind.VERIFICATION)
-    handshakes.cancel("superseded", among=entries)
+    webhook.deliveries.handshakes().cancel("superseded", among=entries)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from datetime import timedelta
 
 from django.contrib.auth.decorators import login_not_required
 from django.db import DatabaseError, InterfaceError, connections, router, transaction
@@ -13,14 +12,12 @@ from django.http import HttpRequest, JsonResponse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
-from ..conf import settings
 from ..database.clock import DatabaseClock
 from ..delivery.sql import oldest_due_at
+from ..doctor.delivery import DUE_ERROR, tolerated
 from ..models import Delivery, WorkerProcess
 
 logger = logging.getLogger("webhooks_app.probes")
-
-OVERDUE = timedelta(minutes=5)
 
 
 def has_tables() -> bool:
@@ -39,7 +36,7 @@ def is_punctual() -> bool:
     """Return True unless a sendable delivery has been due for 5 minutes."""
     now = DatabaseClock(_using())()
     due_at = oldest_due_at(_using(), now)
-    return due_at is None or now - due_at < max(OVERDUE, timedelta(seconds=3 * settings.SWEEP_SECONDS))
+    return due_at is None or now - due_at < tolerated(DUE_ERROR)
 
 
 def _using() -> str:

@@ -17,8 +17,9 @@ from django.db import connections, transaction
 from ..database.sql import writing
 from ..models import Delivery, Event, QueueEntry, Replay, Webhook
 from ..models.fields import compact_json
-from ..models.hold import in_flight_limit, standing_reason, stop_reason
+from ..models.hold import in_flight_limit, standing_reason
 from ..models.limits import LONG_AGO, RateLimit
+from ..models.status import stop_reason
 from ..protocol.json_data import format_time
 from ..reasons import ReasonText
 from ..routing import is_readable

@@ -26,7 +26,7 @@ from django.utils.translation import gettext_lazy as _
 from ..choices import parse_filter
 from ..conf import settings
 from ..database.sql import Position
-from ..event_types import INTERNAL_EVENT_TYPES, OPERATIONAL_EVENT_TYPES
+from ..event_types import INTERNAL_NAMES, OPERATIONAL_EVENT_TYPES
 from ..event_types.base import NAME_PATTERN
 from ..exceptions import FilterBudgetError
 from ..filters import EMISSION_STEPS, WORKER_STEPS, Filter, Mismatch
@@ -45,7 +45,6 @@ MAX_REMEMBERED = 10_000
 _reported: set[tuple[str, int]] = set()
 """Webhooks and filters with a logged problem. A full memory starts anew."""
 
-INTERNAL_NAMES = frozenset(event_type.name for event_type in INTERNAL_EVENT_TYPES)
 OPERATIONAL_NAMES = frozenset(event_type.name for event_type in OPERATIONAL_EVENT_TYPES)
 
 ROUTED = models.Q(is_test=False) & ~models.Q(type__in=INTERNAL_NAMES)

@@ -19,6 +19,7 @@ from ..models import Delivery, Event, IdempotencyKey, QueueEntry, Webhook
 from ..models.hold import Hold, HoldReason, holds_of, is_upcoming
 from ..models.order import order_of_creation
 from ..models.own_headers import UNCHANGED, Credentials
+from ..models.status import REQUESTED
 from ..routing.admission import ROUTED, Reason, RoutedEvent, admits
 from ..routing.report import Decision, decide
 from .clock import ManualClock
@@ -237,7 +238,7 @@ class Webhooks:
         return next_attempt_at and max(next_attempt_at, self.clock() + timedelta.resolution)
 
     def _deliveries(self, webhook: Webhook | None) -> QuerySet[Delivery]:
-        deliveries = Delivery.objects.select_related("event").filter(kind__in=(Delivery.Kind.EVENT, Delivery.Kind.TEST))
+        deliveries = Delivery.objects.select_related("event").filter(kind__in=REQUESTED)
         return deliveries if webhook is None else deliveries.filter(webhook=webhook)
 
     def _results(self, webhook: Webhook | None) -> str:

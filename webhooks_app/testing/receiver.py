@@ -9,11 +9,10 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from ..choices import known_signatures
-from ..event_types import RETRY_NOTICE
+from ..event_types import INTERNAL_NAMES, RETRY_NOTICE
 from ..models import SigningKey
 from ..outbound import transport_options
 from ..receiver import ReceivedEvent, challenge_answer, verify
-from ..routing.admission import INTERNAL_NAMES
 from ..transport import Exchange, Request, Response
 from ..transport.memory import Answer, MemoryTransport
 from .clock import ManualClock

@@ -16,8 +16,9 @@ from ...models import (
     SigningKey,
     Webhook,
 )
-from ...models.hold import KINDS_BY_STATUS, STOPPING, UNVERIFIED_KINDS
+from ...models.hold import KINDS_BY_STATUS, STOPPING
 from ...models.order import BEGUN, Order
+from ...models.status import PROBES
 from ..lanes import (
     FIRST_ENTRIES,
     LANE_NAMES,
@@ -39,12 +40,12 @@ STOPPING_STATUSES = ", ".join(f"'{status}'" for status in STOPPING)
 
 IS_ACTIVE = f"webhook.deleted_at IS NULL AND webhook.status = '{Webhook.Status.ACTIVE.value}'"
 
-IS_PROBE = f"kind IN {tuple(kind.value for kind in UNVERIFIED_KINDS)}"
+IS_PROBE = f"kind IN {PROBES}"
 """The condition of an index, with the kinds in its order, which SQLite compares."""
 
 PROBED = {
     kind: [status for status, kinds in KINDS_BY_STATUS.items() if kind in kinds and status != Webhook.Status.ACTIVE]
-    for kind in UNVERIFIED_KINDS
+    for kind in PROBES
 }
 """The statuses besides active in which a kind is sent."""
 
@@ -91,7 +92,7 @@ class ClaimingSql(SharingSql):
         columns = [f"CASE WHEN webhook.paused_at IS NULL AND {IS_ACTIVE} THEN ({first.format('', '')}) END"]
         for kind, statuses in PROBED.items():
             is_sent = f"webhook.deleted_at IS NULL AND webhook.status IN ({', '.join(map(repr, statuses))})"
-            probe = first.format(self.probes_hint, f"AND {IS_PROBE} AND kind = '{kind.value}'")
+            probe = first.format(self.probes_hint, f"AND {IS_PROBE} AND kind = '{kind}'")
             columns.append(f"CASE WHEN webhook.paused_at IS NULL AND {is_sent} THEN ({probe}) END")
         sql = f"""
             WITH RECURSIVE found (webhook_id, number) AS (
