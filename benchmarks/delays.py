@@ -42,24 +42,28 @@ def emit_steadily(owners: Sequence[Any], *, count: int, per_second: float, progr
     return commits
 
 
-def to_first_byte_ms(receiver: Receiver, commits: Mapping[str, float]) -> list[float]:
-    """Return the delay of each event. Raise RuntimeError unless each event arrived exactly once."""
+def to_first_byte_ms(receiver: Receiver, commits: Mapping[str, float], *, subscribers: int = 1) -> list[float]:
+    """Return the delay of each delivery. Raise RuntimeError unless each event arrived once at each subscriber.
+
+    The deliveries of an event to webhooks with the same secret have the same signature in the same second.
+    """
     events = dict(
         DeliveryAttempt.objects.filter(delivery__event__in=commits).values_list("signatures", "delivery__event_id")
     )
-    arrivals = _arrivals(receiver, events)
+    expected = len(commits) * subscribers
+    arrivals = _arrivals(receiver, events, expected)
     delays = [1000 * (request.at - commits[events[request.signature]]) for request in arrivals]
-    if not len(delays) == len(events) == len(commits):
-        raise RuntimeError(f"{len(commits)} events, {len(events)} attempts, {len(delays)} requests.")
+    if len(delays) != expected or len(set(events.values())) != len(commits):
+        raise RuntimeError(f"{len(commits)} events, {len(events)} signatures, {len(delays)} requests.")
     return delays
 
 
-def _arrivals(receiver: Receiver, signatures: Collection[str]) -> list[LoggedRequest]:
+def _arrivals(receiver: Receiver, signatures: Collection[str], expected: int) -> list[LoggedRequest]:
     """Return the requests with these signatures. nginx logs a request a moment after its answer."""
     deadline = time.monotonic() + LOG_SECONDS
     while True:
         found = [request for request in receiver.requests() if request.signature in signatures]
-        if len(found) >= len(signatures) or time.monotonic() > deadline:
+        if len(found) >= expected or time.monotonic() > deadline:
             return found
         time.sleep(0.05)
 

@@ -9,7 +9,7 @@ from typing import ClassVar
 
 from .. import counters, receivers, rows, statements, workers
 from ..burst import SUBSCRIBERS, WEBHOOKS
-from ..delays import emit_steadily
+from ..delays import emit_steadily, percentiles, to_first_byte_ms
 from ..progress import Progress
 from ..scenario import BaseScenario, Figures, Variant
 
@@ -40,7 +40,7 @@ class Live(BaseScenario):
             server, worker_before, began_at = Counter[str](), worker.cpu_seconds(), time.monotonic()
             with counters.counting(server):
                 emitter_before = time.process_time()
-                emit_steadily(owners, count=events, per_second=per_second, progress=progress)
+                commits = emit_steadily(owners, count=events, per_second=per_second, progress=progress)
                 emitter_seconds = time.process_time() - emitter_before
                 seconds = time.monotonic() - began_at
                 rows.wait_until_delivered(receiver, warmed_up + expected, progress)
@@ -52,6 +52,7 @@ class Live(BaseScenario):
                 "emitter_cpu_s_per_1000": 1000 * emitter_seconds / expected,
                 "database_cpu_s_per_1000": server["cpu_ns"] / 1e6 / expected,
                 **{name: server[name] / expected for name in ("wal_bytes", "buffers", "index_entries")},
+                **percentiles("", to_first_byte_ms(receiver, commits, subscribers=SUBSCRIBERS)),
             }
             if (counted := statements.counted_by_server()) is not None:
                 figures["worker_statements"] = counted / expected
