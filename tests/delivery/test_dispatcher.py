@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from datetime import timedelta
 
 import pytest
@@ -9,7 +10,7 @@ from django.db import OperationalError, connection
 
 from webhooks_app.conf import settings
 from webhooks_app.delivery import recorder as recorder_module
-from webhooks_app.delivery.dispatcher import STOP_GRACE_SECONDS, Dispatcher
+from webhooks_app.delivery.dispatcher import COLLECT_SECONDS, STOP_GRACE_SECONDS, Dispatcher
 from webhooks_app.delivery.liveness import LOOK_SECONDS
 from webhooks_app.delivery.recording import record
 from webhooks_app.delivery.sending import LOST_SPREAD, finish, request_for
@@ -307,3 +308,15 @@ def test_after_an_outage_other_workers_have_time_to_record(results, clock, monke
         clock.advance(5.1)
         dispatcher.turn(never)
     assert DeliveryAttempt.objects.filter(result="worker_lost").count() == 4
+
+
+def test_a_claim_waits_briefly_for_results_that_are_written(dispatcher):
+    began_at = time.monotonic()
+
+    with dispatcher.turn_to_write(), dispatcher.turn_to_write():
+        seconds = time.monotonic() - began_at
+
+    assert seconds >= COLLECT_SECONDS * 0.9
+    with dispatcher.turn_to_write():  # no turn is left behind
+        assert dispatcher._writing.locked()
+    assert not dispatcher._writing.locked()

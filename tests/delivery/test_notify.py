@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
 import pytest
-from django.db import OperationalError, connection
+from django.db import OperationalError, connection, connections
 
 from webhooks_app.database.clock import DatabaseClock
 from webhooks_app.delivery.engine import Engine
@@ -145,3 +146,17 @@ def test_a_set_event_does_not_wait():
 
     waiting.join(20)
     assert not waiting.is_alive()
+
+
+def test_a_cleared_event_has_taken_the_notifications_so_far():
+    webhook_id = "wh_" + "1" * 32
+    polls = PollSchedule(DatabaseClock("default"), sweep_seconds=5)
+    event = NotifyEvent("default", polls)
+    connection.ensure_connection()
+    event.wait(0)
+
+    with ThreadPoolExecutor(1) as others:
+        others.submit(notify, "default", [webhook_id]).result()
+        others.submit(connections.close_all).result()
+
+    wait_until(lambda: event.clear() or polls.take_named() == [webhook_id])

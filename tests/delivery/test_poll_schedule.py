@@ -72,8 +72,31 @@ def test_a_notification_makes_a_claim_from_the_named_webhooks_due(polls):
     assert polls.seconds_to_look() == 0
     assert polls.is_look_due()
     assert polls.take_named() == ["wh_1", "wh_2"]
-    polls.claimed_named()
+    polls.claimed_named(is_complete=False)
     assert polls.seconds_to_look() == pytest.approx(0.05)
+
+
+def test_a_look_follows_later_if_the_named_webhooks_had_nothing_more(polls):
+    look(polls)
+    polls.notified(["wh_1"], more_follow=False)
+    assert polls.is_look_due()
+    assert polls.take_named() == ["wh_1"]
+
+    polls.claimed_named(is_complete=True)
+
+    assert polls.seconds_to_look() == pytest.approx(0.25)
+
+
+@pytest.mark.parametrize(
+    ("is_complete", "seconds"), [pytest.param(True, 0.25, id="complete"), pytest.param(False, 0.05, id="incomplete")]
+)
+def test_a_listening_engine_looks_again_soon_only_if_it_left_something(polls, is_complete, seconds):
+    polls.is_listening = True
+
+    assert polls.is_look_due()
+    polls.looked(found=True, took_seconds=0.001, is_complete=is_complete)
+
+    assert polls.seconds_to_look() == pytest.approx(seconds)
 
 
 def test_a_look_includes_the_named_webhooks(polls):

@@ -39,29 +39,34 @@ def record(recorder, *results):
     recorder.turn()
 
 
-def test_the_first_result_is_recorded_at_once(recorder, batches):
-    record(recorder, result())
+@pytest.mark.parametrize("number", [1, 10])
+def test_the_last_results_in_flight_are_recorded_at_once(recorder, batches, in_flight, number):
+    in_flight[0] = number
 
-    assert [len(batch) for batch in batches] == [1]
+    record(recorder, *[result()] * number)
+
+    assert [len(batch) for batch in batches] == [number]
 
 
-def test_at_light_load_a_batch_follows_after_a_pause(recorder, batches, clock):
+def test_at_light_load_results_wait_briefly_for_the_other_ones_in_flight(recorder, batches, in_flight, clock):
+    in_flight[0] = 4
     for _ in range(3):
         record(recorder, result())
-    assert [len(batch) for batch in batches] == [1]
+    assert batches == []
     assert recorder.pause_seconds() == pytest.approx(0.01, abs=0.001)
 
     clock.advance(0.02)
     recorder.turn()
 
-    assert [len(batch) for batch in batches] == [1, 2]
+    assert [len(batch) for batch in batches] == [3]
 
 
-def test_an_ordered_result_is_recorded_at_once(recorder, batches):
-    record(recorder, result())
+def test_an_ordered_result_is_recorded_at_once(recorder, batches, in_flight):
+    in_flight[0] = 4
+
     record(recorder, result(is_ordered=True))
 
-    assert [len(batch) for batch in batches] == [1, 1]
+    assert [len(batch) for batch in batches] == [1]
 
 
 def test_at_high_load_half_of_the_open_claims_are_recorded_together(recorder, batches, in_flight):

@@ -71,6 +71,8 @@ class Claimer:
         self._freed: deque[tuple[str, datetime]] = deque()
         """Webhooks with a delivery that became due by a recorded result, with the end of the attempt."""
         self._due_from: dict[str, datetime] = {}
+        self._served: set[str] = set()
+        """The webhooks of the last claim."""
         self._reported = OncePerWebhook()
         self._look_again_at: datetime | None = None
         self.found_nothing = False
@@ -233,12 +235,17 @@ class Claimer:
         if named:
             claims = self.queue.claim_of(named, room, due_from=self._due_from)
             self._due_from = {}
-            self.polls.claimed_named()
+            # The deliveries of a notification may have been claimed before it arrived.
+            without = set(named) - self._served - {claim.pick.webhook_id for claim in claims}
+            self.polls.claimed_named(is_complete=not without and not self.queue.left_behind)
         else:
             self._due_from = {}
             claims = self.queue.claim(room, with_lost=self._outage.may_take_lost)
             self.found_nothing = not claims and not self.queue.due_soon
-            self.polls.looked(found=bool(claims), took_seconds=self._clock.monotonic() - began_at)
+            is_complete = not self.queue.left_behind and not self.queue.due_soon
+            seconds = self._clock.monotonic() - began_at
+            self.polls.looked(found=bool(claims), took_seconds=seconds, is_complete=is_complete)
+        self._served = {claim.pick.webhook_id for claim in claims}
         if self.queue.look_again_at not in (None, self._look_again_at):
             self._look_again_at = self.queue.look_again_at
             self.polls.look_at(self._look_again_at)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 
 from django.db import DatabaseError, InterfaceError, connections
 
@@ -20,6 +21,9 @@ logger = logging.getLogger("webhooks_app.delivery")
 
 STOP_GRACE_SECONDS = 10.0
 
+COLLECT_SECONDS = 0.02
+"""How long a claim waits at most while results are written, and results while a claim is written."""
+
 CLAIMS, RESULTS = "claims", "results"
 """The two users of the database. While results cannot be written, for example on a full disk, nothing is claimed."""
 
@@ -28,7 +32,7 @@ class Dispatcher:
     """Claim deliveries and record their results.
 
     ``turn`` does one after the other. ``claim_turn`` and ``record_turn`` are for separate threads, each with a
-    connection of its own, so that neither waits for the other. All other methods are thread-safe.
+    connection of its own. All other methods are thread-safe.
     """
 
     def __init__(self, *, using: str, clock: Clock, window: int, is_woken: bool = False) -> None:
@@ -47,6 +51,7 @@ class Dispatcher:
         )
         self.results_changed = threading.Event()
         """Set if there may be something to record before the end of the pause."""
+        self._writing = threading.Lock()
         self._stopping = threading.Event()
         self._stop_by = 0.0
         self._over = threading.Event()
@@ -95,6 +100,20 @@ class Dispatcher:
         """Add results to the next batch to record."""
         if self.recorder.put(finished):
             self.results_changed.set()
+
+    @contextmanager
+    def turn_to_write(self) -> Iterator[None]:
+        """Wait for the end of the other thread's turn, within limits.
+
+        Deliveries that become due meanwhile are claimed together, and results that arrive are recorded together. The
+        batches therefore grow with the load, and an idle worker never waits.
+        """
+        has_turn = self._writing.acquire(timeout=COLLECT_SECONDS)
+        try:
+            yield
+        finally:
+            if has_turn:
+                self._writing.release()
 
     def has_retries(self) -> bool:
         """Return True if retries are pending, including those of earlier processes."""
@@ -219,8 +238,9 @@ class DispatcherThreads:
     def _claim(self) -> None:
         dispatcher = self._dispatcher
         while not dispatcher.is_over:
-            dispatcher.claimer.changed.clear()
-            dispatcher.claim_turn(self._is_done)
+            with dispatcher.turn_to_write():
+                dispatcher.claimer.changed.clear()
+                dispatcher.claim_turn(self._is_done)
             if dispatcher.has_claims or dispatcher.is_over:
                 self._notify()
             if not dispatcher.is_over:
@@ -229,7 +249,8 @@ class DispatcherThreads:
     def _record(self) -> None:
         dispatcher = self._dispatcher
         while not dispatcher.is_over:
-            dispatcher.results_changed.clear()
-            dispatcher.record_turn()
+            with dispatcher.turn_to_write():
+                dispatcher.results_changed.clear()
+                dispatcher.record_turn()
             if not dispatcher.is_over:
                 dispatcher.results_changed.wait(dispatcher.seconds_to_record())

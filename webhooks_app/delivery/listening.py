@@ -98,9 +98,13 @@ class NotifyEvent:
                 os.write(self._writing, b"\0")
 
     def clear(self) -> None:
+        """Clear the event, and take the notifications that have arrived since the last wait."""
         self._is_set = False
         with suppress(BlockingIOError):
             os.read(self._reading, 4096)
+        connection = connections[self._using].connection
+        if connection is not None and connection is self._heard and not connection.closed:
+            self._take_notifications(connection)
 
     def wait(self, timeout: float) -> None:
         """Wait until the event is set or a notification arrives, for at most ``timeout`` seconds."""

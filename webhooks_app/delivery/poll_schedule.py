@@ -11,11 +11,12 @@ from datetime import datetime
 from ..database.clock import Clock
 
 LINGER_SECONDS = 0.25
-"""How long an idle engine continues to query, so that new work need not wake it."""
+"""How long an idle engine continues to query, so that new work need not wake it. If the database notifies of commits,
+and the last claim left nothing, it queries only once after this time, as a precaution."""
 
 LOOK_EVERY_SECONDS = 0.005
 LOOK_EVERY_SECONDS_LISTENING = 0.05
-"""The same if the database notifies of commits. Queries then cover only the gaps of notifications."""
+"""The same if the database notifies of commits, and the last claim may have left something."""
 
 LOOK_SHARE = 0.1
 """Maximum share of a lingering engine's time for queries. Slow queries are therefore less frequent."""
@@ -97,23 +98,26 @@ class PollSchedule:
             return True
         return bool(self._named)
 
-    def looked(self, *, found: bool, took_seconds: float) -> None:
-        """Schedule the next look after one with this result and duration."""
+    def looked(self, *, found: bool, took_seconds: float, is_complete: bool = False) -> None:
+        """Schedule the next look after one with this result and duration.
+
+        ``is_complete`` is True if everything due was claimed.
+        """
         now = self._clock.monotonic()
         if found:
             self._linger_until = now + LINGER_SECONDS
         # Only a look that starts after the suspension finds all commits of that time.
         is_unnotified = now - took_seconds < self._look_often_until
         often = is_unnotified or not self.is_listening
-        soon = now + max(LOOK_EVERY_SECONDS if often else LOOK_EVERY_SECONDS_LISTENING, took_seconds / LOOK_SHARE)
+        soon = now + max(LOOK_EVERY_SECONDS if often else _next_look(is_complete), took_seconds / LOOK_SHARE)
         if is_unnotified:
             self._next_look_at = min(soon, max(now + LOOK_EVERY_SECONDS, self._look_often_until))
         else:
             self._next_look_at = soon if now < self._linger_until else now + self._sweep_seconds
 
-    def claimed_named(self) -> None:
-        """Schedule a look soon after a claim from named webhooks, for the remaining deliveries."""
-        self._next_look_at = min(self._next_look_at, self._clock.monotonic() + LOOK_EVERY_SECONDS_LISTENING)
+    def claimed_named(self, *, is_complete: bool) -> None:
+        """Schedule a look after a claim from named webhooks."""
+        self._next_look_at = min(self._next_look_at, self._clock.monotonic() + _next_look(is_complete))
 
     def seconds_to_look(self) -> float:
         """Return the seconds until the next look is due."""
@@ -136,3 +140,7 @@ class PollSchedule:
     def _take_expected(self) -> None:
         while self._expected:
             heapq.heappush(self._moments, self._expected.popleft())
+
+
+def _next_look(is_complete: bool) -> float:
+    return LINGER_SECONDS if is_complete else LOOK_EVERY_SECONDS_LISTENING

@@ -36,6 +36,9 @@ logger = logging.getLogger("webhooks_app.delivery")
 
 LOST_AGAIN_AFTER = timedelta(seconds=5)
 LOOK_AT_LEAST_EVERY_SECONDS = 0.05
+NAMED_ROOM = 16
+"""Deliveries of each webhook that a notification lets a worker claim at once. A look follows if there are more."""
+
 MANY = 64
 """Size of a claim above which its webhooks are assumed to have more due deliveries."""
 
@@ -78,7 +81,9 @@ class Queue:
         self._unacknowledged: list[tuple[datetime, float]] = []
         """The times of failed claims, with the monotonic times at which to look for what they committed."""
         self.due_soon: list[datetime] = []
-        """Due times of new deliveries, found by the last look, that are not yet due by this worker's lagging clock."""
+        """Due times of new deliveries that the last look left, because they are not yet due by the worker's clock."""
+        self._nearly_due: dict[str, datetime] = {}
+        """The same by webhook, during a look. PostgreSQL claims them if they are due by its own clock."""
         self.left_behind = False
         """Whether the last claims may have left due deliveries, for lack of slots."""
         self._busy: list[str] = []
@@ -118,6 +123,7 @@ class Queue:
             claims = self._claim_from(webhook_ids, limit) if webhook_ids else []
             served = {claim.pick.webhook_id for claim in claims}
             self._without_slot += [pk for pk in webhook_ids if pk not in served]  # some are at their limit
+            self.due_soon += [at for pk, at in self._nearly_due.items() if pk not in served]
             has_gone_round = self._last_webhook_id is None
             if has_gone_round and began_after is None:
                 break
@@ -139,9 +145,10 @@ class Queue:
         self._with_lost = False
         wanted = [pk for pk in dict.fromkeys(webhook_ids) if not self._is_left_alone(pk)]
         self._learn_of(wanted)
-        claims = self._claim_from(self._with_room(wanted)[:limit], limit, due_from)
-        self.left_behind |= len({claim.pick.webhook_id for claim in claims}) < len(wanted)
-        return claims
+        sendable = self._with_room(wanted)
+        self.left_behind |= len(sendable) > limit
+        # What a webhook may claim is left out of the rooms of the others, even if it has only one delivery.
+        return self._claim_from(sendable[:limit], min(limit, NAMED_ROOM * len(sendable)), due_from)
 
     def release(self, claims: Sequence[Claim], due_at: datetime | None = None) -> None:
         """Release unsent claims, due at ``due_at`` or as before. The attempt does not count."""
@@ -256,10 +263,12 @@ class Queue:
         self.slots.forget_unused(self._looked_at)
         self._paced = {webhook_id: at for webhook_id, at in self._paced.items() if at > now}
         page = self._sql.due_webhooks(now, after=self._last_webhook_id)
-        self.due_soon += [found.due_at for found in page if found.due_at and now < found.due_at <= latest]
+        self._nearly_due = {
+            found.webhook_id: found.due_at for found in page if found.due_at and now < found.due_at <= latest
+        }
         self._cancel_stopped(page)
         self.slots.refresh((found.webhook_id, found.is_fast) for found in page)
-        due = [found for found in page if found.due_at and found.due_at <= now]
+        due = [found for found in page if found.due_at and found.due_at <= latest]
         due = [found for found in due if not self._is_left_alone(found.webhook_id)]
         self._learn((found.webhook_id, found.owner_id, found.has_lane, found.is_fast) for found in due)
         sendable = self._with_room([found.webhook_id for found in due])
@@ -359,6 +368,7 @@ class Queue:
         for webhook_id, number in new.items():
             self._published[webhook_id] = self.slots.held_by(webhook_id) + number
         self.slots.take([claim for claim in claims if claim.pick.lost_since is None])
+        self.left_behind |= len(picked.lanes) < len(asks)  # another worker holds some
         rooms = {ask.webhook_id: ask.room for ask in asks}
         for lane in picked.lanes:
             webhook_id = lane.webhook_id

@@ -1,7 +1,4 @@
-"""Batching of results before recording, and the log records and signals after it.
-
-At light load a batch waits only until 10 ms after the previous one.
-"""
+"""Batching of results before recording, and the log records and signals after it."""
 
 from __future__ import annotations
 
@@ -23,10 +20,8 @@ from .sql import sql_for
 logger = logging.getLogger("webhooks_app.attempts")
 
 RECORD_WITHIN_SECONDS = 0.02
-"""How long a result waits at most for others. The documented limit is 50 ms."""
-
-PAUSE_SECONDS = 0.01
-"""Time between two batches at light load. The transaction and the tally of a batch cost more than its results."""
+RECORD_WITHIN_SECONDS_LIGHT = 0.01
+"""How long a result waits at most for others, and the same at light load. The documented limit is 50 ms."""
 
 LIGHT_SHARE = 32
 """The load is light if less than this fraction of the window is in use."""
@@ -68,7 +63,6 @@ class Recorder:
         self._arrived: deque[Finished] = deque()
         self._batch: list[Finished] = []
         self._record_at = 0.0
-        self._quiet_until = 0.0
         self._wake_at = 1
         self._attempt_logger = AttemptLogger(clock)
 
@@ -108,8 +102,12 @@ class Recorder:
 
     @property
     def _enough(self) -> int:
-        """The size of a batch to record at once: half of the open claims, so that the others continue meanwhile."""
-        return self._batch_size if self._is_light else min(self._batch_size, max(1, self._in_flight() // 2))
+        """The size of a batch to record at once: half of the open claims, so that the others continue meanwhile.
+
+        At light load it is all of them, because a transaction and its tally cost more than the results.
+        """
+        in_flight = self._in_flight()
+        return min(self._batch_size, max(1, in_flight if in_flight <= self._light_load else in_flight // 2))
 
     def _collect(self) -> None:
         is_new = not self._batch
@@ -123,14 +121,14 @@ class Recorder:
         if not self._is_light:
             return now + RECORD_WITHIN_SECONDS
         # The next delivery of an ordered group cannot start before.
-        return now if any(item.claim.pick.is_ordered for item in self._batch) else max(now, self._quiet_until)
+        is_ordered = any(item.claim.pick.is_ordered for item in self._batch)
+        return now if is_ordered else now + RECORD_WITHIN_SECONDS_LIGHT
 
     def _record(self) -> None:
         finished = self._batch
         with following(self._clock):
             valid = record(self._statements, finished, self._clock())
         self._batch = []
-        self._quiet_until = self._clock.monotonic() + PAUSE_SECONDS
         self._on_recorded(finished)
         self._attempt_logger.log(valid)
         announce(valid)
