@@ -14,8 +14,8 @@ from typing_extensions import TypedDict
 from .choices import retry_policy
 from .event_types import INTERNAL_EVENT_TYPES, VERIFICATION, EventType, breaking_changes
 from .exceptions import InvalidCatalogueError
-from .protocol.envelope import encode
 from .protocol.handshake import challenge_body
+from .protocol.json_data import encode
 from .signatures import EVENT_HEADER, SIGNATURE_HEADER, TIMESTAMP_HEADER
 
 EVENT_ID = "evt_019c138fa2905be1f0d27c3384a6e91b"

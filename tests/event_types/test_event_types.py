@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, RootModel, ValidationError, f
 
 from webhooks_app.event_types import EventData, EventType, UtcTime
 from webhooks_app.exceptions import InvalidEventDataError, InvalidEventTypeError
-from webhooks_app.protocol.envelope import encode
+from webhooks_app.protocol.json_data import encode
 
 
 class Line(BaseModel):

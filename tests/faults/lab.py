@@ -25,8 +25,8 @@ from environ import Env
 
 from tests.support.retries import EXTENDED, FAULTS, SHORT_EXTENDED, Faults, ShortExtended
 from webhooks_app.models import Delivery, DeliveryAttempt, Event, QueueEntry, QueueLane, Webhook
-from webhooks_app.protocol.envelope import encode
 from webhooks_app.protocol.ids import new_id
+from webhooks_app.protocol.json_data import encode
 
 from ..support.rows import EVENT_TYPE, make_webhook
 from ..support.servers.process import free_port, listens

@@ -621,7 +621,7 @@ MUTATIONS = (
     ),
     Mutation(
         "operational-events-to-their-subject",
-        "emission/operational.py",
+        "emission/emitting.py",
         "routed = RoutedEvent(type=event_type.name, subject_id=webhook_id, data=data)",
         "routed = RoutedEvent(type=event_type.name, data=data)",
         "emission/test_operational.py",

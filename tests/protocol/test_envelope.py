@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from webhooks_app.exceptions import InvalidEventDataError
-from webhooks_app.protocol.envelope import encode
+from webhooks_app.protocol.json_data import encode
 
 CREATED = datetime(2026, 1, 31, 12, 0, 0, 123456, tzinfo=UTC)
 

@@ -16,9 +16,8 @@ from rest_framework import serializers
 
 from ..choices import known_policies, known_signatures
 from ..models.limits import SECRET_LENGTHS, check_secret
-from ..models.own_headers import MAX_HEADERS, MAX_SHOWN
+from ..models.own_headers import MAX_HEADERS, MAX_SHOWN, MAX_VALUE_LENGTH
 from ..owners import public_event_types
-from ..protocol.header_rules import MAX_VALUE_LENGTH
 from ..protocol.json_data import dotted, format_time
 from ..reasons import code_of
 

@@ -25,8 +25,8 @@ from ..models.rollup import (
     bucket_names,
 )
 from ..models.status import REQUESTED
-from ..protocol.envelope import encode
 from ..protocol.ids import milliseconds_of, new_id
+from ..protocol.json_data import encode
 from .claim import Claim, Finished
 from .outcome import AttemptLog, State
 from .sql import PortableSql

@@ -1,7 +1,17 @@
 """Emission: from a call by the host to events and deliveries in the database."""
 
-from .emitting import NewEvent, aemit, aemit_many, emit, emit_many, emit_on, new_test_event, queue_test
-from .operational import Operational, emit_operational
+from .emitting import (
+    NewEvent,
+    Operational,
+    aemit,
+    aemit_many,
+    emit,
+    emit_many,
+    emit_on,
+    emit_operational,
+    new_test_event,
+    queue_test,
+)
 
 __all__ = [
     "NewEvent",

@@ -1,17 +1,19 @@
-"""The public functions that record events and their deliveries."""
+"""The functions that record events and their deliveries: the public ones, and the one for operational events."""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar, overload
 
 from asgiref.sync import sync_to_async
-from django.db import router
+from django.db import router, transaction
 from django.dispatch import Signal
 from pydantic import BaseModel
 
+from ..database.sql import concerns_rows, kind_of
 from ..event_types import EventType, registry
 from ..exceptions import (
     IdempotencyConflictError,
@@ -21,9 +23,10 @@ from ..exceptions import (
     UnknownEventTypeError,
     WebhooksError,
 )
-from ..models import Delivery, Event, IdempotencyKey, Webhook
+from ..models import Delivery, Event, IdempotencyKey, QueueEntry, Webhook
 from ..models.audit import Action
 from ..owners import event_types_for
+from ..routing import Reason, RoutedEvent, admits, webhooks_for
 from .events import check_key, new_event
 from .outbox import (
     Queued,
@@ -38,6 +41,8 @@ from .outbox import (
 
 if TYPE_CHECKING:
     from .events import EventData
+
+logger = logging.getLogger("webhooks_app.emission")
 
 M = TypeVar("M", bound=BaseModel)
 Happening = TypeVar("Happening", bound=Callable[..., tuple[Any, Mapping[str, Any] | BaseModel] | None])
@@ -253,3 +258,51 @@ def emit_on(
 
     signal.connect(emit_happening, sender=sender, weak=False, dispatch_uid=dispatch_uid)
     return happening
+
+
+class Operational(NamedTuple):
+    """The contents of an operational event, and the webhook that it is about."""
+
+    event_type: EventType[Any]
+    webhook_id: str
+    data: Mapping[str, Any]
+
+
+def emit_operational(using: str, operational: Sequence[Operational]) -> int:
+    """Record operational events in the caller's transaction, unless no webhook receives them; return their number.
+
+    They are written in bulk, after one query for each type. One about a damaged row is logged and left out, because it
+    must prevent neither the others nor the change that it reports.
+    """
+    names = {each.event_type.name for each in operational}
+    subscribers = {name: webhooks_for(RoutedEvent(type=name), using).order_by("pk").readable() for name in names}
+    events: list[tuple[Event, Queued]] = []
+    deliveries: list[Delivery] = []
+    for each in operational:
+        try:
+            receiving = _receiving(each, subscribers[each.event_type.name])
+            if not receiving:
+                continue
+            event = new_event(each.event_type, each.data, owner=None)
+            queued = [Delivery(event=event, webhook=webhook, **webhook.retries_of("event")) for webhook in receiving]
+        except Exception as error:
+            if not concerns_rows(error):
+                raise
+            name = each.event_type.name
+            logger.error("The event %s about webhook %s is lost: %s.", name, each.webhook_id, kind_of(error))  # noqa: TRY400
+            continue
+        events.append((event, Queued(len(queued), [delivery.webhook_id for delivery in queued])))
+        deliveries += queued
+    if events:
+        with transaction.atomic(using=using, savepoint=False):
+            Event.objects.using(using).bulk_create([event for event, _ in events])
+            Delivery.objects.using(using).bulk_create(deliveries)
+            QueueEntry.objects.using(using).add(deliveries)
+            announce_events(using, *events)
+    return len(events)
+
+
+def _receiving(operational: Operational, subscribers: Sequence[Webhook]) -> list[Webhook]:
+    event_type, webhook_id, data = operational
+    routed = RoutedEvent(type=event_type.name, subject_id=webhook_id, data=data)
+    return [webhook for webhook in subscribers if admits(webhook, routed) == Reason.SENT]

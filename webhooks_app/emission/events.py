@@ -23,8 +23,7 @@ from ..models import Event
 from ..models.event import MAX_KEY_LENGTH, MAX_REFERENCE_LENGTH, MAX_REFERENCES
 from ..models.order import MAX_ORDERING_KEY_LENGTH
 from ..owners import owners
-from ..protocol.envelope import encode_valid
-from ..protocol.json_data import MAX_DEPTH, Path, dotted
+from ..protocol.json_data import MAX_DEPTH, Path, dotted, encode_valid
 from ..reasons import ReasonText
 
 EventData = Mapping[str, Any] | BaseModel

@@ -31,7 +31,7 @@ from ..models.order import Order, OrderNumber, group_of, number_sql
 from ..protocol.ids import RANDOM_HEX_DIGITS, time_digits
 from ..retry import BaseRetryPolicy, pack_policy
 from ..routing import RoutedEvent, Verdict, judge, webhooks_for
-from ..signals import announce_deliveries, event_emitted
+from ..signals import deliveries_created, event_emitted
 
 Row = TypeVar("Row", bound=models.Model)
 
@@ -255,7 +255,8 @@ def announce_events(using: str, *events: tuple[Event, Queued]) -> None:
         send = partial(event_emitted.send_robust, Event, event=event, deliveries=queued.number)
         transaction.on_commit(send, using=using)
     if any(queued.number for _, queued in events):
-        announce_deliveries(using, [pk for _, queued in events for pk in queued.webhook_ids])
+        webhook_ids = [pk for _, queued in events for pk in queued.webhook_ids]
+        transaction.on_commit(partial(deliveries_created.send_robust, Delivery, webhook_ids=webhook_ids), using=using)
 
 
 @lru_cache(maxsize=32)

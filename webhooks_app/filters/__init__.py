@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from ..implementations import Implementations
-from .base import EMISSION_STEPS as EMISSION_STEPS
-from .base import MISSING, BaseOperator
-from .base import WORKER_STEPS as WORKER_STEPS
 from .fields import check_fields as check_fields
 from .matching import COMBINING as COMBINING
 from .matching import Filter as Filter
 from .matching import Mismatch as Mismatch
-from .operators import OPERATORS
+from .operators import EMISSION_STEPS as EMISSION_STEPS
+from .operators import MISSING, OPERATORS, BaseOperator
+from .operators import WORKER_STEPS as WORKER_STEPS
 
 __all__ = ["MISSING", "BaseOperator"]
 

@@ -17,7 +17,7 @@ from django.utils.translation import gettext as _
 
 from ..exceptions import InvalidFilterError
 from ..protocol import json_data
-from .base import EMISSION_STEPS, MISSING, BaseOperator, Budget, shown
+from .operators import EMISSION_STEPS, MISSING, BaseOperator, Budget, shown
 
 MAX_BYTES = 4096
 MAX_DEPTH = 8

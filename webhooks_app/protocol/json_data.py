@@ -1,7 +1,11 @@
-"""Values that JSON, a receiver's parser or a text column cannot hold, and the form of times."""
+"""The data of events: values that JSON, a receiver's parser or a text column cannot hold, times, and the envelope.
+
+The envelope is the body of a delivery, encoded once and sent unchanged in every attempt.
+"""
 
 from __future__ import annotations
 
+import json
 import math
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
@@ -12,6 +16,7 @@ from itertools import islice
 from types import NoneType
 from typing import Any, TypeAlias
 
+from ..exceptions import InvalidEventDataError
 from ..reasons import ReasonText
 
 Path: TypeAlias = tuple[str | int, ...]
@@ -128,3 +133,22 @@ def format_time(moment: datetime) -> str:
     if moment.tzinfo is None:
         raise ValueError(f"{moment} has no time zone; pass an aware datetime.")
     return moment.astimezone(UTC).replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"
+
+
+def encode(*, id: str, type: str, created: datetime, data: Mapping[str, Any]) -> bytes:  # noqa: A002
+    """Return the envelope as compact UTF-8 JSON with the keys in the specification's order.
+
+    Raises InvalidEventDataError for data that JSON, or a database's text, cannot hold: NaN, Infinity, lone
+    surrogates, NUL, keys that are not strings, other types, or more than ``MAX_DEPTH`` levels.
+    """
+    if found := problems(data):
+        raise InvalidEventDataError(type, found)
+    return encode_valid(id=id, type=type, created=created, data=data)
+
+
+def encode_valid(*, id: str, type: str, created: datetime, data: Mapping[str, Any]) -> bytes:  # noqa: A002
+    """Return the envelope of data that ``EventType.validate`` has returned, without checking it again."""
+    envelope = {"id": id, "type": type, "created": format_time(created), "data": data}
+    # Only mappings other than dicts are still unknown to json.
+    text = json.dumps(envelope, ensure_ascii=False, separators=(",", ":"), allow_nan=False, default=dict)
+    return text.encode()

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from .clock import ManualClock
 from .kit import Webhooks, WebhooksMixin
 from .matchers import containing, instance_of, matching, satisfying
-from .receiver import ReceivedRequest, ScriptedReceiver
+from .receiver import ManualClock, ReceivedRequest, ScriptedReceiver
 
 __all__ = [
     "ManualClock",

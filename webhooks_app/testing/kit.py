@@ -22,9 +22,8 @@ from ..models.own_headers import UNCHANGED, Credentials
 from ..models.status import REQUESTED
 from ..routing.admission import ROUTED, Reason, RoutedEvent, admits
 from ..routing.report import Decision, decide
-from .clock import ManualClock
 from .matchers import holds
-from .receiver import ReceivedRequest, ScriptedReceiver, ScriptedTransport
+from .receiver import ManualClock, ReceivedRequest, ScriptedReceiver, ScriptedTransport
 
 EventName: TypeAlias = EventType[Any] | str
 

@@ -1,4 +1,4 @@
-"""The receiver of a test, and the transport that leads to it."""
+"""The receiver of a test, the transport that leads to it, and their clock."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from ..choices import known_signatures
 from ..event_types import INTERNAL_NAMES, RETRY_NOTICE
@@ -15,7 +15,33 @@ from ..outbound import transport_options
 from ..receiver import ReceivedEvent, challenge_answer, verify
 from ..transport import Exchange, Request, Response
 from ..transport.memory import Answer, MemoryTransport
-from .clock import ManualClock
+
+
+class ManualClock:
+    """A clock that stands still until it is moved forwards."""
+
+    def __init__(self, now: datetime) -> None:
+        self._now = now
+        self._slept_seconds = 0.0
+
+    def __call__(self) -> datetime:
+        return self._now
+
+    def latest(self) -> datetime:
+        return self._now
+
+    def monotonic(self) -> float:
+        return self._slept_seconds
+
+    def sleep(self, seconds: float) -> None:
+        """Let the engine's pause pass at once. The time of day does not change."""
+        self._slept_seconds += seconds
+
+    def advance(self, seconds: float) -> None:
+        self.move_to(self._now + timedelta(seconds=seconds))
+
+    def move_to(self, moment: datetime) -> None:
+        self._now = max(self._now, moment)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
