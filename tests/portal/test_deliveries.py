@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from webhooks_app.database.clock import DatabaseClock
 from webhooks_app.event_types import registry
-from webhooks_app.models import ApiKey, Delivery, EventReference, Replay, Webhook
+from webhooks_app.models import ApiKey, Delivery, Event, EventReference, Replay, Webhook
 from webhooks_app.replays.runner import count
 
 from ..support.rows import emit_one, make_webhook
@@ -107,6 +107,13 @@ def test_events_are_found_by_type_and_reference(amina: Customer) -> None:
 
     assert by_type == by_reference == [amina.event]
     assert none == []
+
+
+def test_notices_are_not_among_the_events(amina: Customer) -> None:
+    notice = Event.objects.create(type="webhook.retry", owner=amina.user, created_at=amina.event.created_at)
+
+    assert amina.get("events").context["events"] == [amina.event]
+    assert amina.get("event", notice.pk).status_code == 200
 
 
 def test_missed_events_are_counted_before_they_are_sent(amina: Customer) -> None:

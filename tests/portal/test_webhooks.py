@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from django.utils.html import escape
 
-from webhooks_app.models import AuditEntry, Delivery, Webhook
+from webhooks_app.models import AuditEntry, Delivery, Webhook, WebhookHealth
 from webhooks_app.models.audit import Via
 
 from ..support.rows import end_deliveries, make_webhook
@@ -237,6 +237,18 @@ def test_the_overview_names_what_needs_attention(amina: Customer) -> None:
     assert "Healthy" in well
     assert "1 webhook needs attention." in ill
     assert "Too many failures." in ill
+
+
+def test_a_failing_webhook_says_why(amina: Customer) -> None:
+    since = amina.webhook.created_at
+    WebhookHealth.objects.create(webhook=amina.webhook, failing_since=since, last_given_up_at=since, given_up_count=1)
+    amina.delivery.attempts.update(message="Answered with status 503. Only status 200 confirms receipt.")
+
+    shown = text(amina.get("webhook", amina.webhook.pk))
+
+    assert "Failing" in shown
+    assert "Last failure: Answered with status 503. Only status 200 confirms receipt." in shown
+    assert amina.url("delivery", amina.delivery.pk) in shown
 
 
 def test_a_new_account_is_led_to_its_first_webhook(amina: Customer) -> None:

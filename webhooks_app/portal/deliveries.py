@@ -13,6 +13,7 @@ from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.utils.translation import gettext_lazy as _
 
+from ..event_types import INTERNAL_NAMES
 from ..models import Delivery, DeliveryAttempt, Event, EventReference, Replay, Webhook
 from ..models.disclosure import UNREACHABLE
 from ..models.keyset import WHOLE, Page, Parts, read_page
@@ -226,9 +227,9 @@ class EventListPage(AccountPage):
         rows: Any = Event.objects.owned_by(self.owner).defer("body")
         if text:
             rows = rows.filter(pk=text) if text.startswith("evt_") else rows.filter(pk__in=EventReference.events(text))
-        scope = rows if data["type"] else None
-        found: QuerySet[Event] = rows.filter(type=data["type"]) if data["type"] else rows
-        return read_page(found, scope=scope, cursor=cursor_of(self.request), size=PER_PAGE)
+        chosen = {"type": data["type"]} if data["type"] else {}
+        found: QuerySet[Event] = rows.exclude(type__in=INTERNAL_NAMES).filter(**chosen)
+        return read_page(found, scope=rows, cursor=cursor_of(self.request), size=PER_PAGE)
 
 
 class EventPage(AccountPage):

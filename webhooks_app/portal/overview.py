@@ -12,7 +12,8 @@ from django.utils.translation import gettext_lazy as _
 from ..exceptions import UnknownEventTypeError
 from ..maintenance.rollups import reading
 from ..maintenance.rollups.reading import Counters, Window
-from ..models import Webhook, WebhookHealth
+from ..models import Webhook
+from ..models.health import Standing
 from ..owners import event_types_for
 from ..pages.display import percent
 from .base import AccountPage, SafePage, accounts_of, redirect
@@ -48,7 +49,7 @@ class OverviewPage(AccountPage):
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
         rows = Webhook.objects.existing().owned_by(self.owner).select_related("health").order_by("-pk")
         webhooks = list(rows.defer("filter", "encrypted_headers")[:MAX_WEBHOOKS])
-        attention = [webhook for webhook in webhooks if _needs_attention(webhook)]
+        attention = [webhook for webhook in webhooks if Standing.of(webhook).tone in ("bad", "late")]
         day = reading.series(Window.DAY, [webhook.pk for webhook in webhooks], families=FAMILIES).total
         css, state, cause = _verdict(webhooks, attention, day)
         return super().get_context_data(
@@ -66,25 +67,19 @@ class OverviewPage(AccountPage):
         )
 
 
-def _needs_attention(webhook: Webhook) -> bool:
-    health = WebhookHealth.of(webhook)
-    is_failing = health is not None and health.failing_since is not None
-    return webhook.status != Webhook.Status.ACTIVE or webhook.paused_at is not None or is_failing
-
-
 def _verdict(webhooks: list[Webhook], attention: list[Webhook], day: Counters) -> tuple[str, str, str]:
     """Return the state of all webhooks: a class, a word and a sentence."""
     if not webhooks:
         return "open", gettext("No webhooks yet"), gettext("Create one to be told about events as they happen.")
     if attention:
         text = ngettext("%(number)d webhook needs attention.", "%(number)d webhooks need attention.", len(attention))
-        stopped = any(webhook.status == Webhook.Status.ACTIVE and not webhook.paused_at for webhook in attention)
-        state = gettext("Failing") if stopped else gettext("Not everything is sent")
+        is_failing = any(Standing.of(webhook) is Standing.FAILING for webhook in attention)
+        state = str(Standing.FAILING.label) if is_failing else gettext("Not everything is sent")
         return "bad", state, text % {"number": len(attention)}
     if not day.finished:
-        return "good", gettext("Healthy"), gettext("There were no deliveries in the last 24 hours.")
+        return "good", str(Standing.HEALTHY.label), gettext("There were no deliveries in the last 24 hours.")
     text = gettext("%(rate)s of the deliveries of the last 24 hours succeeded.")
-    return "good", gettext("Healthy"), text % {"rate": percent(day.succeeded, day.finished)}
+    return "good", str(Standing.HEALTHY.label), text % {"rate": percent(day.succeeded, day.finished)}
 
 
 class EventTypeListPage(AccountPage):

@@ -79,7 +79,9 @@ class TestEventPage(WebhookFormPage):
         if self.request.method == "POST" and "show_example" not in posted:
             return TestEventForm(posted, event_types=offered_types, label_suffix="")
         subscribed = next(iter(self.webhook.event_types), "")
-        return TestEventForm.with_example(posted.get("event_type") or subscribed, event_types=offered_types)
+        form = TestEventForm.with_example(posted.get("event_type") or subscribed, event_types=offered_types)
+        form.label_suffix = ""
+        return form
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
         context = super().get_context_data(**kwargs)

@@ -14,8 +14,10 @@ from django.utils.translation import gettext_lazy as _
 
 from ..maintenance.rollups import reading
 from ..maintenance.rollups.reading import Window
-from ..models import Delivery, Replay, Webhook, WebhookHealth
+from ..models import Delivery, Replay, Webhook
+from ..models.delivery import DeliveryQuerySet
 from ..models.fields import compact_json
+from ..models.health import Standing
 from ..models.keyset import read_page
 from ..operations.registration import register_webhook, update_webhook
 from ..operations.rights import REGISTER_WEBHOOK, UPDATE_WEBHOOK
@@ -97,6 +99,7 @@ class WebhookPage(AccountPage):
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
         webhook = self.find_webhook()
+        failure = last_failure_of(webhook)
         newest = _deliveries(webhook).filter(kind__in=(Delivery.Kind.EVENT, Delivery.Kind.TEST)).order_by("-pk")
         day = reading.series(Window.DAY, [webhook.pk], families=("succeeded", "given_up", "response_time"))
         return super().get_context_data(
@@ -104,6 +107,8 @@ class WebhookPage(AccountPage):
             subject=webhook.url,
             webhook=webhook,
             **state_of(webhook),
+            failure=failure,
+            why_failed=why(failure.shown_attempts()[-1]) if failure and failure.attempt_count else "",
             actions=offered(self, webhook),
             filter=compact_json(webhook.filter),
             recent=delivery_rows(newest[:RECENT], url=self.delivery_url),
@@ -116,32 +121,24 @@ class WebhookPage(AccountPage):
 
 
 def state_of(webhook: Webhook) -> dict[str, Any]:
-    """Return the state of a webhook in one word, its class, and sentences about it."""
-    health = WebhookHealth.of(webhook)
-    status = Webhook.Status(webhook.status)
-    state, css = {
-        Webhook.Status.ACTIVE: (gettext("Healthy"), "good"),
-        Webhook.Status.PENDING: (gettext("Not verified yet"), "late"),
-        Webhook.Status.DISABLED: (gettext("Disabled"), "bad"),
-        Webhook.Status.FAILED: (gettext("Verification failed"), "bad"),
-    }[status]
-    if webhook.paused_at is not None:
-        state, css = gettext("Paused"), "late"
-    elif status == Webhook.Status.ACTIVE and health is not None and health.failing_since is not None:
-        state, css = gettext("Failing"), "bad"
+    """Return the standing of a webhook, with its time and sentences about it."""
     return {
-        "state": state,
-        "state_css": css,
+        "standing": Standing.of(webhook),
         "state_since": webhook.shown_status_changed_at,
         "sentences": sentences(webhook),
     }
 
 
+def last_failure_of(webhook: Webhook) -> Delivery | None:
+    """Return the last delivery that was given up, for a webhook whose last deliveries all were; otherwise None."""
+    if Standing.of(webhook) is not Standing.FAILING:
+        return None
+    return _deliveries(webhook).in_state(Delivery.State.GIVEN_UP).order_by("-pk").first()
+
+
 def handshake_of(page: AccountPage, webhook: Webhook) -> dict[str, Any]:
     """Return the latest verification of a webhook with its requests and answers."""
-    # Handshakes have no event. Databases without an index of handshakes find them by this condition.
-    newest = _deliveries(webhook).filter(kind=Delivery.Kind.VERIFICATION, event=None).order_by("-pk")
-    delivery = next(iter(newest[:1]), None)
+    delivery = _deliveries(webhook).handshakes().order_by("-pk").first()
     if delivery is None:
         return {"handshake": None, "is_done": True}
     attempts = transcript(delivery.shown_attempts(), delivery, shows_body=True, url=page.delivery_url)
@@ -154,7 +151,7 @@ def handshake_of(page: AccountPage, webhook: Webhook) -> dict[str, Any]:
     }
 
 
-def _deliveries(webhook: Webhook) -> Any:
+def _deliveries(webhook: Webhook) -> DeliveryQuerySet:
     rows = Delivery.objects.filter(webhook=webhook).for_owner()
     return rows.select_related("event", "webhook__lane", "queue_entry").defer("event__body")
 
