@@ -166,7 +166,7 @@ class WebhookStateError(WebhooksError):
 
 
 class AlreadyInStateError(WebhookStateError):
-    """The webhook is already in the requested state; nothing was changed."""
+    """The webhook or problem is already in the requested state; nothing was changed."""
 
 
 class RateLimitedError(WebhooksError):

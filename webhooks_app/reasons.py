@@ -323,6 +323,11 @@ TEMPLATES: Mapping[str, str | Counted] = {
         "The secret of webhook %(id)s was rotated in the meantime. It has not been replaced."
     ),
     "replay_not_kept": gettext_noop("Replay %(id)s is no longer kept. Plan another."),
+    "problem_not_kept": gettext_noop("Problem %(id)s is no longer kept."),
+    "problem_resolved": gettext_noop("Problem %(id)s is resolved. The next failure opens it again."),
+    "problem_already_open": gettext_noop("Problem %(id)s is already open."),
+    "problem_already_acknowledged": gettext_noop("Problem %(id)s is already acknowledged."),
+    "problem_already_ignored": gettext_noop("Problem %(id)s is already ignored."),
     "api_key_deleted": gettext_noop("API key %(id)s is deleted."),
     "another_replay_running": gettext_noop(
         "Replay %(id)s of this webhook is running. Wait for it, pause or cancel it."

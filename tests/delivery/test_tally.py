@@ -101,6 +101,18 @@ def test_a_success_after_a_failure_counts_as_later(alice, webhook, receiver, del
     assert "succeeded_at_once" not in sums
 
 
+def test_failures_count_by_the_status_of_their_answer(alice, queue, clock):
+    webhook = make_webhook(alice, retry_notices=False)
+    emit_one(alice)
+    for status in (500, 503):
+        (claim,) = queue.claim(10)
+        record(sql_for("default"), [ended(claim, clock, status=status)], clock())
+        clock.advance(31)
+
+    sums, _ = counted(webhook)
+    assert (sums["failed_http_status"], sums["code_500"], sums["code_503"]) == (2, 1, 1)
+
+
 def test_failures_before_a_success_in_the_batch_do_not_count_after_it(alice, webhook, queue, clock):
     for _ in range(3):
         emit_one(alice)

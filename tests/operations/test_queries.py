@@ -31,6 +31,9 @@ MOST = {
     "pause a replay": 8,
     "resume a replay": 10,
     "cancel a replay": 10,
+    "acknowledge a problem": 8,
+    "ignore a problem": 8,
+    "reopen a problem": 8,
 }
 """With the savepoint in the transaction of the test, and SQLite's statement that takes the write lock."""
 

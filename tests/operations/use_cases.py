@@ -10,8 +10,8 @@ from typing import Any
 from django.utils import timezone
 
 from webhooks_app import register_webhook, send_test_event
-from webhooks_app.models import Delivery, Replay, Webhook
-from webhooks_app.operations import lifecycle, replays, rights, rotation
+from webhooks_app.models import Delivery, Problem, Replay, Webhook
+from webhooks_app.operations import lifecycle, problems, replays, rights, rotation
 from webhooks_app.operations.actors import BaseActor
 from webhooks_app.operations.lifecycle import start_verification
 from webhooks_app.operations.registration import update_webhook
@@ -83,6 +83,23 @@ def paused_replay(webhook: Webhook) -> Replay:
     replay = running(webhook)
     replay.pause()
     return replay
+
+
+def seen(webhook: Webhook) -> Problem:
+    now = timezone.now()
+    return Problem.objects.create(
+        webhook=webhook, result="timeout", count=1, first_seen_at=now, last_seen_at=now, opened_at=now
+    )
+
+
+def ignored(webhook: Webhook) -> Problem:
+    problem = seen(webhook)
+    problem.ignore()
+    return problem
+
+
+def resolve(problem: Problem) -> None:
+    type(problem).objects.filter(pk=problem.pk).update(state=Problem.State.RESOLVED)
 
 
 def delete_webhook_of(row: Any) -> None:
@@ -210,5 +227,26 @@ USE_CASES = {
         action="replay.cancelled",
         make=ready,
         spoil=Replay.cancel,
+    ),
+    "acknowledge a problem": UseCase(
+        call=lambda problem, actor: problems.acknowledge(problem, actor=actor),
+        right=rights.HANDLE_PROBLEM,
+        action="problem.acknowledged",
+        make=seen,
+        spoil=resolve,
+    ),
+    "ignore a problem": UseCase(
+        call=lambda problem, actor: problems.ignore(problem, actor=actor),
+        right=rights.HANDLE_PROBLEM,
+        action="problem.ignored",
+        make=seen,
+        spoil=Problem.ignore,
+    ),
+    "reopen a problem": UseCase(
+        call=lambda problem, actor: problems.reopen(problem, actor=actor),
+        right=rights.HANDLE_PROBLEM,
+        action="problem.reopened",
+        make=ignored,
+        spoil=resolve,
     ),
 }

@@ -16,6 +16,7 @@ from ..models import Delivery, Event, QueueEntry, QueueLane, Webhook
 from ..models.disclosure import reason_of_handshake
 from ..models.rollup import (
     BUCKETS_MS,
+    CODE,
     FAILED,
     FIRST_ATTEMPT_DELAY,
     MISSED_FROM,
@@ -28,7 +29,7 @@ from ..models.status import REQUESTED
 from ..protocol.ids import milliseconds_of, new_id
 from ..protocol.json_data import encode
 from .claim import Claim, Finished
-from .outcome import AttemptLog, State
+from .outcome import AttemptLog, Result, State
 from .sql import PortableSql
 
 logger = logging.getLogger("webhooks_app.delivery")
@@ -204,6 +205,8 @@ def _count(counters: MutableMapping[str, int], attempt: AttemptLog, state: State
         counters.pop(SINCE_SUCCESS, None)
     else:
         counters[f"{FAILED}{attempt.result}"] += 1
+        if attempt.result == Result.HTTP_STATUS:
+            counters[f"{CODE}{attempt.response_status}"] += 1
         if state is State.GIVEN_UP:
             counters["given_up"] += 1
             counters[SINCE_SUCCESS] += 1

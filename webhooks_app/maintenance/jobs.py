@@ -18,13 +18,14 @@ from django.db.models import Count, Q
 from ..database.clock import following
 from ..database.dialects import dialect_of
 from ..database.sql import concerns_rows, kind_of
-from ..models import MaintenanceJob, QueueEntry, Replay, StoredAnswer, Webhook, WorkerProcess
+from ..models import MaintenanceJob, Problem, QueueEntry, Replay, StoredAnswer, Webhook, WorkerProcess
 from ..models.audit import SYSTEM, acting
 from ..models.hold import is_due, is_held
 from ..protocol.json_data import format_time
 from ..replays.runner import advance
 from .filtering import evaluate_filters
 from .health.monitor import take_in, watch
+from .problems import forget_problems
 from .rollups.folding import TALLIES_AT_A_TIME, fold, forget_old
 from .rollups.recent import sum_up
 
@@ -185,9 +186,16 @@ def _sum_up_one_by_one(using: str, webhook_ids: Sequence[str], now: datetime) ->
             logger.error("Results of webhook %s cannot be summed up: %s.", webhook_id, kind_of(error))  # noqa: TRY400
 
 
+def resolve_problems(using: str, now: datetime, facts: dict[str, Any]) -> float | None:
+    """Resolve the problems that have not been seen since a success."""
+    Problem.objects.using(using).resolve(now)
+    return None
+
+
 def forget(using: str, now: datetime, facts: dict[str, Any]) -> float | None:
-    """Delete roll-ups and stored answers at the end of their retention, and processes that ended long ago."""
+    """Delete roll-ups, problems and stored answers at the end of their retention, and processes that ended long ago."""
     forget_old(using, now)
+    forget_problems(using, now)
     StoredAnswer.objects.using(using).expired(now).delete()
     WorkerProcess.objects.using(using).filter(seen_at__lt=now - PROCESSES_KEPT).delete()
     return None
@@ -200,6 +208,7 @@ JOBS = (
     Job(name="filters", every_seconds=2, run=evaluate_filters),
     Job(name="gauges", every_seconds=GAUGE_SECONDS, run=gauge),
     Job(name="recent", every_seconds=RECENT_SECONDS, run=sum_up_recent),
+    Job(name="problems", every_seconds=60, run=resolve_problems),
     Job(name="order", every_seconds=REPAIR_SECONDS, run=repair_groups),
     Job(name="forget", every_seconds=60, run=forget),
 )

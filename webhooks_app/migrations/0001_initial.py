@@ -881,6 +881,117 @@ class Migration(migrations.Migration):
             ),
         ),
         migrations.CreateModel(
+            name="Problem",
+            fields=[
+                (
+                    "id",
+                    webhooks_app.models.fields.IdField(editable=False, prefix="prb", primary_key=True, serialize=False),
+                ),
+                (
+                    "result",
+                    models.CharField(
+                        choices=[
+                            ("succeeded", "succeeded"),
+                            ("http_status", "status other than 200"),
+                            ("timeout", "timeout"),
+                            ("connection_error", "connection error"),
+                            ("dns_error", "name not resolved"),
+                            ("tls_error", "TLS error"),
+                            ("invalid_response", "invalid response"),
+                            ("address_refused", "address refused"),
+                            ("wrong_challenge", "wrong challenge answer"),
+                            ("worker_lost", "worker lost"),
+                            ("internal_error", "internal error"),
+                        ],
+                        editable=False,
+                        max_length=20,
+                        verbose_name="result",
+                    ),
+                ),
+                (
+                    "code",
+                    models.PositiveSmallIntegerField(
+                        default=0, editable=False, help_text="0 without an answer.", verbose_name="status code"
+                    ),
+                ),
+                (
+                    "state",
+                    models.CharField(
+                        choices=[
+                            ("open", "open"),
+                            ("acknowledged", "acknowledged"),
+                            ("ignored", "ignored"),
+                            ("resolved", "resolved"),
+                        ],
+                        default="open",
+                        editable=False,
+                        max_length=12,
+                        verbose_name="state",
+                    ),
+                ),
+                ("count", models.PositiveBigIntegerField(default=0, editable=False, verbose_name="failed attempts")),
+                ("first_seen_at", models.DateTimeField(editable=False, verbose_name="first seen")),
+                ("last_seen_at", models.DateTimeField(editable=False, verbose_name="last seen")),
+                (
+                    "opened_at",
+                    models.DateTimeField(
+                        editable=False,
+                        help_text="Time of the first failure, or of the first one after a success.",
+                        verbose_name="open since",
+                    ),
+                ),
+                (
+                    "succeeded_at",
+                    models.DateTimeField(
+                        editable=False,
+                        help_text="Time of the first success after the last failure.",
+                        null=True,
+                        verbose_name="succeeded",
+                    ),
+                ),
+                ("resolved_at", models.DateTimeField(editable=False, null=True, verbose_name="resolved")),
+                (
+                    "missed_from",
+                    models.DateTimeField(
+                        editable=False,
+                        help_text="Creation time of the oldest event given up with it.",
+                        null=True,
+                        verbose_name="missed from",
+                    ),
+                ),
+                (
+                    "webhook",
+                    models.ForeignKey(
+                        db_constraint=False,
+                        db_index=False,
+                        editable=False,
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="problems",
+                        to="webhooks_app.webhook",
+                        verbose_name="webhook",
+                    ),
+                ),
+            ],
+            options={
+                "verbose_name": "problem",
+                "verbose_name_plural": "problems",
+                "ordering": ("-id",),
+                "default_permissions": ("view", "change"),
+                "indexes": [
+                    models.Index(fields=["last_seen_at"], name="webhooks_problem_seen"),
+                    webhooks_app.models.fields.PartialIndex(
+                        fields=["-id"],
+                        name="webhooks_problem_unresolved",
+                        only=models.Q(("state__in", ("open", "acknowledged"))),
+                        otherwise=("state", "-id"),
+                    ),
+                ],
+                "constraints": [
+                    models.UniqueConstraint(fields=("webhook", "result", "code"), name="webhooks_problem_unique")
+                ],
+            },
+        ),
+        migrations.CreateModel(
             name="Rollup",
             fields=[
                 ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
@@ -991,6 +1102,9 @@ class Migration(migrations.Migration):
                             ("replay.paused", "replay paused"),
                             ("replay.resumed", "replay resumed"),
                             ("replay.cancelled", "replay cancelled"),
+                            ("problem.acknowledged", "problem acknowledged"),
+                            ("problem.ignored", "problem ignored"),
+                            ("problem.reopened", "problem reopened"),
                             ("api_key.created", "API key created"),
                             ("api_key.changed", "API key changed"),
                             ("api_key.revoked", "API key revoked"),

@@ -9,6 +9,7 @@ from .health import WebhookHealth
 from .lane import QueueLane
 from .maintenance import MaintenanceJob, WorkerProcess, WorkerSession
 from .order import OrderNumber
+from .problem import Problem
 from .queue import QueueEntry
 from .replay import Replay
 from .rollup import Rollup, Tally
@@ -26,6 +27,7 @@ __all__ = [
     "IdempotencyKey",
     "MaintenanceJob",
     "OrderNumber",
+    "Problem",
     "QueueEntry",
     "QueueLane",
     "Replay",

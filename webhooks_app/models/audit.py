@@ -1,4 +1,4 @@
-"""The audit log of webhooks, keys, deliveries and replays, written in the transaction of the action.
+"""The audit log of webhooks, keys, deliveries, replays and problems, written in the transaction of the action.
 
 Entries outlive their subject and its account. They never contain secrets, header values or bodies.
 """
@@ -53,6 +53,9 @@ class Action(models.TextChoices):
     REPLAY_PAUSED = "replay.paused", _("replay paused")
     REPLAY_RESUMED = "replay.resumed", _("replay resumed")
     REPLAY_CANCELLED = "replay.cancelled", _("replay cancelled")
+    PROBLEM_ACKNOWLEDGED = "problem.acknowledged", _("problem acknowledged")
+    PROBLEM_IGNORED = "problem.ignored", _("problem ignored")
+    PROBLEM_REOPENED = "problem.reopened", _("problem reopened")
     KEY_CREATED = "api_key.created", _("API key created")
     KEY_CHANGED = "api_key.changed", _("API key changed")
     KEY_REVOKED = "api_key.revoked", _("API key revoked")

@@ -45,6 +45,8 @@ SINCE_SUCCESS = "given_up_since_success"
 """A counter in tallies: deliveries given up after the last success in the batch, or all of them without a success."""
 MISSED_FROM = "missed_from_ms"
 """A counter in tallies: Unix time in milliseconds of the oldest event that was given up or cancelled."""
+CODE = "code_"
+"""Prefix of counters in tallies: attempts that failed because of the status of the answer, which follows."""
 
 
 class TallyQuerySet(BaseQuerySet["Tally"]):

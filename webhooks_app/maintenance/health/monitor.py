@@ -12,6 +12,7 @@ from ...database.sql import writing
 from ...models import Tally, Webhook, WebhookHealth
 from ...models.audit import SYSTEM, acting
 from ...reasons import ReasonText
+from ..problems import note_results
 from ..rollups.folding import Folded, read
 from .notifications import emit_given_up, notify_disabled, notify_failing, notify_recovered
 from .policy import Rule, Verdict, has_success, update_states
@@ -20,7 +21,10 @@ logger = logging.getLogger("webhooks_app.health")
 
 
 def take_in(using: str, folded: Folded) -> None:
-    """Update the health from folded tallies, in the fold's transaction. Report recoveries and given-up deliveries."""
+    """Update health and problems from folded tallies, in the fold's transaction. Report recoveries and deliveries
+    that were given up.
+    """
+    note_results(using, folded.webhooks)
     notify_recovered(using, update_states(using, folded.webhooks))
     emit_given_up(using, folded.given_up)
 

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import groupby
+from types import MappingProxyType
 from typing import Any, NamedTuple, TypeAlias
 
 from django.db import transaction
@@ -19,7 +20,7 @@ from django.db.models.functions import Cast
 
 from ...database.sql import kind_of, upsert, writing
 from ...models import MaintenanceJob, Rollup, Tally
-from ...models.rollup import EVERY_WEBHOOK, MISSED_FROM, SINCE_SUCCESS
+from ...models.rollup import CODE, EVERY_WEBHOOK, MISSED_FROM, SINCE_SUCCESS
 
 logger = logging.getLogger("webhooks_app.maintenance")
 
@@ -68,6 +69,8 @@ class TalliedWebhook(NamedTuple):
     """Number of deliveries given up after the last success, or of all given up without a success."""
     missed_from: datetime | None = None
     """The creation time of the oldest event that was given up or cancelled."""
+    codes: Mapping[int, int] = MappingProxyType({})
+    """Number of failed attempts by the status of their answer. Older versions of the app do not count them."""
 
 
 def start_of(resolution: str, moment: datetime) -> datetime:
@@ -99,12 +102,14 @@ def _read(tally: Tally) -> tuple[list[TalliedWebhook], list[str]]:
             tally.recorded_at,
             given_up_since_success=counters.pop(SINCE_SUCCESS, 0),
             missed_from=_moment(counters.pop(MISSED_FROM, None)),
+            codes={int(name[len(CODE) :]): counters.pop(name) for name in list(counters) if name.startswith(CODE)},
             counters=counters,
         )
         for digits, counters in counts["webhooks"].items()
     ]
     for webhook in webhooks:
-        sum(webhook.counters.values(), webhook.given_up_since_success)  # raises unless they are numbers
+        # raises unless they are numbers
+        sum((*webhook.counters.values(), *webhook.codes.values()), webhook.given_up_since_success)
     return webhooks, [f"dlv_{digits}" for digits in counts["given_up"]]
 
 

@@ -1,0 +1,44 @@
+"""Acknowledging, ignoring and reopening problems."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ..database.sql import writing
+from ..models import Problem
+from ..models.audit import acting
+from .actors import BaseActor
+from .rights import HANDLE_PROBLEM
+
+__all__ = ["acknowledge", "ignore", "reopen"]
+
+
+def acknowledge(problem: Problem, *, actor: BaseActor) -> None:
+    """Mark a problem as known until it is resolved.
+
+    Raises WebhookStateError for a resolved problem, and AlreadyInStateError for an acknowledged one.
+    """
+    _decide(problem, actor, problem.acknowledge)
+
+
+def ignore(problem: Problem, *, actor: BaseActor) -> None:
+    """Mark a problem as unimportant: further failures do not open it again.
+
+    Raises AlreadyInStateError for an ignored problem.
+    """
+    _decide(problem, actor, problem.ignore)
+
+
+def reopen(problem: Problem, *, actor: BaseActor) -> None:
+    """Undo an acknowledgement, or stop ignoring a problem.
+
+    Raises WebhookStateError for a resolved problem, and AlreadyInStateError for an open one.
+    """
+    _decide(problem, actor, problem.reopen)
+
+
+def _decide(problem: Problem, actor: BaseActor, verb: Callable[[], None]) -> None:
+    with acting(actor), writing(problem.alias, Problem):
+        problem.lock()
+        actor.require(HANDLE_PROBLEM, problem.owner_id)
+        verb()
