@@ -120,6 +120,31 @@ def test_a_failure_prevents_further_calls_for_a_while():
     assert calls.count == 1
 
 
+def test_calls_in_succession_share_a_thread():
+    threads = []
+    call = FoldedCall(lambda: threads.append(threading.current_thread()), fold_seconds=0)
+
+    for _ in range(5):
+        call()
+        call.join()
+
+    assert len(threads) == 5
+    assert set(threads) == {threads[0]}
+
+
+def test_an_idle_thread_ends_and_is_replaced():
+    threads = []
+    call = FoldedCall(lambda: threads.append(threading.current_thread()), fold_seconds=0, idle_seconds=0.01)
+
+    for _ in range(3):
+        call()
+        call.join()
+        threads[-1].join(30)
+
+    assert [thread.is_alive() for thread in threads] == [False] * 3
+    assert len(set(threads)) == 3
+
+
 @pytest.mark.skipif(not hasattr(__import__("os"), "fork"), reason="forks processes")
 def test_a_forked_process_makes_its_own_calls():
     import os

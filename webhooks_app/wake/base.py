@@ -73,6 +73,8 @@ class FoldedCall:
 
     A call requested during another one, or shortly after one, is folded into it. A failure is logged once, and the next
     call is at least ``rest_seconds`` later: the sweep finds missed deliveries.
+
+    The thread stays for ``idle_seconds``, because the caller of ``Thread.start`` would wait for each new one.
     """
 
     def __init__(
@@ -82,15 +84,15 @@ class FoldedCall:
         fold_seconds: float = 0.1,
         patience_seconds: float = 0.5,
         rest_seconds: float = 1.0,
+        idle_seconds: float = 10.0,
     ) -> None:
         self._function = function
         self._fold_seconds = fold_seconds
         self._patience_seconds = patience_seconds
         self._rest_seconds = rest_seconds
+        self._idle_seconds = idle_seconds
         self._is_failing = False
         self._requested_at = 0.0
-        self._thread: threading.Thread | None = None
-        self._quiet_until = 0.0
         self._enter_process()
 
     def __call__(self) -> None:
@@ -98,30 +100,56 @@ class FoldedCall:
             self._enter_process()
         with self._lock:
             now = self._requested_at = time.monotonic()
-            if self._thread is not None or now < self._quiet_until:
+            if not self._is_done.is_set() or now < self._quiet_until:
                 return
-            self._thread = threading.Thread(target=self._run, name="webhooks_app.wake", daemon=True)
-            try:
-                self._thread.start()
-            except RuntimeError as error:  # The system has no thread left.
-                self._thread = None
-                logger.warning("Workers cannot be woken (%s); their sweep finds due deliveries.", error)
+            self._is_done.clear()
+            self._is_wanted.set()
+            if not self._has_thread:
+                self._start_thread()
 
     def join(self) -> None:
         """Wait for the call in progress, if there is one, at most ``patience_seconds``."""
-        thread = self._thread
-        if thread is not None and self._pid == os.getpid():
-            thread.join(self._patience_seconds)
+        if self._pid == os.getpid():
+            self._is_done.wait(self._patience_seconds)
 
     def _enter_process(self) -> None:
         """Begin anew in this process. A call in progress at its fork belongs to the parent."""
         self._pid = os.getpid()
         self._lock = threading.Lock()
-        self._thread = None
+        self._has_thread = False
+        self._is_wanted, self._is_done = threading.Event(), threading.Event()
+        self._is_done.set()
         self._quiet_until = 0.0
         Finalize(None, self.join, exitpriority=0)  # unlike atexit, also at the end of a child of multiprocessing
 
+    def _start_thread(self) -> None:
+        try:
+            threading.Thread(target=self._run, name="webhooks_app.wake", daemon=True).start()
+            self._has_thread = True
+        except RuntimeError as error:  # The system has no thread left.
+            self._is_wanted.clear()
+            self._is_done.set()
+            logger.warning("Workers cannot be woken (%s); their sweep finds due deliveries.", error)
+
     def _run(self) -> None:
+        try:
+            while self._is_wanted.wait(self._idle_seconds) or not self._leave():
+                self._is_wanted.clear()
+                self._call_until_done()
+        except BaseException:
+            self._leave(even_if_wanted=True)
+            raise
+
+    def _leave(self, *, even_if_wanted: bool = False) -> bool:
+        """End the thread unless a call was requested at the last moment."""
+        with self._lock:
+            if self._is_wanted.is_set() and not even_if_wanted:
+                return False
+            self._has_thread = False
+            self._is_done.set()
+            return True
+
+    def _call_until_done(self) -> None:
         again = True
         while again:
             called_at = time.monotonic()
@@ -131,7 +159,7 @@ class FoldedCall:
                 # Requested so late that the last call may have missed it, so call again.
                 again = not self._is_failing and self._requested_at > self._quiet_until
                 if not again:
-                    self._thread = None
+                    self._is_done.set()
 
     def _call(self) -> bool:
         try:
