@@ -60,7 +60,7 @@ def test_the_api_returns_the_number_that_was_set(client, alice, api_key, number)
 def test_the_console_shows_the_number_that_was_set(admin_client, alice):
     webhook = make_webhook(alice, filter={"error": {"$not": {"$lt": 1e23}}})
 
-    page = admin_client.get(f"/admin/webhooks_app/webhook/{webhook.pk}/change/")
+    page = admin_client.get(f"/admin/webhooks_app/webhook/{webhook.pk}/change/?section=settings")
 
     assert "1e+23" in page.text
 
