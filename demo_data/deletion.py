@@ -9,7 +9,7 @@ from typing import Any
 from django.db.models import QuerySet
 
 from webhooks_app.database.sql import writing
-from webhooks_app.maintenance.deletion import delete_rows
+from webhooks_app.maintenance.forgetting import delete_rows
 from webhooks_app.models import Delivery, Event, Webhook
 from webhooks_app.owners import owner_model, owners
 

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from .event_types import EventType as EventType
     from .event_types import registry
     from .models import Event as Event
-    from .operations.events import forget_events as forget_events
-    from .operations.events import forget_owner as forget_owner
+    from .operations.lifecycle import forget_events as forget_events
+    from .operations.lifecycle import forget_owner as forget_owner
     from .operations.registration import register_webhook as register_webhook
     from .operations.sending import send_test_event as send_test_event
 
@@ -32,8 +32,8 @@ _LAZY_NAMES = {
     "emit": ("emission", "emit"),
     "emit_many": ("emission", "emit_many"),
     "emit_on": ("emission", "emit_on"),
-    "forget_events": ("operations.events", "forget_events"),
-    "forget_owner": ("operations.events", "forget_owner"),
+    "forget_events": ("operations.lifecycle", "forget_events"),
+    "forget_owner": ("operations.lifecycle", "forget_owner"),
     "registry": ("event_types", "registry"),
     "register_webhook": ("operations.registration", "register_webhook"),
     "send_test_event": ("operations.sending", "send_test_event"),

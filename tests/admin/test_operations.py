@@ -18,7 +18,7 @@ from webhooks_app.admin.operations import settings_in_force
 from webhooks_app.conf import SECRETS, setting_types
 from webhooks_app.emission import emit
 from webhooks_app.models import Delivery, DeliveryAttempt, Event, MaintenanceJob, Webhook, WorkerProcess
-from webhooks_app.models.table_sizes import table_sizes
+from webhooks_app.models.maintenance import table_sizes
 
 from .conftest import DATA, Page, shows, text
 

@@ -8,7 +8,7 @@ import pytest
 from cryptography.fernet import Fernet
 from django.utils import timezone
 
-from webhooks_app.maintenance.reencryption import reencrypt
+from webhooks_app.management.commands.reencrypt_webhook_secrets import reencrypt
 from webhooks_app.models import Delivery, DeliveryAttempt, Webhook
 from webhooks_app.models.hold import HoldReason, hold_of
 from webhooks_app.operations.actors import PROJECT

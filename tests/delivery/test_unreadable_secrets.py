@@ -12,7 +12,7 @@ from django.utils import timezone
 from webhooks_app.delivery.engine import Engine
 from webhooks_app.delivery.queue import Queue
 from webhooks_app.delivery.slots import Slots
-from webhooks_app.management.watching import follow
+from webhooks_app.management.base import follow
 from webhooks_app.models import ApiKey, DeliveryAttempt, QueueLane, SigningKey
 from webhooks_app.models.hold import HoldReason, hold_of
 

@@ -13,7 +13,7 @@ from django.utils import timezone
 
 from webhooks_app import emit
 from webhooks_app.exceptions import WebhookStateError
-from webhooks_app.maintenance import deletion, retention
+from webhooks_app.maintenance import forgetting, retention
 from webhooks_app.models import Delivery, DeliveryAttempt, Event, EventReference, IdempotencyKey, Replay, Webhook
 from webhooks_app.operations.actors import PROJECT
 from webhooks_app.operations.replays import start
@@ -39,7 +39,7 @@ def batches_of(monkeypatch):
 
     def batches_of(rows):
         for name in ("FIRST_ROWS", "LEAST_ROWS", "MOST_ROWS"):
-            monkeypatch.setattr(deletion, name, rows)
+            monkeypatch.setattr(forgetting, name, rows)
 
     return batches_of
 
@@ -354,7 +354,7 @@ def test_attempts_count_towards_the_size_of_a_batch(alice, batches_of):
 
 
 def test_slow_batches_shrink_and_quick_ones_grow():
-    size = deletion.BatchSize()
+    size = forgetting.BatchSize()
     sizes = []
     for seconds in (0.2, 0.2, 0.2, 0.2, 0.02, 0.001):
         size.adapt(seconds)
@@ -365,7 +365,7 @@ def test_slow_batches_shrink_and_quick_ones_grow():
 
 @pytest.mark.parametrize(("seconds", "rows"), [(0.001, 200), (0.2, 20)], ids=["quick", "slow"])
 def test_the_batch_size_is_reset_for_another_kind_of_rows(seconds, rows):
-    size = deletion.BatchSize()
+    size = forgetting.BatchSize()
     for _ in range(20):
         size.adapt(seconds)
 

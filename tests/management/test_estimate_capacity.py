@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from django.core.management.base import CommandError
 
-from webhooks_app.management.capacity import Load, Policy, plan
+from webhooks_app.management.commands.estimate_capacity import Load, Policy, plan
 
 from ..support.commands import Output
 

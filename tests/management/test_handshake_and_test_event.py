@@ -101,7 +101,7 @@ def test_waiting_for_a_test_event_shows_each_attempt_and_fails_with_it(
 def test_waiting_without_a_worker_explains_how_to_start_one(
     run: Run, webhook: Webhook, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("webhooks_app.management.watching.SPARE_SECONDS", -1000.0)
+    monkeypatch.setattr("webhooks_app.management.base.SPARE_SECONDS", -1000.0)
 
     with pytest.raises(CommandError, match=r"manage\.py deliver_webhooks"):
         run("send_test_event", webhook.id, "file.deleted", "--wait")

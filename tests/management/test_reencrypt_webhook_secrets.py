@@ -15,7 +15,7 @@ from django.utils import timezone
 
 from webhooks_app.delivery.engine import Engine
 from webhooks_app.emission import emit
-from webhooks_app.maintenance import reencryption
+from webhooks_app.management.commands import reencrypt_webhook_secrets as reencryption
 from webhooks_app.models import SigningKey, Webhook
 from webhooks_app.protocol.ids import new_id
 from webhooks_app.receiver.local import LocalReceiver

@@ -20,7 +20,7 @@ from ..conf import PREFIX, SECRETS, Settings, setting_types, settings
 from ..doctor import Finding, Level, examine
 from ..maintenance.rollups.folding import KEPT, Resolution
 from ..models import Delivery, MaintenanceJob, WorkerProcess
-from ..models.table_sizes import table_sizes
+from ..models.maintenance import table_sizes
 from .owned import OwnedAdmin, manages_all
 
 OF_CHECKS = "webhooks_app."

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from . import deployment, settings, surroundings, tables, wake
+from . import settings, surroundings, tables, wake
 
-__all__ = ["deployment", "settings", "surroundings", "tables", "wake"]
+__all__ = ["settings", "surroundings", "tables", "wake"]

@@ -13,7 +13,7 @@ from ..conf import settings
 from ..models import DeliveryAttempt, Problem, Webhook
 from ..models.problem import MOST_OF_WEBHOOK, UNRESOLVED
 from ..models.rollup import FAILED
-from .health.policy import has_success
+from .health import has_success
 from .rollups.folding import TalliedWebhook
 
 logger = logging.getLogger("webhooks_app.maintenance")

@@ -32,7 +32,7 @@ from ..models import (
 )
 from ..plurals import counted
 from ..protocol.ids import first_id_at
-from .deletion import BatchSize, parts
+from .forgetting import BatchSize, parts
 
 logger = logging.getLogger("webhooks_app.retention")
 

@@ -1,4 +1,6 @@
-"""Base of the commands: results on stdout, everything else on stderr, and the arguments that several commands have.
+"""Base of the commands: results on stdout, everything else on stderr, and what several commands share.
+
+These are arguments, the graceful end on a signal, and the output of a delivery's attempts until it is finished.
 
 Untrusted text is made safe for a terminal.
 """
@@ -8,19 +10,28 @@ from __future__ import annotations
 import getpass
 import json
 import os
+import signal
 import sys
+import threading
+import time
 import unicodedata
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from queue import SimpleQueue
+from types import FrameType
 from typing import Any
 
 from django.core.exceptions import ValidationError
 from django.core.management.base import BaseCommand, CommandError, OutputWrapper
 from django.core.management.color import no_style
 from django.db import DatabaseError, InterfaceError
-from django.utils import translation
+from django.utils import timezone, translation
 
+from ..conf import settings
 from ..exceptions import WebhooksError
-from ..models import Webhook
+from ..models import Delivery, DeliveryAttempt, Webhook
+from ..models.hold import HoldReason, holds_of
 from ..operations.actors import Operator
 from ..owners import owner_model, owners
 
@@ -226,3 +237,97 @@ class ProgressBar:
         self._stream.write(f"\r{text}", str, ending="")
         self._stream.flush()
         self._shown = text
+
+
+STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+
+
+@contextmanager
+def stopped_by_signal(stop: Callable[[], None]) -> Iterator[None]:
+    """Call ``stop`` on the first SIGTERM or SIGINT. The next one raises KeyboardInterrupt.
+
+    ``stop`` runs in a separate thread: a signal handler interrupts the main thread and must not wait for a lock that
+    the main thread holds.
+    """
+    asked: SimpleQueue[bool] = SimpleQueue()
+
+    def wait_for_signal() -> None:
+        if asked.get():
+            stop()
+
+    def handle(signal_number: int, frame: FrameType | None) -> None:
+        for number in STOP_SIGNALS:
+            signal.signal(number, signal.default_int_handler)
+        asked.put(True)
+
+    threading.Thread(target=wait_for_signal, name="webhooks_app.stop", daemon=True).start()
+    with _signals_handled_by(handle):
+        yield
+    asked.put(False)
+
+
+@contextmanager
+def _signals_handled_by(handle: Callable[[int, FrameType | None], object]) -> Iterator[None]:
+    if threading.current_thread() is not threading.main_thread():
+        yield  # Only the main thread gets signals.
+        return
+    before = {number: signal.signal(number, handle) for number in STOP_SIGNALS}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+LOOK_EVERY_SECONDS = 0.1
+WORKER_MISSED_AFTER_SECONDS = 10.0
+SPARE_SECONDS = 30.0
+
+NO_WORKER = "No worker has claimed it yet. Start one: `celery -A your_project worker`, or `manage.py deliver_webhooks`."
+
+
+def follow(delivery: Delivery, write: Callable[[str], None], *, timeout_seconds: float | None = None) -> Delivery:
+    """Print each attempt as it is logged, and return the delivery once it is finished.
+
+    Raises CommandError if it is not finished within the maximum duration of all its attempts.
+    """
+    ends_at = time.monotonic() + (timeout_seconds or _longest_seconds(delivery))
+    warn_at = time.monotonic() + WORKER_MISSED_AFTER_SECONDS
+    said = 0
+    while True:
+        delivery.refresh_from_db()
+        for attempt in delivery.attempts.filter(number__gt=said).order_by("number"):
+            write(_line(delivery, attempt))
+            said = attempt.number
+        if delivery.state != Delivery.State.PENDING:
+            return delivery
+        now = time.monotonic()
+        if now > ends_at:
+            raise CommandError(f"Delivery {delivery.id} is still pending. {_status(delivery)}")
+        if now > warn_at and not delivery.attempt_count:
+            write(_hold(delivery) or NO_WORKER)
+            warn_at = ends_at
+        time.sleep(LOOK_EVERY_SECONDS)
+
+
+def _longest_seconds(delivery: Delivery) -> float:
+    return float(delivery.max_attempts * settings.LEASE_SECONDS + delivery.policy.span.total_seconds() + SPARE_SECONDS)
+
+
+def _status(delivery: Delivery) -> str:
+    attempts = f"Its attempts so far: {delivery.attempt_count}." if delivery.attempt_count else ""
+    return " ".join(filter(None, (attempts, _hold(delivery)))) or NO_WORKER
+
+
+def _hold(delivery: Delivery) -> str:
+    """Return the reason why the delivery is not sent now, or "" if it is due or finished."""
+    (loaded,) = Delivery.objects.select_related("event", "webhook__lane", "queue_entry").filter(pk=delivery.pk)
+    (hold,) = holds_of([loaded], now=timezone.now())
+    return "" if hold is None or hold.reason == HoldReason.FINAL else f"It is held: {hold.reason.label}."
+
+
+def _line(delivery: Delivery, attempt: DeliveryAttempt) -> str:
+    took = "" if attempt.duration_ms is None else f" in {attempt.duration_ms / 1000:.3f} s"
+    status = "" if attempt.response_status is None else f" (status {attempt.response_status})"
+    reason = f": {attempt.message}" if attempt.message else ""
+    return f"attempt {attempt.number} of {delivery.max_attempts}: {attempt.get_result_display()}{status}{took}{reason}"

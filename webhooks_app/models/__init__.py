@@ -4,7 +4,7 @@ from .api_key import ApiKey
 from .attempt import DeliveryAttempt
 from .audit import AuditEntry
 from .delivery import Delivery
-from .event import Event, EventReference, IdempotencyKey
+from .event import Event, EventReference, IdempotencyKey, StoredAnswer
 from .health import WebhookHealth
 from .lane import QueueLane
 from .maintenance import MaintenanceJob, WorkerProcess, WorkerSession
@@ -13,7 +13,6 @@ from .problem import Problem
 from .queue import QueueEntry
 from .replay import Replay
 from .rollup import Rollup, Tally
-from .stored_answer import StoredAnswer
 from .webhook import Webhook
 from .webhook_secret import SigningKey
 

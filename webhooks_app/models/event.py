@@ -1,4 +1,7 @@
-"""An event, with the exact bytes that every subscriber receives, its idempotency key and its references."""
+"""An event, with the exact bytes that every subscriber receives, its idempotency key and its references.
+
+The answers to other API requests with an ``Idempotency-Key`` are stored for a day.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +9,14 @@ import hashlib
 import json
 import uuid
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, Self
 
-from django.db import models
+from django.db import IntegrityError, models, router, transaction
+from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
+from ..encryption import decrypt_once, encrypt
 from ..exceptions import WebhookStateError
 from ..protocol.ids import first_id_at
 from ..reasons import ReasonText
@@ -169,3 +174,67 @@ class EventReference(BaseModel):
     def newest_events(cls, value: str) -> list[str]:
         """Return the ids of the newest events with a reference, at most ``MAX_FOUND``, newest first."""
         return list(cls.events(value).order_by("-event").values_list("event", flat=True)[:MAX_FOUND])
+
+
+KEPT = timedelta(hours=24)
+
+
+class StoredAnswerQuerySet(BaseQuerySet["StoredAnswer"]):
+    def expired(self, now: datetime) -> Self:
+        return self.filter(created_at__lte=now - KEPT)
+
+
+class StoredAnswer(BaseModel):
+    """An answer, encrypted because it can contain a secret. It is saved in the transaction of its request."""
+
+    id = models.UUIDField(primary_key=True, editable=False)
+    """The digest of the caller, the route and the key. Its index compares them exactly on every database."""
+    # No constraint, whose lock on the owner's row would lead to deadlocks with operations that lock the owner.
+    owner = OwnerField(null=True, editable=False, on_delete=models.DO_NOTHING, related_name="+", db_constraint=False)
+    encrypted_content = models.TextField(editable=False)
+    created_at = models.DateTimeField(_("created"), default=timezone.now, editable=False, db_index=True)
+
+    objects = StoredAnswerQuerySet.as_manager()  # type: ignore[misc]
+
+    class Meta:
+        verbose_name = _("stored answer")
+        verbose_name_plural = _("stored answers")
+
+    def __str__(self) -> str:
+        return str(self.pk)
+
+    @classmethod
+    def of(cls, caller: str, route: str, key: str, owner_id: Any) -> StoredAnswer:
+        """Return the unsaved row of a request; ``caller`` identifies the owner, or the service key."""
+        scope = hashlib.sha256(f"{caller}\0{route}\0{key}".encode(errors="surrogatepass"))
+        # Sets the version bits, because MariaDB does not find every UUID without them.
+        return cls(id=uuid.UUID(bytes=scope.digest()[:16], version=5), owner_id=owner_id)
+
+    @property
+    def content(self) -> str:
+        """The stored answer as text. Raises SecretUnreadableError if no key decrypts it."""
+        return decrypt_once(self.encrypted_content)
+
+    def claim(self) -> StoredAnswer | None:
+        """Insert the row in the caller's transaction, or return the row of an earlier request.
+
+        Waits for a transaction that has inserted the same row.
+        """
+        rows = StoredAnswer.objects.using(router.db_for_write(StoredAnswer))
+        while True:
+            try:
+                with transaction.atomic(using=rows.db):
+                    self.save(using=rows.db, force_insert=True)
+            except IntegrityError:
+                same = rows.filter(pk=self.pk)
+                # The second query finds a row that is newer than the snapshot of a repeatable read.
+                saved = same.first() or same.select_for_update().first()
+            else:
+                return None
+            if saved is not None and saved.created_at > timezone.now() - KEPT:
+                return saved
+            same.filter(created_at__lte=timezone.now() - KEPT).delete()
+
+    def keep(self, content: str) -> None:
+        self.encrypted_content = encrypt(content)
+        self.save(update_fields=["encrypted_content"])

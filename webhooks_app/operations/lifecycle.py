@@ -1,16 +1,23 @@
-"""Verifying, pausing, resuming, disabling, enabling and deleting webhooks."""
+"""Verifying, pausing, resuming, disabling, enabling and deleting webhooks, and removing what belongs to an owner."""
 
 from __future__ import annotations
 
-from ..models import Delivery, QueueEntry, Webhook, WebhookHealth
-from ..models.audit import Action
+from collections.abc import Callable
+from typing import Any
+
+from django.db import models, router
+
+from ..maintenance import forgetting
+from ..maintenance.forgetting import Forgotten
+from ..models import Delivery, Event, QueueEntry, Webhook, WebhookHealth
+from ..models.audit import Action, acting
 from ..reasons import ReasonText
 from ..signals import announce_deliveries
-from .actors import BaseActor, performing
+from .actors import PROJECT, BaseActor, performing
 from .rate_limits import limit_verification
-from .rights import DELETE_WEBHOOK, DISABLE_WEBHOOK, PAUSE_WEBHOOK, VERIFY_WEBHOOK
+from .rights import DELETE_WEBHOOK, DISABLE_WEBHOOK, FORGET_OWNER, PAUSE_WEBHOOK, VERIFY_WEBHOOK
 
-__all__ = ["delete", "disable", "enable", "pause", "resume", "start_verification"]
+__all__ = ["delete", "disable", "enable", "forget_events", "forget_owner", "pause", "resume", "start_verification"]
 
 BY_OWNER = ReasonText("disabled_by_owner")
 BY_OPERATOR = ReasonText("disabled_by_operator")
@@ -100,3 +107,28 @@ def queue_handshake(webhook: Webhook, *, is_first: bool = False) -> Delivery:
 def _cancel_handshake(webhook: Webhook) -> None:
     entries = QueueEntry.objects.using(webhook.alias).filter(webhook=webhook, kind=Delivery.Kind.VERIFICATION)
     webhook.deliveries.handshakes().cancel("superseded", among=entries)
+
+
+def forget_events(events: models.QuerySet[Event], *, actor: BaseActor = PROJECT) -> Forgotten:
+    """Delete the events of a queryset with their deliveries and attempts, in short transactions.
+
+    Pending deliveries are not sent. A request in flight is not stopped, and its result is not recorded. An interrupted
+    call can be repeated.
+    """
+    for owner_id in events.order_by().values_list("owner", flat=True).distinct():
+        actor.require(FORGET_OWNER, owner_id)
+    return forgetting.forget_events(router.db_for_write(Event), events)
+
+
+def forget_owner(
+    owner: Any, *, actor: BaseActor = PROJECT, progress: Callable[[int], object] = lambda count: None
+) -> Forgotten:
+    """Delete the webhooks, API keys and events of an owner, with their deliveries, in short transactions.
+
+    The webhooks are stopped first. The owner itself remains; call this before you delete an owner with a long history.
+    Audit entries remain until their retention ends. ``progress`` is called after each transaction with its number of
+    events and deliveries. An interrupted call can be repeated.
+    """
+    actor.require(FORGET_OWNER, owner.pk)
+    with acting(actor):
+        return forgetting.forget(router.db_for_write(Webhook), owner.pk, progress)

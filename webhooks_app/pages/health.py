@@ -9,7 +9,7 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext
 
-from ..maintenance.health.policy import Rule
+from ..maintenance.health import Rule
 from ..models import Webhook, WebhookHealth
 from .display import in_time, moment
 

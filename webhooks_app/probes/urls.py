@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.urls import path
 
-from .views import delivery, live, ready
+from . import delivery, live, ready
 
 urlpatterns = [
     path("live", live, name="webhooks_live"),

@@ -8,12 +8,14 @@ from itertools import chain
 from json.encoder import encode_basestring_ascii as _quoted
 
 from ..implementations import Implementations
-from .base import BaseSignature, Headers, Message
 from .specification import (
     EVENT_HEADER,
     PREVIOUS_SIGNATURE_HEADER,
     SIGNATURE_HEADER,
     TIMESTAMP_HEADER,
+    BaseSignature,
+    Headers,
+    Message,
     NativeSignature,
     sign,
     signed_headers,

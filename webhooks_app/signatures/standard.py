@@ -14,8 +14,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from ..exceptions import WebhookVerificationError
-from .base import BaseSignature, Headers, Message, checked_timestamp
-from .specification import SECRET_PREFIX, NativeSignature
+from .specification import SECRET_PREFIX, BaseSignature, Headers, Message, NativeSignature, checked_timestamp
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from django.test import override_settings
 
-from webhooks_app.maintenance.health.policy import Rule, Verdict
+from webhooks_app.maintenance.health import Rule, Verdict
 from webhooks_app.models import Webhook, WebhookHealth
 
 SINCE = datetime(2026, 3, 1, tzinfo=UTC)

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from webhooks_app.maintenance.health.policy import move, update_states
+from webhooks_app.maintenance.health import move, update_states
 from webhooks_app.maintenance.jobs import JOBS, run_due
 from webhooks_app.maintenance.rollups.folding import TalliedWebhook
 from webhooks_app.models import MaintenanceJob, WebhookHealth

@@ -1,1 +1,177 @@
-"""The health of webhooks: failing periods, warnings and automatic disabling."""
+"""The health of webhooks: the changes that results cause, and the rule for warnings and for disabling."""
+
+from __future__ import annotations
+
+import enum
+import logging
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import NamedTuple, Self
+
+from ...choices import retry_policy
+from ...conf import settings
+from ...database.sql import kind_of, upsert
+from ...models import Webhook, WebhookHealth
+from ...models.health import FailingPeriod
+from ..rollups.folding import TalliedWebhook
+
+logger = logging.getLogger("webhooks_app.health")
+
+SLOW = timedelta(hours=1)
+"""Minimum span of a retry policy for which a single given-up delivery is sufficient evidence."""
+
+PRECISION = timedelta(minutes=1)
+"""The precision of the last success: a healthy webhook has one update per minute."""
+
+MOVED = (
+    *("last_success_at", "last_given_up_at", "failing_since", "given_up_count", "missed_from", "warned_at"),
+    "past_failures",
+)
+
+
+class Verdict(enum.Enum):
+    NONE = "none"
+    WARN = "warn"
+    DISABLE = "disable"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Rule:
+    """Disable a webhook if all deliveries have been given up for the time of ``after``. Warn after half of it.
+
+    Both require ``min_deliveries`` given up, with ``min_span`` between the first and the last. One is sufficient under
+    a retry policy with a span of at least ``min_span``, because its delivery has failed for that time.
+    """
+
+    after: timedelta
+    min_deliveries: int
+    min_span: timedelta
+    disables: bool = True
+
+    @classmethod
+    def configured(cls) -> Self:
+        return cls(
+            after=timedelta(days=settings.AUTO_DISABLE_AFTER_DAYS),
+            min_deliveries=settings.AUTO_DISABLE_MIN_DELIVERIES,
+            min_span=timedelta(hours=settings.AUTO_DISABLE_MIN_SPAN_HOURS),
+            disables=settings.AUTO_DISABLE,
+        )
+
+    @property
+    def warns_after(self) -> timedelta:
+        return self.after / 2
+
+    def verdict(self, health: WebhookHealth, now: datetime) -> Verdict:
+        """Return the action for a webhook. DISABLE can come without an earlier warning."""
+        if health.failing_since is None or not self.is_enough(health):
+            return Verdict.NONE
+        age = now - health.failing_since
+        if self.disables and age >= self.after:
+            return Verdict.DISABLE
+        return Verdict.WARN if health.warned_at is None and age >= self.warns_after else Verdict.NONE
+
+    def is_enough(self, health: WebhookHealth) -> bool:
+        """Return True if the given-up deliveries are too many, over too long a time, for a temporary failure."""
+        if health.failing_since is None or health.last_given_up_at is None:
+            return False
+        if retry_policy(health.webhook.retry_policy).span >= max(self.min_span, SLOW):
+            return True
+        span = health.last_given_up_at - health.failing_since
+        return health.given_up_count >= self.min_deliveries and span >= self.min_span
+
+    def disables_at(self, health: WebhookHealth) -> datetime | None:
+        """Return the earliest time of disabling without a successful delivery, or None if it is never disabled."""
+        if health.failing_since is None or not self.disables:
+            return None
+        return health.failing_since + self.after
+
+
+class Recovery(NamedTuple):
+    """The recovery of a webhook after a warning to its owner."""
+
+    webhook_id: str
+    failed_since: datetime
+    recovered_at: datetime
+
+
+def move(health: WebhookHealth, entry: TalliedWebhook) -> bool:
+    """Apply one batch of results. Return True if the health changed."""
+    at = entry.recorded_at
+    number = entry.counters.get("given_up", 0)
+    since_success = entry.given_up_since_success
+    if health.cleared_at is not None and at <= health.cleared_at:
+        return _add_to_past(health, entry, max(number, since_success))
+    has_changed = False
+    if has_success(entry):
+        if number > since_success:
+            health.note_given_up(at, number - since_success, entry.missed_from)
+        has_changed = _note_success(health, entry)
+    if not number and entry.missed_from is not None:
+        health.note_cancelled(entry.missed_from)
+        return True
+    if not since_success:
+        return has_changed
+    health.note_given_up(at, since_success, entry.missed_from)
+    return True
+
+
+def _add_to_past(health: WebhookHealth, entry: TalliedWebhook, number: int) -> bool:
+    """Add results to the past periods that were recorded before the health was cleared, but folded later."""
+    if not number and entry.missed_from is None:
+        return False
+    health.keep(
+        FailingPeriod(
+            began_at=entry.recorded_at, ended_at=health.cleared_at, given_up=number, missed_from=entry.missed_from
+        )
+    )
+    return True
+
+
+def update_states(using: str, entries: Iterable[TalliedWebhook]) -> list[Recovery]:
+    """Update the health of the webhooks in the caller's transaction. Return the recovered ones."""
+    by_webhook: dict[str, list[TalliedWebhook]] = {}
+    for entry in entries:
+        by_webhook.setdefault(entry.webhook_id, []).append(entry)
+    rows = WebhookHealth.objects.using(using)
+    stored = rows.select_for_update().filter(pk__in=list(by_webhook)).order_by("pk")
+    known = {row.webhook_id: row for row in stored.readable()}
+    missing = by_webhook.keys() - known.keys()
+    existing = set(Webhook.objects.using(using).filter(pk__in=missing).values_list("pk", flat=True)) if missing else ()
+    changed, recoveries = [], []
+    for webhook_id in sorted(known.keys() | existing):
+        health = known.get(webhook_id) or WebhookHealth(webhook_id=webhook_id)
+        failed_since = health.failing_since if health.warned_at else None
+        if _move_all(health, by_webhook[webhook_id]):
+            changed.append(health)
+        if failed_since and health.warned_at is None:
+            # One of the entries contained a success, so last_success_at is set, with a precision of a minute.
+            recoveries.append(Recovery(webhook_id, failed_since, health.last_success_at or failed_since))
+    if changed:
+        upsert(rows, changed, unique=("webhook",), update=MOVED)
+    return recoveries
+
+
+def _move_all(health: WebhookHealth, entries: Sequence[TalliedWebhook]) -> bool:
+    """Apply batches of results. Return True if the health changed, and False if its row is damaged."""
+    try:
+        return sum(move(health, entry) for entry in entries) > 0
+    except Exception as error:  # noqa: BLE001 - whatever the row contains must not stop the other webhooks
+        logger.error("The health of webhook %s is damaged: %s.", health.webhook_id, kind_of(error))  # noqa: TRY400
+        return False
+
+
+def has_success(entry: TalliedWebhook) -> bool:
+    return bool(entry.counters.get("succeeded_at_once") or entry.counters.get("succeeded_later"))
+
+
+def _note_success(health: WebhookHealth, entry: TalliedWebhook) -> bool:
+    if health.failing_since is None and _is_recent(health.last_success_at, entry.recorded_at):
+        return False
+    health.last_success_at = entry.recorded_at
+    health.end_period(entry.recorded_at)
+    return True
+
+
+def _is_recent(moment: datetime | None, now: datetime) -> bool:
+    return moment is not None and now - moment < PRECISION

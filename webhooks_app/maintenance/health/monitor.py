@@ -14,8 +14,8 @@ from ...models.audit import SYSTEM, acting
 from ...reasons import ReasonText
 from ..problems import note_results
 from ..rollups.folding import Folded, read
+from . import Rule, Verdict, has_success, update_states
 from .notifications import emit_given_up, notify_disabled, notify_failing, notify_recovered
-from .policy import Rule, Verdict, has_success, update_states
 
 logger = logging.getLogger("webhooks_app.health")
 

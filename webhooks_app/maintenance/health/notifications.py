@@ -30,7 +30,7 @@ from ...owners import owners
 from ...reasons import code_of
 from ...routing import RoutedEvent, webhooks_for
 from ...signals import webhook_failing, webhook_recovered
-from .policy import Recovery, Rule
+from . import Recovery, Rule
 
 logger = logging.getLogger("webhooks_app.health")
 

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from django.core.management.base import CommandError, CommandParser
 
 from ...choices import retry_policy
 from ...conf import settings
-from ...delivery.slots import usual_cap
+from ...delivery.slots import SHARE_OF_WINDOW, usual_cap
 from ...outbound import configured_transport
+from ...plurals import counted
 from ..base import WebhooksCommand
-from ..capacity import IN_FLIGHT_AT_MOST, Load, Policy, assumptions, described
 
 
 class Command(WebhooksCommand):
@@ -95,3 +98,170 @@ def _policy(transport: str) -> Policy:
         attempt_days=settings.ATTEMPT_RETENTION_DAYS,
         event_days=settings.EVENT_RETENTION_DAYS,
     )
+
+
+CPU_SECONDS_PER_REQUEST: Mapping[str, float] = {"native": 0.0002, "requests": 0.0005}
+"""Benchmarks ``throughput`` and ``slow``: the larger ``cpu_s_per_1000``, over persistent http connections."""
+
+TLS_CPU_SECONDS: Mapping[str, float] = {"native": 0.001, "requests": 0.001}
+"""Additional cost of a new TLS connection. Benchmark ``tls``: 1 / ``new_per_s`` less 1 / ``kept_per_s``, the receiver's
+share included. Receivers seldom keep theirs."""
+
+IN_FLIGHT_AT_MOST: Mapping[str, int] = {"native": 2000, "requests": 64}
+"""Requests in flight of one process; ``WEBHOOKS_MAX_IN_FLIGHT`` may lower it."""
+
+PROCESS_MB = 120
+"""Benchmark ``soak``: ``memory_mb`` of one process of a Celery worker, without the project's own code."""
+
+IN_FLIGHT_KB = 25
+"""Benchmark ``slow``: ``kb_per_in_flight`` over http, without the body of the request."""
+
+TLS_IN_FLIGHT_KB = 40
+"""Additional memory of a TLS connection, measured with OpenSSL 3.0 and TLS 1.3. OpenSSL itself uses 38 kB, 17 of them
+for a buffer that it keeps after a session ticket. Python's contexts already release the buffers of idle connections."""
+
+EVENT_BYTES = 600
+DELIVERY_BYTES = 250
+ATTEMPT_BYTES = 500
+"""Size of a new row with its index entries on PostgreSQL: an event without its envelope, or a short attempt."""
+
+BLOAT = 1.5
+"""Approximate ratio of the size of updated and pruned tables to that of their rows."""
+
+USABLE_SHARE = 0.5
+"""Share of a core that a plan uses. The rest is reserved for bursts, other tasks, and the failure of a node."""
+
+SECONDS_PER_DAY = 86_400
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Load:
+    """``failing_share`` is the share of failed attempts."""
+
+    events_per_second: float
+    webhooks_per_event: float
+    latency_seconds: float
+    failing_share: float = 0.0
+    envelope_bytes: int = 1024
+    transport: str = "native"
+    tls: bool = True
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Policy:
+    """Settings relevant to a plan."""
+
+    max_attempts: int
+    retry_notices: bool
+    in_flight_per_process: int
+    in_flight_per_webhook: int
+    attempt_days: int
+    event_days: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Plan:
+    """Required capacity for a load."""
+
+    deliveries_per_second: float
+    retries_per_second: float
+    notices_per_second: float
+    requests_per_second: float
+    in_flight: float
+    cores: float
+    processes: int
+    bound_by: str
+    memory_mb: float
+    deliveries_per_second_per_webhook: float
+    webhooks_at_least: int
+    rows_inserted_per_second: float
+    rows_updated_per_second: float
+    gb_per_day: float
+    gb_kept: float
+
+
+def plan(load: Load, policy: Policy) -> Plan:
+    """Return the capacity for a steady load. Bursts queue up in the database and are sent at this capacity."""
+    deliveries = load.events_per_second * load.webhooks_per_event
+    retries = deliveries * sum(load.failing_share**number for number in range(1, policy.max_attempts))
+    notices = retries if policy.retry_notices else 0.0
+    requests = deliveries + retries + notices
+    in_flight = requests * load.latency_seconds
+    cores = requests * _cpu_seconds(load) / USABLE_SHARE
+    processes, bound_by = _processes(load, cores, in_flight, policy)
+    per_webhook = policy.in_flight_per_webhook / load.latency_seconds
+    event_bytes = (load.events_per_second + notices) * (EVENT_BYTES + load.envelope_bytes) + (
+        deliveries + notices
+    ) * DELIVERY_BYTES
+    attempt_bytes = requests * ATTEMPT_BYTES
+    return Plan(
+        deliveries_per_second=deliveries,
+        retries_per_second=retries,
+        notices_per_second=notices,
+        requests_per_second=requests,
+        in_flight=in_flight,
+        cores=cores,
+        processes=processes,
+        bound_by=bound_by,
+        memory_mb=processes * PROCESS_MB + in_flight * _kb_in_flight(load) / 1024,
+        deliveries_per_second_per_webhook=per_webhook,
+        webhooks_at_least=math.ceil(requests / per_webhook),
+        rows_inserted_per_second=load.events_per_second + notices + deliveries + notices + requests,
+        rows_updated_per_second=2 * requests,
+        gb_per_day=BLOAT * (event_bytes + attempt_bytes) * SECONDS_PER_DAY / 1e9,
+        gb_kept=BLOAT * (event_bytes * policy.event_days + attempt_bytes * policy.attempt_days) * SECONDS_PER_DAY / 1e9,
+    )
+
+
+def described(load: Load, policy: Policy) -> Sequence[tuple[str, str]]:
+    """Return the plan as lines of two columns: name and amount."""
+    found = plan(load, policy)
+    return (
+        ("deliveries", f"{found.deliveries_per_second:,.1f}/s"),
+        ("retries and notices", f"{found.retries_per_second:,.1f}/s and {found.notices_per_second:,.1f}/s"),
+        ("requests", f"{found.requests_per_second:,.1f}/s"),
+        ("in flight", f"{found.in_flight:,.0f}, all processes together"),
+        ("cores", f"{found.cores:,.1f}, half idle"),
+        ("worker processes", f"{found.processes:,} ({found.bound_by})"),
+        ("memory", f"{found.memory_mb:,.0f} MB"),
+        ("one webhook", f"{found.deliveries_per_second_per_webhook:,.1f} requests/s at most"),
+        ("webhooks at least", f"{found.webhooks_at_least:,}, otherwise they fall behind"),
+        (
+            "rows written",
+            f"{found.rows_inserted_per_second:,.0f}/s inserted, {found.rows_updated_per_second:,.0f}/s updated",
+        ),
+        ("disk", f"{found.gb_per_day:,.1f} GB per day, {found.gb_kept:,.0f} GB retained"),
+    )
+
+
+def assumptions(load: Load, policy: Policy) -> Sequence[str]:
+    """Return the assumptions of the plan, one sentence each."""
+    wire = "a new TLS connection for each request" if load.tls else "plain http over persistent connections"
+    return (
+        f"{1000 * _cpu_seconds(load):.1f} ms of CPU per request ({load.transport}, {wire}); cores at most half busy.",
+        f"A process holds {PROCESS_MB} MB, and {_kb_in_flight(load)} KB for each request in flight.",
+        f"{load.failing_share:.0%} of all attempts fail; a delivery has up to {policy.max_attempts}.",
+        f"An envelope has {load.envelope_bytes:,} bytes. Answers are short; at most 16 KiB of each are stored.",
+        f"Retention: attempts {counted(policy.attempt_days, 'day')}, events and deliveries {policy.event_days}.",
+        "The figures come from this project's benchmarks on two cores: run `make bench` on your machine.",
+    )
+
+
+def _cpu_seconds(load: Load) -> float:
+    return CPU_SECONDS_PER_REQUEST[load.transport] + (TLS_CPU_SECONDS[load.transport] if load.tls else 0.0)
+
+
+def _kb_in_flight(load: Load) -> int:
+    return IN_FLIGHT_KB + (TLS_IN_FLIGHT_KB if load.tls else 0) + math.ceil(load.envelope_bytes / 1024)
+
+
+def _processes(load: Load, cores: float, in_flight: float, policy: Policy) -> tuple[int, str]:
+    """Return the number of processes and its reason. It is at least two, so that one can restart."""
+    slots = max(1, policy.in_flight_per_process // SHARE_OF_WINDOW)  # what a few owners or webhooks can use
+    needs = {
+        "two, so that one can restart": 2,
+        "for the CPU: one process uses one core": math.ceil(cores),
+        f"for requests in flight: {slots:,} per process": math.ceil(in_flight / slots),
+    }
+    reason = max(needs, key=lambda need: needs[need])
+    return needs[reason], reason

@@ -9,7 +9,7 @@ from django.db import router
 
 from ...maintenance.forgetting import Forgetting
 from ...models import Webhook
-from ...operations.events import forget_owner
+from ...operations.lifecycle import forget_owner
 from ...owners import owners
 from ...plurals import counted
 from ..base import OWNER_HELP, ProgressBar, WebhooksCommand, get_owner

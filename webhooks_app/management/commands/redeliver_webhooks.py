@@ -9,8 +9,7 @@ from django.core.management.base import CommandError, CommandParser
 from ...exceptions import WebhooksError
 from ...models import Delivery
 from ...operations.sending import redeliver
-from ..base import WebhooksCommand
-from ..watching import follow
+from ..base import WebhooksCommand, follow
 
 
 class Command(WebhooksCommand):

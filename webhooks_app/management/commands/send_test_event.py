@@ -8,8 +8,7 @@ from django.core.management.base import CommandError, CommandParser
 
 from ...models import Delivery
 from ...operations.sending import send_test_event
-from ..base import DATA_HELP, WebhooksCommand, get_webhook, read_event_data
-from ..watching import follow
+from ..base import DATA_HELP, WebhooksCommand, follow, get_webhook, read_event_data
 
 
 class Command(WebhooksCommand):

@@ -8,8 +8,7 @@ from django.core.management.base import CommandError, CommandParser
 
 from ...models import Delivery
 from ...operations.lifecycle import start_verification
-from ..base import WebhooksCommand, get_webhook
-from ..watching import follow
+from ..base import WebhooksCommand, follow, get_webhook
 
 
 class Command(WebhooksCommand):
