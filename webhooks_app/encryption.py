@@ -31,12 +31,12 @@ class Masked(str):
 
 
 def encrypt(text: str) -> str:
-    return _cipher(_keys()).encrypt(text.encode(errors="surrogatepass")).decode()
+    return _cipher(encryption_keys()).encrypt(text.encode(errors="surrogatepass")).decode()
 
 
 def decrypt(token: str) -> Masked:
     """Return the text of a token made by ``encrypt``. Raises SecretUnreadableError if no key decrypts it."""
-    return _decrypt(token, _keys())
+    return _decrypt(token, encryption_keys())
 
 
 def is_current(token: str) -> bool:
@@ -44,7 +44,7 @@ def is_current(token: str) -> bool:
     from cryptography.fernet import InvalidToken  # noqa: PLC0415
 
     try:
-        _cipher(_keys()[:1]).decrypt(token.encode())
+        _cipher(encryption_keys()[:1]).decrypt(token.encode())
     except InvalidToken:
         return False
     return True
@@ -61,7 +61,7 @@ def is_key(text: str) -> bool:
     return True
 
 
-def _keys() -> tuple[str, ...]:
+def encryption_keys() -> tuple[str, ...]:
     """Return the configured keys; if there are none, those derived from SECRET_KEY and its fallbacks."""
     names = tuple(settings.ENCRYPTION_KEYS or (DERIVED,))
     if DERIVED not in names:
@@ -98,7 +98,7 @@ def _cipher(keys: tuple[str, ...]) -> MultiFernet:
 
 def decrypt_once(token: str) -> Masked:
     """Return the text of a token as ``decrypt`` does, without keeping it in memory."""
-    return _decrypted(token, _keys())
+    return _decrypted(token, encryption_keys())
 
 
 @lru_cache(maxsize=4096)

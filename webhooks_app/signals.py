@@ -33,13 +33,13 @@ event_emitted = Signal()
 deliveries_created = Signal()
 """Deliveries are due and committed, and workers can be woken. ``webhook_ids``, empty if they are unknown."""
 
-attempt_made = Signal()
+attempt_made = Signal(use_caching=True)
 """An attempt ended. ``attempt`` (with a DeliveryAttempt's values), ``delivery_id``, ``webhook_id``, ``event_id``."""
 
-delivery_succeeded = Signal()
+delivery_succeeded = Signal(use_caching=True)
 """A receiver answered 200, or another accepted 2xx. ``delivery_id``, ``webhook_id``, ``event_id``."""
 
-delivery_given_up = Signal()
+delivery_given_up = Signal(use_caching=True)
 """The last attempt failed. ``delivery_id``, ``webhook_id``, ``event_id``, ``attempt``."""
 
 webhook_verified = Signal()

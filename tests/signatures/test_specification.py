@@ -20,6 +20,8 @@ def test_sign_returns_the_published_vector():
     [
         pytest.param("s" * 16, b"", id="empty body"),
         pytest.param("k" * 200, b"{}", id="secret longer than a block of SHA-256"),
+        pytest.param("k" * 64, b"{}", id="secret of a block"),
+        pytest.param("k" * 65, b"{}", id="secret of a block and a byte"),
         pytest.param("Schlüssel-mit-Ümlaut", "{'ü'}".encode(), id="secret that is not ASCII"),
         pytest.param("whsec_c2VjcmV0IHNlY3JldA", b"\x00\xff", id="prefix and base64 are keyed as text"),
     ],

@@ -21,7 +21,7 @@ from ..models.limits import LONG_AGO, RateLimit
 from ..models.order import Order
 from ..reasons import ReasonText
 from ..signatures import Headers
-from .signing import LaneKey, Signer
+from .signing import LaneKey, Signer, signer_of
 
 Kind = Delivery.Kind
 
@@ -165,7 +165,7 @@ class Lane:
     def signer(self) -> Signer:
         """The signer of the requests. Raise SecretUnreadableError or SchemeUnavailableError without valid keys."""
         if self._signer is None:
-            self._signer = Signer(self.webhook_id, self.signatures, self.keys)
+            self._signer = signer_of(self.webhook_id, self.signatures, self.keys)
         return self._signer
 
 

@@ -164,7 +164,7 @@ def log_exchange(
         message=verdict.message and _clean_message(verdict.message),
         started_at=started_at,
         url=request.url,
-        duration_ms=round(exchange.duration_seconds * 1000),
+        duration_ms=int(exchange.duration_seconds * 1000 + 0.5),
         timestamp=timestamp,
         signatures=signatures,
         challenge=challenge,
@@ -173,7 +173,7 @@ def log_exchange(
         response_body=_body(response.body if response else exchange.received),
         retry_after=retry_after,
         peer=exchange.peer,
-        timings={stage: round(seconds * 1000) for stage, seconds in exchange.timings.items()},
+        timings={stage: int(seconds * 1000 + 0.5) for stage, seconds in exchange.timings.items()},
         header_names=header_names,
         agent=SENDER,
     )

@@ -5,10 +5,12 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from datetime import datetime
+from functools import lru_cache
 from typing import NamedTuple
 
 from ..choices import known_signatures
-from ..encryption import decrypt
+from ..conf import settings
+from ..encryption import decrypt, encryption_keys
 from ..exceptions import SchemeUnavailableError, SecretUnreadableError, WebhooksError
 from ..reasons import ReasonText
 from ..signatures import BaseSignature, Headers, Message, combine, pack
@@ -48,10 +50,8 @@ class Signer:
     def __init__(self, webhook_id: str, names: Sequence[str], keys: Sequence[LaneKey]) -> None:
         """Decrypt the keys.
 
-        Raise SchemeUnavailableError, SecretUnreadableError for a current key, or WebhooksError for a damaged list.
+        Raise SchemeUnavailableError, or SecretUnreadableError for a current key.
         """
-        if not names or not isinstance(names, (list, tuple)):  # nothing is sent without a signature
-            raise WebhooksError(NO_SCHEMES)
         self._steps = [_step(webhook_id, name, keys) for name in names]
         self._only = self._steps[0] if len(self._steps) == 1 else None
 
@@ -67,6 +67,21 @@ class Signer:
             signature = signatures[scheme.name] = scheme.sign(message, step.only or step.valid_keys(now))
             headers.append(scheme.headers(message, signature))
         return combine(headers), pack(signatures)
+
+
+def signer_of(webhook_id: str, names: Sequence[str], keys: Sequence[LaneKey]) -> Signer:
+    """Return the signer, which is made once for these schemes and keys. Raise the errors of a new one."""
+    if not names or not isinstance(names, (list, tuple)):  # nothing is sent without a signature
+        raise WebhooksError(NO_SCHEMES)
+    return _signer(webhook_id, tuple(names), tuple(keys), tuple(settings.SIGNATURES), encryption_keys())
+
+
+@lru_cache(maxsize=4096)
+def _signer(
+    webhook_id: str, names: Sequence[str], keys: Sequence[LaneKey], _schemes: Sequence[str], _keys: Sequence[str]
+) -> Signer:
+    """Return a signer for the schemes and the encryption keys that are configured now."""
+    return Signer(webhook_id, names, keys)
 
 
 def _step(webhook_id: str, name: str, stored: Sequence[LaneKey]) -> SigningStep:

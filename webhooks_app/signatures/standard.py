@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-import hashlib
 import hmac
 import secrets
 from abc import abstractmethod
@@ -14,7 +13,15 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from ..exceptions import WebhookVerificationError
-from .specification import SECRET_PREFIX, BaseSignature, Headers, Message, NativeSignature, checked_timestamp
+from .specification import (
+    SECRET_PREFIX,
+    BaseSignature,
+    Headers,
+    Message,
+    NativeSignature,
+    checked_timestamp,
+    hmac_sha256,
+)
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -94,7 +101,7 @@ class StandardSignature(_StandardSignature):
     keys_of = NativeSignature.name
 
     def digest(self, key: str, signed: bytes) -> bytes:
-        return hmac.digest(_secret_bytes(key), signed, hashlib.sha256)
+        return hmac_sha256(_secret_bytes(key), signed)
 
     def matches(self, key: str, signed: bytes, received: Sequence[bytes]) -> bool:
         digest = self.digest(key, signed)

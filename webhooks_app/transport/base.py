@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import abc
 import enum
-import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -62,17 +61,6 @@ class Request(NamedTuple):
     """Bytes of the response body to store, at most ``RESPONSE_READ_LIMIT``."""
     body_seconds: float = BODY_SECONDS
     """Time in seconds for reading the body after the header, within the timeout."""
-
-    def encoded_headers(self) -> list[tuple[bytes, bytes]]:
-        """Return the headers as bytes. Raise ValueError if one contains a line break or a NUL."""
-        refuse_line_breaks("".join(itertools.chain.from_iterable(self.headers)))
-        return [(name.encode("latin-1"), value.encode("latin-1")) for name, value in self.headers]
-
-
-def refuse_line_breaks(text: str) -> None:
-    """Raise ValueError if a part of a header contains a line break or a NUL."""
-    if "\r" in text or "\n" in text or "\0" in text:
-        raise ValueError("A header of the request contains a line break or a NUL.")
 
 
 class Response(NamedTuple):

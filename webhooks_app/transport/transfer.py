@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Sequence
+from functools import lru_cache
 
 from ..exceptions import InvalidEndpointError
 from . import errors
@@ -206,13 +207,20 @@ class Transfer:
 
 def wire_format(request: Request, endpoint: Endpoint) -> bytes:
     """Return the bytes of the request. Raise ValueError if a header contains a line break or a NUL."""
-    pairs = request.encoded_headers()
-    given = {name.lower() for name, _ in pairs}
-    lines = [b"POST " + endpoint.target.encode("ascii") + b" HTTP/1.1"]
-    if b"host" not in given:
-        lines.append(b"Host: " + endpoint.authority.encode("ascii"))
-    if b"accept" not in given:
-        lines.append(b"Accept: */*")
-    lines.extend(name + b": " + value for name, value in pairs)
-    lines.append(b"Content-Length: %d\r\n\r\n" % len(request.body))
-    return b"\r\n".join(lines) + request.body
+    lines = [f"{name}: {value}" for name, value in request.headers]
+    text = "\r\n".join(lines)
+    breaks = len(lines) - 1 if lines else 0
+    if text.count("\n") != breaks or text.count("\r") != breaks or "\0" in text:
+        raise ValueError("A header of the request contains a line break or a NUL.")
+    start = _start(endpoint.target, endpoint.authority, tuple([name for name, _ in request.headers]))
+    end = "\r\n" if lines else ""
+    return f"{start}{text}{end}Content-Length: {len(request.body)}\r\n\r\n".encode("latin-1") + request.body
+
+
+@lru_cache(maxsize=4096)
+def _start(target: str, authority: str, names: Sequence[str]) -> str:
+    """Return the request line, and the lines that are the same for all requests to a URL with these headers."""
+    given = {name.lower() for name in names}
+    line = f"POST {target} HTTP/1.1\r\n"
+    host = "" if "host" in given else f"Host: {authority}\r\n"
+    return line + host + ("" if "accept" in given else "Accept: */*\r\n")
