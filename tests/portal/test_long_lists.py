@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import timedelta
 from functools import partial
 from typing import Any
 
 import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
 
-from webhooks_app.models import Delivery, Event, Webhook, WebhookHealth
+from webhooks_app.maintenance.rollups.folding import start_of
+from webhooks_app.models import Delivery, Event, Rollup, Webhook, WebhookHealth
 
 from ..admin.test_plans import rows_read
 from .conftest import Customer
@@ -24,7 +27,7 @@ LISTS = ("overview", "webhooks", "deliveries", "events", "keys")
 
 @pytest.fixture
 def many(amina: Customer) -> Customer:
-    """An account with 1,000 webhooks and 3,000 events."""
+    """An account with 1,000 webhooks, their results of a day, and 3,000 events."""
     made = Webhook.objects.bulk_create(
         [
             Webhook(owner=amina.user, url=f"https://{number}.example/", event_types=["file.deleted"], status="active")
@@ -32,7 +35,14 @@ def many(amina: Customer) -> Customer:
         ],
         batch_size=500,
     )
-    WebhookHealth.objects.bulk_create([WebhookHealth(webhook=each) for each in made], batch_size=500)
+    recent = {"day": {"finished": 5, "given_up": 1}}
+    WebhookHealth.objects.bulk_create([WebhookHealth(webhook=each, recent=recent) for each in made], batch_size=500)
+    hours = [start_of("hour", timezone.now()) - timedelta(hours=age) for age in range(24)]
+    counts = {"succeeded_at_once": 1}
+    rollups = [
+        Rollup(webhook_id=each.pk, resolution="hour", start=hour, counts=counts) for each in made for hour in hours
+    ]
+    Rollup.objects.bulk_create(rollups, batch_size=2000)
     event = {"type": "file.deleted", "owner": amina.user, "body": "", "created_at": amina.event.created_at}
     events = [Event(**event) for _ in range(3000)]
     Event.objects.bulk_create(events, batch_size=500)
@@ -54,6 +64,13 @@ def test_the_number_of_queries_does_not_depend_on_the_rows(many: Customer) -> No
     found = {name: len(queries_of(partial(many.get, name))) for name in LISTS}
 
     assert {name: number for name, number in found.items() if number > MAX_QUERIES} == {}
+    assert "80 % of the deliveries of the last 24 hours succeeded." in many.get("overview").content.decode()
+
+
+def test_the_deliveries_of_any_webhook_can_be_listed(many: Customer) -> None:
+    shown = many.get("deliveries", webhook=many.webhook.pk)  # the oldest of 1,000
+
+    assert [row.delivery.pk for row in shown.context["rows"]] == [many.delivery.pk]
 
 
 @pytest.mark.only_on("postgresql")

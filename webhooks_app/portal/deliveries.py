@@ -30,7 +30,9 @@ from .webhook_actions import attempts_of
 
 __all__ = ["DeliveryListPage", "DeliveryPage", "EventListPage", "EventPage"]
 
-MAX_CHOICES = 200
+MAX_CHOICES = 50
+"""The largest number of webhooks to choose from. The list of another webhook is linked on its page."""
+
 MAX_SHOWN = 50
 RECENT = 10
 WITHIN = (MinValueValidator(EARLIEST), MaxValueValidator(LATEST))
@@ -55,14 +57,15 @@ class DeliveryFilterForm(forms.Form):
 
     def __init__(self, *args: Any, owner: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        webhooks = Webhook.objects.owned_by(owner).order_by("-pk").values_list("pk", "url")[:MAX_CHOICES]
+        rows = Webhook.objects.owned_by(owner).order_by("-pk").values_list("pk", "url")
+        chosen = rows.filter(pk=self.data.get("webhook"))
         results = [*DeliveryAttempt.Result.choices, (UNREACHABLE, result_in_words(UNREACHABLE))]
         kinds = [(Kind.EVENT, Kind.EVENT.label), (Kind.TEST, Kind.TEST.label)]
         others = [("", _("Events and tests")), *kinds, ("all", _("All, with notices and verifications"))]
         offered = [(each.name, each.name) for each in event_types_for(owner)]
         self._offer("state", Delivery.State.choices)
         self._offer("result", results)
-        self._offer("webhook", [(pk, url[:60]) for pk, url in webhooks])
+        self._offer("webhook", [(pk, url[:60]) for pk, url in {**dict(rows[:MAX_CHOICES]), **dict(chosen)}.items()])
         self._offer("event_type", offered)
         kind: Any = self.fields["kind"]
         kind.choices = others
