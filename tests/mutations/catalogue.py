@@ -485,16 +485,16 @@ MUTATIONS = (
     ),
     Mutation(
         "disabled-is-not-cancelled",
-        "models/hold.py",
+        "models/status.py",
         'return "webhook_disabled"',
         'return ""',
         "delivery/test_engine.py",
     ),
     Mutation(
         "tests-of-failed-webhooks-are-cancelled",
-        "models/hold.py",
-        "if webhook.status == Webhook.Status.FAILED and kind != Delivery.Kind.TEST:",
-        "if webhook.status == Webhook.Status.FAILED:",
+        "models/status.py",
+        "if webhook.status == StatusRules.Status.FAILED and kind != DeliveryKind.TEST:",
+        "if webhook.status == StatusRules.Status.FAILED:",
         "delivery/test_cancelling.py",
     ),
     Mutation(
