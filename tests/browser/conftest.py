@@ -18,9 +18,9 @@ from playwright.sync_api import Browser, expect, sync_playwright
 from demo_data.writing import Size, make_demo_data
 from tests.support.missing import skip_without
 from tests.support.servers.process import ServerMissingError, program
-from webhooks_app.models import ApiKey, Delivery, Event, MaintenanceJob, Replay, Webhook, WorkerProcess
+from webhooks_app.models import ApiKey, Delivery, Event, MaintenanceJob, Problem, Replay, Webhook, WorkerProcess
 
-from ..support.rows import plan_replay
+from ..support.rows import make_problem, plan_replay
 
 EXPECT_MILLISECONDS = 30_000
 """Timeout for expectations, long enough for a machine busy with other tests."""
@@ -105,6 +105,12 @@ def an_event() -> Event:
 
 def an_active_webhook() -> Webhook:
     return Webhook.objects.filter(status=Webhook.Status.ACTIVE).latest("pk")
+
+
+def a_problem() -> Problem:
+    now = timezone.now()
+    missed = {"missed_from": now - timedelta(hours=2), "count": 1234}
+    return make_problem(Webhook.objects.filter(status=Webhook.Status.FAILED).get(), code=503, **missed)
 
 
 def a_replay() -> Replay:

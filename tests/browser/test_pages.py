@@ -17,7 +17,7 @@ from webhooks_app.models import ApiKey, AuditEntry, Webhook
 from webhooks_app.operations.actors import PROJECT
 from webhooks_app.operations.registration import update_webhook
 
-from .conftest import Console, a_replay, an_active_webhook, an_event, failed_delivery
+from .conftest import Console, a_problem, a_replay, an_active_webhook, an_event, failed_delivery
 from .inspection import LOOKS, inspect, looking, overflow
 
 pytestmark = pytest.mark.only_on("sqlite")
@@ -111,6 +111,8 @@ add("delivery", lambda: url("delivery_change", failed_delivery().pk))
 add("deliveries, redeliver", lambda: url("delivery_changelist"), choose("redeliver"))
 add("events", lambda: url("event_changelist"))
 add("event", lambda: url("event_change", an_event().pk))
+add("problems", lambda: url("problem_changelist", query=f"?q={a_problem().webhook_id}"))
+add("problem", lambda: url("problem_change", a_problem().pk))
 add("replays", lambda: url("replay_changelist", query=f"?q={a_replay().webhook_id}"))
 add("replay", lambda: url("replay_change", a_replay().pk))
 add("replay, add", lambda: url("replay_add", query=f"?webhook={an_active_webhook().pk}"))

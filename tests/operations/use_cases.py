@@ -19,7 +19,7 @@ from webhooks_app.operations.rights import Right
 from webhooks_app.operations.sending import redeliver
 
 from ..replays.conftest import emit_with
-from ..support.rows import EVENT_TYPE, URL, emit_one, plan_replay
+from ..support.rows import EVENT_TYPE, URL, emit_one, make_problem, plan_replay
 
 REPLAYED_SINCE = timedelta(hours=1)
 
@@ -86,10 +86,7 @@ def paused_replay(webhook: Webhook) -> Replay:
 
 
 def seen(webhook: Webhook) -> Problem:
-    now = timezone.now()
-    return Problem.objects.create(
-        webhook=webhook, result="timeout", count=1, first_seen_at=now, last_seen_at=now, opened_at=now
-    )
+    return make_problem(webhook)
 
 
 def ignored(webhook: Webhook) -> Problem:

@@ -15,6 +15,7 @@ from webhooks_app.models import (
     Event,
     EventReference,
     IdempotencyKey,
+    Problem,
     QueueEntry,
     Replay,
     Webhook,
@@ -40,6 +41,14 @@ def make_webhook(owner: Any, *event_types: str, status: str = "active", url: str
 
 def plan_replay(webhook: Webhook, *, requested_by: Any = None, **fields: Any) -> Replay:
     return replays.plan(webhook, actor=ProjectCode(account=requested_by), **fields)
+
+
+def make_problem(webhook: Webhook, code: int = 0, **fields: Any) -> Problem:
+    """Create a problem with failures since a moment ago: timeouts, or answers with this status code."""
+    now = timezone.now()
+    seen = {"count": 1, "first_seen_at": now, "last_seen_at": now, "opened_at": now}
+    result = "http_status" if code else "timeout"
+    return Problem.objects.create(webhook=webhook, **{**seen, "result": result, "code": code, **fields})
 
 
 def emit_one(owner: Any, error: str = "No outline") -> Event:

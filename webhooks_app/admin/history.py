@@ -12,12 +12,12 @@ from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils.translation import gettext
 
-from ..models import ApiKey, AuditEntry, Delivery, Replay, Webhook
+from ..models import ApiKey, AuditEntry, Delivery, Problem, Replay, Webhook
 from ..owners import owners
 from .owned import OwnedAdmin, actor_of, as_shown, manages_all
 
 MAX_SHOWN = 50
-MODELS: dict[str, Any] = {"wh": Webhook, "dlv": Delivery, "key": ApiKey, "rpl": Replay}
+MODELS: dict[str, Any] = {"wh": Webhook, "dlv": Delivery, "key": ApiKey, "rpl": Replay, "prb": Problem}
 """Models with audit entries, by the prefix of their identifiers."""
 
 

@@ -16,7 +16,7 @@ from django.urls import URLPattern, path, reverse
 from django.utils.text import capfirst
 from django.utils.translation import gettext
 
-from ..models import ApiKey, AuditEntry, Delivery, Event, EventReference, Replay, Webhook
+from ..models import ApiKey, AuditEntry, Delivery, Event, EventReference, Problem, Replay, Webhook
 from ..models.event import MAX_REFERENCE_LENGTH
 from ..owners import owners
 from ..pages.display import moment
@@ -38,6 +38,7 @@ IDS: Mapping[str, tuple[type[Model], str]] = {
     "dlv": (Delivery, "dlv"),
     "att": (Delivery, "dlv"),  # an attempt's identifier begins with the digits of its delivery
     "rpl": (Replay, "rpl"),
+    "prb": (Problem, "prb"),
     "key": (ApiKey, "key"),
     "aud": (AuditEntry, "aud"),
 }
@@ -48,6 +49,7 @@ DETAILS: Mapping[type[Model], tuple[str, ...]] = {
     Event: ("id", "type_and_kind", "owner_name"),
     Delivery: ("id", "type_and_kind", "state_and_answer"),
     Replay: ("id", "target", "state"),
+    Problem: ("id", "cause", "state_shown"),
     ApiKey: ("prefix", "name", "owner_name"),
     AuditEntry: ("id", "action", "owner_name"),
 }

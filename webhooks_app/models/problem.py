@@ -117,6 +117,10 @@ class Problem(Audited):
     def owner_id(self) -> Any:
         return self.webhook.owner_id
 
+    @property
+    def created_at(self) -> datetime:
+        return self.first_seen_at
+
     def note_failures(self, number: int, at: datetime, missed_from: datetime | None) -> None:
         """Count failed attempts. A resolved problem opens again."""
         if self.state == self.State.RESOLVED:

@@ -1,0 +1,199 @@
+"""The list and the page of problems: filters, decisions, permissions and the number of rows read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+from django.urls import reverse
+from django.utils import timezone
+
+from webhooks_app.models import AuditEntry, Problem, Webhook
+from webhooks_app.models.keyset import HORIZON
+from webhooks_app.protocol.ids import new_id
+
+from ..support.rows import make_problem
+from .conftest import Page, shown_messages, shows, text
+from .test_content_security import InlineParts
+from .test_plans import rows_read
+
+pytestmark = pytest.mark.only_on("sqlite", "postgresql", "mariadb")
+
+State = Problem.State
+
+
+def listed(page: Page, **query: str) -> list[str]:
+    return [row.pk for row in page.get("problem", **query).context["cl"].result_list]
+
+
+def press(page: Page, problem: Problem, verb: str) -> Any:
+    return page.post("problem", "act", problem.pk, verb, confirmed="yes", _selected_action=problem.pk)
+
+
+def test_resolved_and_ignored_problems_are_hidden_until_chosen(superuser: Page, webhook: Webhook) -> None:
+    by_state = {state: make_problem(webhook, 500 + place, state=state).pk for place, state in enumerate(State)}
+
+    assert set(listed(superuser)) == {by_state[State.OPEN], by_state[State.ACKNOWLEDGED]}
+    assert listed(superuser, state="all") == sorted(by_state.values(), reverse=True)
+    assert listed(superuser, state="ignored") == [by_state[State.IGNORED]]
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ({"answer": "503"}, {503}),
+        ({"answer": "5xx"}, {500, 503}),
+        ({"answer": "timeout"}, {0}),
+        ({"result__exact": "http_status"}, {404, 500, 503}),
+        ({"seen": "hour"}, {404, 503, 0}),
+        ({"webhook": "other.example"}, {404}),
+        ({"owner": "amina"}, {500, 503, 0}),
+        ({"q": "other.example"}, {404}),
+        ({"answer": "nonsense"}, set()),
+    ],
+    ids=str,
+)
+def test_filters(
+    superuser: Page, webhook: Webhook, new_webhook: Any, query: dict[str, str], expected: set[int]
+) -> None:
+    make_problem(webhook)
+    make_problem(webhook, 503)
+    make_problem(webhook, 500, last_seen_at=timezone.now() - timedelta(hours=2))
+    make_problem(new_webhook(None, url="https://other.example/hook"), 404)
+
+    found = superuser.get("problem", **query).context["cl"].result_list
+
+    assert {problem.code for problem in found} == expected
+
+
+def test_the_list_and_the_page_show_the_cause_and_the_count(superuser: Page, webhook: Webhook) -> None:
+    problem = make_problem(webhook, 503, count=12345)
+    make_problem(webhook)
+
+    shown = superuser.get("problem")
+    page = superuser.get("problem", "change", problem.pk)
+
+    assert all(shows(shown, words) for words in ("Status 503", "12,345", "timeout", webhook.url, "amina"))
+    assert all(shows(page, words) for words in ("Status 503", "12,345", "none: every delivery"))
+
+
+@pytest.mark.parametrize(("code", "by"), [(503, "answer=503"), (0, "result=timeout")])
+def test_the_page_leads_to_the_deliveries(superuser: Page, webhook: Webhook, code: int, by: str) -> None:
+    problem = make_problem(webhook, code)
+    link = reverse("admin:webhooks_app_delivery_changelist")
+
+    page = superuser.get("problem", "change", problem.pk)
+
+    assert shows(page, f"{link}?webhook={webhook.pk}&kind__exact=event&{by}")
+
+
+@pytest.mark.parametrize(
+    ("verb", "state"), [("acknowledge", State.ACKNOWLEDGED), ("ignore", State.IGNORED)], ids=["acknowledge", "ignore"]
+)
+def test_decisions_are_audited_and_undone(superuser: Page, webhook: Webhook, verb: str, state: str) -> None:
+    problem = make_problem(webhook)
+
+    press(superuser, problem, verb)
+    decided = Problem.objects.get().state
+    press(superuser, problem, "reopen")
+
+    assert (decided, Problem.objects.get().state) == (state, State.OPEN)
+    entries = AuditEntry.objects.filter(subject=problem.pk)
+    assert [(each.actor, each.changes["state"][1]) for each in entries.order_by("pk")] == [
+        (superuser.user, state),
+        (superuser.user, "open"),
+    ]
+    assert shows(superuser.get("problem", "history", problem.pk), "problem reopened")
+
+
+def test_buttons_follow_the_state(superuser: Page, webhook: Webhook) -> None:
+    offered = []
+    for code, state in enumerate(State, start=500):
+        problem = make_problem(webhook, code, state=state)
+        buttons = superuser.get("problem", "change", problem.pk).context["page_actions"]
+        offered.append([str(button.label) for button in buttons])
+
+    assert offered == [["Acknowledge", "Ignore"], ["Ignore", "Reopen"], ["Acknowledge", "Reopen"], []]
+
+
+def test_missed_events_are_recovered_by_a_replay(superuser: Page, webhook: Webhook) -> None:
+    problem = make_problem(webhook, missed_from=timezone.now() - timedelta(hours=3))
+
+    buttons = superuser.get("problem", "change", problem.pk).context["page_actions"]
+    form = superuser.client.get(buttons[-1].url, follow=True)
+
+    assert form.request["PATH_INFO"] == reverse("admin:webhooks_app_replay_add")
+    assert form.context["form"].initial["webhook"] == webhook.pk
+    assert shows(form, timezone.localtime(problem.missed_from - timedelta(minutes=5)).strftime("%Y-%m-%dT%H:%M:%S"))
+
+
+def test_nothing_is_recovered_without_missed_events(superuser: Page, webhook: Webhook) -> None:
+    answer = superuser.act("recover", make_problem(webhook))
+
+    assert shown_messages(answer) == ["Select a single problem for which deliveries were given up."]
+
+
+def test_other_staff_see_and_decide_about_their_own_problems(staff: Any, webhook: Webhook, new_webhook: Any) -> None:
+    page = staff("boris", "view_problem", "change_problem")
+    own, foreign = make_problem(new_webhook(page.user)), make_problem(webhook)
+
+    press(page, own, "ignore")
+    answer = page.post("problem", "act", foreign.pk, "ignore", confirmed="yes")
+
+    assert (answer.status_code, listed(page, state="all")) == (404, [own.pk])
+    assert dict(Problem.objects.values_list("pk", "state")) == {own.pk: State.IGNORED, foreign.pk: State.OPEN}
+
+
+def test_viewers_have_no_buttons(staff: Callable[..., Page], new_webhook: Any) -> None:
+    page = staff("boris", "view_problem")
+    problem = make_problem(new_webhook(page.user), missed_from=timezone.now())
+
+    shown = page.get("problem", "change", problem.pk)
+
+    assert shown.context["page_actions"] == []
+    assert reverse("admin:webhooks_app_delivery_changelist") not in text(shown)
+    assert press(page, problem, "ignore").status_code == 403
+    assert page.get("problem", "add").status_code == 403
+
+
+def test_the_search_opens_a_problem(superuser: Page, webhook: Webhook) -> None:
+    problem = make_problem(webhook)
+
+    answer = superuser.get("webhook", "search", q=problem.pk[:20])
+
+    assert answer.redirect_chain[0][0] == reverse("admin:webhooks_app_problem_change", args=[problem.pk])
+
+
+def test_nothing_is_inline(superuser: Page, webhook: Webhook) -> None:
+    problem = make_problem(webhook, 503, missed_from=timezone.now())
+
+    for page in (superuser.get("problem"), superuser.get("problem", "change", problem.pk)):
+        parts = InlineParts()
+        parts.feed(text(page))
+        assert parts.found == []
+
+
+@pytest.mark.only_on("postgresql")
+@pytest.mark.parametrize(
+    "query", [{}, {"answer": "503"}, {"state": "resolved"}, {"seen": "hour"}, {"owner": "nobody"}], ids=str
+)
+def test_a_page_reads_a_bounded_number_of_rows(superuser: Page, new_webhook: Any, query: dict[str, str]) -> None:
+    now = timezone.now()
+    webhook = new_webhook(None)
+    seen = {"result": "http_status", "first_seen_at": now, "last_seen_at": now, "opened_at": now}
+    codes = range(1, HORIZON + 2000)
+    rows = [Problem(id=new_id("prb"), webhook=webhook, code=code, **seen) for code in codes]
+    Problem.objects.bulk_create(rows, batch_size=2000)
+    with connection.cursor() as cursor:
+        cursor.execute("ANALYZE webhooks_app_problem")
+
+    with CaptureQueriesContext(connection) as captured:
+        assert superuser.get("problem", **query).status_code == 200
+
+    asked = [each["sql"] for each in captured if "webhooks_app" in each["sql"] and each["sql"].startswith("SELECT")]
+    assert max((rows_read(sql) for sql in asked), default=0) <= HORIZON
+    assert not any('FROM "webhooks_app_delivery' in sql for sql in asked)

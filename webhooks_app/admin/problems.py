@@ -1,0 +1,267 @@
+"""Problems in the admin: failed attempts grouped by webhook, result and status code."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import timedelta
+from typing import Any
+
+from django.contrib import admin, messages
+from django.db.models import Q, QuerySet
+from django.http import HttpRequest, HttpResponseRedirect
+from django.http.response import HttpResponseBase
+from django.urls import reverse
+from django.utils import timezone
+from django.utils.formats import number_format
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+from django.utils.text import Truncator
+from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
+
+from ..models import Problem, Webhook
+from ..models.keyset import WHOLE, Parts
+from ..models.problem import UNRESOLVED
+from ..operations import problems
+from ..operations.rights import HANDLE_PROBLEM, REPLAY
+from ..pages.display import MAX_URL, breakable, moment, result_in_words
+from ..replays.planning import MARGIN
+from .actions import ActingAdmin
+from .display import deliveries_url, link_to, shows_deliveries
+from .filters import TIMEOUT, AnswerFilter, OfWebhooksFilter, OwnerOfWebhookFilter, WebhookFilter
+from .owned import ReadOnlyAdmin, found_owners, manages_all, own_rows
+
+State = Problem.State
+
+COLOURS = {State.OPEN: "webhooks-bad", State.ACKNOWLEDGED: "webhooks-late", State.RESOLVED: "webhooks-good"}
+
+VERBS = {
+    "acknowledge": (State.OPEN, State.IGNORED),
+    "ignore": (State.OPEN, State.ACKNOWLEDGED),
+    "reopen": (State.ACKNOWLEDGED, State.IGNORED),
+}
+"""The states in which each action is offered."""
+
+
+class ProblemStateFilter(admin.SimpleListFilter):
+    """Filter by state. Until one is chosen, resolved and ignored problems are hidden."""
+
+    title = _("state")
+    parameter_name = "state"
+    ALL = "all"
+
+    def __init__(self, request: HttpRequest, params: dict[str, Any], model: Any, model_admin: Any) -> None:
+        super().__init__(request, params, model, model_admin)
+        if not self.value():
+            self.used_parameters[self.parameter_name] = ""
+
+    @property
+    def is_by_index(self) -> bool:
+        return not self.value() and Problem.objects.lists_unresolved
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, Any]]:
+        return [(self.ALL, _("All")), *State.choices]
+
+    def choices(self, changelist: Any) -> Iterator[Any]:
+        first, *others = super().choices(changelist)
+        yield {**first, "selected": not self.value(), "display": _("Open and acknowledged")}
+        yield from others
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        if not self.value():
+            return queryset.filter(state__in=UNRESOLVED)
+        return queryset if self.value() == self.ALL else queryset.filter(state=self.value())
+
+
+class SeenFilter(admin.SimpleListFilter):
+    """Filter by the time of the last failure."""
+
+    title = _("last seen")
+    parameter_name = "seen"
+    spans = {  # noqa: RUF012
+        "hour": (_("Past hour"), timedelta(hours=1)),
+        "day": (_("Past 24 hours"), timedelta(days=1)),
+        "week": (_("Past 7 days"), timedelta(days=7)),
+    }
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, Any]]:
+        return [(name, label) for name, (label, _span) in self.spans.items()]
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        _label, span = self.spans.get(self.value() or "", (None, None))
+        return queryset if span is None else queryset.filter(last_seen_at__gte=timezone.now() - span)
+
+
+class CodeFilter(AnswerFilter):
+    """Filter by the status code of the failed attempts, a class of codes, or timeouts."""
+
+    def narrowed(self, rows: QuerySet[Any]) -> QuerySet[Any]:
+        return rows.filter(of_code(self.word)) if self.word else rows
+
+
+def of_code(word: str) -> Q:
+    """Return the condition for the problems with a code such as 503, a class such as 5xx, or ``timeout``."""
+    if word == TIMEOUT:
+        return Q(result=TIMEOUT)
+    first = int(word.replace("xx", "00"))
+    return Q(code__range=(first, first + 99 if word.endswith("xx") else first))
+
+
+def cause_in_words(problem: Problem) -> str:
+    return gettext("Status %(code)d") % {"code": problem.code} if problem.code else result_in_words(problem.result)
+
+
+@admin.register(Problem)
+class ProblemAdmin(ReadOnlyAdmin, ActingAdmin):
+    owner_lookup = "webhook__owner"
+    id_lookups = (("prb", "pk"), ("wh", "webhook"))
+    search_help_text = _("The ID of a problem (prb_…) or webhook (wh_…), part of a URL, or an account name.")
+    list_display = ("cause", "state_shown", "count_shown", "last_seen", "target", "owner_name", "first_seen")
+    list_filter = (
+        ProblemStateFilter,
+        CodeFilter,
+        ("result", admin.ChoicesFieldListFilter),
+        SeenFilter,
+        WebhookFilter,
+        OwnerOfWebhookFilter,
+    )
+    list_select_related = ("webhook__owner",)
+    fields = (
+        "cause",
+        "state_shown",
+        "target",
+        "owner_name",
+        "count_shown",
+        ("first_seen", "last_seen"),
+        ("open_since", "resolved"),
+        "missed",
+        "deliveries",
+    )
+    actions = (*VERBS, "recover")
+    page_actions = (*VERBS, "recover")
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
+        return super().get_queryset(request).select_related("webhook__owner")
+
+    def matches_text(self, term: str) -> Q:
+        return Q(webhook__url__icontains=term) | super().matches_text(term)
+
+    def parts(self, request: HttpRequest, query: str, filters: Sequence[Any]) -> Parts:
+        """Return one part for each webhook if the list is limited to certain webhooks."""
+        terms, of_webhooks = query.split(), [spec for spec in filters if isinstance(spec, OfWebhooksFilter)]
+        is_all = manages_all(request) and not terms and not of_webhooks
+        if is_all or any(term.startswith("prb_") for term in terms):
+            return WHOLE
+        webhooks = own_rows(request, Webhook.objects.all())
+        for term in terms:
+            is_it = Q(pk=term) if self.is_id(term) else Q(url__icontains=term) | Q(owner__in=found_owners(term))
+            webhooks = webhooks.filter(is_it)
+        for spec in of_webhooks:
+            webhooks = spec.among(webhooks)
+        return Parts.of("webhook", webhooks)
+
+    def offers(self, item: Problem, action: str) -> bool:
+        if action == "recover":
+            return item.missed_from is not None and item.webhook.deleted_at is None
+        return item.state in VERBS[action]
+
+    # Columns and fields
+
+    @admin.display(description=_("cause"))
+    def cause(self, problem: Problem) -> str:
+        return cause_in_words(problem)
+
+    @admin.display(description=_("state"))
+    def state_shown(self, problem: Problem) -> SafeString:
+        css = COLOURS.get(State(problem.state), "webhooks-open")
+        return format_html('<span class="webhooks-state {}">{}</span>', css, problem.get_state_display())
+
+    @admin.display(description=_("webhook"))
+    def target(self, problem: Problem) -> SafeString:
+        webhook = problem.webhook
+        url = breakable(Truncator(webhook.url).chars(MAX_URL))
+        shown = url if webhook.deleted_at else link_to(webhook, site=self.admin_site.name, text=url)
+        return format_html('<span class="webhooks-url" title="{}">{}</span>', webhook.pk, shown)
+
+    @admin.display(description=_("account"))
+    def owner_name(self, problem: Problem) -> str:
+        return super().owner_name(problem.webhook)
+
+    @admin.display(description=_("failed attempts"))
+    def count_shown(self, problem: Problem) -> str:
+        return number_format(problem.count, use_l10n=True, force_grouping=True)
+
+    @admin.display(description=_("first seen"))
+    def first_seen(self, problem: Problem) -> SafeString:
+        return moment(problem.first_seen_at)
+
+    @admin.display(description=_("last seen"))
+    def last_seen(self, problem: Problem) -> SafeString:
+        return moment(problem.last_seen_at)
+
+    @admin.display(description=_("open since"))
+    def open_since(self, problem: Problem) -> SafeString:
+        return moment(problem.opened_at)
+
+    @admin.display(description=_("resolved"))
+    def resolved(self, problem: Problem) -> SafeString | str:
+        return moment(problem.resolved_at) if problem.resolved_at else "-"
+
+    @admin.display(description=_("missed events"))
+    def missed(self, problem: Problem) -> SafeString | str:
+        if problem.missed_from is None:
+            return gettext("none: every delivery is still attempted, or succeeded later")
+        return format_html(gettext("since {moment}"), moment=moment(problem.missed_from))
+
+    @admin.display(description=_("deliveries"))
+    def deliveries(self, problem: Problem) -> SafeString:
+        by = {"answer": str(problem.code)} if problem.code else {"result": problem.result}
+        url = deliveries_url(site=self.admin_site.name, webhook=problem.webhook_id, kind__exact="event", **by)
+        return format_html('<a href="{}">{}</a>', url, gettext("Deliveries whose last attempt failed in this way"))
+
+    def get_fields(self, request: HttpRequest, obj: Any = None) -> list[Any]:
+        fields = super().get_fields(request, obj)
+        return fields if shows_deliveries(request) else [name for name in fields if name != "deliveries"]
+
+    # Actions
+
+    def has_handle_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return self.may(request, HANDLE_PROBLEM, obj)
+
+    def has_replay_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return self.may(request, REPLAY, obj)
+
+    @admin.action(description=_("Acknowledge"), permissions=["handle"])
+    def acknowledge(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponseBase | None:
+        question = gettext("Mark as known until it is resolved?")
+        return self._ask(request, queryset, "acknowledge", question, gettext("Acknowledged the problem."))
+
+    @admin.action(description=_("Ignore"), permissions=["handle"])
+    def ignore(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponseBase | None:
+        question = gettext("Ignore this failure from now on? It is counted, but not opened again.")
+        return self._ask(request, queryset, "ignore", question, gettext("Ignored the problem."))
+
+    @admin.action(description=_("Reopen"), permissions=["handle"])
+    def reopen(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponseBase | None:
+        question = gettext("Open the problem again?")
+        return self._ask(request, queryset, "reopen", question, gettext("Reopened the problem."))
+
+    def _ask(
+        self, request: HttpRequest, queryset: QuerySet[Any], verb: str, question: str, history: str
+    ) -> HttpResponseBase | None:
+        operation = getattr(problems, verb)
+        return self.ask_and_carry_out(request, queryset, operation, action=verb, question=question, history=history)
+
+    @admin.action(description=_("Recover missed events"), permissions=["replay"])
+    def recover(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponseBase | None:
+        """Redirect to the replay form, filled in for the events that have not succeeded since."""
+        problem = queryset.first()
+        if problem is None or queryset.count() > 1 or not self.offers(problem, "recover"):
+            refusal = gettext("Select a single problem for which deliveries were given up.")
+            self.message_user(request, refusal, messages.ERROR)
+            return None
+        since = timezone.localtime(problem.missed_from - MARGIN).strftime("%Y-%m-%dT%H:%M:%S")
+        query = {"webhook": problem.webhook_id, "since": since}
+        return HttpResponseRedirect(
+            reverse("admin:webhooks_app_replay_add", current_app=self.admin_site.name, query=query)
+        )
