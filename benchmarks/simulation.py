@@ -10,8 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from webhooks_app.delivery.claim import Claim
-from webhooks_app.delivery.lanes import MAX_LANES, ClaimedRow
+from webhooks_app.delivery.claim import MAX_LANES, Claim, ClaimedRow
 from webhooks_app.delivery.slots import Slots, usual_cap
 from webhooks_app.models import Delivery
 

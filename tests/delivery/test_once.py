@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from webhooks_app.delivery import once
-from webhooks_app.delivery.once import OncePerWebhook
+from webhooks_app.delivery import signing
+from webhooks_app.delivery.signing import OncePerWebhook
 
 
 def test_each_webhook_is_first_once():
@@ -13,7 +13,7 @@ def test_each_webhook_is_first_once():
 
 
 def test_a_full_memory_starts_anew(monkeypatch):
-    monkeypatch.setattr(once, "MAX_REMEMBERED", 2)
+    monkeypatch.setattr(signing, "MAX_REMEMBERED", 2)
     reported = OncePerWebhook()
 
     assert [reported.is_first(pk) for pk in ("wh_1", "wh_2", "wh_3", "wh_1")] == [True] * 4

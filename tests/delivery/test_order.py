@@ -10,7 +10,7 @@ from django.db import connection, transaction
 from django.test.utils import CaptureQueriesContext
 
 from webhooks_app import emit
-from webhooks_app.delivery.lanes import ClaimRequest
+from webhooks_app.delivery.claim import ClaimRequest
 from webhooks_app.delivery.sending import finish, finish_lost, request_for
 from webhooks_app.emission import NewEvent, emit_many
 from webhooks_app.exceptions import InvalidEventDataError

@@ -13,12 +13,12 @@ from webhooks_app.transport.resolver import (
     ANSWERS_TO_FORGIVE,
     MAX_THREADS,
     THREADS,
+    DaemonThreads,
     LookupAnswer,
     NamePaces,
     NameResolver,
     Pace,
 )
-from webhooks_app.transport.threads import DaemonThreads
 
 from ..support.waiting import wait_until
 

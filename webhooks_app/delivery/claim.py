@@ -1,12 +1,203 @@
-"""A claim and its result."""
+"""A claim: what a worker asks of the queue's lanes, the rows that it gets, and the result of the attempt.
+
+Pending deliveries are read for each webhook, its lane, separately. Therefore a long backlog of one webhook is never
+scanned to find the deliveries of another. The cost grows with the number of webhooks that have pending deliveries, not
+with the number of deliveries.
+
+The sharing of requests between fast and slow webhooks is in ``slots.py``.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from .lanes import ClaimedRow, Lane
+from ..encryption import decrypt
+from ..exceptions import WebhooksError
+from ..models import Delivery, Webhook
+from ..models.hold import permitted_kinds
+from ..models.limits import LONG_AGO, RateLimit
+from ..models.order import Order
+from ..reasons import ReasonText
+from ..signatures import Headers
 from .outcome import AttemptLog, NextStep
+from .signing import LaneKey, Signer, signer_of
+
+Kind = Delivery.Kind
+
+DAMAGED_HEADERS = ReasonText("headers_damaged")
+
+FIRST_ENTRIES = 50
+"""Number of a webhook's first entries to search for lost claims, which were due first."""
+
+MAX_LANES = 400
+"""Webhooks per look. SQLite limits UNION ALL to 500 SELECTs, MariaDB limits a recursion to 1,000 steps."""
+
+WEBHOOK_FIELDS = (
+    "id",
+    "owner_id",
+    "url",
+    "signatures",
+    "encrypted_headers",
+    "retry_notices",
+    "accepted_statuses",
+    "status",
+    "deleted_at",
+    "paused_at",
+    "max_in_flight",
+    "rate_limit",
+    "order",
+)
+"""The fields of a webhook in its lane."""
+
+LANE_NAMES = ("webhook_id", *WEBHOOK_FIELDS[1:])
+
+
+class ClaimRequest(NamedTuple):
+    """A webhook to claim from."""
+
+    webhook_id: str
+    own: int
+    """The number of its deliveries in flight for this worker."""
+    cap: int
+    """The maximum in flight over all workers, unless it has a limit of its own."""
+    room: int
+    """The maximum number of deliveries to claim."""
+    is_unknown: bool
+    """Whether it has no result yet, so that only one delivery may be in flight over all workers."""
+    lost_only: bool = False
+    """Whether only lost claims are wanted, regardless of the webhook's limits."""
+    due_from: datetime | None = None
+    """Lower bound of the due times to read for a webhook with an order, or None."""
+
+
+class ClaimTerms(NamedTuple):
+    """The terms of a claim."""
+
+    worker: int
+    now: datetime
+    leased_until: datetime
+    lost_again_at: datetime | None
+    """The time after which an unrecorded lost claim may be picked again, or None to skip lost claims."""
+
+
+class DueWebhook(NamedTuple):
+    """A webhook with pending deliveries, found by a look."""
+
+    webhook_id: str
+    due_at: datetime | None
+    """The due time of its first delivery that is neither in flight nor held by the webhook's state, or None."""
+    owner_id: Any
+    """In the database's form."""
+    has_lane: bool
+    is_fast: bool | None
+    """See ``QueueLane.is_fast``."""
+    is_active: bool
+    """Whether deliveries of all kinds may be sent, except during a pause."""
+    is_stopped: bool
+    """Whether its pending deliveries are to be cancelled."""
+
+
+@dataclass(slots=True)
+class Lane:
+    """A webhook during a claim: ``WEBHOOK_FIELDS``, and the values of its lane."""
+
+    webhook_id: str
+    owner_id: Any
+    url: str
+    signatures: Sequence[str]
+    encrypted_headers: Sequence[Sequence[str]]
+    retry_notices: bool
+    accepted_statuses: str
+    status: str
+    deleted_at: datetime | None
+    paused_at: datetime | None
+    max_in_flight: int | None
+    """The maximum number of claims over all workers."""
+    rate_limit: float | None
+    order: str = Order.NONE
+    next_slot_at: datetime | None = None
+    worker: int = 0
+    """The number of the claiming worker."""
+    claimed_at: datetime = LONG_AGO
+    """The time of the claim."""
+    keys: Sequence[LaneKey] = field(default=(), repr=False)
+    """Current keys first."""
+    _signer: Signer | None = field(default=None, repr=False)
+
+    @property
+    def is_active(self) -> bool:
+        """Whether deliveries of all kinds may be sent, except during a pause."""
+        return self.status == Webhook.Status.ACTIVE and self.deleted_at is None
+
+    def kinds(self, now: datetime) -> tuple[Kind, ...]:
+        """Return the kinds of deliveries that can be sent now."""
+        withheld = Kind.RETRY_NOTICE if self.withholds_notices(now) else None
+        return tuple(kind for kind in permitted_kinds(self) if kind != withheld)
+
+    def withholds_notices(self, now: datetime) -> bool:
+        """Return True if the rate limit only permits one delivery, which is reserved for a retry."""
+        return self.limit is not None and self.limit.allowance(now) < 2
+
+    def room(self, share: int, in_flight: int, now: datetime) -> int:
+        """Return the number of deliveries to claim, at most ``share``."""
+        if self.paused_at is not None or self.max_in_flight is None:
+            return 0
+        allowance = share if self.limit is None else self.limit.allowance(now)
+        return max(0, min(share, self.max_in_flight - in_flight, allowance))
+
+    @property
+    def limit(self) -> RateLimit | None:
+        if self.rate_limit is None:
+            return None
+        return RateLimit(per_second=self.rate_limit, next_slot_at=self.next_slot_at or LONG_AGO)
+
+    @property
+    def own_headers(self) -> Headers:
+        """The custom headers of the webhook. Raise SecretUnreadableError if one cannot be decrypted."""
+        try:
+            pairs = [(str(name), str(token)) for name, token in self.encrypted_headers]
+        except (TypeError, ValueError):
+            raise WebhooksError(DAMAGED_HEADERS) from None
+        return tuple((name, decrypt(token)) for name, token in pairs)
+
+    @property
+    def signer(self) -> Signer:
+        """The signer of the requests. Raise SecretUnreadableError or SchemeUnavailableError without valid keys."""
+        if self._signer is None:
+            self._signer = signer_of(self.webhook_id, self.signatures, self.keys)
+        return self._signer
+
+
+class ClaimedRow(NamedTuple):
+    """A claimed delivery as a row of the database. A tuple, because drivers return tuples."""
+
+    delivery_id: str
+    webhook_id: str
+    event_id: str | None
+    kind: str
+    number: int
+    """The number of the new attempt, or of the lost one."""
+    max_attempts: int
+    lost_since: datetime | None
+    """The time of the lost claim, or None for a new claim."""
+    expires_at: datetime | None
+    retry_policy: str = ""
+    """The name of the policy, or empty for the specification's."""
+    is_ordered: bool = False
+    """Whether later deliveries of its group may wait for its end."""
+
+
+class ClaimedRows(NamedTuple):
+    """The result of a claim: the locked lanes, the picks, and the type and body of their events by id."""
+
+    lanes: Sequence[Lane]
+    picks: Sequence[ClaimedRow]
+    events: dict[str, tuple[str, bytes]]
+    parked: int = 0
+    """The number of due deliveries found behind an earlier one of their group."""
 
 
 class Claim(NamedTuple):

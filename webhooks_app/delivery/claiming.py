@@ -14,12 +14,11 @@ from ..database.clock import Clock
 from ..signals import announce_deliveries
 from .claim import Claim, Finished
 from .listening import commit_event
-from .liveness import DeadWorkers, Liveness
-from .once import OncePerWebhook
-from .outage import Outage
+from .liveness import DeadWorkers, Liveness, Outage
 from .poll_schedule import LINGER_SECONDS, PollSchedule
 from .queue import Queue
 from .sending import finish_all_lost
+from .signing import OncePerWebhook
 from .slots import Slots, usual_cap
 from .sql import sql_for
 

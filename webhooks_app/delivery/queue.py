@@ -27,8 +27,7 @@ from ..models.hold import is_upcoming
 from ..models.queue import ENTRIES_AT_A_TIME
 from ..models.status import stop_reason
 from ..protocol.handshake import VERIFICATION_TYPE
-from .claim import Claim
-from .lanes import MAX_LANES, ClaimedRow, ClaimedRows, ClaimRequest, ClaimTerms, DueWebhook, Lane
+from .claim import MAX_LANES, Claim, ClaimedRow, ClaimedRows, ClaimRequest, ClaimTerms, DueWebhook, Lane
 from .slots import Slots
 from .sql import sql_for
 

@@ -30,8 +30,7 @@ from ..database.clock import Clock
 from ..models import Delivery
 from ..models.lane import FAST_SECONDS
 from ..models.limits import LONG_AGO
-from .claim import Claim, Finished
-from .lanes import ClaimRequest
+from .claim import Claim, ClaimRequest, Finished
 
 SHARE_OF_WINDOW = 4
 """A webhook uses at most a quarter of the window of one process: half of the half that one owner can hold."""

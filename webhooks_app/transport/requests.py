@@ -22,9 +22,9 @@ from . import errors
 from .base import RESPONSE_READ_LIMIT, Exchange, Request, Response, TransportError, TransportOptions
 from .endpoint import Endpoint
 from .errors import exhaustion_log
+from .resolver import DaemonThreads
 from .sender import SendingTransport
 from .sockets import Ready, Wait
-from .threads import DaemonThreads
 from .transfer import Transfer
 
 logger = logging.getLogger("webhooks_app.transport")

@@ -6,7 +6,7 @@ from collections.abc import Collection
 from datetime import datetime
 
 from ...database.dialects import dialect_of
-from ..lanes import MAX_LANES
+from ..claim import MAX_LANES
 from .portable import MysqlSql, PortableSql, SqliteSql
 from .postgresql import PostgresqlSql
 

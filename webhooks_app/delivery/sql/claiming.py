@@ -19,7 +19,7 @@ from ...models import (
 from ...models.hold import KINDS_BY_STATUS, STOPPING
 from ...models.order import BEGUN, Order
 from ...models.status import PROBES
-from ..lanes import (
+from ..claim import (
     FIRST_ENTRIES,
     LANE_NAMES,
     MAX_LANES,

@@ -15,13 +15,11 @@ from ...models import Event, QueueEntry, Webhook
 from ...models.hold import KINDS_BY_STATUS
 from ...models.limits import BURST, LONG_AGO, MAX_RATE, MIN_RATE
 from ...models.order import Order
-from ..claim import Finished
-from ..lanes import FIRST_ENTRIES, WEBHOOK_FIELDS, ClaimedRow, ClaimedRows, ClaimRequest, ClaimTerms, Lane
+from ..claim import FIRST_ENTRIES, WEBHOOK_FIELDS, ClaimedRow, ClaimedRows, ClaimRequest, ClaimTerms, Finished, Lane
 from ..outcome import AttemptLog
 from ..signing import LaneKey
 from .claiming import IS_PROBE
-from .portable import PortableSql
-from .recording import copy_line
+from .portable import PortableSql, copy_line
 
 CLAIM_TYPES = {
     "asks": "jsonb",
