@@ -377,3 +377,14 @@ def test_a_page_of_events_reads_a_limited_number_of_deliveries(
 
     assert "0 of more than" in page
     assert sum("webhooks_app_delivery" in each["sql"] for each in captured) == 1
+
+
+def test_an_action_reads_no_page_of_the_list(superuser: Page, delivery: Delivery) -> None:
+    Delivery.objects.update(attempt_count=1)
+
+    with CaptureQueriesContext(connection) as queries:
+        superuser.act("redeliver", delivery, confirmed=True)
+    before, _, after = "\n".join(query["sql"] for query in queries).partition('INSERT INTO "webhooks_app_delivery"')
+
+    assert after
+    assert "webhooks_app_deliveryattempt" not in before

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
 from django.contrib.admin.options import IncorrectLookupParameters
 from django.contrib.admin.views.main import ChangeList
 from django.http import HttpRequest
@@ -46,8 +47,16 @@ class KeysetChangeList(ChangeList):
         cursor = Cursor.parsed(self.cursor_text)
         if self.cursor_text and cursor is None:
             raise IncorrectLookupParameters
+        self.page = Page(rows=[]) if _is_action(request) else self._read(request, cursor)
+        self.result_list: Any = self.page.rows
+        self.result_count = self.full_result_count = len(self.page.rows)
+        self.show_full_result_count = False
+        self.show_admin_actions = bool(self.page.rows)
+        self.can_show_all = self.multi_page = False
+
+    def _read(self, request: HttpRequest, cursor: Cursor | None) -> Page:
         bounds = self._bounds(request)
-        self.page = read_page(
+        return read_page(
             self.queryset,
             scope=bounds.scope,
             parts=bounds.parts,
@@ -55,11 +64,6 @@ class KeysetChangeList(ChangeList):
             size=self.list_per_page,
             horizon=HORIZON,
         )
-        self.result_list: Any = self.page.rows
-        self.result_count = self.full_result_count = len(self.page.rows)
-        self.show_full_result_count = False
-        self.show_admin_actions = bool(self.page.rows)
-        self.can_show_all = self.multi_page = False
 
     @property
     def newer_url(self) -> str:
@@ -94,3 +98,8 @@ class KeysetChangeList(ChangeList):
 
     def _url(self, cursor: Cursor | None) -> str:
         return self.get_query_string({CURSOR_VAR: str(cursor)}) if cursor else ""
+
+
+def _is_action(request: HttpRequest) -> bool:
+    """Return True for the call of an action. It has a queryset of its own, and the answer does not contain the list."""
+    return request.method == "POST" and ACTION_CHECKBOX_NAME in request.POST

@@ -83,7 +83,7 @@ class EventChangeList(KeysetChangeList):
 
     def get_results(self, request: HttpRequest) -> None:
         super().get_results(request)
-        if not shows_deliveries(request):
+        if not (self.result_list and shows_deliveries(request)):
             return
         visible = own_rows(request, Delivery.objects.all(), "webhook__owner")
         found = recipients_of(visible, [event.pk for event in self.result_list])

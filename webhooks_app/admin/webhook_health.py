@@ -34,7 +34,7 @@ class HealthChangeList(KeysetChangeList):
 
     def get_results(self, request: HttpRequest) -> None:
         super().get_results(request)
-        if not shows_deliveries(request):
+        if not (self.result_list and shows_deliveries(request)):
             return
         courses = reading.each(Window.DAY, [webhook.pk for webhook in self.result_list])
         for webhook in self.result_list:
