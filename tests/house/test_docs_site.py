@@ -101,7 +101,7 @@ def test_the_table_of_signals_has_each_signal_with_its_arguments() -> None:
     sent = {name for name, value in vars(signals).items() if isinstance(value, Signal)}
     assert rows.keys() == sent
     for name in sent:
-        docstring = re.search(rf'^{name} = Signal\(.*\)\n"""(.*?)"""', source, re.MULTILINE | re.DOTALL)[1]
+        docstring = re.search(rf'^{name} = Signal\([^)]*\)\n"""(.*?)"""', source, re.MULTILINE | re.DOTALL)[1]
         arguments = set(re.findall(r"``(\w+)``", docstring))
         assert arguments == set(re.findall(r"`(\w+)`", rows[name])), name
 
