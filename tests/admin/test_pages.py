@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from django.contrib.admin.models import LogEntry
+from django.contrib.admin.utils import quote
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
@@ -189,7 +190,84 @@ def test_a_delivery_is_redelivered_from_its_page(superuser: Page, delivery: Deli
     done = superuser.client.post(button.url, {"confirmed": "yes"}, follow=True)
 
     assert shown_messages(done) == ["Redelivered the event. (1)"]
-    assert Delivery.objects.get(redelivery_of=delivery).requested_by == superuser.user
+    new = Delivery.objects.get(redelivery_of=delivery)
+    assert new.requested_by == superuser.user
+    assert done.redirect_chain[-1][0].endswith(f"/delivery/{quote(new.pk)}/change/")
+    assert delivery.pk in text(done)
+    assert f'/delivery/{new.pk}/change/">{new.pk}</a>' in text(superuser.get("delivery", "change", delivery.pk))
+
+
+def test_a_test_event_leads_to_its_delivery(superuser: Page, webhook: Webhook) -> None:
+    done = superuser.post("webhook", "act", webhook.pk, "send_test", confirmed="yes", event_type="file.deleted")
+
+    new = Delivery.objects.get()
+    assert done.redirect_chain[-1][0].endswith(f"/delivery/{new.pk}/change/")
+
+
+def test_a_test_event_leads_back_without_the_permission_to_view_deliveries(
+    staff: Callable[..., Page], new_webhook: Callable[..., Webhook]
+) -> None:
+    page = staff("berta", "view_webhook", "test_webhook")
+    webhook = new_webhook(page.user)
+
+    done = page.post("webhook", "act", webhook.pk, "send_test", confirmed="yes", event_type="file.deleted")
+
+    assert done.redirect_chain[-1][0].endswith(f"/webhook/{quote(webhook.pk)}/change/")
+    assert shown_messages(done) == ["Sent a test event of type file.deleted. (1)"]
+
+
+def test_a_changed_url_leads_to_its_verification(superuser: Page, webhook: Webhook) -> None:
+    form = {"url": "https://new.example.com/", "event_types": ["file.deleted"]}
+
+    done = superuser.post("webhook", "change", webhook.pk, **form)
+
+    assert done.redirect_chain[-1][0].endswith(f"/webhook/{quote(webhook.pk)}/change/?section=verification")
+    assert shows(done, "Verification in progress")
+
+
+def test_the_page_of_a_delivery_is_live_until_its_result_is_final(superuser: Page, delivery: Delivery) -> None:
+    page, part = (superuser.get("delivery", name, delivery.pk) for name in ("change", "live"))
+    assert f'data-live="/admin/webhooks_app/delivery/{quote(delivery.pk)}/live/"' in text(page)
+    assert "data-done" not in text(part)
+
+    end_deliveries(state="succeeded")
+
+    assert "data-done" in text(superuser.get("delivery", "live", delivery.pk))
+
+
+def test_the_live_part_of_a_delivery_is_shown_to_its_owner_only(staff: Callable[..., Page], delivery: Delivery) -> None:
+    viewer, stranger = staff("carla"), staff("berta", "view_delivery")
+
+    assert viewer.get("delivery", "live", delivery.pk).status_code == 403
+    assert stranger.get("delivery", "live", delivery.pk).status_code == 404
+
+
+def test_the_strip_shows_each_attempt_and_the_time_between(superuser: Page, delivery: Delivery) -> None:
+    start = timezone.now()
+    facts = {"delivery": delivery, "url": delivery.webhook.url}
+    DeliveryAttempt.objects.create(
+        **facts, number=1, result=Result.HTTP_STATUS, response_status=503, started_at=start, duration_ms=500
+    )
+    DeliveryAttempt.objects.create(
+        **facts,
+        number=2,
+        result=Result.SUCCEEDED,
+        response_status=200,
+        started_at=start + timedelta(seconds=3),
+        response_body='{"ok":true}',
+    )
+    end_deliveries(state="succeeded", attempt_count=2)
+
+    page = text(superuser.get("delivery", "change", delivery.pk))
+    strip = page.partition('<ol class="webhooks-strip"')[2].partition("</ol>")[0]
+
+    assert [strip.index(words) for words in (">503<", "500 ms", "+2.5 s", ">200<")] == sorted(
+        strip.index(words) for words in (">503<", "500 ms", "+2.5 s", ">200<")
+    )
+    attempts = page.split('<details class="module webhooks-attempt"')[1:]
+    assert [each.partition(">")[0].endswith(" open") for each in attempts] == [False, True]
+    assert "{\n  &quot;ok&quot;: true\n}" in attempts[1]
+    assert page.partition("<main")[2].count(f">{delivery.pk}<") == 1
 
 
 # Webhooks

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from django.contrib.admin.models import LogEntry
+from django.contrib.admin.utils import quote
 from django.contrib.auth import get_user_model
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
@@ -17,7 +18,7 @@ from webhooks_app.emission import emit
 from webhooks_app.models import Delivery, Event, Replay, Webhook
 from webhooks_app.replays.runner import advance
 
-from ..support.rows import plan_replay
+from ..support.rows import end_deliveries, plan_replay
 from .conftest import DATA, Page, shown_messages, shows, text
 
 FORM = {"states": ["missed", "given_up", "cancelled"]}
@@ -84,7 +85,12 @@ def test_it_is_started_paused_resumed_and_cancelled_by_its_buttons(superuser: Pa
         states.append(replay.state)
 
     assert states == ["running", "paused", "running", "cancelled"]
-    assert offered == [["Start", "Cancel"], ["Pause", "Cancel"], ["Resume", "Cancel"], ["Pause", "Cancel"]]
+    assert offered == [
+        ["Start", "Cancel the replay"],
+        ["Pause", "Cancel the replay"],
+        ["Resume", "Cancel the replay"],
+        ["Pause", "Cancel the replay"],
+    ]
     assert superuser.get("replay", "change", replay.pk).context["steering"] == []
 
 
@@ -138,13 +144,53 @@ def test_a_webhook_links_to_its_missed_events(superuser: Page, webhook: Webhook,
     assert form["since"].value() == since.strftime("%Y-%m-%dT%H:%M:%S")
 
 
-def test_enabling_offers_a_replay(superuser: Page, webhook: Webhook) -> None:
-    webhook.disable("Out of order.")
+def test_enabling_several_webhooks_offers_their_replays(superuser: Page, webhook: Webhook, new_webhook: Any) -> None:
+    webhooks = [webhook, new_webhook(webhook.owner)]
+    for each in webhooks:
+        each.disable("Out of order.")
 
-    messages = shown_messages(superuser.act("enable", webhook, confirmed=True))
+    messages = shown_messages(superuser.act("enable", *webhooks, confirmed=True))
 
     assert "Replay missed events" in " ".join(messages)
-    assert f"/replay/add/?webhook={webhook.pk}" in " ".join(messages)
+    assert all(f"/replay/add/?webhook={each.pk}" in " ".join(messages) for each in webhooks)
+
+
+def test_after_its_verification_the_missed_events_are_offered_with_their_number(
+    superuser: Page, webhook: Webhook
+) -> None:
+    webhook.disable("Out of order.")
+    Webhook.objects.update(created_at=timezone.now() - timedelta(days=1))
+    for _ in range(2):
+        emit("file.deleted", DATA, owner=webhook.owner)
+    answer = superuser.act("enable", webhook, confirmed=True)
+    assert answer.redirect_chain[-1][0].endswith(f"/webhook/{quote(webhook.pk)}/change/?section=verification")
+    assert "were missed" not in text(answer)
+    end_deliveries(state="succeeded")
+    Webhook.objects.update(status="active")
+
+    part = text(superuser.get("webhook", "live", webhook.pk, "handshake"))
+    sent = superuser.post("webhook", "act", webhook.pk, "send_missed", confirmed="yes")
+
+    assert "2 events were missed." in part
+    assert f"/webhook/{quote(webhook.pk)}/act/send_missed/" in part
+    replay = Replay.objects.get()
+    assert sent.redirect_chain[-1][0].endswith(f"/replay/{replay.pk}/change/")
+    assert (replay.state, replay.matched) == ("running", 2)
+
+
+def test_missed_events_are_offered_only_to_users_who_may_replay(staff: Callable[..., Page], new_webhook: Any) -> None:
+    page = staff("berta", "view_webhook", "view_delivery", "change_webhook")
+    webhook = new_webhook(page.user)
+    Webhook.objects.update(created_at=timezone.now() - timedelta(days=1), status="disabled")
+    emit("file.deleted", DATA, owner=webhook.owner)
+    page.act("enable", webhook, confirmed=True)
+    end_deliveries(state="succeeded")
+    Webhook.objects.update(status="active")
+
+    part = text(page.get("webhook", "live", webhook.pk, "handshake"))
+
+    assert "missed" not in part
+    assert page.post("webhook", "act", webhook.pk, "send_missed", confirmed="yes").status_code == 403
 
 
 def test_replays_need_a_permission(staff: Callable[..., Page], new_webhook: Any) -> None:

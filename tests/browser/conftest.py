@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import timedelta
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 from django.conf import settings as django_settings
 from django.contrib.auth import get_user_model
+from django.contrib.auth.models import Permission
 from django.test import Client
 from django.utils import timezone
 from playwright.sync_api import Browser, expect, sync_playwright
@@ -18,10 +20,17 @@ from playwright.sync_api import Browser, expect, sync_playwright
 from demo_data.writing import Size, make_demo_data
 from tests.support.missing import skip_without
 from tests.support.servers.process import ServerMissingError, program
+from webhooks_app.delivery.engine import Engine
+from webhooks_app.maintenance.runner import MaintenanceRunner
 from webhooks_app.models import ApiKey, Delivery, Event, MaintenanceJob, Problem, Replay, Webhook, WorkerProcess
+from webhooks_app.receiver.local import LocalReceiver, Received
+from webhooks_app.signals import deliveries_created
 
-from ..support.rows import make_problem, plan_replay
+from ..support.engines import at_work
+from ..support.rows import EVENT_TYPE, make_problem, make_webhook, plan_replay
 
+SECRET = "a shared secret of the tests"
+ARRIVES_WITHIN_SECONDS = 30
 EXPECT_MILLISECONDS = 30_000
 """Timeout for expectations, long enough for a machine busy with other tests."""
 
@@ -117,3 +126,70 @@ def a_replay() -> Replay:
     """Plan the replay of all events of a webhook."""
     webhook = an_active_webhook()
     return plan_replay(webhook, since=webhook.created_at, states=Replay.Outcome.values)
+
+
+class Receiver(LocalReceiver):
+    """A receiver that can delay its answers."""
+
+    def __init__(self) -> None:
+        self.may_answer = threading.Event()
+        self.may_answer.set()
+        super().__init__(secrets=[SECRET], on_received=lambda received: self.may_answer.wait(ARRIVES_WITHIN_SECONDS))
+
+    def gets(self, event_type: str, path: str, **data: Any) -> Received:
+        """Wait for a signed event with exactly this data, and return its request."""
+
+        def is_it(each: Received) -> bool:
+            return (each.type, each.path, each.message.get("data"), each.is_verified) == (event_type, path, data, True)
+
+        assert self.wait_until(lambda received: any(map(is_it, received)), ARRIVES_WITHIN_SECONDS), self.received
+        return next(filter(is_it, self.received))
+
+    def got(self, path: str) -> list[str]:
+        """Return the ids of the events received so far."""
+        return [each.event_id for each in self.events() if each.path == path]
+
+
+@pytest.fixture
+def receiver() -> Iterator[Receiver]:
+    with Receiver() as receiver:
+        yield receiver
+        receiver.may_answer.set()
+
+
+@pytest.fixture
+def worker(transactional_db: None) -> Iterator[None]:
+    """Run a worker that delivers and runs the maintenance jobs."""
+    engine = Engine()
+
+    def wake(**arguments: Any) -> None:
+        engine.wake()
+
+    with at_work(engine):
+        deliveries_created.connect(wake)
+        with MaintenanceRunner(engine):
+            yield
+        deliveries_created.disconnect(wake)
+
+
+def make_staff(name: str, *, may: str = "") -> Any:
+    """Create a user with all permissions of the app except to manage all, or only those that start with ``may``."""
+    account = get_user_model().objects.create_user(name, is_staff=True)
+    permissions = Permission.objects.filter(content_type__app_label="webhooks_app", codename__startswith=may)
+    account.user_permissions.set(permissions.exclude(codename="manage_all_webhooks"))
+    return account
+
+
+@pytest.fixture
+def amina(transactional_db: None) -> Any:
+    return make_staff("amina")
+
+
+@pytest.fixture
+def login(live_server: Any, amina: Any) -> Login:
+    return Login(address=live_server.url, session=new_session(amina))
+
+
+@pytest.fixture
+def webhook(receiver: Receiver, amina: Any) -> Webhook:
+    return make_webhook(amina, EVENT_TYPE, url=f"{receiver.url}hook", secret=SECRET)

@@ -25,15 +25,18 @@ HAS_FOCUS = "element => element === document.activeElement"
 
 
 class Operator:
+    """``steps`` counts clicks, and fields that are filled in."""
+
     def __init__(self, tab: Page, address: str) -> None:
         self.tab = tab
+        self.steps = 0
         self._address = address
 
     def opens(self, path: str) -> None:
         self.tab.goto(self._address + path)
 
     def follows(self, link: str) -> None:
-        self.link(link).click()
+        self.clicks(self.link(link))
 
     def does(self, action: str) -> None:
         """Press the button of an action, then that of its confirmation page."""
@@ -41,7 +44,15 @@ class Operator:
         self.confirms(action)
 
     def confirms(self, action: str) -> None:
-        self.tab.get_by_role("button", name=action, exact=True).click()
+        self.clicks(self.tab.get_by_role("button", name=action, exact=True))
+
+    def clicks(self, target: Locator) -> None:
+        target.click()
+        self.steps += 1
+
+    def types(self, field: str, text: str) -> None:
+        self.tab.get_by_role("textbox", name=field).fill(text)
+        self.steps += 1
 
     def sees(self, text: str) -> None:
         expect(self.tab.get_by_text(text).first).to_be_visible()

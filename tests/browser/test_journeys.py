@@ -3,34 +3,23 @@
 from __future__ import annotations
 
 import json
-import threading
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 import requests
-from django.contrib.auth import get_user_model
-from django.contrib.auth.models import Permission
 from django.urls import reverse_lazy
 from playwright.sync_api import Browser, expect
 
-from webhooks_app.delivery.engine import Engine
-from webhooks_app.maintenance.runner import MaintenanceRunner
 from webhooks_app.models import Webhook
-from webhooks_app.receiver.local import LocalReceiver, Received
-from webhooks_app.signals import deliveries_created
 from webhooks_app.signatures import PREVIOUS_SIGNATURE_HEADER
 
-from ..support.engines import at_work
 from ..support.rows import EVENT_TYPE, emit_one, make_webhook
-from .conftest import Login, new_session
+from .conftest import ARRIVES_WITHIN_SECONDS, SECRET, Login, Receiver, make_staff, new_session
 from .operator import Operator, at_the_console
 from .test_pages import url
 
 pytestmark = pytest.mark.only_on("sqlite")
 
-SECRET = "a shared secret of the tests"
-ARRIVES_WITHIN_SECONDS = 30
 INDEX = reverse_lazy("admin:app_list", args=["webhooks_app"])
 VERIFIED = "Verified: the URL returned the challenge."
 OPERATIONS = "Operations: problems, workers, retention and settings"
@@ -41,73 +30,6 @@ WHY = {
     "users": "It was not subscribed to the type.",
 }
 """Routing decisions by path."""
-
-
-class Receiver(LocalReceiver):
-    """A receiver that can delay its answers."""
-
-    def __init__(self) -> None:
-        self.may_answer = threading.Event()
-        self.may_answer.set()
-        super().__init__(secrets=[SECRET], on_received=lambda received: self.may_answer.wait(ARRIVES_WITHIN_SECONDS))
-
-    def gets(self, event_type: str, path: str, **data: Any) -> Received:
-        """Wait for a signed event with exactly this data, and return its request."""
-
-        def is_it(each: Received) -> bool:
-            return (each.type, each.path, each.message.get("data"), each.is_verified) == (event_type, path, data, True)
-
-        assert self.wait_until(lambda received: any(map(is_it, received)), ARRIVES_WITHIN_SECONDS), self.received
-        return next(filter(is_it, self.received))
-
-    def got(self, path: str) -> list[str]:
-        """Return the ids of the events received so far."""
-        return [each.event_id for each in self.events() if each.path == path]
-
-
-@pytest.fixture
-def receiver() -> Iterator[Receiver]:
-    with Receiver() as receiver:
-        yield receiver
-        receiver.may_answer.set()
-
-
-@pytest.fixture
-def worker(transactional_db: None) -> Iterator[None]:
-    """Run a worker that delivers and runs the maintenance jobs."""
-    engine = Engine()
-
-    def wake(**arguments: Any) -> None:
-        engine.wake()
-
-    with at_work(engine):
-        deliveries_created.connect(wake)
-        with MaintenanceRunner(engine):
-            yield
-        deliveries_created.disconnect(wake)
-
-
-def make_staff(name: str, *, may: str = "") -> Any:
-    """Create a user with all permissions of the app except to manage all, or only those that start with ``may``."""
-    account = get_user_model().objects.create_user(name, is_staff=True)
-    permissions = Permission.objects.filter(content_type__app_label="webhooks_app", codename__startswith=may)
-    account.user_permissions.set(permissions.exclude(codename="manage_all_webhooks"))
-    return account
-
-
-@pytest.fixture
-def amina(transactional_db: None) -> Any:
-    return make_staff("amina")
-
-
-@pytest.fixture
-def login(live_server: Any, amina: Any) -> Login:
-    return Login(address=live_server.url, session=new_session(amina))
-
-
-@pytest.fixture
-def webhook(receiver: Receiver, amina: Any) -> Webhook:
-    return make_webhook(amina, EVENT_TYPE, url=f"{receiver.url}hook", secret=SECRET)
 
 
 def sends_a_test(operator: Operator, event_type: str, **data: Any) -> None:
@@ -144,7 +66,7 @@ def test_a_webhook_is_added_verified_and_tested(
         receiver.may_answer.set()
         operator.sees(VERIFIED)
         operator.tab.get_by_text("Requests and responses").click()
-        expect(operator.field("Response body")).to_contain_text('"challenge"')
+        expect(operator.field("Response header")).to_contain_text("Status 200")
 
         operator.follows(str(Webhook.objects.get()))
         operator.follows("Settings")
@@ -154,9 +76,6 @@ def test_a_webhook_is_added_verified_and_tested(
         sends_a_test(operator, "file.deleted", file_id="file_1", user_id="user_7", filename="draft.pdf")
         receiver.gets("file.deleted", "/hook", file_id="file_1", user_id="user_7", filename="draft.pdf")
 
-        row = operator.row("file.deleted (test)")
-        expect(row).to_contain_text("succeeded")
-        row.get_by_role("link").click()
         operator.sees("Answered with status 200, which confirms receipt.")
         expect(operator.field("Request body")).to_contain_text("draft.pdf")
         expect(operator.field("Response header")).to_contain_text("Status 200")
@@ -191,11 +110,10 @@ def test_held_and_missed_events_arrive_on_request(
 
         operator.tab.get_by_role("rowheader", name=webhook.url).get_by_role("link").click()
         operator.does("Enable")
-        offer = operator.tab.get_by_role("listitem").filter(has_text=f"{webhook.url} may have missed events.")
-        offer.get_by_role("link", name="Replay missed events").click()
-        operator.confirms("Preview")
-        operator.sees("1 event would be sent.")
-        operator.does("Start")
+        operator.sees(VERIFIED)
+        operator.sees("1 event was missed.")
+        operator.follows("Send the missed event")
+        operator.confirms("Send missed events")
         receiver.gets(EVENT_TYPE, "/hook", error="missed")
         operator.sees("Done: all events found are queued.")
         operator.follows("Refresh")
@@ -271,7 +189,7 @@ def test_the_console_works_without_javascript(
 
         sends_a_test(operator, EVENT_TYPE, error="a test")
         first = receiver.gets(EVENT_TYPE, "/hook", error="a test")
-        operator.row(f"{EVENT_TYPE} (test)").get_by_role("link").click()
+        operator.reloads_until("Answered with status 200, which confirms receipt.")
         operator.does("Redeliver")
         operator.sees("Redelivered the event. (1)")
         receiver.wait_until(lambda received: receiver.got("/hook") == [first.event_id] * 2, ARRIVES_WITHIN_SECONDS)

@@ -9,15 +9,15 @@ from playwright.sync_api import Browser
 from webhooks_app.models import Delivery, Webhook
 
 from ..support.rows import EVENT_TYPE, emit_one, end_deliveries, make_webhook
-from .conftest import Login, new_session
+from .conftest import SECRET, Login, Receiver, new_session
 from .operator import at_the_console
-from .test_journeys import SECRET, VERIFIED, Receiver, receiver, worker  # noqa: F401 - fixtures
+from .test_journeys import VERIFIED
 
 pytestmark = pytest.mark.only_on("sqlite")
 
 
 @pytest.mark.usefixtures("worker")
-def test_a_customer_creates_tests_and_recovers(browser: Browser, live_server: object, receiver: Receiver) -> None:  # noqa: F811
+def test_a_customer_creates_tests_and_recovers(browser: Browser, live_server: object, receiver: Receiver) -> None:
     account = get_user_model().objects.create_user("amina")
     failing = make_webhook(account, EVENT_TYPE, url=f"{receiver.url}old", secret=SECRET)
     missed = emit_one(account, error="missed")

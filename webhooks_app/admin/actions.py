@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import wraps
 from typing import Any, NamedTuple
@@ -38,6 +38,8 @@ class Button(NamedTuple):
 
     url: str
     label: str
+    runs_at_once: bool = False
+    """True if the page of the row is already the confirmation."""
 
 
 def explaining(view: Callable[..., Any]) -> Callable[..., Any]:
@@ -81,6 +83,9 @@ class ActingAdmin(AuditedAdmin):
     page_actions: tuple[str, ...] = ()
     """Actions with a button on the page of a row, in this order."""
 
+    unasked_actions: tuple[str, ...] = ()
+    """Those of the page's actions whose button runs them at once."""
+
     def get_urls(self) -> list[URLPattern]:
         name = f"{self.opts.app_label}_{self.opts.model_name}_act"
         act = path("<path:object_id>/act/<str:action>/", self.admin_site.admin_view(self.act_view), name=name)
@@ -90,12 +95,16 @@ class ActingAdmin(AuditedAdmin):
         """Return True if the action makes sense in the row's current state."""
         return True
 
-    def buttons(self, request: HttpRequest, item: Any) -> list[Button]:
-        """Return the buttons for the actions that the user may run on a row."""
+    def buttons(self, request: HttpRequest, item: Any, among: Sequence[str] | None = None) -> list[Button]:
+        """Return the buttons for the actions that the user may run on a row, by default for all of its page."""
         allowed = self.get_actions(request)
         return [
-            Button(self.page_url(item, "act", action), getattr(self, action).short_description)
-            for action in self.page_actions
+            Button(
+                self.page_url(item, "act", action),
+                getattr(self, action).short_description,
+                action in self.unasked_actions,
+            )
+            for action in (self.page_actions if among is None else among)
             if action in allowed and self.may_run(request, action, item) and self.offers(item, action)
         ]
 
@@ -210,12 +219,16 @@ class ActingAdmin(AuditedAdmin):
         action: str,
         question: str,
         history: str,
-    ) -> TemplateResponse | None:
-        """Ask for confirmation, then run the operation on each selected row."""
+        leads_to: Callable[[Any, Any], str] | None = None,
+    ) -> HttpResponseBase | None:
+        """Ask for confirmation, then run the operation on each selected row.
+
+        ``leads_to`` returns the URL of the result of a single row, from the row and the operation's return value.
+        """
         if not self.is_confirmed(request):
             return self.ask(request, queryset, action=action, question=question)
-        self.carry_out(request, queryset, operation, history=history)
-        return None
+        done = self.carry_out(request, queryset, operation, history=history)
+        return HttpResponseRedirect(leads_to(*done[0])) if leads_to is not None and len(done) == 1 else None
 
     def ask(
         self, request: HttpRequest, queryset: QuerySet[Any], *, action: str, question: str, form: Form | None = None
@@ -242,24 +255,28 @@ class ActingAdmin(AuditedAdmin):
 
     def carry_out(
         self, request: HttpRequest, queryset: QuerySet[Any], operation: Callable[..., object], *, history: str
-    ) -> None:
-        """Call the operation with each selected row and the actor. Show the number of rows and the refusals."""
-        done = 0
+    ) -> list[tuple[Any, Any]]:
+        """Call the operation with each selected row and the actor. Show the number of rows and the refusals.
+
+        Return the rows that were not refused, each with the result.
+        """
+        done: list[tuple[Any, Any]] = []
         refusals: dict[str, None] = {}
         for item in self._selected(request, queryset):
             try:
-                operation(item, actor=actor_of(request))
+                result = operation(item, actor=actor_of(request))
             except REFUSALS as error:
                 refusals.update(dict.fromkeys(as_form_error(error).messages))
             except AccessDeniedError as error:
                 refusals[str(error)] = None
             else:
                 self.log_change(request, item, history)
-                done += 1
+                done.append((item, result))
         for refusal in refusals:
             self.message_user(request, refusal, messages.ERROR)
         if done:
-            self.message_user(request, f"{history} ({done})", messages.SUCCESS)
+            self.message_user(request, f"{history} ({len(done)})", messages.SUCCESS)
+        return done
 
     @admin.action(permissions=["delete"], description=delete_selected.short_description)  # type: ignore[attr-defined]
     def delete_selected(self, request: HttpRequest, queryset: QuerySet[Any]) -> TemplateResponse | None:

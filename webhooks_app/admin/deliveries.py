@@ -32,10 +32,10 @@ from ..pages.display import (
     sent_to,
     state_and_result,
 )
-from ..pages.explanation import policy_in_words, waiting_for, why_cancelled
-from .actions import ActingAdmin
+from ..pages.explanation import policy_in_words
 from .change_list import KeysetChangeList
-from .display import delivery_urls, link_to, shown_transcript
+from .delivery_page import DeliveryPage
+from .display import delivery_urls, link_to
 from .filters import (
     AnswerFilter,
     CreatedFilter,
@@ -48,7 +48,7 @@ from .filters import (
     StateFilter,
     WebhookFilter,
 )
-from .owned import ReadOnlyAdmin, found_owners, manages_all, own_rows
+from .owned import found_owners, manages_all, own_rows
 
 SHOWN_IF_SET = {
     "expires_at": "expires_at",
@@ -80,7 +80,7 @@ class DeliveryChangeList(KeysetChangeList):
 
 
 @admin.register(Delivery)
-class DeliveryAdmin(ReadOnlyAdmin, ActingAdmin):
+class DeliveryAdmin(DeliveryPage):
     owner_lookup = "webhook__owner"
     id_lookups = (("dlv", "pk"), ("evt", "event"), ("wh", "webhook"), ("rpl", "replay"))
     search_help_text = _(
@@ -103,9 +103,8 @@ class DeliveryAdmin(ReadOnlyAdmin, ActingAdmin):
         EventTypeOfDeliveryFilter,
     )
     fields = (
-        "id",
+        "own_id",
         "kind",
-        "stands",
         "event_link",
         "type",
         "webhook_link",
@@ -186,12 +185,6 @@ class DeliveryAdmin(ReadOnlyAdmin, ActingAdmin):
         state = coloured(delivery.state, state_and_result(delivery))
         return format_html('{}<span class="webhooks-quiet">{}</span>', state, answer) if answer else state
 
-    @admin.display(description=_("state"))
-    def stands(self, delivery: Delivery) -> SafeString:
-        """Return the state with its reason."""
-        reason = why_cancelled(delivery) or waiting_for(delivery, url=delivery_urls(self.admin_site.name))
-        return format_html("{}{}{}", state_and_result(delivery), ". " if reason else "", reason)
-
     @admin.display(description=_("retry policy"))
     def policy(self, delivery: Delivery) -> str:
         return policy_in_words(delivery)
@@ -202,14 +195,6 @@ class DeliveryAdmin(ReadOnlyAdmin, ActingAdmin):
 
     def offers(self, item: Delivery, action: str) -> bool:
         return item.event_id is not None
-
-    def render_change_form(self, request: HttpRequest, context: Any, *args: Any, **kwargs: Any) -> Any:
-        delivery, site = kwargs["obj"], self.admin_site.name
-        context |= {
-            "attempts": shown_transcript(request, delivery, site=site),
-            "waiting_for": waiting_for(delivery, url=delivery_urls(site)),
-        }
-        return super().render_change_form(request, context, *args, **kwargs)
 
     @admin.display(description=_("event type"))
     def type(self, delivery: Delivery) -> str:
@@ -253,7 +238,13 @@ class DeliveryAdmin(ReadOnlyAdmin, ActingAdmin):
         question = gettext("Send each event again, as a new delivery?")
         history = gettext("Redelivered the event.")
         return self.ask_and_carry_out(
-            request, queryset, redeliver, action="redeliver", question=question, history=history
+            request,
+            queryset,
+            redeliver,
+            action="redeliver",
+            question=question,
+            history=history,
+            leads_to=lambda _item, new: self.page_url(new),
         )
 
 

@@ -7,6 +7,7 @@ from typing import Any
 from django import forms
 from django.db.models import Model
 from django.http import HttpRequest
+from django.template.loader import render_to_string
 from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
@@ -21,6 +22,12 @@ class WideCheckboxes(forms.CheckboxSelectMultiple):
 
     def __init__(self, attrs: dict[str, Any] | None = None, **kwargs: Any) -> None:
         super().__init__({"class": "radiolist", **(attrs or {})}, **kwargs)
+
+
+def copyable(text: str, html_id: str) -> SafeString:
+    """Return a text with a button to copy it."""
+    button = render_to_string("webhooks_app/parts/copy.html", {"target": html_id})
+    return format_html('<span id="{}" class="webhooks-url">{}</span> {}', html_id, text, button)
 
 
 def link_to(item: Model, *, site: str, text: str = "") -> SafeString:

@@ -14,7 +14,8 @@ from django.utils.html import format_html
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from ..models import Webhook
+from ..models import Replay, Webhook
+from ..operations import replays
 from ..operations.replays import missed_since
 from ..operations.rights import REPLAY
 from .actions import ActingAdmin
@@ -39,6 +40,32 @@ class MissedEvents(ActingAdmin):
             self.message_user(request, gettext("Select a single webhook: the missed events differ."), messages.ERROR)
             return None
         return HttpResponseRedirect(self._plan_url(webhook))
+
+    @admin.action(description=_("Send missed events"), permissions=["replay"])
+    def send_missed(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponseBase | None:
+        """Send the events missed since the first failing period of the last week, and lead to their progress."""
+        return self.ask_and_carry_out(
+            request,
+            queryset,
+            replays.send_missed,
+            action="send_missed",
+            question=gettext("Send the missed events? Each is sent once, in addition to new events."),
+            history=gettext("Sent the missed events."),
+            leads_to=lambda _webhook, replay: self._replay_url(replay),
+        )
+
+    def missed(self, request: HttpRequest, webhook: Webhook) -> dict[str, Any]:
+        """Return the number of missed events with a link to send them, if there are any and the user may do this."""
+        is_ready = webhook.status == Webhook.Status.ACTIVE and webhook.paused_at is None
+        if not is_ready or not self.may_run(request, "send_missed", webhook):
+            return {}
+        found = replays.count_missed(webhook)
+        if found is None or not found.number:
+            return {}
+        return {"missed": found, "send_missed_url": self.page_url(webhook, "act", "send_missed")}
+
+    def _replay_url(self, replay: Replay) -> str:
+        return reverse("admin:webhooks_app_replay_change", args=(replay.pk,), current_app=self.admin_site.name)
 
     def offer_replays(self, request: HttpRequest, webhooks: list[Webhook]) -> None:
         """Show a link to the replay form to users who may replay."""

@@ -116,6 +116,7 @@ class ReplayAdmin(ReadOnlyAdmin, ActingAdmin):
     )
     actions = tuple(VERBS)
     page_actions = tuple(VERBS)
+    unasked_actions = ("start",)
     change_form_template = "admin/webhooks_app/replay/change_form.html"
 
     def get_urls(self) -> list[URLPattern]:
@@ -268,7 +269,7 @@ class ReplayAdmin(ReadOnlyAdmin, ActingAdmin):
         question = gettext("Resume this replay? Events that it has already sent are not sent again.")
         return self._ask(request, queryset, "resume", question, gettext("Resumed the replay."))
 
-    @admin.action(description=_("Cancel"), permissions=["replay"])
+    @admin.action(description=_("Cancel the replay"), permissions=["replay"])
     def cancel(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponseBase | None:
         question = gettext("Cancel this replay for good? Queued deliveries that are not in flight are cancelled.")
         return self._ask(request, queryset, "cancel", question, gettext("Cancelled the replay."))

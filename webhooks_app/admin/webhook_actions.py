@@ -8,7 +8,7 @@ from typing import Any
 from django.contrib import admin, messages
 from django.core.exceptions import ValidationError
 from django.db.models import QuerySet
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponseRedirect
 from django.http.response import HttpResponseBase
 from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
@@ -23,6 +23,7 @@ from ..pages.refusals import as_form_error
 from ..routing.admission import events_for
 from ..routing.report import try_filter
 from .actions import ActingAdmin
+from .display import delivery_urls, shows_deliveries
 from .missed import MissedEvents
 from .owned import visible_event_types
 from .rotating_keys import KeyRotation
@@ -75,6 +76,7 @@ class WebhookActions(KeyRotation, MissedEvents, FilterTrial):
         "rotate_secret",
         "revoke_previous_secret",
         "replay_missed",
+        "send_missed",
         "try_filter",
         "delete_selected",
     )
@@ -89,6 +91,7 @@ class WebhookActions(KeyRotation, MissedEvents, FilterTrial):
         "rotate_secret",
         "revoke_previous_secret",
         "replay_missed",
+        "send_missed",
         "try_filter",
     )
 
@@ -102,6 +105,7 @@ class WebhookActions(KeyRotation, MissedEvents, FilterTrial):
             "resume": is_paused,
             "enable": is_disabled,
             "disable": not is_disabled,
+            "send_missed": False,  # offered with their number
             "revoke_previous_secret": item.has_previous_keys,
         }.get(action, True)
 
@@ -119,7 +123,13 @@ class WebhookActions(KeyRotation, MissedEvents, FilterTrial):
         question = gettext("Start the verification? No events are sent until it succeeds.")
         history = gettext("Started the verification.")
         return self.ask_and_carry_out(
-            request, queryset, start_verification, action="verify", question=question, history=history
+            request,
+            queryset,
+            start_verification,
+            action="verify",
+            question=question,
+            history=history,
+            leads_to=self.verification_url,
         )
 
     @admin.action(description=_("Send a test event"), permissions=["test"])
@@ -130,7 +140,10 @@ class WebhookActions(KeyRotation, MissedEvents, FilterTrial):
             return self.ask(request, queryset, action="send_test", question=question, form=form)
         event_type, data = form.cleaned_data["event_type"], form.cleaned_data["event_data"]
         history = gettext("Sent a test event of type %(type)s.") % {"type": event_type}
-        self.carry_out(request, queryset, partial(send_test_event, event_type=event_type, data=data), history=history)
+        operation = partial(send_test_event, event_type=event_type, data=data)
+        done = self.carry_out(request, queryset, operation, history=history)
+        if len(done) == 1 and shows_deliveries(request):
+            return HttpResponseRedirect(delivery_urls(self.admin_site.name)(done[0][1].pk))
         return None
 
     def _test_form(self, request: HttpRequest, webhooks: QuerySet[Any]) -> TestEventForm:
@@ -182,6 +195,19 @@ class WebhookActions(KeyRotation, MissedEvents, FilterTrial):
             lifecycle.enable(webhook, actor=actor)
             enabled.append(webhook)
 
-        answer = self.ask_and_carry_out(request, queryset, enable, action="enable", question=question, history=history)
-        self.offer_replays(request, enabled)
+        answer = self.ask_and_carry_out(
+            request,
+            queryset,
+            enable,
+            action="enable",
+            question=question,
+            history=history,
+            leads_to=self.verification_url,
+        )
+        if len(enabled) > 1:
+            self.offer_replays(request, enabled)
         return answer
+
+    def verification_url(self, webhook: Webhook, result: Any = None) -> str:
+        """Return the URL of the section that shows the progress of a verification."""
+        return f"{self.page_url(webhook)}?section=verification"

@@ -59,6 +59,11 @@ SECURITY = (
 GROUPS = ((_("Basic"), BASIC), (_("Filter"), FILTER), (_("Delivery"), DELIVERY), (_("Security"), SECURITY))
 """The groups of the form with their fields, in order."""
 
+AFTER_SECRET = ("send_test", "rotate_secret")
+"""Actions with a button on the page of a new secret."""
+
+MAX_CRUMB = 60
+
 CREDENTIALS = ("basic_auth", "basic_password")
 """Write-only fields of the form."""
 
@@ -196,10 +201,18 @@ class WebhookAdmin(
     ) -> HttpResponseRedirect:
         return self.show_once(request, obj, obj.secret)
 
+    def response_change(self, request: HttpRequest, obj: Any) -> HttpResponse:
+        """Lead to the progress of the verification after a change of the URL."""
+        answer = super().response_change(request, obj)
+        is_being_verified = obj.status == Webhook.Status.PENDING and obj.paused_at is None
+        return HttpResponseRedirect(self.verification_url(obj)) if is_being_verified else answer
+
     def context_of_secret(self, request: HttpRequest, item: Webhook) -> dict[str, Any]:
+        found = {"next_actions": self.buttons(request, item, among=AFTER_SECRET)}
         if item.status != Webhook.Status.PENDING:
-            return {}
+            return found
         return {
+            **found,
             "live_url": self.page_url(item, "live", "handshake"),
             "live_heading": gettext("Verification of the URL"),
             **webhook_page.handshake(request, item, site=self.admin_site.name),
@@ -210,6 +223,7 @@ class WebhookAdmin(
             section = webhook_page.section_of(request)
             context |= {
                 "subtitle": None,
+                "crumb": Truncator(webhook.url).chars(MAX_CRUMB),
                 "section": section,
                 "sections": webhook_page.sections(request),
                 **webhook_page.head(request, webhook, self._facts(request, webhook), site=self.admin_site.name),
@@ -222,7 +236,7 @@ class WebhookAdmin(
         site = self.admin_site.name
         if section == webhook_page.VERIFICATION:
             live = {"handshake_url": self.page_url(webhook, "live", "handshake")}
-            return {**live, **webhook_page.handshake(request, webhook, site=site)}
+            return {**live, **self._handshake(request, webhook)}
         if section == webhook_page.SETTINGS:
             return {}
         part = "recent" if section == webhook_page.OVERVIEW else "deliveries"
@@ -235,6 +249,11 @@ class WebhookAdmin(
             content["subscribed"] = webhook_page.subscribed(webhook, site=site)
             content |= webhook_page.course(request, webhook)
         return content
+
+    def _handshake(self, request: HttpRequest, webhook: Webhook) -> dict[str, Any]:
+        """Return the latest verification. After its success it offers to send the missed events."""
+        found = webhook_page.handshake(request, webhook, site=self.admin_site.name)
+        return {**found, **self.missed(request, webhook)}
 
     def _facts(self, request: HttpRequest, webhook: Webhook) -> list[Fact]:
         """Return facts for the head of the page."""
@@ -257,7 +276,7 @@ class WebhookAdmin(
         if webhook is None:
             raise Http404
         if part == "handshake":
-            return self._part(request, part, webhook_page.handshake(request, webhook, site=self.admin_site.name))
+            return self._part(request, part, self._handshake(request, webhook))
         if part not in webhook_page.RECENT or not shows_deliveries(request):
             raise Http404
         context = webhook_page.recent(request, webhook, site=self.admin_site.name, part=part)

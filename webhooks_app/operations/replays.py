@@ -14,7 +14,7 @@ from ..models import Replay, Webhook
 from ..models.audit import acting
 from ..models.health import FailingPeriod
 from ..replays import planning
-from ..replays.planning import failing_periods, plan_replay
+from ..replays.planning import Missed, failing_periods, plan_replay
 from ..replays.runner import count
 from .actors import BaseActor, performing
 from .rights import REPLAY
@@ -64,6 +64,26 @@ def plan(
 def recover_missed(webhook: Webhook, *, actor: BaseActor) -> Replay:
     """Plan a replay of the events missed since the first failing period of the last week. Raises as ``plan``."""
     return plan(webhook, actor=actor)
+
+
+def send_missed(webhook: Webhook, *, actor: BaseActor) -> Replay:
+    """Plan the replay of ``recover_missed`` and start it. Counting continues in the background if it takes long.
+
+    Raises as ``plan`` and ``start``. A replay that is still being counted is not started.
+    """
+    replay = recover_missed(webhook, actor=actor)
+    if replay.state == Replay.State.READY:
+        start(replay, actor=actor)
+    return replay
+
+
+def count_missed(webhook: Webhook) -> Missed | None:
+    """Return the number of events that ``recover_missed`` would send; None without a failing period in the last week.
+
+    The number is a lower bound if there are very many events.
+    """
+    _fold(webhook.alias)
+    return planning.count_missed(webhook)
 
 
 def failures_of(webhook: Webhook) -> list[FailingPeriod]:

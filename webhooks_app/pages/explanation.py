@@ -37,7 +37,7 @@ def what_followed(
         return ""
     if following is not None:
         return gettext("The next attempt followed %(time)s later, according to the retry schedule.") % {
-            "time": in_time(following.started_at - _ended_at(attempt))
+            "time": in_time(following.started_at - ended_at(attempt))
         }
     if attempt.result == DeliveryAttempt.Result.SUCCEEDED:
         return gettext("No further attempt.")
@@ -52,7 +52,7 @@ def what_followed(
     scheduled = gettext(
         "According to the retry schedule, the next attempt follows %(time)s after attempt %(number)d."
     ) % {
-        "time": in_time(delivery.due_at - _ended_at(attempt)),
+        "time": in_time(delivery.due_at - ended_at(attempt)),
         "number": attempt.number,
     }
     return format_html("{} {}", scheduled, waiting_for(delivery, url=url))
@@ -158,7 +158,7 @@ def state_of_handshake(delivery: Delivery, last: str) -> str:
     return gettext("Verification in progress: the URL must return the challenge unchanged.")
 
 
-def _ended_at(attempt: DeliveryAttempt) -> datetime:
+def ended_at(attempt: DeliveryAttempt) -> datetime:
     return attempt.started_at + timedelta(milliseconds=attempt.duration_ms or 0)
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from itertools import zip_longest
+from dataclasses import dataclass, replace
+from itertools import pairwise, zip_longest
 from typing import Any
 
 from django.utils.translation import gettext_lazy as _
@@ -13,8 +13,8 @@ from django.utils.translation import gettext_lazy as _
 from ..conf import settings
 from ..models import Delivery, DeliveryAttempt
 from ..models.disclosure import UNREACHABLE
-from .display import DeliveryUrl, result_in_words
-from .explanation import what_followed, why
+from .display import DeliveryUrl, in_time, pretty_json, result_in_words
+from .explanation import ended_at, what_followed, why
 
 STAGES = {
     "dns": _("Name resolved"),
@@ -51,6 +51,16 @@ class ShownAttempt:
     stages: list[Stage]
     shows_body: bool
     is_kept: bool
+    gap: str = ""
+    """The time from the end of the previous attempt to the start of this one."""
+
+    @property
+    def request_json(self) -> str:
+        return indented(self.request_body)
+
+    @property
+    def response_json(self) -> str:
+        return indented(self.attempt.response_body)
 
     @property
     def is_sent(self) -> bool:
@@ -81,10 +91,27 @@ def transcript(
 
     ``attempts`` are as the user may see them. ``url`` returns the URL of another delivery.
     """
-    return [
+    shown = [
         _shown(attempt, following, delivery, shows_body, url)
         for attempt, following in zip_longest(attempts, attempts[1:])
     ]
+    gaps = ["", *(gap_between(*pair) for pair in pairwise(attempts))]
+    return [replace(each, gap=gap) for each, gap in zip(shown, gaps[: len(shown)], strict=True)]
+
+
+def gap_between(attempt: DeliveryAttempt, following: DeliveryAttempt) -> str:
+    """Return the time between two attempts; "" if the user may not see when they took place."""
+    if UNREACHABLE in (attempt.result, following.result) or following.started_at is None:
+        return ""
+    return in_time(following.started_at - ended_at(attempt))
+
+
+def indented(text: str) -> str:
+    """Return JSON with indentation, and any other text unchanged."""
+    try:
+        return pretty_json(text)
+    except (ValueError, RecursionError):
+        return text
 
 
 def _shown(

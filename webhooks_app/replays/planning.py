@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.core.exceptions import ValidationError
 from django.utils import timezone
@@ -20,12 +20,16 @@ from ..protocol.ids import first_id_at, time_of
 from ..protocol.json_data import format_time
 from ..reasons import ReasonText
 from ..routing import is_subscribed
+from .selection import MOST_EVENTS, look
 
 LOOK_BACK = timedelta(days=7)
 MARGIN = timedelta(minutes=5)
 """Longer than the usual retries. A delivery queued shortly before the last success may have been given up after it."""
 
 ONE_TICK = timedelta(milliseconds=1)
+
+MOST_COUNTED = 3000
+"""Maximum number of events that a page examines to count the missed ones."""
 
 
 def plan_replay(
@@ -114,6 +118,35 @@ def missed_since(webhook: Webhook) -> datetime:
     periods = failing_periods(webhook)
     since = min((_missed_from(webhook, period) for period in periods), default=timezone.now() - LOOK_BACK)
     return max(since, webhook.created_at)
+
+
+class Missed(NamedTuple):
+    """The events that a webhook missed since the beginning of a failing period."""
+
+    number: int
+    since: datetime
+    has_more: bool = False
+    """Whether later events were not examined."""
+
+
+def count_missed(webhook: Webhook) -> Missed | None:
+    """Count the events that ``plan_replay`` covers by default, among at most ``MOST_COUNTED``; save nothing.
+
+    Return None without a failing period in the last week.
+    """
+    if not failing_periods(webhook):
+        return None
+    end = timezone.now() + ONE_TICK
+    since = min(missed_since(webhook), end)
+    draft = Replay(webhook=webhook, since=since, until=end, states=missing_outcomes())
+    number = 0
+    for _page in range(MOST_COUNTED // MOST_EVENTS):
+        found = look(webhook.alias, draft)
+        number += len(found.matches)
+        if found.is_last:
+            return Missed(number, since)
+        draft.cursor = found.examined[-1]
+    return Missed(number, since, has_more=True)
 
 
 def _missed_from(webhook: Webhook, period: FailingPeriod) -> datetime:

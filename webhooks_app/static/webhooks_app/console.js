@@ -28,11 +28,12 @@ function keepLive(part) {
     if (text === part.dataset.shown) {
       return;
     }
-    const open = [...part.querySelectorAll("details")].map((details) => details.open);
+    const key = (details, index) => details.id || index;
+    const open = new Map([...part.querySelectorAll("details")].map((each, index) => [key(each, index), each.open]));
     part.innerHTML = text;
     part.dataset.shown = text;
     part.querySelectorAll("details").forEach((details, index) => {
-      details.open = open[index] ?? details.open;
+      details.open = open.get(key(details, index)) ?? details.open;
     });
     offerCopies(part);
   }
