@@ -112,6 +112,7 @@ add("deliveries, redeliver", lambda: url("delivery_changelist"), choose("redeliv
 add("events", lambda: url("event_changelist"))
 add("event", lambda: url("event_change", an_event().pk))
 add("problems", lambda: url("problem_changelist", query=f"?q={a_problem().webhook_id}"))
+add("impact", lambda: url("problem_impact", query=f"?answer={a_problem().code}"))
 add("problem", lambda: url("problem_change", a_problem().pk))
 add("replays", lambda: url("replay_changelist", query=f"?q={a_replay().webhook_id}"))
 add("replay", lambda: url("replay_change", a_replay().pk))

@@ -29,6 +29,7 @@ from ..replays.planning import MARGIN
 from .actions import ActingAdmin
 from .display import deliveries_url, link_to, shows_deliveries
 from .filters import TIMEOUT, AnswerFilter, OfWebhooksFilter, OwnerOfWebhookFilter, WebhookFilter
+from .impact import ImpactPage
 from .owned import ReadOnlyAdmin, found_owners, manages_all, own_rows
 
 State = Problem.State
@@ -112,7 +113,7 @@ def cause_in_words(problem: Problem) -> str:
 
 
 @admin.register(Problem)
-class ProblemAdmin(ReadOnlyAdmin, ActingAdmin):
+class ProblemAdmin(ImpactPage, ReadOnlyAdmin, ActingAdmin):
     owner_lookup = "webhook__owner"
     id_lookups = (("prb", "pk"), ("wh", "webhook"))
     search_help_text = _("The ID of a problem (prb_…) or webhook (wh_…), part of a URL, or an account name.")
