@@ -14,6 +14,7 @@ from django.urls import URLPattern
 from django.views.debug import ExceptionReporter
 
 from webhooks_app.admin import WebhookAdmin
+from webhooks_app.admin.webhooks import PAGES as ENTRIES
 from webhooks_app.models import ApiKey, Delivery, Event, Replay, Webhook
 from webhooks_app.operations.sending import send_test_event
 
@@ -56,12 +57,11 @@ def saved() -> list[Any]:
 
 def pages() -> Iterator[tuple[str, str, bool]]:
     """Yield each page of the console: the model, the page, and True for a page about a row."""
-    for model in MODELS:
-        name = f"webhooks_app_{model._meta.model_name}_"
+    for model in (*MODELS, *ENTRIES):
         for pattern in admin.site._registry[model].get_urls():
-            if isinstance(pattern, URLPattern) and (pattern.name or "").startswith(name):
-                page = str(pattern.name).removeprefix(name)
-                yield str(model._meta.model_name), page, "object_id" in str(pattern.pattern)
+            if isinstance(pattern, URLPattern) and (pattern.name or "").startswith("webhooks_app_"):
+                name, _, page = str(pattern.name).removeprefix("webhooks_app_").partition("_")
+                yield name, page, "object_id" in str(pattern.pattern)
 
 
 def actions() -> Iterator[tuple[str, str]]:
@@ -78,8 +78,8 @@ MORE_ARGS = {
 }
 """Further parts of a page's URL."""
 READ_ONLY = (
-    *("changelist", "history", "live", "event_types", "event_type", "check_url"),
-    *("operations", "receivers", "search", "shown"),
+    *("changelist", "history", "live", "event_type", "check_url"),
+    *("search", "shown"),
 )
 ACTIONS = sorted(actions())
 
@@ -112,8 +112,9 @@ def test_a_post_without_permission_changes_nothing(
 
     answer = caller.post(model, page, *address(rows, model, page, of_row), **FORMS.get(model, {}), **CONFIRMATIONS)
 
-    is_open = page == "operations" or (permissions and page in READ_ONLY and page != "check_url")
-    assert answer.status_code == (200 if is_open else 403)
+    is_open = model == "operations" or (permissions and page in READ_ONLY and page != "check_url")
+    is_entry = model in [entry._meta.model_name for entry in ENTRIES]
+    assert answer.status_code == ((405 if is_entry else 200) if is_open else 403)
     assert saved() == before
 
 

@@ -26,7 +26,7 @@ pytestmark = pytest.mark.only_on("sqlite", "postgresql", "mariadb")
 
 
 def operations(page: Page) -> Any:
-    return page.get("webhook", "operations")
+    return page.get("operations")
 
 
 def row(html: str, first: str) -> str:
@@ -47,7 +47,7 @@ def test_the_page_needs_the_permission_to_manage_all(
     page = staff("boris", *codenames)
 
     assert operations(page).status_code == status
-    link = reverse("admin:webhooks_app_webhook_operations")
+    link = reverse("admin:webhooks_app_operations_changelist")
     index = page.client.get(reverse("admin:app_list", args=["webhooks_app"]))
     assert (link in index.content.decode()) == (status == 200)
 

@@ -465,7 +465,7 @@ def test_staff_see_no_recipients_of_others(staff: Callable[..., Page], new_webho
 
 
 def test_an_event_type_has_a_page(superuser: Page, webhook: Webhook) -> None:
-    listed = superuser.get("webhook", "event_types")
+    listed = superuser.get("eventtypes")
     page = superuser.get("webhook", "event_type", "file.deleted")
 
     assert shows(listed, "file.deleted")

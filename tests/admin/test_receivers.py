@@ -43,7 +43,7 @@ def new_receiver(new_webhook: Callable[..., Webhook]) -> Callable[..., Webhook]:
 
 
 def receivers(page: Page, **query: str) -> Any:
-    return page.get("webhook", "receivers", **query)
+    return page.get("receivers", **query)
 
 
 def listed(page: Page, **query: str) -> list[str]:
@@ -175,14 +175,14 @@ def test_other_staff_see_their_own_webhooks(
 @pytest.mark.parametrize("codename", ["view_webhook", "view_delivery"])
 def test_the_page_needs_permission_to_view_webhooks_and_deliveries(staff: Callable[..., Page], codename: str) -> None:
     page = staff("boris", codename)
-    link = reverse("admin:webhooks_app_webhook_receivers")
+    link = reverse("admin:webhooks_app_receivers_changelist")
 
     assert receivers(page).status_code == 403
     assert link not in text(page.client.get(reverse("admin:app_list", args=["webhooks_app"])))
 
 
 def test_the_overview_and_the_list_of_webhooks_have_a_link(superuser: Page) -> None:
-    link = reverse("admin:webhooks_app_webhook_receivers")
+    link = reverse("admin:webhooks_app_receivers_changelist")
 
     assert link in text(superuser.client.get(reverse("admin:app_list", args=["webhooks_app"])))
     assert link in text(superuser.get("webhook"))

@@ -138,7 +138,7 @@ def test_the_refusal_of_a_url_is_german(german: Page, url: str, words: str) -> N
 def test_the_findings_of_the_doctor_are_german(german: Page, settings: Any) -> None:
     settings.DEBUG = True  # The messages of system checks for deployment are those of Django's developers, in English.
 
-    findings = prose(german.get("webhook", "operations"), '<h2 id="findings">', "</section>")
+    findings = prose(german.get("operations"), '<h2 id="findings">', "</section>")
 
     assert_german(findings, "Es läuft kein Worker-Prozess", "internen Testadressen werden abgelehnt")
 
@@ -217,8 +217,8 @@ def test_refused_choices_are_explained_in_german(german: Page, delivery: Deliver
     assert_german(prose(page, '<ul class="errorlist"', "</ul>"), "Erneuern Sie zuerst das Geheimnis")
 
 
-@pytest.mark.parametrize("page", ["add", "event_types"])
-def test_the_choices_of_a_webhook_are_described_in_german(german: Page, page: str) -> None:
-    described = prose(german.get("webhook", page), "webhook.failing", "delivery.given_up")
+@pytest.mark.parametrize("page", [("webhook", "add"), ("eventtypes",)], ids="-".join)
+def test_the_choices_of_a_webhook_are_described_in_german(german: Page, page: tuple[str, ...]) -> None:
+    described = prose(german.get(*page), "webhook.failing", "delivery.given_up")
 
     assert_german(described, "Ein Webhook scheitert", "Ein scheiternder Webhook funktioniert wieder")

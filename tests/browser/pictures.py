@@ -89,7 +89,7 @@ def make_key(tab: Tab) -> None:
 PICTURES = {
     "overview": Picture(path=lambda: reverse("admin:app_list", args=["webhooks_app"]) + "?window=week"),
     "search": Picture(path=lambda: url("webhook_search", query="?q=example"), height=900),
-    "receivers": Picture(path=lambda: url("webhook_receivers", query="?window=week"), height=1000),
+    "receivers": Picture(path=lambda: url("receivers_changelist", query="?window=week"), height=1000),
     "webhooks": Picture(path=lambda: url("webhook_changelist")),
     "webhook-add": Picture(path=lambda: url("webhook_add"), then=fill_in),
     "webhook": Picture(path=lambda: url("webhook_change", own().pk) + "?window=hour", height=1400),
@@ -99,14 +99,14 @@ PICTURES = {
     "events": Picture(path=lambda: url("event_changelist"), height=1000),
     "delivery": Picture(path=lambda: url("delivery_change", retried().pk)),
     "event": Picture(path=lambda: url("event_change", given_up().event_id)),
-    "event-types": Picture(path=lambda: url("webhook_event_types"), height=1000),
+    "event-types": Picture(path=lambda: url("eventtypes_changelist"), height=1000),
     "event-type": Picture(path=lambda: url("webhook_event_type", "ppt.generation.completed")),
     "replay-plan": Picture(path=lambda: url("replay_add", query=f"?webhook={of_demo('down').pk}")),
     "replay": Picture(path=lambda: url("replay_change", a_planned_replay().pk)),
     "api-key": Picture(path=lambda: url("apikey_add"), then=make_key),
     "api-keys": Picture(path=lambda: url("apikey_changelist")),
     "audit": Picture(path=lambda: url("auditentry_changelist")),
-    "operations": Picture(path=lambda: url("webhook_operations")),
+    "operations": Picture(path=lambda: url("operations_changelist")),
 }
 
 

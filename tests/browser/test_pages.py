@@ -75,7 +75,7 @@ def save(**fields: str) -> Callable[[Tab], None]:
 def receivers() -> str:
     ids = list(Webhook.objects.order_by("pk").values_list("pk", flat=True))
     sum_up(DEFAULT_DB_ALIAS, ids, timezone.now())
-    return url("webhook_receivers", query="?window=week")
+    return url("receivers_changelist", query="?window=week")
 
 
 PAGES: dict[str, tuple[Callable[[], str], Callable[[Tab], None]]] = {}
@@ -117,7 +117,7 @@ add("problem", lambda: url("problem_change", a_problem().pk))
 add("replays", lambda: url("replay_changelist", query=f"?q={a_replay().webhook_id}"))
 add("replay", lambda: url("replay_change", a_replay().pk))
 add("replay, add", lambda: url("replay_add", query=f"?webhook={an_active_webhook().pk}"))
-add("operations", lambda: url("webhook_operations"))
+add("operations", lambda: url("operations_changelist"))
 add("keys", lambda: url("apikey_changelist"))
 add("key", lambda: url("apikey_change", ApiKey.objects.get().pk))
 add("key, add", lambda: url("apikey_add"))

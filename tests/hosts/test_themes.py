@@ -104,6 +104,13 @@ def test_the_console_is_usable_in_the_theme(console: Any) -> None:
     for path in ("webhook/add/", "apikey/add/", "webhook/{webhook}/act/rotate_secret/"):
         assert console(path).evaluate(WITHOUT_BORDER) == [], path
 
+    index = console("")
+    for page in ("receivers", "eventtypes", "operations"):
+        assert index.locator(f"a[href$='/webhooks_app/{page}/']").count() > 0, page
+    receivers = console("receivers/")
+    assert receivers.locator("table").count() == 1
+    assert receivers.locator(":is(aside, nav, #nav-sidebar) a[href$='/webhooks_app/receivers/']").count() > 0
+
     webhook = console("webhook/{webhook}/change/")
     disable = webhook.get_by_role("link", name="Disable", exact=True).bounding_box()
     assert disable["y"] < webhook.get_by_text("Status", exact=False).first.bounding_box()["y"] + 200

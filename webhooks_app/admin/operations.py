@@ -7,12 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.conf import settings as django_settings
-from django.core.exceptions import PermissionDenied
 from django.db import router
 from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.template.response import TemplateResponse
-from django.urls import URLPattern, path
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
@@ -21,7 +19,8 @@ from ..doctor import Finding, Level, examine
 from ..maintenance.rollups.folding import KEPT, Resolution
 from ..models import Delivery, MaintenanceJob, WorkerProcess
 from ..models.maintenance import table_sizes
-from .owned import OwnedAdmin, manages_all
+from .owned import manages_all
+from .sidebar import PageAdmin
 
 OF_CHECKS = "webhooks_app."
 """Prefix of the names of findings by system checks."""
@@ -56,32 +55,25 @@ class Setting:
     is_default: bool
 
 
-class OperationsPage(OwnedAdmin):
-    """Mixin for the admin of webhooks."""
+class OperationsPage(PageAdmin):
+    """The state of the service, for users who manage all webhooks."""
 
-    def get_urls(self) -> list[URLPattern]:
-        view = self.admin_site.admin_view(self.operations_view)
-        return [path("operations/", view, name="webhooks_app_webhook_operations"), *super().get_urls()]
+    def is_open(self, request: HttpRequest) -> bool:
+        return manages_all(request)
 
-    def operations_view(self, request: HttpRequest) -> TemplateResponse:
-        """Show the state of the service to users who manage all webhooks."""
-        if not manages_all(request):
-            raise PermissionDenied
-        request.current_app = self.admin_site.name
+    def show(self, request: HttpRequest) -> TemplateResponse:
         using = router.db_for_write(Delivery)
-        context = {
-            **self.admin_site.each_context(request),
-            "title": gettext("Operations"),
-            "opts": self.opts,
-            "media": self.media,
-            "findings": found_by_doctor(),
-            "workers": _workers(using),
-            "jobs": MaintenanceJob.objects.using(using),
-            "retention": _retention(),
-            "tables": sorted(table_sizes(using), key=lambda table: -(table.size or table.rows or 0)),
-            "settings": settings_in_force(),
-        }
-        return TemplateResponse(request, "admin/webhooks_app/webhook/operations.html", context)
+        return self.page(
+            request,
+            "operations",
+            title=gettext("Operations"),
+            findings=found_by_doctor(),
+            workers=_workers(using),
+            jobs=MaintenanceJob.objects.using(using),
+            retention=_retention(),
+            tables=sorted(table_sizes(using), key=lambda table: -(table.size or table.rows or 0)),
+            settings=settings_in_force(),
+        )
 
 
 def found_by_doctor() -> list[Found]:

@@ -8,13 +8,11 @@ from typing import Any, NamedTuple
 
 from django import forms
 from django.contrib.admin.views.main import PAGE_VAR
-from django.core.exceptions import PermissionDenied
 from django.db.models import Case, F, FloatField, Q, QuerySet, When
 from django.db.models.fields.json import KeyTextTransform, KeyTransform
 from django.db.models.functions import Cast
 from django.http import HttpRequest, QueryDict
 from django.template.response import TemplateResponse
-from django.urls import URLPattern, path
 from django.utils import timezone
 from django.utils.dateparse import parse_datetime
 from django.utils.safestring import SafeString
@@ -30,7 +28,8 @@ from ..pages.health import failing_for
 from .display import shows_deliveries
 from .filters import OwnerForm
 from .overview import TITLES
-from .owned import OwnedAdmin, found_owners, knows_owners, own_rows
+from .owned import found_owners, knows_owners, own_rows
+from .sidebar import PageAdmin, views_webhooks
 from .webhook_health import FAILS_AFTER
 
 PER_PAGE = 50
@@ -127,18 +126,13 @@ ASCENDING = ("owner", "state", "failing")
 """Columns that are first sorted upwards: names, and the longest failure."""
 
 
-class ReceiversPage(OwnedAdmin):
-    """Mixin for the admin of webhooks."""
+class ReceiversPage(PageAdmin):
+    """The webhooks that the user may view, with the results that the job ``recent`` has summed up."""
 
-    def get_urls(self) -> list[URLPattern]:
-        view = self.admin_site.admin_view(self.receivers_view)
-        return [path("receivers/", view, name="webhooks_app_webhook_receivers"), *super().get_urls()]
+    def is_open(self, request: HttpRequest) -> bool:
+        return views_webhooks(request) and shows_deliveries(request)
 
-    def receivers_view(self, request: HttpRequest) -> TemplateResponse:
-        """Show the webhooks that the user may view, with the results that the job ``recent`` has summed up."""
-        if not (self.has_view_permission(request) and shows_deliveries(request)):
-            raise PermissionDenied
-        request.current_app = self.admin_site.name
+    def show(self, request: HttpRequest) -> TemplateResponse:
         query, now = _query(request), timezone.now()
         sort = str(query["sort"])
         form = ReceiversForm(request.GET, auto_id="filter-%s")
@@ -152,24 +146,22 @@ class ReceiversPage(OwnedAdmin):
         rows = Webhook.objects.select_related("owner", "health").in_bulk(ids[:PER_PAGE])
         job = MaintenanceJob.objects.filter(name="recent").first()
         as_of = parse_datetime(job.facts.get("as_of", "")) if job else None
-        context = {
-            **self.admin_site.each_context(request),
-            "title": gettext("Receivers"),
-            "opts": self.opts,
-            "media": self.media,
-            "form": form,
-            "hidden": [(name, query[name]) for name in ("window", "sort")],
-            "is_filtered": bool(form.changed_data),
-            "windows": [(each.value, TITLES[each], each is window) for each in SPANS],
-            "kept_query": "&" + _changed(query, window=None, **{PAGE_VAR: None}),
-            "headings": _headings(query, with_owners=knows_owners(request)),
-            "with_owners": knows_owners(request),
-            "rows": [_row(rows[pk], window) for pk in ids[:PER_PAGE] if pk in rows],
-            "previous": _changed(query, **{PAGE_VAR: page - 1}) if page > 1 else "",
-            "next": _changed(query, **{PAGE_VAR: page + 1}) if len(ids) > PER_PAGE else "",
-            "as_of": as_of,
-        }
-        return TemplateResponse(request, "admin/webhooks_app/webhook/receivers.html", context)
+        return self.page(
+            request,
+            "receivers",
+            title=gettext("Receivers"),
+            form=form,
+            hidden=[(name, query[name]) for name in ("window", "sort")],
+            is_filtered=bool(form.changed_data),
+            windows=[(each.value, TITLES[each], each is window) for each in SPANS],
+            kept_query="&" + _changed(query, window=None, **{PAGE_VAR: None}),
+            headings=_headings(query, with_owners=knows_owners(request)),
+            with_owners=knows_owners(request),
+            rows=[_row(rows[pk], window) for pk in ids[:PER_PAGE] if pk in rows],
+            previous=_changed(query, **{PAGE_VAR: page - 1}) if page > 1 else "",
+            next=_changed(query, **{PAGE_VAR: page + 1}) if len(ids) > PER_PAGE else "",
+            as_of=as_of,
+        )
 
     def _matching(self, request: HttpRequest, form: ReceiversForm) -> QuerySet[Any]:
         found: QuerySet[Any] = own_rows(request, Webhook.objects.existing())

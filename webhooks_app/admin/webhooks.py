@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
@@ -38,10 +39,18 @@ from .owner_fields import OwnableAdmin
 from .receivers import ReceiversPage
 from .rotating_keys import NEW_PUBLIC_KEY
 from .search import SearchPage
+from .sidebar import EventTypes, Operations, PageAdmin, Receivers
 from .webhook_actions import WebhookActions
 from .webhook_form import WebhookForm
 from .webhook_health import HealthColumns
 from .webhook_page import Fact
+
+PAGES: Mapping[Any, type[PageAdmin]] = {
+    Receivers: ReceiversPage,
+    EventTypes: EventTypePages,
+    Operations: OperationsPage,
+}
+"""The pages that are about no model."""
 
 SHOWN = ("secret_state", "previous_secret_until", "public_keys", "next_slot_at")
 """Read-only fields among the settings."""
@@ -76,9 +85,7 @@ SHOWN_IF_SET = {
 
 
 @admin.register(Webhook)
-class WebhookAdmin(
-    OwnableAdmin, HealthColumns, EventTypePages, OperationsPage, ReceiversPage, SearchPage, WebhookActions
-):
+class WebhookAdmin(OwnableAdmin, HealthColumns, SearchPage, WebhookActions):
     form = WebhookForm
     creating = REGISTER_WEBHOOK
     id_lookups = (("wh", "pk"),)
@@ -87,6 +94,12 @@ class WebhookAdmin(
     list_filter = ("status", CreatedFilter, OwnerFilter)
     list_select_related = ("owner", "health")
     change_form_template = "admin/webhooks_app/webhook/change_form.html"
+
+    def __init__(self, model: type[Webhook], admin_site: admin.AdminSite) -> None:
+        super().__init__(model, admin_site)
+        for entry, page in PAGES.items():  # also on a second site of the host
+            if not admin_site.is_registered(entry):
+                admin_site.register(entry, page)
 
     def get_urls(self) -> list[URLPattern]:
         view = self.admin_site.admin_view

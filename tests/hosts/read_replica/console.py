@@ -7,6 +7,7 @@ from django.test import Client
 from django.urls import reverse
 from subjects import EVENT_TYPE, URL, Subject
 
+from webhooks_app.admin.webhooks import PAGES
 from webhooks_app.models import ApiKey, AuditEntry, Delivery, Event, Replay, Webhook
 
 ROWS = {
@@ -25,7 +26,7 @@ STATES = {
     "revoke_previous_secret": lambda s: s.rotated,
 }
 REPLAYS = {"start": lambda s: s.replay, "pause": lambda s: s.running, "resume": lambda s: s.stopped}
-NOT_FOR_MEMBERS = {"webhooks_app_webhook_operations"}
+NOT_FOR_MEMBERS = {"webhooks_app_operations_changelist"}
 WEBHOOK = {"url": f"{URL}new", "event_types": EVENT_TYPE, "signatures": "native"}
 KEY = {"name": "new", "scopes": ["webhooks:read"]}
 ELSEWHERE = {"webhooks_app_webhook_shown", "webhooks_app_apikey_shown"}
@@ -40,7 +41,7 @@ def admins():
     return {model._meta.model_name: each for model, each in admin.site._registry.items() if model in OURS}
 
 
-OURS = (ApiKey, AuditEntry, Delivery, Event, Replay, Webhook)
+OURS = (ApiKey, AuditEntry, Delivery, Event, Replay, Webhook, *PAGES)
 
 
 def calls():
@@ -70,7 +71,9 @@ def url(model, name, *args):
 
 
 def page(model, pattern, subject):
-    given = {"object_id": ROWS[model](subject), "name": EVENT_TYPE, "part": "recent"}
+    given = {"name": EVENT_TYPE, "part": "recent"}
+    if model in ROWS:
+        given["object_id"] = ROWS[model](subject)
     names = pattern.pattern.converters
     return reverse(f"admin:{pattern.name}", kwargs={name: given[name] for name in names})
 

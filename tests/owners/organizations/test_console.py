@@ -167,7 +167,7 @@ def test_the_overview_and_the_operations_page_open(
 ) -> None:
     for client in (login("berta@example.com", acme), login("root@example.com", is_superuser=True)):
         assert client.get("/admin/webhooks_app/").status_code == 200
-    assert "WEBHOOKS_OWNER_MODEL" in page(client, "webhook/operations")
+    assert "WEBHOOKS_OWNER_MODEL" in page(client, "operations")
 
 
 def test_an_organization_is_deleted_with_its_webhooks(rows: dict[str, Webhook], acme: Any) -> None:
