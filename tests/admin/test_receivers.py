@@ -14,15 +14,19 @@ from django.urls import reverse
 from django.utils import timezone
 
 from webhooks_app.admin.receivers import COLUMNS, PER_PAGE
+from webhooks_app.emission import emit
 from webhooks_app.maintenance.rollups.reading import Counters
 from webhooks_app.maintenance.rollups.recent import figures
 from webhooks_app.models import MaintenanceJob, Webhook, WebhookHealth
+from webhooks_app.models.health import Standing
 from webhooks_app.pages.display import percent
 
-from .conftest import Page, shows, text
+from .conftest import DATA, Page, shows, text
 from .test_content_security import InlineParts
 
 pytestmark = pytest.mark.only_on("sqlite", "postgresql", "mariadb")
+
+NOW = timezone.now()
 
 
 @pytest.fixture
@@ -91,21 +95,57 @@ def test_each_column_sorts_in_both_directions(superuser: Page, new_receiver: Cal
 
 def test_the_figures_are_those_of_the_chosen_period(superuser: Page, webhook: Webhook) -> None:
     hour, day = ({"succeeded_at_once": number, "given_up": 1, "ms_100": number} for number in (9, 999))
-    recent = {"hour": figures(Counters(hour)), "day": figures(Counters(day)), "queued": 7}
+    recent = {"hour": figures(Counters(hour)), "day": figures(Counters(day))}
     WebhookHealth.objects.create(webhook=webhook, recent=recent)
 
     (of_hour,) = receivers(superuser, window="hour").context["rows"]
     (of_day,) = receivers(superuser).context["rows"]
     (of_week,) = receivers(superuser, window="week").context["rows"]
 
-    assert (of_hour.error_rate, of_hour.finished, of_hour.p50_ms, of_hour.p95_ms, of_hour.queued) == (
-        "10 %",
-        10,
-        75,
-        98,
-        7,
-    )
+    assert (of_hour.error_rate, of_hour.finished, of_hour.p50_ms, of_hour.p95_ms) == ("10 %", 10, 75, 98)
     assert (of_day.error_rate, of_day.finished, of_week.error_rate, of_week.finished) == ("0.1 %", 1000, "", 0)
+
+
+def test_the_queue_is_counted_now_unless_it_is_too_long(
+    superuser: Page, new_receiver: Callable[..., Webhook], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    webhook = new_receiver(superuser.user, queued=7)
+    emit("file.deleted", DATA, owner=webhook.owner)
+
+    (counted,) = receivers(superuser).context["rows"]
+    monkeypatch.setattr("webhooks_app.admin.receivers.MAX_QUEUED", 0)
+    (summed_up,) = receivers(superuser).context["rows"]
+
+    assert (counted.queued, summed_up.queued) == (1, 7)
+
+
+def test_the_state_has_its_reason_and_colour(superuser: Page, new_receiver: Callable[..., Webhook]) -> None:
+    failing, disabled = new_receiver(failing_since=timezone.now()), new_receiver()
+    disabled.disable("Under repair.")
+
+    answer = receivers(superuser, sort="state")
+
+    assert [row.webhook.pk for row in answer.context["rows"]] == [failing.pk, disabled.pk]
+    assert '<span class="webhooks-state webhooks-bad">Failing</span>' in text(answer)
+    assert "Under repair." in text(answer)
+
+
+@pytest.mark.parametrize("status", Webhook.Status.values)
+@pytest.mark.parametrize("is_paused", [True, False])
+@pytest.mark.parametrize(
+    "health", [None, {}, {"last_success_at": NOW}, {"failing_since": NOW, "last_given_up_at": NOW}]
+)
+def test_each_webhook_is_found_by_the_state_that_is_shown(
+    webhook: Webhook, status: str, is_paused: bool, health: dict[str, Any] | None
+) -> None:
+    Webhook.objects.filter(pk=webhook.pk).update(status=status, paused_at=NOW if is_paused else None)
+    if health is not None:
+        WebhookHealth.objects.create(webhook=webhook, **health)
+    shown = Standing.of(Webhook.objects.get(pk=webhook.pk))
+
+    found = [each for each, is_it in Standing.conditions().items() if Webhook.objects.filter(is_it).exists()]
+
+    assert found == [shown]
 
 
 @pytest.mark.parametrize(
@@ -125,7 +165,7 @@ def test_the_state_is_a_filter(superuser: Page, new_receiver: Callable[..., Webh
     assert listed(superuser, state="failing") == [failing.pk]
     assert listed(superuser, state="paused") == [paused.pk]
     assert listed(superuser, state="disabled") == [disabled.pk]
-    assert set(listed(superuser, state="active")) == {failing.pk, paused.pk, well.pk}
+    assert listed(superuser, state="unused") == [well.pk]
     assert listed(superuser, state="nonsense") == []
 
 
@@ -141,13 +181,13 @@ def test_pages_keep_the_sort_and_the_filters(superuser: Page, new_receiver: Call
     for number in range(PER_PAGE + 2):
         new_receiver(succeeded=number + 1)
 
-    first = receivers(superuser, sort="volume", state="active")
+    first = receivers(superuser, sort="volume", state="unused")
     second = superuser.client.get(f"{first.request['PATH_INFO']}?{first.context['next']}")
 
     assert [row.finished for row in second.context["rows"]] == [PER_PAGE + 1, PER_PAGE + 2]
     assert (first.context["previous"], second.context["next"]) == ("", "")
     assert "sort=volume" in second.context["previous"]
-    assert "state=active" in second.context["previous"]
+    assert "state=unused" in second.context["previous"]
 
 
 @pytest.mark.parametrize("query", [{"sort": "url"}, {"window": "month"}, {"p": "-1"}, {"p": "x"}, {"p": "²"}])
@@ -198,7 +238,22 @@ def test_an_empty_page_says_so(superuser: Page) -> None:
 def test_the_time_of_the_figures_is_shown(superuser: Page, webhook: Webhook) -> None:
     MaintenanceJob.objects.create(name="recent", facts={"as_of": "2026-03-05T14:30:20.000Z"})
 
-    assert shows(receivers(superuser), "Summed up at 2026-03-05 14:30:20.")
+    assert shows(receivers(superuser), "2026-03-05 14:30:20")
+
+
+@pytest.mark.parametrize(
+    ("facts", "words"),
+    [
+        pytest.param({}, "The time of the figures is unknown.", id="not run"),
+        pytest.param({"round": "2026-03-05T14:30:20.000Z"}, "Being summed up for the first time", id="first round"),
+    ],
+)
+def test_without_a_complete_round_the_page_says_so(
+    superuser: Page, webhook: Webhook, facts: dict[str, str], words: str
+) -> None:
+    MaintenanceJob.objects.create(name="recent", facts=facts)
+
+    assert shows(receivers(superuser), words)
 
 
 def test_the_number_of_queries_does_not_grow(superuser: Page, new_receiver: Callable[..., Webhook]) -> None:
@@ -213,9 +268,9 @@ def test_the_number_of_queries_does_not_grow(superuser: Page, new_receiver: Call
         owner = get_user_model().objects.create_user(f"owner {number}")
         new_receiver(owner, given_up=number)
 
-    assert len(asked()) == len(few) <= 5
-    assert len(asked(owner="owner 3", state="active", sort="p95")) <= 8
-    assert not any("webhooks_app_delivery" in sql for sql in asked())
+    assert len(asked()) == len(few) <= 6
+    assert len(asked(owner="owner 3", state="unused", sort="p95")) <= 9
+    assert not any('"webhooks_app_delivery"' in sql for sql in asked())
 
 
 def test_nothing_is_inline(superuser: Page, new_receiver: Callable[..., Webhook]) -> None:

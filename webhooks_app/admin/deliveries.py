@@ -22,6 +22,7 @@ from ..models.keyset import WHOLE, Parts
 from ..models.order import order_of_creation
 from ..operations.rights import REDELIVER
 from ..operations.sending import redeliver
+from ..owners import owners
 from ..pages.display import (
     PARTS_OF_TYPE,
     breakable,
@@ -48,7 +49,7 @@ from .filters import (
     StateFilter,
     WebhookFilter,
 )
-from .owned import found_owners, manages_all, own_rows
+from .owned import found_owners, knows_owners, manages_all, own_rows
 
 SHOWN_IF_SET = {
     "expires_at": "expires_at",
@@ -69,8 +70,11 @@ class DeliveryChangeList(KeysetChangeList):
         for delivery, hold in zip(self.result_list, holds_of(self.result_list, now=timezone.now()), strict=True):
             delivery.shown_hold = hold
         last = last_attempts(self.result_list)
+        names_owners = knows_owners(request)
         for delivery in self.result_list:
             delivery.last_attempt = last.get(delivery.pk)
+            if names_owners and (owner := delivery.webhook.owner) is not None:
+                delivery.owner_label = owners().label(owner)
 
     @property
     def shown_kinds_url(self) -> str:
@@ -87,10 +91,7 @@ class DeliveryAdmin(DeliveryPage):
         "The ID of a delivery (dlv_…), event (evt_…), webhook (wh_…) or replay (rpl_…), a reference of an event, part "
         "of a URL, or an account name."
     )
-    list_display = (
-        *("created", "state_and_answer", "next_try"),
-        *("type_and_kind", "target", "owner_name", "attempt_count"),
-    )
+    list_display = (*("created", "state_and_answer", "next_try", "type_and_kind", "target"),)
     list_filter = (
         ("state", StateFilter),
         ResultFilter,
@@ -169,11 +170,8 @@ class DeliveryAdmin(DeliveryPage):
         attempt, webhook = delivery.last_attempt, delivery.webhook
         url = breakable(attempt.url if attempt else webhook.url)
         shown = url if webhook.is_deleted else link_to(webhook, site=self.admin_site.name, text=url)
-        return format_html('<span class="webhooks-url" title="{}">{}</span>', webhook.pk, shown)
-
-    @admin.display(description=_("account"))
-    def owner_name(self, delivery: Delivery) -> str:
-        return super().owner_name(delivery.webhook)
+        text = '<span class="webhooks-url" title="{}">{}</span><span class="webhooks-quiet">{}</span>'
+        return format_html(text, webhook.pk, shown, getattr(delivery, "owner_label", ""))
 
     @admin.display(description=_("state"))
     def state_and_answer(self, delivery: Delivery) -> SafeString:
@@ -181,7 +179,10 @@ class DeliveryAdmin(DeliveryPage):
         attempt: DeliveryAttempt | None = getattr(delivery, "last_attempt", None)
         facts = [] if attempt is None else [attempt.response_status, attempt.duration_ms]
         units = zip(facts, ("", "\N{NO-BREAK SPACE}ms"), strict=False)
-        answer = " · ".join(f"{number}{unit}" for number, unit in units if number is not None)
+        parts = [f"{number}{unit}" for number, unit in units if number is not None]
+        if delivery.attempt_count > 1:
+            parts.append(gettext("%(number)d attempts") % {"number": delivery.attempt_count})
+        answer = " · ".join(parts)
         state = coloured(delivery.state, state_and_result(delivery))
         return format_html('{}<span class="webhooks-quiet">{}</span>', state, answer) if answer else state
 

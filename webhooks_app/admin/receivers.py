@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
 from django import forms
 from django.contrib.admin.views.main import PAGE_VAR
-from django.db.models import Case, F, FloatField, Q, QuerySet, When
+from django.db.models import Case, F, FloatField, Q, QuerySet, Value, When
 from django.db.models.fields.json import KeyTextTransform, KeyTransform
 from django.db.models.functions import Cast
 from django.http import HttpRequest, QueryDict
@@ -21,10 +22,12 @@ from django.utils.translation import gettext_lazy as _
 
 from ..maintenance.rollups.reading import Window
 from ..maintenance.rollups.recent import QUEUED, SPANS
-from ..models import MaintenanceJob, Webhook, WebhookHealth
+from ..models import MaintenanceJob, QueueEntry, Webhook, WebhookHealth
+from ..models.health import Standing
 from ..owners import owners
-from ..pages.display import percent, state_of
+from ..pages.display import moment, percent
 from ..pages.health import failing_for
+from ..pages.reasons import translated
 from .display import shows_deliveries
 from .filters import OwnerForm
 from .overview import TITLES
@@ -38,22 +41,17 @@ MAX_PAGE = 1000
 MIN_DELIVERIES = 10
 """The fewest deliveries by which error rates are compared, unless the webhook has been failing for some time."""
 
-WORST = "errors"
+MAX_QUEUED = 5000
+"""The most queued deliveries that a page counts. With more, it shows the numbers that a worker has summed up."""
 
-ACTIVE = Q(status=Webhook.Status.ACTIVE)
-STATES: Mapping[str, tuple[Any, Q]] = {
-    "failing": (_("failing"), ACTIVE & Q(paused_at=None, health__failing_since__isnull=False)),
-    "paused": (_("paused"), Q(paused_at__isnull=False)),
-    **{value: (label, Q(status=value)) for value, label in Webhook.Status.choices},
-}
-"""The choices of the filter by state: labels and conditions."""
+WORST = "errors"
 
 
 class ReceiversForm(OwnerForm):
     state = forms.ChoiceField(
         label=_("State"),
         required=False,
-        choices=[("", _("All")), *((name, label) for name, (label, _is_it) in STATES.items())],
+        choices=[("", _("All")), *((each.value, each.label) for each in Standing.conditions())],
     )
 
     field_order = ("state", "owner")
@@ -78,8 +76,8 @@ class Heading(NamedTuple):
 class ReceiverRow(NamedTuple):
     webhook: Webhook
     owner: str
-    state: str
-    is_failing: bool
+    state: Standing
+    reason: str
     error_rate: str
     finished: int
     given_up: int
@@ -107,13 +105,19 @@ def _worst(window: Window, now: datetime) -> Case:
     return Case(When(is_enough, then=_recent(window, "worst")))
 
 
+def _gravity() -> Case:
+    """Return the place of the shown state, from failing to healthy."""
+    conditions = enumerate(Standing.conditions().values())
+    return Case(*(When(is_it, then=Value(place)) for place, is_it in conditions), output_field=FloatField())
+
+
 def _owner(window: Window, now: datetime) -> F:
     return F(f"owner__{owners().name_field}")
 
 
 COLUMNS: Mapping[str, Column] = {
     "owner": Column(_("Account"), _owner, is_number=False),
-    "state": Column(_("State"), lambda window, now: F("status"), is_number=False),
+    "state": Column(_("State"), lambda window, now: _gravity(), is_number=False),
     WORST: Column(_("Error rate"), _worst),
     "volume": Column(_("Deliveries"), _figure("finished")),
     "p50": Column(_("Median (ms)"), _figure("p50")),
@@ -144,34 +148,48 @@ class ReceiversPage(PageAdmin):
         # The database sorts only identifiers: it would write the whole rows of thousands of webhooks to a disk.
         ids = list(_sorted(found, sort, window, now).values_list("pk", flat=True)[first : first + PER_PAGE + 1])
         rows = Webhook.objects.select_related("owner", "health").in_bulk(ids[:PER_PAGE])
-        job = MaintenanceJob.objects.filter(name="recent").first()
-        as_of = parse_datetime(job.facts.get("as_of", "")) if job else None
-        return self.page(
-            request,
-            "receivers",
-            title=gettext("Receivers"),
-            form=form,
-            hidden=[(name, query[name]) for name in ("window", "sort")],
-            is_filtered=bool(form.changed_data),
-            windows=[(each.value, TITLES[each], each is window) for each in SPANS],
-            kept_query="&" + _changed(query, window=None, **{PAGE_VAR: None}),
-            headings=_headings(query, with_owners=knows_owners(request)),
-            with_owners=knows_owners(request),
-            rows=[_row(rows[pk], window) for pk in ids[:PER_PAGE] if pk in rows],
-            previous=_changed(query, **{PAGE_VAR: page - 1}) if page > 1 else "",
-            next=_changed(query, **{PAGE_VAR: page + 1}) if len(ids) > PER_PAGE else "",
-            as_of=as_of,
-        )
+        queued = _queued(list(rows))
+        context = {
+            "title": gettext("Receivers"),
+            "form": form,
+            "hidden": [(name, query[name]) for name in ("window", "sort")],
+            "is_filtered": bool(form.changed_data),
+            "windows": [(each.value, TITLES[each], each is window) for each in SPANS],
+            "kept_query": "&" + _changed(query, window=None, **{PAGE_VAR: None}),
+            "headings": _headings(query, with_owners=knows_owners(request)),
+            "with_owners": knows_owners(request),
+            "rows": [_row(rows[pk], window, queued) for pk in ids[:PER_PAGE] if pk in rows],
+            "previous": _changed(query, **{PAGE_VAR: page - 1}) if page > 1 else "",
+            "next": _changed(query, **{PAGE_VAR: page + 1}) if len(ids) > PER_PAGE else "",
+            "is_queue_counted": queued is not None,
+            **_times(),
+        }
+        return self.page(request, "receivers", **context)
 
     def _matching(self, request: HttpRequest, form: ReceiversForm) -> QuerySet[Any]:
         found: QuerySet[Any] = own_rows(request, Webhook.objects.existing())
         if not form.is_valid():
             return found.none()
         if state := form.cleaned_data["state"]:
-            found = found.filter(STATES[state][1])
+            found = found.filter(Standing.conditions()[Standing(state)])
         if owner := form.cleaned_data.get("owner"):
             found = found.filter(owner__in=found_owners(owner))
         return found
+
+
+def _times() -> dict[str, SafeString]:
+    """Return when the figures were summed up last, and when the current round began, if known."""
+    job = MaintenanceJob.objects.filter(name="recent").first()
+    facts = job.facts if job else {}
+    times = {name: parse_datetime(facts.get(key, "")) for name, key in (("as_of", "as_of"), ("begun_at", "round"))}
+    return {name: moment(at) for name, at in times.items() if at}
+
+
+def _queued(webhook_ids: Sequence[str]) -> dict[str, int] | None:
+    """Count the queue of these webhooks now; return None if it is too long."""
+    entries = QueueEntry.objects.filter(webhook__in=webhook_ids).order_by()
+    found = list(entries.values_list("webhook", flat=True)[: MAX_QUEUED + 1])
+    return Counter(found) if len(found) <= MAX_QUEUED else None
 
 
 def _query(request: HttpRequest) -> QueryDict:
@@ -228,23 +246,22 @@ def _headings(query: QueryDict, *, with_owners: bool) -> list[Heading]:
     return headings
 
 
-def _row(webhook: Webhook, window: Window) -> ReceiverRow:
+def _row(webhook: Webhook, window: Window, queued: Mapping[str, int] | None) -> ReceiverRow:
     health = WebhookHealth.of(webhook)
     recent: Mapping[str, Any] = health.recent if health else {}
     figures = recent.get(window.value, {})
     finished, given_up = figures.get("finished", 0), figures.get("given_up", 0)
-    is_active = webhook.status == Webhook.Status.ACTIVE and webhook.paused_at is None
-    is_failing = bool(health and health.failing_since and is_active)
+    standing = Standing.of(webhook)
     return ReceiverRow(
         webhook=webhook,
         owner=owners().label(webhook.owner) if webhook.owner is not None else "",
-        state=state_of(webhook),
-        is_failing=is_failing,
+        state=standing,
+        reason=translated(webhook.status_reason),
         error_rate=percent(given_up, finished) if finished else "",
         finished=finished,
         given_up=given_up,
         p50_ms=figures.get("p50"),
         p95_ms=figures.get("p95"),
-        queued=recent.get(QUEUED, 0),
-        failing=failing_for(health) if health and is_failing else "",
+        queued=recent.get(QUEUED, 0) if queued is None else queued.get(webhook.pk, 0),
+        failing=failing_for(health) if health and standing is Standing.FAILING else "",
     )

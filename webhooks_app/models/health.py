@@ -87,9 +87,27 @@ class Standing(models.TextChoices):
         if webhook.paused_at is not None:
             return cls.PAUSED
         health = WebhookHealth.of(webhook)
-        if health is None or (health.last_success_at is None and health.last_given_up_at is None):
-            return cls.UNUSED
-        return cls.HEALTHY if health.failing_since is None else cls.FAILING
+        if health is not None and health.failing_since is not None:
+            return cls.FAILING
+        is_unused = health is None or (health.last_success_at is None and health.last_given_up_at is None)
+        return cls.UNUSED if is_unused else cls.HEALTHY
+
+    @classmethod
+    def conditions(cls) -> dict[Standing, models.Q]:
+        """Return the same rule as conditions for rows of Webhook, each in a query of its own, the gravest first."""
+        status = Webhook.Status
+        running = models.Q(status=status.ACTIVE, paused_at=None)
+        well = running & models.Q(health__failing_since=None)
+        unused = models.Q(health__last_success_at=None, health__last_given_up_at=None)
+        return {
+            cls.FAILING: running & models.Q(health__failing_since__isnull=False),
+            cls.REFUSED: models.Q(status=status.FAILED),
+            cls.DISABLED: models.Q(status=status.DISABLED),
+            cls.PAUSED: models.Q(status=status.ACTIVE, paused_at__isnull=False),
+            cls.UNVERIFIED: models.Q(status=status.PENDING),
+            cls.UNUSED: well & unused,
+            cls.HEALTHY: well & ~unused,
+        }
 
 
 def stopped_since(webhook: Webhook) -> datetime:
