@@ -254,3 +254,28 @@ def test_the_console_tries_a_filter(admin_client, alice):
     page = admin_client.post("/admin/webhooks_app/webhook/", {**fields, "filter": '{"error": "a"}'})
 
     assert "The event would not be sent: data.error is &quot;b&quot;, the filter requires &quot;a&quot;." in page.text
+
+
+def test_the_console_previews_a_filter_on_the_last_events_and_uses_it(admin_client, alice):
+    webhook = make_webhook(alice)
+    events = [emit_error(alice, error) for error in ("a", "b", "a")]
+    fields = {"action": "try_filter", "_selected_action": webhook.pk, "confirmed": "yes", "filter": '{"error": "a"}'}
+
+    page = admin_client.post("/admin/webhooks_app/webhook/", fields)
+
+    assert "The filter would have matched 2 of the last 3 events." in page.text
+    assert all(f"/event/{event.pk}/change/" in page.text for event in events[1:])
+    webhook.refresh_from_db()
+    assert webhook.filter is None
+    admin_client.post("/admin/webhooks_app/webhook/", {**fields, "use_filter": "yes"})
+    webhook.refresh_from_db()
+    assert webhook.filter == {"error": "a"}
+
+
+def test_the_console_names_the_line_of_broken_json(admin_client, alice):
+    webhook = make_webhook(alice)
+    fields = {"action": "try_filter", "_selected_action": webhook.pk, "confirmed": "yes", "filter": '{\n"error": a}'}
+
+    page = admin_client.post("/admin/webhooks_app/webhook/", fields)
+
+    assert "Invalid JSON in line 2, column 10" in page.text

@@ -231,9 +231,19 @@ class ActingAdmin(AuditedAdmin):
         return HttpResponseRedirect(leads_to(*done[0])) if leads_to is not None and len(done) == 1 else None
 
     def ask(
-        self, request: HttpRequest, queryset: QuerySet[Any], *, action: str, question: str, form: Form | None = None
+        self,
+        request: HttpRequest,
+        queryset: QuerySet[Any],
+        *,
+        action: str,
+        question: str,
+        form: Form | None = None,
+        more: Any = None,
     ) -> TemplateResponse | None:
-        """Return a confirmation page that lists the selected rows and calls the same action again."""
+        """Return a confirmation page that lists the selected rows and calls the same action again.
+
+        ``more`` is further context of the page.
+        """
         selected = self._selected(request, queryset)
         if not selected:
             return None
@@ -249,6 +259,7 @@ class ActingAdmin(AuditedAdmin):
             "opts": self.opts,
             "media": self.media,
             "back_url": self._back_url(request),
+            **(more or {}),
         }
         request.current_app = self.admin_site.name
         return TemplateResponse(request, "admin/webhooks_app/confirm_action.html", context)

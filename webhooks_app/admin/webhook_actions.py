@@ -6,10 +6,11 @@ from functools import partial
 from typing import Any
 
 from django.contrib import admin, messages
-from django.core.exceptions import ValidationError
+from django.core.exceptions import PermissionDenied, ValidationError
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponseRedirect
 from django.http.response import HttpResponseBase
+from django.urls import reverse
 from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
@@ -17,16 +18,23 @@ from ..models import Event, Webhook
 from ..operations import lifecycle, rights
 from ..operations.actors import BaseActor
 from ..operations.lifecycle import start_verification
+from ..operations.registration import update_webhook
 from ..operations.sending import send_test_event
 from ..pages.forms import TestEventForm, TryFilterForm
-from ..pages.refusals import as_form_error
+from ..pages.refusals import REFUSALS, as_form_error
 from ..routing.admission import events_for
+from ..routing.preview import preview_filter
 from ..routing.report import try_filter
 from .actions import ActingAdmin
 from .display import delivery_urls, shows_deliveries
 from .missed import MissedEvents
-from .owned import visible_event_types
+from .owned import actor_of, visible_event_types
 from .rotating_keys import KeyRotation
+
+USE_FILTER = "use_filter"
+"""Name of the button that saves the filter."""
+
+EVENT_PAGE = "admin:webhooks_app_event_change"
 
 
 class FilterTrial(ActingAdmin):
@@ -43,10 +51,44 @@ class FilterTrial(ActingAdmin):
             return None
         webhook = queryset.get()
         form = TryFilterForm(request.POST if self.is_confirmed(request) else None, initial={"filter": webhook.filter})
-        if form.is_valid():
-            self._evaluate(request, webhook, form)
-        question = gettext("Test a filter on a past event. Nothing is saved or sent.")
-        return self.ask(request, queryset, action="try_filter", question=question, form=form)
+        more: dict[str, Any] = {}
+        if form.is_valid() and USE_FILTER in request.POST:
+            if self._use(request, webhook, form):
+                return HttpResponseRedirect(self.page_url(webhook))
+        elif form.is_valid():
+            more = self._preview(request, webhook, form)
+            if more and form.cleaned_data["event_id"]:
+                self._evaluate(request, webhook, form)
+        question = gettext("Try a filter on past events. Nothing is sent, and nothing is saved before you use it.")
+        return self.ask(request, queryset, action="try_filter", question=question, form=form, more=more)
+
+    def _preview(self, request: HttpRequest, webhook: Webhook, form: TryFilterForm) -> dict[str, Any]:
+        """Return the result of the filter on the last events; nothing if the filter is not valid."""
+        try:
+            found = preview_filter(webhook, form.cleaned_data["filter"])
+        except ValidationError as error:
+            form.add_error(None, as_form_error(error))
+            return {}
+        urls = {
+            f"{name}_url": reverse(EVENT_PAGE, args=(event.pk,), current_app=self.admin_site.name)
+            for name, event in (("match", found.match), ("other", found.other))
+            if event is not None
+        }
+        return {"preview": found, "can_use": self.has_change_permission(request, webhook), **urls}
+
+    def _use(self, request: HttpRequest, webhook: Webhook, form: TryFilterForm) -> bool:
+        """Save the filter as the webhook's. Return False if it is refused, with the error on the form."""
+        if not self.has_change_permission(request, webhook):
+            raise PermissionDenied
+        try:
+            update_webhook(webhook, actor=actor_of(request), filter=form.cleaned_data["filter"])
+        except REFUSALS as error:
+            form.add_error(None, as_form_error(error))
+            return False
+        history = gettext("Changed the filter.")
+        self.log_change(request, webhook, history)
+        self.message_user(request, history, messages.SUCCESS)
+        return True
 
     def _evaluate(self, request: HttpRequest, webhook: Webhook, form: TryFilterForm) -> None:
         event = Event.objects.filter(events_for(webhook), pk=form.cleaned_data["event_id"].strip()).first()

@@ -50,6 +50,18 @@ class BoundedJSONField(forms.JSONField):
     def __init__(self, *, decoder: Any = None, **kwargs: Any) -> None:
         super().__init__(decoder=decoder or BoundedDecoder, **kwargs)
 
+    def to_python(self, value: Any) -> Any:
+        """Name the line and the column of broken JSON in the error."""
+        try:
+            return super().to_python(value)
+        except forms.ValidationError as error:
+            cause = error.__context__
+            if not isinstance(cause, json.JSONDecodeError) or not cause.doc:
+                raise
+            place = {"line": cause.lineno, "column": cause.colno, "problem": cause.msg}
+        message = _("Invalid JSON in line %(line)d, column %(column)d: %(problem)s.")
+        raise forms.ValidationError(message, code="invalid", params=place)
+
 
 def _is_deeper(value: Any, levels: int) -> bool:
     """Return True if arrays and objects are nested more than ``levels`` deep."""

@@ -58,15 +58,16 @@ class TryFilterForm(forms.Form):
 
     event_id = forms.CharField(
         label=_("Event"),
+        required=False,
         max_length=40,
         widget=forms.TextInput(attrs={"class": "vTextField", "placeholder": "evt_…", "spellcheck": "false"}),
-        help_text=_("ID of an event (evt_…)."),
+        help_text=_("ID of an event (evt_…). Leave empty to try the filter only on the last events."),
     )
     filter = BoundedJSONField(
         label=_("Filter"),
         required=False,
         widget=CodeArea,
-        help_text=_("Not saved. Copy the filter to the webhook when you are satisfied with it."),
+        help_text=_("A condition on the data of events, as JSON. Leave empty for all events."),
     )
 
 
