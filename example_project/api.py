@@ -62,6 +62,9 @@ class AnythingNegotiation(BaseContentNegotiation):
 
 
 class RegistrationThrottle(AnonRateThrottle):
-    """Limits the registrations from one address."""
+    """Limits the registrations from one address, also of users who are logged in."""
 
     rate = "30/min"
+
+    def get_cache_key(self, request: Any, view: Any) -> str:
+        return str(self.cache_format % {"scope": self.scope, "ident": self.get_ident(request)})

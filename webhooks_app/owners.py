@@ -166,7 +166,7 @@ class BaseOwners:
     def access(self, user: Any, owners: Sequence[Any]) -> Mapping[Any, Access]:
         """Return what a user may do for each of these owners, by primary key; nothing for a missing owner.
 
-        Called once per request with the owners from ``visible_to``, or the owner from ``for_request``.
+        Called on every request with the owners from ``visible_to``, or the owner from ``for_request``.
         """
         return dict.fromkeys((owner.pk for owner in owners), Access.ALL)
 

@@ -18,6 +18,7 @@ from django.views.generic import CreateView
 from ..api import RegistrationThrottle
 from ..background import work_soon
 from ..presentations.models import Presentation
+from ..presentations.serializers import MAX_OUTLINE_LENGTH
 from ..presentations.tasks import make_presentation
 
 SHOWN = 10
@@ -59,6 +60,8 @@ class SignUpPage(BaseCreateView):
 
 
 class PresentationForm(BaseForm):
+    outline = forms.CharField(max_length=MAX_OUTLINE_LENGTH, strip=False, widget=forms.Textarea)
+
     class Meta:
         model = Presentation
         fields = ("title", "outline")

@@ -8,6 +8,7 @@ import pytest
 from django.core.cache import cache
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from rest_framework.permissions import BasePermission
 
 from tests.support.rows import EVENT_TYPE, make_webhook
 from webhooks_app.api.emission import Emission
@@ -177,3 +178,16 @@ def test_the_types_of_the_fields_accept_what_the_serializer_accepts(changes, lef
 
     assert quick._errors == slow._errors
     assert quick._fields == slow._fields
+
+
+def test_a_policy_given_to_the_view_is_asked(rf, service):
+    class Nobody(BasePermission):
+        def has_permission(self, request, view):
+            return False
+
+    view = EventViewSet.as_view({"post": "create"}, permission_classes=[Nobody])
+    headers = {"Authorization": f"Bearer {service.key}"}
+
+    answer = view(rf.post(SHORT, GOOD, content_type="application/json", headers=headers))
+
+    assert answer.status_code == 403

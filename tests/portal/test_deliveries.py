@@ -181,3 +181,17 @@ def test_only_event_types_of_the_owner_are_shown(amina: Customer) -> None:
     assert operational not in listed_types
     assert amina.get("event-type", operational).status_code == 404
     assert "{&quot;error&quot;" in text(amina.get("event-type", "ppt.generation.failed")).replace("\n  ", "")
+
+
+def test_a_search_for_an_event_is_within_the_chosen_webhook(amina: Customer) -> None:
+    other = make_webhook(amina.user, url="https://other.example.com/")
+
+    assert listed(amina, q=amina.event.pk, webhook=other.pk) == []
+    assert listed(amina, q=amina.event.pk) == [amina.delivery.pk]
+
+
+def test_a_time_beyond_the_calendar_is_refused(amina: Customer) -> None:
+    page = amina.post("replay-new", amina.webhook.pk, since="9999-12-31T23:59", states=["given_up"])
+
+    assert page.status_code == 200
+    assert "Ensure this value is less than or equal to" in text(page)

@@ -251,6 +251,17 @@ def test_a_failing_webhook_says_why(amina: Customer) -> None:
     assert amina.url("delivery", amina.delivery.pk) in shown
 
 
+def test_a_failing_webhook_whose_attempts_are_deleted_has_a_page(amina: Customer) -> None:
+    since = amina.webhook.created_at
+    WebhookHealth.objects.create(webhook=amina.webhook, failing_since=since, last_given_up_at=since, given_up_count=1)
+    amina.delivery.attempts.all().delete()
+
+    page = amina.get("webhook", amina.webhook.pk)
+
+    assert page.status_code == 200
+    assert "Failing" in text(page)
+
+
 def test_a_new_account_is_led_to_its_first_webhook(amina: Customer) -> None:
     Webhook.objects.all().delete()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
+from urllib.parse import urlencode
 
 from django import forms
 from django.core.exceptions import PermissionDenied
@@ -123,4 +124,4 @@ def _query(window: Window, cause: Mapping[str, str], owner: Any) -> str:
         query["result__exact"] = cause["result"]
     if owner is not None:
         query["owner"] = str(owner.pk)
-    return "&".join(f"{name}={value}" for name, value in query.items())
+    return urlencode(query)

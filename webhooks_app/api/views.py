@@ -13,6 +13,7 @@ from django.http import Http404, HttpRequest
 from rest_framework.decorators import action
 from rest_framework.request import Request
 from rest_framework.response import Response
+from rest_framework.views import APIView
 
 from ..exceptions import AlreadyInStateError, UnknownEventTypeError
 from ..models import ApiKey, AuditEntry, Delivery, Event, Webhook
@@ -269,6 +270,10 @@ class WebhookViewSet(ApiViewSet):
         return self.answer(webhook)
 
 
+POLICIES = frozenset(name for name in vars(APIView) if name.endswith("_classes") or name == "content_negotiation_class")
+"""The attributes of a view that decide who may call it, and how its requests and answers are read and written."""
+
+
 class EventViewSet(ApiViewSet):
     """Events, and their emission by other services."""
 
@@ -298,9 +303,10 @@ class EventViewSet(ApiViewSet):
         return self.answer_page(self.get_queryset().defer("body"))
 
     def respond(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
-        # A subclass may change any step, so it takes them all.
-        is_own = type(self) is EventViewSet and request.method == "POST" and self.action_map.get("post") == "create"
-        response = emit_at_once(self, request) if is_own else None
+        # A subclass, or a policy given to `as_view`, may change any step, so these take them all.
+        is_own = type(self) is EventViewSet and POLICIES.isdisjoint(vars(self))
+        emits = is_own and request.method == "POST" and self.action_map.get("post") == "create"
+        response = emit_at_once(self, request) if emits else None
         return super().respond(request, *args, **kwargs) if response is None else response
 
     def get_throttles(self) -> Any:

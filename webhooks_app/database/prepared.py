@@ -79,6 +79,7 @@ class PreparedStatement:
             if sqlstate(error) not in (UNKNOWN_STATEMENT, EXISTING_STATEMENT):
                 raise
             _unprepared_until[connection.alias] = time.monotonic() + UNPREPARED_SECONDS
+            _prepared.pop(connection.connection, None)
             if connection.in_atomic_block:  # aborted by the error
                 raise
             return self._fetch_unprepared(connection, values)

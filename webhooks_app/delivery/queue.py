@@ -86,7 +86,7 @@ class Queue:
         self.left_behind = False
         """Whether the last claims may have left due deliveries, for lack of slots."""
         self._busy: list[str] = []
-        self._with_lost = True
+        self._with_lost, self._is_named = True, False
         self._looked_at = -math.inf
         self._without_slot: list[str] = []
         """Webhooks of the last look of which nothing was claimed: they are paused, not active, at their limit or have
@@ -109,13 +109,14 @@ class Queue:
         The claims are within the limits of each webhook, over all workers. The result is empty only if no webhook has a
         claimable delivery. Lost claims, which ``with_lost`` includes, are for recording only.
         """
-        self._with_lost = with_lost
+        self._with_lost, self._is_named = with_lost, False
         self._without_slot = []
         self.due_soon = []
         self.left_behind = False
         self._busy = [pk for pk in self._busy if not self._is_unsigned(pk)]
         seeks_lost = with_lost and self._clock.monotonic() >= self._look_for_lost_at
         claims = self._claim_from(self._busy, limit) if self._may_skip_look() and not seeks_lost else []
+        is_partial = bool(claims)  # other webhooks may have due deliveries too
         began_after = self._last_webhook_id
         while not claims:
             webhook_ids = self._webhooks_in_turn(limit)
@@ -129,6 +130,7 @@ class Queue:
             if has_gone_round:
                 began_after = None
         self._busy = list({claim.pick.webhook_id: None for claim in claims}) if len(claims) >= MANY else []
+        self.left_behind |= is_partial or self._last_webhook_id is not None
         if seeks_lost:  # from the webhooks of a look
             claims += self._claim_lost()
         return claims
@@ -141,7 +143,7 @@ class Queue:
         self, webhook_ids: Iterable[str], limit: int, *, due_from: Mapping[str, datetime] = MappingProxyType({})
     ) -> list[Claim]:
         """Claim due deliveries of these webhooks, at most ``limit`` of them, without a look."""
-        self._with_lost = False
+        self._with_lost, self._is_named = False, True
         wanted = [pk for pk in dict.fromkeys(webhook_ids) if not self._is_left_alone(pk)]
         self._learn_of(wanted)
         sendable = self._with_room(wanted)
@@ -373,6 +375,8 @@ class Queue:
             webhook_id = lane.webhook_id
             limit = lane.max_in_flight or self.slots.cap
             self.left_behind |= new[webhook_id] >= rooms[webhook_id] or self.slots.held_by(webhook_id) >= limit
+            # Requests of other workers count towards a low limit too.
+            self.left_behind |= self._is_named and limit < self.slots.cap and not new[webhook_id]
             if lane.limit and (
                 not lane.limit.allowance(now) or (lane.withholds_notices(now) and not new[lane.webhook_id])
             ):

@@ -8,7 +8,6 @@ from datetime import datetime
 from typing import Any
 
 from django import forms
-from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.utils.translation import gettext_lazy as _
@@ -23,9 +22,9 @@ from ..owners import event_types_for
 from ..pages.display import MomentInput, delivery_rows, result_in_words
 from ..pages.explanation import policy_in_words, why_cancelled
 from ..protocol.ids import first_id_at
-from ..protocol.json_data import EARLIEST, LATEST
 from ..routing.report import decide
 from .base import PER_PAGE, AccountPage, cursor_of, links_of, redirect
+from .forms import WITHIN
 from .webhook_actions import attempts_of
 
 __all__ = ["DeliveryListPage", "DeliveryPage", "EventListPage", "EventPage"]
@@ -35,7 +34,6 @@ MAX_CHOICES = 50
 
 MAX_SHOWN = 50
 RECENT = 10
-WITHIN = (MinValueValidator(EARLIEST), MaxValueValidator(LATEST))
 
 Kind = Delivery.Kind
 
@@ -131,6 +129,10 @@ def _indexed(data: dict[str, Any]) -> Narrowed:
         yield lambda rows: rows.filter(pk=text)
     elif text.startswith("evt_"):
         yield lambda rows: rows.filter(event=text)
+    if text.startswith(("dlv_", "evt_")):  # and not read by the ranges of a webhook or a replay
+        for name in ("webhook", "replay"):
+            if data[name]:
+                yield _with(name, data[name])
     elif text:
         yield lambda rows: rows.filter(event__in=EventReference.events(text))
     if state and Delivery.objects.is_listed(state):
@@ -138,6 +140,10 @@ def _indexed(data: dict[str, Any]) -> Narrowed:
     for name, lookup in (("created_after", "pk__gte"), ("created_before", "pk__lt")):
         if data[name]:
             yield _created(lookup, data[name])
+
+
+def _with(name: str, value: str) -> Any:
+    return lambda rows: rows.filter(**{name: value})
 
 
 def _created(lookup: str, at: datetime) -> Any:
@@ -172,7 +178,8 @@ class DeliveryPage(AccountPage):
             .for_owner()
             .filter(redelivery_of=delivery.redelivery_of_id or delivery.pk)
         )
-        again = again.exclude(pk=delivery.pk).select_related("webhook__lane", "queue_entry").order_by("-pk")[:RECENT]
+        again = again.exclude(pk=delivery.pk).select_related("event", "webhook__lane", "queue_entry")
+        again = again.defer("event__body").order_by("-pk")[:RECENT]
         return super().get_context_data(
             title=delivery.event_type,
             **context,

@@ -6,6 +6,7 @@ from datetime import timedelta
 from typing import Any, ClassVar
 
 from django import forms
+from django.core.validators import MaxValueValidator, MinValueValidator
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
@@ -17,6 +18,10 @@ from ..pages.form_fields import BoundedJSONField, ChoiceFields, SecretField, wit
 from ..pages.forms import CodeArea, GroupedCheckboxes, event_type_choices
 from ..pages.refusals import RefusableForm
 from ..pages.shown_once import new_submission
+from ..protocol.json_data import EARLIEST, LATEST
+
+WITHIN = (MinValueValidator(EARLIEST), MaxValueValidator(LATEST))
+"""Validators of times that have a four-digit year in every time zone."""
 
 SUGGESTED_EXPIRY = timedelta(days=365)
 
@@ -101,7 +106,11 @@ class ApiKeyForm(forms.Form):
     name = forms.CharField(label=_("Name"), max_length=100, help_text=_("The program or person that uses the key."))
     scopes = forms.MultipleChoiceField(label=_("Scopes"), widget=forms.CheckboxSelectMultiple)
     expires_at = forms.DateTimeField(
-        label=_("Expires"), required=False, widget=MomentInput, help_text=_("Empty for a key that does not expire.")
+        label=_("Expires"),
+        required=False,
+        widget=MomentInput,
+        validators=WITHIN,
+        help_text=_("Empty for a key that does not expire."),
     )
     submission = forms.CharField(required=False, widget=forms.HiddenInput, initial=new_submission)
 

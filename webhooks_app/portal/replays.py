@@ -19,6 +19,7 @@ from ..operations.rights import REPLAY, VIEW_DELIVERIES
 from ..pages.display import MomentInput
 from ..pages.replays import failing_sentences, status_in_words
 from .base import AccountPage, WebhookFormPage, redirect
+from .forms import WITHIN
 
 __all__ = ["NewReplayPage", "ReplayPage"]
 
@@ -42,9 +43,15 @@ VERBS: dict[str, tuple[Any, Any, tuple[Replay.State, ...]]] = {
 
 class ReplayForm(forms.Form):
     since = forms.DateTimeField(
-        label=_("From"), required=False, widget=MomentInput, help_text=_("Default: when the webhook began to fail.")
+        label=_("From"),
+        required=False,
+        widget=MomentInput,
+        validators=WITHIN,
+        help_text=_("Default: when the webhook began to fail."),
     )
-    until = forms.DateTimeField(label=_("To"), required=False, widget=MomentInput, help_text=_("Default: now."))
+    until = forms.DateTimeField(
+        label=_("To"), required=False, widget=MomentInput, validators=WITHIN, help_text=_("Default: now.")
+    )
     states = forms.MultipleChoiceField(
         label=_("Which events"),
         choices=Replay.Outcome.choices,

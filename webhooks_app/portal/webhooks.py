@@ -100,6 +100,7 @@ class WebhookPage(AccountPage):
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
         webhook = self.find_webhook()
         failure = last_failure_of(webhook)
+        attempts = failure.shown_attempts() if failure else []  # retention may have deleted them
         newest = _deliveries(webhook).filter(kind__in=(Delivery.Kind.EVENT, Delivery.Kind.TEST)).order_by("-pk")
         day = reading.series(Window.DAY, [webhook.pk], families=("succeeded", "given_up", "response_time"))
         return super().get_context_data(
@@ -108,7 +109,7 @@ class WebhookPage(AccountPage):
             webhook=webhook,
             **state_of(webhook),
             failure=failure,
-            why_failed=why(failure.shown_attempts()[-1]) if failure and failure.attempt_count else "",
+            why_failed=why(attempts[-1]) if attempts else "",
             actions=offered(self, webhook),
             filter=compact_json(webhook.filter),
             recent=delivery_rows(newest[:RECENT], url=self.delivery_url),
@@ -130,10 +131,11 @@ def state_of(webhook: Webhook) -> dict[str, Any]:
 
 
 def last_failure_of(webhook: Webhook) -> Delivery | None:
-    """Return the last delivery that was given up, for a webhook whose last deliveries all were; otherwise None."""
+    """Return the last delivery of an event, given up, if all of the last ones were; otherwise None."""
     if Standing.of(webhook) is not Standing.FAILING:
         return None
-    return _deliveries(webhook).in_state(Delivery.State.GIVEN_UP).order_by("-pk").first()
+    events = _deliveries(webhook).filter(kind=Delivery.Kind.EVENT)
+    return events.in_state(Delivery.State.GIVEN_UP).order_by("-pk").first()
 
 
 def handshake_of(page: AccountPage, webhook: Webhook) -> dict[str, Any]:

@@ -124,17 +124,21 @@ class FoldedCall:
 
     def _start_thread(self) -> None:
         try:
-            threading.Thread(target=self._run, name="webhooks_app.wake", daemon=True).start()
+            threading.Thread(target=self._run, args=(self._is_wanted,), name="webhooks_app.wake", daemon=True).start()
             self._has_thread = True
         except RuntimeError as error:  # The system has no thread left.
             self._is_wanted.clear()
             self._is_done.set()
             logger.warning("Workers cannot be woken (%s); their sweep finds due deliveries.", error)
 
-    def _run(self) -> None:
+    def _run(self, is_wanted: threading.Event) -> None:
         try:
-            while self._is_wanted.wait(self._idle_seconds) or not self._leave():
-                self._is_wanted.clear()
+            while True:
+                was_set = is_wanted.wait(self._idle_seconds)
+                # gevent's threads survive a fork, unlike the system's. Their event is then the parent's.
+                if is_wanted is not self._is_wanted or (not was_set and self._leave()):
+                    return
+                is_wanted.clear()
                 self._call_until_done()
         except BaseException:
             self._leave(even_if_wanted=True)
