@@ -14,6 +14,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
+from webhooks_app.admin import webhook_page
 from webhooks_app.emission import emit
 from webhooks_app.models import Delivery, Event, Replay, Webhook
 from webhooks_app.replays.runner import advance
@@ -176,6 +177,28 @@ def test_after_its_verification_the_missed_events_are_offered_with_their_number(
     replay = Replay.objects.get()
     assert sent.redirect_chain[-1][0].endswith(f"/replay/{replay.pk}/change/")
     assert (replay.state, replay.matched) == ("running", 2)
+
+
+def test_missed_events_are_offered_if_the_verification_ends_while_the_page_is_made(
+    superuser: Page, webhook: Webhook, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    webhook.disable("Out of order.")
+    Webhook.objects.update(created_at=timezone.now() - timedelta(days=1))
+    emit("file.deleted", DATA, owner=webhook.owner)
+    superuser.act("enable", webhook, confirmed=True)
+    read = webhook_page.handshake
+
+    def read_after_its_end(*args: Any, **kwargs: Any) -> Any:
+        end_deliveries(state="succeeded")
+        Webhook.objects.update(status="active")
+        return read(*args, **kwargs)
+
+    monkeypatch.setattr(webhook_page, "handshake", read_after_its_end)
+
+    page = text(superuser.get("webhook", "change", webhook.pk, section="verification"))
+
+    assert "1 event was missed." in page
+    assert "Not verified yet" not in page
 
 
 def test_missed_events_are_offered_only_to_users_who_may_replay(staff: Callable[..., Page], new_webhook: Any) -> None:

@@ -22,7 +22,7 @@ from django.utils.translation import gettext_lazy as _
 
 from ..error_reports import hide_values
 from ..exceptions import InvalidEndpointError, SecretUnreadableError
-from ..models import Webhook
+from ..models import Delivery, Webhook
 from ..operations import lifecycle
 from ..operations.registration import create_webhook, update_webhook
 from ..operations.rights import REGISTER_WEBHOOK
@@ -239,8 +239,8 @@ class WebhookAdmin(OwnableAdmin, HealthColumns, SearchPage, WebhookActions):
                 "crumb": Truncator(webhook.url).chars(MAX_CRUMB),
                 "section": section,
                 "sections": webhook_page.sections(request),
+                **self._content(request, webhook, section),  # may read the status again
                 **webhook_page.head(request, webhook, self._facts(request, webhook), site=self.admin_site.name),
-                **self._content(request, webhook, section),
             }
         return super().render_change_form(request, context, *args, **kwargs)
 
@@ -266,6 +266,9 @@ class WebhookAdmin(OwnableAdmin, HealthColumns, SearchPage, WebhookActions):
     def _handshake(self, request: HttpRequest, webhook: Webhook) -> dict[str, Any]:
         """Return the latest verification. After its success it offers to send the missed events."""
         found = webhook_page.handshake(request, webhook, site=self.admin_site.name)
+        delivery = found["handshake"]
+        if delivery and delivery.state == Delivery.State.SUCCEEDED and webhook.status != Webhook.Status.ACTIVE:
+            webhook.refresh_from_db(fields=["status"])  # verified since the webhook was read
         return {**found, **self.missed(request, webhook)}
 
     def _facts(self, request: HttpRequest, webhook: Webhook) -> list[Fact]:

@@ -290,7 +290,7 @@ def emit_at_once(view: ApiViewSet, request: HttpRequest) -> Any:
         EmitThrottle().allow_request(request, view)  # type: ignore[arg-type] # reads these two only
         stream: Any = BytesIO(request.body) if request._read_started else request  # type: ignore[attr-defined] # noqa: SLF001
         body = EventParser().parse(stream, parser_context={"request": request})
-        key = key_of(request) if "HTTP_IDEMPOTENCY_KEY" in request.META else None
+        key = key_of(request) if "idempotency-key" in request.headers else None
         actor = ServiceCaller(name=request.user.get_username(), scopes=frozenset(api_key.scopes))
         answer = Emission(body, key).emit(actor)
     except Exception as error:  # noqa: BLE001 - as in Django REST framework

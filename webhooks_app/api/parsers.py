@@ -54,7 +54,7 @@ def measure_body(request: HttpRequest, max_bytes: int) -> None:
 
 def _announced_length(request: Any) -> int:
     """Return the Content-Length. Some servers pass an invalid one on, which Django treats as 0."""
-    text = request.META.get("CONTENT_LENGTH", "")
+    text = request.headers.get("content-length", "")
     return int(text) if text.isascii() and text.isdecimal() and len(text) < MAX_INTEGER_DIGITS else 0
 
 
