@@ -20,8 +20,10 @@ from .sql import sql_for
 logger = logging.getLogger("webhooks_app.attempts")
 
 RECORD_WITHIN_SECONDS = 0.02
+"""How long a result waits at most for others. The documented limit is 50 ms."""
+
 RECORD_WITHIN_SECONDS_LIGHT = 0.01
-"""How long a result waits at most for others, and the same at light load. The documented limit is 50 ms."""
+"""The same at light load."""
 
 LIGHT_SHARE = 32
 """The load is light if less than this fraction of the window is in use."""
