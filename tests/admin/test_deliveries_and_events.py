@@ -14,6 +14,7 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils import timezone
 
+from tests.support.plans import rows_read
 from tests.support.rows import emit_one, end_deliveries, make_webhook
 from webhooks_app.emission import emit
 from webhooks_app.models import Delivery, DeliveryAttempt, Event, QueueEntry, Webhook
@@ -46,6 +47,33 @@ def test_the_body_of_an_event_is_indented_and_escaped(superuser: Page, event: Ev
     assert "&quot;id&quot;: &quot;" + event.pk in page
     assert "&lt;script&gt;alert(1)&lt;/script&gt;.pdf" in page
     assert "<script>alert" not in page
+
+
+def test_the_page_of_an_event_has_its_timeline_as_a_chart_and_as_a_table(
+    superuser: Page, attempt: DeliveryAttempt
+) -> None:
+    page = text(superuser.get("event", "change", str(attempt.delivery.event_id)))
+
+    assert 'aria-labelledby="webhooks-timeline-title"' in page
+    assert page.count(f"/admin/webhooks_app/delivery/{attempt.delivery_id}/change/") >= 2
+    assert "Attempt 1: status other than 200, 500, 12 ms" in page
+
+
+@pytest.mark.only_on("postgresql")
+def test_the_page_of_an_event_with_many_webhooks_reads_a_bounded_number_of_rows(
+    superuser: Page, event: Event, new_webhook: Any
+) -> None:
+    template = new_webhook(None)
+    names = [field.attname for field in Webhook._meta.concrete_fields if field.attname != "id"]
+    values = {name: getattr(template, name) for name in names}
+    webhooks = Webhook.objects.bulk_create([Webhook(**values) for _ in range(11_000)], batch_size=1000)
+    new = [Delivery(event=event, webhook=webhook, state="given_up") for webhook in webhooks]
+    Delivery.objects.bulk_create(new, batch_size=1000)
+    address = reverse("admin:webhooks_app_event_change", args=[event.pk])
+    with connection.cursor() as cursor:
+        cursor.execute("ANALYZE")
+
+    assert rows_read(lambda: superuser.client.get(address)) < 10_000
 
 
 def test_a_pruned_body_has_a_note(superuser: Page, event: Event) -> None:

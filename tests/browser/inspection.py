@@ -113,14 +113,15 @@ CUT_OFF = """
         if (element.closest("svg, select, template, script, style") || isHidden(element)) continue;
         if (element.matches("input, textarea") || element.scrollWidth <= element.clientWidth + 1) continue;
         const overflow = getComputedStyle(element).overflowX;
-        const isMeantToScroll = element.matches("pre") || element.querySelector(":scope > table, :scope > pre");
+        const scrolled = ":scope > table, :scope > pre, :scope > svg";
+        const isMeantToScroll = element.matches("pre") || element.querySelector(scrolled);
         if (["hidden", "clip"].includes(overflow) || (["auto", "scroll"].includes(overflow) && !isMeantToScroll))
             say(element, element.scrollWidth, element.clientWidth);
     }
     return found;
 }
 """
-"""Elements that cut their content off at the side, except fields of forms, and tables and code, which scroll."""
+"""Elements that cut their content off at the side, except fields of forms; tables, charts and code scroll."""
 
 
 def overflow(page: Page) -> list[str]:

@@ -18,7 +18,8 @@ from django.utils.translation import gettext_lazy as _
 from ..event_types import registry
 from ..models import Delivery, Event, EventReference, IdempotencyKey
 from ..models.keyset import HORIZON
-from ..pages.display import DeliveryRow, coloured, delivery_rows, moment, pretty_json
+from ..pages.display import coloured, delivery_rows, moment, pretty_json
+from ..pages.timeline import by_id, deliveries_read, timeline_of
 from ..routing.report import Decision, decide
 from .change_list import KeysetChangeList
 from .display import deliveries_url, delivery_urls, shows_deliveries
@@ -101,6 +102,9 @@ class EventAdmin(ReadOnlyAdmin):
     fields = ("id", "type_link", "owner", "created", "references", "idempotency_key", "ordering_key")
     readonly_fields = fields
 
+    class Media:
+        css = {"all": ("webhooks_app/timeline.css",)}  # noqa: RUF012
+
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[KeysetChangeList]:
         return EventChangeList
 
@@ -122,23 +126,19 @@ class EventAdmin(ReadOnlyAdmin):
 
     def render_change_form(self, request: HttpRequest, context: Any, *args: Any, **kwargs: Any) -> Any:
         event: Event = kwargs["obj"]
-        rows = self._recipients(request, event)
+        visible: Any = own_rows(request, event.deliveries.all(), "webhook__owner")
+        read = deliveries_read(visible) if shows_deliveries(request) else []
+        url = delivery_urls(self.admin_site.name)
         context |= {
             "pretty_body": pretty_json(event.body) if event.has_body else "",
             "shows_deliveries": shows_deliveries(request),
-            "recipients": rows[:MAX_RECIPIENTS],
-            "has_more": len(rows) > MAX_RECIPIENTS,
+            "recipients": delivery_rows(by_id(visible, [each.pk for each in read[-MAX_RECIPIENTS:]]), url=url),
+            "has_more": len(read) > MAX_RECIPIENTS,
+            "timeline": timeline_of(event, visible, read, url=url),
             "deliveries_url": deliveries_url(site=self.admin_site.name, q=event.pk),
             "decisions": self._decisions(request, event),
         }
         return super().render_change_form(request, context, *args, **kwargs)
-
-    def _recipients(self, request: HttpRequest, event: Event) -> list[DeliveryRow]:
-        if not shows_deliveries(request):
-            return []
-        rows = own_rows(request, event.deliveries.all(), "webhook__owner")
-        newest = rows.select_related("webhook__lane", "queue_entry").order_by("-pk")[: MAX_RECIPIENTS + 1]
-        return delivery_rows(newest, url=delivery_urls(self.admin_site.name))
 
     def _decisions(self, request: HttpRequest, event: Event) -> list[DecisionRow]:
         """Return the routing decisions, if the user may view webhooks and deliveries."""

@@ -110,7 +110,7 @@ def decide(event: Event, *, with_platform: bool = False) -> list[Decision]:
     webhooks and the oldest ones are omitted. An event addressed to one webhook concerns no other.
     """
     webhooks = _webhooks(event, with_platform=with_platform)
-    delivered = _first_deliveries(event, webhooks)
+    delivered = _first_deliveries(event, with_platform=with_platform)
     sent = [
         Decision(webhook=webhook, reason=_reason_sent(event, delivered[webhook.pk]), delivery=delivered[webhook.pk])
         for webhook in webhooks.filter(pk__in=delivered).order_by("-pk")
@@ -126,10 +126,13 @@ def _webhooks(event: Event, *, with_platform: bool) -> models.QuerySet[Webhook]:
     return found if with_platform else found.filter(owner__isnull=False)
 
 
-def _first_deliveries(event: Event, webhooks: models.QuerySet[Webhook]) -> dict[str, Delivery]:
-    rows = Delivery.objects.filter(event=event, webhook__in=webhooks.order_by()).select_related("queue_entry")
+def _first_deliveries(event: Event, *, with_platform: bool) -> dict[str, Delivery]:
+    rows = Delivery.objects.filter(event=event).select_related("queue_entry")
+    if not with_platform:
+        rows = rows.filter(webhook__owner__isnull=False)
     found: dict[str, Delivery] = {}
-    for delivery in rows.order_by("pk")[:MAX_DELIVERIES]:
+    # Sorted here, because a database would read all of them for an order of its own.
+    for delivery in sorted(rows.order_by()[:MAX_DELIVERIES], key=lambda delivery: delivery.pk):
         if delivery.webhook_id not in found or found[delivery.webhook_id].state_reason == MISMATCHED:
             found[delivery.webhook_id] = delivery
     return dict(list(found.items())[:MAX_WEBHOOKS])

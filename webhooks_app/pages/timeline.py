@@ -1,0 +1,406 @@
+"""The timeline of an event: a lane for each webhook, with attempts, retry notices and redeliveries.
+
+``timeline_of`` returns plain values, which ``parts/timeline.html`` renders as a chart and as the table behind it: each
+mark of the chart is a row of the table.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from itertools import chain, pairwise, starmap
+from typing import Any, NamedTuple, TypeAlias
+
+from django.db.models import Q
+from django.utils import timezone
+from django.utils.translation import gettext, ngettext
+
+from ..models import Delivery, DeliveryAttempt, Event
+from ..models.delivery import DeliveryQuerySet
+from ..models.hold import SILENT, Hold, HoldReason, holds_of
+from ..protocol.ids import first_id_at, time_of
+from .display import LISTED, DeliveryUrl, in_time, result_in_words
+from .explanation import ended_at, why_cancelled
+
+MAX_READ = 5000
+"""Maximum number of deliveries that are read to choose the webhooks to show."""
+
+MAX_LANES, MAX_PER_LANE, MAX_DELIVERIES, MAX_ATTEMPTS = 20, 10, 100, 500
+"""Maximum number of webhooks, of deliveries to one and to all of them, and of attempts that are shown."""
+
+NOTICED_WITHIN = timedelta(seconds=1)
+"""Time after the end of an attempt in which its notice is queued."""
+
+MAX_NOTICED, MAX_CANDIDATES = 40, 2000
+"""Maximum number of attempts whose notices are sought, and of deliveries that are examined for this."""
+
+WIDTH, LEFT, RIGHT, TOP, LANE_HEIGHT, AXIS = 720, 200, 680, 16, 36, 24
+LEAST_WIDTH = 4
+MARK_ROOM, TICK_ROOM = 28, 70
+"""Least distance between the labels of a lane, and between those of the axis."""
+
+MAX_NAME = 28
+
+State: TypeAlias = Delivery.State
+
+GRAVEST_FIRST = (State.GIVEN_UP, State.CANCELLED, State.PENDING, State.SUCCEEDED)
+TONES = {State.GIVEN_UP: "bad", State.CANCELLED: "open", State.PENDING: "late", State.SUCCEEDED: "good"}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Step:
+    """A row of the table, and a mark in the chart if its time is known."""
+
+    kind: str
+    """``emitted``, ``again`` for a redelivery, ``attempt``, ``notice``, ``next`` or ``end``."""
+    what: str
+    at: datetime | None
+    """None if the time is unknown, or hidden from the user."""
+    until: datetime | None = None
+    after: str = ""
+    """The time since the emission."""
+    sent_to: str = ""
+    url: str = ""
+    """The page of the delivery."""
+    tone: str = "open"
+    label: str = ""
+
+
+class Mark(NamedTuple):
+    kind: str
+    tone: str
+    x: float
+    width: float
+    label: str
+    title: str
+
+    @property
+    def middle(self) -> float:
+        return round(self.width / 2, 1)
+
+
+class Lane(NamedTuple):
+    y: int
+    name: str
+    title: str
+    url: str
+    tone: str
+    end: float
+    """The end of its line."""
+    marks: Sequence[Mark]
+
+
+class Tick(NamedTuple):
+    x: float
+    label: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Timeline:
+    steps: Sequence[Step]
+    lanes: Sequence[Lane]
+    ticks: Sequence[Tick]
+    description: str
+    cut_short: str
+    """A note that not all webhooks are shown, or ""."""
+    width: int = WIDTH
+    left: int = LEFT
+    top: int = TOP
+
+    @property
+    def floor(self) -> int:
+        return TOP + LANE_HEIGHT * len(self.lanes)
+
+    @property
+    def height(self) -> int:
+        return self.floor + AXIS
+
+
+class Read(NamedTuple):
+    """The facts about a delivery by which the webhooks to show are chosen."""
+
+    pk: str
+    webhook_id: str
+    state: str
+
+
+class Recipient(NamedTuple):
+    """A webhook that the event has deliveries to: the first one and the latest others."""
+
+    state: State
+    """The best of their states, because a redelivery may have succeeded."""
+    delivery_ids: Sequence[str]
+
+
+def deliveries_read(deliveries: DeliveryQuerySet) -> list[Read]:
+    """Return the deliveries of an event, in order. Of a large number only some are read."""
+    return sorted(starmap(Read, deliveries.order_by().values_list("pk", "webhook_id", "state")[:MAX_READ]))
+
+
+def by_id(deliveries: DeliveryQuerySet, ids: Sequence[str]) -> DeliveryQuerySet:
+    """Return those of the deliveries read before, without the condition that found them, for the same reader.
+
+    With both conditions, a database may read all deliveries of the event again.
+    """
+    rows = Delivery.objects.filter(pk__in=ids).select_related("webhook__lane", "queue_entry").order_by("-pk")
+    return rows.for_owner() if deliveries.is_for_owner else rows
+
+
+def timeline_of(
+    event: Event, deliveries: DeliveryQuerySet, read: Sequence[Read], *, url: DeliveryUrl
+) -> Timeline | None:
+    """Return the timeline of an event, or None without deliveries.
+
+    ``deliveries`` are those of the event that the user may see, and ``read`` the result of ``deliveries_read``. ``url``
+    returns the URL of a delivery's page. The cost is limited, regardless of the number of webhooks.
+    """
+    recipients = _recipients(read)
+    lanes = _loaded(deliveries, recipients[:MAX_LANES])
+    if not lanes:
+        return None
+    began = time_of(event.pk)
+    emitted = Step(kind="emitted", what=gettext("Emitted"), at=began)
+    by_lane = [_in_order(steps, began) for steps in _steps(event, lanes, url=url)]
+    x_of = _places({at for step in chain(*by_lane) for at in (step.at, step.until) if at is not None} | {began})
+    return Timeline(
+        steps=_in_order([emitted, *chain(*by_lane)], began),
+        lanes=[
+            _lane(number, lane[-1], recipient.state, steps, x_of, began)
+            for number, (recipient, lane, steps) in enumerate(zip(recipients, lanes, by_lane, strict=False))
+        ],
+        ticks=_ticks(x_of, began),
+        description=_description(recipients),
+        cut_short=_cut_short(len(lanes), len(recipients), is_whole=len(read) < MAX_READ),
+    )
+
+
+def _recipients(read: Iterable[Read]) -> list[Recipient]:
+    """Return the recipients, beginning with those that did not get the event."""
+    ids: dict[str, list[str]] = {}
+    states: dict[str, State] = {}
+    for pk, webhook_id, state in read:
+        ids.setdefault(webhook_id, []).append(pk)
+        states[webhook_id] = max(states.get(webhook_id, State(state)), State(state), key=GRAVEST_FIRST.index)
+    found = [
+        Recipient(states[webhook_id], [each[0], *each[1:][1 - MAX_PER_LANE :]]) for webhook_id, each in ids.items()
+    ]
+    return sorted(found, key=lambda recipient: GRAVEST_FIRST.index(recipient.state))
+
+
+def _loaded(deliveries: DeliveryQuerySet, recipients: Sequence[Recipient]) -> list[list[Delivery]]:
+    """Return the deliveries of each recipient, in order."""
+    ids = [pk for recipient in recipients for pk in recipient.delivery_ids][:MAX_DELIVERIES]
+    loaded = {delivery.pk: delivery for delivery in by_id(deliveries, ids)}
+    lanes = [[loaded[pk] for pk in recipient.delivery_ids if pk in loaded] for recipient in recipients]
+    return [lane for lane in lanes if lane]
+
+
+# Steps
+
+
+def _steps(event: Event, lanes: Sequence[Sequence[Delivery]], *, url: DeliveryUrl) -> list[list[Step]]:
+    """Return the steps of each lane."""
+    deliveries = list(chain(*lanes))
+    attempts = _attempts(deliveries)
+    notices = _notices(event, list(chain(*attempts.values())), url=url)
+    pending = [delivery for delivery in deliveries if delivery.state == State.PENDING]
+    holds = dict(zip([delivery.pk for delivery in pending], holds_of(pending, now=timezone.now()), strict=True))
+    return [
+        [
+            *chain(*(_of_delivery(each, attempts.get(each.pk, ()), holds.get(each.pk), url=url) for each in lane)),
+            *notices.get(lane[0].webhook_id, ()),
+        ]
+        for lane in lanes
+    ]
+
+
+def _attempts(deliveries: Sequence[Delivery]) -> dict[str, list[DeliveryAttempt]]:
+    """Return the attempts of each delivery, by its ID, with the facts that the timeline shows to the same reader."""
+    of = {delivery.pk: delivery for delivery in deliveries}
+    rows = DeliveryAttempt.objects.filter(delivery__in=of).order_by("delivery", "number")
+    found: dict[str, list[DeliveryAttempt]] = {}
+    for facts in rows.values(*LISTED, "started_at")[:MAX_ATTEMPTS]:
+        attempt = DeliveryAttempt(**facts)
+        attempt.delivery = of[attempt.delivery_id]
+        if attempt.delivery.is_for_owner:
+            attempt.show_to_owner()
+        found.setdefault(attempt.delivery_id, []).append(attempt)
+    return found
+
+
+def _of_delivery(
+    delivery: Delivery, attempts: Sequence[DeliveryAttempt], hold: Hold | None, *, url: DeliveryUrl
+) -> Iterator[Step]:
+    about: dict[str, Any] = {"url": url(delivery.pk), "sent_to": delivery.webhook.url}
+    if delivery.redelivery_of_id or delivery.replay_id:
+        what = gettext("Sent again by a replay") if delivery.replay_id else gettext("Redelivered")
+        yield Step(kind="again", what=what, at=delivery.created_at, **about)
+    for attempt in attempts:
+        yield _of_attempt(attempt, **about)
+    tone = TONES[State(delivery.state)]
+    if delivery.state == State.PENDING:
+        if hold is None or hold.reason not in SILENT:
+            at = hold.until if hold and hold.reason == HoldReason.NOT_DUE else None
+            yield Step(kind="next", what=_waiting(hold), at=at, tone=tone, **about)
+    elif delivery.state == State.CANCELLED:
+        what = gettext("Cancelled: %(reason)s") % {"reason": why_cancelled(delivery)}
+        yield Step(kind="end", what=what, at=delivery.finished_at, tone=tone, **about)
+    elif delivery.state == State.GIVEN_UP or not attempts:
+        yield Step(kind="end", what=str(delivery.get_state_display()), at=delivery.finished_at, tone=tone, **about)
+
+
+def _of_attempt(attempt: DeliveryAttempt, *, url: str, sent_to: str) -> Step:
+    facts = [result_in_words(attempt.result)]
+    if attempt.response_status:
+        facts.append(str(attempt.response_status))
+    if attempt.duration_ms is not None:
+        facts.append(f"{attempt.duration_ms} ms")
+    what = gettext("Attempt %(number)d: %(facts)s") % {"number": attempt.number, "facts": ", ".join(facts)}
+    return Step(
+        kind="attempt",
+        what=what,
+        at=attempt.started_at,
+        until=_end(attempt),
+        tone="good" if attempt.result == DeliveryAttempt.Result.SUCCEEDED else "bad",
+        label=str(attempt.response_status or "-"),
+        url=url,
+        sent_to=attempt.url or sent_to,
+    )
+
+
+def _end(attempt: DeliveryAttempt) -> datetime | None:
+    """Return the end of an attempt, or None if the user may not see it."""
+    is_hidden = attempt.delivery.is_for_owner and attempt.is_masked
+    return None if is_hidden else ended_at(attempt)
+
+
+def _waiting(hold: Hold | None) -> str:
+    if hold is None:
+        return gettext("Due")
+    if hold.reason == HoldReason.NOT_DUE and hold.until is not None:
+        return gettext("Next attempt")
+    return gettext("Waiting: %(reason)s") % {"reason": hold.reason.label}
+
+
+def _notices(event: Event, attempts: Iterable[DeliveryAttempt], *, url: DeliveryUrl) -> dict[str, list[Step]]:
+    """Return the notices of each webhook about these attempts.
+
+    A notice is an event of its own, queued for the same webhook at the end of the attempt. Only its data names the
+    event.
+    """
+    failed = [each for each in attempts if each.result != DeliveryAttempt.Result.SUCCEEDED and _end(each) is not None]
+    ranges = Q(pk__in=())
+    for attempt in failed[:MAX_NOTICED]:
+        end = ended_at(attempt)
+        since, until = first_id_at("dlv", end), first_id_at("dlv", end + NOTICED_WITHIN)
+        ranges |= Q(webhook=attempt.delivery.webhook_id, pk__gte=since, pk__lt=until)
+    # The limit applies before the choice of the kind, so that other deliveries cannot prolong the search.
+    rows = Delivery.objects.filter(ranges).order_by().values_list("event_id", "kind")[:MAX_CANDIDATES] if failed else ()
+    candidates = [event_id for event_id, kind in rows if kind == Delivery.Kind.RETRY_NOTICE]
+    if not candidates:
+        return {}
+    events = Event.objects.filter(pk__in=candidates, body__contains=f'"{event.pk}"')
+    found: dict[str, list[Step]] = {}
+    for notice in Delivery.objects.filter(event__in=events).select_related("webhook").order_by()[:MAX_NOTICED]:
+        what = gettext("Retry notice: %(state)s") % {"state": notice.get_state_display()}
+        tone = TONES[State(notice.state)]
+        step = Step(
+            kind="notice", what=what, at=notice.created_at, tone=tone, url=url(notice.pk), sent_to=notice.webhook.url
+        )
+        found.setdefault(notice.webhook_id, []).append(step)
+    return found
+
+
+def _in_order(steps: Iterable[Step], began: datetime) -> list[Step]:
+    """Return the steps in the order of their times, with the time since the emission; those without a time last."""
+    known = [replace(step, after=_after(step.at, began)) for step in steps]
+    return sorted(known, key=lambda step: (step.at is None, step.at or began, step.kind != "emitted"))
+
+
+def _after(at: datetime | None, began: datetime) -> str:
+    return "" if at is None or at <= began else f"+{in_time(at - began)}"
+
+
+# Geometry
+
+
+def _places(moments: Collection[datetime]) -> dict[datetime, float]:
+    """Return the position of each moment. Long gaps are compressed by a logarithm, so that each burst is visible."""
+    ordered = sorted(moments)
+    gaps = [math.log1p((later - earlier) / timedelta(seconds=1)) for earlier, later in pairwise(ordered)]
+    unit = (RIGHT - LEFT) / (sum(gaps) or 1)
+    x, found = float(LEFT), {ordered[0]: float(LEFT)}
+    for moment, gap in zip(ordered[1:], gaps, strict=True):
+        x += gap * unit
+        found[moment] = x
+    return found
+
+
+def _lane(
+    number: int,
+    delivery: Delivery,
+    state: State,
+    steps: Sequence[Step],
+    x_of: Mapping[datetime, float],
+    began: datetime,
+) -> Lane:
+    marks = list(_marks(steps, x_of))
+    sent_to = next((step.sent_to for step in reversed(steps) if step.kind == "attempt"), delivery.webhook.url)
+    return Lane(
+        y=TOP + LANE_HEIGHT * number + LANE_HEIGHT // 2,
+        name=_shortened(sent_to),
+        title=f"{sent_to}: {state.label}",
+        url=next((step.url for step in reversed(steps) if step.kind != "notice"), ""),
+        tone=TONES[state],
+        end=max((mark.x + mark.width for mark in marks), default=x_of[began]),
+        marks=marks,
+    )
+
+
+def _marks(steps: Sequence[Step], x_of: Mapping[datetime, float]) -> Iterator[Mark]:
+    """Yield a mark for each step with a time, with a label wherever there is room."""
+    last = -math.inf
+    for step in steps:
+        if step.at is None:
+            continue
+        x = x_of[step.at]
+        width = max(LEAST_WIDTH, x_of[step.until or step.at] - x)
+        label = step.label if x + width / 2 - last >= MARK_ROOM else ""
+        last = x + width / 2 if label else last
+        yield Mark(step.kind, step.tone, round(x, 1), round(width, 1), label, f"{step.after} {step.what}".strip())
+
+
+def _shortened(url: str) -> str:
+    """Return a URL without its scheme, and without its middle if it is long."""
+    text = url.partition("://")[2] or url
+    return text if len(text) <= MAX_NAME else f"{text[: MAX_NAME // 2]}…{text[1 - MAX_NAME // 2 :]}"
+
+
+def _ticks(x_of: Mapping[datetime, float], began: datetime) -> list[Tick]:
+    """Return the labels of the axis: the emission, and the time since then, wherever there is room."""
+    found = [Tick(round(x_of[began], 1), gettext("Emitted"))]
+    for moment, x in x_of.items():
+        if x - found[-1].x >= TICK_ROOM and (after := _after(moment, began)):
+            found.append(Tick(round(x, 1), after))
+    return found
+
+
+def _description(recipients: Sequence[Recipient]) -> str:
+    done = sum(recipient.state == State.SUCCEEDED for recipient in recipients)
+    text = ngettext(
+        "Delivered to %(done)d of %(number)d webhook.", "Delivered to %(done)d of %(number)d webhooks.", len(recipients)
+    )
+    return text % {"number": len(recipients), "done": done}
+
+
+def _cut_short(shown: int, known: int, *, is_whole: bool) -> str:
+    if shown == known and is_whole:
+        return ""
+    text = (
+        gettext("%(shown)d of %(known)d webhooks are shown, first those that did not get the event.")
+        if is_whole
+        else gettext("%(shown)d of more than %(known)d webhooks are shown, first those that did not get the event.")
+    )
+    return text % {"shown": shown, "known": known}
