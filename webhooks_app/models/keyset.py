@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from django.core.exceptions import EmptyResultSet
 from django.db import connections
-from django.db.models import QuerySet
+from django.db.models import OuterRef, QuerySet, Subquery
 
 from ..database.dialects import dialect_of
 from ..database.sql import OuterId, Query, for_each, joined
@@ -22,8 +22,11 @@ from ..database.sql import OuterId, Query, for_each, joined
 HORIZON = 10_000
 """Maximum number of rows that one page examines for a filter."""
 
-MAX_PARTS = 200
-"""Maximum number of index ranges for one page. SQLite supports 500 in one statement."""
+MAX_RANGES = 200
+"""Maximum number of index ranges that one page reads. SQLite supports 500 in one statement."""
+
+MAX_PARTS = 5000
+"""Maximum number of parts of a list. With more parts than ranges, a page first reads one row of each."""
 
 CURSOR_PATTERN = r"(after|before)\.[0-9a-f]{32}"
 _ID_BITS = 128
@@ -68,7 +71,10 @@ class Page:
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """Referenced rows that divide a list by ``field``: each corresponds to one range of an index."""
+    """Referenced rows that divide a list by ``field``: each corresponds to one range of an index.
+
+    A page needs only the parts whose next rows come first, so it reads few of thousands of webhooks.
+    """
 
     field: str = ""
     ids: Sequence[str] = ()
@@ -125,8 +131,14 @@ class _Listing(NamedTuple):
     horizon: int | None
 
     def page(self, cursor: Cursor | None) -> Page:
+        listing, edge = self._nearest(cursor)
+        return listing.read(cursor, edge)
+
+    def read(self, cursor: Cursor | None, edge: str | None) -> Page:
+        """Return the page, which examines no row beyond ``edge`` if that is given."""
         is_upwards = bool(cursor and cursor.is_upwards)
-        edge = self._edge(cursor) if self.horizon else None
+        if self.horizon:
+            edge = _first([self._edge(cursor), edge], is_upwards)
         ids = self._ids(cursor, edge)
         order = "pk" if is_upwards else "-pk"
         found = list(self.rows.filter(pk__in=ids).order_by(order)) if ids else []
@@ -138,6 +150,20 @@ class _Listing(NamedTuple):
         if is_upwards:
             return Page(rows=shown[::-1], newer=onwards, older=back, is_cut_short=is_cut_short)
         return Page(rows=shown, newer=back if cursor else None, older=onwards, is_cut_short=is_cut_short)
+
+    def _nearest(self, cursor: Cursor | None) -> tuple[_Listing, str | None]:
+        """Return the listing of only those parts whose first rows come first, and the last identifier to examine.
+
+        No other part has a row before that identifier, and there are enough rows for a page before it.
+        """
+        number = max(MAX_RANGES, self.size + 1)
+        if len(self.parts.ids) <= number:
+            return self, None
+        is_upwards = bool(cursor and cursor.is_upwards)
+        firsts = _firsts(_beyond(self.scope, cursor), is_upwards, self.parts)
+        nearest = firsts[:number]
+        listing = self._replace(parts=Parts(self.parts.field, [pk for _first_id, pk in nearest]))
+        return listing, nearest[-1][0] if len(firsts) > number else None
 
     @property
     def _reach(self) -> int:
@@ -166,6 +192,24 @@ class _Listing(NamedTuple):
             return rows.read(self.size + 1)
         scope = _Ids(_beyond(self.scope, cursor).filter(**within), is_upwards, self.parts)
         return scope.read_matching(self.rows, self.size + 1, among=2 * self._reach)
+
+
+def _firsts(rows: QuerySet[Any], is_upwards: bool, parts: Parts) -> list[tuple[str, str]]:
+    """Return the first identifier of each part and the part, in the order of the list. Parts without rows are missing.
+
+    The subquery is one step in the index of the part.
+    """
+    others: Any = rows.model._meta.get_field(parts.field).related_model
+    of_part = rows.filter(**{parts.field: OuterRef("pk")}).order_by("pk" if is_upwards else "-pk")
+    found = others._default_manager.using(rows.db).filter(pk__in=parts.ids).order_by()
+    firsts = found.values_list(Subquery(of_part.values("pk")[:1]), "pk")
+    return sorted(((first, pk) for first, pk in firsts if first is not None), reverse=not is_upwards)
+
+
+def _first(edges: Sequence[str | None], is_upwards: bool) -> str | None:
+    """Return the edge that comes first in the order of the list, if there is one."""
+    given = [edge for edge in edges if edge is not None]
+    return (min if is_upwards else max)(given, default=None)
 
 
 class _Ids(NamedTuple):
