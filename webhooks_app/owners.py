@@ -323,6 +323,12 @@ def event_types_for(owner: Any | None) -> EventTypeRegistry:
     return registry if owner is None else _seen_by(owner)
 
 
+def hidden_types(owner: Any | None) -> list[str]:
+    """Return the names of the event types that the policy hides from an owner; none for the platform."""
+    seen = event_types_for(owner)
+    return [each.name for each in registry if not each.operational and each.name not in seen]
+
+
 def public_event_types() -> EventTypeRegistry:
     """Return the event types of the API's public documentation."""
     return _seen_by(None)

@@ -6,9 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from django.utils import timezone
 
 from webhooks_app.event_types import registry
-from webhooks_app.models import Webhook
+from webhooks_app.models import Event, Webhook
 
 from .conftest import Page, text
 
@@ -48,3 +49,15 @@ def test_the_form_of_a_replay_has_no_hidden_types(tenant: Page) -> None:
 
     assert "ppt.edit.started" in page
     assert names(page) == []
+
+
+def test_the_list_of_events_has_none_of_hidden_types(tenant: Page) -> None:
+    hidden, shown = (
+        Event.objects.create(type=name, owner=tenant.user, created_at=timezone.now())
+        for name in ("file.uploaded", "ppt.edit.started")
+    )
+
+    page = text(tenant.get("event"))
+
+    assert shown.pk in page
+    assert hidden.pk not in page

@@ -351,3 +351,14 @@ def test_a_list_reads_only_the_columns_that_it_shows(api, alice, django_assert_n
         with django_assert_num_queries(number) as queries:
             api.call("GET", f"/v1/{path}")
         assert not any('"body"' in query["sql"].replace("`", '"') for query in queries)
+
+
+def test_events_of_types_that_the_policy_hides_are_not_listed(api, alice, settings):
+    settings.WEBHOOKS_OWNERS = "tests.portal.conftest.WithoutFailures"
+    hidden, shown = (
+        Event.objects.create(type=name, owner=alice, created_at=timezone.now())
+        for name in ("ppt.generation.failed", "file.deleted")
+    )
+
+    assert ids(api.call("GET", "/v1/events")) == [shown.pk]
+    assert api.call("GET", f"/v1/events/{hidden.pk}").status_code == 404

@@ -28,6 +28,13 @@ class ManagingOwners(UserOwners):
         return {owner.pk: Access.READ | Access.MANAGE for owner in owners}
 
 
+class WithoutFailures(UserOwners):
+    """Users do not see failed generations."""
+
+    def sees(self, owner: Any, event_type: Any) -> bool:
+        return bool(event_type.name != "ppt.generation.failed")
+
+
 class EveryOwner(UserOwners):
     """Every user may act for every account."""
 

@@ -195,3 +195,12 @@ def test_a_time_beyond_the_calendar_is_refused(amina: Customer) -> None:
 
     assert page.status_code == 200
     assert "Ensure this value is less than or equal to" in text(page)
+
+
+def test_events_of_hidden_types_are_on_no_page(amina: Customer, settings: Any) -> None:
+    settings.WEBHOOKS_OWNERS = "tests.portal.conftest.WithoutFailures"
+    other = Event.objects.create(type="file.deleted", owner=amina.user, created_at=amina.event.created_at)
+
+    assert amina.get("events").context["events"] == [other]
+    assert amina.get("event", amina.event.pk).status_code == 404
+    assert amina.get("event", other.pk).status_code == 200

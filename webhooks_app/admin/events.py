@@ -24,7 +24,7 @@ from ..routing.report import Decision, decide
 from .change_list import KeysetChangeList
 from .display import deliveries_url, delivery_urls, shows_deliveries
 from .filters import CreatedFilter, EventTypeFilter, OwnerFilter, ReferenceFilter
-from .owned import ReadOnlyAdmin, manages_all, own_rows
+from .owned import ReadOnlyAdmin, manages_all, own_rows, visible_event_types
 
 MAX_RECIPIENTS = 50
 
@@ -122,7 +122,9 @@ class EventAdmin(ReadOnlyAdmin):
         return bool(getattr(self, name)(event) if hasattr(self, name) else getattr(event, name))
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
-        return super().get_queryset(request).defer("body")
+        seen = visible_event_types(request)
+        hidden = [each.name for each in registry if not each.operational and each.name not in seen]
+        return super().get_queryset(request).exclude(type__in=hidden).defer("body")
 
     def render_change_form(self, request: HttpRequest, context: Any, *args: Any, **kwargs: Any) -> Any:
         event: Event = kwargs["obj"]

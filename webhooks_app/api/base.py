@@ -276,9 +276,9 @@ class ApiViewSet(ApiView, GenericViewSet[Any]):
         assert self.operation is not None
         return Response(self.get_serializer(instance).data, status=self.operation.status, headers=dict(headers or {}))
 
-    def answer_page(self, queryset: Any, *, parts: Parts = WHOLE) -> Response:
-        """Answer with a page of the filtered rows; ``parts`` are those of ``QueryFilterBackend.bounds``."""
-        self.bounds = QueryFilterBackend().bounds(self.request, queryset, self, parts)
+    def answer_page(self, queryset: Any, *, parts: Parts = WHOLE, is_scanned: bool = False) -> Response:
+        """Answer with a page of the filtered rows. The other arguments are those of ``QueryFilterBackend.bounds``."""
+        self.bounds = QueryFilterBackend().bounds(self.request, queryset, self, parts, is_scanned=is_scanned)
         page = self.paginate_queryset(self.filter_queryset(queryset))
         return self.get_paginated_response(self.get_serializer(page, many=True).data)
 

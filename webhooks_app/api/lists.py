@@ -44,14 +44,17 @@ class QueryFilterBackend(BaseFilterBackend):
         filtered: QuerySet[Any] = filterset.qs
         return filtered
 
-    def bounds(self, request: Request, queryset: QuerySet[Any], view: Any, parts: Parts) -> Bounds:
+    def bounds(
+        self, request: Request, queryset: QuerySet[Any], view: Any, parts: Parts, *, is_scanned: bool = False
+    ) -> Bounds:
         """Return the bounds for finding a page of the filtered rows, which consist of ``parts``.
 
-        If there are too many parts for one query, the page is searched among the rows of all owners.
+        If there are too many parts, the page is searched among the rows of all owners. ``is_scanned`` means that the
+        queryset itself has a condition without an index.
         """
         rows = queryset.model._default_manager.all() if parts.field else queryset
         filterset = self._filterset(request, rows, view)
-        if not parts.are_too_many and (filterset is None or filterset.is_indexed()):
+        if not (parts.are_too_many or is_scanned) and (filterset is None or filterset.is_indexed()):
             return Bounds(parts=parts)
         return Bounds(rows if filterset is None else filterset.indexed(), WHOLE if parts.are_too_many else parts)
 

@@ -17,12 +17,13 @@ from rest_framework.views import APIView
 
 from ..exceptions import AlreadyInStateError, UnknownEventTypeError
 from ..models import ApiKey, AuditEntry, Delivery, Event, Webhook
+from ..models.keyset import Parts
 from ..models.webhook_secret import SECRET
 from ..operations import lifecycle, rights, rotation
 from ..operations.lifecycle import start_verification
 from ..operations.registration import describe_offer, register_webhook, update_webhook
 from ..operations.sending import send_test_event
-from ..owners import event_types_for
+from ..owners import event_types_for, hidden_types
 from ..routing.report import decide, try_filter
 from . import serializers
 from .authentication import require_scope
@@ -300,7 +301,8 @@ class EventViewSet(ApiViewSet):
 
     def list(self, request: Request) -> Response:
         """List your events, the newest first."""
-        return self.answer_page(self.get_queryset().defer("body"))
+        rows, of_owner = self.get_queryset().defer("body"), Parts("owner", [self.owner.pk])
+        return self.answer_page(rows, parts=of_owner, is_scanned=bool(hidden_types(self.owner)))
 
     def respond(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
         # A subclass, or a policy given to `as_view`, may change any step, so these take them all.

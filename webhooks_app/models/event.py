@@ -18,6 +18,7 @@ from django.utils.translation import gettext_lazy as _
 
 from ..encryption import decrypt_once, encrypt
 from ..exceptions import WebhookStateError
+from ..owners import hidden_types
 from ..protocol.ids import first_id_at
 from ..reasons import ReasonText
 from .base import BaseModel, BaseQuerySet
@@ -39,7 +40,8 @@ MAX_FOUND = 1000
 
 class EventQuerySet(BaseQuerySet["Event"]):
     def owned_by(self, owner: Any) -> Self:
-        return self.filter(owner=owner)
+        """Return the events of an owner, except those of types that the owner policy hides from them."""
+        return self.filter(owner=owner).exclude(type__in=hidden_types(owner))
 
     def queued_before(self, moment: datetime) -> Self:
         return self.filter(pk__lt=first_id_at("evt", moment))

@@ -234,11 +234,11 @@ class EventListPage(AccountPage):
 
     def _page(self, data: dict[str, Any]) -> Page:
         text = data["q"].strip()
-        rows: Any = Event.objects.owned_by(self.owner).defer("body")
+        rows: Any = Event.objects.filter(owner=self.owner).defer("body")
         if text:
             rows = rows.filter(pk=text) if text.startswith("evt_") else rows.filter(pk__in=EventReference.events(text))
         chosen = {"type": data["type"]} if data["type"] else {}
-        found: QuerySet[Event] = rows.exclude(type__in=INTERNAL_NAMES).filter(**chosen)
+        found: QuerySet[Event] = rows.owned_by(self.owner).exclude(type__in=INTERNAL_NAMES).filter(**chosen)
         return read_page(found, scope=rows, cursor=cursor_of(self.request), size=PER_PAGE)
 
 
