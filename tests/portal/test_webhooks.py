@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.utils import timezone
 from django.utils.html import escape
 
 from webhooks_app.models import AuditEntry, Delivery, Webhook, WebhookHealth
 from webhooks_app.models.audit import Via
+from webhooks_app.models.lane import QueueLane
 
-from ..support.rows import end_deliveries, make_webhook
+from ..support.rows import emit_one, end_deliveries, make_webhook
 from .conftest import Customer
 
 pytestmark = pytest.mark.django_db
@@ -269,3 +272,30 @@ def test_a_new_account_is_led_to_its_first_webhook(amina: Customer) -> None:
 
     assert "No webhooks yet" in shown
     assert amina.url("webhook-new") in shown
+
+
+def test_settings_without_a_signature_say_that_it_stays(amina: Customer) -> None:
+    saved = amina.post("webhook-settings", amina.webhook.pk, **settings_of(amina.webhook, signatures=[]))
+
+    assert "No signature is selected. The signatures stay unchanged: native." in text(saved)
+    assert "Saved the settings." not in text(saved)
+    assert not AuditEntry.objects.filter(action="webhook.updated").exists()
+
+
+def test_an_added_signature_shows_its_public_key(amina: Customer) -> None:
+    signatures = ["native", "standard-ed25519"]
+
+    saved = amina.post("webhook-settings", amina.webhook.pk, **settings_of(amina.webhook, signatures=signatures))
+
+    (key,) = Webhook.objects.get(pk=amina.webhook.pk).public_keys
+    assert f"The new public key is {key['key']}. Receivers verify with it." in text(saved)
+
+
+def test_customers_are_not_told_about_workers_and_their_settings(amina: Customer) -> None:
+    delivery = Delivery.objects.get(event=emit_one(amina.user))
+    QueueLane.objects.create(webhook=amina.webhook, unsigned_until=timezone.now() + timedelta(minutes=1))
+
+    shown = text(amina.get("delivery", delivery.pk))
+
+    assert "Requests to the webhook cannot be signed at the moment." in shown
+    assert "SECRET_KEY" not in shown

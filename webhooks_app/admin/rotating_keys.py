@@ -15,11 +15,10 @@ from ..choices import known_signatures
 from ..models import Webhook
 from ..operations import rights, rotation
 from ..operations.actors import BaseActor
+from ..pages.form_fields import NEW_PUBLIC_KEY
 from ..pages.forms import RotationForm
 from ..pages.shown_once import shown_by_first
 from .shown_once import ShowingSecrets
-
-NEW_PUBLIC_KEY = _("The new public key is %(key)s. Receivers verify with it.")
 
 
 class KeyRotation(ShowingSecrets):

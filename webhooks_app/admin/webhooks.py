@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from django.contrib import admin, messages
+from django.contrib import admin
 from django.contrib.admin.utils import unquote
 from django.core.exceptions import PermissionDenied
 from django.db.models import Q, QuerySet, prefetch_related_objects
@@ -37,7 +37,6 @@ from .operations import OperationsPage
 from .owned import actor_of, manages_all, visible_event_types, without_names
 from .owner_fields import OwnableAdmin
 from .receivers import ReceiversPage
-from .rotating_keys import NEW_PUBLIC_KEY
 from .search import SearchPage
 from .sidebar import EventTypes, Operations, PageAdmin, Receivers
 from .webhook_actions import WebhookActions
@@ -201,13 +200,8 @@ class WebhookAdmin(OwnableAdmin, HealthColumns, SearchPage, WebhookActions):
 
     def _describe_signatures(self, request: HttpRequest, webhook: Webhook, form: WebhookForm) -> None:
         """Show the public keys of added signatures. Warn if no signature was selected."""
-        if form.selects_no_signature:
-            text = gettext("No signature is selected. The signatures stay unchanged: %(names)s.")
-            self.message_user(request, text % {"names": ", ".join(webhook.signatures)}, messages.WARNING)
-        added = set(webhook.signatures) - set(form.initial["signatures"])
-        for key in Webhook.objects.get(pk=webhook.pk).public_keys if added else ():
-            if key["scheme"] in added:
-                self.message_user(request, NEW_PUBLIC_KEY % {"key": key["key"]}, messages.SUCCESS)
+        for level, text in form.messages_about_signatures(Webhook.objects.get(pk=webhook.pk)):
+            self.message_user(request, text, level)
 
     def response_add(
         self, request: HttpRequest, obj: Any, post_url_continue: str | None = None

@@ -88,8 +88,9 @@ def waiting_for(delivery: Delivery, *, url: DeliveryUrl) -> str:
     if hold.reason == HoldReason.ORDERED and hold.blocker:
         text = gettext("Waiting for an earlier delivery, {delivery}, because the webhook has an order.")
         return format_html(text, delivery=link_to_delivery(hold.blocker, url))
+    for_owner = _sentences_for_owner() if delivery.is_for_owner else {}
     return format_html(
-        _sentences().get(hold.reason, ""),
+        {**_sentences(), **for_owner}.get(hold.reason, ""),
         since=_shown(hold.since),
         until=_shown(hold.until),
         in_flight=hold.in_flight,
@@ -126,6 +127,17 @@ def _sentences() -> dict[HoldReason, str]:
     }
 
 
+def _sentences_for_owner() -> dict[HoldReason, str]:
+    """Return the sentences for owners, who know neither the workers nor their settings."""
+    return {
+        HoldReason.LOST: gettext("The attempt was interrupted at {since}. It counts as failed."),
+        HoldReason.UNSIGNED: gettext(
+            "Requests to the webhook cannot be signed at the moment. The next attempt is at {until}. If this does not "
+            "end, rotate the secret."
+        ),
+    }
+
+
 def why_cancelled(delivery: Delivery) -> str:
     reasons = {
         "expired": gettext("The delivery expired before it was sent."),
@@ -138,6 +150,8 @@ def why_cancelled(delivery: Delivery) -> str:
         "event_deleted": gettext("The content of its event is missing."),
         "unrecordable": gettext("Its attempts could not be recorded. The cause is in the log of the workers."),
     }
+    if delivery.is_for_owner:
+        reasons["unrecordable"] = gettext("Its attempts could not be recorded.")
     return reasons.get(delivery.state_reason) or translated(delivery.state_reason)
 
 

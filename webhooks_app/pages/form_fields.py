@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from django import forms
+from django.contrib import messages
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
@@ -25,6 +26,8 @@ from ..models.own_headers import REDACTED
 from ..models.webhook_secret import default_signatures
 from ..retry import BaseRetryPolicy
 from ..signatures import BaseSignature
+
+NEW_PUBLIC_KEY = _("The new public key is %(key)s. Receivers verify with it.")
 
 MAX_NESTING = 100
 """Far below the recursion limit of Python: each form with errors decodes and encodes the value again."""
@@ -228,6 +231,16 @@ class ChoiceFields(forms.Form):
     def selects_no_signature(self) -> bool:
         """True if the form has the field, and no signature is selected in it."""
         return "signatures" in self.fields and not self["signatures"].data
+
+    def messages_about_signatures(self, saved: Webhook) -> Iterator[tuple[int, str]]:
+        """Yield the level and the text of messages: that none was selected, and the public keys of added signatures."""
+        if self.selects_no_signature:
+            text = _("No signature is selected. The signatures stay unchanged: %(names)s.")
+            yield messages.WARNING, text % {"names": ", ".join(saved.signatures)}
+        added = set(saved.signatures) - set(self.initial["signatures"])
+        for key in saved.public_keys if added else ():
+            if key["scheme"] in added:
+                yield messages.SUCCESS, NEW_PUBLIC_KEY % {"key": key["key"]}
 
     def clean_accepted_statuses(self) -> str:
         return self.cleaned_data["accepted_statuses"] or str(self.instance.accepted_statuses)

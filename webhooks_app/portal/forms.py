@@ -98,7 +98,8 @@ class SettingsForm(ChoiceFields, RefusableForm):
     @property
     def changes(self) -> dict[str, Any]:
         """The values of the changed fields as arguments of ``update_webhook``."""
-        fields = [name for name in self.changed_data if name not in NOT_SAVED]
+        unchanged = (*NOT_SAVED, "signatures") if self.selects_no_signature else NOT_SAVED
+        fields = [name for name in self.changed_data if name not in unchanged]
         return {**{name: self.cleaned_data[name] for name in fields}, **self.header_changes(self._headers_before)}
 
 

@@ -8,7 +8,6 @@ from typing import Any
 from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
-from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from ..choices import known_signatures
@@ -21,6 +20,7 @@ from ..operations.rights import (
 from ..operations.sending import send_test_event
 from ..owners import event_types_for
 from ..pages.explanation import waiting_for
+from ..pages.form_fields import NEW_PUBLIC_KEY
 from ..pages.forms import RotationForm, TestEventForm
 from ..pages.shown_once import show_once, shown_by_first, take
 from ..pages.transcript import transcript
@@ -133,11 +133,12 @@ class RotationPage(WebhookFormPage):
         key = rotation.rotate_secret(
             webhook, actor=self.actor, overlap=form.overlap, replaces=form.replaces, scheme=name
         )
+        if warning := rotation.warning_about_key(webhook, name):
+            messages.warning(self.request, warning, fail_silently=True)
         scheme = known_signatures()[name]
         if not scheme.is_asymmetric:
             return show_once(self.request, key, lambda token: self.url("webhook-secret", webhook.pk, token))
-        text = gettext("The new public key is %(key)s. Receivers verify with it.")
-        messages.success(self.request, text % {"key": scheme.verification_key(key)}, fail_silently=True)
+        messages.success(self.request, NEW_PUBLIC_KEY % {"key": scheme.verification_key(key)}, fail_silently=True)
         return redirect(self.cancel_url)
 
 

@@ -185,4 +185,6 @@ class SettingsPage(WebhookFormPage):
         if changes := form.changes:
             update(**changes)
             messages.success(self.request, gettext("Saved the settings."), fail_silently=True)
+        for level, text in form.messages_about_signatures(self.find_webhook()):
+            messages.add_message(self.request, level, text, fail_silently=True)
         return redirect(self.cancel_url)
