@@ -63,6 +63,7 @@ PORTAL = [
     "deliveries/?state=given_up",
     "deliveries/?state=pending",
     "deliveries/?state=succeeded&result=tls_error",
+    "deliveries/?answer=5xx&period=week",
     "deliveries/?kind=test",
     "deliveries/?event_type=file.deleted&created_before=2020-01-01T00:00",
     "events/",

@@ -11,6 +11,7 @@ from django.utils import timezone
 from webhooks_app.database.clock import DatabaseClock
 from webhooks_app.event_types import registry
 from webhooks_app.models import ApiKey, Delivery, Event, EventReference, Replay, Webhook
+from webhooks_app.protocol.ids import new_id
 from webhooks_app.replays.runner import count
 
 from ..support.rows import emit_one, make_webhook
@@ -204,3 +205,35 @@ def test_events_of_hidden_types_are_on_no_page(amina: Customer, settings: Any) -
     assert amina.get("events").context["events"] == [other]
     assert amina.get("event", amina.event.pk).status_code == 404
     assert amina.get("event", other.pk).status_code == 200
+
+
+def test_deliveries_are_found_by_the_answer_to_the_last_attempt(amina: Customer) -> None:
+    emit_one(amina.user)
+    late = Delivery.objects.create(
+        webhook=amina.webhook, event=amina.event, state="given_up", attempt_count=1, last_result="timeout"
+    )
+
+    assert listed(amina, answer="503") == listed(amina, answer="5xx") == [amina.delivery.pk]
+    assert listed(amina, answer="4xx") == []
+    assert listed(amina, answer="timeout") == [late.pk]
+    assert "Enter a status such as 503, or 4xx or 5xx." in text(amina.get("deliveries", answer="many"))
+
+
+def test_deliveries_are_found_by_a_period(amina: Customer) -> None:
+    now = timezone.localtime()
+    noon = now.replace(hour=12, minute=0)
+    ages = {"now": now, "yesterday": noon - timedelta(days=1), "days ago": noon - timedelta(days=3)}
+    Delivery.objects.all().delete()
+    made = {
+        age: Delivery.objects.create(id=new_id("dlv", at), webhook=amina.webhook, event=amina.event).pk
+        for age, at in ages.items()
+    }
+
+    found = {period: listed(amina, period=period) for period in ("hour", "today", "yesterday", "week")}
+
+    assert found == {
+        "hour": [made["now"]],
+        "today": [made["now"]],
+        "yesterday": [made["yesterday"]],
+        "week": list(made.values()),
+    }

@@ -299,3 +299,25 @@ def test_customers_are_not_told_about_workers_and_their_settings(amina: Customer
 
     assert "Requests to the webhook cannot be signed at the moment." in shown
     assert "SECRET_KEY" not in shown
+
+
+def test_a_filter_is_tried_on_the_last_events_before_it_is_saved(amina: Customer) -> None:
+    other = emit_one(amina.user, error="No outline")
+    source = '{"error": "No outline"}'
+
+    tried = amina.post("webhook-settings", amina.webhook.pk, **settings_of(amina.webhook, filter=source), try_filter=1)
+
+    assert "The filter would have matched 1 of the last 2 events." in text(tried)
+    assert amina.url("event", other.pk) in text(tried)
+    assert amina.url("event", amina.event.pk) in text(tried)
+    assert escape(source) in text(tried)
+    assert Webhook.objects.get(pk=amina.webhook.pk).filter is None
+
+
+def test_a_filter_that_is_not_valid_is_explained_when_it_is_tried(amina: Customer) -> None:
+    form = settings_of(amina.webhook, filter='{"$unknown": 1}')
+
+    tried = amina.post("webhook-settings", amina.webhook.pk, **form, try_filter=1)
+
+    assert tried.context["form"].errors["filter"]
+    assert "would have matched" not in text(tried)

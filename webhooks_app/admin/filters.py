@@ -14,8 +14,7 @@ from django import forms
 from django.conf import settings
 from django.contrib import admin
 from django.contrib.admin.views.main import ERROR_FLAG, PAGE_VAR, SEARCH_VAR
-from django.core.validators import MaxValueValidator, MinValueValidator, RegexValidator
-from django.db.models import Exists, OuterRef, Q, QuerySet
+from django.db.models import Q, QuerySet
 from django.http import HttpRequest
 from django.utils import timezone
 from django.utils.functional import cached_property
@@ -29,13 +28,11 @@ from ..models.event import MAX_REFERENCE_LENGTH
 from ..models.status import REQUESTED
 from ..owners import owners
 from ..pages.display import MomentInput, result_in_words
+from ..pages.filters import ANSWER, TIMEOUT, WITHIN, with_answer
 from ..protocol.ids import first_id_at
-from ..protocol.json_data import EARLIEST, LATEST
 from ..transport.endpoint import MAX_URL_LENGTH
 from .change_list import CURSOR_VAR
 from .owned import MAX_FOUND, actor_of, found_owners, knows_owners, manages_all, visible_event_types
-
-WITHIN = (MinValueValidator(EARLIEST), MaxValueValidator(LATEST))
 
 
 class StateFilter(admin.ChoicesFieldListFilter):
@@ -341,10 +338,6 @@ class WebhookFilter(OfWebhooksFilter):
         return Q(**{f"{path}pk" if self.word.startswith("wh_") else f"{path}url__icontains": self.word})
 
 
-TIMEOUT = DeliveryAttempt.Result.TIMEOUT.value
-ANSWER = RegexValidator(rf"^([1-5][0-9]{{2}}|[1-5]xx|{TIMEOUT})$", _("Enter a status such as 503, or 4xx or 5xx."))
-
-
 class AnswerForm(forms.Form):
     answer = forms.CharField(label=_("Status code"), required=False, max_length=10, validators=[ANSWER])
 
@@ -365,13 +358,4 @@ class AnswerFilter(WordFilter):
             yield {"selected": self.word == value, "query_string": query, "display": label}
 
     def narrowed(self, rows: QuerySet[Any]) -> QuerySet[Any]:
-        if self.word == TIMEOUT:
-            return cast("DeliveryQuerySet", rows).with_result(TIMEOUT)
-        return rows.filter(self.meant("")) if self.word else rows
-
-    def meant(self, path: str) -> Q:
-        """Return the condition for the last attempt. Only attempts with an answer are looked up."""
-        first = int(self.word.replace("xx", "00"))
-        last = first + 99 if self.word.endswith("xx") else first
-        attempts = DeliveryAttempt.objects.filter(delivery=OuterRef("pk"), number=OuterRef("attempt_count"))
-        return Q(attempt_count__gt=0) & Q(Exists(attempts.filter(response_status__range=(first, last))))
+        return with_answer(rows, self.word) if self.word else rows

@@ -25,10 +25,11 @@ from ..models.problem import UNRESOLVED
 from ..operations import problems
 from ..operations.rights import HANDLE_PROBLEM, REPLAY
 from ..pages.display import MAX_URL, breakable, moment, result_in_words
+from ..pages.filters import TIMEOUT
 from ..replays.planning import MARGIN
 from .actions import ActingAdmin
 from .display import deliveries_url, link_to, shows_deliveries
-from .filters import TIMEOUT, AnswerFilter, OfWebhooksFilter, OwnerOfWebhookFilter, WebhookFilter
+from .filters import AnswerFilter, OfWebhooksFilter, OwnerOfWebhookFilter, WebhookFilter
 from .impact import ImpactPage
 from .owned import ReadOnlyAdmin, found_owners, manages_all, own_rows
 

@@ -21,10 +21,10 @@ from ..operations.sending import redeliver
 from ..owners import event_types_for
 from ..pages.display import MomentInput, delivery_rows, result_in_words
 from ..pages.explanation import policy_in_words, why_cancelled
+from ..pages.filters import ANSWER, PERIODS, WITHIN, limits_of, with_answer
 from ..protocol.ids import first_id_at
 from ..routing.report import decide
 from .base import PER_PAGE, AccountPage, cursor_of, links_of, redirect
-from .forms import WITHIN
 from .webhook_actions import attempts_of
 
 __all__ = ["DeliveryListPage", "DeliveryPage", "EventListPage", "EventPage"]
@@ -46,9 +46,17 @@ class DeliveryFilterForm(forms.Form):
     )
     state = forms.ChoiceField(label=_("State"), required=False)
     result = forms.ChoiceField(label=_("Last result"), required=False)
+    answer = forms.CharField(
+        label=_("Answer"),
+        required=False,
+        max_length=10,
+        validators=[ANSWER],
+        help_text=_("A status code such as 503, or 4xx, 5xx or timeout"),
+    )
     webhook = forms.ChoiceField(label=_("Webhook"), required=False)
     event_type = forms.ChoiceField(label=_("Event type"), required=False)
     kind = forms.ChoiceField(label=_("Kind"), required=False)
+    period = forms.ChoiceField(label=_("Time"), required=False)
     created_after = forms.DateTimeField(label=_("From"), required=False, widget=MomentInput, validators=WITHIN)
     created_before = forms.DateTimeField(label=_("To"), required=False, widget=MomentInput, validators=WITHIN)
     replay = forms.CharField(required=False, max_length=40, widget=forms.HiddenInput)
@@ -65,6 +73,7 @@ class DeliveryFilterForm(forms.Form):
         self._offer("result", results)
         self._offer("webhook", [(pk, url[:60]) for pk, url in {**dict(rows[:MAX_CHOICES]), **dict(chosen)}.items()])
         self._offer("event_type", offered)
+        self._offer("period", PERIODS.items())
         kind: Any = self.fields["kind"]
         kind.choices = others
 
@@ -137,9 +146,13 @@ def _indexed(data: dict[str, Any]) -> Narrowed:
         yield lambda rows: rows.filter(event__in=EventReference.events(text))
     if state and Delivery.objects.is_listed(state):
         yield lambda rows: rows.in_state(state)
-    for name, lookup in (("created_after", "pk__gte"), ("created_before", "pk__lt")):
-        if data[name]:
-            yield _created(lookup, data[name])
+    since, until = limits_of(data["period"]) if data["period"] else (None, None)
+    for lookup, at in (
+        *(("pk__gte", since), ("pk__lt", until)),
+        *(("pk__gte", data["created_after"]), ("pk__lt", data["created_before"])),
+    ):
+        if at:
+            yield _created(lookup, at)
 
 
 def _with(name: str, value: str) -> Any:
@@ -156,6 +169,8 @@ def _scanned(data: dict[str, Any]) -> Narrowed:
         yield lambda rows: rows.in_state(data["state"])
     if data["result"]:
         yield lambda rows: rows.with_result(data["result"])
+    if data["answer"]:
+        yield lambda rows: with_answer(rows, data["answer"])
     if data["event_type"]:
         yield lambda rows: rows.filter(event__type=data["event_type"])
     if data["kind"] != "all":

@@ -6,7 +6,6 @@ from datetime import timedelta
 from typing import Any, ClassVar
 
 from django import forms
-from django.core.validators import MaxValueValidator, MinValueValidator
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
@@ -14,14 +13,11 @@ from ..event_types import EventTypeRegistry
 from ..models import ApiKey, Webhook
 from ..owners import event_types_for
 from ..pages.display import MomentInput
+from ..pages.filters import WITHIN
 from ..pages.form_fields import BoundedJSONField, ChoiceFields, SecretField, without_reordering
 from ..pages.forms import CodeArea, GroupedCheckboxes, event_type_choices
 from ..pages.refusals import RefusableForm
 from ..pages.shown_once import new_submission
-from ..protocol.json_data import EARLIEST, LATEST
-
-WITHIN = (MinValueValidator(EARLIEST), MaxValueValidator(LATEST))
-"""Validators of times that have a four-digit year in every time zone."""
 
 SUGGESTED_EXPIRY = timedelta(days=365)
 

@@ -17,9 +17,9 @@ from ..models.replay import missing_outcomes
 from ..operations import replays
 from ..operations.rights import REPLAY, VIEW_DELIVERIES
 from ..pages.display import MomentInput
+from ..pages.filters import WITHIN
 from ..pages.replays import failing_sentences, status_in_words
 from .base import AccountPage, WebhookFormPage, redirect
-from .forms import WITHIN
 
 __all__ = ["NewReplayPage", "ReplayPage"]
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from django import forms
 from django.contrib import messages
+from django.core.exceptions import ValidationError
 from django.db.models import Q
 from django.http import HttpResponse
 from django.utils.translation import gettext
@@ -27,8 +28,9 @@ from ..pages.explanation import state_of_handshake, waiting_for, why
 from ..pages.health import sentences
 from ..pages.shown_once import new_submission, show_once, shown_by_first
 from ..pages.transcript import transcript
+from ..routing.preview import preview_filter
 from .actions import offered
-from .base import PER_PAGE, AccountPage, FormPage, WebhookFormPage, cursor_of, links_of, redirect
+from .base import PER_PAGE, AccountPage, FormPage, WebhookFormPage, cursor_of, links_of, redirect, refuse
 from .forms import NewWebhookForm, SettingsForm
 
 __all__ = ["NewWebhookPage", "SettingsPage", "WebhookListPage", "WebhookPage"]
@@ -171,13 +173,29 @@ class HandshakePart(AccountPage):
 class SettingsPage(WebhookFormPage):
     """The form with the settings of a webhook."""
 
-    template_name = "webhooks_app/portal/form.html"
+    template_name = "webhooks_app/portal/settings.html"
     title = _("Settings")
     right = UPDATE_WEBHOOK
     form_class = SettingsForm
 
     def get_form_kwargs(self) -> dict[str, Any]:
         return {**super().get_form_kwargs(), "instance": self.webhook}
+
+    def form_valid(self, form: Any) -> HttpResponse:
+        if "try_filter" not in self.request.POST:
+            return super().form_valid(form)
+        return self.render_to_response(self.get_context_data(form=form, **self._preview(form)))
+
+    def _preview(self, form: Any) -> dict[str, Any]:
+        """Return the result of the entered filter on the last events; nothing is saved."""
+        try:
+            found = preview_filter(form.instance, form.cleaned_data["filter"])
+        except ValidationError as error:
+            refuse(form, error)
+            return {}
+        examples = {"match_url": found.match, "other_url": found.other}
+        urls = {name: self.url("event", event.pk) for name, event in examples.items() if event is not None}
+        return {"preview": found, **urls}
 
     def carry_out(self, form: Any) -> HttpResponse:
         saved = self.find_webhook()  # the form has changed its instance already

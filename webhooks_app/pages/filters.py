@@ -1,0 +1,56 @@
+"""Filters of lists that the console and the customers' pages share: the answer of the receiver, and periods."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.conf import settings
+from django.core.validators import MaxValueValidator, MinValueValidator, RegexValidator
+from django.db.models import Exists, OuterRef, Q
+from django.utils import timezone
+from django.utils.translation import gettext_lazy as _
+
+from ..models import DeliveryAttempt
+from ..protocol.json_data import EARLIEST, LATEST
+
+WITHIN = (MinValueValidator(EARLIEST), MaxValueValidator(LATEST))
+"""Validators of times that have a four-digit year in every time zone."""
+
+TIMEOUT = DeliveryAttempt.Result.TIMEOUT.value
+ANSWER = RegexValidator(rf"^([1-5][0-9]{{2}}|[1-5]xx|{TIMEOUT})$", _("Enter a status such as 503, or 4xx or 5xx."))
+
+PERIODS = {
+    "hour": _("Past hour"),
+    "today": _("Today"),
+    "yesterday": _("Yesterday"),
+    "week": _("Past 7 days"),
+}
+
+
+def last_answered(word: str) -> Q:
+    """Return the condition for deliveries whose last attempt was answered with a status, such as 503 or 5xx.
+
+    Only attempts with an answer are looked up.
+    """
+    first = int(word.replace("xx", "00"))
+    last = first + 99 if word.endswith("xx") else first
+    attempts = DeliveryAttempt.objects.filter(delivery=OuterRef("pk"), number=OuterRef("attempt_count"))
+    return Q(attempt_count__gt=0) & Q(Exists(attempts.filter(response_status__range=(first, last))))
+
+
+def with_answer(rows: Any, word: str) -> Any:
+    """Return the deliveries with this answer to the last attempt: a status, such as 503 or 5xx, or none in time."""
+    return rows.with_result(TIMEOUT) if word == TIMEOUT else rows.filter(last_answered(word))
+
+
+def limits_of(period: str) -> tuple[datetime, datetime]:
+    """Return the beginning and the end of one of the ``PERIODS``. Days are those of the current time zone."""
+    now = timezone.localtime() if settings.USE_TZ else timezone.now()
+    today, day = now.replace(hour=0, minute=0, second=0, microsecond=0), timedelta(days=1)
+    return {
+        "hour": (now - timedelta(hours=1), now + day),
+        "today": (today, today + day),
+        "yesterday": (today - day, today),
+        "week": (now - timedelta(days=7), now + day),
+    }[period]
