@@ -178,7 +178,7 @@ def test_a_redelivery_has_the_same_event_and_its_requester(superuser: Page, deli
 
     again = Delivery.objects.get(redelivery_of=delivery)
     assert (again.event, again.requested_by, again.state) == (delivery.event, superuser.user, Delivery.State.PENDING)
-    assert shown_messages(answer) == ["Redelivered the event. (1)"]
+    assert shown_messages(answer) == ["Redelivered the event."]
     assert LogEntry.objects.get().object_id == delivery.pk
 
 

@@ -321,3 +321,17 @@ def test_a_filter_that_is_not_valid_is_explained_when_it_is_tried(amina: Custome
 
     assert tried.context["form"].errors["filter"]
     assert "would have matched" not in text(tried)
+
+
+def test_the_reason_of_a_stop_is_shown_to_the_account(amina: Customer) -> None:
+    question = amina.get("webhook-action", amina.webhook.pk, "disable")
+    amina.post("webhook-action", amina.webhook.pk, "disable", reason="The receiver moves.")
+
+    assert "Disable this webhook?" in text(question)
+    assert "Disabled by its owner: The receiver moves." in text(amina.get("webhook", amina.webhook.pk))
+
+
+def test_the_reason_of_a_pause_is_shown_to_the_account(amina: Customer) -> None:
+    amina.post("webhook-action", amina.webhook.pk, "pause", reason="The receiver moves.")
+
+    assert "The receiver moves." in text(amina.get("webhook", amina.webhook.pk))

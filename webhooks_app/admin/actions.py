@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from dataclasses import replace
-from functools import wraps
+from functools import partial, wraps
 from typing import Any, NamedTuple
 
 from django.contrib import admin, messages
@@ -19,10 +21,12 @@ from django.http.response import HttpResponseBase
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
 from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
 
 from ..error_reports import hide_values
-from ..operations.actors import lacking
+from ..operations.actors import BaseActor, lacking
 from ..operations.rights import AccessDeniedError
+from ..pages.confirmations import Confirmation, ReasonForm
 from ..pages.refusals import REFUSALS, as_form_error, refusal_of, refuse
 from .history import AuditedAdmin
 from .owned import actor_of
@@ -31,6 +35,7 @@ MAX_SELECTED = 100
 MAX_NAMED = 3
 """Maximum number of refused rows that are named in messages."""
 CONFIRMED = "confirmed"
+DELETE = "delete_selected"
 
 
 class Button(NamedTuple):
@@ -40,6 +45,7 @@ class Button(NamedTuple):
     label: str
     runs_at_once: bool = False
     """True if the page of the row is already the confirmation."""
+    is_destructive: bool = False
 
 
 def explaining(view: Callable[..., Any]) -> Callable[..., Any]:
@@ -86,6 +92,9 @@ class ActingAdmin(AuditedAdmin):
     unasked_actions: tuple[str, ...] = ()
     """Those of the page's actions whose button runs them at once."""
 
+    confirmations: Mapping[str, Confirmation] = {}
+    """The confirmation of each action that needs no other form."""
+
     def get_urls(self) -> list[URLPattern]:
         name = f"{self.opts.app_label}_{self.opts.model_name}_act"
         act = path("<path:object_id>/act/<str:action>/", self.admin_site.admin_view(self.act_view), name=name)
@@ -103,10 +112,23 @@ class ActingAdmin(AuditedAdmin):
                 self.page_url(item, "act", action),
                 getattr(self, action).short_description,
                 action in self.unasked_actions,
+                self.is_destructive(action),
             )
             for action in (self.page_actions if among is None else among)
             if action in allowed and self.may_run(request, action, item) and self.offers(item, action)
         ]
+
+    def is_destructive(self, action: str) -> bool:
+        found = self.confirmations.get(_name(action))
+        return found is not None and found.is_destructive
+
+    def consequences(self, action: str, items: list[Any]) -> list[str]:
+        """Return sentences about what an action does to these rows, for its confirmation."""
+        return []
+
+    def described(self, item: Any) -> str:
+        """Return a row as its confirmation names it."""
+        return str(item)
 
     def may_run(self, request: HttpRequest, action: str, item: Any) -> bool:
         """Return True if the user has the permissions of an action for this row."""
@@ -135,8 +157,7 @@ class ActingAdmin(AuditedAdmin):
 
     def page_url(self, item: Any, page: str = "change", *args: str) -> str:
         """Return the URL of a page about a row."""
-        name = f"admin:{self.opts.app_label}_{self.opts.model_name}_{page}"
-        return reverse(name, args=(quote(item.pk), *args), current_app=self.admin_site.name)
+        return self._url(page, quote(item.pk), *args)
 
     @explaining
     def act_view(self, request: HttpRequest, object_id: str, action: str) -> HttpResponseBase:
@@ -145,6 +166,11 @@ class ActingAdmin(AuditedAdmin):
         allowed = self.get_actions(request).keys() & self.page_actions
         if action not in allowed or not self.has_view_or_change_permission(request):
             raise PermissionDenied
+        return self._act(request, object_id, action) or HttpResponseRedirect(
+            self._url("change", quote(unquote(object_id)))
+        )
+
+    def _act(self, request: HttpRequest, object_id: str, action: str) -> HttpResponseBase | None:
         item = self.get_object(request, unquote(object_id))
         if item is None:
             raise Http404
@@ -152,7 +178,7 @@ class ActingAdmin(AuditedAdmin):
             raise AccessDeniedError(self.reason_of_refusal(request, item))
         rows = self.get_queryset(request).filter(pk=item.pk)
         answer: HttpResponseBase | None = getattr(self, action)(request, rows)
-        return answer or HttpResponseRedirect(self.page_url(item))
+        return answer
 
     def render_change_form(self, request: HttpRequest, context: Any, *args: Any, **kwargs: Any) -> Any:
         item = kwargs.get("obj")
@@ -171,8 +197,16 @@ class ActingAdmin(AuditedAdmin):
         return super().response_action(request, queryset, *args, **kwargs)
 
     @explaining
-    def delete_view(self, request: HttpRequest, object_id: str, *args: Any, **kwargs: Any) -> Any:
-        return super().delete_view(request, object_id, *args, **kwargs)
+    def delete_view(self, request: HttpRequest, object_id: str, *args: Any, **kwargs: Any) -> HttpResponseBase:
+        """Delete a row after the same confirmation as in the list."""
+        hide_values(request)
+        if not self.has_delete_permission(request):
+            raise PermissionDenied
+        return self._act(request, object_id, DELETE) or HttpResponseRedirect(self._url("changelist"))
+
+    def delete(self, item: Any, *, actor: BaseActor, reason: str = "") -> None:
+        """Delete a row. Overridden by the admins of rows that people may delete."""
+        raise NotImplementedError
 
     def reason_of_refusal(self, request: HttpRequest, item: Any) -> str:
         """Return the reason why the owner policy refuses a change of a row."""
@@ -208,7 +242,8 @@ class ActingAdmin(AuditedAdmin):
         return form
 
     def is_confirmed(self, request: HttpRequest) -> bool:
-        return CONFIRMED in request.POST
+        """Return True for the form of a confirmation. Django's own one of a deletion has the field "post"."""
+        return CONFIRMED in request.POST or "post" in request.POST
 
     def ask_and_carry_out(
         self,
@@ -217,17 +252,22 @@ class ActingAdmin(AuditedAdmin):
         operation: Callable[..., object],
         *,
         action: str,
-        question: str,
-        history: str,
+        history: str | Callable[[Any], str],
         leads_to: Callable[[Any, Any], str] | None = None,
     ) -> HttpResponseBase | None:
-        """Ask for confirmation, then run the operation on each selected row.
+        """Ask for confirmation, and for a reason if there is one to ask, then run the operation on each selected row.
 
-        ``leads_to`` returns the URL of the result of a single row, from the row and the operation's return value.
+        ``history`` is what happened, or returns it from the operation's return value. ``leads_to`` returns the URL of
+        the result of a single row, from the row and that value.
         """
-        if not self.is_confirmed(request):
-            return self.ask(request, queryset, action=action, question=question)
-        done = self.carry_out(request, queryset, operation, history=history)
+        if self.confirmations[_name(action)].asks_reason:
+            form = ReasonForm(request.POST if self.is_confirmed(request) else None)
+            if not form.is_valid():
+                return self.ask(request, queryset, action=action, form=form)
+            operation = partial(operation, reason=form.cleaned_data["reason"])
+        elif not self.is_confirmed(request):
+            return self.ask(request, queryset, action=action)
+        done = self.carry_out(request, queryset, operation, history=history, is_deletion=action == DELETE)
         return HttpResponseRedirect(leads_to(*done[0])) if leads_to is not None and len(done) == 1 else None
 
     def ask(
@@ -236,23 +276,26 @@ class ActingAdmin(AuditedAdmin):
         queryset: QuerySet[Any],
         *,
         action: str,
-        question: str,
+        question: str = "",
         form: Form | None = None,
         more: Any = None,
     ) -> TemplateResponse | None:
         """Return a confirmation page that lists the selected rows and calls the same action again.
 
-        ``more`` is further context of the page.
+        ``question`` is for actions without an entry in ``confirmations``. ``more`` is further context of the page.
         """
         selected = self._selected(request, queryset)
         if not selected:
             return None
         context = {
             **self.admin_site.each_context(request),
-            "title": getattr(self, action).short_description,
-            "question": question,
+            "title": _("Delete") if action == DELETE else getattr(self, action).short_description,
+            "question": question or self.confirmations[_name(action)].asked_of(len(selected)),
+            "consequences": self.consequences(_name(action), selected),
+            "is_destructive": self.is_destructive(action),
             "form": form,
             "objects": selected,
+            "named": [self.described(item) for item in selected],
             "action": action,
             "confirmed": CONFIRMED,
             "action_checkbox_name": ACTION_CHECKBOX_NAME,
@@ -265,15 +308,23 @@ class ActingAdmin(AuditedAdmin):
         return TemplateResponse(request, "admin/webhooks_app/confirm_action.html", context)
 
     def carry_out(
-        self, request: HttpRequest, queryset: QuerySet[Any], operation: Callable[..., object], *, history: str
+        self,
+        request: HttpRequest,
+        queryset: QuerySet[Any],
+        operation: Callable[..., object],
+        *,
+        history: str | Callable[[Any], str],
+        is_deletion: bool = False,
     ) -> list[tuple[Any, Any]]:
-        """Call the operation with each selected row and the actor. Show the number of rows and the refusals.
+        """Call the operation with each selected row and the actor. Show what was done, how often, and the refusals.
 
         Return the rows that were not refused, each with the result.
         """
         done: list[tuple[Any, Any]] = []
+        texts: Counter[str] = Counter()
         refusals: dict[str, None] = {}
         for item in self._selected(request, queryset):
+            kept = copy(item)  # Django removes the primary key of a deleted one
             try:
                 result = operation(item, actor=actor_of(request))
             except REFUSALS as error:
@@ -281,23 +332,31 @@ class ActingAdmin(AuditedAdmin):
             except AccessDeniedError as error:
                 refusals[str(error)] = None
             else:
-                self.log_change(request, item, history)
+                text = history(result) if callable(history) else history
+                if is_deletion:
+                    self.log_deletions(request, [kept])  # type: ignore[arg-type]  # any iterable
+                else:
+                    self.log_change(request, kept, text)
+                texts[text] += 1
                 done.append((item, result))
         for refusal in refusals:
             self.message_user(request, refusal, messages.ERROR)
-        if done:
-            self.message_user(request, f"{history} ({len(done)})", messages.SUCCESS)
+        for text, number in texts.items():
+            self.message_user(request, text if number == 1 else f"{text} ({number})", messages.SUCCESS)
         return done
 
     @admin.action(permissions=["delete"], description=delete_selected.short_description)  # type: ignore[attr-defined]
-    def delete_selected(self, request: HttpRequest, queryset: QuerySet[Any]) -> TemplateResponse | None:
-        return delete_selected(self, request, queryset) if self._selected(request, queryset) else None
+    def delete_selected(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponseBase | None:
+        history = gettext("Deleted the %(name)s.") % {"name": self.opts.verbose_name}
+        return self.ask_and_carry_out(request, queryset, self.delete, action=DELETE, history=history)
 
     def _back_url(self, request: HttpRequest) -> str:
         """Return the URL of the page where the action started: a row's page or the list."""
         match = request.resolver_match
         args = [match.kwargs["object_id"]] if match and "object_id" in match.kwargs else []
-        page = "change" if args else "changelist"
+        return self._url("change" if args else "changelist", *args)
+
+    def _url(self, page: str, *args: str) -> str:
         name = f"admin:{self.opts.app_label}_{self.opts.model_name}_{page}"
         return reverse(name, args=args, current_app=self.admin_site.name)
 
@@ -309,3 +368,8 @@ class ActingAdmin(AuditedAdmin):
         refusal = gettext("Select at most %(limit)d at once.") % {"limit": MAX_SELECTED}
         self.message_user(request, refusal, messages.ERROR)
         return []
+
+
+def _name(action: str) -> str:
+    """Return the name of an action among the confirmations."""
+    return "delete" if action == DELETE else action

@@ -15,8 +15,11 @@ from django.utils.translation import gettext_lazy as _
 
 from ..models import ApiKey
 from ..models.api_key import SERVICE_SCOPES
+from ..operations.actors import BaseActor
 from ..operations.api_keys import change_key, create_key, delete_key, may_grant, revoke_key
 from ..operations.rights import CREATE_KEY
+from ..owners import owners
+from ..pages.confirmations import API_KEY, last_uses
 from ..pages.display import MomentInput
 from ..pages.refusals import RefusableForm
 from .display import WideCheckboxes
@@ -89,6 +92,7 @@ class ApiKeyAdmin(OwnableAdmin, ShowingSecrets):
     list_select_related = ("owner",)
     actions = ("revoke", "delete_selected")
     page_actions = ("revoke",)
+    confirmations = API_KEY
 
     def offers(self, item: ApiKey, action: str) -> bool:
         return item.revoked_at is None
@@ -139,16 +143,17 @@ class ApiKeyAdmin(OwnableAdmin, ShowingSecrets):
     def label_of_secret(self, item: ApiKey) -> str:
         return gettext("New API key")
 
-    def delete_model(self, request: HttpRequest, obj: Any) -> None:
-        delete_key(obj, actor=actor_of(request))
+    def delete(self, item: ApiKey, *, actor: BaseActor, reason: str = "") -> None:
+        delete_key(item, actor=actor, reason=reason)
 
-    def delete_queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
-        for api_key in queryset:
-            delete_key(api_key, actor=actor_of(request))
+    def described(self, item: ApiKey) -> str:
+        account = gettext("service") if item.owner is None else owners().label(item.owner)
+        return f"{item} ({account})"
+
+    def consequences(self, action: str, items: list[ApiKey]) -> list[str]:
+        return last_uses(items)
 
     @admin.action(description=_("Revoke"), permissions=["change"])
     def revoke(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponseBase | None:
-        question = gettext("Requests with a revoked key are refused. This cannot be undone.")
-        return self.ask_and_carry_out(
-            request, queryset, revoke_key, action="revoke", question=question, history=gettext("Revoked the key.")
-        )
+        history = gettext("Revoked the key.")
+        return self.ask_and_carry_out(request, queryset, revoke_key, action="revoke", history=history)

@@ -23,6 +23,7 @@ from ..models.order import order_of_creation
 from ..operations.rights import REDELIVER
 from ..operations.sending import redeliver
 from ..owners import owners
+from ..pages.confirmations import DELIVERY
 from ..pages.display import (
     PARTS_OF_TYPE,
     breakable,
@@ -116,6 +117,7 @@ class DeliveryAdmin(DeliveryPage):
     )
     actions = ("redeliver",)
     page_actions = ("redeliver",)
+    confirmations = DELIVERY
 
     def get_fields(self, request: HttpRequest, obj: Any = None) -> list[Any]:
         """Return the fields without the optional ones that the delivery lacks."""
@@ -194,6 +196,9 @@ class DeliveryAdmin(DeliveryPage):
     def next_try(self, delivery: Any) -> SafeString | str:
         return next_try(delivery, delivery.shown_hold, now=timezone.now(), url=delivery_urls(self.admin_site.name))
 
+    def described(self, item: Delivery) -> str:
+        return f"{item.event_type}: {item.webhook.url} ({item.pk})"
+
     def offers(self, item: Delivery, action: str) -> bool:
         return item.event_id is not None
 
@@ -236,14 +241,12 @@ class DeliveryAdmin(DeliveryPage):
 
     @admin.action(description=_("Redeliver"), permissions=["redeliver"])
     def redeliver(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponseBase | None:
-        question = gettext("Send each event again, as a new delivery?")
         history = gettext("Redelivered the event.")
         return self.ask_and_carry_out(
             request,
             queryset,
             redeliver,
             action="redeliver",
-            question=question,
             history=history,
             leads_to=lambda _item, new: self.page_url(new),
         )

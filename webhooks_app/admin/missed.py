@@ -43,14 +43,13 @@ class MissedEvents(ActingAdmin):
 
     @admin.action(description=_("Send missed events"), permissions=["replay"])
     def send_missed(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponseBase | None:
-        """Send the events missed since the first failing period of the last week, and lead to their progress."""
+        """Replay the events missed since the first failing period of the last week, and lead to the progress."""
         return self.ask_and_carry_out(
             request,
             queryset,
             replays.send_missed,
             action="send_missed",
-            question=gettext("Send the missed events? Each is sent once, in addition to new events."),
-            history=gettext("Sent the missed events."),
+            history=_what_happened,
             leads_to=lambda _webhook, replay: self._replay_url(replay),
         )
 
@@ -83,3 +82,9 @@ class MissedEvents(ActingAdmin):
             current_app=self.admin_site.name,
             query={"webhook": webhook.pk, "since": since},
         )
+
+
+def _what_happened(replay: Replay) -> str:
+    if replay.state == Replay.State.COUNTING:
+        return gettext("The missed events are still being counted. Nothing is sent until you start the replay.")
+    return gettext("Started to send the missed events.")

@@ -24,6 +24,7 @@ from ..models.keyset import WHOLE, Parts
 from ..models.problem import UNRESOLVED
 from ..operations import problems
 from ..operations.rights import HANDLE_PROBLEM, REPLAY
+from ..pages.confirmations import PROBLEM
 from ..pages.display import MAX_URL, breakable, moment, result_in_words
 from ..pages.filters import TIMEOUT
 from ..replays.planning import MARGIN
@@ -141,6 +142,7 @@ class ProblemAdmin(ImpactPage, ReadOnlyAdmin, ActingAdmin):
     )
     actions = (*VERBS, "recover")
     page_actions = (*VERBS, "recover")
+    confirmations = PROBLEM
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         return super().get_queryset(request).select_related("webhook__owner")
@@ -235,24 +237,21 @@ class ProblemAdmin(ImpactPage, ReadOnlyAdmin, ActingAdmin):
 
     @admin.action(description=_("Acknowledge"), permissions=["handle"])
     def acknowledge(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponseBase | None:
-        question = gettext("Mark as known until it is resolved?")
-        return self._ask(request, queryset, "acknowledge", question, gettext("Acknowledged the problem."))
+        return self._ask(request, queryset, "acknowledge", gettext("Acknowledged the problem."))
 
     @admin.action(description=_("Ignore"), permissions=["handle"])
     def ignore(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponseBase | None:
-        question = gettext("Ignore this failure from now on? It is counted, but not opened again.")
-        return self._ask(request, queryset, "ignore", question, gettext("Ignored the problem."))
+        return self._ask(request, queryset, "ignore", gettext("Ignored the problem."))
 
     @admin.action(description=_("Reopen"), permissions=["handle"])
     def reopen(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponseBase | None:
-        question = gettext("Open the problem again?")
-        return self._ask(request, queryset, "reopen", question, gettext("Reopened the problem."))
+        return self._ask(request, queryset, "reopen", gettext("Reopened the problem."))
 
-    def _ask(
-        self, request: HttpRequest, queryset: QuerySet[Any], verb: str, question: str, history: str
-    ) -> HttpResponseBase | None:
-        operation = getattr(problems, verb)
-        return self.ask_and_carry_out(request, queryset, operation, action=verb, question=question, history=history)
+    def _ask(self, request: HttpRequest, queryset: QuerySet[Any], verb: str, history: str) -> HttpResponseBase | None:
+        return self.ask_and_carry_out(request, queryset, getattr(problems, verb), action=verb, history=history)
+
+    def described(self, item: Problem) -> str:
+        return f"{cause_in_words(item)}: {item.webhook.url} ({item.pk})"
 
     @admin.action(description=_("Recover missed events"), permissions=["replay"])
     def recover(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponseBase | None:

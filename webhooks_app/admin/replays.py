@@ -27,6 +27,8 @@ from ..models.limits import MAX_RATE
 from ..models.replay import LEAST_RATE, missing_outcomes
 from ..operations import replays
 from ..operations.rights import REPLAY
+from ..pages.confirmations import REPLAY as CONFIRMATIONS
+from ..pages.confirmations import pending_of_replays
 from ..pages.display import MomentInput, breakable, moment
 from ..pages.forms import GroupedCheckboxes, event_type_choices
 from ..pages.refusals import REFUSALS, as_form_error
@@ -117,6 +119,7 @@ class ReplayAdmin(ReadOnlyAdmin, ActingAdmin):
     actions = tuple(VERBS)
     page_actions = tuple(VERBS)
     unasked_actions = ("start",)
+    confirmations = CONFIRMATIONS
     change_form_template = "admin/webhooks_app/replay/change_form.html"
 
     def get_urls(self) -> list[URLPattern]:
@@ -256,29 +259,28 @@ class ReplayAdmin(ReadOnlyAdmin, ActingAdmin):
 
     @admin.action(description=_("Start"), permissions=["replay"])
     def start(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponseBase | None:
-        question = gettext("Send the events found? Each is sent once, in addition to new events.")
-        return self._ask(request, queryset, "start", question, gettext("Started the replay."))
+        return self._ask(request, queryset, "start", gettext("Started the replay."))
 
     @admin.action(description=_("Pause"), permissions=["replay"])
     def pause(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponseBase | None:
-        question = gettext("Pause this replay? Deliveries already queued are still sent.")
-        return self._ask(request, queryset, "pause", question, gettext("Paused the replay."))
+        return self._ask(request, queryset, "pause", gettext("Paused the replay."))
 
     @admin.action(description=_("Resume"), permissions=["replay"])
     def resume(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponseBase | None:
-        question = gettext("Resume this replay? Events that it has already sent are not sent again.")
-        return self._ask(request, queryset, "resume", question, gettext("Resumed the replay."))
+        return self._ask(request, queryset, "resume", gettext("Resumed the replay."))
 
     @admin.action(description=_("Cancel the replay"), permissions=["replay"])
     def cancel(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponseBase | None:
-        question = gettext("Cancel this replay for good? Queued deliveries that are not in flight are cancelled.")
-        return self._ask(request, queryset, "cancel", question, gettext("Cancelled the replay."))
+        return self._ask(request, queryset, "cancel", gettext("Cancelled the replay."))
 
-    def _ask(
-        self, request: HttpRequest, queryset: QuerySet[Any], verb: str, question: str, history: str
-    ) -> HttpResponseBase | None:
-        operation = getattr(replays, verb)
-        return self.ask_and_carry_out(request, queryset, operation, action=verb, question=question, history=history)
+    def _ask(self, request: HttpRequest, queryset: QuerySet[Any], verb: str, history: str) -> HttpResponseBase | None:
+        return self.ask_and_carry_out(request, queryset, getattr(replays, verb), action=verb, history=history)
+
+    def consequences(self, action: str, items: list[Replay]) -> list[str]:
+        return pending_of_replays(action, items)
+
+    def described(self, item: Replay) -> str:
+        return f"{item.webhook.url} ({item.pk})"
 
 
 def _failures(webhooks: QuerySet[Webhook], webhook_id: str) -> list[FailingPeriod]:

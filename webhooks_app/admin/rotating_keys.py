@@ -65,13 +65,9 @@ class KeyRotation(ShowingSecrets):
 
     @admin.action(description=_("Expire the old secret now"), permissions=["rotate"])
     def revoke_previous_secret(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponseBase | None:
+        history = gettext("Expired the old secret.")
         return self.ask_and_carry_out(
-            request,
-            queryset,
-            rotation.revoke_previous_keys,
-            action="revoke_previous_secret",
-            question=gettext("Expire the old secret now? Requests are no longer signed with it."),
-            history=gettext("Expired the old secret."),
+            request, queryset, rotation.revoke_previous_keys, action="revoke_previous_secret", history=history
         )
 
     def label_of_secret(self, item: Webhook) -> str:

@@ -11,7 +11,7 @@ from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponseRedirect
 from django.http.response import HttpResponseBase
 from django.urls import reverse
-from django.utils.translation import gettext, ngettext
+from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from ..models import Event, Webhook
@@ -20,6 +20,7 @@ from ..operations.actors import BaseActor
 from ..operations.lifecycle import start_verification
 from ..operations.registration import update_webhook
 from ..operations.sending import send_test_event
+from ..pages.confirmations import WEBHOOK, pending_of_webhooks
 from ..pages.forms import TestEventForm, TryFilterForm
 from ..pages.refusals import REFUSALS, as_form_error
 from ..routing.admission import events_for
@@ -108,6 +109,8 @@ class FilterTrial(ActingAdmin):
 
 
 class WebhookActions(KeyRotation, MissedEvents, FilterTrial):
+    confirmations = WEBHOOK
+
     actions = (
         "verify",
         "send_test",
@@ -151,6 +154,12 @@ class WebhookActions(KeyRotation, MissedEvents, FilterTrial):
             "revoke_previous_secret": item.has_previous_keys,
         }.get(action, True)
 
+    def consequences(self, action: str, items: list[Webhook]) -> list[str]:
+        return pending_of_webhooks(action, items)
+
+    def delete(self, item: Webhook, *, actor: BaseActor, reason: str = "") -> None:
+        lifecycle.delete(item, actor=actor, reason=reason)
+
     def has_verify_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return self.may(request, rights.VERIFY_WEBHOOK, obj)
 
@@ -162,14 +171,12 @@ class WebhookActions(KeyRotation, MissedEvents, FilterTrial):
 
     @admin.action(description=_("Verify"), permissions=["verify"])
     def verify(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponseBase | None:
-        question = gettext("Start the verification? No events are sent until it succeeds.")
         history = gettext("Started the verification.")
         return self.ask_and_carry_out(
             request,
             queryset,
             start_verification,
             action="verify",
-            question=question,
             history=history,
             leads_to=self.verification_url,
         )
@@ -198,38 +205,21 @@ class WebhookActions(KeyRotation, MissedEvents, FilterTrial):
 
     @admin.action(description=_("Pause"), permissions=["pause"])
     def pause(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponseBase | None:
-        question = ngettext(
-            "Pause this webhook? Events queue up and are sent when you resume.",
-            "Pause these webhooks? Events queue up and are sent when you resume.",
-            queryset[:2].count(),
-        )
         history = gettext("Paused the webhook.")
-        return self.ask_and_carry_out(
-            request, queryset, lifecycle.pause, action="pause", question=question, history=history
-        )
+        return self.ask_and_carry_out(request, queryset, lifecycle.pause, action="pause", history=history)
 
     @admin.action(description=_("Resume"), permissions=["pause"])
     def resume(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponseBase | None:
-        question = gettext("Resume sending? Held deliveries are sent first.")
         history = gettext("Resumed the webhook.")
-        return self.ask_and_carry_out(
-            request, queryset, lifecycle.resume, action="resume", question=question, history=history
-        )
+        return self.ask_and_carry_out(request, queryset, lifecycle.resume, action="resume", history=history)
 
     @admin.action(description=_("Disable"), permissions=["change"])
     def disable(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponseBase | None:
-        return self.ask_and_carry_out(
-            request,
-            queryset,
-            lifecycle.disable,
-            action="disable",
-            question=gettext("Stop sending? Pending deliveries are cancelled."),
-            history=gettext("Disabled the webhook."),
-        )
+        history = gettext("Disabled the webhook.")
+        return self.ask_and_carry_out(request, queryset, lifecycle.disable, action="disable", history=history)
 
     @admin.action(description=_("Enable"), permissions=["change"])
     def enable(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponseBase | None:
-        question = gettext("Enable and verify? No events are sent until the verification succeeds.")
         history = gettext("Enabled the webhook.")
         enabled: list[Webhook] = []
 
@@ -242,7 +232,6 @@ class WebhookActions(KeyRotation, MissedEvents, FilterTrial):
             queryset,
             enable,
             action="enable",
-            question=question,
             history=history,
             leads_to=self.verification_url,
         )

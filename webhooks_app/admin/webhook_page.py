@@ -93,7 +93,7 @@ def head(request: HttpRequest, webhook: Webhook, facts: list[Fact], *, site: str
     return {
         "standing": standing,
         "shown_url": breakable(Truncator(webhook.url).chars(MAX_URL)),
-        "status_reason": translated(webhook.status_reason),
+        "status_reason": translated(webhook.status_reason) or health.why_paused(webhook),
         "health_sentences": [] if standing is Standing.HEALTHY else health.sentences(webhook),
         "facts": [fact for fact in (*results, *facts) if fact.value],
     }

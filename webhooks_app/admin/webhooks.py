@@ -23,7 +23,6 @@ from django.utils.translation import gettext_lazy as _
 from ..error_reports import hide_values
 from ..exceptions import InvalidEndpointError, SecretUnreadableError
 from ..models import Delivery, Webhook
-from ..operations import lifecycle
 from ..operations.registration import create_webhook, update_webhook
 from ..operations.rights import REGISTER_WEBHOOK
 from ..outbound import check_endpoint
@@ -306,18 +305,6 @@ class WebhookAdmin(OwnableAdmin, HealthColumns, SearchPage, WebhookActions):
             return HttpResponse(format_html('<span class="webhooks-bad">{}</span>', translated(str(error))))
         allowed = gettext("This URL is allowed. It is verified after you save it.")
         return HttpResponse(format_html('<span class="webhooks-good">{}</span>', allowed))
-
-    def delete_model(self, request: HttpRequest, obj: Any) -> None:
-        lifecycle.delete(obj, actor=actor_of(request))
-
-    def delete_queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
-        for webhook in queryset:
-            lifecycle.delete(webhook, actor=actor_of(request))
-
-    def get_deleted_objects(self, objs: Any, request: HttpRequest) -> Any:
-        """Return only the webhooks themselves, because their history is kept."""
-        names = [str(webhook) for webhook in objs]
-        return names, {str(self.opts.verbose_name_plural): len(names)}, set(), []
 
 
 def _until(at: datetime | None) -> SafeString | str:

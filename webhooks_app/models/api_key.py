@@ -185,16 +185,16 @@ class ApiKey(Audited):
             self.save(update_fields=SETTABLE_FIELDS)
 
     @atomic
-    def revoke(self) -> None:
+    def revoke(self, reason: str = "") -> None:
         """Refuse the key from the next request. Repeated calls do not change the time of revocation."""
         if self.revoked_at is None:
             self.revoked_at = timezone.now()
             self.save(update_fields=["revoked_at"])
-            self.audit(Action.KEY_REVOKED)
+            self.audit(Action.KEY_REVOKED, reason=reason)
 
     @atomic
-    def delete(self, *args: Any, **kwargs: Any) -> tuple[int, dict[str, int]]:
-        self.audit(Action.KEY_DELETED)
+    def delete(self, /, *args: Any, reason: str = "", **kwargs: Any) -> tuple[int, dict[str, int]]:
+        self.audit(Action.KEY_DELETED, reason=reason)
         return super().delete(*args, **kwargs)
 
     def touch(self) -> None:

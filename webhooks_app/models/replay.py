@@ -212,12 +212,15 @@ class Replay(Audited):
             self._change_state(self.State.PAUSED)
 
     @atomic
-    def cancel(self) -> None:
-        """End the replay, and cancel its unclaimed deliveries. Raise WebhookStateError if it has ended."""
-        with self.auditing(Action.REPLAY_CANCELLED):
+    def cancel(self, reason: str = "") -> None:
+        """End the replay, and cancel its unclaimed deliveries. Raise WebhookStateError if it has ended.
+
+        ``reason`` is for the owner.
+        """
+        with self.auditing(Action.REPLAY_CANCELLED, reason=reason):
             ended = (self.State.DONE, self.State.CANCELLED)
             self._require("replay_cancel_open", *(state for state in self.State if state not in ended))
-            self._change_state(self.State.CANCELLED)
+            self._change_state(self.State.CANCELLED, reason=reason)
             self.deliveries.waiting().cancel("replay_cancelled")
             announce_deliveries(self.alias)  # workers skipped the others of the webhook meanwhile
 

@@ -296,15 +296,15 @@ class Webhook(OwnHeaders, StatusRules, SigningSecret):
         self._announce(webhook_disabled, reason=reason, reason_code=code_of(reason))
 
     @atomic
-    def pause(self) -> None:
-        """Hold pending and new deliveries. Requests in flight continue.
+    def pause(self, reason: str = "") -> None:
+        """Hold pending and new deliveries. Requests in flight continue. ``reason`` is for the audit log.
 
         Raise WebhookStateError if events cannot be queued for the webhook, AlreadyInStateError if it is paused.
         """
         if self.paused_at is not None:
             raise AlreadyInStateError(ReasonText("webhook_already_paused", id=self.id))
         self.require_sendable()
-        with self.auditing(Action.WEBHOOK_PAUSED):
+        with self.auditing(Action.WEBHOOK_PAUSED, reason=reason):
             self.paused_at = now()
             self.save(update_fields=["paused_at"])
         self._announce(webhook_paused)
@@ -324,9 +324,9 @@ class Webhook(OwnHeaders, StatusRules, SigningSecret):
         announce_deliveries(self.alias)
 
     @atomic
-    def soft_delete(self) -> None:
+    def soft_delete(self, reason: str = "") -> None:
         """Stop sending, as ``disable`` does, and hide the webhook. Its history stays until retention ends."""
-        with self.auditing(Action.WEBHOOK_DELETED):
+        with self.auditing(Action.WEBHOOK_DELETED, reason=reason):
             self.deleted_at, self.paused_at = now(), None
             self.save(update_fields=["deleted_at", "paused_at"])
         self.deliveries.cancel_stopped(self)

@@ -60,16 +60,16 @@ def change_key(api_key: ApiKey, *, actor: BaseActor) -> None:
         api_key.change(since=saved)
 
 
-def revoke_key(api_key: ApiKey, *, actor: BaseActor) -> None:
+def revoke_key(api_key: ApiKey, *, actor: BaseActor, reason: str = "") -> None:
     """Revoke a key with effect from the next request. A second revocation does not change its time."""
     with _performing(CHANGE_KEY, api_key, actor):
-        api_key.revoke()
+        api_key.revoke(reason)
 
 
-def delete_key(api_key: ApiKey, *, actor: BaseActor) -> None:
+def delete_key(api_key: ApiKey, *, actor: BaseActor, reason: str = "") -> None:
     """Delete a key. Audit entries about it remain."""
     with _performing(DELETE_KEY, api_key, actor):
-        api_key.delete()
+        api_key.delete(reason=reason)
 
 
 def may_grant(scope: str, owner_id: Any, actor: BaseActor) -> bool:

@@ -19,19 +19,17 @@ from .rights import DELETE_WEBHOOK, DISABLE_WEBHOOK, FORGET_OWNER, PAUSE_WEBHOOK
 
 __all__ = ["delete", "disable", "enable", "forget_events", "forget_owner", "pause", "resume", "start_verification"]
 
-BY_OWNER = ReasonText("disabled_by_owner")
-BY_OPERATOR = ReasonText("disabled_by_operator")
-"""Owners read the reason in the API, in English; it contains no names."""
 
-
-def pause(webhook: Webhook, *, actor: BaseActor) -> None:
+def pause(webhook: Webhook, *, actor: BaseActor, reason: str = "") -> None:
     """Hold pending and new deliveries; deliveries in flight finish, and nothing is lost.
+
+    ``reason`` is a person's own words for the owner and the audit log, here and in ``disable`` and ``delete``.
 
     Raises WebhookStateError for a webhook that is disabled, failed or deleted, and AlreadyInStateError for a paused
     one.
     """
     with performing(PAUSE_WEBHOOK, webhook, actor):
-        webhook.pause()
+        webhook.pause(reason)
 
 
 def resume(webhook: Webhook, *, actor: BaseActor) -> None:
@@ -43,14 +41,22 @@ def resume(webhook: Webhook, *, actor: BaseActor) -> None:
         webhook.resume()
 
 
-def disable(webhook: Webhook, *, actor: BaseActor) -> None:
+def disable(webhook: Webhook, *, actor: BaseActor, reason: str = "") -> None:
     """Stop sending and cancel pending deliveries.
 
     Raises WebhookStateError for a deleted webhook, and AlreadyInStateError for a disabled one.
     """
     with performing(DISABLE_WEBHOOK, webhook, actor):
         webhook.require_enabled()
-        webhook.disable(BY_OWNER if actor.is_owner(webhook.owner_id) else BY_OPERATOR)
+        webhook.disable(_disabled_by(actor, webhook, reason))
+
+
+def _disabled_by(actor: BaseActor, webhook: Webhook, reason: str) -> ReasonText:
+    """Return the reason that owners read in the API, in English; it contains no names."""
+    is_owner = actor.is_owner(webhook.owner_id)
+    if not reason:
+        return ReasonText("disabled_by_owner" if is_owner else "disabled_by_operator")
+    return ReasonText("disabled_by_owner_because" if is_owner else "disabled_by_operator_because", words=reason)
 
 
 def enable(webhook: Webhook, *, actor: BaseActor) -> None:
@@ -67,13 +73,13 @@ def enable(webhook: Webhook, *, actor: BaseActor) -> None:
             queue_handshake(webhook)
 
 
-def delete(webhook: Webhook, *, actor: BaseActor) -> None:
+def delete(webhook: Webhook, *, actor: BaseActor, reason: str = "") -> None:
     """Stop sending, cancel pending deliveries and hide the webhook; its history stays until retention ends.
 
     Raises WebhookStateError for a deleted webhook.
     """
     with performing(DELETE_WEBHOOK, webhook, actor):
-        webhook.soft_delete()
+        webhook.soft_delete(reason)
 
 
 def start_verification(webhook: Webhook, *, actor: BaseActor) -> Delivery:

@@ -8,6 +8,7 @@ from functools import partial
 
 from ..database.clock import DatabaseClock
 from ..database.sql import writing
+from ..exceptions import WebhookStateError
 from ..maintenance.health.monitor import take_in
 from ..maintenance.rollups.folding import fold
 from ..models import Replay, Webhook
@@ -67,13 +68,19 @@ def recover_missed(webhook: Webhook, *, actor: BaseActor) -> Replay:
 
 
 def send_missed(webhook: Webhook, *, actor: BaseActor) -> Replay:
-    """Plan the replay of ``recover_missed`` and start it. Counting continues in the background if it takes long.
+    """Plan the replay of ``recover_missed`` and start it, unless it is still being counted after a second.
 
-    Raises as ``plan`` and ``start``. A replay that is still being counted is not started.
+    The state of the returned replay says what happened: a replay in the state "counting" must be started by a person.
+    Raises as ``plan`` and ``start``. A plan whose start is refused is cancelled, with the refusal as its reason.
     """
     replay = recover_missed(webhook, actor=actor)
-    if replay.state == Replay.State.READY:
+    if replay.state != Replay.State.READY:
+        return replay
+    try:
         start(replay, actor=actor)
+    except WebhookStateError as error:
+        cancel(replay, actor=actor, reason=str(error))
+        raise
     return replay
 
 
@@ -123,9 +130,12 @@ def resume(replay: Replay, *, actor: BaseActor) -> None:
     _steer(replay, actor, replay.resume)
 
 
-def cancel(replay: Replay, *, actor: BaseActor) -> None:
-    """Cancel a replay permanently, with its pending deliveries. Raises WebhookStateError if it has ended."""
-    _steer(replay, actor, replay.cancel)
+def cancel(replay: Replay, *, actor: BaseActor, reason: str = "") -> None:
+    """Cancel a replay permanently, with its pending deliveries. Raises WebhookStateError if it has ended.
+
+    ``reason`` is for the owner and the audit log.
+    """
+    _steer(replay, actor, partial(replay.cancel, reason))
 
 
 def _steer(replay: Replay, actor: BaseActor, verb: Callable[[], None]) -> None:

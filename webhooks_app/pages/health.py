@@ -10,7 +10,8 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext
 
 from ..maintenance.health import Rule
-from ..models import Webhook, WebhookHealth
+from ..models import AuditEntry, Webhook, WebhookHealth
+from ..models.audit import Action
 from .display import in_time, moment
 
 NOTHING = timedelta(0)
@@ -45,6 +46,14 @@ def disabled_in(webhook: Webhook, health: WebhookHealth) -> SafeString | str:
     if rest <= NOTHING:
         return moment(at, gettext("about to be disabled"))
     return moment(at, gettext("disabled in %(time)s") % {"time": in_time(rest)})
+
+
+def why_paused(webhook: Webhook) -> str:
+    """Return the reason that a person gave for pausing the webhook; "" without one."""
+    if webhook.paused_at is None:
+        return ""
+    pauses = AuditEntry.objects.using(webhook.alias).about(webhook).filter(action=Action.WEBHOOK_PAUSED)
+    return pauses.order_by("-pk").values_list("reason", flat=True).first() or ""
 
 
 def sentences(webhook: Webhook) -> list[SafeString | str]:

@@ -20,6 +20,7 @@ from ..operations.rights import (
     VERIFY_WEBHOOK,
     Right,
 )
+from ..pages.confirmations import WEBHOOK, Confirmation
 from .base import AccountPage
 
 Status = Webhook.Status
@@ -29,12 +30,11 @@ class Action(NamedTuple):
     """An operation on a webhook without further input, with its confirmation."""
 
     label: Any
-    question: Any
     done: Any
     operation: Callable[..., Any]
     right: Right
     is_offered: Callable[[Webhook], bool]
-    is_destructive: bool = False
+    confirmation: Confirmation
 
 
 def _runs(webhook: Webhook) -> bool:
@@ -44,62 +44,59 @@ def _runs(webhook: Webhook) -> bool:
 ACTIONS = {
     "verify": Action(
         _("Verify"),
-        _("Send a verification request now? No events are sent until the receiver has answered it."),
         _("The verification has started."),
         lifecycle.start_verification,
         VERIFY_WEBHOOK,
         lambda webhook: _runs(webhook) and webhook.status != Status.ACTIVE,
+        WEBHOOK["verify"],
     ),
     "pause": Action(
         _("Pause"),
-        _("Pause sending? Events queue up and are sent when you resume."),
         _("The webhook is paused."),
         lifecycle.pause,
         PAUSE_WEBHOOK,
         lambda webhook: _runs(webhook) and webhook.status != Status.FAILED,
+        WEBHOOK["pause"],
     ),
     "resume": Action(
         _("Resume"),
-        _("Resume sending? Held deliveries are sent first."),
         _("The webhook is resumed."),
         lifecycle.resume,
         PAUSE_WEBHOOK,
         lambda webhook: webhook.paused_at is not None,
+        WEBHOOK["resume"],
     ),
     "enable": Action(
         _("Enable"),
-        _("Enable and verify? No events are sent until the verification succeeds."),
         _("The webhook is enabled, and its verification has started."),
         lifecycle.enable,
         DISABLE_WEBHOOK,
         lambda webhook: webhook.status == Status.DISABLED,
+        WEBHOOK["enable"],
     ),
     "disable": Action(
         _("Disable"),
-        _("Stop sending? Pending deliveries are cancelled."),
         _("The webhook is disabled."),
         lifecycle.disable,
         DISABLE_WEBHOOK,
         lambda webhook: webhook.status != Status.DISABLED,
-        is_destructive=True,
+        WEBHOOK["disable"],
     ),
     "expire-old-secret": Action(
         _("Expire the old secret now"),
-        _("Expire the old secret now? Requests are no longer signed with it."),
         _("The old secret has expired."),
         rotation.revoke_previous_keys,
         ROTATE_SECRET,
         lambda webhook: webhook.has_previous_keys,
-        is_destructive=True,
+        WEBHOOK["revoke_previous_secret"],
     ),
     "delete": Action(
         _("Delete"),
-        _("Delete this webhook? Pending deliveries are cancelled. The log of its deliveries is kept for a while."),
         _("The webhook is deleted."),
         lifecycle.delete,
         DELETE_WEBHOOK,
         lambda webhook: True,
-        is_destructive=True,
+        WEBHOOK["delete"],
     ),
 }
 
@@ -122,7 +119,7 @@ def offered(page: AccountPage, webhook: Webhook) -> list[Button]:
         Button(label, page.url(name, webhook.pk)) for label, name, right, is_it in forms if is_it and page.may(right)
     ]
     return buttons + [
-        Button(action.label, page.url("webhook-action", webhook.pk, name), action.is_destructive)
+        Button(action.label, page.url("webhook-action", webhook.pk, name), action.confirmation.is_destructive)
         for name, action in ACTIONS.items()
         if page.may(action.right) and action.is_offered(webhook)
     ]

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpResponse
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
 from ..models import ApiKey
 from ..operations.api_keys import create_key, may_grant, revoke_key
 from ..operations.rights import CHANGE_KEY, CREATE_KEY
+from ..pages.confirmations import API_KEY, last_uses
 from ..pages.shown_once import new_submission, show_once, shown_by_first, take
-from .base import AccountPage, FormPage, redirect
+from .base import AccountPage, ConfirmationPage, FormPage, redirect
 from .forms import ApiKeyForm
 
 __all__ = ["ApiKeyListPage", "ApiKeySecretPage", "NewApiKeyPage", "RevocationPage"]
@@ -78,10 +79,10 @@ class ApiKeySecretPage(AccountPage):
         )
 
 
-class RevocationPage(AccountPage):
+class RevocationPage(ConfirmationPage):
     """The confirmation of a revocation."""
 
-    template_name = "webhooks_app/portal/confirm.html"
+    confirmation = API_KEY["revoke"]
     section = "keys"
     title = _("Revoke the API key")
     right = CHANGE_KEY
@@ -89,14 +90,13 @@ class RevocationPage(AccountPage):
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
         key = self.find(ApiKey.objects.all(), self.kwargs["pk"])
         return super().get_context_data(
-            question=_("Requests with a revoked key are refused. This cannot be undone."),
             subject=str(key),
-            is_destructive=True,
+            consequences=last_uses([key]),
             cancel_url=self.url("keys"),
             **kwargs,
         )
 
-    def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+    def carry_out(self, **reason: str) -> HttpResponse:
         key = self.find(ApiKey.objects.all(), self.kwargs["pk"])
-        self.perform(lambda: revoke_key(key, actor=self.actor), _("The API key is revoked."))
+        self.perform(lambda: revoke_key(key, actor=self.actor, **reason), _("The API key is revoked."))
         return redirect(self.url("keys"))

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
+from django import forms
 from django.contrib import messages
 from django.contrib.auth.views import redirect_to_login
 from django.core.exceptions import PermissionDenied, SuspiciousOperation, ValidationError
@@ -27,6 +28,7 @@ from ..models.keyset import Cursor, Page
 from ..operations.actors import Member, access_of
 from ..operations.rights import CREATE_KEY, REGISTER_WEBHOOK, UPDATE_WEBHOOK, VIEW_WEBHOOKS, Right
 from ..owners import Access, owners, parse_key
+from ..pages.confirmations import Confirmation, ReasonForm
 from ..pages.refusals import REFUSALS, as_form_error
 
 __all__ = ["AccountPage", "FormPage", "SafePage", "WebhookFormPage"]
@@ -167,6 +169,37 @@ class AccountPage(SafePage):
         if done:
             messages.success(self.request, str(done), fail_silently=True)
         return True
+
+
+class ConfirmationPage(AccountPage, BaseFormView):
+    """A page that asks before an operation on one row, and for a reason if there is one to ask."""
+
+    template_name = "webhooks_app/portal/confirm.html"
+    form_class = ReasonForm
+
+    @property
+    def confirmation(self) -> Confirmation:
+        raise NotImplementedError
+
+    def get_form_class(self) -> Any:
+        return self.form_class if self.confirmation.asks_reason else forms.Form
+
+    def get_form_kwargs(self) -> dict[str, Any]:
+        return {**super().get_form_kwargs(), "label_suffix": ""}
+
+    def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
+        asked = {
+            "question": self.confirmation.asked_of(1),
+            "is_destructive": self.confirmation.is_destructive,
+        }
+        return super().get_context_data(**{**asked, **kwargs})
+
+    def form_valid(self, form: Any) -> HttpResponse:
+        return self.carry_out(**form.cleaned_data)
+
+    def carry_out(self, **reason: str) -> HttpResponse:
+        """Perform the operation and return the answer."""
+        raise NotImplementedError
 
 
 class FormPage(AccountPage, BaseFormView):

@@ -19,6 +19,7 @@ from ..operations.rights import (
 )
 from ..operations.sending import send_test_event
 from ..owners import event_types_for
+from ..pages.confirmations import Confirmation, pending_of_webhooks
 from ..pages.explanation import waiting_for
 from ..pages.form_fields import NEW_PUBLIC_KEY
 from ..pages.forms import RotationForm, TestEventForm
@@ -26,16 +27,15 @@ from ..pages.shown_once import show_once, shown_by_first, take
 from ..pages.transcript import transcript
 from ..transport.endpoint import ANYWHERE, parse_endpoint
 from .actions import ACTIONS, Action
-from .base import AccountPage, WebhookFormPage, redirect
+from .base import AccountPage, ConfirmationPage, WebhookFormPage, redirect
 from .webhooks import handshake_of
 
 __all__ = ["ActionPage", "RotationPage", "SecretPage", "TestEventPage"]
 
 
-class ActionPage(AccountPage):
+class ActionPage(ConfirmationPage):
     """The confirmation of an action."""
 
-    template_name = "webhooks_app/portal/confirm.html"
     section = "webhooks"
 
     def answer(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
@@ -48,9 +48,8 @@ class ActionPage(AccountPage):
         self.actor.require(action.right, self.owner.pk)
         return super().get_context_data(
             title=action.label,
-            question=action.question,
             subject=webhook.url,
-            is_destructive=action.is_destructive,
+            consequences=pending_of_webhooks(self.kwargs["action"], [webhook]),
             cancel_url=self.url("webhook", webhook.pk),
             **kwargs,
         )
@@ -59,9 +58,13 @@ class ActionPage(AccountPage):
     def action(self) -> Action:
         return ACTIONS[self.kwargs["action"]]
 
-    def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+    @property
+    def confirmation(self) -> Confirmation:
+        return self.action.confirmation
+
+    def carry_out(self, **reason: str) -> HttpResponse:
         webhook, action = self.find_webhook(), self.action
-        self.perform(lambda: action.operation(webhook, actor=self.actor), action.done)
+        self.perform(lambda: action.operation(webhook, actor=self.actor, **reason), action.done)
         return redirect(self.url("webhooks") if action is ACTIONS["delete"] else self.url("webhook", webhook.pk))
 
 

@@ -25,7 +25,7 @@ from ..operations.rights import REGISTER_WEBHOOK, UPDATE_WEBHOOK
 from ..owners import event_types_for
 from ..pages.display import delivery_rows
 from ..pages.explanation import state_of_handshake, waiting_for, why
-from ..pages.health import sentences
+from ..pages.health import sentences, why_paused
 from ..pages.shown_once import new_submission, show_once, shown_by_first
 from ..pages.transcript import transcript
 from ..routing.preview import preview_filter
@@ -110,6 +110,7 @@ class WebhookPage(AccountPage):
             subject=webhook.url,
             webhook=webhook,
             **state_of(webhook),
+            why_paused=why_paused(webhook),
             failure=failure,
             why_failed=why(attempts[-1]) if attempts else "",
             actions=offered(self, webhook),
