@@ -51,7 +51,7 @@ class DeliveryFilterForm(forms.Form):
         required=False,
         max_length=10,
         validators=[ANSWER],
-        help_text=_("A status code such as 503, or 4xx, 5xx or timeout"),
+        help_text=_("A status code such as 503, or 4xx or 5xx"),
     )
     webhook = forms.ChoiceField(label=_("Webhook"), required=False)
     event_type = forms.ChoiceField(label=_("Event type"), required=False)
