@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import pytest
@@ -187,6 +187,37 @@ def walk(page: Page, webhook: Webhook) -> dict[str, bytes]:
         targets = (f"{url}{link}" if link.startswith("?") else link for link in links)
         waiting += [each for each in targets if each.startswith("/admin/webhooks_app/")]
     return found
+
+
+def exports(page: Page, urls: Iterable[str]) -> dict[str, bytes]:
+    """Return the exports of the lists among these pages, with the same filters, by URL."""
+    found = {}
+    for url in urls:
+        listed, _, query = url.partition("?")
+        if any(listed == reverse(f"admin:webhooks_app_{name.removeprefix('view_')}_changelist") for name in VIEW):
+            answer: Any = page.client.post(f"{listed}export/?{query}", {"format": "ndjson"})
+            found[url] = answer.getvalue() if answer.status_code == 200 else b""
+            AuditEntry.objects.filter(action="list.exported").delete()  # later exports would contain it
+    return found
+
+
+def test_no_export_tells_one_cause_from_another(
+    member: Page, unverified: Webhook, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    handshake, _ = make_rows(unverified, "file.deleted")
+    frozen = timezone.now()
+    monkeypatch.setattr(timezone, "now", lambda: frozen)
+    urls = walk(member, unverified)
+    files = []
+    for cause in FACTS:
+        set_cause(cause)
+        files.append(exports(member, urls))
+
+    deliveries = f"{reverse('admin:webhooks_app_delivery_changelist')}?kind__exact=all"
+    assert len(files[0]) > 30
+    assert files[0] == files[1]
+    assert handshake.pk.encode() in files[0][deliveries]
+    assert b'"result": "unreachable"' in files[0][deliveries]
 
 
 def test_no_page_filter_or_order_tells_one_cause_from_another(

@@ -79,12 +79,12 @@ MORE_ARGS = {
 """Further parts of a page's URL."""
 READ_ONLY = (
     *("changelist", "history", "live", "event_type", "check_url"),
-    *("search", "shown"),
+    *("search", "shown", "export"),
 )
 ACTIONS = sorted(actions())
 
 
-CONFIRMATIONS = {"post": "yes", "confirmed": "yes"}
+CONFIRMATIONS = {"post": "yes", "confirmed": "yes", "format": "csv"}
 
 
 def address(rows: dict[str, Any], model: str, page: str, of_row: bool) -> tuple[str, ...]:
@@ -98,7 +98,7 @@ def address(rows: dict[str, Any], model: str, page: str, of_row: bool) -> tuple[
 def test_the_walk_knows_every_page_and_action() -> None:
     usual = {"changelist", "add", "history", "delete", "change"}
     assert {page for _, page, _ in PAGES} == {*usual, "act", *MORE_ARGS, *READ_ONLY}
-    assert len(PAGES) == 25 + 5 + 7 + 3
+    assert len(PAGES) == 25 + 5 + 5 + 7 + 3
     assert len(ACTIONS) >= 12
 
 

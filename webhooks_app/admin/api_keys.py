@@ -23,6 +23,7 @@ from ..pages.confirmations import API_KEY, last_uses
 from ..pages.display import MomentInput
 from ..pages.refusals import RefusableForm
 from .display import WideCheckboxes
+from .export import ExportingAdmin, account_of
 from .filters import CreatedFilter, OwnerFilter
 from .owned import actor_of, manages_all, without_names
 from .owner_fields import Audience, AudienceForm, OwnableAdmin
@@ -82,12 +83,16 @@ class ApiKeyForm(AudienceForm, RefusableForm):
 
 
 @admin.register(ApiKey)
-class ApiKeyAdmin(OwnableAdmin, ShowingSecrets):
+class ApiKeyAdmin(OwnableAdmin, ShowingSecrets, ExportingAdmin):
     form = ApiKeyForm
     creating = CREATE_KEY
     id_lookups = (("key", "pk"),)
     search_help_text = _("An ID (key_…), the start of a key (whk_…) or an account name.")
     list_display = ("prefix", "name", "owner_name", "created_at", "expires_at", "last_used_at", "revoked_at")
+    exported = {  # noqa: RUF012
+        **{name: {name: name} for name in list_display if name != "owner_name"},
+        "owner_name": {"account": account_of},
+    }
     list_filter = (CreatedFilter, OwnerFilter, "revoked_at")
     list_select_related = ("owner",)
     actions = ("revoke", "delete_selected")

@@ -15,6 +15,7 @@ from django.utils.translation import gettext_lazy as _
 
 from ..models import AuditEntry
 from ..pages.display import moment
+from .export import ExportingAdmin, account_of
 from .filters import CreatedFilter, OwnerFilter
 from .history import MODELS, changes_of, with_names
 from .owned import ReadOnlyAdmin
@@ -23,13 +24,21 @@ MAX_CHANGES_LENGTH = 120
 
 
 @admin.register(AuditEntry)
-class AuditEntryAdmin(ReadOnlyAdmin):
+class AuditEntryAdmin(ReadOnlyAdmin, ExportingAdmin):
     id_lookups = (("aud", "pk"), *((prefix, "subject") for prefix in MODELS))
     search_help_text = _(
         "The ID of an entry (aud_…), webhook (wh_…), delivery (dlv_…), key (key_…) or replay (rpl_…), or an account "
         "name."
     )
     list_display = ("created", "action", "subject_link", "owner_name", "by_and_via", "changed")
+    exported = {  # noqa: RUF012
+        "created": {"created_at": "created_at"},
+        "action": {"action": "action"},
+        "subject_link": {"subject": "subject"},
+        "owner_name": {"account": account_of},
+        "by_and_via": {"by": "by", "via": "via"},
+        "changed": {"changes": lambda entry: [change.values for change in changes_of(entry)]},
+    }
     list_filter = ("action", "via", CreatedFilter, OwnerFilter)
     list_select_related = ("owner",)
     fields = ("id", "created", "action", "subject_link", "owner_name", "by_and_via", "reason")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
@@ -54,6 +55,15 @@ class KeysetChangeList(ChangeList):
         self.show_admin_actions = bool(self.page.rows)
         self.can_show_all = self.multi_page = False
 
+    def pages(self, request: HttpRequest, size: int) -> Iterator[Sequence[Any]]:
+        """Yield the rows of this page, and those of the older ones, each with at most ``size`` rows."""
+        yield self.result_list
+        self.list_per_page = size
+        while (older := self.page.older) is not None:
+            self.cursor_text = str(older)
+            self.get_results(request)
+            yield self.result_list
+
     def _read(self, request: HttpRequest, cursor: Cursor | None) -> Page:
         bounds = self._bounds(request)
         return read_page(
@@ -64,6 +74,10 @@ class KeysetChangeList(ChangeList):
             size=self.list_per_page,
             horizon=HORIZON,
         )
+
+    @property
+    def export_url(self) -> str:
+        return f"export/{self.get_query_string()}" if hasattr(self.model_admin, "exported") else ""
 
     @property
     def newer_url(self) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, cast
 
 from django.contrib import admin
 from django.db.models import Model, Q, QuerySet
@@ -17,7 +17,7 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from ..models import Delivery, DeliveryAttempt, EventReference, Webhook
-from ..models.hold import holds_of
+from ..models.hold import SILENT, HoldReason, holds_of
 from ..models.keyset import WHOLE, Parts
 from ..models.order import order_of_creation
 from ..operations.rights import REDELIVER
@@ -38,6 +38,7 @@ from ..pages.explanation import policy_in_words
 from .change_list import KeysetChangeList
 from .delivery_page import DeliveryPage
 from .display import delivery_urls, link_to
+from .export import ExportingAdmin
 from .filters import (
     AnswerFilter,
     CreatedFilter,
@@ -59,6 +60,23 @@ SHOWN_IF_SET = {
     "requested_by": "requested_by_id",
 }
 """Columns shown by the fields of the page."""
+
+
+def _hold(delivery: Any) -> str | None:
+    """Return the reason why a delivery is not sent now, other than its time."""
+    hold = delivery.shown_hold
+    return hold.reason.value if hold and hold.reason not in (HoldReason.NOT_DUE, *SILENT) else None
+
+
+def _next_attempt_at(delivery: Any) -> datetime | None:
+    hold = delivery.shown_hold
+    if hold is None:
+        return cast("datetime | None", delivery.due_at)
+    return cast("datetime | None", hold.until if hold.reason == HoldReason.NOT_DUE else None)
+
+
+def _sent_to(delivery: Any) -> str:
+    return str((delivery.last_attempt or delivery.webhook).url)
 
 
 class DeliveryChangeList(KeysetChangeList):
@@ -85,7 +103,7 @@ class DeliveryChangeList(KeysetChangeList):
 
 
 @admin.register(Delivery)
-class DeliveryAdmin(DeliveryPage):
+class DeliveryAdmin(DeliveryPage, ExportingAdmin):
     owner_lookup = "webhook__owner"
     id_lookups = (("dlv", "pk"), ("evt", "event"), ("wh", "webhook"), ("rpl", "replay"))
     search_help_text = _(
@@ -93,6 +111,19 @@ class DeliveryAdmin(DeliveryPage):
         "of a URL, or an account name."
     )
     list_display = (*("created", "state_and_answer", "next_try", "type_and_kind", "target"),)
+    exported = {  # noqa: RUF012
+        "created": {"created_at": "created_at"},
+        "state_and_answer": {
+            "state": "state",
+            "result": "last_result",
+            "status_code": "last_attempt.response_status",
+            "duration_ms": "last_attempt.duration_ms",
+            "attempts": "attempt_count",
+        },
+        "next_try": {"next_attempt_at": _next_attempt_at, "hold": _hold},
+        "type_and_kind": {"event_id": "event_id", "event_type": "event_type", "kind": "kind"},
+        "target": {"webhook_id": "webhook_id", "url": _sent_to, "account": "owner_label"},
+    }
     list_filter = (
         ("state", StateFilter),
         ResultFilter,

@@ -23,6 +23,7 @@ from ..pages.timeline import by_id, deliveries_read, timeline_of
 from ..routing.report import Decision, decide
 from .change_list import KeysetChangeList
 from .display import deliveries_url, delivery_urls, shows_deliveries
+from .export import ExportingAdmin, account_of
 from .filters import CreatedFilter, EventTypeFilter, OwnerFilter, ReferenceFilter
 from .owned import ReadOnlyAdmin, manages_all, own_rows, visible_event_types
 
@@ -52,19 +53,26 @@ class Recipients:
         self.states[webhook_id] = min(self.states.get(webhook_id, state), state, key=BEST_FIRST.index)
 
     @property
+    def count(self) -> int:
+        return len(self.states)
+
+    @property
+    def succeeded(self) -> int:
+        return sum(state == State.SUCCEEDED for state in self.states.values())
+
+    @property
     def state(self) -> str:
         """The worst of the states."""
         return max(self.states.values(), key=BEST_FIRST.index)
 
     @property
     def in_words(self) -> str:
-        done = sum(state == State.SUCCEEDED for state in self.states.values())
         text = (
             gettext("%(done)d of more than %(all)d delivered")
             if self.has_more
             else gettext("%(done)d of %(all)d delivered")
         )
-        return text % {"done": done, "all": len(self.states)}
+        return text % {"done": self.succeeded, "all": self.count}
 
 
 def recipients_of(deliveries: QuerySet[Any], event_ids: Sequence[str]) -> dict[str, Recipients]:
@@ -93,10 +101,16 @@ class EventChangeList(KeysetChangeList):
 
 
 @admin.register(Event)
-class EventAdmin(ReadOnlyAdmin):
+class EventAdmin(ReadOnlyAdmin, ExportingAdmin):
     id_lookups = (("evt", "pk"),)
     search_help_text = _("An ID (evt_…), a reference or an account name.")
     list_display = ("id", "type_and_kind", "owner_name", "delivered", "created")
+    exported = {  # noqa: RUF012
+        "type_and_kind": {"type": "type", "is_test": "is_test"},
+        "owner_name": {"account": account_of},
+        "delivered": {"webhooks": "recipients.count", "delivered": "recipients.succeeded"},
+        "created": {"created_at": "created_at"},
+    }
     list_filter = (CreatedFilter, OwnerFilter, ReferenceFilter, "is_test", EventTypeFilter)
     list_select_related = ("owner",)
     fields = ("id", "type_link", "owner", "created", "references", "idempotency_key", "ordering_key")

@@ -29,6 +29,10 @@ class Change(NamedTuple):
     after: str
     is_first: bool
 
+    @property
+    def values(self) -> dict[str, str]:
+        return {"field": self.name, "before": self.before, "after": self.after}
+
     def __str__(self) -> str:
         return f"{self.name}: {self.after}" if self.is_first else f"{self.name}: {self.before} → {self.after}"
 

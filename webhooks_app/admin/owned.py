@@ -104,9 +104,13 @@ class OwnedAdmin(BaseAdmin):
         return Parts("owner", ids[:MAX_PARTS], are_too_many=len(ids) > MAX_PARTS)
 
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> Any:
+        self.check_query(request)
+        return super().changelist_view(request, extra_context)
+
+    def check_query(self, request: HttpRequest) -> None:
+        """Raise SuspiciousOperation for a query that some databases cannot run."""
         if any("\0" in text for name, values in request.GET.lists() for text in (name, *values)):
             raise SuspiciousOperation("The query contains NUL, which some databases reject.")
-        return super().changelist_view(request, extra_context)
 
     def to_field_allowed(self, request: HttpRequest, to_field: str) -> bool:
         """Allow only the primary key: Django fails on the name of a reverse relation."""

@@ -30,6 +30,7 @@ from ..pages.filters import TIMEOUT
 from ..replays.planning import MARGIN
 from .actions import ActingAdmin
 from .display import deliveries_url, link_to, shows_deliveries
+from .export import ExportingAdmin, account_of
 from .filters import AnswerFilter, OfWebhooksFilter, OwnerOfWebhookFilter, WebhookFilter
 from .impact import ImpactPage
 from .owned import ReadOnlyAdmin, found_owners, manages_all, own_rows
@@ -115,11 +116,20 @@ def cause_in_words(problem: Problem) -> str:
 
 
 @admin.register(Problem)
-class ProblemAdmin(ImpactPage, ReadOnlyAdmin, ActingAdmin):
+class ProblemAdmin(ImpactPage, ReadOnlyAdmin, ActingAdmin, ExportingAdmin):
     owner_lookup = "webhook__owner"
     id_lookups = (("prb", "pk"), ("wh", "webhook"))
     search_help_text = _("The ID of a problem (prb_…) or webhook (wh_…), part of a URL, or an account name.")
     list_display = ("cause", "state_shown", "count_shown", "last_seen", "target", "owner_name", "first_seen")
+    exported = {  # noqa: RUF012
+        "cause": {"result": "result", "status_code": lambda problem: problem.code or None},
+        "state_shown": {"state": "state"},
+        "count_shown": {"failed_attempts": "count"},
+        "last_seen": {"last_seen_at": "last_seen_at"},
+        "target": {"webhook_id": "webhook_id", "url": "webhook.url"},
+        "owner_name": {"account": lambda problem: account_of(problem.webhook)},
+        "first_seen": {"first_seen_at": "first_seen_at"},
+    }
     list_filter = (
         ProblemStateFilter,
         CodeFilter,

@@ -35,6 +35,7 @@ from ..pages.refusals import REFUSALS, as_form_error
 from ..pages.replays import failing_sentences, status_in_words
 from .actions import ActingAdmin, explaining
 from .display import WideCheckboxes, deliveries_url, link_to, shows_deliveries
+from .export import ExportingAdmin
 from .filters import CreatedFilter, OwnerOfWebhookFilter
 from .missed import may_replay
 from .owned import ReadOnlyAdmin, actor_of, manages_all, own_rows, visible_event_types
@@ -99,11 +100,18 @@ VERBS: dict[str, tuple[State, ...]] = {
 
 
 @admin.register(Replay)
-class ReplayAdmin(ReadOnlyAdmin, ActingAdmin):
+class ReplayAdmin(ReadOnlyAdmin, ActingAdmin, ExportingAdmin):
     owner_lookup = "webhook__owner"
     id_lookups = (("rpl", "pk"), ("wh", "webhook"))
     search_help_text = _("The ID of a replay (rpl_…) or webhook (wh_…), or an account name.")
     list_display = ("created", "target", "state", "progress", "requested_by")
+    exported = {  # noqa: RUF012
+        "created": {"created_at": "created_at"},
+        "target": {"webhook_id": "webhook_id", "url": "webhook.url"},
+        "state": {"state": "state"},
+        "progress": {"queued": "queued", "matched": "matched"},
+        "requested_by": {"requested_by": lambda replay: replay.requested_by and str(replay.requested_by)},
+    }
     list_filter = ("state", CreatedFilter, OwnerOfWebhookFilter)
     list_select_related = ("webhook", "requested_by")
     fields = (

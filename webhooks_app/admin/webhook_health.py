@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
-from typing import Any
+from datetime import datetime, timedelta
+from typing import Any, ClassVar
 
 from django.contrib import admin
 from django.http import HttpRequest
@@ -21,12 +21,23 @@ from ..pages.health import disabled_in, failing_for, last_at
 from . import charts
 from .change_list import KeysetChangeList
 from .display import shows_deliveries
+from .export import Exported
 from .owned import OwnedAdmin
 
 NOTHING = timedelta(0)
 
 FAILS_AFTER = timedelta(minutes=5)
 """The time of failing from which a webhook counts as failing, however few its deliveries are."""
+
+
+def _last_at(webhook: Webhook) -> datetime | None:
+    health = WebhookHealth.of(webhook)
+    return last_at(health) if health else None
+
+
+def _failing_since(webhook: Webhook) -> datetime | None:
+    health = WebhookHealth.of(webhook)
+    return health.failing_since if health and webhook.status == Webhook.Status.ACTIVE else None
 
 
 class HealthChangeList(KeysetChangeList):
@@ -43,6 +54,15 @@ class HealthChangeList(KeysetChangeList):
 
 class HealthColumns(OwnedAdmin):
     """Mixin for the admin of webhooks."""
+
+    exported: ClassVar[Exported] = {
+        "course": {
+            "succeeded_last_day": "last_day.total.succeeded",
+            "given_up_last_day": "last_day.total.given_up",
+        },
+        "last_delivery": {"last_delivery_at": _last_at},
+        "failing": {"failing_since": _failing_since},
+    }
 
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[KeysetChangeList]:
         return HealthChangeList

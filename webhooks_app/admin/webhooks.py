@@ -31,6 +31,7 @@ from ..pages.reasons import translated
 from . import webhook_page
 from .display import shows_deliveries
 from .event_types import EventTypePages
+from .export import ExportingAdmin, account_of
 from .filters import CreatedFilter, OwnerFilter
 from .operations import OperationsPage
 from .owned import actor_of, manages_all, visible_event_types, without_names
@@ -83,12 +84,22 @@ SHOWN_IF_SET = {
 
 
 @admin.register(Webhook)
-class WebhookAdmin(OwnableAdmin, HealthColumns, SearchPage, WebhookActions):
+class WebhookAdmin(OwnableAdmin, HealthColumns, SearchPage, WebhookActions, ExportingAdmin):
     form = WebhookForm
     creating = REGISTER_WEBHOOK
     id_lookups = (("wh", "pk"),)
     search_help_text = _("An ID (wh_…), part of a URL or an account name.")
     list_display = ("target", "owner_name", "state", "course", "last_delivery", "failing")
+    exported = {  # noqa: RUF012
+        "target": {"url": "url", "description": "description"},
+        "owner_name": {"account": account_of},
+        "state": {
+            "status": "status",
+            "status_reason": lambda webhook: translated(webhook.status_reason),
+            "paused_at": "paused_at",
+        },
+        **HealthColumns.exported,
+    }
     list_filter = ("status", CreatedFilter, OwnerFilter)
     list_select_related = ("owner", "health")
     change_form_template = "admin/webhooks_app/webhook/change_form.html"

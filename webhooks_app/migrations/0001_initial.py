@@ -1109,6 +1109,7 @@ class Migration(migrations.Migration):
                             ("api_key.changed", "API key changed"),
                             ("api_key.revoked", "API key revoked"),
                             ("api_key.deleted", "API key deleted"),
+                            ("list.exported", "list exported"),
                         ],
                         editable=False,
                         max_length=40,

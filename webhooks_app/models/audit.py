@@ -60,6 +60,7 @@ class Action(models.TextChoices):
     KEY_CHANGED = "api_key.changed", _("API key changed")
     KEY_REVOKED = "api_key.revoked", _("API key revoked")
     KEY_DELETED = "api_key.deleted", _("API key deleted")
+    LIST_EXPORTED = "list.exported", _("list exported")
 
 
 class Via(models.TextChoices):
@@ -117,12 +118,17 @@ class AuditEntryQuerySet(BaseQuerySet["AuditEntry"]):
 
     def write(self, action: str, subject: Any, *, owner_id: Any, changes: Changes, reason: str = "") -> None:
         """Create an entry for an action on a row, in the transaction of the action."""
+        entries = self.using(subject._state.db)
+        entries.record(action, subject.pk, owner_id=owner_id, changes=changes, reason=reason)
+
+    def record(self, action: str, subject: str, *, owner_id: Any, changes: Changes, reason: str = "") -> AuditEntry:
+        """Create an entry about a subject that may have no row."""
         actor = _actor.get()
-        self.using(subject._state.db).create(
+        return self.create(
             id=new_ordered_id("aud", moment := now()),  # ordered even within one millisecond
             created_at=moment,
             action=action,
-            subject=subject.pk,
+            subject=subject,
             owner_id=owner_id,
             actor_id=getattr(actor.account, "pk", None),
             actor_name=actor.known_as,

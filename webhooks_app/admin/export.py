@@ -1,0 +1,177 @@
+"""Export of a list with its filters as CSV or as JSON lines, streamed page by page in constant memory."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from datetime import datetime
+from io import StringIO
+from typing import Any, ClassVar, NamedTuple
+
+from asgiref.sync import sync_to_async
+from django.contrib.admin.options import IncorrectLookupParameters
+from django.core.exceptions import PermissionDenied
+from django.core.handlers.asgi import ASGIRequest
+from django.http import HttpRequest, HttpResponseBadRequest, HttpResponseNotAllowed, StreamingHttpResponse
+from django.http.response import HttpResponseBase
+from django.urls import URLPattern, path
+from django.utils import timezone
+from django.utils.functional import Promise
+
+from ..models import AuditEntry
+from ..models.audit import Action, acting
+from ..owners import owners
+from ..protocol.json_data import format_time
+from .change_list import KeysetChangeList
+from .owned import OwnedAdmin, actor_of
+
+ROWS_PER_PAGE = 250
+"""The rows that an export holds in memory."""
+
+MAX_QUERY = 2000
+"""Characters of the filters in the audit log."""
+
+FORMULA = re.compile(r"[=+\-@\t\r\n\uff1d\uff0b\uff0d\uff20]")
+"""The beginning of a formula for spreadsheets, also in full width (OWASP, "CSV Injection")."""
+
+SECRET_OF_KEY = re.compile(r"(whk_[0-9a-f]{1,12})_[^&]*")
+
+Value = str | Callable[[Any], Any]
+"""A path of attributes, or a function of the row."""
+
+Exported = Mapping[str, Mapping[str, Value]]
+"""The values of an export by name, under the column of the list that shows them."""
+
+
+class Format(NamedTuple):
+    content_type: str
+    head: Callable[[Sequence[str]], str]
+    rows: Callable[[Sequence[str], Sequence[Sequence[Any]]], str]
+    """Returns some rows, for the names of their values."""
+
+
+def _csv(rows: Sequence[Sequence[Any]]) -> str:
+    text = StringIO(newline="")
+    csv.writer(text, quoting=csv.QUOTE_NONNUMERIC).writerows([_cell(value) for value in row] for row in rows)
+    return text.getvalue()
+
+
+def _cell(value: Any) -> Any:
+    """Return a value for a cell. A text that a spreadsheet would execute begins with an apostrophe."""
+    if value is None:
+        return ""
+    if isinstance(value, bool | list | dict):
+        return json.dumps(value, ensure_ascii=False)
+    return f"'{value}" if isinstance(value, str) and FORMULA.match(value) else value
+
+
+def _json_lines(names: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
+    return "".join(json.dumps(dict(zip(names, row, strict=True)), ensure_ascii=False) + "\n" for row in rows)
+
+
+FORMATS: Mapping[str, Format] = {
+    "csv": Format("text/csv; charset=utf-8", lambda names: _csv([names]), lambda names, rows: _csv(rows)),
+    "ndjson": Format("application/x-ndjson", lambda names: "", _json_lines),
+}
+"""The formats by the suffix of their files."""
+
+
+def account_of(row: Any) -> str | None:
+    """Return the name of a row's owner; None for the platform."""
+    return owners().label(row.owner) if row.owner is not None else None
+
+
+class ExportingAdmin(OwnedAdmin):
+    """Admin whose list can be exported: the rows that the user sees in it, with the values of the columns shown."""
+
+    exported: ClassVar[Exported]
+
+    def get_urls(self) -> list[URLPattern]:
+        view = self.admin_site.admin_view(self.export_view)
+        return [path("export/", view, name=f"webhooks_app_{self.opts.model_name}_export"), *super().get_urls()]
+
+    def export_view(self, request: HttpRequest) -> HttpResponseBase:
+        """Stream the list of this query. It is a POST, because it writes an audit entry."""
+        if request.method != "POST":
+            return HttpResponseNotAllowed(["POST"])
+        if not self.has_view_or_change_permission(request):
+            raise PermissionDenied
+        name = request.POST.get("format", "")
+        if name not in FORMATS:
+            return HttpResponseBadRequest(f"Unknown format; choose one of {', '.join(FORMATS)}.")
+        self.check_query(request)
+        try:
+            changes: Any = self.get_changelist_instance(request)
+        except IncorrectLookupParameters:
+            return HttpResponseBadRequest("The filters of the list are invalid.")
+        chunks = self._chunks(request, changes, name)
+        response = StreamingHttpResponse(
+            _in_threads(chunks) if isinstance(request, ASGIRequest) else chunks,
+            content_type=FORMATS[name].content_type,
+        )
+        listed = f"{self.opts.model_name}-{timezone.now():%Y%m%dT%H%M%S}.{name}"
+        response["Content-Disposition"] = f'attachment; filename="{listed}"'
+        return response
+
+    def _chunks(self, request: HttpRequest, changes: KeysetChangeList, name: str) -> Iterator[bytes]:
+        """Return the file piece by piece. The audit entry exists before, and has the number of rows at the end."""
+        shown = {"": {"id": "pk"}, **self.exported}
+        columns = {"", *(str(column) for column in self.get_list_display(request))}
+        values = {key: of for column, under in shown.items() if column in columns for key, of in under.items()}
+        return _encoded(
+            changes.pages(request, ROWS_PER_PAGE), values, FORMATS[name], self._audited(request, changes, name)
+        )
+
+    def _audited(self, request: HttpRequest, changes: KeysetChangeList, name: str) -> AuditEntry:
+        """Create the audit entry of an export. A staff member's only owner can see it."""
+        actor = actor_of(request)
+        own = () if actor.manages_all else tuple(actor.owner_ids)
+        query = SECRET_OF_KEY.sub(r"\1", changes.get_query_string().lstrip("?"))[:MAX_QUERY]
+        facts = {"format": [None, name], **({"filters": [None, query]} if query else {})}
+        with acting(actor):
+            return AuditEntry.objects.record(
+                Action.LIST_EXPORTED,
+                str(self.opts.model_name),
+                owner_id=own[0] if len(own) == 1 else None,
+                changes=facts,
+            )
+
+
+def _encoded(
+    pages: Iterator[Sequence[Any]], values: Mapping[str, Value], form: Format, entry: AuditEntry
+) -> Iterator[bytes]:
+    names, count = list(values), 0
+    try:
+        yield form.head(names).encode()
+        for rows in pages:
+            count += len(rows)
+            yield form.rows(names, [[_plain(_value(row, of)) for of in values.values()] for row in rows]).encode()
+    finally:  # also if the client closes the connection
+        entry.changes = {**entry.changes, "rows": [None, count]}
+        entry.save(update_fields=["changes"])
+
+
+async def _in_threads(chunks: Iterator[bytes]) -> AsyncIterator[bytes]:
+    """Return the chunks for ASGI. Django would collect those of a synchronous iterator before it sends the first."""
+    try:
+        while (chunk := await sync_to_async(lambda: next(chunks, None))()) is not None:
+            yield chunk
+    finally:
+        await sync_to_async(chunks.close)()  # type: ignore[attr-defined] # a generator
+
+
+def _value(row: Any, of: Value) -> Any:
+    if callable(of):
+        return of(row)
+    for name in of.split("."):
+        row = getattr(row, name, None)
+    return row
+
+
+def _plain(value: Any) -> Any:
+    """Return a value as JSON has it: times in UTC."""
+    if isinstance(value, datetime):
+        return format_time(value if timezone.is_aware(value) else timezone.make_aware(value))
+    return str(value) if isinstance(value, str | Promise) else value
