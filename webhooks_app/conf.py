@@ -85,8 +85,9 @@ class Settings:
     # Customers' pages
     PORTAL_CSP: str = (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; "
-        "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+        "connect-src 'self'; form-action 'self'; base-uri 'none'"
     )
+    PORTAL_FRAME_ANCESTORS: str = "'none'"
 
     # Rate limits: requests/period
     API_RATE: str = "120/min"

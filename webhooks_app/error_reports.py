@@ -12,6 +12,9 @@ from django.views.debug import SafeExceptionReporterFilter, get_default_exceptio
 PROXY = "WEBHOOKS_EGRESS_PROXY"
 """A setting with a password that Django does not recognize by the name."""
 
+COOKIES = "webhooks_portal_"
+"""How the names of the cookies of links to the customers' pages begin."""
+
 
 class HidingReporterFilter(SafeExceptionReporterFilter):
     """Hide all variables and posted values; the host's own filter applies to the rest.
@@ -37,7 +40,8 @@ class HidingReporterFilter(SafeExceptionReporterFilter):
         return self.hosts_own.get_safe_request_meta(request)
 
     def get_safe_cookies(self, request: HttpRequest) -> Any:
-        return self.hosts_own.get_safe_cookies(request)
+        found = self.hosts_own.get_safe_cookies(request)
+        return {name: self.cleansed_substitute if name.startswith(COOKIES) else value for name, value in found.items()}
 
     def get_post_parameters(self, request: HttpRequest | None) -> dict[str, Any]:
         return dict.fromkeys(request.POST if request else (), self.cleansed_substitute)

@@ -161,6 +161,10 @@ WRONG = [
     pytest.param("METRICS_TOKEN", "a" * 15, "E016", id="short token"),
     pytest.param("METRICS_TOKEN", "a token with spaces in it", "E016", id="token that no header takes"),
     pytest.param("PORTAL_CSP", "default-src 'self'\n", "E033", id="policy of two lines"),
+    pytest.param("PORTAL_CSP", "frame-ancestors *", "E033", id="policy about frames"),
+    pytest.param("PORTAL_FRAME_ANCESTORS", "none", "E034", id="ancestors without quotes"),
+    pytest.param("PORTAL_FRAME_ANCESTORS", "https://a.example; script-src *", "E034", id="another directive"),
+    pytest.param("PORTAL_FRAME_ANCESTORS", "", "E034", id="no ancestors"),
     pytest.param("TIMEOUTS", 10, "W001", id="unknown name"),
 ]
 
@@ -188,6 +192,8 @@ RIGHT = [
     pytest.param("SIGNATURES", ["native"], id="signature scheme"),
     pytest.param("METRICS_TOKEN", "Zm9v-_.~+/1234567==", id="token"),
     pytest.param("PORTAL_CSP", "", id="no policy"),
+    pytest.param("PORTAL_FRAME_ANCESTORS", "'none'", id="no frame"),
+    pytest.param("PORTAL_FRAME_ANCESTORS", "'self' https://a.example:8443 https://*.b.example", id="ancestors"),
     pytest.param("API_RATE", "1/day", id="rate"),
     pytest.param("API_RATE", "", id="no limit"),
     pytest.param("TIMEOUT_SECONDS", 40, id="timeout within the lease"),

@@ -42,6 +42,13 @@ class EveryOwner(UserOwners):
         return get_user_model().objects.all()
 
 
+class Nobodys(UserOwners):
+    """No user sees any account."""
+
+    def visible_to(self, user: Any) -> Any:
+        return get_user_model().objects.none()
+
+
 @dataclass(frozen=True, kw_only=True)
 class Customer:
     """An account with one row of each kind, and a client with its session."""

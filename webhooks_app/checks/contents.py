@@ -36,6 +36,10 @@ MIN_TOKEN_LENGTH = 16
 
 Check: TypeAlias = Callable[[str, Any], Iterator[checks.CheckMessage]]
 
+ANCESTOR = r"(?:'self'|https?://(?:\*\.)?[A-Za-z0-9.\[\]:-]+)"
+
+FRAME_ANCESTORS = re.compile(rf"'none'|{ANCESTOR}(?: {ANCESTOR})*")
+
 TOKEN = re.compile(rf"[A-Za-z0-9._~+/-]{{{MIN_TOKEN_LENGTH},}}=*")
 
 
@@ -156,6 +160,16 @@ def _policy_of_pages(name: str, policy: str) -> Iterator[checks.CheckMessage]:
         found = f"{name} contains a line break, or a character that a header cannot contain."
         hint = "Write the policy in one line of ASCII, or set an empty string to send no header."
         yield checks.Error(found, hint=hint, id="webhooks_app.E033")
+    if "frame-ancestors" in policy.lower():
+        hint = "Remove it from the policy, and set WEBHOOKS_PORTAL_FRAME_ANCESTORS."
+        yield checks.Error(f"{name} contains frame-ancestors.", hint=hint, id="webhooks_app.E033")
+
+
+def _frame_ancestors(name: str, ancestors: str) -> Iterator[checks.CheckMessage]:
+    if not FRAME_ANCESTORS.fullmatch(ancestors):
+        found = f"{name} is '{short(ancestors)}', but must be 'none' with its quotes, or origins separated by spaces."
+        hint = """Use "'none'", "'self'", or origins such as "https://app.example.com https://*.example.org"."""
+        yield checks.Error(found, hint=hint, id="webhooks_app.E034")
 
 
 def _retention_by_type(name: str, days_by_type: Mapping[str, int]) -> Iterator[checks.CheckMessage]:
@@ -198,4 +212,5 @@ CONTENT_CHECKS: Mapping[str, Check] = {
     "RETENTION_DAYS_BY_TYPE": _retention_by_type,
     "METRICS_TOKEN": _metrics_token,
     "PORTAL_CSP": _policy_of_pages,
+    "PORTAL_FRAME_ANCESTORS": _frame_ancestors,
 }

@@ -16,7 +16,7 @@ from django.db.models import QuerySet
 from django.utils import timezone
 
 from ..database.sql import take_write_lock, writing
-from ..models import ApiKey, Delivery, DeliveryAttempt, Event, QueueEntry, QueueLane, StoredAnswer, Webhook
+from ..models import ApiKey, Delivery, DeliveryAttempt, Event, PortalLink, QueueEntry, QueueLane, StoredAnswer, Webhook
 from ..models.audit import Action
 from ..owners import owner_model
 from ..plurals import counted
@@ -88,7 +88,8 @@ class Forgetting:
         return self.forgotten
 
     def stop(self) -> None:
-        """Delete the API keys, and stop sending to the webhooks."""
+        """Delete the API keys and links, and stop sending to the webhooks."""
+        PortalLink.objects.using(self._using).filter(owner=self._owner_id).delete()
         for api_key in ApiKey.objects.using(self._using).filter(owner=self._owner_id):
             api_key.delete()
             self.forgotten.api_keys += 1
@@ -111,7 +112,8 @@ class Forgetting:
         for rows in (self._events, self._deliveries()):
             for ids in _pages(rows):
                 self._delete(rows.model, ids)
-        StoredAnswer.objects.using(self._using).filter(owner=self._owner_id).delete()
+        for model in (StoredAnswer, PortalLink):
+            model._default_manager.using(self._using).filter(owner=self._owner_id).delete()
         for others in (self._webhooks, ApiKey.objects.using(self._using).filter(owner=self._owner_id)):
             keys = list(others.order_by().values_list("pk", flat=True))
             self.forgotten.add(delete_rows(self._using, others.model, keys))

@@ -18,7 +18,7 @@ from django.db.models import Count, Q
 from ..database.clock import following
 from ..database.dialects import dialect_of
 from ..database.sql import concerns_rows, kind_of
-from ..models import MaintenanceJob, Problem, QueueEntry, Replay, StoredAnswer, Webhook, WorkerProcess
+from ..models import MaintenanceJob, PortalLink, Problem, QueueEntry, Replay, StoredAnswer, Webhook, WorkerProcess
 from ..models.audit import SYSTEM, acting
 from ..models.hold import is_due, is_held
 from ..protocol.json_data import format_time
@@ -193,10 +193,11 @@ def resolve_problems(using: str, now: datetime, facts: dict[str, Any]) -> float 
 
 
 def forget(using: str, now: datetime, facts: dict[str, Any]) -> float | None:
-    """Delete roll-ups, problems and stored answers at the end of their retention, and processes that ended long ago."""
+    """Delete roll-ups, problems, stored answers and links at the end of their retention, and processes long ended."""
     forget_old(using, now)
     forget_problems(using, now)
     StoredAnswer.objects.using(using).expired(now).delete()
+    PortalLink.objects.using(using).expired(now).delete()
     WorkerProcess.objects.using(using).filter(seen_at__lt=now - PROCESSES_KEPT).delete()
     return None
 

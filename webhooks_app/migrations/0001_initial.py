@@ -881,6 +881,55 @@ class Migration(migrations.Migration):
             ),
         ),
         migrations.CreateModel(
+            name="PortalLink",
+            fields=[
+                (
+                    "id",
+                    webhooks_app.models.fields.IdField(editable=False, prefix="lnk", primary_key=True, serialize=False),
+                ),
+                ("rights", webhooks_app.models.fields.CompactJSONField(default=list, editable=False)),
+                ("path", models.CharField(blank=True, editable=False, max_length=200)),
+                (
+                    "created_at",
+                    models.DateTimeField(default=django.utils.timezone.now, editable=False, verbose_name="created"),
+                ),
+                ("expires_at", models.DateTimeField(editable=False, verbose_name="expires")),
+                ("opened_at", models.DateTimeField(editable=False, null=True, verbose_name="opened")),
+                ("digest", models.CharField(editable=False, max_length=64, null=True, unique=True)),
+                ("is_framed", models.BooleanField(default=False, editable=False)),
+                ("data", webhooks_app.models.fields.CompactJSONField(default=dict, editable=False)),
+                (
+                    "owner",
+                    webhooks_app.models.fields.OwnerField(
+                        db_constraint=False,
+                        editable=False,
+                        on_delete=django.db.models.deletion.DO_NOTHING,
+                        related_name="+",
+                        to=settings.WEBHOOKS_OWNER_MODEL,
+                        verbose_name="owner",
+                    ),
+                ),
+                (
+                    "user",
+                    models.ForeignKey(
+                        db_constraint=False,
+                        editable=False,
+                        help_text="User whose rights limit those of the link; empty if its rights are the only limit.",
+                        null=True,
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="+",
+                        to=settings.AUTH_USER_MODEL,
+                        verbose_name="user",
+                    ),
+                ),
+            ],
+            options={
+                "verbose_name": "link to the customers' pages",
+                "verbose_name_plural": "links to the customers' pages",
+                "default_permissions": (),
+            },
+        ),
+        migrations.CreateModel(
             name="Problem",
             fields=[
                 (
@@ -1110,6 +1159,8 @@ class Migration(migrations.Migration):
                             ("api_key.revoked", "API key revoked"),
                             ("api_key.deleted", "API key deleted"),
                             ("list.exported", "list exported"),
+                            ("portal_link.opened", "link to the customers' pages opened"),
+                            ("portal_link.revoked", "link to the customers' pages revoked"),
                         ],
                         editable=False,
                         max_length=40,
@@ -1125,6 +1176,7 @@ class Migration(migrations.Migration):
                             ("console", "console"),
                             ("api", "API"),
                             ("portal", "the customers' pages"),
+                            ("link", "a link to the customers' pages"),
                             ("command", "command"),
                             ("code", "the project's code"),
                             ("system", "the service"),

@@ -9,6 +9,7 @@ from .health import WebhookHealth
 from .lane import QueueLane
 from .maintenance import MaintenanceJob, WorkerProcess, WorkerSession
 from .order import OrderNumber
+from .portal_link import PortalLink
 from .problem import Problem
 from .queue import QueueEntry
 from .replay import Replay
@@ -26,6 +27,7 @@ __all__ = [
     "IdempotencyKey",
     "MaintenanceJob",
     "OrderNumber",
+    "PortalLink",
     "Problem",
     "QueueEntry",
     "QueueLane",

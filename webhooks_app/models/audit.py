@@ -61,6 +61,8 @@ class Action(models.TextChoices):
     KEY_REVOKED = "api_key.revoked", _("API key revoked")
     KEY_DELETED = "api_key.deleted", _("API key deleted")
     LIST_EXPORTED = "list.exported", _("list exported")
+    LINK_OPENED = "portal_link.opened", _("link to the customers' pages opened")
+    LINK_REVOKED = "portal_link.revoked", _("link to the customers' pages revoked")
 
 
 class Via(models.TextChoices):
@@ -69,6 +71,7 @@ class Via(models.TextChoices):
     CONSOLE = "console", _("console")
     API = "api", _("API")
     PORTAL = "portal", _("the customers' pages")
+    LINK = "link", _("a link to the customers' pages")
     COMMAND = "command", _("command")
     CODE = "code", _("the project's code")
     SYSTEM = "system", _("the service")

@@ -12,7 +12,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from secrets import token_urlsafe
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from django.http import HttpRequest, HttpResponseRedirect
 
@@ -22,6 +22,7 @@ from ..exceptions import SecretUnreadableError
 SESSION_KEY = "webhooks_app.shown_once"
 SUBMISSION = "submission"
 """Name of the hidden field with the token of a form."""
+_STORE = "_webhooks_store"
 KEPT_SECONDS = 600
 MAX_KEPT = 10
 
@@ -41,12 +42,17 @@ def new_submission() -> str:
     return token_urlsafe(16)
 
 
+def keep_secrets_in(request: HttpRequest, store: Any) -> None:
+    """Use another store than the session of Django, with the same access by key, for the secrets of this request."""
+    setattr(request, _STORE, store)
+
+
 def show_once(request: HttpRequest, secret: str, url_of: Callable[[str], str]) -> HttpResponseRedirect:
     """Redirect to the page that shows a new secret once. ``url_of`` returns its URL for a token."""
     token = token_urlsafe(16)
     url = url_of(token)
     kept = Kept(encrypt(secret), time.time() + KEPT_SECONDS, request.POST.get(SUBMISSION, ""), url)
-    request.session[SESSION_KEY] = dict([*_kept(request).items(), (token, kept)][-MAX_KEPT:])
+    _store(request)[SESSION_KEY] = dict([*_kept(request).items(), (token, kept)][-MAX_KEPT:])
     return HttpResponseRedirect(url)
 
 
@@ -63,15 +69,19 @@ def take(request: HttpRequest, token: str) -> str | None:
     found = kept.pop(token, None)
     if found is None:
         return None
-    request.session[SESSION_KEY] = kept
+    _store(request)[SESSION_KEY] = kept
     try:
         return decrypt(found.encrypted)
     except SecretUnreadableError:
         return None
 
 
+def _store(request: HttpRequest) -> Any:
+    return getattr(request, _STORE, None) or request.session
+
+
 def _kept(request: HttpRequest) -> dict[str, Kept]:
     """Return the secrets in the session that have not expired, by token."""
-    stored = request.session.get(SESSION_KEY, {})
+    stored = _store(request).get(SESSION_KEY, {})
     kept = {token: Kept(*entry) for token, entry in stored.items()}
     return {token: entry for token, entry in kept.items() if entry.expires_at > time.time()}

@@ -16,20 +16,23 @@ from django.http.response import HttpResponseBase
 from django.shortcuts import get_object_or_404
 from django.template.response import TemplateResponse
 from django.urls import reverse
+from django.utils.decorators import method_decorator
 from django.utils.translation import gettext_lazy as _
+from django.views.decorators.csrf import csrf_exempt
 from django.views.generic import FormView, TemplateView
 
-from ..conf import settings
 from ..database.sql import current
 from ..error_reports import hide_values
 from ..exceptions import InvalidOwnerError, WebhooksError
 from ..models import Webhook
 from ..models.keyset import Cursor, Page
 from ..operations.actors import Member, access_of
+from ..operations.portal_links import LinkSession
 from ..operations.rights import CREATE_KEY, REGISTER_WEBHOOK, UPDATE_WEBHOOK, VIEW_WEBHOOKS, Right
 from ..owners import Access, owners, parse_key
 from ..pages.confirmations import Confirmation, ReasonForm
 from ..pages.refusals import REFUSALS, as_form_error
+from .visits import Visit, begin, harden, is_framed, with_csrf
 
 __all__ = ["AccountPage", "FormPage", "SafePage", "WebhookFormPage"]
 
@@ -42,6 +45,8 @@ MAX_ACCOUNTS = 50
 """The largest number of accounts that a user can choose from. Others are reached by their URL."""
 
 PER_PAGE = 50
+
+ENDED = _("Your visit to these pages has ended. Ask for a new link, or log in.")
 
 
 class Account(NamedTuple):
@@ -71,28 +76,64 @@ def accounts_of(user: Any, key: str | None = None) -> list[Account]:
 
 
 class SafePage(TemplateView):
-    """A page for users who are logged in, with strict headers."""
+    """A page for users who are logged in, and for visitors by link, with strict headers."""
 
     title: Any = ""
+    link: LinkSession | None = None
+    """The session of a visitor by link; None for a user who is logged in."""
+    is_closed = False
 
+    # `with_csrf` makes Django's check, because a frame has a secret of its own.
+    @method_decorator(csrf_exempt)
     def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
         hide_values(request)
         _refuse_nul(request)
-        if not request.user.is_authenticated:
-            return redirect_to_login(request.get_full_path())
-        response = self.answer(request, *args, **kwargs)
-        response.headers["Cache-Control"] = "no-store, private"
-        response.headers["Referrer-Policy"] = "same-origin"
-        response.headers["X-Frame-Options"] = "DENY"
-        if settings.PORTAL_CSP:
-            response.headers["Content-Security-Policy"] = settings.PORTAL_CSP
+        self.visit = Visit(request)
+        if self.visit.session is not None and self.serves(self.visit.session):
+            self.link = self.visit.session
+            begin(request, self.link)
+        response = self.guarded(lambda request: self.admitted(request, *args, **kwargs))
+        harden(response, may_be_framed=self.may_be_framed())
         return response
+
+    def serves(self, session: LinkSession) -> bool:
+        """Return True if the page belongs to the owner of this link. Others belong to the user who is logged in."""
+        return bool(self.kwargs.get("owner") == str(session.owner.pk))
+
+    def may_be_framed(self) -> bool:
+        return self.is_closed or (self.link is not None and self.link.link.is_framed)
+
+    def guarded(self, answer: Callable[[HttpRequest], HttpResponseBase]) -> HttpResponseBase:
+        """Return the answer, or the refusal of a POST without its token."""
+        return with_csrf(self.request, self.visit.csrf_secret if self.link else None, answer)
+
+    def admitted(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
+        """Return the answer to a visitor by link or a user, and send others to the login."""
+        if self.link or request.user.is_authenticated:
+            return self.answer(request, *args, **kwargs)
+        if self.visit.session:
+            raise Http404
+        if self.visit.is_over or is_framed(request):
+            return self.closed(ENDED, new_tab=request.get_full_path() if is_framed(request) else "")
+        return redirect_to_login(request.get_full_path())
+
+    def closed(self, reason: Any, *, status: int = 403, new_tab: str = "") -> HttpResponse:
+        """Return a page without anything of an account."""
+        self.is_closed = True
+        context = {"title": _("Webhooks"), "sentences": [reason], "new_tab": new_tab}
+        return TemplateResponse(self.request, "webhooks_app/portal/link.html", context, status=status)
+
+    def accounts(self, key: str | None = None) -> list[Account]:
+        """Return the accounts whose pages the visitor may read; only the one with this primary key, if given."""
+        if self.link is not None:
+            return [Account(self.link.owner, self.link.access)]
+        return accounts_of(self.request.user, key)
 
     def answer(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
         return super().dispatch(request, *args, **kwargs)
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
-        return super().get_context_data(**{"title": self.title, **kwargs})
+        return super().get_context_data(**{"title": self.title, "link_session": self.link, **kwargs})
 
 
 class AccountPage(SafePage):
@@ -107,7 +148,7 @@ class AccountPage(SafePage):
     """The right that the page requires. Operations check the right of each action again."""
 
     def answer(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
-        found = accounts_of(request.user, kwargs["owner"])
+        found = self.accounts(kwargs["owner"])
         if not found:
             raise Http404
         (self.account,) = found
@@ -124,7 +165,9 @@ class AccountPage(SafePage):
 
     @cached_property
     def actor(self) -> Member:
-        """The user as an actor of operations, with the access of this request."""
+        """The visitor as an actor of operations, with the access of this request."""
+        if self.link is not None:
+            return self.link.actor
         return Member(account=self.request.user, owner=self.owner, access=self.account.access)
 
     def may(self, right: Right) -> bool:
@@ -149,7 +192,8 @@ class AccountPage(SafePage):
         """Return the context of all pages of the account."""
         return {
             "account": self.account,
-            "accounts": accounts_of(self.request.user),
+            "accounts": self.accounts(),
+            "link_session": self.link,
             "section": self.section,
             "may_manage": self.may(UPDATE_WEBHOOK),
             "may_register": self.may(REGISTER_WEBHOOK),

@@ -14,9 +14,10 @@ from ..maintenance.rollups import reading
 from ..maintenance.rollups.reading import Counters, Window
 from ..models import Webhook, WebhookHealth
 from ..models.health import Standing
+from ..operations.portal_links import LinkSession
 from ..owners import event_types_for
 from ..pages.display import percent
-from .base import AccountPage, SafePage, accounts_of, redirect
+from .base import AccountPage, SafePage, redirect
 from .webhooks import state_of
 
 __all__ = ["AccountsPage", "EventTypeListPage", "EventTypePage", "OverviewPage"]
@@ -35,8 +36,11 @@ class AccountsPage(SafePage):
     template_name = "webhooks_app/portal/accounts.html"
     title = _("Webhooks")
 
+    def serves(self, session: LinkSession) -> bool:
+        return not self.request.user.is_authenticated
+
     def get(self, request: Any, *args: Any, **kwargs: Any) -> HttpResponse:
-        accounts = accounts_of(request.user)
+        accounts = self.accounts()
         if len(accounts) == 1:
             return redirect(f"{request.path}{accounts[0].key}/")
         return self.render_to_response(self.get_context_data(accounts=accounts))

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from django.urls import include, path
+from django.urls import include, path, re_path
 
-from . import api_keys, deliveries, overview, replays, webhook_actions, webhooks
+from . import api_keys, deliveries, links, overview, replays, webhook_actions, webhooks
 
 app_name = "webhooks_portal"
 
@@ -38,5 +38,7 @@ account = [
 
 urlpatterns = [
     path("", overview.AccountsPage.as_view(), name="accounts"),
+    re_path(r"^link/(?P<token>lnk_[0-9a-f]{32}:[\w-]{43})/$", links.LinkPage.as_view(), name="link"),
+    path("link/end/", links.EndPage.as_view(), name="link-end"),
     path("<str:owner>/", include(account)),
 ]

@@ -1,0 +1,139 @@
+"""Links to the customers' pages, and the sessions that they open.
+
+A link is a row from its creation, so that it can be revoked before it is used, and so that one UPDATE decides which of
+two simultaneous requests opens it. An opened link is a session. Neither the text of a link nor that of a session is
+stored: the first is signed, and the second only compared by its digest.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Any, Self
+
+from django.conf import settings as django_settings
+from django.core import signing
+from django.db import models, router
+from django.utils import timezone
+from django.utils.crypto import salted_hmac
+from django.utils.translation import gettext_lazy as _
+
+from ..database.sql import writing
+from ..owners import Access
+from .audit import Action, Audited
+from .base import BaseQuerySet
+from .fields import CompactJSONField, CurrentForeignKey, IdField, OwnerField
+
+SESSION_AGE = timedelta(hours=1)
+"""How long the session of an opened link lasts."""
+
+SALT = "webhooks_app.portal.link"
+
+
+def _signer() -> signing.Signer:
+    # Without the fallbacks: whoever changes SECRET_KEY ends all links, also during the overlap of other signatures.
+    return signing.Signer(salt=SALT, fallback_keys=[])
+
+
+def _digest(session: str) -> str:
+    return salted_hmac(f"{SALT}.session", session, algorithm="sha256").hexdigest()
+
+
+class PortalLinkQuerySet(BaseQuerySet["PortalLink"]):
+    def owned_by(self, owner: Any) -> Self:
+        return self.filter(owner=owner)
+
+    def expired(self, now: datetime) -> Self:
+        return self.filter(expires_at__lte=now)
+
+    def with_text(self, text: str) -> PortalLink | None:
+        """Return the link with this text, opened or not, until it expires."""
+        try:
+            pk = _signer().unsign(text)
+        except signing.BadSignature:
+            return None
+        return self._valid().filter(pk=pk).first()
+
+    def with_session(self, session: str) -> PortalLink | None:
+        """Return the opened link with this session, until it ends."""
+        return self._valid().filter(digest=_digest(session)).first()
+
+    def _valid(self) -> Self:
+        return self.filter(expires_at__gt=timezone.now()).select_related("owner", "user").order_by()
+
+
+class PortalLink(Audited):
+    id = IdField(prefix="lnk")
+    # No constraint, whose lock on the owner's row would lead to deadlocks with operations that lock the owner.
+    owner = OwnerField(
+        verbose_name=_("owner"),
+        editable=False,
+        on_delete=models.DO_NOTHING,  # maintenance.forgetting deletes it before its owner
+        related_name="+",
+        db_constraint=False,
+    )
+    # A link without a user has no limit but its rights, so it must not outlive the user.
+    user = CurrentForeignKey(
+        django_settings.AUTH_USER_MODEL,
+        verbose_name=_("user"),
+        null=True,
+        editable=False,
+        on_delete=models.CASCADE,
+        related_name="+",
+        db_constraint=False,
+        help_text="User whose rights limit those of the link; empty if its rights are the only limit.",
+    )
+    rights = CompactJSONField(default=list, editable=False)
+    path = models.CharField(max_length=200, blank=True, editable=False)
+    created_at = models.DateTimeField(_("created"), default=timezone.now, editable=False)
+    expires_at = models.DateTimeField(_("expires"), editable=False)
+    opened_at = models.DateTimeField(_("opened"), null=True, editable=False)
+    digest = models.CharField(max_length=64, null=True, unique=True, editable=False)  # noqa: DJ001 - unique if present
+    is_framed = models.BooleanField(default=False, editable=False)
+    data = CompactJSONField(default=dict, editable=False)
+
+    objects = PortalLinkQuerySet.as_manager()  # type: ignore[misc]
+
+    class Meta:
+        verbose_name = _("link to the customers' pages")
+        verbose_name_plural = _("links to the customers' pages")
+        default_permissions = ()
+
+    def __str__(self) -> str:
+        return str(self.pk)
+
+    @property
+    def text(self) -> str:
+        """The signed text of the link, for its URL."""
+        return _signer().sign(self.pk)
+
+    @property
+    def access(self) -> Access:
+        """The rights of the link, whatever its user may do."""
+        access = Access.READ
+        for name in self.rights:
+            access |= Access[name.upper()]
+        return access
+
+    def open(self, session: str, *, is_framed: bool) -> bool:
+        """Begin a session, or return False if another request has opened the link, or it has expired."""
+        now = timezone.now()
+        values = {"opened_at": now, "expires_at": now + SESSION_AGE, "digest": _digest(session), "is_framed": is_framed}
+        with writing(self.alias, PortalLink):
+            unopened = PortalLink.objects.using(self.alias).filter(pk=self.pk, digest=None, expires_at__gt=now)
+            if not unopened.update(**values):
+                return False
+            self.audit(Action.LINK_OPENED, {"rights": [None, list(self.rights)]})
+        for name, value in values.items():
+            setattr(self, name, value)
+        return True
+
+    def keep(self, name: str, value: Any) -> None:
+        """Store a value for the pages of this session; None removes it."""
+        self.data = {key: each for key, each in {**self.data, name: value}.items() if each is not None}
+        PortalLink.objects.using(self.alias).filter(pk=self.pk).update(data=self.data)
+
+    @classmethod
+    def create(cls, *, expires: timedelta, **fields: Any) -> PortalLink:
+        link = cls(expires_at=timezone.now() + expires, **fields)
+        link.save(using=router.db_for_write(cls, instance=link), force_insert=True)
+        return link

@@ -1,0 +1,116 @@
+"""Creating, opening and revoking links to the customers' pages, and what the visitor of a link may do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import timedelta
+from secrets import token_urlsafe
+from typing import Any
+
+from django.db import router
+
+from ..database.sql import current, writing
+from ..encryption import Masked
+from ..models import PortalLink
+from ..models.audit import Action, Via, acting
+from ..owners import Access, BaseOwners, owners
+from .actors import PROJECT, BaseActor, Member, access_of
+from .rights import FORGET_OWNER
+
+__all__ = ["LinkSession", "create_link", "open_link", "revoke_links", "session_of"]
+
+MAX_AGE = timedelta(days=7)
+"""The longest time in which a link can be opened."""
+
+RIGHTS = tuple(str(access.name).lower() for access in Access)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LinkSession:
+    """An opened link, with what its visitor may do now."""
+
+    link: PortalLink
+    access: Access
+
+    @property
+    def owner(self) -> Any:
+        return self.link.owner
+
+    @property
+    def actor(self) -> Member:
+        user = self.link.user
+        name = "" if user is not None else f"link {self.link.pk}"
+        return Member(account=user, name=name, owner=self.owner, access=self.access, via=Via.LINK)
+
+
+def create_link(
+    owner: Any, *, user: Any = None, rights: Iterable[str] = ("read",), expires: timedelta, path: str = ""
+) -> PortalLink:
+    """Create a link. Raises InvalidOwnerError for an unsaved owner, ValueError for an unknown right or another age."""
+    BaseOwners.check(owners(), owner)
+    given = list(rights)
+    if unknown := [name for name in given if name not in RIGHTS]:
+        raise ValueError(f"{unknown[0]!r} is not a right. Pass a list of: {', '.join(RIGHTS)}.")
+    if not timedelta(0) < expires <= MAX_AGE:
+        raise ValueError(f"expires is {expires}, but must be positive, and at most {MAX_AGE.days} days.")
+    return PortalLink.create(
+        owner=owner, user=user, rights=[name for name in RIGHTS if name in given], expires=expires, path=path
+    )
+
+
+def open_link(link: PortalLink, *, is_framed: bool) -> Masked | None:
+    """Begin the session of a link and return its text; None if the link was opened before."""
+    text = Masked(token_urlsafe(32))
+    with acting(_session(link).actor):
+        return text if link.open(text, is_framed=is_framed) else None
+
+
+def session_of(text: str) -> LinkSession | None:
+    """Return the session with this text, with the present rights of its user; None if there are none left."""
+    link = PortalLink.objects.with_session(text)
+    return None if link is None else usable(link)
+
+
+def usable(link: PortalLink) -> LinkSession | None:
+    """Return a link with what its visitor may do now; None if they may see nothing."""
+    session = _session(link)
+    return session if Access.READ in session.access else None
+
+
+def revoke_links(owner: Any = None, user: Any = None, *, actor: BaseActor = PROJECT) -> int:
+    """End all links and their sessions, or only those of an owner, a user or both. Return their number."""
+    using = router.db_for_write(PortalLink)
+    rows = PortalLink.objects.using(using)
+    wanted = {name: each for name, each in {"owner": owner, "user": user}.items() if each is not None}
+    with acting(actor), writing(using, PortalLink):
+        links = list(rows.filter(**wanted).select_for_update().order_by("pk"))
+        for link in links:
+            actor.require(FORGET_OWNER, link.owner_id)
+            if link.opened_at:
+                link.audit(Action.LINK_REVOKED)
+        rows.filter(pk__in=[link.pk for link in links]).delete()
+    return len(links)
+
+
+def end(session: LinkSession) -> None:
+    """End a session, as its visitor."""
+    with acting(session.actor), writing(session.link.alias, PortalLink):
+        session.link.audit(Action.LINK_REVOKED)
+        PortalLink.objects.using(session.link.alias).filter(pk=session.link.pk).delete()
+
+
+def _session(link: PortalLink) -> LinkSession:
+    return LinkSession(link=link, access=link.access & _limit(link))
+
+
+def _limit(link: PortalLink) -> Access:
+    """Return what the owner policy permits the visitor of a link at present."""
+    if not owners().is_active(link.owner):
+        return Access(0)
+    if link.user_id is None:
+        return Access.ALL
+    if link.user is None or not getattr(link.user, "is_active", True):
+        return Access(0)
+    found = list(current(owners().visible_to(link.user)).filter(pk=link.owner_id))
+    return access_of(link.user, found).get(link.owner_id, Access(0))
