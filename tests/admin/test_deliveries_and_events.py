@@ -214,7 +214,7 @@ def test_a_redelivery_to_a_disabled_webhook_is_refused_with_the_reason(superuser
 
 
 def test_redelivery_needs_a_permission(staff: Any, new_webhook: Any) -> None:
-    page = staff("berta", "view_delivery", "change_delivery", "change_webhook", "test_webhook")
+    page = staff("berta", "view_delivery", "change_webhook", "test_webhook")
     new_webhook(page.user)
     delivery = emit("file.deleted", DATA, owner=page.user).deliveries.get()
 

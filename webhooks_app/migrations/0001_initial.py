@@ -150,6 +150,7 @@ class Migration(migrations.Migration):
                 "verbose_name": "delivery",
                 "verbose_name_plural": "deliveries",
                 "ordering": ("-id",),
+                "default_permissions": ("view",),
             },
         ),
         migrations.CreateModel(
@@ -166,6 +167,7 @@ class Migration(migrations.Migration):
                 "verbose_name": "maintenance job",
                 "verbose_name_plural": "maintenance jobs",
                 "ordering": ("name",),
+                "default_permissions": (),
             },
         ),
         migrations.CreateModel(
@@ -176,6 +178,7 @@ class Migration(migrations.Migration):
             options={
                 "verbose_name": "order number",
                 "verbose_name_plural": "order numbers",
+                "default_permissions": (),
             },
         ),
         migrations.CreateModel(
@@ -352,6 +355,7 @@ class Migration(migrations.Migration):
                 "verbose_name": "tally",
                 "verbose_name_plural": "tallies",
                 "ordering": ("id",),
+                "default_permissions": (),
             },
         ),
         migrations.CreateModel(
@@ -365,6 +369,7 @@ class Migration(migrations.Migration):
             options={
                 "verbose_name": "worker session",
                 "verbose_name_plural": "worker sessions",
+                "default_permissions": (),
             },
         ),
         migrations.CreateModel(
@@ -527,6 +532,7 @@ class Migration(migrations.Migration):
                 "verbose_name": "delivery attempt",
                 "verbose_name_plural": "delivery attempts",
                 "ordering": ("delivery", "number"),
+                "default_permissions": (),
             },
         ),
         migrations.CreateModel(
@@ -562,6 +568,7 @@ class Migration(migrations.Migration):
                 "verbose_name": "event",
                 "verbose_name_plural": "events",
                 "ordering": ("-id",),
+                "default_permissions": ("add", "view"),
             },
         ),
         migrations.AddField(
@@ -602,6 +609,7 @@ class Migration(migrations.Migration):
             options={
                 "verbose_name": "reference",
                 "verbose_name_plural": "references",
+                "default_permissions": (),
             },
         ),
         migrations.CreateModel(
@@ -624,6 +632,7 @@ class Migration(migrations.Migration):
             options={
                 "verbose_name": "idempotency key",
                 "verbose_name_plural": "idempotency keys",
+                "default_permissions": (),
             },
         ),
         migrations.CreateModel(
@@ -652,6 +661,7 @@ class Migration(migrations.Migration):
             options={
                 "verbose_name": "stored answer",
                 "verbose_name_plural": "stored answers",
+                "default_permissions": (),
             },
         ),
         migrations.CreateModel(
@@ -683,6 +693,7 @@ class Migration(migrations.Migration):
             options={
                 "verbose_name": "queue lane",
                 "verbose_name_plural": "queue lanes",
+                "default_permissions": (),
             },
         ),
         migrations.CreateModel(
@@ -742,6 +753,7 @@ class Migration(migrations.Migration):
             options={
                 "verbose_name": "health of a webhook",
                 "verbose_name_plural": "health of webhooks",
+                "default_permissions": (),
             },
         ),
         migrations.AddField(
@@ -864,6 +876,7 @@ class Migration(migrations.Migration):
                 "verbose_name": "replay",
                 "verbose_name_plural": "replays",
                 "ordering": ("-id",),
+                "default_permissions": ("view",),
             },
         ),
         migrations.AddField(
@@ -1073,6 +1086,7 @@ class Migration(migrations.Migration):
                 "constraints": [
                     models.UniqueConstraint(fields=("webhook_id", "resolution", "start"), name="webhooks_rollup_unique")
                 ],
+                "default_permissions": (),
             },
         ),
         migrations.CreateModel(
@@ -1098,6 +1112,7 @@ class Migration(migrations.Migration):
                 "verbose_name": "signing key",
                 "verbose_name_plural": "signing keys",
                 "ordering": ("-pk",),
+                "default_permissions": (),
             },
         ),
         migrations.CreateModel(
@@ -1119,6 +1134,7 @@ class Migration(migrations.Migration):
                 "verbose_name_plural": "worker processes",
                 "ordering": ("-seen_at",),
                 "indexes": [models.Index(fields=["seen_at"], name="webhooks_worker_seen")],
+                "default_permissions": (),
             },
         ),
         migrations.CreateModel(
@@ -1234,6 +1250,7 @@ class Migration(migrations.Migration):
                     models.Index(fields=["subject", "-id"], name="webhooks_audit_subject"),
                     models.Index(fields=["owner", "-id"], name="webhooks_audit_owner"),
                 ],
+                "default_permissions": ("view",),
             },
         ),
         migrations.CreateModel(
@@ -1287,6 +1304,7 @@ class Migration(migrations.Migration):
             options={
                 "verbose_name": "queue entry",
                 "verbose_name_plural": "queue entries",
+                "default_permissions": (),
             },
         ),
         migrations.AddIndex(

@@ -91,6 +91,7 @@ class DeliveryAttempt(Masked):
     class Meta:
         verbose_name = _("delivery attempt")
         verbose_name_plural = _("delivery attempts")
+        default_permissions = ()
         ordering = ("delivery", "number")
 
     def __str__(self) -> str:

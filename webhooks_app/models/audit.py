@@ -175,6 +175,7 @@ class AuditEntry(BaseModel):
     class Meta:
         verbose_name = _("audit entry")
         verbose_name_plural = _("audit entries")
+        default_permissions = ("view",)
         ordering = ("-id",)
         indexes = (
             models.Index(fields=("subject", "-id"), name="webhooks_audit_subject"),

@@ -244,6 +244,7 @@ class Delivery(Masked):
     class Meta:
         verbose_name = _("delivery")
         verbose_name_plural = _("deliveries")
+        default_permissions = ("view",)
         ordering = ("-id",)
         indexes = (
             PartialIndex(

@@ -77,6 +77,7 @@ class Event(BaseModel):
     class Meta:
         verbose_name = _("event")
         verbose_name_plural = _("events")
+        default_permissions = ("add", "view")  # emitting through the API is a right of its own
         ordering = ("-id",)
         indexes = (
             models.Index(fields=("owner", "-id"), name="webhooks_event_owner"),
@@ -124,6 +125,7 @@ class IdempotencyKey(BaseModel):
     class Meta:
         verbose_name = _("idempotency key")
         verbose_name_plural = _("idempotency keys")
+        default_permissions = ()
 
     def __str__(self) -> str:
         return self.key
@@ -163,6 +165,7 @@ class EventReference(BaseModel):
     class Meta:
         verbose_name = _("reference")
         verbose_name_plural = _("references")
+        default_permissions = ()
 
     def __str__(self) -> str:
         return self.value
@@ -201,6 +204,7 @@ class StoredAnswer(BaseModel):
     class Meta:
         verbose_name = _("stored answer")
         verbose_name_plural = _("stored answers")
+        default_permissions = ()
 
     def __str__(self) -> str:
         return str(self.pk)

@@ -179,6 +179,7 @@ class WebhookHealth(BaseModel):
     class Meta:
         verbose_name = _("health of a webhook")
         verbose_name_plural = _("health of webhooks")
+        default_permissions = ()
         indexes = (
             PartialIndex(
                 fields=("failing_since",),

@@ -71,6 +71,7 @@ class QueueLane(BaseModel):
     class Meta:
         verbose_name = _("queue lane")
         verbose_name_plural = _("queue lanes")
+        default_permissions = ()
 
     def __str__(self) -> str:
         return str(self.webhook_id)

@@ -50,6 +50,7 @@ class MaintenanceJob(BaseModel):
     class Meta:
         verbose_name = _("maintenance job")
         verbose_name_plural = _("maintenance jobs")
+        default_permissions = ()
         ordering = ("name",)
 
     def __str__(self) -> str:
@@ -94,6 +95,7 @@ class WorkerProcess(BaseModel):
     class Meta:
         verbose_name = _("worker process")
         verbose_name_plural = _("worker processes")
+        default_permissions = ()
         ordering = ("-seen_at",)
         indexes = (models.Index(fields=("seen_at",), name="webhooks_worker_seen"),)
 
@@ -117,6 +119,7 @@ class WorkerSession(BaseModel):
     class Meta:
         verbose_name = _("worker session")
         verbose_name_plural = _("worker sessions")
+        default_permissions = ()
 
     def __str__(self) -> str:
         return str(self.number)

@@ -57,6 +57,7 @@ class OrderNumber(BaseModel):
     class Meta:
         verbose_name = _("order number")
         verbose_name_plural = _("order numbers")
+        default_permissions = ()
 
     def __str__(self) -> str:
         return str(self.pk)

@@ -265,6 +265,7 @@ class QueueEntry(BaseModel):
     class Meta:
         verbose_name = _("queue entry")
         verbose_name_plural = _("queue entries")
+        default_permissions = ()
         indexes = (
             models.Index(fields=("webhook", "due_at"), name="webhooks_queue_due"),
             # Finds them before the events that wait for the verification, without a cost for events.

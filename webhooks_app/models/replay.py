@@ -136,6 +136,7 @@ class Replay(Audited):
     class Meta:
         verbose_name = _("replay")
         verbose_name_plural = _("replays")
+        default_permissions = ("view",)
         ordering = ("-id",)
         indexes = (
             models.Index(fields=("webhook", "-id"), name="webhooks_replay_webhook"),

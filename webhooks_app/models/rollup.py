@@ -79,6 +79,7 @@ class Tally(BaseModel):
     class Meta:
         verbose_name = _("tally")
         verbose_name_plural = _("tallies")
+        default_permissions = ()
         ordering = ("id",)
 
     def __str__(self) -> str:
@@ -113,6 +114,7 @@ class Rollup(BaseModel):
     class Meta:
         verbose_name = _("roll-up")
         verbose_name_plural = _("roll-ups")
+        default_permissions = ()
         ordering = ("webhook_id", "resolution", "start")
         constraints = (
             models.UniqueConstraint(fields=("webhook_id", "resolution", "start"), name="webhooks_rollup_unique"),

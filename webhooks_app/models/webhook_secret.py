@@ -67,6 +67,7 @@ class SigningKey(BaseModel):
     class Meta:
         verbose_name = _("signing key")
         verbose_name_plural = _("signing keys")
+        default_permissions = ()
         ordering = ("-pk",)
         indexes = (models.Index(fields=("webhook", "-id"), name="webhooks_signingkey_webhook"),)
 
