@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.utils import timezone
 
 from webhooks_app.models import ApiKey
 from webhooks_app.models.api_key import owner_scopes
@@ -44,6 +46,32 @@ def test_no_scope_of_a_new_key_is_selected_by_default(superuser: Page) -> None:
 
     assert [choice for choice, _ in form.fields["scopes"].choices] == owner_scopes()
     assert not form["scopes"].initial
+
+
+def test_a_new_key_suggests_its_expiry(superuser: Page) -> None:
+    initial = superuser.get("apikey", "add").context["adminform"].form["expires_at"].value()
+
+    assert initial.date() == (timezone.now() + timedelta(days=90)).date()
+
+
+@pytest.mark.parametrize(
+    ("expiry", "messages"),
+    [
+        pytest.param("", ["The key never expires. Revoke it when it is no longer needed."], id="cleared"),
+        pytest.param("2090-01-01T00:00:00", [], id="given"),
+    ],
+)
+def test_a_key_that_never_expires_has_a_warning(superuser: Page, owner: Any, expiry: str, messages: list[str]) -> None:
+    answer = superuser.post("apikey", "add", **FORM, owner=owner.pk, expires_at=expiry)
+
+    assert shown_messages(answer) == messages
+    assert (ApiKey.objects.get().expires_at is None) == (expiry == "")
+
+
+def test_a_key_without_a_scope_is_refused_with_the_reason(superuser: Page, owner: Any) -> None:
+    answer = superuser.post("apikey", "add", **FORM | {"scopes": []}, owner=owner.pk)
+
+    assert answer.context["adminform"].form.errors["scopes"] == ["Tick at least one scope."]
 
 
 def test_staff_cannot_give_a_key_a_right_that_they_lack(staff: Callable[..., Page]) -> None:

@@ -153,7 +153,7 @@ def test_a_new_key_is_shown_once_and_works(amina: Customer, client: Any) -> None
 def test_a_new_key_suggests_its_expiry(amina: Customer) -> None:
     initial = amina.get("key-new").context["form"]["expires_at"].value()
 
-    assert initial.date() == (timezone.now() + timedelta(days=365)).date()
+    assert initial.date() == (timezone.now() + timedelta(days=90)).date()
 
 
 def test_a_key_cannot_have_a_scope_of_services(amina: Customer) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Collection
 from typing import Any
 
 from django import forms
-from django.contrib import admin
+from django.contrib import admin, messages
 from django.db.models import Q, QuerySet
 from django.http import HttpRequest, HttpResponseRedirect
 from django.http.response import HttpResponseBase
@@ -20,7 +20,7 @@ from ..operations.api_keys import change_key, create_key, delete_key, may_grant,
 from ..operations.rights import CREATE_KEY
 from ..owners import owners
 from ..pages.confirmations import API_KEY, last_uses
-from ..pages.display import MomentInput
+from ..pages.form_fields import NEVER_EXPIRES, ExpiryField
 from ..pages.refusals import RefusableForm
 from .display import WideCheckboxes
 from .export import ExportingAdmin, account_of
@@ -49,7 +49,7 @@ class ApiKeyForm(AudienceForm, RefusableForm):
         widget=WideCheckboxes,
         help_text=_("Only what you may do yourself for the account. Leave empty for a service key."),
     )
-    expires_at = forms.DateTimeField(label=_("Expires"), required=False, widget=MomentInput)
+    expires_at = ExpiryField()
 
     class Meta:
         model = ApiKey
@@ -79,6 +79,8 @@ class ApiKeyForm(AudienceForm, RefusableForm):
             self.add_error("scopes", _("A service key has no scope of accounts. Untick them, or choose “one account”."))
         elif self.is_for_every:
             self.cleaned_data["scopes"] = sorted(SERVICE_SCOPES)
+        elif "scopes" in self.fields and not self.cleaned_data.get("scopes") and "scopes" not in self.errors:
+            self.add_error("scopes", _("Tick at least one scope."))
         return cleaned
 
 
@@ -143,6 +145,8 @@ class ApiKeyAdmin(OwnableAdmin, ShowingSecrets, ExportingAdmin):
     def response_add(
         self, request: HttpRequest, obj: Any, post_url_continue: str | None = None
     ) -> HttpResponseRedirect:
+        if obj.expires_at is None:
+            self.message_user(request, str(NEVER_EXPIRES), messages.WARNING)
         return self.show_once(request, obj, obj.text)
 
     def label_of_secret(self, item: ApiKey) -> str:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime, timedelta
 from typing import Any
 
 from django import forms
 from django.contrib import messages
+from django.utils import timezone
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
@@ -26,11 +28,36 @@ from ..models.own_headers import REDACTED
 from ..models.webhook_secret import default_signatures
 from ..retry import BaseRetryPolicy
 from ..signatures import BaseSignature
+from .display import MomentInput
+from .filters import WITHIN
 
 NEW_PUBLIC_KEY = _("The new public key is %(key)s. Receivers verify with it.")
 
+SUGGESTED_EXPIRY = timedelta(days=90)
+
+NEVER_EXPIRES = _("The key never expires. Revoke it when it is no longer needed.")
+
 MAX_NESTING = 100
 """Far below the recursion limit of Python: each form with errors decodes and encodes the value again."""
+
+
+def suggested_expiry() -> datetime:
+    return timezone.localtime(timezone.now() + SUGGESTED_EXPIRY).replace(second=0, microsecond=0)
+
+
+class ExpiryField(forms.DateTimeField):
+    """The time at which an API key expires, with a suggestion for a new one."""
+
+    widget = MomentInput
+
+    def __init__(self) -> None:
+        super().__init__(
+            label=_("Expires"),
+            required=False,
+            initial=suggested_expiry,
+            validators=WITHIN,
+            help_text=_("Empty for a key that never expires: whoever finds it can use it until it is revoked."),
+        )
 
 
 class BoundedDecoder(json.JSONDecoder):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from django.contrib import messages
 from django.http import HttpResponse
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
@@ -12,6 +13,7 @@ from ..models import ApiKey
 from ..operations.api_keys import create_key, may_grant, revoke_key
 from ..operations.rights import CHANGE_KEY, CREATE_KEY
 from ..pages.confirmations import API_KEY, last_uses
+from ..pages.form_fields import NEVER_EXPIRES
 from ..pages.shown_once import new_submission, show_once, shown_by_first, take
 from .base import AccountPage, ConfirmationPage, FormPage, redirect
 from .forms import ApiKeyForm
@@ -61,6 +63,8 @@ class NewApiKeyPage(FormPage):
 
     def carry_out(self, form: Any) -> HttpResponse:
         key, text = create_key(owner=self.owner, actor=self.actor, **form.arguments)
+        if key.expires_at is None:
+            messages.warning(self.request, str(NEVER_EXPIRES), fail_silently=True)
         return show_once(self.request, text, lambda token: self.url("key-secret", key.pk, token))
 
 

@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
 from typing import Any, ClassVar
 
 from django import forms
-from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
 from ..event_types import EventTypeRegistry
 from ..models import ApiKey, Webhook
 from ..owners import event_types_for
-from ..pages.display import MomentInput
-from ..pages.filters import WITHIN
-from ..pages.form_fields import BoundedJSONField, ChoiceFields, SecretField, without_reordering
+from ..pages.form_fields import BoundedJSONField, ChoiceFields, ExpiryField, SecretField, without_reordering
 from ..pages.forms import CodeArea, GroupedCheckboxes, event_type_choices
 from ..pages.refusals import RefusableForm
 from ..pages.shown_once import new_submission
-
-SUGGESTED_EXPIRY = timedelta(days=365)
 
 NOT_SAVED = ("headers", "basic_auth", "basic_password", "removes_signatures")
 """Fields that are not columns of a webhook."""
@@ -102,13 +96,7 @@ class SettingsForm(ChoiceFields, RefusableForm):
 class ApiKeyForm(forms.Form):
     name = forms.CharField(label=_("Name"), max_length=100, help_text=_("The program or person that uses the key."))
     scopes = forms.MultipleChoiceField(label=_("Scopes"), widget=forms.CheckboxSelectMultiple)
-    expires_at = forms.DateTimeField(
-        label=_("Expires"),
-        required=False,
-        widget=MomentInput,
-        validators=WITHIN,
-        help_text=_("Empty for a key that does not expire."),
-    )
+    expires_at = ExpiryField()
     submission = forms.CharField(required=False, widget=forms.HiddenInput, initial=new_submission)
 
     def __init__(self, *args: Any, scopes: list[str], **kwargs: Any) -> None:
@@ -116,7 +104,6 @@ class ApiKeyForm(forms.Form):
         self.fields["scopes"].choices = [  # type: ignore[attr-defined]
             (name, f"{name}: {label}") for name, label in ApiKey.Scope.choices if name in scopes
         ]
-        self.fields["expires_at"].initial = timezone.localtime(timezone.now() + SUGGESTED_EXPIRY).replace(microsecond=0)
 
     @property
     def arguments(self) -> dict[str, Any]:
