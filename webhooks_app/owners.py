@@ -90,7 +90,7 @@ def owners_by_key(keys: Iterable[Any]) -> Mapping[Any, Any]:
         if len(wanted) == 1 and _is_plain(model):
             using, (key,) = router.db_for_write(model), wanted
             value = model._meta.pk.get_db_prep_value(key, connections[using])
-            return {owner.pk: owner for owner in _rows_by_key(model, using).fetch(key=value)}
+            return {owner.pk: owner for owner in _rows_by_key(model, using).fetch_objects({"key": value})}
         found: Mapping[Any, Any] = owner_rows().in_bulk(wanted)
     except OverflowError:  # a number that SQLite cannot hold
         return {}

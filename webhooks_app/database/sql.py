@@ -63,21 +63,19 @@ def with_names(sql: str, params: Sequence[Any], literal: Callable[[Any], str]) -
     return "".join(chain(*zip(texts, [*marks, ""], strict=True)))
 
 
-class CompiledRows(Generic[Model]):
-    """The rows of a query, compiled once, because Django takes longer to compile it than the database to execute it.
+class CompiledValues:
+    """The values of a query, compiled once, because Django takes longer to compile it than the database to execute it.
 
     The query has slots for its values, and only the columns of its own model.
     """
 
-    def __init__(self, rows: models.QuerySet[Model]) -> None:
+    def __init__(self, rows: models.QuerySet[Any, Any]) -> None:
         self._using = rows.db
-        self._model = rows.model
-        self._names = [field.attname for field in rows.model._meta.concrete_fields]
         compiler = rows.query.get_compiler(rows.db)
         self._sql, self._params = compiler.as_sql()
         self._converters = compiler.get_converters([column for column, *_ in compiler.select])
 
-    def fetch(self, **values: Any) -> list[Model]:
+    def fetch(self, values: Mapping[str, Any]) -> list[list[Any]]:
         """Return the rows for these values of the slots, which are database values."""
         connection = connections[self._using]
         with connection.cursor() as cursor:
@@ -87,7 +85,19 @@ class CompiledRows(Generic[Model]):
             for place, (converters, column) in self._converters.items():
                 for convert in converters:
                     row[place] = convert(row[place], column, connection)
-        return [self._model.from_db(self._using, self._names, row) for row in rows]
+        return rows
+
+
+class CompiledRows(CompiledValues, Generic[Model]):
+    """The same as objects of the model."""
+
+    def __init__(self, rows: models.QuerySet[Model]) -> None:
+        super().__init__(rows)
+        self._model = rows.model
+        self._names = [field.attname for field in rows.model._meta.concrete_fields]
+
+    def fetch_objects(self, values: Mapping[str, Any]) -> list[Model]:
+        return [self._model.from_db(self._using, self._names, row) for row in self.fetch(values)]
 
 
 def sqlstate(error: Exception) -> str:

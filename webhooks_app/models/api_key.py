@@ -87,7 +87,7 @@ class ApiKeyQuerySet(BaseQuerySet["ApiKey"]):
     def find_service_key(self, text: str) -> ApiKey | None:
         """Return the valid service key with this text, in a fifth of the time of ``find``."""
         prefix = _prefix(text)
-        rows = _rows_by_prefix(self.db).fetch(prefix=prefix) if prefix else []
+        rows = _rows_by_prefix(self.db).fetch_objects({"prefix": prefix}) if prefix else []
         return next((key for key in rows if key.is_service_key and key.has_text(text) and key.is_valid()), None)
 
 

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import UTC, datetime, timedelta
-from typing import Any, ClassVar
+from functools import lru_cache
+from typing import Any, ClassVar, TypeAlias
 
-from django.db import connections
+from django.db import connections, models
 from django.db.backends.base.base import BaseDatabaseWrapper
 
-from ...database.sql import writing
+from ...database.sql import CompiledValues, Slot, writing
 from ...models import (
     Delivery,
     DeliveryAttempt,
@@ -26,6 +27,29 @@ from ..outcome import State
 
 MAX_PARAMS = 999
 """Parameters per statement, within the limit of every SQLite version."""
+
+IDS_AT_A_TIME = 512
+"""Most ids in a compiled query, a power of two."""
+
+LANE_COLUMNS = [field.attname for field in QueueLane._meta.concrete_fields]
+
+Query: TypeAlias = Callable[[str, Sequence[Slot]], "models.QuerySet[Any, Any]"]
+
+
+@lru_cache(maxsize=64)
+def _compiled(query: Query, using: str, number: int) -> CompiledValues:
+    """Return a query for this number of ids."""
+    return CompiledValues(query(using, [Slot(str(place)) for place in range(number)]))
+
+
+def lanes_of(using: str, ids: Sequence[Slot]) -> Any:
+    """Return lanes in the order of locks. A condition on the object, not on its key, would convert slots to ids."""
+    return QueueLane.objects.using(using).filter(webhook__id__in=ids).order_by("pk")
+
+
+def _locked_lanes(using: str, ids: Sequence[Slot]) -> models.QuerySet[Any, Any]:
+    rows: models.QuerySet[Any, Any] = lanes_of(using, ids).select_for_update()
+    return rows.values_list(*LANE_COLUMNS)
 
 
 class BaseSql:
@@ -108,6 +132,16 @@ class BaseSql:
     def write_time(self, moment: datetime) -> str:
         return str(moment.astimezone(self.time_zone).replace(tzinfo=None))
 
+    def _rows_of(self, query: Query, ids: Sequence[str]) -> list[list[Any]]:
+        """Return the rows of a query for these ids. It is compiled once for each power of two of their number."""
+        found: list[list[Any]] = []
+        for start in range(0, len(ids), IDS_AT_A_TIME):
+            page = [self.write_id(pk) for pk in ids[start : start + IDS_AT_A_TIME]]
+            number = 1 << (len(page) - 1).bit_length()
+            page += page[-1:] * (number - len(page))
+            found += _compiled(query, self.using, number).fetch({str(place): pk for place, pk in enumerate(page)})
+        return found
+
     def _execute_for(self, sql: str, values: Sequence[Any], ids: Sequence[str], condition: str) -> None:
         """Execute a statement for the rows with these ids. ``condition`` contains ``%s`` for their list."""
         if ids:
@@ -121,8 +155,8 @@ class SharingSql(BaseSql):
     def publish(self, worker: int, numbers: Mapping[str, tuple[int, bool | None]], leased_until: datetime) -> None:
         """Store this worker's number of claims, and a changed pace, by webhook for the other workers."""
         with self.writing():
-            lanes = QueueLane.objects.using(self.using).filter(pk__in=numbers).order_by("pk").select_for_update()
-            changed = list(lanes)
+            rows = self._rows_of(_locked_lanes, sorted(numbers))
+            changed = [QueueLane.from_db(self.using, LANE_COLUMNS, row) for row in rows]
             for lane in changed:
                 lane.in_flight = lane.claims
                 lane.in_flight.pop(str(worker), None)

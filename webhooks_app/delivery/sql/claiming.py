@@ -8,6 +8,9 @@ from datetime import datetime
 from itertools import chain
 from typing import Any, NamedTuple, TypeAlias
 
+from django.db import models
+
+from ...database.sql import Slot
 from ...models import (
     Delivery,
     Event,
@@ -32,7 +35,7 @@ from ..claim import (
     Lane,
 )
 from ..signing import LaneKey
-from .base import MAX_PARAMS, SharingSql
+from .base import LANE_COLUMNS, MAX_PARAMS, SharingSql, lanes_of
 
 NO_WEBHOOK_ID = "wh_" + "0" * 32
 
@@ -59,6 +62,26 @@ CLAIMED_AT, IS_ORDERED, IS_BLOCKED = 6, 9, 10
 """Indexes of columns in a row."""
 
 Row: TypeAlias = Sequence[Any]
+
+
+def _free_lanes(using: str, ids: Sequence[Slot]) -> models.QuerySet[Any, Any]:
+    """Lock the lanes that no other transaction has locked, in their order."""
+    rows: models.QuerySet[Any, Any] = lanes_of(using, ids).free()
+    return rows.values_list(*LANE_COLUMNS)
+
+
+def _webhooks(using: str, ids: Sequence[Slot]) -> models.QuerySet[Any, Any]:
+    return Webhook.objects.using(using).filter(pk__in=ids).order_by().values_list(*WEBHOOK_FIELDS)
+
+
+def _signing_keys(using: str, ids: Sequence[Slot]) -> models.QuerySet[Any, Any]:
+    """Return the signing keys of webhooks, the current ones first."""
+    keys = SigningKey.objects.using(using).filter(webhook__id__in=ids).order_by("-pk")
+    return keys.values_list("webhook_id", "scheme", "encrypted_key", "valid_until")
+
+
+def _events(using: str, ids: Sequence[Slot]) -> models.QuerySet[Any, Any]:
+    return Event.objects.using(using).filter(pk__in=ids).order_by().values_list("pk", "type", "body")
 
 
 class LockedLane(NamedTuple):
@@ -160,11 +183,8 @@ class ClaimingSql(SharingSql):
 
     def events(self, event_ids: Iterable[str]) -> dict[str, tuple[str, bytes]]:
         """Return the type and the body of each event that still exists, by its id."""
-        ids = list(event_ids)
-        if not ids:
-            return {}
-        rows = Event.objects.using(self.using).filter(pk__in=ids).order_by()
-        return {pk: (type_, body.encode()) for pk, type_, body in rows.values_list("pk", "type", "body")}
+        rows = self._rows_of(_events, list(event_ids))
+        return {pk: (type_, body.encode()) for pk, type_, body in rows}
 
     def release(
         self, ids: Iterable[str], worker: int, number: int, claimed_at: datetime, due_at: datetime | None = None
@@ -180,16 +200,12 @@ class ClaimingSql(SharingSql):
 
     def _lock_lanes(self, asks: Sequence[ClaimRequest], terms: ClaimTerms) -> list[LockedLane]:
         """Lock the lanes, except those locked by another worker."""
-        features = self.connection.features
-        rows = QueueLane.objects.using(self.using).filter(pk__in=[ask.webhook_id for ask in asks]).order_by("pk")
-        if features.has_select_for_update:
-            rows = rows.select_for_update(skip_locked=features.has_select_for_update_skip_locked)
-        locked = {row.webhook_id: row for row in rows}
-        webhooks = Webhook.objects.using(self.using).filter(pk__in=locked).order_by()
+        lanes = self._rows_of(_free_lanes, sorted(ask.webhook_id for ask in asks))
+        locked = {row[0]: QueueLane.from_db(self.using, LANE_COLUMNS, row) for row in lanes}
         keys = self._keys(locked)
         asked = {ask.webhook_id: ask for ask in asks}
         found = []
-        for values in webhooks.values_list(*WEBHOOK_FIELDS):
+        for values in self._rows_of(_webhooks, list(locked)):
             row, ask = locked[values[0]], asked[values[0]]
             lane = Lane(**dict(zip(LANE_NAMES, values, strict=True)), worker=terms.worker, claimed_at=terms.now)
             lane.keys = keys.get(lane.webhook_id, ())
@@ -206,10 +222,7 @@ class ClaimingSql(SharingSql):
     def _keys(self, webhook_ids: Iterable[str]) -> Mapping[str, Sequence[LaneKey]]:
         """Return the signing keys by webhook, current keys first."""
         found: dict[str, list[LaneKey]] = {}
-        keys = SigningKey.objects.using(self.using).filter(webhook__in=list(webhook_ids)).order_by("-pk")
-        for webhook_id, scheme, token, until in keys.values_list(
-            "webhook_id", "scheme", "encrypted_key", "valid_until"
-        ):
+        for webhook_id, scheme, token, until in self._rows_of(_signing_keys, list(webhook_ids)):
             found.setdefault(webhook_id, []).append(LaneKey(scheme, token, until))
         return found
 
