@@ -31,6 +31,8 @@ from ..support.rows import EVENT_TYPE, make_problem, make_webhook, plan_replay
 
 SECRET = "a shared secret of the tests"
 ARRIVES_WITHIN_SECONDS = 30
+PLAIN_HOST = "plain.test"
+"""A host that the browser does not trust without HTTPS, unlike those of the loopback interface."""
 EXPECT_MILLISECONDS = 30_000
 """Timeout for expectations, long enough for a machine busy with other tests."""
 
@@ -45,7 +47,8 @@ def browser() -> Iterator[Browser]:
     with pytest.MonkeyPatch.context() as patch, sync_playwright() as playwright:
         patch.setenv("DJANGO_ALLOW_ASYNC_UNSAFE", "true")
         expect.set_options(timeout=EXPECT_MILLISECONDS)
-        browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        args = ["--no-sandbox", f"--host-resolver-rules=MAP {PLAIN_HOST} 127.0.0.1"]
+        browser = playwright.chromium.launch(executable_path=path, args=args)
         yield browser
         browser.close()
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import logging
 import re
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from typing import Any
 
 import pytest
 from django.contrib.auth import get_user_model
 from django.contrib.auth.models import AnonymousUser
+from django.db import connections
 from django.http import HttpResponse
 from django.test import Client, RequestFactory
 from django.utils import timezone
@@ -408,7 +411,30 @@ def test_cookies_are_secure_where_the_host_says_so(rf: RequestFactory, settings:
     assert response.cookies[COOKIE]["secure"] is True
 
 
-def test_a_link_opens_for_one_of_two_who_read_it_at_once(amina: Customer) -> None:
+@pytest.mark.django_db(transaction=True)
+def test_one_of_several_simultaneous_requests_opens_a_link(amina: Customer) -> None:
+    url = portal_url(amina.user)
+    clients = [Client() for _ in range(4)]
+    for client in clients:
+        client.get(url)
+    at_once = threading.Barrier(len(clients))
+
+    def click(client: Client) -> int:
+        try:
+            at_once.wait()
+            return client.post(url).status_code
+        finally:
+            connections.close_all()
+
+    with ThreadPoolExecutor(len(clients)) as threads:
+        statuses = list(threads.map(click, clients))
+
+    assert set(statuses) == {302}
+    assert sorted(client.get(url).status_code for client in clients) == [302, 404, 404, 404]
+    assert AuditEntry.objects.filter(action="portal_link.opened").count() == 1
+
+
+def test_a_link_opens_for_one_of_two_who_have_read_it(amina: Customer) -> None:
     portal_url(amina.user)
     first, second = (PortalLink.objects.get() for _ in range(2))
 
